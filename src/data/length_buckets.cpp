@@ -31,6 +31,10 @@ int bucket_of(std::span<const int64_t> lengths, int64_t length) {
   return static_cast<int>(found - lengths.begin());
 }
 
+Error no_lengths() {
+  return invalid_input("batches of several lengths want examples that have lengths");
+}
+
 std::vector<TensorSpec> cut_specs(std::vector<TensorSpec> specs, int64_t whole, int64_t length) {
   for (TensorSpec& spec : specs) {
     if (spec.shape.rank > 0 && spec.shape[0] == whole) spec.shape.dims[0] = length;

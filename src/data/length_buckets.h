@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "data/batch.h"
 
 namespace mantissa {
@@ -20,6 +21,9 @@ BatchLengths batch_lengths(int64_t sequence, int64_t buckets);
 
 // The first of the lengths that is not below `length`, or the last one.
 int bucket_of(std::span<const int64_t> lengths, int64_t length);
+
+// The refusal of several lengths for examples that have none.
+Error no_lengths();
 
 // The specs of tensors whose first axis is cut from `whole` to `length`. Tensors with another first
 // axis stay as they are.

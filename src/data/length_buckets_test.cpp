@@ -162,6 +162,25 @@ TEST(LengthBuckets, AreShuffled) {
   }
 }
 
+TEST(LengthBuckets, MeasureEachExampleOnceAtItsLength) {
+  const Sentences sentences({3, 9, 31, 32, 1, 8, 17, 24, 2, 5, 30});
+  auto batches = OrderedBatches::create_by_length(sentences.examples(), 3, {8, 16, 32});
+  ASSERT_TRUE(batches.ok());
+  std::vector<uint32_t> seen;
+  std::vector<int64_t> lengths;
+  for (Batch batch = batches->next(); batch.count > 0; batch = batches->next()) {
+    const BatchCopy copy = copy_of(batch);
+    lengths.push_back(copy.length);
+    seen.insert(seen.end(), copy.examples.begin(), copy.examples.end());
+    for (size_t i = 0; i < copy.examples.size(); ++i) {
+      EXPECT_EQ(copy.words[i * static_cast<size_t>(copy.length)],
+                static_cast<int32_t>(100 * copy.examples[i]));
+    }
+  }
+  EXPECT_EQ(lengths, (std::vector<int64_t>{8, 16, 32, 32}));
+  EXPECT_EQ(seen, (std::vector<uint32_t>{0, 4, 5, 8, 9, 1, 2, 3, 6, 7, 10}));
+}
+
 // One length gives the batches that there are without.
 TEST(LengthBuckets, OfOneLengthChangeNothing) {
   const Sentences sentences({3, 9, 31, 32, 1, 8, 17, 24, 2});

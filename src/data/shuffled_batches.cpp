@@ -136,9 +136,7 @@ Result<std::unique_ptr<ShuffledBatches>> ShuffledBatches::create(const Examples&
                          std::to_string(options.total_steps) + " more, cannot be: an epoch has " +
                          std::to_string(steps_per_epoch) + " steps");
   }
-  if (options.lengths.size() > 1 && examples.length == nullptr) {
-    return invalid_input("batches of several lengths want examples that have lengths");
-  }
+  if (options.lengths.size() > 1 && examples.length == nullptr) return no_lengths();
   try {
     auto state = std::make_unique<State>(examples, options);
     State* shared = state.get();

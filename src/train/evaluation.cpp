@@ -102,9 +102,12 @@ void Evaluation::add(const Tensor& logits, const int32_t* labels, std::span<cons
     correct += ranks.guess == label;
     correct_in_5 += ranks.of_label < 5;
     const double lost = cross_entropy(logits, i, label, softmax);
-    if (worst.size() == kWorstPredictions && lost <= worst.back().loss) continue;
-    const auto place = std::find_if(worst.begin(), worst.end(),
-                                    [lost](const auto& other) { return other.loss < lost; });
+    const int64_t number = numbers[static_cast<size_t>(i)];
+    const auto comes_later = [&](const WorstPrediction& other) {
+      return other.loss < lost || (other.loss == lost && other.index > number);
+    };
+    if (worst.size() == kWorstPredictions && !comes_later(worst.back())) continue;
+    const auto place = std::ranges::find_if(worst, comes_later);
     const std::vector<double> probabilities = row_probabilities(logits, i, softmax);
     worst.insert(place, {numbers[static_cast<size_t>(i)], label, ranks.guess, lost,
                          probabilities[ranks.guess], probabilities[label]});

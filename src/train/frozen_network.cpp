@@ -229,14 +229,23 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
 
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
                                               int64_t batch_size, int64_t examples,
-                                              const PlanningContext& planning) {
+                                              const PlanningContext& planning,
+                                              const BatchLengths& lengths) {
   EvaluationPrograms programs;
+  programs.lengths = lengths;
   programs.batch_size = std::max<int64_t>(1, std::min(batch_size, examples));
   MANTISSA_ASSIGN(programs.full,
                   compile_inference(frozen_graph, format, programs.batch_size, true, planning));
   const int64_t rest = examples % programs.batch_size;
   if (rest != 0) {
     MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, format, rest, true, planning));
+  }
+  for (size_t i = 0; i + 1 < lengths.size(); ++i) {
+    LengthProgram shorter;
+    MANTISSA_ASSIGN(shorter.graph, with_length(frozen_graph, lengths.back(), lengths[i]));
+    MANTISSA_ASSIGN(shorter.program,
+                    compile_inference(shorter.graph, format, programs.batch_size, true, planning));
+    programs.shorter.push_back(std::move(shorter));
   }
   return programs;
 }
@@ -247,6 +256,7 @@ Programs inference_programs(FrozenNetwork& network, const EvaluationPrograms& pr
   for (const Program* program : {&programs.full, &programs.rest}) {
     if (!program->instructions.empty()) result.add(*program);
   }
+  for (const LengthProgram& each : programs.shorter) result.add(each.graph, each.program);
   return result;
 }
 

@@ -17,6 +17,7 @@
 #include "plan/program.h"
 #include "runtime/state.h"
 #include "train/frozen_graph.h"
+#include "train/length_programs.h"
 #include "train/programs.h"
 
 namespace mantissa {
@@ -67,15 +68,20 @@ Result<Program> compile_inference(const Graph& frozen_graph, const Format& forma
                                   bool with_loss, const PlanningContext& planning);
 
 // Programs that evaluate a frozen network: one for full batches, one for the last, smaller batch,
-// which has no instructions where there is none.
+// which has no instructions where there is none; and for full batches of shorter sequences.
 struct EvaluationPrograms {
   Program full, rest;
+  std::vector<LengthProgram> shorter;
+  BatchLengths lengths;
   int64_t batch_size = 1;
-  int64_t arena_bytes() const { return std::max(full.arena_bytes, rest.arena_bytes); }
+  int64_t arena_bytes() const {
+    return std::max({full.arena_bytes, rest.arena_bytes, mantissa::arena_bytes(shorter)});
+  }
 };
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
                                               int64_t batch_size, int64_t examples,
-                                              const PlanningContext& planning);
+                                              const PlanningContext& planning,
+                                              const BatchLengths& lengths = {});
 
 // The programs' executors.
 Programs inference_programs(FrozenNetwork& network, const EvaluationPrograms& programs,

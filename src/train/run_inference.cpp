@@ -57,16 +57,20 @@ Result<Score> validate_run(const RunInference& run, const Task& task, State& sta
                            const EvaluationObserver& observer) {
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run, state));
   Programs programs = inference_programs(frozen, run.plan.validation, behind_frozen(run));
-  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(run.data.validation_examples(),
-                                                                 run.plan.validation.batch_size));
+  const EvaluationPrograms& plan = run.plan.validation;
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create_by_length(run.data.validation_examples(), plan.batch_size,
+                                                   plan.lengths));
   return task.measure(programs, batches, observer);
 }
 
 Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,
                               const EvaluationObserver& observer) {
   Programs programs = inference_programs(frozen, run.plan.evaluation, behind_frozen(run));
-  MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(run.data.test_examples(), run.plan.evaluation.batch_size));
+  const EvaluationPrograms& plan = run.plan.evaluation;
+  MANTISSA_ASSIGN(
+      OrderedBatches batches,
+      OrderedBatches::create_by_length(run.data.test_examples(), plan.batch_size, plan.lengths));
   return task.report(programs, batches, frozen.state.sha256(StateGroup::kPredictor), observer);
 }
 

@@ -341,12 +341,12 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   plan.frozen_layout = frozen_layout(frozen_graph, config.format);
   MANTISSA_ASSIGN(plan.evaluation,
                   compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                     data.test_count, planning));
+                                     data.test_count, planning, evaluation_lengths(config)));
   plan.validation_examples = validation_examples;
   if (validation_examples > 0) {
     MANTISSA_ASSIGN(plan.validation,
                     compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                       validation_examples, planning));
+                                       validation_examples, planning, evaluation_lengths(config)));
   }
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
