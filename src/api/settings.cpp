@@ -365,7 +365,6 @@ Result<ConfigFile> read_config_for(const Settings& settings) {
   MANTISSA_ASSIGN(const std::string path, config_path(settings));
   if (path.empty()) return ConfigFile{};
   MANTISSA_ASSIGN(ConfigFile file, read_config(path));
-  add_buckets_of_run(file);
   drop_other_length(settings, file.settings);
   drop_settings_of_others(settings, file);
   Settings rest = file.settings;

@@ -18,8 +18,6 @@ constexpr size_t kLongestName = 100, kLongestMessage = 300;
 // The library follows what nests by recursion, and only what has a dot or a bracket nests: "a.a.a".
 constexpr int64_t kMostNesting = 4096;
 constexpr const char* kDerivedTable = "derived";
-constexpr std::string_view kHeader =
-    "# Everything needed to repeat this run: mantissa train --config config.toml\n";
 
 using Entries = std::map<std::string, std::string>;
 
@@ -34,12 +32,9 @@ std::optional<std::string> text_of(const toml::node& node) {
 
 bool nests(char c) { return c == '.' || c == '[' || c == '{'; }
 
-Result<std::string> read_text(const std::filesystem::path& path) {
+Result<toml::table> parse_file(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(const auto bytes, read_file(path, kLargestConfigBytes));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-Result<toml::table> parse_text(const std::string& text, const std::filesystem::path& path) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (std::count_if(text.begin(), text.end(), nests) > kMostNesting) {
     return invalid_input(path.string() + ": has more than " + std::to_string(kMostNesting) +
                          " dots and brackets: no settings");
@@ -110,36 +105,30 @@ std::map<std::string, std::string> ConfigFile::all() const {
 }
 
 Result<ConfigFile> read_config(const std::filesystem::path& path) {
-  MANTISSA_ASSIGN(const std::string text, read_text(path));
-  MANTISSA_ASSIGN(toml::table table, parse_text(text, path));
+  MANTISSA_ASSIGN(toml::table table, parse_file(path));
   ConfigFile file;
-  file.is_of_run = text.starts_with(kHeader);
   if (const toml::table* derived = table[kDerivedTable].as_table()) {
     MANTISSA_ASSIGN(file.derived, entries_of(*derived, path));
     table.erase(kDerivedTable);
   }
   MANTISSA_ASSIGN(file.settings, entries_of(table, path));
   // The run's own network.json and start.safetensors move with its folder.
-  const auto from_here = [&](std::string& value) { value = (path.parent_path() / value).string(); };
-  for (auto& [name, value] : file.settings) {
-    const bool is_network = name == "model" && is_network_file(value);
-    if (is_network || (name == "from" && !value.empty())) from_here(value);
+  const auto from_here = [&](std::string& text) { text = (path.parent_path() / text).string(); };
+  for (auto& [name, text] : file.settings) {
+    const bool is_network = name == "model" && is_network_file(text);
+    if (is_network || (name == "from" && !text.empty())) from_here(text);
   }
   return file;
 }
 
-void add_buckets_of_run(ConfigFile& file) {
-  if (file.is_of_run && !file.settings.contains("buckets")) file.derived.insert({"buckets", "1"});
-}
-
 Result<std::map<std::string, std::string>> read_entries(const std::filesystem::path& path) {
-  MANTISSA_ASSIGN(const std::string text, read_text(path));
-  MANTISSA_ASSIGN(const toml::table table, parse_text(text, path));
+  MANTISSA_ASSIGN(const toml::table table, parse_file(path));
   return entries_of(table, path);
 }
 
 Result<std::string> to_toml(const RunConfig& config) {
-  std::string chosen(kHeader);
+  std::string chosen =
+      "# Everything needed to repeat this run: mantissa train --config config.toml\n";
   std::string derived;
   for (const Setting& setting : training_settings()) {
     const std::string name = setting.name, value = setting.print(config);

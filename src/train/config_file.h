@@ -14,7 +14,6 @@ namespace mantissa {
 struct ConfigFile {
   std::map<std::string, std::string> settings;
   std::map<std::string, std::string> derived;  // its table [derived]
-  bool is_of_run = false;  // a run wrote it: it begins with to_toml's first line
 
   // Both: all that a run was told, and what it made of it.
   std::map<std::string, std::string> all() const;
@@ -26,10 +25,6 @@ Result<ConfigFile> read_config(const std::filesystem::path& path);
 
 // The same of a file that has no tables.
 Result<std::map<std::string, std::string>> read_entries(const std::filesystem::path& path);
-
-// A run that does not name --buckets had none, since it was begun before there were any or chose
-// so. Adds that to what followed from its settings; other files stay as they are.
-void add_buckets_of_run(ConfigFile& file);
 
 // A configuration file that repeats the run anywhere: every setting but those of the machine
 // (threads, instruction set, memory budget, folder), and in [derived] what followed from them. A

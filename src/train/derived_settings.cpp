@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "models/models.h"
-#include "train/length_programs.h"
 
 namespace mantissa {
 namespace {
@@ -26,11 +25,7 @@ constexpr DerivedSetting kDerived[] = {
     {"weight-decay",
      {"optimizer"},
      [](const RunConfig& c) { return c.weight_decay < 0; },
-     [](RunConfig& c) { c.weight_decay = optimizer(c.optimizer).weight_decay; }},
-    {"buckets",
-     {"model", "from"},
-     [](const RunConfig& c) { return c.buckets == 0; },
-     choose_buckets}};
+     [](RunConfig& c) { c.weight_decay = optimizer(c.optimizer).weight_decay; }}};
 
 }  // namespace
 

@@ -50,7 +50,6 @@ std::vector<TensorKey> keys_of_tensors(const Program& program) {
 }  // namespace
 
 int64_t padded_sequence(const RunConfig& config) {
-  if (reads_texts(config)) return config.table.text.sequence;
   return text_options(config).task == TextTask::kTranslation ? config.sequence : 0;
 }
 
@@ -61,7 +60,7 @@ BatchLengths batch_lengths(const RunConfig& config) {
 
 BatchLengths evaluation_lengths(const RunConfig& config) {
   const bool has_row_exponents = !config.format.is_float() && !config.format.tensor_values;
-  return has_row_exponents && !reads_texts(config) ? BatchLengths{} : batch_lengths(config);
+  return has_row_exponents ? BatchLengths{} : batch_lengths(config);
 }
 
 Result<Graph> with_length(const Graph& network, int64_t whole, int64_t length) {
@@ -111,21 +110,14 @@ int64_t arena_bytes(const std::vector<LengthProgram>& programs) {
   return bytes;
 }
 
-void choose_buckets(RunConfig& config) {
-  const int64_t sequence = padded_sequence(config);
-  const bool fits = sequence > 0 && is_one_program(config) &&
-                    check_network(config, batch_lengths(sequence, kUsualBuckets)).ok();
-  config.buckets = fits ? kUsualBuckets : 1;
-}
-
 Status check_buckets(const RunConfig& config) {
   if (config.buckets == 1) return {};
   const std::string choice = "buckets " + std::to_string(config.buckets) + ": ";
   const int64_t sequence = padded_sequence(config);
   if (sequence == 0) {
     return invalid_input(choice +
-                         "are for sentences and for texts of a table, which have lengths; other "
-                         "examples are all as long: leave it out");
+                         "are for networks that translate; other examples are all as long: leave "
+                         "it out");
   }
   if (!is_one_program(config)) {
     return invalid_input(choice +

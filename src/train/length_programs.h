@@ -12,11 +12,7 @@
 
 namespace mantissa {
 
-// How many lengths batches have where nobody says it.
-constexpr int64_t kUsualBuckets = 4;
-
-// The tokens that a run's examples, sentences or texts of a table, are padded to; 0 of data whose
-// examples are all as long.
+// The tokens that a run's pairs of sentences are padded to; 0 of other data.
 int64_t padded_sequence(const RunConfig& config);
 
 // The lengths that a run's batches have; one: the whole sequence, always.
@@ -50,9 +46,8 @@ std::vector<int> places_of_tensors(const Program& whole, const Program& shorter)
 // The largest arena among them.
 int64_t arena_bytes(const std::vector<LengthProgram>& programs);
 
-// Settles --buckets where nobody chose it, or refuses the choice: of data whose examples are all as
-// long, of a network that takes no other length, of several stages or replicas.
-void choose_buckets(RunConfig& config);
+// Refuses buckets of data whose examples are all as long, of a network that takes no other length,
+// of several stages or replicas.
 Status check_buckets(const RunConfig& config);
 
 }  // namespace mantissa

@@ -188,16 +188,7 @@ TEST(LengthPrograms, AreThereForTheLengthsOfTheSettings) {
   EXPECT_TRUE(Steps(Settings{{"buckets", "1"}}).plan().shorter.empty());
 }
 
-TEST(LengthPrograms, AreTheDefaultWhereExamplesHaveLengths) {
-  const auto buckets = [](const Settings& settings) {
-    const auto config = make_run_config(settings);
-    return config.ok() ? config->buckets : 0;
-  };
-  EXPECT_EQ(buckets({{"model", "lstm_nmt"}}), kUsualBuckets);
-  EXPECT_EQ(buckets({{"model", "lstm_nmt"}, {"stages", "2"}}), 1);
-  EXPECT_EQ(buckets({{"model", "transformer_lm"}}), 1);
-  EXPECT_EQ(buckets({{"model", "lenet5"}}), 1);
-  EXPECT_EQ(buckets({{"model", "lenet5"}, {"buckets", "1"}}), 1);
+TEST(LengthPrograms, AreForPairsOfSentencesInOneStage) {
   for (const Settings& settings :
        {Settings{{"model", "lenet5"}}, Settings{{"model", "transformer_lm"}},
         Settings{{"model", "transformer_nmt"}, {"stages", "2"}},

@@ -14,8 +14,7 @@ Status check_same_settings(const RunConfig& config) {
   const fs::path path = fs::path(config.out) / kConfigFile;
   MANTISSA_ASSIGN(const bool there, is_there(path));
   if (!there) return {};
-  MANTISSA_ASSIGN(ConfigFile file, read_config(path));
-  add_buckets_of_run(file);
+  MANTISSA_ASSIGN(const ConfigFile file, read_config(path));
   const Result<RunConfig> before = make_run_config(file.settings, file.derived);
   if (!before.ok()) {
     return make_error(before.error().code, path.string() + ": " + before.error().message);

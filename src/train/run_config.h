@@ -76,7 +76,7 @@ struct RunConfig {
   Tokens tokens = Tokens::kCharacters;  // of a text
   int64_t vocabulary = 0;               // of pieces of words; 0: as usual
   std::string vocabulary_file = {};     // in its place: that of a tokenizer
-  int64_t buckets = 0;  // lengths of batches; 0: as usual, 1: all are padded to the sequence
+  int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
   bool tied = false;  // the classifier of a language model has the embedding's weights
   Format format;
   int64_t epochs = 3;

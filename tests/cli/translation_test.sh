@@ -29,8 +29,8 @@ bits=$(json '["test_bits_per_token"]' "$folder/a/summary.json")
 holds "it learns: $bits bits" python3 -c "import sys; sys.exit(not float('$bits') < 1.5)"
 
 state() { json '["state_sha256"]' "$folder/$1/summary.json"; }
-run train "${small[@]}" --steps 20 --threads 2 --out "$folder/b" --checkpoint-every 10
-run train "${small[@]}" --steps 20 --threads 1 --isa scalar --out "$folder/scalar"
+run train "${small[@]}" --buckets 4 --steps 20 --threads 2 --out "$folder/b" --checkpoint-every 10
+run train "${small[@]}" --buckets 4 --steps 20 --threads 1 --isa scalar --out "$folder/scalar"
 holds "another instruction set, the same state" eval '[[ $(state b) == $(state scalar) ]]'
 resumes() {
   mkdir "$folder/$2"
@@ -41,8 +41,7 @@ resumes() {
 holds "a resumed run has the same state" resumes b resumed
 holds "batches have several lengths" grep -q '^buckets = "4"' "$folder/b/config.toml"
 
-# Runs from before there were buckets do not name them.
-run train "${small[@]}" --steps 20 --threads 2 --buckets 1 --out "$folder/padded" --checkpoint-every 10
+run train "${small[@]}" --steps 20 --threads 2 --out "$folder/padded" --checkpoint-every 10
 holds "padded batches are another run" eval '[[ $(state b) != $(state padded) ]]'
 holds "which does not name them" eval '! grep -q buckets "$folder/padded/config.toml"'
 holds "and goes on as it was" resumes padded padded-resumed
@@ -54,7 +53,7 @@ run train "${small[@]}" --steps 20 --threads 2 --stages 2 --out "$folder/stages"
 holds "two stages, the same state" eval '[[ $(state padded) == $(state stages) ]]'
 refuses "buckets of stages" 2 'buckets 2: stages and replicas' \
   train "${small[@]}" --buckets 2 --stages 2 --out "$folder/x"
-refuses "buckets of a text" 2 'buckets 4: are for sentences and for texts of a table' \
+refuses "buckets of a text" 2 'buckets 4: are for networks that translate' \
   train --model transformer_lm --data "$corpus" --buckets 4 --out "$folder/x"
 refuses "buckets of pictures" 2 'buckets 4: are for' train --model mlp --buckets 4 --out "$folder/x"
 refuses "no buckets" 2 "buckets: '0'" train "${small[@]}" --buckets 0 --out "$folder/x"
@@ -63,7 +62,7 @@ holds "plan" eval '((status == 0))'
 # A network as a file is the same network.
 run info "${small[@]:0:8}" --width 0.25 --graph
 cp "$folder/stdout" "$folder/mine.json"
-run train --model "$folder/mine.json" "${size[@]}" --learning-rate 0.005 --steps 20 --out "$folder/e"
+run train --model "$folder/mine.json" "${size[@]}" --learning-rate 0.005 --buckets 4 --steps 20 --out "$folder/e"
 holds "a network as a file is the same network" eval '[[ $(state b) == $(state e) ]]'
 
 run eval --checkpoint "$folder/a"
