@@ -181,7 +181,10 @@ void clear(const Sizes& s, float* rows, int64_t first, int64_t count) {
 }
 
 void forward_head(const Computation& of, float* out) {
-  const auto& [kernels, s, head, room] = of;
+  const kernels::FloatKernels& kernels = of.kernels;
+  const Sizes& s = of.s;
+  const Head& head = of.head;
+  const Room& room = of.room;
   kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
   kernels.pack(head.v, s.width, head.valid, s.channels, room.values);
   of.for_blocks([&](const Block& block) {
@@ -194,7 +197,10 @@ void forward_head(const Computation& of, float* out) {
 // Writes a head's gradients; those that nobody wants are null.
 void backward_head(const Computation& of, const float* grad_out, float* to_q, float* to_k,
                    float* to_v) {
-  const auto& [kernels, s, head, room] = of;
+  const kernels::FloatKernels& kernels = of.kernels;
+  const Sizes& s = of.s;
+  const Head& head = of.head;
+  const Room& room = of.room;
   kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
   kernels.pack_columns(head.v, s.width, s.channels, head.valid, room.value_columns);
   kernels.pack(head.k, s.width, head.valid, s.channels, room.keys);
