@@ -19,7 +19,8 @@ class BatchBuffers {
   BatchBuffers(const Examples& examples, int64_t slots, int64_t batch_size,
                const BatchLengths& lengths = {});
 
-  // What is written to the slot from now on has the length of this number. At first all are whole.
+  // Examples that are written to the slot from now on are cut to this bucket. At first all are
+  // whole.
   void set_bucket(int64_t slot, int bucket) { bucket_of_slot_[static_cast<size_t>(slot)] = bucket; }
 
   // Writes an example to a place of a slot.

@@ -102,7 +102,7 @@ Result<Vocabulary> text_vocabulary(const std::string& path, std::string_view tex
   return vocabulary;
 }
 
-// What the vocabulary does not know of a text.
+// Notes how many tokens of a text the vocabulary does not know.
 void note_unknown(std::span<const Token> tokens, Text& text) {
   const WordPiece* wordpiece = text.vocabulary.wordpiece();
   if (wordpiece == nullptr) return;

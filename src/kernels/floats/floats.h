@@ -95,7 +95,7 @@ struct FloatCellKernels {
 struct FloatKernels {
   const char* name;
   Features needs;
-  // Of at least one logit.
+  // At least one logit.
   LogitSums (*logit_sums)(const float* logits, int64_t classes) noexcept;
   void (*softmax_gradient)(const float* logits, int64_t classes, const SoftmaxGradient&,
                            float* gradient) noexcept;
@@ -126,7 +126,7 @@ struct FloatKernels {
   // of_scale += dy * x^, of_offset += dy; not where these are null.
   void (*add_norm_gradients)(const float* x, const float* dy, const FloatNorm&, int64_t channels,
                              float* of_scale, float* of_offset) noexcept;
-  // Of the elements [begin, end).
+  // For the elements [begin, end).
   void (*adam)(const FloatAdam&, int64_t begin, int64_t end) noexcept;
 };
 

@@ -96,7 +96,7 @@ struct AdamSumLanes {
   }
 };
 
-// What is clipped is counted per lane, negatively.
+// Counts of clipped numbers, per lane and negative.
 struct ClippedAdam {
   Lanes first = {}, direction = {};
   Words root = {};

@@ -40,7 +40,7 @@ inline Reals near_quotient(Reals n, Reals d) noexcept {
   const Reals inverse = _mm512_fmadd_pd(rough, error, rough), quotient = n * inverse;
   return _mm512_fmadd_pd(_mm512_fnmadd_pd(quotient, d, n), inverse, quotient);
 }
-// Of two numbers that of smaller magnitude, with the sign of the first.
+// The number of smaller magnitude, with the sign of the first.
 inline Reals clipped(Reals n, Reals limit) noexcept { return _mm512_range_pd(n, limit, 2); }
 // Built on all of these.
 #include "kernels/update/adam_lane_loops.h"

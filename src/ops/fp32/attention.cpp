@@ -107,7 +107,12 @@ struct Block {
   int64_t first, count, keys;
 };
 
-// What the products of a head have in common.
+// Zeros for a head's rows from `first` on.
+void clear(const Sizes& s, float* rows, int64_t first, int64_t count) {
+  for (int64_t i = first; i < count; ++i) std::fill_n(rows + i * s.width, s.channels, 0.0F);
+}
+
+// A head's computation: its kernels, sizes, rows and scratch.
 struct Computation {
   const kernels::FloatKernels& kernels;
   const Sizes& s;
@@ -173,59 +178,46 @@ struct Computation {
                      .c_row = s.width,
                      .adds = true});
   }
+
+  // Writes a head's result.
+  void forward(float* out) const {
+    kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
+    kernels.pack(head.v, s.width, head.valid, s.channels, room.values);
+    for_blocks([&](const Block& block) {
+      probabilities(block);
+      means(block, room.p, room.values, out);
+    });
+    clear(s, out, head.queries, s.queries);
+  }
+
+  // Writes a head's gradients; those that nobody wants are null.
+  void backward(const float* grad_out, float* to_q, float* to_k, float* to_v) const {
+    kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
+    kernels.pack_columns(head.v, s.width, s.channels, head.valid, room.value_columns);
+    kernels.pack(head.k, s.width, head.valid, s.channels, room.keys);
+    if (to_k != nullptr) clear(s, to_k, 0, s.new_keys);
+    if (to_v != nullptr) clear(s, to_v, 0, s.new_keys);
+    for_blocks([&](const Block& block) {
+      const int64_t at = block.first * s.width;
+      probabilities(block);
+      scores(block, grad_out, room.value_columns, room.grad_scores);
+      for (int64_t i = 0; i < block.count; ++i) {
+        kernels.softmax_backward(room.p + i * s.keys, room.grad_scores + i * s.keys, block.keys,
+                                 head.scale);
+      }
+      if (to_q != nullptr) means(block, room.grad_scores, room.keys, to_q);
+      if (to_k != nullptr) {
+        kernels.pack(head.q + at, s.width, block.count, s.channels, room.queries);
+        add_to_keys(block, room.grad_scores, room.queries, to_k);
+      }
+      if (to_v != nullptr) {
+        kernels.pack(grad_out + at, s.width, block.count, s.channels, room.grad_out);
+        add_to_keys(block, room.p, room.grad_out, to_v);
+      }
+    });
+    if (to_q != nullptr) clear(s, to_q, head.queries, s.queries);
+  }
 };
-
-// Zeros for a head's rows from `first` on.
-void clear(const Sizes& s, float* rows, int64_t first, int64_t count) {
-  for (int64_t i = first; i < count; ++i) std::fill_n(rows + i * s.width, s.channels, 0.0F);
-}
-
-void forward_head(const Computation& of, float* out) {
-  const kernels::FloatKernels& kernels = of.kernels;
-  const Sizes& s = of.s;
-  const Head& head = of.head;
-  const Room& room = of.room;
-  kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
-  kernels.pack(head.v, s.width, head.valid, s.channels, room.values);
-  of.for_blocks([&](const Block& block) {
-    of.probabilities(block);
-    of.means(block, room.p, room.values, out);
-  });
-  clear(s, out, head.queries, s.queries);
-}
-
-// Writes a head's gradients; those that nobody wants are null.
-void backward_head(const Computation& of, const float* grad_out, float* to_q, float* to_k,
-                   float* to_v) {
-  const kernels::FloatKernels& kernels = of.kernels;
-  const Sizes& s = of.s;
-  const Head& head = of.head;
-  const Room& room = of.room;
-  kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
-  kernels.pack_columns(head.v, s.width, s.channels, head.valid, room.value_columns);
-  kernels.pack(head.k, s.width, head.valid, s.channels, room.keys);
-  if (to_k != nullptr) clear(s, to_k, 0, s.new_keys);
-  if (to_v != nullptr) clear(s, to_v, 0, s.new_keys);
-  of.for_blocks([&](const Block& block) {
-    const int64_t at = block.first * s.width;
-    of.probabilities(block);
-    of.scores(block, grad_out, room.value_columns, room.grad_scores);
-    for (int64_t i = 0; i < block.count; ++i) {
-      kernels.softmax_backward(room.p + i * s.keys, room.grad_scores + i * s.keys, block.keys,
-                               head.scale);
-    }
-    if (to_q != nullptr) of.means(block, room.grad_scores, room.keys, to_q);
-    if (to_k != nullptr) {
-      kernels.pack(head.q + at, s.width, block.count, s.channels, room.queries);
-      of.add_to_keys(block, room.grad_scores, room.queries, to_k);
-    }
-    if (to_v != nullptr) {
-      kernels.pack(grad_out + at, s.width, block.count, s.channels, room.grad_out);
-      of.add_to_keys(block, room.p, room.grad_out, to_v);
-    }
-  });
-  if (to_q != nullptr) clear(s, to_q, head.queries, s.queries);
-}
 
 // Calls visit(computation) for each head, on several threads.
 template <typename Visit>
@@ -245,7 +237,7 @@ void for_heads(const OpContext& c, bool backward, const Visit& visit) {
 
 void forward(const OpContext& c) {
   for_heads(c, false,
-            [&](const Computation& of) { forward_head(of, c.output.as<float>() + of.head.at); });
+            [&](const Computation& of) { of.forward(c.output.as<float>() + of.head.at); });
 }
 
 void backward(const OpContext& c) {
@@ -254,8 +246,8 @@ void backward(const OpContext& c) {
     return gradient.empty() ? nullptr : gradient.as<float>() + at;
   };
   for_heads(c, true, [&](const Computation& of) {
-    backward_head(of, c.grad_output.as<float>() + of.head.at, gradient_at(0, of.head.at),
-                  gradient_at(1, of.head.key_at), gradient_at(2, of.head.key_at));
+    of.backward(c.grad_output.as<float>() + of.head.at, gradient_at(0, of.head.at),
+                gradient_at(1, of.head.key_at), gradient_at(2, of.head.key_at));
   });
 }
 
