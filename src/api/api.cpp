@@ -264,7 +264,7 @@ Info info(const std::string& isa, std::string& error) {
                   {"pooling", table.pooling->name},
                   {"softmax", table.softmax->name},
                   {"attention", table.attention->name},
-                  {"row_products", table.row_products->name},
+                  {"recurrent", table.recurrent->name},
                   {"row_norms", table.row_norms->name},
                   {"squared_error", table.squared_error->name},
                   {"update", table.update->name},

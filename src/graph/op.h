@@ -182,6 +182,7 @@ struct OpContext {
   std::byte* saved = nullptr;       // written forward, read backward
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
+  bool workspace_is_left = false;  // by backward_weights (OpTraits::leaves_workspace)
   PositionCache cache = {};
   int64_t* histogram = nullptr;  // kCalibrate: where wide values are counted; null: they are not
   // An update that computes the gradient itself, so many rows at a time: parameters[0].gradient
@@ -263,6 +264,9 @@ struct OpTraits {
   // writes g bits. Between two layers gradients have gw (BlockFloat [0115]-[0123], [0128]).
   bool is_layer = false;
   bool input_reads_input = false;  // backward_input reads the inputs
+  // Saves something, and where both are wanted backward_input finds the workspace as
+  // backward_weights left it.
+  bool leaves_workspace = false;
   bool reads_output = false;       // backward reads the output
   bool reads_output_if_relu = false;
   bool shares_grad_inputs = false;  // all inputs receive one and the same gradient

@@ -12,10 +12,10 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/peak/peak.h"
 #include "kernels/pooling/pooling.h"
+#include "kernels/recurrent/recurrent.h"
 #include "kernels/rescale/rescale.h"
 #include "kernels/rounding/rounding.h"
 #include "kernels/row_norms/row_norms.h"
-#include "kernels/row_products/row_products.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/squared_error/squared_error.h"
 #include "kernels/update/update.h"
@@ -33,7 +33,7 @@ struct KernelTable {
   const PoolingKernels* pooling = nullptr;
   const SoftmaxKernels* softmax = nullptr;
   const AttentionKernels* attention = nullptr;
-  const RowProductKernels* row_products = nullptr;
+  const RecurrentKernels* recurrent = nullptr;
   const RowNormKernels* row_norms = nullptr;
   const SquaredErrorKernels* squared_error = nullptr;
   const UpdateKernels* update = nullptr;

@@ -1,7 +1,8 @@
 // Recurrent layers over whole sequences: rnn, lstm and gru. The input's part of all
 // pre-activations, x W^T + b, comes from a linear layer before; here are the recurrent weights and
 // the steps, one after the other, sequences side by side. Source: METHODS, "Exact non-linear
-// functions in integers"; fixed points in ops/recurrent_cells.h and docs/operators.md.
+// functions in integers"; fixed points in kernels/recurrent/recurrent_cells.h and
+// docs/operators.md.
 #include <atomic>
 #include <string>
 
@@ -9,7 +10,7 @@
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/ops.h"
-#include "ops/recurrent_gradient.h"
+#include "ops/recurrent_weights.h"
 
 namespace mantissa::ops {
 namespace {
@@ -85,26 +86,37 @@ Status check(const OpShapes& s) {
   return invalid_input("wants weights of at most 16 bits");
 }
 
-// The sums of a step's pre-activations: the input's, and the recurrent ones with GRU's bias.
+// Packs the weights' columns as pairs of a product, and notes what shifts their sums to 2^-24.
+void pack_rows(const OpContext& c, const Sizes& s, const ForwardSpace& space) {
+  const Tensor& table = c.parameters[0].mantissa;
+  const Mantissas weights(table);
+  const int64_t columns = padded_columns(s.gates);
+  const auto weight = [&](int64_t k, int64_t j) {
+    const bool exists = k < s.gates && j < s.channels;
+    return static_cast<int16_t>(exists ? weights[k * s.channels + j] : 0);
+  };
+  kernels::parallel_ranges(*c.kernel.pool, (s.channels + 1) / 2, 1,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t pair = begin; pair < end; ++pair) {
+                               int16_t* const to = space.weights + pair * columns * 2;
+                               for (int64_t k = 0; k < columns; ++k) {
+                                 to[2 * k] = weight(k, 2 * pair);
+                                 to[2 * k + 1] = weight(k, 2 * pair + 1);
+                               }
+                             }
+                           });
+  for (int64_t k = 0; k < s.gates; ++k) {
+    space.shifts[k] = -(table.block_exponent(k) - kGateFraction + kSumFraction);
+  }
+}
+
+// GRU's bias at 2^-24.
 template <typename Cell>
-void step_sums(const OpContext& c, const Sizes& s, const int16_t* weights, int64_t row,
-               const int16_t* h_before, const ForwardRoom& room) {
-  const Tensor &input = c.inputs[0], &table = c.parameters[0].mantissa;
-  const Mantissas in(input);
-  for (int64_t k = 0; k < s.gates; ++k) {
-    room.x[k] = rescale_rne(in[row * s.gates + k], -(*input.exponent + kSumFraction));
-  }
-  const int64_t block = kernels::block_of(weight_bits(table), kGateFraction);
-  c.kernels->row_products->multiply({weights, h_before, s.gates, s.channels, block}, room.s);
-  for (int64_t k = 0; k < s.gates; ++k) {
-    const int exponent = table.block_exponent(k) - kGateFraction;
-    room.s[k] = rescale_rne(room.s[k], -(exponent + kSumFraction));
-  }
+void rescale_bias(const OpContext& c, const Sizes& s, int64_t* to) {
   if constexpr (std::is_same_v<Cell, GruCell>) {
     const Tensor& bias = c.parameters[1].mantissa;
     for (int64_t j = 0; j < s.channels; ++j) {
-      room.s[2 * s.channels + j] +=
-          rescale_rne(bias.as<int16_t>()[j], -(*bias.exponent + kSumFraction));
+      to[j] = rescale_rne(bias.as<int16_t>()[j], -(*bias.exponent + kSumFraction));
     }
   }
 }
@@ -113,12 +125,6 @@ int32_t length_of(const OpContext& c, const Sizes& s, int64_t sequence) {
   const int64_t length =
       c.inputs.size() <= kLengthsInput ? s.steps : c.inputs[kLengthsInput].as<int32_t>()[sequence];
   return static_cast<int32_t>(std::clamp<int64_t>(length, 0, s.steps));
-}
-
-// Padding has the state of the last step before it.
-void carry_on(const Sizes& s, const CellStep& step, int record) {
-  std::copy_n(step.h_before, s.channels, step.h);
-  std::copy_n(step.before, s.channels * record, step.record);
 }
 
 // The number of an input that a sequence starts with, at 2^-fraction; what does not fit is counted.
@@ -159,54 +165,103 @@ int64_t start(const OpContext& c, const Sizes& s, int64_t sequence, int16_t* h, 
   return clipped;
 }
 
+// All steps of a few sequences, side by side.
 template <typename Cell>
-int64_t forward_sequence(const OpContext& c, const Sizes& s, const int16_t* weights,
-                         const Steps& steps, int64_t sequence, const ForwardRoom& room) {
-  const int32_t length = steps.lengths[sequence] = length_of(c, s, sequence);
-  const int64_t first = sequence * s.steps, record = s.channels * Cell::kRecord;
-  CellStep step{.channels = s.channels,
-                .x = room.x,
-                .s = room.s,
-                .h = steps.h + s.state_before(first) * s.channels,
-                .record = steps.records + s.state_before(first) * record,
-                .peepholes = peepholes_of<Cell>(c)};
-  int64_t clipped = start<Cell>(c, s, sequence, step.h, step.record);
-  for (int64_t t = 0; t < s.steps; ++t) {
-    step.h_before = step.h;
-    step.before = step.record;
-    step.h += s.channels;
-    step.record += record;
-    if (t < length) {
-      step_sums<Cell>(c, s, weights, first + t, step.h_before, room);
-      clipped += Cell::forward(step);
-    } else {
-      carry_on(s, step, Cell::kRecord);
+class ForwardSequences {
+ public:
+  ForwardSequences(const OpContext& c, const Sizes& s, const ForwardSpace& space,
+                   const Steps& steps, const ForwardRoom& room)
+      : c_(c), s_(s), space_(space), steps_(steps), room_(room) {}
+
+  // Returns how many numbers were clipped.
+  int64_t run(int64_t first, int64_t count) {
+    int64_t clipped = 0, longest = 0;
+    for (int64_t i = first; i < first + count; ++i) {
+      const int32_t length = steps_.lengths[i] = length_of(c_, s_, i);
+      longest = std::max<int64_t>(longest, length);
+      const int64_t state = s_.state_before(i * s_.steps);
+      clipped += start<Cell>(c_, s_, i, h_at(state), record_at(state));
     }
+    for (int64_t t = 0; t < s_.steps; ++t) {
+      if (t < longest) multiply(first, count, t);
+      for (int64_t i = first; i < first + count; ++i) clipped += step(i, t, i - first);
+    }
+    if (c_.cache.exists()) {
+      for (int64_t i = first; i < first + count; ++i) keep(i);
+    }
+    return clipped;
   }
-  if (c.cache.exists()) {
-    int16_t* const cached = cached_state(c, sequence);
-    std::copy_n(step.h, s.channels, cached);
-    std::copy_n(step.record, record, cached + s.channels);
+
+ private:
+  static constexpr int64_t kRecord = Cell::kRecord;
+
+  int16_t* h_at(int64_t state) const { return steps_.h + state * s_.channels; }
+  int16_t* record_at(int64_t state) const { return steps_.records + state * s_.channels * kRecord; }
+
+  void multiply(int64_t first, int64_t count, int64_t t) const {
+    const int bits = weight_bits(c_.parameters[0].mantissa);
+    c_.kernels->recurrent->products({.a = h_at(s_.state_before(first * s_.steps + t)),
+                                     .a_row = s_.states_apart(t) * s_.channels,
+                                     .b = space_.weights,
+                                     .rows = count,
+                                     .columns = padded_columns(s_.gates),
+                                     .depth = s_.channels,
+                                     .block = kernels::block_of(bits, kGateFraction),
+                                     .sums = room_.sums});
   }
-  return clipped;
-}
+
+  int64_t step(int64_t sequence, int64_t t, int64_t place) const {
+    const int64_t row = sequence * s_.steps + t;
+    const int64_t before = s_.state_before(row), after = s_.state_after(row);
+    if (t >= steps_.lengths[sequence]) {  // padding has the state of the last step before it
+      std::copy_n(h_at(before), s_.channels, h_at(after));
+      std::copy_n(record_at(before), s_.channels * kRecord, record_at(after));
+      return 0;
+    }
+    const Tensor& input = c_.inputs[0];
+    const int64_t offset = row * s_.gates * element_bytes(input.type);
+    return cell_kernels<Cell>(c_).forward({.channels = s_.channels,
+                                           .x = {static_cast<const std::byte*>(input.data) + offset,
+                                                 8 * static_cast<int>(element_bytes(input.type))},
+                                           .x_shift = -(*input.exponent + kSumFraction),
+                                           .s = room_.sums + place * padded_columns(s_.gates),
+                                           .s_shifts = space_.shifts,
+                                           .bias = space_.bias,
+                                           .h_before = h_at(before),
+                                           .before = record_at(before),
+                                           .h = h_at(after),
+                                           .record = record_at(after),
+                                           .peepholes = peepholes_of<Cell>(c_)});
+  }
+
+  void keep(int64_t sequence) const {
+    const int64_t last = s_.state_after((sequence + 1) * s_.steps - 1);
+    int16_t* const cached = cached_state(c_, sequence);
+    std::copy_n(h_at(last), s_.channels, cached);
+    std::copy_n(record_at(last), s_.channels * kRecord, cached + s_.channels);
+  }
+
+  const OpContext& c_;
+  const Sizes& s_;
+  const ForwardSpace& space_;
+  const Steps& steps_;
+  const ForwardRoom& room_;
+};
 
 template <typename Cell>
 void forward(const OpContext& c) {
   const Sizes s(c.output.shape, Cell::kGates);
   const ForwardSpace space(c.workspace, s, Cell::kRecord);
   const Steps steps(c.saved != nullptr ? c.saved : space.steps, s, Cell::kRecord);
-  const Mantissas weights(c.parameters[0].mantissa);
-  for (int64_t i = 0; i < s.gates * s.channels; ++i) {
-    space.weights[i] = static_cast<int16_t>(weights[i]);
-  }
+  pack_rows(c, s, space);
+  rescale_bias<Cell>(c, s, space.bias);
   std::atomic<int64_t> clipped = 0;
-  for_sequences<ForwardRoom>(c, s, space.rooms, [&](int64_t sequence, const ForwardRoom& room) {
-    clipped += forward_sequence<Cell>(c, s, space.weights, steps, sequence, room);
-  });
-  write_wide(c, -kGateFraction, [&](int64_t i) -> int64_t {
-    return steps.h[i + (i / (s.steps * s.channels) + 1) * s.channels];
-  });
+  for_sequences<ForwardRoom>(
+      c, s, space.rooms, [&](int64_t first, int64_t count, const ForwardRoom& room) {
+        clipped += ForwardSequences<Cell>(c, s, space, steps, room).run(first, count);
+      });
+  write_wide(c, -kGateFraction,
+             [&](int64_t i) -> int64_t { return steps.h[s.sequences * s.channels + i]; });
   *c.output.saturated += clipped;
 }
 
@@ -219,6 +274,7 @@ int64_t multiply_adds(const OpShapes& shapes) {
 template <typename Cell>
 constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp32) {
   return {.name = name,
+          .traits = {.leaves_workspace = true},
           .attributes = schema,
           .infer_shape = infer<Cell>,
           .input_elements = kInputElements,
@@ -229,7 +285,7 @@ constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp
           .forward = forward<Cell>,
           .backward_input = backward_input<Cell>,
           .backward_weights = backward_weights<Cell>,
-          .kernel = kernel_name<&kernels::KernelTable::row_products>,
+          .kernel = kernel_name<&kernels::KernelTable::recurrent>,
           .fp32 = fp32};
 }
 

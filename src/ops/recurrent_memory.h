@@ -6,13 +6,25 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "graph/op.h"
-#include "kernels/parallel_ranges.h"
-#include "ops/recurrent_cells.h"
-#include "ops/recurrent_input.h"
 #include "base/room.h"
+#include "graph/op.h"
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "kernels/recurrent/recurrent_cells.h"
+#include "ops/recurrent_input.h"
 
 namespace mantissa::ops {
+
+using kernels::GruCell;
+using kernels::kGateFraction;
+using kernels::kPreFraction;
+using kernels::kSumFraction;
+using kernels::LstmCell;
+using kernels::padded_columns;
+using kernels::RnnCell;
+
+// So many sequences take a step side by side: each weight that is read is multiplied as often.
+constexpr int64_t kSequencesAtOnce = 4;
 
 struct Sizes {
   int64_t sequences, steps, channels, gates;  // gates: of all channels together
@@ -21,13 +33,19 @@ struct Sizes {
     sequences = output.count() / (steps * channels);
   }
   int64_t rows() const { return sequences * steps; }
+  int64_t row_pairs() const { return (rows() + 1) / 2; }
   int64_t states() const { return sequences * (steps + 1); }
-  // The state that a row of the input finds. It leaves the next one.
-  int64_t state_before(int64_t row) const { return row + row / steps; }
+  // The states of all sequences' starts come first, then those that each row of the input leaves.
+  int64_t state_after(int64_t row) const { return sequences + row; }
+  int64_t state_before(int64_t row) const {
+    return row % steps == 0 ? row / steps : state_after(row - 1);
+  }
+  // How far apart the states before a step are of two sequences.
+  int64_t states_apart(int64_t step) const { return step == 0 ? 1 : steps; }
 };
 
-// The values that the backward pass finds again, sequence by sequence: its state at the start and
-// after each step, which is h and a record, and how many of its steps are no padding.
+// The values that the backward pass finds again: the states, which are h and a record, and how many
+// of each sequence's steps are no padding.
 struct Steps {
   int16_t *h, *records;
   int32_t* lengths;
@@ -43,61 +61,73 @@ struct Steps {
 
 // One thread's part of the forward pass.
 struct ForwardRoom {
-  int64_t *x, *s;
+  int64_t* sums;  // [sequences at once, gates]
   int64_t bytes;
-  ForwardRoom(std::byte* base, const Sizes& sizes) {
+  ForwardRoom(std::byte* base, const Sizes& s) {
     Room room(base);
-    x = room.take<int64_t>(sizes.gates);
-    s = room.take<int64_t>(sizes.gates);
+    sums = room.take<int64_t>(kSequencesAtOnce * padded_columns(s.gates));
     bytes = room.bytes();
   }
 };
 
+// One thread's part of the backward pass; all but the first for each sequence at once.
 struct BackwardRoom {
-  int64_t *grad_h, *carry_h, *carry_c, *grad_x, *grad_s, *sums;
+  int32_t* grad_h;  // [channels]
+  int32_t *carry_h, *carry_c, *grad_s;
   int16_t* short_s;
+  int64_t* sums;  // of several sequences, or of rows of the weights
   int64_t bytes;
   BackwardRoom(std::byte* base, const Sizes& s) {
     Room room(base);
-    for (int64_t** of_channels : {&grad_h, &carry_h, &carry_c, &sums}) {
-      *of_channels = room.take<int64_t>(s.channels);
+    grad_h = room.take<int32_t>(s.channels);
+    for (int32_t** of_channels : {&carry_h, &carry_c}) {
+      *of_channels = room.take<int32_t>(kSequencesAtOnce * s.channels);
     }
-    for (int64_t** of_gates : {&grad_x, &grad_s}) *of_gates = room.take<int64_t>(s.gates);
-    short_s = room.take<int16_t>(s.gates);
+    grad_s = room.take<int32_t>(kSequencesAtOnce * s.gates);
+    short_s = room.take<int16_t>(kSequencesAtOnce * s.gates);
+    sums = room.take<int64_t>(kSequencesAtOnce * padded_columns(s.channels));
     bytes = room.bytes();
   }
 };
 
-// Behind the packed weights, the gradients of all pre-activations and of the states at the start,
-// and, for the weights' gradients, the operands of their sums lie the rooms of the threads.
+// Behind the packed weights, the gradients of the input's part of all pre-activations and of the
+// states at the start, and, for the weights' gradients, the operands of their sums lie the rooms of
+// the threads.
 struct BackwardSpace {
-  int16_t* weights;               // [channels, gates]
+  int16_t* weights;               // [gates / 2, channels, 2]
+  int32_t* shifts;                // [gates]
   int32_t* gradients;             // [rows, gates]
   int32_t *start_h, *start_cell;  // [sequences, channels]
-  int16_t* short_grad;            // [gates, rows]
-  int16_t* short_h;               // [channels, rows]
+  int16_t* short_grad;            // [rows / 2, gates, 2]
+  int16_t* short_h;               // [rows / 2, channels, 2]
   std::byte* rooms;
   int64_t bytes;
   BackwardSpace(std::byte* base, const Sizes& s, bool of_weights) {
     Room room(base);
-    weights = room.take<int16_t>(s.channels * s.gates);
+    const int64_t columns = padded_columns(s.channels);
+    weights = room.take<int16_t>((s.gates + 1) / 2 * 2 * columns);
+    shifts = room.take<int32_t>(s.gates);
     gradients = room.take<int32_t>(s.rows() * s.gates);
     start_h = room.take<int32_t>(s.sequences * s.channels);
     start_cell = room.take<int32_t>(s.sequences * s.channels);
-    short_grad = room.take<int16_t>(of_weights ? s.rows() * s.gates : 0);
-    short_h = room.take<int16_t>(of_weights ? s.rows() * s.channels : 0);
+    short_grad = room.take<int16_t>(of_weights ? s.row_pairs() * 2 * s.gates : 0);
+    short_h = room.take<int16_t>(of_weights ? s.row_pairs() * 2 * columns : 0);
     bytes = room.bytes();
     rooms = base + bytes;
   }
 };
 
 struct ForwardSpace {
-  int16_t* weights;  // [gates, channels]
+  int16_t* weights;  // [channels / 2, gates, 2]
+  int32_t* shifts;   // [gates]
+  int64_t* bias;     // GRU's, [channels]
   std::byte *steps, *rooms;
   int64_t bytes;
   ForwardSpace(std::byte* base, const Sizes& s, int record) {
     Room room(base);
-    weights = room.take<int16_t>(s.channels * s.gates);
+    weights = room.take<int16_t>((s.channels + 1) / 2 * 2 * padded_columns(s.gates));
+    shifts = room.take<int32_t>(s.gates);
+    bias = room.take<int64_t>(s.channels);
     steps = base + room.bytes();
     bytes = room.bytes() + Steps(nullptr, s, record).bytes;
     rooms = base + bytes;
@@ -105,20 +135,32 @@ struct ForwardSpace {
 };
 
 template <typename Cell>
-Peepholes peepholes_of(const OpContext& c) {
+kernels::Peepholes peepholes_of(const OpContext& c) {
   if (!std::is_same_v<Cell, LstmCell> || c.parameters.size() < 2) return {};
   const Tensor& tensor = c.parameters[1].mantissa;
-  return {tensor.as<int16_t>(), *tensor.exponent};
+  return {.weights = tensor.as<int16_t>(),
+          .shift = kPreFraction - kSumFraction - *tensor.exponent,
+          .gradient_shift = -*tensor.exponent};
 }
 
-// Calls function(sequence, room) for all sequences, each room one thread's.
+template <typename Cell>
+const kernels::CellKernels& cell_kernels(const OpContext& c) {
+  const kernels::RecurrentKernels& all = *c.kernels->recurrent;
+  if constexpr (std::is_same_v<Cell, RnnCell>) return all.rnn;
+  if constexpr (std::is_same_v<Cell, LstmCell>) return all.lstm;
+  return all.gru;
+}
+
+// Calls function(first, sequences, room) for a few sequences at a time, each room one thread's.
 template <typename RoomOf, typename Function>
 void for_sequences(const OpContext& c, const Sizes& s, std::byte* rooms, const Function& function) {
   const int64_t room_bytes = RoomOf(nullptr, s).bytes;
   kernels::parallel_ranges(*c.kernel.pool, s.sequences, 1,
                            [&](int64_t begin, int64_t end, int64_t part) {
                              const RoomOf room(rooms + part * room_bytes, s);
-                             for (int64_t i = begin; i < end; ++i) function(i, room);
+                             for (int64_t i = begin; i < end; i += kSequencesAtOnce) {
+                               function(i, std::min(kSequencesAtOnce, end - i), room);
+                             }
                            });
 }
 

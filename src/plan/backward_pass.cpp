@@ -38,8 +38,8 @@ class BackwardPass {
     const bool input_first =
         has_weights && has_input && nodes_.input_comes_first(node, bits_of(gradients[0]));
     if (input_first) write_backward_input(n, gradients);
-    if (has_weights) write_backward_weights(n, gradients);
-    if (has_input && !input_first) write_backward_input(n, gradients);
+    const int workspace = has_weights ? write_backward_weights(n, gradients) : -1;
+    if (has_input && !input_first) write_backward_input(n, gradients, workspace);
     if (has_weights && (writer_.computes_rows(n) || nodes_.falls_back_on_rows(node))) {
       write_update_by_rows(writer_, n, gradients);
     }
@@ -149,12 +149,13 @@ class BackwardPass {
     return sums;
   }
 
-  void write_backward_weights(int n, const std::vector<Operand>& gradients) {
+  // Returns the workspace that is left to backward_input, or -1.
+  int write_backward_weights(int n, const std::vector<Operand>& gradients) {
     Instruction instruction = writer_.instruction_of(n, Phase::kBackwardWeights);
     const bool by_rows = writer_.computes_rows(n);
     PhaseMemory memory = nodes_.memory_of(graph_.nodes[n]).backward_weights;
     if (by_rows) {
-      if (instruction.parameters.size() == 1) return;
+      if (instruction.parameters.size() == 1) return -1;
       instruction.multiply_adds = 0;
       memory.scratch_bytes = 0;
     }
@@ -170,10 +171,12 @@ class BackwardPass {
       instruction.parameters[i] = sums_of(n, parameter, i == 0);
     }
     writer_.add_phase_memory(instruction, memory);
+    const int left = instruction.op->traits.leaves_workspace ? instruction.workspace : -1;
     writer_.emit(std::move(instruction));
+    return left;
   }
 
-  void write_backward_input(int n, std::vector<Operand> gradients) {
+  void write_backward_input(int n, std::vector<Operand> gradients, int left_workspace = -1) {
     const Node& node = graph_.nodes[n];
     const bool is_layer = node.op->traits.is_layer;
     if (is_layer) gradients[0] = rounded_gradient(node.outputs[0], gradients[0]);
@@ -181,7 +184,13 @@ class BackwardPass {
     add_backward_operands(writer_, instruction, node.op->traits.input_reads_input, gradients);
     const int bits = gradients.empty() ? 0 : bits_of(gradients[0]);
     instruction.grad_inputs = grad_inputs(n, bits);
-    writer_.add_phase_memory(instruction, nodes_.memory_of(node).backward_input);
+    PhaseMemory memory = nodes_.memory_of(node).backward_input;
+    if (left_workspace >= 0) {
+      instruction.workspace = left_workspace;
+      instruction.workspace_is_left = true;
+      memory.workspace_bytes = 0;
+    }
+    writer_.add_phase_memory(instruction, memory);
     const std::vector<Operand> parts = instruction.grad_inputs;
     writer_.emit(std::move(instruction));
     for (size_t i = 0; i < parts.size(); ++i) {

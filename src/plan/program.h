@@ -85,6 +85,7 @@ struct Instruction {
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
   bool clears_gradients = false;    // on the first micro-batch, but for what the op then writes
   bool follows_other_uses = false;  // of its parameters: their sums are there
+  bool workspace_is_left = false;   // by the instruction before (OpTraits::leaves_workspace)
   // kUpdate: computes its parameter's gradient itself, so many rows at a time, with this, unless
   // that is measured and fits; null: it is there.
   const GradientRows* gradient_rows = nullptr;

@@ -122,6 +122,7 @@ class Resolver {
     c.saved = buffer(instruction.saved);
     c.statistics = buffer(instruction.statistics);
     c.workspace = buffer(instruction.workspace);
+    c.workspace_is_left = instruction.workspace_is_left;
     c.gradient_rows = instruction.gradient_rows;
     c.rows_at_once = instruction.rows_at_once;
     c.micro_batches = program_.options.micro_batches;

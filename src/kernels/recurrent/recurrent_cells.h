@@ -1,10 +1,10 @@
-// One step of recurrent layers in integers, for one sequence, and its gradient. Gate order, and
-// where the reset gate acts, are PyTorch's. Fixed points:
+// The definition of a recurrent layer's step in integers, for one sequence, and of its gradient:
+// the normative cells. Gate order, and where the reset gate acts, are PyTorch's. Fixed points:
 //
 //   pre-activations, LSTM's cell   16 bits at 2^-11, clipped at 16, where gates are flat
 //   gates and the result h         16 bits at 2^-15
 //   sums before they are narrowed  int64 at 2^-24
-//   gradients                      int64 at one exponent of the caller's, clipped at 2^29
+//   gradients                      int32 at one exponent of the caller's, clipped at 2^29
 //
 // Every rounding is to nearest even. Source: METHODS, "Exact non-linear functions in integers".
 #pragma once
@@ -13,14 +13,14 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/recurrent/recurrent.h"
 #include "numerics/point_functions.h"
 #include "numerics/rounding.h"
 
-namespace mantissa::ops {
+namespace mantissa::kernels {
 
 constexpr int kPreFraction = 11, kGateFraction = 15, kSumFraction = 24;
 constexpr int64_t kGateOne = int64_t{1} << kGateFraction;
-constexpr int64_t kGradientLimit = int64_t{1} << 29;
 
 inline int64_t clipped_gradient(int64_t n) {
   return std::clamp(n, -kGradientLimit, kGradientLimit);
@@ -37,7 +37,8 @@ class GateTable {
           static_cast<int16_t>(saturate(rescale_rne(wide, shift), INT16_MAX));
     }
   }
-  int64_t operator()(int64_t q) const { return values_[static_cast<size_t>(q + INT16_MAX)]; }
+  int64_t operator()(int64_t q) const { return at_zero()[q]; }
+  const int16_t* at_zero() const { return values_.data() + INT16_MAX; }
 
  private:
   std::array<int16_t, 2 * INT16_MAX + 1> values_;
@@ -70,56 +71,43 @@ inline int64_t times_gate(int64_t gradient, int64_t gate) {
   return shift_right_rne(gradient * gate, kGateFraction);
 }
 
-// LSTM's peepholes [3, channels], from the cell to the gates i, f and o; null: none.
-struct Peepholes {
-  const int16_t* weights = nullptr;
-  int exponent = 0;
+// The term that a peephole adds to a sum, and to the gradient of its cell.
+inline int64_t peephole_sum(const Peepholes& p, int64_t at, int64_t cell) {
+  return p.weights == nullptr ? 0 : rescale_rne(p.weights[at] * cell, p.shift);
+}
+inline int64_t peephole_gradient(const Peepholes& p, int64_t at, int64_t of_sum) {
+  return p.weights == nullptr ? 0 : rescale_rne(p.weights[at] * of_sum, p.gradient_shift);
+}
 
-  // The term that a peephole adds to a sum.
-  int64_t sum(int gate, int64_t channels, int64_t j, int64_t cell) const {
-    if (weights == nullptr) return 0;
-    return rescale_rne(weights[gate * channels + j] * cell,
-                       -(exponent - kPreFraction + kSumFraction));
+// The two parts of pre-activations' sums.
+class Sums {
+ public:
+  explicit Sums(const CellStep& step) : step_(step) {}
+  int64_t x(int64_t k) const {
+    return with_wide_gradient_type(step_.x.bits, [&](auto type) {
+      return rescale_rne(step_.x.as<decltype(type)>()[k], step_.x_shift);
+    });
   }
-  int64_t gradient(int gate, int64_t channels, int64_t j, int64_t of_sum) const {
-    if (weights == nullptr) return 0;
-    return rescale_rne(weights[gate * channels + j] * of_sum, -exponent);
-  }
-};
+  int64_t s(int64_t k) const { return rescale_rne(step_.s[k], step_.s_shifts[k]); }
+  int64_t operator()(int64_t k) const { return x(k) + s(k); }
 
-// A step forward. `x` and `s` are the sums of the input's and the recurrent part, [gates, channels]
-// each; `before` and `record` are the records of the step before (zeros at first) and of this one.
-struct CellStep {
-  int64_t channels = 0;
-  const int64_t *x = nullptr, *s = nullptr;
-  const int16_t *h_before = nullptr, *before = nullptr;
-  int16_t *h = nullptr, *record = nullptr;
-  Peepholes peepholes;
-};
-
-// A step back. `grad_h` is the whole gradient of h. Writes the gradients of the two parts' sums;
-// `carry_h` is what h_before gets besides the recurrent product's; `carry_c` is the gradient of the
-// cell, of the step after, and then of this one's start.
-struct CellGradient {
-  int64_t channels = 0;
-  const int16_t *h_before = nullptr, *h = nullptr, *before = nullptr, *record = nullptr;
-  const int64_t* grad_h = nullptr;
-  int64_t *grad_x = nullptr, *grad_s = nullptr, *carry_h = nullptr, *carry_c = nullptr;
-  Peepholes peepholes;
+ private:
+  const CellStep& step_;
 };
 
 struct RnnCell {
   static constexpr int kGates = 1, kRecord = 0;
 
-  static int64_t forward(const CellStep& a) {
+  static int64_t forward(const CellStep& a) noexcept {
+    const Sums sum(a);
     for (int64_t j = 0; j < a.channels; ++j) {
-      a.h[j] = static_cast<int16_t>(tanh_table()(narrow_pre(a.x[j] + a.s[j])));
+      a.h[j] = static_cast<int16_t>(tanh_table()(narrow_pre(sum(j))));
     }
     return 0;
   }
-  static void backward(const CellGradient& a) {
+  static void backward(const CellGradient& a) noexcept {
     for (int64_t j = 0; j < a.channels; ++j) {
-      a.grad_x[j] = a.grad_s[j] = times_q30(a.grad_h[j], tanh_slope(a.h[j]));
+      a.grad_x[j] = static_cast<int32_t>(times_q30(a.grad_h[j], tanh_slope(a.h[j])));
       a.carry_h[j] = 0;
     }
   }
@@ -129,23 +117,24 @@ struct RnnCell {
 struct LstmCell {
   static constexpr int kGates = 4, kRecord = 5;
 
-  // Returns how many cells were clipped.
-  static int64_t forward(const CellStep& a) {
+  static int64_t forward(const CellStep& a) noexcept {
     const GateTable &sigmoid = sigmoid_table(), &tanh = tanh_table();
+    const Sums sum(a);
     const int64_t n = a.channels;
     int64_t clipped = 0;
     for (int64_t j = 0; j < n; ++j) {
-      const auto sum = [&](int gate) { return a.x[gate * n + j] + a.s[gate * n + j]; };
       const int64_t old_cell = a.before[4 * n + j];
-      const int64_t i = sigmoid(narrow_pre(sum(0) + a.peepholes.sum(0, n, j, old_cell)));
-      const int64_t f = sigmoid(narrow_pre(sum(1) + a.peepholes.sum(1, n, j, old_cell)));
-      const int64_t g = tanh(narrow_pre(sum(2)));
+      const int64_t i = sigmoid(narrow_pre(sum(j) + peephole_sum(a.peepholes, j, old_cell)));
+      const int64_t f =
+          sigmoid(narrow_pre(sum(n + j) + peephole_sum(a.peepholes, n + j, old_cell)));
+      const int64_t g = tanh(narrow_pre(sum(2 * n + j)));
       // Q30 to Q11.
       const int64_t wide = shift_right_rne(
           f * old_cell * (int64_t{1} << (kGateFraction - kPreFraction)) + i * g, 30 - kPreFraction);
       const int64_t cell = saturate(wide, INT16_MAX);
       clipped += cell != wide;
-      const int64_t o = sigmoid(narrow_pre(sum(3) + a.peepholes.sum(2, n, j, cell)));
+      const int64_t o =
+          sigmoid(narrow_pre(sum(3 * n + j) + peephole_sum(a.peepholes, 2 * n + j, cell)));
       const std::array<int64_t, 5> record = {i, f, g, o, cell};
       for (size_t k = 0; k < 5; ++k) a.record[k * n + j] = static_cast<int16_t>(record[k]);
       a.h[j] = static_cast<int16_t>(times_gate(o, tanh(cell)));
@@ -153,7 +142,7 @@ struct LstmCell {
     return clipped;
   }
 
-  static void backward(const CellGradient& a) {
+  static void backward(const CellGradient& a) noexcept {
     const int64_t n = a.channels;
     for (int64_t j = 0; j < n; ++j) {
       const int64_t i = a.record[j], f = a.record[n + j], g = a.record[2 * n + j],
@@ -162,15 +151,16 @@ struct LstmCell {
       const int64_t of_o = times_q30(a.grad_h[j], to_q30(bent * sigmoid_slope(o)));
       const int64_t of_cell =
           clipped_gradient(a.carry_c[j] + times_q30(a.grad_h[j], to_q30(o * tanh_slope(bent))) +
-                           a.peepholes.gradient(2, n, j, of_o));
+                           peephole_gradient(a.peepholes, 2 * n + j, of_o));
       const int64_t of_i = times_q30(of_cell, to_q30(g * sigmoid_slope(i)));
       const int64_t of_f =
           times_q30(of_cell, shift_right_rne(old_cell * sigmoid_slope(f), kPreFraction));
       const int64_t of_g = times_q30(of_cell, to_q30(i * tanh_slope(g)));
-      a.carry_c[j] = clipped_gradient(times_gate(of_cell, f) + a.peepholes.gradient(0, n, j, of_i) +
-                                      a.peepholes.gradient(1, n, j, of_f));
+      a.carry_c[j] = static_cast<int32_t>(
+          clipped_gradient(times_gate(of_cell, f) + peephole_gradient(a.peepholes, j, of_i) +
+                           peephole_gradient(a.peepholes, n + j, of_f)));
       const std::array<int64_t, 4> gradients = {of_i, of_f, of_g, of_o};
-      for (size_t k = 0; k < 4; ++k) a.grad_x[k * n + j] = a.grad_s[k * n + j] = gradients[k];
+      for (size_t k = 0; k < 4; ++k) a.grad_x[k * n + j] = static_cast<int32_t>(gradients[k]);
       a.carry_h[j] = 0;
     }
   }
@@ -181,16 +171,17 @@ struct LstmCell {
 struct GruCell {
   static constexpr int kGates = 3, kRecord = 4;
 
-  static int64_t forward(const CellStep& a) {
+  static int64_t forward(const CellStep& a) noexcept {
     const GateTable &sigmoid = sigmoid_table(), &tanh = tanh_table();
+    const Sums sum(a);
     const int64_t n = a.channels;
     for (int64_t j = 0; j < n; ++j) {
-      const int64_t reset = sigmoid(narrow_pre(a.x[j] + a.s[j]));
-      const int64_t keep = sigmoid(narrow_pre(a.x[n + j] + a.s[n + j]));
-      const int64_t recurrent = narrow_pre(a.s[2 * n + j]);
+      const int64_t reset = sigmoid(narrow_pre(sum(j)));
+      const int64_t keep = sigmoid(narrow_pre(sum(n + j)));
+      const int64_t recurrent = narrow_pre(sum.s(2 * n + j) + a.bias[j]);
       const int64_t gated =
           shift_right_rne(reset * recurrent, kGateFraction + kPreFraction - kSumFraction);
-      const int64_t candidate = tanh(narrow_pre(a.x[2 * n + j] + gated));
+      const int64_t candidate = tanh(narrow_pre(sum.x(2 * n + j) + gated));
       const std::array<int64_t, 4> record = {reset, keep, candidate, recurrent};
       for (size_t k = 0; k < 4; ++k) a.record[k * n + j] = static_cast<int16_t>(record[k]);
       a.h[j] = static_cast<int16_t>(
@@ -199,7 +190,7 @@ struct GruCell {
     return 0;
   }
 
-  static void backward(const CellGradient& a) {
+  static void backward(const CellGradient& a) noexcept {
     const int64_t n = a.channels;
     for (int64_t j = 0; j < n; ++j) {
       const int64_t reset = a.record[j], keep = a.record[n + j], candidate = a.record[2 * n + j],
@@ -207,14 +198,16 @@ struct GruCell {
       const int64_t of_n = times_q30(grad, to_q30((kGateOne - keep) * tanh_slope(candidate)));
       const int64_t of_r =
           times_q30(of_n, shift_right_rne(recurrent * sigmoid_slope(reset), kPreFraction));
-      a.grad_x[j] = a.grad_s[j] = of_r;
-      a.grad_x[n + j] = a.grad_s[n + j] =
+      const int64_t of_z =
           times_q30(grad, to_q30((a.h_before[j] - candidate) * sigmoid_slope(keep)));
-      a.grad_x[2 * n + j] = of_n;
-      a.grad_s[2 * n + j] = times_gate(of_n, reset);
-      a.carry_h[j] = times_gate(grad, keep);
+      const std::array<int64_t, 3> of_sums = {of_r, of_z, times_gate(of_n, reset)};
+      for (size_t k = 0; k < 3; ++k) {
+        a.grad_s[k * n + j] = static_cast<int32_t>(of_sums[k]);
+        a.grad_x[k * n + j] = static_cast<int32_t>(k < 2 ? of_sums[k] : of_n);
+      }
+      a.carry_h[j] = static_cast<int32_t>(times_gate(grad, keep));
     }
   }
 };
 
-}  // namespace mantissa::ops
+}  // namespace mantissa::kernels

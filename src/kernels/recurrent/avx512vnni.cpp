@@ -1,0 +1,45 @@
+// The loops of recurrent layers compiled for AVX-512.
+#include <algorithm>
+#include <cstring>
+
+#include "base/target.h"
+#include "kernels/recurrent/recurrent.h"
+#include "kernels/recurrent/recurrent_cells.h"
+#include "numerics/exponent.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+namespace {
+#include "kernels/lanes/avx512vnni.h"
+#include "kernels/round_even_loops.h"
+// Built on these.
+#include "kernels/lanes/arithmetic.h"
+#include "kernels/recurrent/product_loops.h"
+// Built on these.
+#include "kernels/recurrent/cell_loops.h"
+// Built on these.
+#include "kernels/recurrent/gru_loops.h"
+#include "kernels/recurrent/lstm_loops.h"
+}  // namespace
+
+const RecurrentKernels kRecurrentAvx512Vnni = {"recurrent_avx512vnni",
+                                               kNeedsAvx512Vnni,
+                                               products,
+                                               {rnn_forward, rnn_backward},
+                                               {lstm_forward, lstm_backward},
+                                               {gru_forward, gru_backward},
+                                               add_output_gradient,
+                                               add_carry,
+                                               shorten,
+                                               pair_rows<int32_t>,
+                                               pair_rows<int16_t>,
+                                               largest_of<int32_t>,
+                                               largest_of<int16_t>};
+
+}  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
+#endif
