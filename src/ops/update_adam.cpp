@@ -64,9 +64,7 @@ void make_adam_direction(const OpContext& c, const kernels::Update& update, int 
   const int square_exponent = align_squares(exponent, *root.exponent, adam);
   adam.square_multiplier = to_fixed_point(Real(1) - Real(scalars.beta2), kernels::kAdamWeightBits,
                                           int64_t{1} << kernels::kAdamWeightBits);
-  // The fast rows compute roots and quotients in floating point, with the same results.
-  const kernels::UpdateKernels& kernel =
-      c.exponent_mode == ExponentMode::kDecided ? kernels::kUpdateReference : *c.kernels->update;
+  const kernels::UpdateKernels& kernel = *c.kernels->update;
   const auto e = over_blocks<AdamExtremes>(
       c, update,
       [&](const kernels::Update& own, int64_t begin, int64_t end) {
@@ -78,11 +76,13 @@ void make_adam_direction(const OpContext& c, const kernels::Update& update, int 
       });
   narrow_moments(c, e, first_exponent, square_exponent, adam);
   choose_quotient(c, scalars.step + 1, adam);
+  // Dynamic fixed point does without floating point, and takes longer.
+  const auto direction = c.exponent_mode == ExponentMode::kDecided
+                             ? kernel.adam_direction_in_integers
+                             : kernel.adam_direction;
   *p.mantissa.saturated += over_parameter<int64_t>(
       c, p.mantissa.count(),
-      [&](int64_t begin, int64_t end) {
-        return kernel.adam_direction(update.gradient, adam, begin, end);
-      },
+      [&](int64_t begin, int64_t end) { return direction(update.gradient, adam, begin, end); },
       std::plus());
 }
 

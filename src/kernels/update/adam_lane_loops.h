@@ -19,14 +19,65 @@ inline Words load_gradients(const int64_t* from) noexcept {
   return interleaved(load_evens(from), load_odds(from));
 }
 
-// floor(sqrt(square)), 0 <= square <= 2^52; the low 32 bits.
-inline Lanes floor_root(Lanes square) noexcept {
-  const Reals x = to_reals(square), least = all_reals(1);
-  const Reals integers = integers_behind(near_root(x < least ? least : x));
-  const Reals nearest = integers - kIntegersFrom;
-  // One too many, if not equal: true is -1.
-  return reinterpret_cast<Lanes>(integers) + (nearest * nearest > x);
-}
+// Roots and quotients by way of doubles, with the results of exact ones.
+struct RealArithmetic {
+  double numerator_unit;
+
+  explicit RealArithmetic(const Adam& args)
+      : numerator_unit(args.numerator_shift < 0
+                           ? 0.0
+                           : static_cast<double>(int64_t{1} << args.numerator_shift)) {}
+  // floor(sqrt(square)), 0 <= square <= 2^52; the low 32 bits.
+  static Lanes floor_root(Lanes square) noexcept {
+    const Reals x = to_reals(square), least = all_reals(1);
+    const Reals integers = integers_behind(near_root(x < least ? least : x));
+    const Reals nearest = integers - kIntegersFrom;
+    // One too many, if not equal: true is -1.
+    return reinterpret_cast<Lanes>(integers) + (nearest * nearest > x);
+  }
+  // Clipping the numerator clips the quotient. The low 32 bits; `clips` is -1 where it did.
+  Lanes quotient(Lanes first, Lanes denominator, Lanes& clips) const noexcept {
+    const Reals d = to_reals(denominator), n = to_reals(first) * numerator_unit;
+    const Reals used = clipped(n, d * static_cast<double>(kAdamDirectionLimit));
+    clips = used != n;
+    return reinterpret_cast<Lanes>(integers_behind(near_quotient(used, d)));
+  }
+};
+
+// The same digit by digit, without floating point.
+struct IntegerArithmetic {
+  int numerator_shift;
+  bool is_zero;
+
+  explicit IntegerArithmetic(const Adam& args)
+      : numerator_shift(std::max(args.numerator_shift, 0)), is_zero(args.numerator_shift < 0) {}
+  static Lanes floor_root(Lanes square) noexcept {
+    Lanes root = {};
+    for (int64_t bit = int64_t{1} << 52; bit != 0; bit >>= 2) {
+      const Lanes next = root + bit, fits = square >= next;
+      square -= next & fits;
+      root = (root >> 1) + (fits & bit);
+    }
+    return root;
+  }
+  Lanes quotient(Lanes first, Lanes denominator, Lanes& clips) const noexcept {
+    const Lanes sign = first < 0, size = (first ^ sign) - sign;
+    const Lanes n = is_zero ? Lanes{} : as_signed(wrapping(size) << numerator_shift);
+    Lanes part = as_signed(wrapping(denominator) << kAdamLimitBits);
+    clips = n > part;
+    Lanes rest = clips ? part : n, digits = {};
+    for (int bit = kAdamLimitBits; bit >= 0; --bit) {
+      const Lanes fits = rest >= part;
+      rest -= part & fits;
+      digits = digits + digits - fits;
+      part = as_signed(wrapping(part) >> 1);
+    }
+    // To nearest, ties to even.
+    const Lanes twice = rest + rest, is_odd = -(digits & 1);
+    digits -= (twice > denominator) | ((twice == denominator) & is_odd);
+    return (digits ^ sign) - sign;
+  }
+};
 
 using UnsignedWords [[gnu::vector_size(sizeof(Words))]] = uint32_t;
 
@@ -110,11 +161,12 @@ struct ClippedAdam {
 };
 
 // m', s' and d from M and S.
+template <typename Arithmetic>
 struct AdamDirectionLanes {
   UnsignedLanes first_shift, first_offset;
   Lanes limit = all(mantissa_limit(16));
   Words root_shift, root_offset, root_limit, root_floor, root_multiplier, epsilon;
-  double numerator_unit;
+  Arithmetic arithmetic;
 
   explicit AdamDirectionLanes(const Adam& args)
       : first_shift(wrapping(all(args.first_shift))),
@@ -125,9 +177,7 @@ struct AdamDirectionLanes {
         root_floor(all_words(static_cast<int32_t>(args.root_floor))),
         root_multiplier(all_words(static_cast<int32_t>(args.root_multiplier))),
         epsilon(all_words(static_cast<int32_t>(args.epsilon))),
-        numerator_unit(args.numerator_shift < 0
-                           ? 0.0
-                           : static_cast<double>(int64_t{1} << args.numerator_shift)) {}
+        arithmetic(args) {}
   Lanes first(Lanes sum, ClippedAdam& clips) const {
     const Lanes sign = sum < 0;
     const UnsignedLanes size = wrapping((sum ^ sign) - sign);
@@ -136,7 +186,8 @@ struct AdamDirectionLanes {
     return ((over ? limit : m) ^ sign) - sign;
   }
   Words root(Pair squares, ClippedAdam& clips) const {
-    const Words n = interleaved(floor_root(squares.evens), floor_root(squares.odds));
+    const Words n =
+        interleaved(Arithmetic::floor_root(squares.evens), Arithmetic::floor_root(squares.odds));
     const Words s = (n + root_offset) >> root_shift, over = s > root_limit;
     clips.root += over;
     const Words most = over ? root_limit : s;
@@ -146,20 +197,20 @@ struct AdamDirectionLanes {
     const Words sum = root * root_multiplier + epsilon;
     return sum < 1 ? all_words(1) : sum;
   }
-  // Clipping the numerator clips the quotient. The low 32 bits.
+  // The low 32 bits.
   Lanes direction(Lanes first, Lanes denominator, ClippedAdam& clips) const {
-    const Reals d = to_reals(denominator), n = to_reals(first) * numerator_unit;
-    const Reals used = clipped(n, d * static_cast<double>(kAdamDirectionLimit));
-    clips.direction += used != n;
-    return reinterpret_cast<Lanes>(integers_behind(near_quotient(used, d)));
+    Lanes clipped_lanes;
+    const Lanes d = arithmetic.quotient(first, denominator, clipped_lanes);
+    clips.direction += clipped_lanes;
+    return d;
   }
 };
 
 // kWords elements of which all are there.
-template <typename Sum>
-MANTISSA_INLINE void adam_words(const AdamSumLanes& sums, const AdamDirectionLanes& next,
-                                Sum* gradient, int16_t* first, int16_t* root,
-                                ClippedAdam& clips) noexcept {
+template <typename Arithmetic, typename Sum>
+MANTISSA_INLINE void adam_words(const AdamSumLanes& sums,
+                                const AdamDirectionLanes<Arithmetic>& next, Sum* gradient,
+                                int16_t* first, int16_t* root, ClippedAdam& clips) noexcept {
   const Words g = load_gradients(gradient);
   const Pair m = sums.first(g, load_words(first));
   const Lanes evens = next.first(m.evens, clips), odds = next.first(m.odds, clips);
@@ -171,11 +222,11 @@ MANTISSA_INLINE void adam_words(const AdamSumLanes& sums, const AdamDirectionLan
                                     next.direction(odds, odds_of(d), clips)));
 }
 
-template <typename Sum>
+template <typename Arithmetic, typename Sum>
 inline int64_t adam_directions(Sum* gradient, const Adam& args, int64_t begin,
                                int64_t end) noexcept {
   const AdamSumLanes sums(args);
-  const AdamDirectionLanes next(args);
+  const AdamDirectionLanes<Arithmetic> next(args);
   ClippedAdam clips;
   int64_t i = begin;
   for (; i + kWords <= end; i += kWords) {
@@ -195,10 +246,11 @@ inline int64_t adam_directions(Sum* gradient, const Adam& args, int64_t begin,
   return clips.count();
 }
 
+template <typename Arithmetic>
 inline int64_t adam_direction(const GradientSums& gradient, const Adam& args, int64_t begin,
                               int64_t end) noexcept {
   return with_sum_type(gradient.bits, [&](auto type) {
-    return adam_directions(gradient.as<decltype(type)>(), args, begin, end);
+    return adam_directions<Arithmetic>(gradient.as<decltype(type)>(), args, begin, end);
   });
 }
 

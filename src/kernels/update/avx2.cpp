@@ -53,7 +53,8 @@ const UpdateKernels kUpdateAvx2 = {"update_avx2",
                                    change_unit,
                                    look_ahead,
                                    adam_extremes_lanes,
-                                   adam_direction,
+                                   adam_direction<RealArithmetic>,
+                                   adam_direction<IntegerArithmetic>,
                                    sum_of_squares};
 
 }  // namespace mantissa::kernels

@@ -56,7 +56,8 @@ const UpdateKernels kUpdateAvx512Vnni = {"update_avx512vnni",
                                          change_unit,
                                          look_ahead,
                                          adam_extremes_lanes,
-                                         adam_direction,
+                                         adam_direction<RealArithmetic>,
+                                         adam_direction<IntegerArithmetic>,
                                          sum_of_squares};
 
 }  // namespace mantissa::kernels

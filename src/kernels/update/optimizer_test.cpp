@@ -139,9 +139,13 @@ struct AdamCase {
   int64_t square_multiplier, root_multiplier, epsilon, root_floor;
 };
 
+// By way of floating point or not.
+constexpr decltype(&UpdateKernels::adam_direction) kAdamDirections[] = {
+    &UpdateKernels::adam_direction, &UpdateKernels::adam_direction_in_integers};
+
 // `wide` is the gradient shifted left: sums of 32 bits are shifted, those of 64 multiplied.
-void check_adam(const UpdateKernels& kernels, const AdamCase& c, int sum_bits, int64_t size,
-                int64_t begin) {
+void check_adam(const UpdateKernels& kernels, decltype(kAdamDirections[0]) direction,
+                const AdamCase& c, int sum_bits, int64_t size, int64_t begin) {
   const bool narrow = sum_bits == 32;
   std::vector<int64_t> gradient = test_values<int64_t>(size, 4, 31);
   std::vector<int32_t> gradient32(gradient.begin(), gradient.end());
@@ -192,7 +196,7 @@ void check_adam(const UpdateKernels& kernels, const AdamCase& c, int sum_bits, i
   ASSERT_EQ(extremes.first.high, all.first_sum);
   ASSERT_EQ(extremes.first.low, least);
   ASSERT_EQ(extremes.largest_square, all.square);
-  ASSERT_EQ(kernels.adam_direction(update.gradient, args, begin, size), all.saturated);
+  ASSERT_EQ((kernels.*direction)(update.gradient, args, begin, size), all.saturated);
   for (int64_t i = begin; i < size; ++i) {
     const Expected e = expected_at(args, i);
     ASSERT_EQ(first[i], e.first) << i;
@@ -216,8 +220,10 @@ TEST_P(OptimizerTest, AdamIsItsDefinition) {
   for (const AdamCase& c : cases) {
     for (const int64_t size : kAwkwardSizes) {
       for (const int sum_bits : {32, 64}) {
-        check_adam(*GetParam(), c, sum_bits, size, size > 1 ? 1 : 0);
-        if (HasFatalFailure()) return;
+        for (const auto direction : kAdamDirections) {
+          check_adam(*GetParam(), direction, c, sum_bits, size, size > 1 ? 1 : 0);
+          if (HasFatalFailure()) return;
+        }
       }
     }
   }
@@ -243,10 +249,17 @@ TEST_P(OptimizerTest, RootsOfSquaresAndTheirNeighbours) {
       args.root_multiplier = 8192 - s % 5;
       const Expected e = expected(args, gradient, 0, first, root);
       GetParam()->adam_extremes(update, args, 0, 1);
-      GetParam()->adam_direction(update.gradient, args, 0, 1);
-      ASSERT_EQ(root, e.root) << s;
-      ASSERT_EQ(first, e.first) << s;
-      ASSERT_EQ(gradient, e.direction) << s;
+      for (const auto direction : kAdamDirections) {
+        int64_t g = gradient;
+        int16_t m = first, r = root;
+        Adam own = args;
+        own.first = &m;
+        own.root = &r;
+        (GetParam()->*direction)({&g}, own, 0, 1);
+        ASSERT_EQ(r, e.root) << s;
+        ASSERT_EQ(m, e.first) << s;
+        ASSERT_EQ(g, e.direction) << s;
+      }
     }
   }
 }
@@ -278,11 +291,14 @@ TEST_P(OptimizerTest, AdamsLargestRootsAndHalfQuotients) {
       all.push_back(expected(args, gradients[i], 0, firsts[i], roots[i]));
       saturated += all.back().saturated;
     }
-    ASSERT_EQ(GetParam()->adam_direction({gradient.data()}, args, 0, kSize), saturated);
-    for (int64_t i = 0; i < kSize; ++i) {
-      ASSERT_EQ(first[i], all[i].first) << i;
-      ASSERT_EQ(root[i], all[i].root) << i;
-      ASSERT_EQ(gradient[i], all[i].direction) << i << " by " << divisor;
+    for (const auto direction : kAdamDirections) {
+      gradient = gradients, first = firsts, root = roots;
+      ASSERT_EQ((GetParam()->*direction)({gradient.data()}, args, 0, kSize), saturated);
+      for (int64_t i = 0; i < kSize; ++i) {
+        ASSERT_EQ(first[i], all[i].first) << i;
+        ASSERT_EQ(root[i], all[i].root) << i;
+        ASSERT_EQ(gradient[i], all[i].direction) << i << " by " << divisor;
+      }
     }
   }
 }

@@ -156,8 +156,11 @@ struct UpdateKernels {
   int64_t (*look_ahead)(const Update&, int64_t begin, int64_t end) noexcept;
   // Replaces G by g; extremes of M and S.
   AdamExtremes (*adam_extremes)(const Update&, const Adam&, int64_t begin, int64_t end) noexcept;
-  // Replaces g by d, m by m' and s by s'; returns how many m', s' and d were clipped.
+  // Replaces g by d, m by m' and s by s'; returns how many m', s' and d were clipped. The first may
+  // find roots and quotients by way of floating point, the second does not; the results are equal.
   int64_t (*adam_direction)(const GradientSums&, const Adam&, int64_t begin, int64_t end) noexcept;
+  int64_t (*adam_direction_in_integers)(const GradientSums&, const Adam&, int64_t begin,
+                                        int64_t end) noexcept;
   // Sum of rescale_rne(G, shift)^2, whose terms are at most 2^62. end - begin < 2^32.
   SquareSum (*sum_of_squares)(const GradientSums&, int shift, int64_t begin, int64_t end) noexcept;
 };
