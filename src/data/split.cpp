@@ -45,7 +45,8 @@ Result<ImageSet> split_off(ImageSet& images, uint64_t seed, int64_t count) {
                  .channels = images.channels,
                  .pixels = {},
                  .labels = {},
-                 .features = images.features};
+                 .features = images.features,
+                 .padding = images.padding};
   try {
     std::vector<bool> taken(static_cast<size_t>(images.count));
     {

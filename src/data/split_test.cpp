@@ -46,6 +46,21 @@ TEST(SplitOff, PartsAreDisjointCompleteAndInOrder) {
   }
 }
 
+TEST(SplitOff, TextsStayTexts) {
+  ImageSet texts{
+      .count = 10, .pixels = {}, .labels = std::vector<Label>(10, 3), .features = 2, .padding = 7};
+  for (int16_t i = 0; i < 10; ++i) texts.numbers.insert(texts.numbers.end(), {i, -1});
+  const auto split = split_off(texts, 5, 4);
+  ASSERT_TRUE(split.ok());
+  EXPECT_EQ(split->padding, 7);
+  EXPECT_EQ(split->features, 2);
+  EXPECT_EQ(split->numbers.size(), 8u);
+  EXPECT_EQ(split->labels, std::vector<Label>(4, 3));
+  std::set<int16_t> all(texts.numbers.begin(), texts.numbers.end());
+  all.insert(split->numbers.begin(), split->numbers.end());
+  EXPECT_EQ(all.size(), 11u);
+}
+
 TEST(SplitOff, IsAFunctionOfTheSeed) {
   const auto moved = [](uint64_t seed) {
     ImageSet images = numbered(1000);
