@@ -194,9 +194,12 @@ inline Reals concat(const std::vector<int64_t>& channels, const std::vector<Real
 }
 
 inline Reals slice(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
+  const int64_t position = a.whole("position");
   Reals y;
   for (int64_t i = 0; i < out.count(); ++i) {
-    y.push_back(x[i / out.last() * in.last() + a.whole("first") + i % out.last()]);
+    int64_t row = i / out.last();
+    if (position >= 0) row = row * in[in.rank - 2] + position;
+    y.push_back(x[row * in.last() + a.whole("first") + i % out.last()]);
   }
   return y;
 }

@@ -280,6 +280,17 @@ TEST(GradientCheck, SlicesOfChannels) {
   check_all(net.finish(4), 4, {"backward_input slice", "backward_input sum_gradients"});
 }
 
+// The first position of each row of an image, and another one's last channels.
+TEST(GradientCheck, SlicesOfPositions) {
+  Network net(Shape{6, 5, 1});
+  const int all = net.convolution(7, 3, 1, 1, 1);
+  const int first = net.add(ops::kSlice, {all}, {{"position", 0}, {"channels", 7}});
+  const int other = net.add(ops::kSlice, {all}, {{"position", 3}, {"first", 5}, {"channels", 2}});
+  net.add(ops::kConcat, {first, other});
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 4, {"backward_input slice", "backward_input sum_gradients"});
+}
+
 TEST(GradientCheck, Rectangles) {
   Network net(Shape{8, 9, 1});
   net.add(

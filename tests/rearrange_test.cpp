@@ -144,6 +144,51 @@ TEST(Slice, RefusesChannelsThatAreNotThere) {
   }
 }
 
+// Of [4, 5, 7] the last but one dimension goes: one position of each of the four sequences.
+TEST(Slice, TakesOnePositionAndGivesTheOthersNoGradient) {
+  const Shape whole{4, 5, 7};
+  for (const int threads : {1, 3}) {
+    for (const int position : {0, 2, 4}) {
+      for (const auto& [first, channels] : {std::pair{0, 7}, {2, 4}}) {
+        SingleOp op(ops::kSlice, {{"first", first}, {"channels", channels}, {"position", position}},
+                    {whole}, 2, threads);
+        const Mantissas in = some_mantissas(2 * whole.count(), 8, -6, 1);
+        const Mantissas out = op.forward({in});
+        ASSERT_EQ(std::ssize(out.values), 2 * 4 * channels);
+        EXPECT_EQ(out.exponent, -6);
+        for (const int bits : kBits) {
+          const Mantissas grad = some_mantissas(2 * 4 * channels, bits, -20, 2);
+          const Mantissas back = op.backward({in}, grad, bits)[0];
+          EXPECT_EQ(back.exponent, -20);
+          for (int64_t i = 0; i < 2 * whole.count(); ++i) {
+            const int64_t c = i % 7 - first, at = i / 35 * channels + c;
+            const bool inside = i / 7 % 5 == position && c >= 0 && c < channels;
+            if (inside) {
+              ASSERT_EQ(out.values[at], in.values[i]) << i;
+            }
+            ASSERT_EQ(back.values[i], inside ? grad.values[at] : 0) << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Slice, RefusesPositionsThatAreNotThere) {
+  const auto of = [](int64_t position, const Shape& shape) {
+    const auto result =
+        output_shape(ops::kSlice, {{"channels", 7}, {"position", position}}, std::vector{shape});
+    return result.ok() ? to_string(*result) : result.error().message;
+  };
+  const Attributes last = {{"channels", 7}, {"position", 4}};
+  EXPECT_EQ(*output_shape(ops::kSlice, last, std::vector{Shape{5, 7}}), (Shape{7}));
+  EXPECT_EQ(*output_shape(ops::kSlice, last, std::vector{Shape{3, 5, 7}}), (Shape{3, 7}));
+  EXPECT_EQ(of(2, Shape{2, 7}), "wants position 2 of a [..., positions, C] input, not of [2, 7]");
+  EXPECT_EQ(of(INT64_MAX, Shape{2, 7}).find("wants position 9223372036854775807"), 0u);
+  EXPECT_EQ(of(0, Shape{7}), "wants position 0 of a [..., positions, C] input, not of [7]");
+  EXPECT_NE(of(-2, Shape{2, 7}).find("'position' is -2"), std::string::npos);
+}
+
 std::string reshaped(const Attributes& attributes, const Shape& shape) {
   const auto result = output_shape(ops::kReshape, attributes, std::vector{shape});
   return result.ok() ? to_string(*result) : result.error().message;

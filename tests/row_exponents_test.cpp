@@ -203,24 +203,28 @@ TEST(RowExponents, ABiasIsAddedToRowsOfSmallNumbers) {
   for (int64_t row = 0; row < std::ssize(ids); ++row) expect_row(bias, rows, row, 8);
 }
 
+// A row of the rows that are shown as one, and a position.
 TEST(RowExponents, ASliceTakesTheExponentOfItsRow) {
   constexpr int64_t kTaken = 2;
-  GraphBuilder builder("slice");
-  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
-  const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
-                                   {{"rows", kVocabulary}, {"channels", kIn}});
-  const int flat = builder.add(ops::kFlatten, "flat", {embedded});
-  RowNetwork net(*builder.finish(
-      builder.add(ops::kSlice, "row", {flat}, {{"first", kTaken * kIn}, {"channels", kIn}})));
-  const std::vector<int32_t> ids = random_tokens(5 * kSequence, 1);
-  const Rows rows = net.run(kSequence, {ids});
-  ASSERT_EQ(std::ssize(rows.exponents), 5);
-  for (int64_t n = 0; n < 5; ++n) {
-    std::vector<double> numbers;
-    for (int64_t i = 0; i < kIn; ++i) {
-      numbers.push_back(net.number(0, ids[n * kSequence + kTaken] * kIn + i));
+  for (const bool is_flat : {true, false}) {
+    GraphBuilder builder("slice");
+    const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+    int last = builder.add(ops::kEmbedding, "embedding", {tokens},
+                           {{"rows", kVocabulary}, {"channels", kIn}});
+    if (is_flat) last = builder.add(ops::kFlatten, "flat", {last});
+    const Attributes part = is_flat ? Attributes{{"first", kTaken * kIn}, {"channels", kIn}}
+                                    : Attributes{{"position", kTaken}, {"channels", kIn}};
+    RowNetwork net(*builder.finish(builder.add(ops::kSlice, "row", {last}, part)));
+    const std::vector<int32_t> ids = random_tokens(5 * kSequence, 1);
+    const Rows rows = net.run(kSequence, {ids});
+    ASSERT_EQ(std::ssize(rows.exponents), 5);
+    for (int64_t n = 0; n < 5; ++n) {
+      std::vector<double> numbers;
+      for (int64_t i = 0; i < kIn; ++i) {
+        numbers.push_back(net.number(0, ids[n * kSequence + kTaken] * kIn + i));
+      }
+      EXPECT_GE(expect_row(numbers, rows, n, 8), 64);
     }
-    EXPECT_GE(expect_row(numbers, rows, n, 8), 64);
   }
 }
 

@@ -98,12 +98,12 @@ Result<Graph> bert_with_head(std::string_view name, const BertSizes& sizes, int6
 
 Result<Graph> text_classifier(const Graph& encoder, int64_t classes) {
   const int result = encoder.outputs[0];
-  const Shape shape = encoder.values[result].shape;
+  const int64_t channels = encoder.values[result].shape.last();
   GraphChanges changes;
   changes.behind = [&](GraphBuilder& builder, int node, int output) {
     if (encoder.nodes[static_cast<size_t>(node)].outputs[0] != result) return output;
-    const int flat = builder.add(ops::kReshape, "flat", {output}, {{"channels", shape.count()}});
-    const int first = builder.add(ops::kSlice, "first", {flat}, {{"channels", shape.last()}});
+    const int first =
+        builder.add(ops::kSlice, "first", {output}, {{"position", 0}, {"channels", channels}});
     return builder.add(ops::kLinear, "classifier", {first},
                        {{"channels", classes}, {"classifier", 1}});
   };

@@ -21,17 +21,16 @@ Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported 
   const int64_t step = value.layout.step_of(static_cast<size_t>(axis));
   const int64_t channels = shape.last(), whole = dims[axis];
   const bool is_together = value.layout.narrow(static_cast<size_t>(axis), size);
-  int from = value.value;
-  int64_t start = first * step, count = size * step;
+  Attributes part = {{"first", first * step}, {"channels", size * step}};
   if (is_together && shape.rank == 2 && step == channels && whole == shape[0] && size == 1) {
-    MANTISSA_ASSIGN(from, add_node(context, ops::kFlatten, new_name(context, "flatten"), {from}));
+    part = {{"position", first}, {"channels", channels}};
   } else if (!is_together || step * whole != channels) {
     return invalid_input(
         "takes a part of something else than channels that lie together, or more "
         "than one position");
   }
-  MANTISSA_ASSIGN(value.value, add_node(context, ops::kSlice, node_name(context, node), {from},
-                                        {{"first", start}, {"channels", count}}));
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, ops::kSlice, node_name(context, node), {value.value}, part));
   return value;
 }
 
@@ -83,10 +82,8 @@ Result<int64_t> checked_axis(int64_t axis, int64_t rank) {
 
 Result<int> last_position(ImportContext& context, const std::string& name, int value) {
   const Shape shape = context.builder.shape(value);
-  MANTISSA_ASSIGN(const int flat,
-                  add_node(context, ops::kFlatten, new_name(context, "flatten"), {value}));
-  return add_node(context, ops::kSlice, name, {flat},
-                  {{"first", shape.count() - shape.last()}, {"channels", shape.last()}});
+  return add_node(context, ops::kSlice, name, {value},
+                  {{"position", shape[0] - 1}, {"channels", shape.last()}});
 }
 
 Status import_rows_reshape(ImportContext& context, const NodeData& node) {

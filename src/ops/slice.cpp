@@ -1,5 +1,5 @@
-// Some channels of a value, one after the other. Mantissas and the exponent pass on; the gradient
-// passes on to these channels, and the others get zeros.
+// Some channels of a value, one after the other, of all positions or of one. Mantissas and the
+// exponent pass on; the gradient passes on to these channels, and the others get zeros.
 #include <algorithm>
 #include <cstring>
 
@@ -7,12 +7,19 @@
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
+#include "ops/sliced_row.h"
 
 namespace mantissa::ops {
 namespace {
 
 constexpr AttributeSpec kSchema[] = {whole("first", 0, 0, INT64_MAX),
-                                     required_whole("channels", 1, INT64_MAX)};
+                                     required_whole("channels", 1, INT64_MAX),
+                                     whole("position", -1, -1, INT64_MAX)};
+
+Error no_position(int64_t position, const Shape& input) {
+  return invalid_input("wants position " + std::to_string(position) +
+                       " of a [..., positions, C] input, not of " + to_string(input));
+}
 
 Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one input");
@@ -24,6 +31,11 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
                          std::to_string(all));
   }
   Shape out = inputs[0];
+  const int64_t position = attributes.whole("position");
+  if (position >= 0) {
+    if (out.rank < 2 || position >= out[out.rank - 2]) return no_position(position, out);
+    out.dims[--out.rank] = 1;
+  }
   out.dims[out.rank - 1] = channels;
   return out;
 }
@@ -32,9 +44,9 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
 template <typename Row>
 void for_each_row(const OpContext& c, const Tensor& whole, const Tensor& slice, const Row& row) {
   const int64_t element = element_bytes(whole.type);
-  const int64_t whole_bytes = whole.shape.last() * element;
-  const int64_t slice_bytes = slice.shape.last() * element;
-  kernels::parallel_ranges(*c.kernel.pool, whole.count() / whole.shape.last(),
+  const int64_t size = sliced_row(*c.attributes, whole.shape).size;
+  const int64_t whole_bytes = size * element, slice_bytes = slice.shape.last() * element;
+  kernels::parallel_ranges(*c.kernel.pool, whole.count() / size,
                            std::max<int64_t>(1, kernels::kBytesPerThread / whole_bytes),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t i = begin; i < end; ++i) {
@@ -47,17 +59,17 @@ void for_each_row(const OpContext& c, const Tensor& whole, const Tensor& slice, 
 void forward(const OpContext& c) {
   const Tensor &in = c.inputs[0], &out = c.output;
   const int64_t element = element_bytes(in.type);
-  const int64_t first = c.attributes->whole("first") * element;
+  const SlicedRow sliced = sliced_row(*c.attributes, in.shape);
+  const int64_t first = sliced.first * element;
   const auto bytes = static_cast<size_t>(out.shape.last() * element);
   for_each_row(c, in, out, [&](const std::byte* whole, std::byte* slice) {
     std::memcpy(slice, whole + first, bytes);
   });
   if (!has_rows(in)) return void(*out.exponent = *in.exponent);
   // Whole rows of the input, or of the value that it shows as one row.
-  const int64_t channels = out.shape.last(), size = in.shape.last();
-  const int64_t first_row = c.attributes->whole("first") / channels;
+  const int64_t channels = out.shape.last(), rows = sliced.size / channels;
   for (int64_t row = 0; row < out.count() / channels; ++row) {
-    out.row_exponents[row] = in.row_exponents[row * (size / channels) + first_row];
+    out.row_exponents[row] = in.row_exponents[row * rows + sliced.first / channels];
   }
   set_largest_row_exponent(c);
 }
@@ -65,9 +77,10 @@ void forward(const OpContext& c) {
 void backward(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output;
   const int64_t element = element_bytes(grad_input.type);
-  const int64_t first = c.attributes->whole("first") * element;
+  const SlicedRow sliced = sliced_row(*c.attributes, grad_input.shape);
+  const int64_t first = sliced.first * element;
   const int64_t bytes = grad_output.shape.last() * element;
-  const int64_t rest = grad_input.shape.last() * element - first - bytes;
+  const int64_t rest = sliced.size * element - first - bytes;
   for_each_row(c, grad_input, grad_output, [&](std::byte* whole, const std::byte* slice) {
     std::memset(whole, 0, static_cast<size_t>(first));
     std::memcpy(whole + first, slice, static_cast<size_t>(bytes));

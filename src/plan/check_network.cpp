@@ -25,8 +25,8 @@ bool has_own_rows(const ProgramWriter& writer, int value) {
   return shown.element != Element::kMantissa || shown.shape.last() == row_length(writer, value);
 }
 
-// Whether a slice takes one of the rows that its input shows as one, as a classifier does with the
-// first token.
+// Whether a slice takes one row, of a position or of the rows that its input shows as one, as a
+// classifier does with the first token.
 bool slices_a_row(const ProgramWriter& writer, const Node& node) {
   if (node.op != &ops::kSlice) return false;
   const int64_t channels = node.attributes.whole("channels");

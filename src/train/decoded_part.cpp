@@ -17,6 +17,7 @@ bool goes_on(const Node& node, const std::vector<bool>& grows) {
   }
   if (!all_grow) return false;  // such as lengths: the rest is not of one row
   if (node.op == &ops::kAttention) return node.attributes.is_set("causal");
+  if (node.op == &ops::kSlice && node.attributes.whole("position") >= 0) return false;
   const bool is_recurrent =
       node.op == &ops::kRnn || node.op == &ops::kLstm || node.op == &ops::kGru;
   return is_recurrent || node.op->traits.row_by_row;

@@ -261,6 +261,21 @@ TEST(Decoder, TakesNetworksThatLookAheadWithoutACache) {
       decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool)->is_cached());
 }
 
+// Its result is of one position, not of each new one.
+TEST(Decoder, DoesNotGoOnBehindASliceOfOnePosition) {
+  for (const int64_t position : {-1, 0}) {
+    GraphBuilder builder("slices");
+    const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+    const int x =
+        builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 9}, {"channels", 8}});
+    const int part =
+        builder.add(ops::kSlice, "part", {x}, {{"channels", 8}, {"position", position}});
+    const Graph graph =
+        *builder.finish(builder.add(ops::kLinear, "last", {part}, {{"channels", 9}}));
+    EXPECT_EQ(values_given_to_decoder(graph, graph.inputs[0]).has_value(), position < 0);
+  }
+}
+
 // A language model of all operators that say that they work row by row.
 Graph of_rows() {
   GraphBuilder builder("of_rows");

@@ -83,6 +83,9 @@ Result<Exported> export_pad(ExportContext& context, int n) {
 
 Result<Exported> export_slice(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
+  if (node.attributes.whole("position") >= 0) {
+    return invalid_input("takes a position: of networks that read tokens alone that is exported");
+  }
   const int64_t first = node.attributes.whole("first");
   ExportBuilder& to = context.builder;
   Exported out = context.input(node);

@@ -24,13 +24,21 @@ Result<SequenceValue> export_flat_rows(SequenceContext& context, int n) {
 
 Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const SequenceValue& in = context.input(node);
-  const int64_t first = node.attributes.whole("first");
-  if (in.form == Form::kFlat && first != 0) {
+  SequenceValue in = context.input(node);
+  const int64_t first = node.attributes.whole("first"),
+                position = node.attributes.whole("position");
+  if (position > 0 || (in.form == Form::kFlat && first != 0)) {
     return invalid_input(
         "takes another position than the first of a sequence whose length is open");
   }
   ExportBuilder& to = context.builder;
+  if (position == 0) {
+    const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
+    in = {to.add("Gather", output_name(context, node) + "/position", {in.name, zero},
+                 {{"axis", int64_t{1}}}),
+          Form::kVector};
+    if (node.attributes.whole("channels") == context.shape(node.inputs[0]).last()) return in;
+  }
   return SequenceValue{
       to.add("Slice", output_name(context, node),
              {in.name, to.list(node.name + "/first", {first}),

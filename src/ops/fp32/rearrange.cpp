@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/fp32/fp32.h"
+#include "ops/sliced_row.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -105,10 +106,10 @@ void concat_backward(const OpContext& c) {
 // Calls copy(whole, slice) for each row: where the slice begins in the whole, and its own row.
 template <typename Copy>
 void for_each_part(const OpContext& c, const Tensor& whole, const Tensor& slice, Copy&& copy) {
-  const int64_t all = whole.shape.last(), channels = slice.shape.last();
-  for_images(c, whole.count() / all, [&](int64_t row) {
-    copy(whole.as<float>() + row * all + c.attributes->whole("first"),
-         slice.as<float>() + row * channels);
+  const SlicedRow sliced = sliced_row(*c.attributes, whole.shape);
+  const int64_t channels = slice.shape.last();
+  for_images(c, whole.count() / sliced.size, [&](int64_t row) {
+    copy(whole.as<float>() + row * sliced.size + sliced.first, slice.as<float>() + row * channels);
   });
 }
 

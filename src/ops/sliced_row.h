@@ -1,0 +1,23 @@
+// Where a slice begins: the same in all arithmetics.
+#pragma once
+
+#include "graph/attributes.h"
+#include "tensor/tensor.h"
+
+namespace mantissa::ops {
+
+// The elements that a slice takes from lie together: the channels of one position, or with
+// `position` those of all positions of a sequence.
+struct SlicedRow {
+  int64_t size;   // elements of the whole
+  int64_t first;  // the first that is taken
+};
+
+// Of a value [..., C], or [..., positions, C] with `position`; also with examples in front.
+inline SlicedRow sliced_row(const Attributes& attributes, const Shape& whole) {
+  const int64_t first = attributes.whole("first"), position = attributes.whole("position");
+  if (position < 0) return {whole.last(), first};
+  return {whole[whole.rank - 2] * whole.last(), position * whole.last() + first};
+}
+
+}  // namespace mantissa::ops
