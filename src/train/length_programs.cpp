@@ -50,6 +50,7 @@ std::vector<TensorKey> keys_of_tensors(const Program& program) {
 }  // namespace
 
 int64_t padded_sequence(const RunConfig& config) {
+  if (config.table.text.sequence > 0) return config.table.text.sequence;
   return text_options(config).task == TextTask::kTranslation ? config.sequence : 0;
 }
 
@@ -115,9 +116,10 @@ Status check_buckets(const RunConfig& config) {
   const std::string choice = "buckets " + std::to_string(config.buckets) + ": ";
   const int64_t sequence = padded_sequence(config);
   if (sequence == 0) {
-    return invalid_input(choice +
-                         "are for networks that translate; other examples are all as long: leave "
-                         "it out");
+    return invalid_input(
+        choice +
+        "are for networks that translate and for texts with labels; other examples "
+        "are all as long: leave it out");
   }
   if (!is_one_program(config)) {
     return invalid_input(choice +

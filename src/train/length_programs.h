@@ -12,7 +12,7 @@
 
 namespace mantissa {
 
-// The tokens that a run's pairs of sentences are padded to; 0 of other data.
+// The tokens that a run's pairs of sentences or texts with labels are padded to; 0 of other data.
 int64_t padded_sequence(const RunConfig& config);
 
 // The lengths that a run's batches have; one: the whole sequence, always.

@@ -11,6 +11,7 @@
 #include "data/ordered_batches.h"
 #include "data/synthetic.h"
 #include "data/text.h"
+#include "models/bert.h"
 #include "runtime/memory.h"
 #include "train/programs.h"
 #include "train/run_plan.h"
@@ -35,7 +36,7 @@ Result<RunConfig> translator(Settings more) {
 }
 
 // Pairs of up to seven tokens, which with the line feed fit into the shorter length.
-std::vector<Token> short_pairs() {
+std::vector<Token> some_pairs() {
   std::vector<Token> tokens;
   for (int n = 0; n < kBatch; ++n) {
     for (int side = 0; side < 2; ++side) {
@@ -48,24 +49,78 @@ std::vector<Token> short_pairs() {
   return tokens;
 }
 
-// A run in memory that takes steps on the same pairs, of the length that is asked for.
+Examples short_pairs() {
+  static const std::vector<Token> tokens = some_pairs();
+  return pair_examples(tokens, kWhole, kLineFeed);
+}
+
+// Texts of two to eight tokens with labels.
+Examples short_texts() {
+  static const ImageSet texts = [] {
+    ImageSet set{.count = kBatch, .pixels = {}, .labels = {}, .features = kWhole, .padding = 0};
+    for (int n = 0; n < kBatch; ++n) {
+      set.labels.push_back(static_cast<Label>(n % 3));
+      for (int i = 0; i < kWhole; ++i) {
+        const bool is_padding = i >= 2 + 2 * n;
+        set.numbers.push_back(static_cast<int16_t>(is_padding ? kNoToken : (5 * n + 3 * i) % 20));
+      }
+    }
+    return set;
+  }();
+  return examples_of(texts);
+}
+
+RunConfig classifier(const Settings& more) {
+  Settings settings = {{"model", "mlp"}, {"optimizer", "adam"}};
+  for (const char* name : {"format", "threads"}) {
+    if (more.contains(name)) settings[name] = more.at(name);
+  }
+  settings.insert({{"batch-size", std::to_string(kBatch)}, {"micro-batch-size", "2"}});
+  RunConfig config = *make_run_config(settings);
+  const Graph encoder = *bert_encoder(
+      "encoder", {.channels = 32, .inner = 64, .vocabulary = 20, .positions = kWhole}, kWhole);
+  config.network = *text_classifier(encoder, 3);
+  config.table.text.sequence = kWhole;
+  config.buckets = 2;
+  return config;
+}
+
+DatasetInfo texts_info() {
+  return {.name = "texts",
+          .classes = 3,
+          .train_count = kBatch,
+          .test_count = kBatch,
+          .table = TableSchema{.columns = {},
+                               .target = {.name = "kind", .categories = {"a", "b", "c"}},
+                               .text = TextColumn{.name = "text", .sequence = kWhole}}};
+}
+
+constexpr const char* kModels[] = {"transformer_nmt", "lstm_nmt", "texts with labels"};
+
+// A run in memory that takes steps on the same examples, in batches of the length that is asked
+// for.
 class Steps {
  public:
-  explicit Steps(const Settings& settings)
-      : config_(*translator(settings)),
-        plan_(*plan_run(config_, *synthetic_text_info(kWhole, kClasses, kBatch))),
+  // Of a model of kModels.
+  explicit Steps(const Settings& settings) : Steps(settings, is_of_texts(settings)) {}
+  Steps(const Settings& settings, bool texts)
+      : config_(texts ? classifier(settings) : *translator(settings)),
+        plan_(*plan_run(config_,
+                        texts ? texts_info() : *synthetic_text_info(kWhole, kClasses, kBatch))),
         state_(std::move(*State::create(plan_.layout))),
         arena_(std::move(*AlignedMemory::create(plan_.arena_bytes()))),
         pool_(config_.threads),
         programs_(plan_.graph, state_, {pool_, arena_.span(), config_.isa}),
-        tokens_(short_pairs()) {
+        examples_(texts ? short_texts() : short_pairs()) {
     initialise(plan_.graph, config_.format, 1, state_);
     programs_.add(plan_.training);
     for (const LengthProgram& each : plan_.shorter) programs_.add(each.graph, each.program);
   }
 
   Result<StepResult> step(int64_t length) {
-    auto batches = OrderedBatches::create(pair_examples(tokens_, length, kLineFeed), kBatch);
+    const BatchLengths lengths = {length, kWhole};
+    auto batches = length == kWhole ? OrderedBatches::create(examples_, kBatch)
+                                    : OrderedBatches::create_by_length(examples_, kBatch, lengths);
     StepScalars scalars = step_scalars(config_);
     scalars.learning_rate = 0.01;
     scalars.step = step_++;
@@ -95,24 +150,28 @@ class Steps {
   std::string hash() const { return state_.sha256(StateGroup::kPredictor); }
 
  private:
+  static bool is_of_texts(const Settings& settings) {
+    return settings.contains("model") && settings.at("model") == std::string(kModels[2]);
+  }
+
   RunConfig config_;
   RunPlan plan_;
   State state_;
   AlignedMemory arena_;
   ThreadPool pool_;
   Programs programs_;
-  std::vector<Token> tokens_;
+  Examples examples_;
   int64_t step_ = 0;
 };
 
 TEST(LengthPrograms, HaveTheStateAndTheArenaOfTheWholeLength) {
-  for (const char* model : {"transformer_nmt", "lstm_nmt"}) {
+  for (const char* model : kModels) {
     for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel"}) {
       const Steps run({{"model", model}, {"format", format}, {"buckets", "2"}});
       ASSERT_EQ(run.plan().shorter.size(), 1u);
       const LengthProgram& shorter = run.plan().shorter[0];
-      const RunConfig config = *translator({{"model", model}, {"format", format}});
-      const StateLayout layout = training_layout(shorter.graph, config.format, config.optimizer);
+      const StateLayout layout =
+          training_layout(shorter.graph, *parse_format(format), OptimizerKind::kAdam);
       const StateLayout& whole = run.plan().layout;
       ASSERT_EQ(layout.tensors.size(), whole.tensors.size());
       for (size_t i = 0; i < layout.tensors.size(); ++i) {
@@ -130,7 +189,7 @@ TEST(LengthPrograms, HaveTheStateAndTheArenaOfTheWholeLength) {
 // The step is the one of the whole length, whose further rows are padding. In fp32 it differs by
 // roundings, in integers by what padding does to exponents.
 TEST(LengthPrograms, TakeTheStepOfThePaddedBatch) {
-  for (const char* model : {"transformer_nmt", "lstm_nmt"}) {
+  for (const char* model : kModels) {
     for (const char* format : {"fp32", "bfp8"}) {
       Steps padded({{"model", model}, {"format", format}});
       Steps cut({{"model", model}, {"format", format}});
@@ -140,7 +199,7 @@ TEST(LengthPrograms, TakeTheStepOfThePaddedBatch) {
       const bool is_float = std::string(format) == "fp32";
       EXPECT_NEAR(part->loss, whole->loss, (is_float ? 1e-5 : 0.02) * whole->loss) << model;
       EXPECT_EQ(part->losses[0].counted, whole->losses[0].counted);
-      EXPECT_EQ(part->losses[0].rows, kBatch * kWhole);
+      EXPECT_EQ(part->losses[0].rows, whole->losses[0].rows);
       if (!is_float) continue;
       EXPECT_EQ(part->correct, whole->correct);
       const std::vector<float> ours = cut.floats(), theirs = padded.floats();

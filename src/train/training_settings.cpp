@@ -280,8 +280,8 @@ const Setting kSettings[] = {
      },
      true},
     {"buckets",
-     "lengths that batches of sentences are padded to, for networks that translate: similar ones go "
-     "together, and an epoch takes a third of the time with 4 (1: all are padded to --sequence)",
+     "lengths that batches of sentences, or of texts with labels, are padded to: similar ones go "
+     "together, so that less of a step is padding (1: all are padded to --sequence)",
      "", kValue, kIdentity,
      [](S text, Config& c) { return integer<&Config::buckets, 1, 64>("buckets", text, c); },
      [](const Config& c) { return c.buckets <= 1 ? "" : std::to_string(c.buckets); }, true},

@@ -22,7 +22,8 @@ with open(sys.argv[1], "w", newline="") as file:
         rows.writerow([i, ("\n" if i % 9 == 0 else " ").join(words) + "!", pet])
 END
 json() { python3 -c "import json, sys; print(json.load(open(sys.argv[1]))$1)" "$2"; }
-state() { json '["state_sha256"]' "$folder/$1/summary.json"; }
+state() { json '["state_sha256"]' "$folder/$1/summary.json" || echo "no $1"; }
+weights() { json '["weights_sha256"]' "$folder/$1/summary.json" || echo "no $1"; }
 texts=(train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind --sequence 12
   --learning-rate 0.003)
 
@@ -87,6 +88,94 @@ refuses "quantize" 2 'pictures and tables' quantize --from "$folder/f" --weights
 rm "$folder/a/start.safetensors"
 refuses "a run without its tokenizer" 2 'no tokenizer' \
   train --from "$folder/a" --data "$folder/pets.csv" --target kind --steps 3 --out "$folder/h"
+
+# Batches of similar length.
+python3 - "$folder/lengths.csv" <<'END'
+import random
+import sys
+random.seed(2)
+with open(sys.argv[1], "w") as file:
+    print("text,kind", file=file)
+    for i in range(600):
+        pet = random.choice(["cat", "dog"])
+        words = ["the", pet, *random.choices(["sat", "runs", "on", "mat", "and", "a"],
+                                             k=random.choice([0, 2, 4, 12, 26]))]
+        random.shuffle(words)
+        print(" ".join(words) + "," + pet, file=file)
+END
+lengths=(train --from "$folder/e.safetensors" --data "$folder/lengths.csv" --target kind --sequence 32
+  --learning-rate 0.003)
+accuracy() { json "['$1']" "$folder/$2" || echo "no $2"; }
+learns() {
+  python3 -c "import sys; sys.exit(not float(sys.argv[1]) > 0.9)" "$(accuracy test_accuracy "$1/summary.json")"
+}
+run "${lengths[@]}" --buckets 4 --epochs 8 --validation 0.1 --threads 2 --out "$folder/buckets"
+holds "buckets learn: $(accuracy test_accuracy buckets/summary.json)" learns buckets
+run eval --checkpoint "$folder/buckets" --json
+cp "$folder/stdout" "$folder/eval.json"
+holds "buckets: eval of padded texts finds what train found" eval \
+  '[[ $(accuracy accuracy eval.json) == "$(accuracy test_accuracy buckets/summary.json)" &&
+      $(accuracy loss eval.json) == "$(accuracy test_loss buckets/summary.json)" ]]'
+run predict --checkpoint "$folder/buckets" --input "$folder/new.csv" --csv "$folder/out.csv"
+holds "buckets: predict" eval 'grep -q "cat" <(sed -n 2p "$folder/out.csv") && grep -q "dog" <(sed -n 3p "$folder/out.csv")'
+run "${lengths[@]}" --buckets 4 --steps 40 --checkpoint-every 20 --validation 0.1 --threads 2 --out "$folder/b4"
+run "${lengths[@]}" --buckets 4 --steps 40 --validation 0.1 --threads 1 --isa scalar --out "$folder/b4-scalar"
+holds "buckets: threads and instruction sets change nothing" eval '[[ $(state b4) == $(state b4-scalar) ]]'
+resumes() {  # FROM TO STEP
+  mkdir "$folder/$2"
+  cp "$folder/$1/"{config.toml,network.json,start.safetensors,checkpoint-000000"$3".safetensors} "$folder/$2/"
+  run train --out "$folder/$2" --resume
+  [[ $(state "$1") == $(state "$2") ]]
+}
+holds "buckets: a resumed run has the same state" resumes b4 b4-resumed 20
+holds "buckets: the run names them" grep -q '^buckets = "4"' "$folder/b4/config.toml"
+run "${lengths[@]}" --steps 40 --validation 0.1 --threads 2 --out "$folder/padded"
+holds "padded batches are another run" eval '[[ $(state b4) != $(state padded) ]]'
+holds "which does not name them" eval '! grep -q buckets "$folder/padded/config.toml"'
+for choice in '--format fp32' '--format dfp8' '--format bfp:block=channel,blocks=token' \
+  '--class-weights balanced --micro-batch-size 4' '--memory-budget 32MiB --freeze embedding*'; do
+  # shellcheck disable=SC2086
+  run "${lengths[@]}" --buckets 3 --steps 5 $choice --out "$folder/c" --overwrite
+  holds "train $choice, buckets" eval '((status == 0))'
+done
+holds "buckets: the memory that was planned is enough" eval \
+  '(($(json "[\"peak_rss_bytes\"]" "$folder/b4/summary.json") <= $(json "[\"planned_peak_bytes\"]" "$folder/b4/summary.json")))'
+refuses "buckets of stages" 2 'buckets 2: stages and replicas' \
+  "${lengths[@]}" --buckets 2 --stages 2 --out "$folder/x"
+
+# The head of earlier versions shows all positions as one row: the same bits, and one length.
+python3 - "$folder/b/network.json" "$folder/earlier" <<'END'
+import json
+import pathlib
+import sys
+network = json.loads(pathlib.Path(sys.argv[1]).read_text())
+at, = (i for i, node in enumerate(network["nodes"]) if node["name"] == "first")
+first = network["nodes"][at]
+assert first["attributes"].pop("position") == 0
+channels = 12 * first["attributes"]["channels"]
+network["nodes"].insert(at, {"name": "flat", "op": "reshape", "inputs": first["inputs"],
+                             "attributes": {"channels": channels}})
+first["inputs"] = ["flat"]
+folder = pathlib.Path(sys.argv[2])
+folder.mkdir()
+(folder / "network.json").write_text(json.dumps(network))
+END
+cp "$folder/b/"{config.toml,start.safetensors} "$folder/earlier/"
+run train --out "$folder/earlier" --resume
+holds "the earlier head, the same bits" eval '((status == 0)) && [[ $(weights b) == $(weights earlier) ]]'
+mkdir "$folder/inputs"
+sed 1d "$folder/new.csv" >"$folder/new.txt"
+python3 "$(dirname "${BASH_SOURCE[0]}")/onnx_sentences.py" put "$folder/bert/vocab.txt" "$folder/new.txt" \
+  "$folder/inputs" >"$folder/stdout"
+for name in b earlier; do
+  run export --checkpoint "$folder/$name" --out "$folder/$name.onnx"
+  run run "$folder/$name.onnx" --inputs "$folder/inputs/all.npz" --out "$folder/$name.npz"
+done
+holds "and the same exported logits" cmp "$folder/b.npz" "$folder/earlier.npz"
+refuses "buckets of the earlier head" 2 "buckets 4: node 'flat'.*--buckets 1 pads" \
+  train --from "$folder/earlier" --data "$folder/pets.csv" --target kind --steps 3 --buckets 4 --out "$folder/x"
+run train --from "$folder/b" --data "$folder/pets.csv" --target kind --steps 3 --buckets 2 --out "$folder/go"
+holds "a run goes on in buckets" eval '((status == 0))'
 
 refuses "pictures" 2 'takes texts' train --from "$folder/e.safetensors" --out "$folder/x"
 refuses "no column that is the text" 2 'text-column' \
