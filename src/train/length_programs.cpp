@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "graph/input_shapes.h"
+#include "ops/ops.h"
 #include "runtime/observation.h"
 #include "train/text_settings.h"
 
 namespace mantissa {
 namespace {
+
+constexpr size_t kInputsWithLengths = 4;  // of attention: queries, keys, values, lengths
 
 // A division of layers by hand says how many stages there are.
 bool is_one_program(const RunConfig& config) {
@@ -19,12 +22,25 @@ bool is_one_program(const RunConfig& config) {
   return way.stages == 1 && way.replicas == 1 && way.first_layers.empty() && !way.as_graph_says;
 }
 
-// Whether a network from a file can be brought to all lengths. Built-in ones can.
+// Whether a text's result would be another with other padding behind it.
+bool reads_padding(const Graph& network, int n) {
+  const Node& node = network.nodes[n];
+  const bool has_lengths = node.op == &ops::kAttention && node.inputs.size() == kInputsWithLengths;
+  return !node.op->traits.row_by_row && !has_lengths && !network.is_loss(n);
+}
+
+// Whether a network from a file can be brought to all lengths, and gives texts the same labels
+// then. Built-in ones can.
 Status check_network(const RunConfig& config, const BatchLengths& lengths) {
   if (!config.network) return {};
   for (const int64_t length : lengths) {
     const auto other = with_length(*config.network, lengths.back(), length);
     if (!other.ok()) return other.error();
+  }
+  for (int n = 0; n < std::ssize(config.network->nodes); ++n) {
+    if (config.table.text.sequence == 0 || !reads_padding(*config.network, n)) continue;
+    return invalid_input("node '" + config.network->nodes[n].name +
+                         "' reads padding, so that labels would depend on it");
   }
   return {};
 }

@@ -46,8 +46,8 @@ std::vector<int> places_of_tensors(const Program& whole, const Program& shorter)
 // The largest arena among them.
 int64_t arena_bytes(const std::vector<LengthProgram>& programs);
 
-// Refuses buckets of data whose examples are all as long, of a network that takes no other length,
-// of several stages or replicas.
+// Refuses buckets of data whose examples are all as long, of a network that takes no other length
+// or gives texts labels that depend on padding, of several stages or replicas.
 Status check_buckets(const RunConfig& config);
 
 }  // namespace mantissa

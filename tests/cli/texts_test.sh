@@ -174,6 +174,19 @@ done
 holds "and the same exported logits" cmp "$folder/b.npz" "$folder/earlier.npz"
 refuses "buckets of the earlier head" 2 "buckets 4: node 'flat'.*--buckets 1 pads" \
   train --from "$folder/earlier" --data "$folder/pets.csv" --target kind --steps 3 --buckets 4 --out "$folder/x"
+python3 - "$folder/b/network.json" "$folder/unmasked.json" <<'END'
+import json
+import pathlib
+import sys
+network = json.loads(pathlib.Path(sys.argv[1]).read_text())
+for node in network["nodes"]:
+    if node["op"] == "attention":
+        node["inputs"].remove("lengths")
+pathlib.Path(sys.argv[2]).write_text(json.dumps(network))
+END
+refuses "buckets of a network that reads padding" 2 "buckets 2: node 'block1.attention' reads padding" \
+  train --model "$folder/unmasked.json" --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind \
+  --steps 3 --buckets 2 --out "$folder/x"
 run train --from "$folder/b" --data "$folder/pets.csv" --target kind --steps 3 --buckets 2 --out "$folder/go"
 holds "a run goes on in buckets" eval '((status == 0))'
 
