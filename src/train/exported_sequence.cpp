@@ -29,8 +29,9 @@ Result<onnx::ExportedModel> export_sequence(const SequenceExport& from, onnx::Ex
   result.model.metadata = std::move(metadata);
   if (from.format.is_float()) return result;
   result.notes = {
-      "linear layers are computed with 8-bit integers, attention, norms and functions in float32: "
-      "results are near those of Mantissa, not equal",
+      "linear layers are computed with 8-bit integers; recurrent layers, attention, norms and "
+      "functions "
+      "in float32: results are near those of Mantissa, not equal",
       "CPUs with AVX2 and without VNNI saturate sums of two products in these layers, and lose a "
       "little more"};
   return result;

@@ -16,10 +16,14 @@ namespace mantissa::onnx {
 
 class ExportBuilder {
  public:
-  // Adds a node with one output of the node's name, which is returned.
+  // Adds a node whose first output has the node's name, which is returned.
   std::string add(const std::string& op, const std::string& name, std::vector<std::string> inputs,
-                  std::vector<NodeAttribute> attributes = {}) {
-    graph.nodes.push_back({name, op, "", std::move(inputs), {name}, std::move(attributes)});
+                  std::vector<NodeAttribute> attributes = {},
+                  const std::vector<std::string>& further_outputs = {}) {
+    std::vector<std::string> outputs = {name};
+    outputs.insert(outputs.end(), further_outputs.begin(), further_outputs.end());
+    graph.nodes.push_back(
+        {name, op, "", std::move(inputs), std::move(outputs), std::move(attributes)});
     made_.insert(name);
     return name;
   }

@@ -17,12 +17,12 @@ std::string unseen(ExportBuilder& to) {
 }
 
 // The mask of padding as numbers to add, [batch, 1, 1, sequence]: 0, or that of `unseen`.
-std::string padding_mask(ExportBuilder& to) {
+std::string padding_mask(SequenceContext& context) {
+  ExportBuilder& to = context.builder;
   const std::string name = "attention/padding";
   if (to.makes(name)) return name;
-  const std::string seen = to.add("Cast", "attention/seen", {kAttentionMask}, {{"to", kFloatType}});
-  const std::string hidden = to.add("Sub", "attention/hidden", {to.power(0), seen});
-  const std::string numbers = to.add("Mul", "attention/padding_rows", {hidden, unseen(to)});
+  const std::string numbers =
+      to.add("Mul", "attention/padding_rows", {padding(context), unseen(to)});
   return to.add("Unsqueeze", name, {numbers, to.list("attention/heads_and_queries", {1, 2})});
 }
 
@@ -65,7 +65,7 @@ std::string masked_scores(SequenceContext& context, const Node& node) {
   const std::string raw = to.add("MatMul", node.name + "/products", {queries, keys});
   std::string scores = to.add("Mul", node.name + "/scores", {raw, factor});
   if (node.inputs.size() > 3) {
-    scores = to.add("Add", node.name + "/unpadded", {scores, padding_mask(to)});
+    scores = to.add("Add", node.name + "/unpadded", {scores, padding_mask(context)});
   }
   if (node.attributes.is_set("causal")) {
     scores = to.add("Add", node.name + "/past", {scores, causal_mask(context)});

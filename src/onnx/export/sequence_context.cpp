@@ -37,6 +37,28 @@ Status check_bytes(const SequenceContext& context, int parameter) {
                        "' of more than 8 bits, and ONNX Runtime multiplies 8");
 }
 
+// The bytes of a matrix's parts, each of so many bytes, in this order.
+std::vector<std::byte> in_order(std::span<const std::byte> bytes,
+                                const std::vector<int64_t>& order) {
+  const size_t part = bytes.size() / order.size();
+  std::vector<std::byte> result;
+  result.reserve(bytes.size());
+  for (const int64_t from : order) {
+    const auto one = bytes.subspan(static_cast<size_t>(from) * part, part);
+    result.insert(result.end(), one.begin(), one.end());
+  }
+  return result;
+}
+
+// The scale of each row.
+std::vector<float> scales_of_rows(const SequenceContext& context, int parameter) {
+  std::vector<float> scales;
+  for (int64_t row = 0; row < context.graph.parameters[parameter].shape[0]; ++row) {
+    scales.push_back(std::ldexp(1.0F, row_exponent(exported(context, parameter), row)));
+  }
+  return scales;
+}
+
 }  // namespace
 
 std::string output_name(const SequenceContext& context, const Node& node) {
@@ -60,7 +82,22 @@ Result<std::vector<std::string>> inputs_of_one_form(const SequenceContext& conte
   return inputs;
 }
 
-std::string real_parameter(SequenceContext& context, int parameter) {
+std::string within_range(SequenceContext& context, int value, const std::string& tensor) {
+  const ExportedNetwork& network = context.network;
+  if (network.exponents.empty() || network.has_row_exponents) return tensor;
+  const std::string clipped = "/within_range", name = tensor + clipped;
+  ExportBuilder& to = context.builder;
+  if (tensor.ends_with(clipped)) return tensor;
+  if (to.makes(name)) return name;
+  const int limit = network.limits[static_cast<size_t>(value)];
+  const int exponent = network.exponents[static_cast<size_t>(value)];
+  const float most = std::ldexp(static_cast<float>(limit), exponent);
+  const std::string bounds = "most_" + std::to_string(limit) + "_" + std::to_string(exponent);
+  const std::string low = to.scalar(-most, bounds + "/low");
+  return to.add("Clip", name, {tensor, low, to.scalar(most, bounds + "/high")});
+}
+
+std::vector<float> real_numbers(const SequenceContext& context, int parameter) {
   const ExportedParameter& from = exported(context, parameter);
   const Shape& shape = context.graph.parameters[parameter].shape;
   const int64_t count = shape.count(), bytes = std::ssize(from.numbers) / count;
@@ -68,8 +105,14 @@ std::string real_parameter(SequenceContext& context, int parameter) {
   for (int64_t i = 0; i < count; ++i) {
     numbers.push_back(real_at(from, bytes, i / (count / shape[0]), i));
   }
+  return numbers;
+}
+
+std::string real_parameter(SequenceContext& context, int parameter) {
+  const Shape& shape = context.graph.parameters[parameter].shape;
   return context.builder.numbers(context.graph.parameters[parameter].name, ElementType::kFloat,
-                                 {shape.dims.begin(), shape.dims.begin() + shape.rank}, numbers);
+                                 {shape.dims.begin(), shape.dims.begin() + shape.rank},
+                                 real_numbers(context, parameter));
 }
 
 std::string row_scales(SequenceContext& context, int parameter) {
@@ -83,12 +126,8 @@ std::string row_scales(SequenceContext& context, int parameter) {
 
 std::string column_scales(SequenceContext& context, int parameter) {
   const Parameter& described = context.graph.parameters[parameter];
-  std::vector<float> scales;
-  for (int64_t row = 0; row < described.shape[0]; ++row) {
-    scales.push_back(std::ldexp(1.0F, row_exponent(exported(context, parameter), row)));
-  }
   return context.builder.numbers(described.name + "/column_scales", ElementType::kFloat,
-                                 {std::ssize(scales)}, scales);
+                                 {described.shape[0]}, scales_of_rows(context, parameter));
 }
 
 Result<std::string> byte_rows(SequenceContext& context, int parameter) {
@@ -116,6 +155,35 @@ Result<std::string> transposed_parameter(SequenceContext& context, int parameter
   return context.builder.constant(described.name + "/columns",
                                   is_real(from) ? ElementType::kFloat : ElementType::kInt8,
                                   {columns, rows}, numbers);
+}
+
+Result<std::string> weights_of_gates(SequenceContext& context, int parameter,
+                                     const std::vector<int64_t>& order, const std::string& name) {
+  const ExportedParameter& from = exported(context, parameter);
+  const Parameter& described = context.graph.parameters[parameter];
+  ExportBuilder& to = context.builder;
+  const std::string tensor = described.name + "/" + name;
+  const std::vector<int64_t> dims = {1, described.shape[0],
+                                     described.shape.count() / described.shape[0]};
+  const std::vector<std::byte> numbers = in_order(from.numbers, order);
+  if (is_real(from)) return to.constant(tensor, ElementType::kFloat, dims, numbers);
+  MANTISSA_RETURN_IF_ERROR(check_bytes(context, parameter));
+  if (to.makes(tensor)) return tensor;
+  const std::vector<float> scales = scales_of_rows(context, parameter);
+  return to.add("DequantizeLinear", tensor,
+                {to.constant(tensor + "/bytes", ElementType::kInt8, dims, numbers),
+                 to.constant(tensor + "/scales", ElementType::kFloat, {std::ssize(scales)},
+                             in_order(std::as_bytes(std::span(scales)), order))},
+                {{"axis", int64_t{1}}});
+}
+
+std::string padding(SequenceContext& context) {
+  ExportBuilder& to = context.builder;
+  const std::string name = "padding/hidden";
+  if (to.makes(name)) return name;
+  const std::string seen = to.add("Cast", "padding/seen", {kAttentionMask},
+                                  {{"to", static_cast<int64_t>(ElementType::kFloat)}});
+  return to.add("Sub", name, {to.power(0), seen});
 }
 
 std::string positions(SequenceContext& context) {

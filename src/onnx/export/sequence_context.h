@@ -28,11 +28,13 @@ struct SequenceValue {
   };
   std::string name;
   Form form = Form::kRows;
+  bool repeats_last = false;  // padding has the row before it, so the last row is no padding
 };
 
 struct SequenceContext {
   const ExportedNetwork& network;
   const Graph& graph;
+  std::vector<std::vector<int>> readers;  // by value
   ExportBuilder builder;
   std::vector<std::optional<SequenceValue>> values;  // by value; nothing: not made yet, or refused
 
@@ -53,7 +55,13 @@ std::string output_name(const SequenceContext& context, const Node& node);
 Result<std::vector<std::string>> inputs_of_one_form(const SequenceContext& context,
                                                     const Node& node);
 
-// The numbers of a parameter as a float32 constant of its name and shape.
+// The value within the network's range for it, as a frozen network with fixed exponents clips it.
+std::string within_range(SequenceContext& context, int value, const std::string& tensor);
+
+// The numbers of a parameter.
+std::vector<float> real_numbers(const SequenceContext& context, int parameter);
+
+// The same as a float32 constant of its name and shape.
 std::string real_parameter(SequenceContext& context, int parameter);
 
 // The scales of a parameter's mantissas, one for each row or one for all: float32 [scales, 1].
@@ -68,6 +76,18 @@ Result<std::string> byte_rows(SequenceContext& context, int parameter);
 
 // The mantissas or real numbers of weights, int8 or float32 [columns, rows]. The same error.
 Result<std::string> transposed_parameter(SequenceContext& context, int parameter);
+
+// The weights of gates, [gates * n, columns], with the gates in another order: float32
+// [1, gates * n, columns], a constant or DequantizeLinear of one. The same error. `name` is that of
+// the operator, whose order it is.
+Result<std::string> weights_of_gates(SequenceContext& context, int parameter,
+                                     const std::vector<int64_t>& order, const std::string& name);
+
+// Whether recurrent layers alone read the value, as the input's part of their gates.
+bool feeds_gates_alone(const SequenceContext& context, int value);
+
+// 1 of padding, 0 of other positions: float32 [batch, sequence]. The network has lengths.
+std::string padding(SequenceContext& context);
 
 // 0, 1, ... up to the sequence's length: int64 [sequence].
 std::string positions(SequenceContext& context);

@@ -18,13 +18,10 @@ const char* input_name(const std::string& name) {
   return name == "segments" ? kTokenTypeIds : nullptr;
 }
 
-bool is_read_by_losses_alone(const Graph& graph, int value) {
-  for (int n = 0; n < std::ssize(graph.nodes); ++n) {
-    const auto& inputs = graph.nodes[n].inputs;
-    const bool reads = std::find(inputs.begin(), inputs.end(), value) != inputs.end();
-    if (reads && !graph.is_loss(n)) return false;
-  }
-  return true;
+bool is_read_by_losses_alone(const SequenceContext& context, int value) {
+  const std::vector<int>& readers = context.readers[static_cast<size_t>(value)];
+  return std::all_of(readers.begin(), readers.end(),
+                     [&](int node) { return context.graph.is_loss(node); });
 }
 
 // The result says which inputs the model cannot have.
@@ -32,7 +29,7 @@ std::string add_inputs(SequenceContext& context) {
   const Graph& graph = context.graph;
   std::string unknown;
   for (const int value : graph.inputs) {
-    if (is_read_by_losses_alone(graph, value)) continue;
+    if (is_read_by_losses_alone(context, value)) continue;
     const Value& input = graph.values[value];
     const char* name = input.element == Element::kIndex ? input_name(input.name) : nullptr;
     if (name == nullptr) {
@@ -89,7 +86,7 @@ std::string export_all(SequenceContext& context) {
 
 Result<ExportedModel> export_sequence_network(const ExportedNetwork& network) {
   const Graph& graph = *network.graph;
-  SequenceContext context{network, graph, {}, {}};
+  SequenceContext context{network, graph, readers_of(graph), {}, {}};
   context.values.resize(graph.values.size());
   const std::string reasons = export_all(context);
   if (!reasons.empty()) return invalid_input("cannot be exported: " + reasons);

@@ -144,6 +144,7 @@ Result<SequenceValue> export_linear_rows(SequenceContext& context, int n) {
   if (context.input(node).form == SequenceValue::Form::kFlat) {
     return invalid_input("reads all positions of a sequence whose length is open");
   }
+  if (feeds_gates_alone(context, node.outputs[0])) return context.input(node);
   const bool has_bias = node.parameters.size() > 1;
   const std::string name = output_name(context, node);
   MANTISSA_ASSIGN(std::string sums, products(context, node, has_bias ? name + "/products" : name));

@@ -1,4 +1,6 @@
 // Operators that take positions and channels apart and together.
+#include <limits>
+
 #include "onnx/export/context.h"
 #include "onnx/export/sequence_operators.h"
 
@@ -19,32 +21,40 @@ Result<SequenceValue> export_flat_rows(SequenceContext& context, int n) {
   ExportBuilder& to = context.builder;
   return SequenceValue{
       to.add("Reshape", output_name(context, node), {in.name, to.list("flat_shape", {0, -1})}),
-      Form::kFlat};
+      Form::kFlat, in.repeats_last};
 }
 
 Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   SequenceValue in = context.input(node);
-  const int64_t first = node.attributes.whole("first"),
-                position = node.attributes.whole("position");
-  if (position > 0 || (in.form == Form::kFlat && first != 0)) {
-    return invalid_input(
-        "takes another position than the first of a sequence whose length is open");
-  }
+  const int64_t first = node.attributes.whole("first");
+  const int64_t channels = node.attributes.whole("channels");
+  const int64_t position = node.attributes.whole("position");
   ExportBuilder& to = context.builder;
+  const auto other_position = [] {
+    return invalid_input(
+        "takes another position than the first or last of a sequence whose length is open");
+  };
+  if (position > 0) return other_position();
   if (position == 0) {
     const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
     in = {to.add("Gather", output_name(context, node) + "/position", {in.name, zero},
                  {{"axis", int64_t{1}}}),
           Form::kVector};
-    if (node.attributes.whole("channels") == context.shape(node.inputs[0]).last()) return in;
+    if (channels == context.shape(node.inputs[0]).last()) return in;
   }
-  return SequenceValue{
-      to.add("Slice", output_name(context, node),
-             {in.name, to.list(node.name + "/first", {first}),
-              to.list(node.name + "/end", {first + node.attributes.whole("channels")}),
-              to.list("last_axis", {-1})}),
-      in.form == Form::kRows ? Form::kRows : Form::kVector};
+  const auto slice = [&](int64_t begin, int64_t end) -> SequenceValue {
+    return {to.add("Slice", output_name(context, node),
+                   {in.name, to.list(node.name + "/first", {begin}),
+                    to.list(node.name + "/end", {end}), to.list("last_axis", {-1})}),
+            in.form == Form::kRows ? Form::kRows : Form::kVector};
+  };
+  if (in.form != Form::kFlat || first == 0) return slice(first, first + channels);
+  if (first + channels != context.shape(node.inputs[0]).last()) return other_position();
+  if (context.has_lengths() && !in.repeats_last) {
+    return invalid_input("takes the last position, which may be padding");
+  }
+  return slice(-channels, std::numeric_limits<int64_t>::max());
 }
 
 Result<SequenceValue> export_concat_of_rows(SequenceContext& context, int n) {
@@ -65,6 +75,20 @@ Result<SequenceValue> export_mean_of_rows(SequenceContext& context, int n) {
   return SequenceValue{to.add("ReduceMean", output_name(context, node),
                               {in.name, to.list("sequence_axis", {1})}, {{"keepdims", int64_t{0}}}),
                        Form::kVector};
+}
+
+// Padding comes first, then, and in the model there is as much of it as its user likes.
+Result<SequenceValue> export_reversed_rows(SequenceContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const SequenceValue& in = context.input(node);
+  if (in.form != Form::kRows) return invalid_input("reverses no positions");
+  if (context.has_lengths()) return invalid_input("puts padding in front of a sequence");
+  ExportBuilder& to = context.builder;
+  return SequenceValue{to.add("Slice", output_name(context, node),
+                              {in.name, to.list("reverse/first", {-1}),
+                               to.list("reverse/end", {std::numeric_limits<int64_t>::min()}),
+                               to.list("sequence_axis", {1}), to.list("reverse/step", {-1})}),
+                       Form::kRows};
 }
 
 }  // namespace mantissa::onnx

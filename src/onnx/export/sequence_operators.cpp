@@ -1,7 +1,6 @@
 #include "onnx/export/sequence_operators.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -30,25 +29,14 @@ Result<SequenceValue> export_same(SequenceContext& context, int n) {
   return context.input(context.graph.nodes[n]);
 }
 
-// The value within the network's range for it. Linear layers clip what they read themselves.
-SequenceValue within_range(SequenceContext& context, int n, SequenceValue value) {
-  const ExportedNetwork& network = context.network;
-  if (network.exponents.empty() || network.has_row_exponents) return value;
-  const auto output = static_cast<size_t>(context.graph.nodes[n].outputs[0]);
-  const float most =
-      std::ldexp(static_cast<float>(network.limits[output]), network.exponents[output]);
-  ExportBuilder& to = context.builder;
-  const std::string name = "most_" + std::to_string(network.limits[output]) + "_" +
-                           std::to_string(network.exponents[output]);
-  const std::string low = to.scalar(-most, name + "/low"), high = to.scalar(most, name + "/high");
-  value.name = to.add("Clip", value.name + "/within_range", {value.name, low, high});
-  return value;
-}
-
 constexpr SequenceRow kRows[] = {
     {&ops::kEmbedding, export_embedding},
     {&ops::kPositionEmbedding, export_positions, nullptr, true},
     {&ops::kLinear, export_linear_rows},
+    {&ops::kRnn, export_rnn},
+    {&ops::kLstm, export_lstm},
+    {&ops::kGru, export_gru},
+    {&ops::kReverse, export_reversed_rows},
     {&ops::kLayerNorm, export_layer_norm, nullptr, true},
     {&ops::kRmsNorm, export_rms_norm, nullptr, true},
     {&ops::kAttention, export_attention},
@@ -79,12 +67,19 @@ Result<SequenceValue> export_sequence_node(SequenceContext& context, int n) {
   const Op* op = context.graph.nodes[n].op;
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
                                  [&](const SequenceRow& each) { return each.op == op; });
-  if (row == std::end(kRows))
-    return invalid_input("is not exported: of networks that read tokens transformers alone are");
+  if (row == std::end(kRows)) {
+    return invalid_input(
+        "is not exported: networks that read tokens may have the layers of transformers and of "
+        "recurrent networks");
+  }
   MANTISSA_ASSIGN(SequenceValue value, row->name != nullptr
                                            ? export_elementwise(context, n, row->name)
                                            : row->function(context, n));
-  return row->saturates ? within_range(context, n, std::move(value)) : value;
+  // Linear and recurrent layers clip the values that they read.
+  if (row->saturates) {
+    value.name = within_range(context, context.graph.nodes[n].outputs[0], value.name);
+  }
+  return value;
 }
 
 }  // namespace mantissa::onnx

@@ -29,6 +29,11 @@ Result<SequenceValue> export_flat_rows(SequenceContext& context, int n);
 Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n);
 Result<SequenceValue> export_concat_of_rows(SequenceContext& context, int n);
 Result<SequenceValue> export_mean_of_rows(SequenceContext& context, int n);
+Result<SequenceValue> export_reversed_rows(SequenceContext& context, int n);
+// sequence_recurrent.cpp
+Result<SequenceValue> export_rnn(SequenceContext& context, int n);
+Result<SequenceValue> export_lstm(SequenceContext& context, int n);
+Result<SequenceValue> export_gru(SequenceContext& context, int n);
 // sequence_attention.cpp
 Result<SequenceValue> export_attention(SequenceContext& context, int n);
 
