@@ -17,26 +17,22 @@ std::string unseen(ExportBuilder& to) {
 }
 
 // The mask of padding as numbers to add, [batch, 1, 1, sequence]: 0, or that of `unseen`.
-std::string padding_mask(SequenceContext& context) {
-  ExportBuilder& to = context.builder;
-  const std::string name = "attention/padding";
+std::string padding_mask(ExportBuilder& to, const std::string& mask) {
+  const std::string name = mask + "/keys";
   if (to.makes(name)) return name;
-  const std::string numbers =
-      to.add("Mul", "attention/padding_rows", {padding(context), unseen(to)});
+  const std::string numbers = to.add("Mul", mask + "/numbers", {padding(to, mask), unseen(to)});
   return to.add("Unsqueeze", name, {numbers, to.list("attention/heads_and_queries", {1, 2})});
 }
 
 // The same by the order of positions, [sequence, sequence], queries first.
-std::string causal_mask(SequenceContext& context) {
-  ExportBuilder& to = context.builder;
-  const std::string name = "attention/causal";
+std::string causal_mask(ExportBuilder& to, Side side) {
+  const std::string keys = positions(to, side), name = keys + "/causal";
   if (to.makes(name)) return name;
-  const std::string keys = positions(context);
   const std::string queries =
-      to.add("Unsqueeze", "attention/queries", {keys, to.list("attention/column", {1})});
-  const std::string later = to.add("Greater", "attention/later", {keys, queries});
+      to.add("Unsqueeze", keys + "/queries", {keys, to.list("attention/column", {1})});
+  const std::string later = to.add("Greater", keys + "/later", {keys, queries});
   const std::string numbers =
-      to.add("Cast", "attention/later_numbers", {later}, {{"to", kFloatType}});
+      to.add("Cast", keys + "/later_numbers", {later}, {{"to", kFloatType}});
   return to.add("Mul", name, {numbers, unseen(to)});
 }
 
@@ -65,19 +61,32 @@ std::string masked_scores(SequenceContext& context, const Node& node) {
   const std::string raw = to.add("MatMul", node.name + "/products", {queries, keys});
   std::string scores = to.add("Mul", node.name + "/scores", {raw, factor});
   if (node.inputs.size() > 3) {
-    scores = to.add("Add", node.name + "/unpadded", {scores, padding_mask(context)});
+    scores = to.add("Add", node.name + "/unpadded",
+                    {scores, padding_mask(to, context.input(node, 3).name)});
   }
   if (node.attributes.is_set("causal")) {
-    scores = to.add("Add", node.name + "/past", {scores, causal_mask(context)});
+    scores =
+        to.add("Add", node.name + "/past", {scores, causal_mask(to, context.input(node).side)});
   }
   return scores;
+}
+
+// Which sequences the node reads: those of its inputs must be what the network says.
+Status check_sides(const SequenceContext& context, const Node& node) {
+  const Side queries = context.input(node).side, keys = context.input(node, 1).side;
+  if (keys != context.input(node, 2).side)
+    return invalid_input("has keys and values of two sequences");
+  if (!node.attributes.is_set("cross") && queries != keys) {
+    return invalid_input("attends within one sequence, and reads two");
+  }
+  return node.inputs.size() > 3 ? check_lengths(context, node, 3, keys) : Status();
 }
 
 }  // namespace
 
 Result<SequenceValue> export_attention(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (node.attributes.is_set("cross")) return invalid_input("attends from one sequence to another");
+  MANTISSA_RETURN_IF_ERROR(check_sides(context, node));
   ExportBuilder& to = context.builder;
   const std::string weights = to.add("Softmax", node.name + "/weights",
                                      {masked_scores(context, node)}, {{"axis", int64_t{-1}}});

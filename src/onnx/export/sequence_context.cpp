@@ -63,8 +63,8 @@ std::vector<float> scales_of_rows(const SequenceContext& context, int parameter)
 
 std::string output_name(const SequenceContext& context, const Node& node) {
   const std::string& name = context.graph.values[node.outputs[0]].name;
-  for (const char* taken :
-       {kInputIds, kAttentionMask, kTokenTypeIds, kLastHiddenState, kSequenceLogits}) {
+  for (const char* taken : {kInputIds, kAttentionMask, kTokenTypeIds, kDecoderInputIds,
+                            kDecoderAttentionMask, kLastHiddenState, kSequenceLogits}) {
     if (name == taken) return name + "/value";
   }
   return name;
@@ -73,11 +73,14 @@ std::string output_name(const SequenceContext& context, const Node& node) {
 Result<std::vector<std::string>> inputs_of_one_form(const SequenceContext& context,
                                                     const Node& node) {
   std::vector<std::string> inputs;
+  const SequenceValue& first = context.input(node);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (context.input(node, i).form != context.input(node).form) {
-      return invalid_input("reads a sequence and a vector");
+    const SequenceValue& in = context.input(node, i);
+    if (in.form != first.form) return invalid_input("reads a sequence and a vector");
+    if (in.side != first.side && in.form != SequenceValue::Form::kVector) {
+      return invalid_input("reads positions of two sequences, whose lengths may differ");
     }
-    inputs.push_back(context.input(node, i).name);
+    inputs.push_back(in.name);
   }
   return inputs;
 }
@@ -177,24 +180,29 @@ Result<std::string> weights_of_gates(SequenceContext& context, int parameter,
                 {{"axis", int64_t{1}}});
 }
 
-std::string padding(SequenceContext& context) {
-  ExportBuilder& to = context.builder;
-  const std::string name = "padding/hidden";
+std::string padding(ExportBuilder& to, const std::string& mask) {
+  const std::string name = mask + "/hidden";
   if (to.makes(name)) return name;
-  const std::string seen = to.add("Cast", "padding/seen", {kAttentionMask},
-                                  {{"to", static_cast<int64_t>(ElementType::kFloat)}});
+  const std::string seen =
+      to.add("Cast", mask + "/seen", {mask}, {{"to", static_cast<int64_t>(ElementType::kFloat)}});
   return to.add("Sub", name, {to.power(0), seen});
 }
 
-std::string positions(SequenceContext& context) {
-  ExportBuilder& to = context.builder;
-  const std::string name = "positions/range";
+std::string positions(ExportBuilder& to, Side side) {
+  const std::string tokens = side == Side::kSource ? kInputIds : kDecoderInputIds;
+  const std::string name = tokens + "/positions";
   if (to.makes(name)) return name;
   const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
   const std::string one = to.numbers<int64_t>("positions/one", ElementType::kInt64, {}, {1});
-  const std::string shape = to.add("Shape", "positions/shape", {kInputIds});
-  const std::string length = to.add("Gather", "positions/length", {shape, one});
+  const std::string shape = to.add("Shape", tokens + "/shape", {tokens});
+  const std::string length = to.add("Gather", tokens + "/length", {shape, one});
   return to.add("Range", name, {zero, length, one});
+}
+
+Status check_lengths(const SequenceContext& context, const Node& node, size_t i, Side side) {
+  const SequenceValue& lengths = context.input(node, i);
+  if (lengths.form == SequenceValue::Form::kMask && lengths.side == side) return {};
+  return invalid_input("reads the lengths of another sequence");
 }
 
 }  // namespace mantissa::onnx

@@ -15,8 +15,14 @@ namespace mantissa::onnx {
 inline constexpr const char* kInputIds = "input_ids";            // int64 [batch, sequence]
 inline constexpr const char* kAttentionMask = "attention_mask";  // the same: 1, or 0 of padding
 inline constexpr const char* kTokenTypeIds = "token_type_ids";   // the same
+// The same of a translator's target: int64 [batch, decoder_sequence].
+inline constexpr const char* kDecoderInputIds = "decoder_input_ids";
+inline constexpr const char* kDecoderAttentionMask = "decoder_attention_mask";
 inline constexpr const char* kLastHiddenState = "last_hidden_state";
 inline constexpr const char* kSequenceLogits = "logits";
+
+// The sequence whose positions a value has. Networks that read one have the source alone.
+enum class Side : uint8_t { kSource, kTarget };
 
 // A float32 tensor of the model, but for the network's inputs.
 struct SequenceValue {
@@ -24,10 +30,12 @@ struct SequenceValue {
     kRows,    // [batch, sequence, channels]
     kVector,  // [batch, channels]
     kFlat,    // rows one after the other, whose number is open: [batch, sequence * channels]
-    kInput,   // int64 [batch, sequence]
+    kTokens,  // int64 [batch, sequence]
+    kMask,    // the same: 1, or 0 of padding
   };
   std::string name;
   Form form = Form::kRows;
+  Side side = Side::kSource;
   bool repeats_last = false;  // padding has the row before it, so the last row is no padding
 };
 
@@ -42,16 +50,19 @@ struct SequenceContext {
     return *values[static_cast<size_t>(node.inputs[i])];
   }
   const Shape& shape(int value) const { return graph.values[value].shape; }
-  bool has_lengths() const {
+  // Whether the model has a mask of that sequence.
+  bool has_padding(Side side) const {
+    const char* mask = side == Side::kSource ? kAttentionMask : kDecoderAttentionMask;
     return std::any_of(builder.graph.inputs.begin(), builder.graph.inputs.end(),
-                       [](const ValueData& input) { return input.name == kAttentionMask; });
+                       [&](const ValueData& input) { return input.name == mask; });
   }
 };
 
 // The tensor of the node's output.
 std::string output_name(const SequenceContext& context, const Node& node);
 
-// The tensors that the node reads. An error where some are sequences and others vectors.
+// The tensors that the node reads. An error where some are sequences and others vectors, or of
+// another sequence.
 Result<std::vector<std::string>> inputs_of_one_form(const SequenceContext& context,
                                                     const Node& node);
 
@@ -86,11 +97,14 @@ Result<std::string> weights_of_gates(SequenceContext& context, int parameter,
 // Whether recurrent layers alone read the value, as the input's part of their gates.
 bool feeds_gates_alone(const SequenceContext& context, int value);
 
-// 1 of padding, 0 of other positions: float32 [batch, sequence]. The network has lengths.
-std::string padding(SequenceContext& context);
+// 1 of a mask's padding, 0 of other positions: float32 [batch, sequence].
+std::string padding(ExportBuilder& to, const std::string& mask);
 
 // 0, 1, ... up to the sequence's length: int64 [sequence].
-std::string positions(SequenceContext& context);
+std::string positions(ExportBuilder& to, Side side);
+
+// An error where the lengths that the node reads as input i are those of another sequence.
+Status check_lengths(const SequenceContext& context, const Node& node, size_t i, Side side);
 
 // Whether numbers are real, without exponents.
 inline bool is_real(const ExportedParameter& parameter) { return parameter.exponents.empty(); }

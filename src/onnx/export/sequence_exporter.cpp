@@ -11,11 +11,37 @@ namespace {
 
 constexpr int64_t kOpset = 20, kIrVersion = 9;  // 20: the first with Gelu
 
-// The model's input for one of the network's; null: there is none.
-const char* input_name(const std::string& name) {
-  if (name == "tokens") return kInputIds;
-  if (name == "lengths") return kAttentionMask;
-  return name == "segments" ? kTokenTypeIds : nullptr;
+// The model's input for one of the network's.
+struct InputRow {
+  const char* network;
+  const char* model;
+  SequenceValue::Form form;
+  Side side;
+};
+constexpr InputRow kInputs[] = {
+    {"tokens", kInputIds, SequenceValue::Form::kTokens, Side::kSource},
+    {"segments", kTokenTypeIds, SequenceValue::Form::kTokens, Side::kSource},
+    {"lengths", kAttentionMask, SequenceValue::Form::kMask, Side::kSource},
+    {"source", kInputIds, SequenceValue::Form::kTokens, Side::kSource},
+    {"source_length", kAttentionMask, SequenceValue::Form::kMask, Side::kSource},
+    {"target", kDecoderInputIds, SequenceValue::Form::kTokens, Side::kTarget},
+    {"target_length", kDecoderAttentionMask, SequenceValue::Form::kMask, Side::kTarget},
+};
+
+// Null: there is none, or the model has it already.
+const InputRow* input_row(const SequenceContext& context, const Value& input) {
+  const auto& made = context.builder.graph.inputs;
+  const auto* row = std::find_if(std::begin(kInputs), std::end(kInputs), [&](const InputRow& each) {
+    return each.network == input.name && input.element == Element::kIndex;
+  });
+  if (row == std::end(kInputs)) return nullptr;
+  const bool is_taken = std::any_of(made.begin(), made.end(),
+                                    [&](const ValueData& one) { return one.name == row->model; });
+  return is_taken ? nullptr : row;
+}
+
+const char* length_name(Side side) {
+  return side == Side::kSource ? "sequence" : "decoder_sequence";
 }
 
 bool is_read_by_losses_alone(const SequenceContext& context, int value) {
@@ -31,19 +57,20 @@ std::string add_inputs(SequenceContext& context) {
   for (const int value : graph.inputs) {
     if (is_read_by_losses_alone(context, value)) continue;
     const Value& input = graph.values[value];
-    const char* name = input.element == Element::kIndex ? input_name(input.name) : nullptr;
-    if (name == nullptr) {
+    const InputRow* row = input_row(context, input);
+    if (row == nullptr) {
       unknown += (unknown.empty() ? "'" : ", '") + input.name + "'";
       continue;
     }
     context.builder.graph.inputs.push_back(
-        {name, ElementType::kInt64, true, {{-1, "batch"}, {-1, "sequence"}}});
-    context.values[static_cast<size_t>(value)] = {name, SequenceValue::Form::kInput};
+        {row->model, ElementType::kInt64, true, {{-1, "batch"}, {-1, length_name(row->side)}}});
+    context.values[static_cast<size_t>(value)] = {row->model, row->form, row->side};
   }
   return unknown.empty() ? unknown
                          : "it reads " + unknown +
                                ", and exported networks of sequences read 'tokens', 'segments' "
-                               "and 'lengths' alone";
+                               "and 'lengths', or 'source' and 'target' with 'source_length' and "
+                               "'target_length'";
 }
 
 void add_output(SequenceContext& context) {
@@ -53,7 +80,7 @@ void add_output(SequenceContext& context) {
   ExportBuilder& to = context.builder;
   to.add("Identity", name, {result.name});
   std::vector<Dimension> dims = {{-1, "batch"}};
-  if (result.form == SequenceValue::Form::kRows) dims.push_back({-1, "sequence"});
+  if (result.form == SequenceValue::Form::kRows) dims.push_back({-1, length_name(result.side)});
   dims.push_back({graph.classes(), ""});
   to.graph.outputs.push_back({name, ElementType::kFloat, true, std::move(dims)});
 }
@@ -62,11 +89,12 @@ void add_output(SequenceContext& context) {
 Result<SequenceValue> export_or_pretend(SequenceContext& context, int n) {
   auto exported = export_sequence_node(context, n);
   if (exported.ok()) return exported;
+  const Side side = context.input(context.graph.nodes[n]).side;
   for (const int output : context.graph.nodes[n].outputs) {
     const Value& value = context.graph.values[output];
-    context.values[static_cast<size_t>(output)] = {value.name, value.shape.rank == 1
-                                                                   ? SequenceValue::Form::kVector
-                                                                   : SequenceValue::Form::kRows};
+    const auto form =
+        value.shape.rank == 1 ? SequenceValue::Form::kVector : SequenceValue::Form::kRows;
+    context.values[static_cast<size_t>(output)] = {value.name, form, side};
   }
   return exported;
 }

@@ -121,7 +121,7 @@ Result<std::string> products(SequenceContext& context, const Node& node, const s
 
 Result<SequenceValue> export_embedding(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (context.input(node).form != SequenceValue::Form::kInput) {
+  if (context.input(node).form != SequenceValue::Form::kTokens) {
     return invalid_input("reads no indices of a sequence");
   }
   const std::string name = output_name(context, node);
@@ -132,8 +132,10 @@ Result<SequenceValue> export_embedding(SequenceContext& context, int n) {
 
 Result<SequenceValue> export_positions(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  MANTISSA_ASSIGN(const std::string rows, look_up(context, node.parameters[0], positions(context),
-                                                  node.name + "/positions"));
+  MANTISSA_ASSIGN(
+      const std::string rows,
+      look_up(context, node.parameters[0], positions(context.builder, context.input(node).side),
+              node.name + "/positions"));
   return SequenceValue{
       context.builder.add("Add", output_name(context, node), {context.input(node).name, rows}),
       SequenceValue::Form::kRows};

@@ -21,7 +21,7 @@ Result<SequenceValue> export_flat_rows(SequenceContext& context, int n) {
   ExportBuilder& to = context.builder;
   return SequenceValue{
       to.add("Reshape", output_name(context, node), {in.name, to.list("flat_shape", {0, -1})}),
-      Form::kFlat, in.repeats_last};
+      Form::kFlat, in.side, in.repeats_last};
 }
 
 Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
@@ -38,9 +38,9 @@ Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
   if (position > 0) return other_position();
   if (position == 0) {
     const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
-    in = {to.add("Gather", output_name(context, node) + "/position", {in.name, zero},
-                 {{"axis", int64_t{1}}}),
-          Form::kVector};
+    in.name = to.add("Gather", output_name(context, node) + "/position", {in.name, zero},
+                     {{"axis", int64_t{1}}});
+    in.form = Form::kVector;
     if (channels == context.shape(node.inputs[0]).last()) return in;
   }
   const auto slice = [&](int64_t begin, int64_t end) -> SequenceValue {
@@ -51,7 +51,7 @@ Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
   };
   if (in.form != Form::kFlat || first == 0) return slice(first, first + channels);
   if (first + channels != context.shape(node.inputs[0]).last()) return other_position();
-  if (context.has_lengths() && !in.repeats_last) {
+  if (context.has_padding(in.side) && !in.repeats_last) {
     return invalid_input("takes the last position, which may be padding");
   }
   return slice(-channels, std::numeric_limits<int64_t>::max());
@@ -70,7 +70,7 @@ Result<SequenceValue> export_mean_of_rows(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const SequenceValue& in = context.input(node);
   if (in.form != Form::kRows) return invalid_input("is no mean over positions");
-  if (context.has_lengths()) return invalid_input("is a mean that counts padding");
+  if (context.has_padding(in.side)) return invalid_input("is a mean that counts padding");
   ExportBuilder& to = context.builder;
   return SequenceValue{to.add("ReduceMean", output_name(context, node),
                               {in.name, to.list("sequence_axis", {1})}, {{"keepdims", int64_t{0}}}),
@@ -82,7 +82,7 @@ Result<SequenceValue> export_reversed_rows(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const SequenceValue& in = context.input(node);
   if (in.form != Form::kRows) return invalid_input("reverses no positions");
-  if (context.has_lengths()) return invalid_input("puts padding in front of a sequence");
+  if (context.has_padding(in.side)) return invalid_input("puts padding in front of a sequence");
   ExportBuilder& to = context.builder;
   return SequenceValue{to.add("Slice", output_name(context, node),
                               {in.name, to.list("reverse/first", {-1}),

@@ -75,6 +75,7 @@ Result<SequenceValue> export_sequence_node(SequenceContext& context, int n) {
   MANTISSA_ASSIGN(SequenceValue value, row->name != nullptr
                                            ? export_elementwise(context, n, row->name)
                                            : row->function(context, n));
+  value.side = context.input(context.graph.nodes[n]).side;
   // Linear and recurrent layers clip the values that they read.
   if (row->saturates) {
     value.name = within_range(context, context.graph.nodes[n].outputs[0], value.name);

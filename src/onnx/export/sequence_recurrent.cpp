@@ -60,11 +60,11 @@ std::string peepholes(SequenceContext& context, const Node& node) {
 }
 
 // The positions of each sequence that are no padding: int32 [batch].
-std::string lengths(ExportBuilder& to) {
-  const std::string name = "recurrent/lengths";
+std::string lengths(ExportBuilder& to, const std::string& mask) {
+  const std::string name = mask + "/lengths";
   if (to.makes(name)) return name;
   const std::string count =
-      to.add("ReduceSum", "recurrent/count", {kAttentionMask, to.list("sequence_axis", {1})},
+      to.add("ReduceSum", mask + "/count", {mask, to.list("sequence_axis", {1})},
              {{"keepdims", int64_t{0}}});
   return to.add("Cast", name, {count}, {{"to", static_cast<int64_t>(ElementType::kInt32)}});
 }
@@ -101,7 +101,8 @@ Result<std::vector<std::string>> inputs_of(SequenceContext& context, const Node&
   const bool has_peepholes = node.op == &ops::kLstm && node.attributes.is_set("peepholes");
   const size_t read = node.inputs.size();
   if (read > ops::kLengthsInput || has_peepholes) {
-    inputs.push_back(read > ops::kLengthsInput ? lengths(to) : "");
+    inputs.push_back(
+        read > ops::kLengthsInput ? lengths(to, context.input(node, ops::kLengthsInput).name) : "");
   }
   if (read > ops::kStartInput || has_peepholes) {
     inputs.push_back(
@@ -128,14 +129,15 @@ SequenceValue rows_of(SequenceContext& context, const Node& node, const std::str
     return to.add("Transpose", to_name, {from}, {ints("perm", {1, 0, 2})});
   };
   if (last.empty()) return {by_example(name, steps), Form::kRows};
-  const std::string hidden = "recurrent/padding";
+  const std::string& mask = context.input(node, ops::kLengthsInput).name;
+  const std::string hidden = mask + "/padding_rows";
   if (!to.makes(hidden)) {
-    to.add("Unsqueeze", hidden, {padding(context), to.list("last_axis", {-1})});
+    to.add("Unsqueeze", hidden, {padding(to, mask), to.list("last_axis", {-1})});
   }
   const std::string repeated =
       to.add("Mul", node.name + "/repeated", {hidden, by_example(node.name + "/last_row", last)});
   return {to.add("Add", name, {by_example(node.name + "/rows", steps), repeated}), Form::kRows,
-          true};
+          context.input(node).side, true};
 }
 
 Result<SequenceValue> export_kind(SequenceContext& context, int n, const Kind& kind) {
@@ -145,11 +147,15 @@ Result<SequenceValue> export_kind(SequenceContext& context, int n, const Kind& k
     return invalid_input(
         "has gates of another layer than a linear one, which is part of ONNX's operator");
   }
+  const bool has_lengths = node.inputs.size() > ops::kLengthsInput;
+  if (has_lengths) {
+    MANTISSA_RETURN_IF_ERROR(
+        check_lengths(context, node, ops::kLengthsInput, context.input(node).side));
+  }
   const Node& linear = context.graph.nodes[producer];
   MANTISSA_ASSIGN(std::vector<std::string> inputs, inputs_of(context, node, linear, kind));
   std::vector<NodeAttribute> attributes = {{"hidden_size", context.shape(node.outputs[0]).last()}};
   if (node.op == &ops::kGru) attributes.push_back({"linear_before_reset", int64_t{1}});
-  const bool has_lengths = node.inputs.size() > ops::kLengthsInput;
   const std::string last = has_lengths ? node.name + "/last" : "";
   const std::string states = context.builder.add(
       kind.name, node.name + "/states", std::move(inputs), std::move(attributes),
