@@ -8,6 +8,9 @@ here=$(dirname "${BASH_SOURCE[0]}")
 language() {
   python3 "$here/onnx_language.py" "$@" >"$folder/stdout" 2>"$folder/stderr"
 }
+translation() {
+  python3 "$here/onnx_translation.py" "$@" >"$folder/stdout" 2>"$folder/stderr"
+}
 sentences() { python3 "$here/onnx_sentences.py" "$@"; }
 python3 "$here/../make_encoder.py" "$folder/bert"
 cat >"$folder/text.txt" <<'END'
@@ -117,6 +120,35 @@ check_language_models() {
     "$folder/guesses.json"
 }
 
+# Translators of bytes, word by word: for translations of `mantissa translate` the likeliest tokens
+# are theirs.
+check_translators() {
+  local network out=$folder/nmt
+  python3 - "$folder/corpus.tsv" "$folder/sentences.txt" <<'END'
+import itertools, sys
+words = {"red": "rot", "old": "alt", "cat": "Katze", "dog": "Hund", "sees": "sieht"}
+sentences = [c for n in (1, 2, 3) for c in itertools.product(words, repeat=n)] * 4
+with open(sys.argv[1], "w") as file:
+    for i, words_of in enumerate(sentences):
+        print(" ".join(words_of), " ".join(map(words.get, words_of)), f"d{i * 7 % 97}", sep="\t",
+              file=file)
+with open(sys.argv[2], "w") as file:
+    print(*map(" ".join, sentences[:155:5]), sep="\n", file=file)
+END
+  for network in transformer_nmt lstm_nmt; do
+    run train --model $network --data "$folder/corpus.tsv" --tokens bytes --sequence 20 \
+      --width .25 --batch-size 16 --learning-rate .005 --steps 80 --quiet --overwrite --out "$out"
+    accepts "export of $network" 'near those of Mantissa' \
+      export --checkpoint "$out" --out "$out.onnx"
+    run translate --checkpoint "$out" --data "$folder/sentences.txt" --out "$out.txt" --beam 1
+    translation put "$folder/sentences.txt" "$out.txt" "$folder"
+    run run "$out.onnx" --inputs "$folder/pairs.npz" --out "$folder/pairs.out.npz"
+    holds "$network is near translate" translation agrees "$out.txt" 20 "$folder" .97
+  done
+  accepts "a translator's inputs" 'decoder_input_ids .*int64.*batch x decoder_sequence' \
+    info "$out.onnx"
+}
+
 check_refusals() {
   refuses "formats of 16 bits, every layer at once" 2 \
     "'block1.query'.*values of 16 bits.*'block2.linear2'" export --from "$folder/bert" \
@@ -137,5 +169,6 @@ check_refusals() {
 check_encoders
 check_classifiers
 check_language_models
+check_translators
 check_refusals
 finish
