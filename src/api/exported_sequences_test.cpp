@@ -91,6 +91,22 @@ TEST_F(ExportedSequences, StatesAtTheStart) {
   }
 }
 
+// Rows of numbers in place of tokens, with attention between layers. Its rows of padding are zeros
+// here and not in the file: the layer behind does not see them.
+TEST_F(ExportedSequences, Numbers) {
+  NetworkBuilder b("numbers");
+  const Var rows = b.numbers("numbers", {kSteps, kChannels}, -12);
+  const Var lengths = b.indices("lengths", {});
+  const Var h = b.add("lstm", {gates_of(b, kKinds[1], rows), lengths});
+  const Var placed = b.add("position_embedding", {h}, {{"positions", kSteps}});
+  const Var seen = b.add("attention", {placed, b.linear(kChannels, rows), h, lengths},
+                         {{"heads", int64_t{2}}, {"causal", int64_t{1}}});
+  Sequences of = {"numbers", "lengths", "numbers", "attention_mask"};
+  of.has_numbers = true;
+  const Var last = last_position(b, b.add("gru", {gates_of(b, kKinds[2], seen), lengths}));
+  expect_near(finished(b, last), {{of}, false});
+}
+
 // The networks that are built in, with two vocabularies of one size.
 TEST_F(ExportedSequences, Translators) {
   for (const bool tied : {false, true}) {

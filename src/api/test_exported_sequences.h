@@ -35,19 +35,25 @@ class Numbers {
   uint64_t state_ = 1;
 };
 
-// Sequences of tokens, one of each example; padding is token 0.
+// Sequences of tokens, or rows of numbers, one of each example; padding is 0.
 struct Sequences {
   std::string tokens_input, lengths_input;  // of the network; none: there is no padding
   std::string ids_input, mask_input;        // of the model
   int64_t steps = kSteps;
+  bool has_numbers = false;  // kChannels for each position, in place of a token
   std::vector<int32_t> tokens = {}, lengths = {};
+  std::vector<float> numbers = {};
 
   void draw(Numbers& random) {
     for (int64_t n = 0; n < kExamples; ++n) {
       lengths.push_back(static_cast<int32_t>(steps));
       if (!lengths_input.empty()) lengths.back() = 1 + random.below(steps);
       for (int64_t t = 0; t < steps; ++t) {
-        tokens.push_back(t < lengths.back() ? random.below(kTokens) : 0);
+        const int32_t seen = t < lengths.back() ? 1 : 0;
+        tokens.push_back(seen * random.below(kTokens));
+        for (int64_t c = 0; c < (has_numbers ? kChannels : 0); ++c) {
+          numbers.push_back(static_cast<float>(seen * (random.below(4096) - 2048)) / 1024);
+        }
       }
     }
   }
@@ -88,6 +94,10 @@ struct Examples {
     Sequences& all = one.sequences[0];
     const auto first = all.tokens.begin() + n * all.steps;
     all.tokens = std::vector<int32_t>(first, first + all.lengths[n]);
+    if (all.has_numbers) {
+      const auto row = all.numbers.begin() + n * all.steps * kChannels;
+      all.numbers = std::vector<float>(row, row + all.lengths[n] * kChannels);
+    }
     all.steps = all.lengths[n];
     all.lengths = {all.lengths[n]};
     return one;
@@ -96,7 +106,13 @@ struct Examples {
   ArraySet arrays() const {
     ArraySet set = {kExamples, {}};
     for (const Sequences& each : sequences) {
-      set.arrays.push_back({each.tokens_input, Elements::kInt32, {each.steps}, each.tokens.data()});
+      set.arrays.push_back(
+          each.has_numbers
+              ? Array{each.tokens_input,
+                      Elements::kFloat,
+                      {each.steps, kChannels},
+                      each.numbers.data()}
+              : Array{each.tokens_input, Elements::kInt32, {each.steps}, each.tokens.data()});
       if (each.lengths_input.empty()) continue;
       set.arrays.push_back({each.lengths_input, Elements::kInt32, {}, each.lengths.data()});
     }
@@ -144,7 +160,15 @@ class ExportedSequencesTest : public ::testing::Test {
                         std::as_bytes(std::span(kept.back())),
                         nullptr};
       };
-      give(each.ids_input, {each.tokens.begin(), each.tokens.end()});
+      if (each.has_numbers) {
+        inputs[each.ids_input] = {each.ids_input,
+                                  ElementType::kFloat,
+                                  {std::ssize(each.lengths), each.steps, kChannels},
+                                  std::as_bytes(std::span(each.numbers)),
+                                  nullptr};
+      } else {
+        give(each.ids_input, {each.tokens.begin(), each.tokens.end()});
+      }
       if (!each.lengths_input.empty()) give(each.mask_input, each.mask());
     }
     ThreadPool pool(1);

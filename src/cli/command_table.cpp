@@ -69,7 +69,8 @@ constexpr CommandInfo kCommands[] = {
      "[N, classes]), equal to those of predict --raw. It is a checkpoint, too: predict, eval, "
      "serve "
      "and train --from take it. Networks that read tokens take input_ids, attention_mask and "
-     "token_type_ids, and give results near those of Mantissa. docs/onnx.md describes both."},
+     "token_type_ids, translators decoder_input_ids, too, and give results near those of Mantissa. "
+     "docs/onnx.md describes both."},
     {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"

@@ -120,7 +120,9 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
-  if (d.network.values[d.network.inputs[0]].element == Element::kIndex) {
+  const Value& input = d.network.values[d.network.inputs[0]];
+  const bool is_of_rows = input.element == Element::kNumber && input.shape.rank == 2;
+  if (input.element == Element::kIndex || is_of_rows) {
     return export_sequences(network, target);
   }
   if (frozen_form(in_format(d.network, d.format), d.format) != FrozenForm::kRescaled) {

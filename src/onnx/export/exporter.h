@@ -51,11 +51,13 @@ struct ExportedModel {
 // the reason.
 Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarget target);
 
-// The model of a network that reads tokens. Inputs are int64 [batch, sequence]: `input_ids`, and,
-// where the network has lengths and segments, `attention_mask` and `token_type_ids`. Output:
-// `last_hidden_state`, float32 [batch, sequence, channels], of a network without classes, else
-// `logits`, [batch, classes] or [batch, sequence, classes]. Linear layers are computed in integers
-// of 8 bits, all else in float: results are near those of the network, not equal (0095). A network
+// The model of a network that reads sequences. Inputs are int64 [batch, sequence]: `input_ids`,
+// and, where the network has lengths and segments, `attention_mask` and `token_type_ids`; of a
+// translator also `decoder_input_ids`, [batch, decoder_sequence]. Numbers are `numbers`, float32
+// [batch, sequence, channels], in place of tokens. Output: `last_hidden_state`, float32 [batch,
+// sequence, channels], of a network without classes, else `logits`, [batch, classes] or [batch,
+// sequence, classes]. Rows of padding may be anything. Linear layers are computed in integers of 8
+// bits, all else in float: results are near those of the network, not equal (0095, 0102). A network
 // of real numbers becomes one of real numbers. Errors as above.
 Result<ExportedModel> export_sequence_network(const ExportedNetwork& network);
 

@@ -25,8 +25,9 @@ std::string padding_mask(ExportBuilder& to, const std::string& mask) {
 }
 
 // The same by the order of positions, [sequence, sequence], queries first.
-std::string causal_mask(ExportBuilder& to, Side side) {
-  const std::string keys = positions(to, side), name = keys + "/causal";
+std::string causal_mask(SequenceContext& context, Side side) {
+  ExportBuilder& to = context.builder;
+  const std::string keys = positions(context, side), name = keys + "/causal";
   if (to.makes(name)) return name;
   const std::string queries =
       to.add("Unsqueeze", keys + "/queries", {keys, to.list("attention/column", {1})});
@@ -65,8 +66,8 @@ std::string masked_scores(SequenceContext& context, const Node& node) {
                     {scores, padding_mask(to, context.input(node, 3).name)});
   }
   if (node.attributes.is_set("causal")) {
-    scores =
-        to.add("Add", node.name + "/past", {scores, causal_mask(to, context.input(node).side)});
+    scores = to.add("Add", node.name + "/past",
+                    {scores, causal_mask(context, context.input(node).side)});
   }
   return scores;
 }

@@ -63,7 +63,7 @@ std::vector<float> scales_of_rows(const SequenceContext& context, int parameter)
 
 std::string output_name(const SequenceContext& context, const Node& node) {
   const std::string& name = context.graph.values[node.outputs[0]].name;
-  for (const char* taken : {kInputIds, kAttentionMask, kTokenTypeIds, kDecoderInputIds,
+  for (const char* taken : {kInputIds, kNumbers, kAttentionMask, kTokenTypeIds, kDecoderInputIds,
                             kDecoderAttentionMask, kLastHiddenState, kSequenceLogits}) {
     if (name == taken) return name + "/value";
   }
@@ -188,15 +188,19 @@ std::string padding(ExportBuilder& to, const std::string& mask) {
   return to.add("Sub", name, {to.power(0), seen});
 }
 
-std::string positions(ExportBuilder& to, Side side) {
-  const std::string tokens = side == Side::kSource ? kInputIds : kDecoderInputIds;
-  const std::string name = tokens + "/positions";
+std::string positions(SequenceContext& context, Side side) {
+  ExportBuilder& to = context.builder;
+  const std::string length = length_name(side), name = "positions/of_" + length;
   if (to.makes(name)) return name;
+  const auto& inputs = to.graph.inputs;
+  const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const ValueData& each) {
+    return each.dims[1].name == length;
+  });
   const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
   const std::string one = to.numbers<int64_t>("positions/one", ElementType::kInt64, {}, {1});
-  const std::string shape = to.add("Shape", tokens + "/shape", {tokens});
-  const std::string length = to.add("Gather", tokens + "/length", {shape, one});
-  return to.add("Range", name, {zero, length, one});
+  const std::string shape = to.add("Shape", name + "/shape", {input->name});
+  const std::string count = to.add("Gather", name + "/count", {shape, one});
+  return to.add("Range", name, {zero, count, one});
 }
 
 Status check_lengths(const SequenceContext& context, const Node& node, size_t i, Side side) {

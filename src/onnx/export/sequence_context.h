@@ -15,7 +15,8 @@ namespace mantissa::onnx {
 inline constexpr const char* kInputIds = "input_ids";            // int64 [batch, sequence]
 inline constexpr const char* kAttentionMask = "attention_mask";  // the same: 1, or 0 of padding
 inline constexpr const char* kTokenTypeIds = "token_type_ids";   // the same
-// The same of a translator's target: int64 [batch, decoder_sequence].
+inline constexpr const char* kNumbers = "numbers";  // float32 [batch, sequence, channels]
+// The same as tokens and mask, of a translator's target: int64 [batch, decoder_sequence].
 inline constexpr const char* kDecoderInputIds = "decoder_input_ids";
 inline constexpr const char* kDecoderAttentionMask = "decoder_attention_mask";
 inline constexpr const char* kLastHiddenState = "last_hidden_state";
@@ -23,6 +24,11 @@ inline constexpr const char* kSequenceLogits = "logits";
 
 // The sequence whose positions a value has. Networks that read one have the source alone.
 enum class Side : uint8_t { kSource, kTarget };
+
+// The name of its open number of positions.
+inline const char* length_name(Side side) {
+  return side == Side::kSource ? "sequence" : "decoder_sequence";
+}
 
 // A float32 tensor of the model, but for the network's inputs.
 struct SequenceValue {
@@ -101,7 +107,7 @@ bool feeds_gates_alone(const SequenceContext& context, int value);
 std::string padding(ExportBuilder& to, const std::string& mask);
 
 // 0, 1, ... up to the sequence's length: int64 [sequence].
-std::string positions(ExportBuilder& to, Side side);
+std::string positions(SequenceContext& context, Side side);
 
 // An error where the lengths that the node reads as input i are those of another sequence.
 Status check_lengths(const SequenceContext& context, const Node& node, size_t i, Side side);

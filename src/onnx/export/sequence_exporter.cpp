@@ -19,6 +19,7 @@ struct InputRow {
   Side side;
 };
 constexpr InputRow kInputs[] = {
+    {"numbers", kNumbers, SequenceValue::Form::kRows, Side::kSource},
     {"tokens", kInputIds, SequenceValue::Form::kTokens, Side::kSource},
     {"segments", kTokenTypeIds, SequenceValue::Form::kTokens, Side::kSource},
     {"lengths", kAttentionMask, SequenceValue::Form::kMask, Side::kSource},
@@ -28,11 +29,20 @@ constexpr InputRow kInputs[] = {
     {"target_length", kDecoderAttentionMask, SequenceValue::Form::kMask, Side::kTarget},
 };
 
+// Whether the network's input has the elements of the model's, of one sequence for each example.
+bool has_form(const Value& input, SequenceValue::Form form) {
+  if (form == SequenceValue::Form::kRows) {
+    return input.element == Element::kNumber && input.shape.rank == 2;
+  }
+  const int rank = form == SequenceValue::Form::kTokens ? 1 : 0;
+  return input.element == Element::kIndex && input.shape.rank == rank;
+}
+
 // Null: there is none, or the model has it already.
 const InputRow* input_row(const SequenceContext& context, const Value& input) {
   const auto& made = context.builder.graph.inputs;
   const auto* row = std::find_if(std::begin(kInputs), std::end(kInputs), [&](const InputRow& each) {
-    return each.network == input.name && input.element == Element::kIndex;
+    return each.network == input.name && has_form(input, each.form);
   });
   if (row == std::end(kInputs)) return nullptr;
   const bool is_taken = std::any_of(made.begin(), made.end(),
@@ -40,8 +50,14 @@ const InputRow* input_row(const SequenceContext& context, const Value& input) {
   return is_taken ? nullptr : row;
 }
 
-const char* length_name(Side side) {
-  return side == Side::kSource ? "sequence" : "decoder_sequence";
+ValueData model_input(const InputRow& row, const Shape& shape) {
+  ValueData input = {
+      row.model, ElementType::kInt64, true, {{-1, "batch"}, {-1, length_name(row.side)}}};
+  if (row.form == SequenceValue::Form::kRows) {
+    input.type = ElementType::kFloat;
+    input.dims.push_back({shape.last(), ""});
+  }
+  return input;
 }
 
 bool is_read_by_losses_alone(const SequenceContext& context, int value) {
@@ -62,15 +78,15 @@ std::string add_inputs(SequenceContext& context) {
       unknown += (unknown.empty() ? "'" : ", '") + input.name + "'";
       continue;
     }
-    context.builder.graph.inputs.push_back(
-        {row->model, ElementType::kInt64, true, {{-1, "batch"}, {-1, length_name(row->side)}}});
+    context.builder.graph.inputs.push_back(model_input(*row, input.shape));
     context.values[static_cast<size_t>(value)] = {row->model, row->form, row->side};
   }
-  return unknown.empty() ? unknown
-                         : "it reads " + unknown +
-                               ", and exported networks of sequences read 'tokens', 'segments' "
-                               "and 'lengths', or 'source' and 'target' with 'source_length' and "
-                               "'target_length'";
+  return unknown.empty()
+             ? unknown
+             : "it reads " + unknown +
+                   ", and exported networks of sequences read 'tokens' and 'segments' "
+                   "or 'numbers', and 'lengths', or 'source' and 'target' with 'source_length' and "
+                   "'target_length'";
 }
 
 void add_output(SequenceContext& context) {

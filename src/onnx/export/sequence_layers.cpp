@@ -132,10 +132,9 @@ Result<SequenceValue> export_embedding(SequenceContext& context, int n) {
 
 Result<SequenceValue> export_positions(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  MANTISSA_ASSIGN(
-      const std::string rows,
-      look_up(context, node.parameters[0], positions(context.builder, context.input(node).side),
-              node.name + "/positions"));
+  MANTISSA_ASSIGN(const std::string rows,
+                  look_up(context, node.parameters[0], positions(context, context.input(node).side),
+                          node.name + "/positions"));
   return SequenceValue{
       context.builder.add("Add", output_name(context, node), {context.input(node).name, rows}),
       SequenceValue::Form::kRows};

@@ -24,13 +24,14 @@ Result<SequenceValue> export_elementwise(SequenceContext& context, int n, const 
                        context.input(node).form};
 }
 
-// A change of width alone: linear layers quantise their inputs themselves.
+// A change of width alone, or an input's: linear layers quantise their inputs themselves.
 Result<SequenceValue> export_same(SequenceContext& context, int n) {
   return context.input(context.graph.nodes[n]);
 }
 
 constexpr SequenceRow kRows[] = {
     {&ops::kEmbedding, export_embedding},
+    {&ops::kQuantiseInput, export_same, nullptr, true},
     {&ops::kPositionEmbedding, export_positions, nullptr, true},
     {&ops::kLinear, export_linear_rows},
     {&ops::kRnn, export_rnn},

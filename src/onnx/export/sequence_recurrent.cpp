@@ -16,6 +16,9 @@ namespace {
 
 using Form = SequenceValue::Form;
 
+// Inputs of ONNX's operators; an empty name is left out.
+enum Place : size_t { kX, kW, kR, kB, kLengths, kStart, kStartCell, kPeepholes, kPlaces };
+
 struct Kind {
   const char* name;
   std::vector<int64_t> gates;  // ours, in ONNX's order
@@ -96,24 +99,25 @@ Result<std::vector<std::string>> inputs_of(SequenceContext& context, const Node&
                   weights_of_gates(context, linear.parameters[0], kind.gates, op));
   MANTISSA_ASSIGN(std::string recurrent,
                   weights_of_gates(context, node.parameters[0], kind.gates, op));
-  std::vector<std::string> inputs = {steps, std::move(weights), std::move(recurrent),
-                                     biases(context, node, linear, kind)};
-  const bool has_peepholes = node.op == &ops::kLstm && node.attributes.is_set("peepholes");
-  const size_t read = node.inputs.size();
-  if (read > ops::kLengthsInput || has_peepholes) {
-    inputs.push_back(
-        read > ops::kLengthsInput ? lengths(to, context.input(node, ops::kLengthsInput).name) : "");
+  std::vector<std::string> inputs(kPlaces);
+  inputs[kX] = steps;
+  inputs[kW] = std::move(weights);
+  inputs[kR] = std::move(recurrent);
+  inputs[kB] = biases(context, node, linear, kind);
+  const auto reads = [&](size_t input) { return node.inputs.size() > input; };
+  if (reads(ops::kLengthsInput)) {
+    inputs[kLengths] = lengths(to, context.input(node, ops::kLengthsInput).name);
   }
-  if (read > ops::kStartInput || has_peepholes) {
-    inputs.push_back(
-        read > ops::kStartInput ? start(context, node, ops::kStartInput, kStateExponent) : "");
+  if (reads(ops::kStartInput)) {
+    inputs[kStart] = start(context, node, ops::kStartInput, kStateExponent);
   }
-  if (read > ops::kStartCellInput || has_peepholes) {
-    inputs.push_back(read > ops::kStartCellInput
-                         ? start(context, node, ops::kStartCellInput, kCellExponent)
-                         : "");
+  if (reads(ops::kStartCellInput)) {
+    inputs[kStartCell] = start(context, node, ops::kStartCellInput, kCellExponent);
   }
-  if (has_peepholes) inputs.push_back(peepholes(context, node));
+  if (node.op == &ops::kLstm && node.attributes.is_set("peepholes")) {
+    inputs[kPeepholes] = peepholes(context, node);
+  }
+  while (inputs.back().empty()) inputs.pop_back();
   return inputs;
 }
 
