@@ -47,7 +47,7 @@ Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
     return {to.add("Slice", output_name(context, node),
                    {in.name, to.list(node.name + "/first", {begin}),
                     to.list(node.name + "/end", {end}), to.list("last_axis", {-1})}),
-            in.form == Form::kRows ? Form::kRows : Form::kVector};
+            in.form == Form::kRows ? Form::kRows : Form::kVector, in.side};
   };
   if (in.form != Form::kFlat || first == 0) return slice(first, first + channels);
   if (first + channels != context.shape(node.inputs[0]).last()) return other_position();
