@@ -24,7 +24,8 @@ struct Kind {
   std::vector<int64_t> gates;  // ours, in ONNX's order
 };
 
-// The largest numbers that a frozen network's state can have at the start (ops/recurrent_cells.h).
+// The largest numbers that a frozen network's state can have at the start
+// (kernels/recurrent/recurrent_cells.h).
 constexpr int kStateExponent = -15, kCellExponent = -11, kStateLimit = 32767;
 
 // Parts of a vector in this order, behind what is there.
@@ -132,7 +133,8 @@ SequenceValue rows_of(SequenceContext& context, const Node& node, const std::str
   const auto by_example = [&](const std::string& to_name, const std::string& from) {
     return to.add("Transpose", to_name, {from}, {ints("perm", {1, 0, 2})});
   };
-  if (last.empty()) return {by_example(name, steps), Form::kRows};
+  const Side side = context.input(node).side;
+  if (last.empty()) return {by_example(name, steps), Form::kRows, side};
   const std::string& mask = context.input(node, ops::kLengthsInput).name;
   const std::string hidden = mask + "/padding_rows";
   if (!to.makes(hidden)) {
@@ -141,7 +143,7 @@ SequenceValue rows_of(SequenceContext& context, const Node& node, const std::str
   const std::string repeated =
       to.add("Mul", node.name + "/repeated", {hidden, by_example(node.name + "/last_row", last)});
   return {to.add("Add", name, {by_example(node.name + "/rows", steps), repeated}), Form::kRows,
-          context.input(node).side, true};
+          side, true};
 }
 
 Result<SequenceValue> export_kind(SequenceContext& context, int n, const Kind& kind) {
