@@ -102,12 +102,101 @@ TEST(OnnxAttention, OtherAttentionIsRefused) {
             std::string::npos);
   EXPECT_NE(message([](Model& m, const std::string& s) {
               return m.add("Add", "bias", {s, causal_mask(m, -INFINITY, 0)});
-            }).find("only a causal mask is possible"),
+            }).find("only such masks are possible"),
             std::string::npos);
   EXPECT_NE(message([](Model& m, const std::string& s) {
               return m.add("Relu", "r", {s});
             }).find("node 'r' (Relu)"),
             std::string::npos);
+}
+
+// Scores of two heads, with the model's mask of padding: of transformers (1 is seen), added; or of
+// PyTorch (true is hidden), chosen.
+std::string masked(Model& m, const std::string& scores, bool hides, bool causal) {
+  std::string s = scores;
+  if (causal) s = m.add("Add", "past", {s, causal_mask(m, 0, -INFINITY)});
+  const std::string axes = m.wholes("axes", {1, 2});
+  if (hides) {
+    m.add_input("key_padding_mask", ElementType::kBool, {kBatch, kSteps});
+    const std::string keys = m.add("Unsqueeze", "keys", {"key_padding_mask", axes});
+    return m.add("Where", "masked", {keys, m.number("low", -1e30f), s});
+  }
+  m.add_input("attention_mask", kWhole, {kBatch, kSteps});
+  const std::string seen = m.add("Cast", "seen", {"attention_mask"}, {{"to", int64_t{1}}});
+  const std::string hidden = m.add("Sub", "hidden", {m.number("one", 1), seen});
+  const std::string numbers = m.add("Mul", "numbers", {hidden, m.number("low", -3e38f)});
+  return m.add("Add", "masked", {s, m.add("Unsqueeze", "keys", {numbers, axes})});
+}
+
+std::string masked_attention(Model& m, bool hides, bool causal) {
+  const Heads h = heads_of(m, "x");
+  const std::string scores = m.add("MatMul", "scores", {h.q, h.k});
+  const std::string scaled = m.add("Mul", "scaled", {scores, m.number("half", 0.5f)});
+  const std::string p =
+      m.add("Softmax", "soft", {masked(m, scaled, hides, causal)}, {{"axis", int64_t{-1}}});
+  return join_heads(m, m.add("MatMul", "attend", {p, h.v}));
+}
+
+// The mask becomes lengths. Rows of padding are zeros in our attention, and are not compared.
+TEST(OnnxAttention, MasksOfPadding) {
+  const std::vector<int32_t> lengths = {2, kSteps};
+  for (const bool hides : {false, true}) {
+    for (const bool causal : {false, true}) {
+      Model m(kReal, {kBatch, kSteps, kChannels});
+      const std::string y = masked_attention(m, hides, causal);
+      const ModelData& data = m.finish(linear(m, "head", y, kChannels, 4));
+      const auto network = import_sequences(data);
+      ASSERT_TRUE(network.ok()) << network.error().message;
+      EXPECT_EQ(network->graph.values[network->graph.inputs[1]].name, "lengths");
+      const auto examples = numbers(kChannels);
+      onnx::Tensors inputs = {{"x", given<float>(examples, kReal, false, {kChannels}, 0x1p-12)}};
+      std::vector<int64_t> seen;
+      std::vector<uint8_t> hidden;
+      for (const int32_t length : lengths) {
+        for (int64_t t = 0; t < kSteps; ++t) seen.push_back(t < length ? 1 : 0);
+      }
+      for (const int64_t one : seen) hidden.push_back(static_cast<uint8_t>(1 - one));
+      inputs["attention_mask"] = tensor_of("attention_mask", kWhole, {kBatch, kSteps}, seen);
+      if (hides) {
+        inputs.erase("attention_mask");
+        inputs["key_padding_mask"] =
+            tensor_of("key_padding_mask", ElementType::kBool, {kBatch, kSteps}, hidden);
+      }
+      ThreadPool pool(1);
+      const auto expected = onnx::evaluate(data, inputs, pool);
+      ASSERT_TRUE(expected.ok()) << expected.error().message;
+      auto run = ImportedRun::create(*network, kBatch, false);
+      ASSERT_TRUE(run.ok()) << run.error().message;
+      const auto logits = (*run)->logits(examples, lengths);
+      ASSERT_TRUE(logits.ok()) << logits.error().message;
+      const auto* wanted = reinterpret_cast<const float*>((*expected)[0].bytes.data());
+      ASSERT_EQ(logits->size() * sizeof(float), (*expected)[0].bytes.size());
+      for (size_t i = 0; i < logits->size(); ++i) {
+        if (seen[i / 4] == 0) continue;
+        EXPECT_NEAR((*logits)[i], wanted[i], 1e-5) << i;
+      }
+    }
+  }
+}
+
+TEST(OnnxAttention, PaddingThatSomethingElseReadsIsRefused) {
+  Model mean(kReal, {kBatch, kSteps, kChannels});
+  std::string y = masked_attention(mean, false, false);
+  y = mean.add("ReduceMean", "mean", {y, mean.wholes("steps", {1})}, {{"keepdims", int64_t{0}}});
+  EXPECT_EQ(refusal(mean, linear(mean, "head", y, kChannels, 4)),
+            "1 node cannot be imported: node 'mean' (ReduceMean): reads padding, which the model's "
+            "mask hides from attention alone");
+  Model first(kReal, {kBatch, kSteps, kChannels});
+  y = masked_attention(first, false, false);
+  y = first.add("Gather", "first", {y, first.whole("zero", 0)}, {{"axis", int64_t{1}}});
+  EXPECT_EQ(refusal(first, linear(first, "head", y, kChannels, 4)), "imported");
+  // The number of tokens that are seen becomes a factor.
+  Model counted(kReal, {kBatch, kSteps, kChannels});
+  y = masked_attention(counted, false, false);
+  const std::string count = counted.add("ReduceSum", "count", {"seen"}, {{"keepdims", int64_t{0}}});
+  y = counted.add("Mul", "scaled.rows", {y, count});
+  EXPECT_EQ(refusal(counted, linear(counted, "head", y, kChannels, 4)),
+            "the mask of padding is read by something else than attention");
 }
 
 }  // namespace

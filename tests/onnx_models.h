@@ -65,6 +65,11 @@ class Model {
   void add_lengths_input(const std::string& name, int64_t batch) {
     model_.graph.inputs.push_back({name, ElementType::kInt32, true, {{batch, ""}}});
   }
+  // Another one, of any type.
+  void add_input(const std::string& name, ElementType type, const Wholes& dims) {
+    model_.graph.inputs.push_back({name, type, true, {}});
+    for (const int64_t dim : dims) model_.graph.inputs.back().dims.push_back({dim, ""});
+  }
   static constexpr int64_t kBatch = 2;
 
   // A constant of random numbers between the limits.

@@ -25,12 +25,17 @@ std::string subject(const GraphData& graph, const NodeData& node) {
 class Import {
  public:
   Import(const ModelData& model, const ImportOptions& options, const ImportForm& form,
-         int batch_axis = 0)
-      : form_(form), options_(options), model_(model), graph_(model_.graph) {
+         int batch_axis = 0, bool other_mask = false)
+      : form_(form),
+        options_(options),
+        other_mask_(other_mask),
+        model_(model),
+        graph_(model_.graph) {
     context_.options = &options;
     context_.batch_axis = batch_axis;
   }
 
+  bool has_mask() const { return !context_.mask_lengths.empty(); }
   // How many nodes came before the first that cannot be imported; -1: not even inputs can.
   int64_t imported() const { return imported_; }
 
@@ -39,6 +44,7 @@ class Import {
     lift_constants(graph_);
     take_sequences_apart(graph_);
     choose_sizes();
+    context_.mask_lengths = take_mask(graph_, context_.batch_axis, other_mask_);
     const Shapes shapes = input_shapes(model_);
     MANTISSA_ASSIGN(model_, fold_constants(std::move(model_), shapes));
     join_spelled_out_functions(graph_);
@@ -161,6 +167,7 @@ class Import {
 
   const ImportForm& form_;
   const ImportOptions& options_;
+  const bool other_mask_;
   ModelData model_;
   GraphData& graph_;
   ImportContext context_;
@@ -216,6 +223,20 @@ Result<int> made_by_layer(ImportContext& context, int value) {
                   {{"channels", count}, {"bias", 0}, {"classifier", 1}}, {std::move(identity)});
 }
 
+namespace {
+
+// The network, or an error where another mask gives another one: then its numbers are in weights.
+Result<ImportedNetwork> with_any_mask(const ModelData& model, const ImportOptions& options,
+                                      int batch_axis, const Import& import,
+                                      Result<ImportedNetwork> imported) {
+  if (!import.has_mask()) return imported;
+  const auto other = Import(model, options, kSequences, batch_axis, true).run();
+  if (other.ok() && same_network(*imported, *other)) return imported;
+  return invalid_input("the mask of padding is read by something else than attention");
+}
+
+}  // namespace
+
 Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptions& options) {
   const std::vector<const ValueData*> inputs = inputs_of(model.graph);
   const bool sequences = std::any_of(inputs.begin(), inputs.end(),
@@ -225,10 +246,10 @@ Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptio
   // import comes to an end sooner.
   Import first(model, options, kSequences, 0), second(model, options, kSequences, 1);
   auto imported = first.run();
-  if (imported.ok()) return imported;
+  if (imported.ok()) return with_any_mask(model, options, 0, first, std::move(imported));
   auto other = second.run();
-  const bool is_second = other.ok() || second.imported() > first.imported();
-  return is_second ? std::move(other) : std::move(imported);
+  if (other.ok()) return with_any_mask(model, options, 1, second, std::move(other));
+  return second.imported() > first.imported() ? std::move(other) : std::move(imported);
 }
 
 }  // namespace mantissa::onnx

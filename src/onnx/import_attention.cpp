@@ -1,7 +1,9 @@
 // Attention as exporters spell it out: products of queries and keys, a factor, a mask, a softmax,
 // and the product with values. Scores and probabilities become no values of the graph.
 #include <cmath>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "onnx/import_operators.h"
 #include "onnx/import_rows.h"
@@ -43,34 +45,50 @@ void swap_last(Layout& layout) {
 
 double scale_of(const Imported& value) { return value.scale.empty() ? 1 : value.scale[0]; }
 
-// What the constant says of keys: the value for query i and key j, the same for all before.
-enum class Mask : uint8_t { kNone, kCausal, kOther };
+// What a mask hides from queries: later keys, keys that are padding.
+struct Mask {
+  bool causal = false, padding = false;
+};
 
+// A constant that was made for the examples' lengths is [examples, ..., queries or 1, keys].
 template <typename Hides>
-Mask kind_of(const TensorData& tensor, int64_t positions, const Hides& hides) {
+std::optional<Mask> mask_of(const ImportContext& context, const TensorData& tensor,
+                            int64_t positions, const Hides& hides) {
   const auto rank = std::ssize(tensor.dims);
   int64_t count = 1;
   for (const int64_t dim : tensor.dims) count *= dim;
-  if (rank < 2 || tensor.dims[rank - 1] != positions || tensor.dims[rank - 2] != positions) {
-    if (count != 1) return Mask::kOther;
+  const bool has_keys = rank > 0 && tensor.dims[rank - 1] == positions;
+  const bool has_queries = has_keys && rank > 1 && tensor.dims[rank - 2] == positions;
+  const auto examples = std::ssize(context.mask_lengths);
+  const bool has_examples = has_keys && rank > 2 && examples > 0 && count % examples == 0;
+  const auto is = [&](const Mask& mask) {
+    for (int64_t at = 0; at < count; ++at) {
+      const int64_t query = at / positions % positions, key = at % positions;
+      const bool hidden = (mask.causal && key > query) ||
+                          (mask.padding && key >= context.mask_lengths[at / (count / examples)]);
+      if (hides(at) != hidden) return false;
+    }
+    return true;
+  };
+  for (const Mask mask :
+       {Mask{false, false}, Mask{true, false}, Mask{false, true}, Mask{true, true}}) {
+    const bool fits = (has_queries || !mask.causal) && (has_examples || !mask.padding) &&
+                      (has_keys || count == 1);
+    if (fits && is(mask)) return mask;
   }
-  bool is_causal = count > 1, is_none = true;
-  for (int64_t at = 0; at < count; ++at) {
-    const int64_t query = at / positions % positions, key = at % positions;
-    const bool hidden = hides(at);
-    is_none = is_none && !hidden;
-    is_causal = is_causal && hidden == (key > query);
-  }
-  return is_none ? Mask::kNone : is_causal ? Mask::kCausal : Mask::kOther;
+  return std::nullopt;
 }
 
-Status define_masked(ImportContext& context, const NodeData& node, Scores scores, Mask mask) {
+Status define_masked(ImportContext& context, const NodeData& node, Scores scores,
+                     const std::optional<Mask>& mask) {
   if (scores.softmax) return invalid_input("changes attention's probabilities");
-  if (mask == Mask::kOther) {
+  if (!mask) {
     return invalid_input(
-        "masks other scores than those of later positions; only a causal mask is possible");
+        "masks other scores than those of later positions and of padding; only such masks are "
+        "possible");
   }
-  scores.causal = scores.causal || mask == Mask::kCausal;
+  scores.causal = scores.causal || mask->causal;
+  scores.padded = scores.padded || mask->padding;
   context.scores[node.outputs[0]] = std::move(scores);
   return {};
 }
@@ -107,7 +125,8 @@ Status import_scores(ImportContext& context, const NodeData& node) {
 
 Status scale_scores(ImportContext& context, const NodeData& node, const Factor& factor) {
   Scores scores = *scores_of(context, node, factor.value_input);
-  if (scores.softmax || scores.causal) return invalid_input("has a factor behind attention's mask");
+  if (scores.softmax || scores.causal || scores.padded)
+    return invalid_input("has a factor behind attention's mask");
   scores.scale *= factor.number;
   context.scores[node.outputs[0]] = std::move(scores);
   return {};
@@ -120,9 +139,9 @@ Status mask_scores(ImportContext& context, const NodeData& node, size_t scores_i
   for (const double number : numbers) {
     if (number != 0 && number > kMasked) return invalid_input("adds numbers to attention's scores");
   }
-  const Mask mask = kind_of(*tensor, positions_of(context, scores),
-                            [&](int64_t at) { return numbers[at] <= kMasked; });
-  return define_masked(context, node, scores, mask);
+  return define_masked(context, node, scores,
+                       mask_of(context, *tensor, positions_of(context, scores),
+                               [&](int64_t at) { return numbers[at] <= kMasked; }));
 }
 
 // PyTorch asks whether a row had no key at all. Here each query meets a key.
@@ -154,9 +173,9 @@ Status import_where(ImportContext& context, const NodeData& node) {
     if (numbers.size() != 1 || numbers[0] > kMasked) {
       return invalid_input("puts numbers in the place of attention's scores");
     }
-    const Mask mask = kind_of(*condition, positions_of(context, *scores),
-                              [&](int64_t at) { return (hides[at] != 0) == (i == 2); });
-    return define_masked(context, node, *scores, mask);
+    return define_masked(context, node, *scores,
+                         mask_of(context, *condition, positions_of(context, *scores),
+                                 [&](int64_t at) { return (hides[at] != 0) == (i == 2); }));
   }
   return invalid_input("chooses between values; only attention's masks can be imported");
 }
@@ -203,9 +222,11 @@ Status import_attention(ImportContext& context, const NodeData& node) {
                          "; only 1 over the root of a head's channels, " + std::to_string(wanted) +
                          ", is possible");
   }
-  MANTISSA_ASSIGN(value.value, add_node(context, ops::kAttention, node_name(context, node),
-                                        {scores.queries.value, scores.keys.value, value.value},
-                                        {{"heads", heads.count}, {"causal", scores.causal}}));
+  std::vector<int> inputs = {scores.queries.value, scores.keys.value, value.value};
+  if (scores.padded) inputs.push_back(lengths_of_mask(context));
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, ops::kAttention, node_name(context, node), std::move(inputs),
+                           {{"heads", heads.count}, {"causal", scores.causal}}));
   define(context, node.outputs[0], std::move(value));
   return {};
 }

@@ -30,7 +30,7 @@ struct Imported {
 struct Scores {
   Imported queries, keys;  // [..., positions, channels of a head]
   double scale = 1;        // of the products
-  bool causal = false, softmax = false;
+  bool causal = false, padded = false, softmax = false;
 };
 
 struct ImportContext {
@@ -39,6 +39,9 @@ struct ImportContext {
   GraphBuilder builder{""};
   int64_t batch = -1;  // the dimension of the input that counts examples; -1: any
   int batch_axis = 0;  // which one that is
+  // Of the examples' sequences, as the mask that the import made says; empty: the model has none.
+  std::vector<int64_t> mask_lengths;
+  int lengths = -1;                                    // the network's input that the mask became
   std::map<std::string, std::vector<int64_t>> shapes;  // of values of the model
   std::map<std::string, const TensorData*> constants;
   std::map<std::string, Imported> values;

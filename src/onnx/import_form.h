@@ -38,6 +38,13 @@ bool is_lengths(const ValueData& input);
 // That the output depends on other inputs than are possible.
 Error other_inputs(std::span<const ValueData* const> inputs);
 
+// import_mask.cpp: where the model has an input that is a mask of padding, makes it a constant that
+// hides the last positions of every second example, fewer of them with `other`. Returns how many
+// each example has; nothing: there is no mask. All sizes are known.
+std::vector<int64_t> take_mask(GraphData& graph, int batch_axis, bool other);
+// Whether two imports gave the same network, with the same numbers.
+bool same_network(const ImportedNetwork& a, const ImportedNetwork& b);
+
 // A name of the model's, which is arbitrary bytes, as text of one line.
 std::string readable(const std::string& name);
 // "[?, 3, 64]".

@@ -252,6 +252,7 @@ Status define_states(ImportContext& context, const NodeData& node, const Sizes& 
 
 Status import_kind(ImportContext& context, const NodeData& node, const Kind& kind) {
   MANTISSA_RETURN_IF_ERROR(check_attributes(node, kind));
+  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
   MANTISSA_ASSIGN(const Imported input, plain_input(context, node, kX));
   const bool by_example = whole_of(node, "layout", 0) != 0;
   MANTISSA_RETURN_IF_ERROR(check_start(context, node, input, by_example));

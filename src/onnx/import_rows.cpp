@@ -205,6 +205,7 @@ Status import_rows_norm(ImportContext& context, const NodeData& node) {
 
 // Over all positions.
 Status import_rows_mean(ImportContext& context, const NodeData& node) {
+  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
   MANTISSA_ASSIGN(Imported value, plain_input(context, node, 0));
   MANTISSA_ASSIGN(const auto axes, list_of(context, node, 1, "axes"));
   const Shape shape = context.builder.shape(value.value);

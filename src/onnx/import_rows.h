@@ -33,6 +33,11 @@ const Scores* scores_of(const ImportContext& context, const NodeData& node, size
 // The last position of [positions, channels], as [channels].
 Result<int> last_position(ImportContext& context, const std::string& name, int value);
 
+// The network's input of lengths in place of the model's mask.
+int lengths_of_mask(ImportContext& context);
+// An error where sequences have padding, of which nodes that are no attention know nothing.
+Status check_no_padding(const ImportContext& context);
+
 // import_rows.cpp
 Status import_rows_matmul(ImportContext& context, const NodeData& node);
 Status import_rows_gemm(ImportContext& context, const NodeData& node);

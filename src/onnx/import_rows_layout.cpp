@@ -23,6 +23,7 @@ Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported 
   const bool is_together = value.layout.narrow(static_cast<size_t>(axis), size);
   Attributes part = {{"first", first * step}, {"channels", size * step}};
   if (is_together && shape.rank == 2 && step == channels && whole == shape[0] && size == 1) {
+    if (first != 0) MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
     part = {{"position", first}, {"channels", channels}};
   } else if (!is_together || step * whole != channels) {
     return invalid_input(
