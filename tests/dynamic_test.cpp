@@ -8,6 +8,7 @@
 #include <map>
 
 #include "data/shuffled_batches.h"
+#include "runtime/decided_exponents.h"
 #include "tests/harness.h"
 #include "train/pretraining.h"
 #include "train/run_config.h"
@@ -183,6 +184,23 @@ TEST(Dynamic, TheMainPhaseDecidesAsTheHistogramDoes) {
   }
 }
 
+// Of the loss's gradient r_max counts rows: of each the label's element alone is large.
+TEST(Dynamic, OfALossRowsAreCounted) {
+  const Harness harness(
+      {.model = "mlp", .format = "dfp:r_max=0.01", .batch_size = 8, .micro_batch_size = 8});
+  const Program& program = harness.program();
+  int losses = 0, others = 0;
+  for (const Exponent& exponent : program.exponents) {
+    const int ppm = clipped_ppm(exponent, harness.graph(), program.options.format);
+    const bool is_loss =
+        exponent.owner == ExponentOwner::kGradient && harness.graph().is_loss(exponent.of);
+    EXPECT_EQ(ppm, is_loss ? 1000 : 10000);
+    (is_loss ? losses : others) += 1;
+  }
+  EXPECT_EQ(losses, 1);
+  EXPECT_GT(others, 10);
+}
+
 // After the warm-up about as much is clipped as r_max says, and less where it is zero.
 TEST(Dynamic, ClipsAsMuchAsItMay) {
   const auto clipped = [](const char* format) {
@@ -328,8 +346,8 @@ Status pretraining_of(std::map<std::string, std::string> settings,
                   *state);
 }
 
-// A parameter that is not trained keeps its first mantissas and exponent, and the steps in fp32 work
-// with the same numbers.
+// A parameter that is not trained keeps its first mantissas and exponent, and the steps in fp32
+// work with the same numbers.
 TEST(FloatPretraining, LeavesUntrainedParametersAsTheyAre) {
   const auto config = make_run_config({{"model", "lenet5"},
                                        {"data", "fashion-mnist"},
@@ -346,8 +364,9 @@ TEST(FloatPretraining, LeavesUntrainedParametersAsTheyAre) {
   ThreadPool pool(1);
   initialise(plan->graph, config->format, config->seed, *before);
   initialise(plan->graph, config->format, config->seed, *state);
-  ASSERT_TRUE(pretrain(*config, *plan, *batches_for(*config), {pool, arena->span(), config->isa},
-                       [](int64_t) { return true; }, *state)
+  ASSERT_TRUE(pretrain(
+                  *config, *plan, *batches_for(*config), {pool, arena->span(), config->isa},
+                  [](int64_t) { return true; }, *state)
                   .ok());
   int trained = 0, untrained = 0;
   for (size_t i = 0; i < plan->graph.parameters.size(); ++i) {

@@ -6,15 +6,24 @@
 #include <span>
 #include <vector>
 
+#include "graph/graph.h"
 #include "numerics/bit_statistics.h"
 #include "numerics/exponent.h"
 #include "numerics/format.h"
+#include "plan/exponent_table.h"
 #include "runtime/state.h"
 
 namespace mantissa {
 
-// Bits of the mantissas that a slot belongs to, and the largest exponent that they need.
-struct DecidedWidth {
+// r_max, in millionths. Of a row of a loss's gradient one element is large, the label's: of these
+// as many may be clipped as of another tensor's elements
+// (docs/decisions/0104-labels-are-not-clipped.md).
+int clipped_ppm(const Exponent& exponent, const Graph& graph, const Format& format);
+
+// How a slot's exponent is decided: the rule, the bits of its mantissas, and the largest exponent
+// that they need.
+struct Decision {
+  DecisionRule rule;
   int bits = 8;
   int exponent_limit = kExponentMax;
 };
@@ -22,10 +31,9 @@ struct DecidedWidth {
 // By predictor slot (predictor_slots); all empty for other families of formats. Micro-batches add
 // up: their order changes nothing.
 struct DecidedExponents {
-  DecisionRule rule;
   std::vector<NeededExponents> needed;  // of a step of the warm-up
   std::vector<BitStatistics> written;   // of another step
-  std::vector<DecidedWidth> widths;
+  std::vector<Decision> decisions;
 
   DecidedExponents() = default;
   DecidedExponents(int64_t slots, const Format& format, int64_t micro_batches);

@@ -155,11 +155,14 @@ class Resolver {
     int16_t* const predicted = state_.data<int16_t>(state_.layout().predictors) + at;
     if (!decides) return {predicted, &slots_.measured[at]};
     DecidedExponents& decided = slots_.decided;
-    decided.widths[at] = {exponent.bits, exponent.limit};
+    Decision& decision = decided.decisions[at];
+    decision.bits = exponent.bits;
+    decision.exponent_limit = exponent.limit;
+    decision.rule.clipped_ppm = clipped_ppm(exponent, graph_, program_.options.format);
     return {.predicted = predicted,
             .needed = decided.needed.empty() ? nullptr : &decided.needed[at],
             .bits = &decided.written[at],
-            .rule = &decided.rule};
+            .rule = &decision.rule};
   }
 
   // Mantissas that the instruction rounds.

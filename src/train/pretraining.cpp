@@ -5,6 +5,7 @@
 #include <map>
 
 #include "numerics/bit_statistics.h"
+#include "runtime/decided_exponents.h"
 #include "runtime/executor.h"
 
 namespace mantissa {
@@ -54,8 +55,9 @@ void take_exponents(const RunPlan& plan, const Format& format, const Observation
     const Exponent& exponent = plan.training.exponents[operand.exponent];
     const auto found = lengths.find(key_of(exponent));
     if (found == lengths.end() || exponent.predictor < 0) return;
-    decided[exponent.predictor] = static_cast<int16_t>(exponent_of_lengths(
-        found->second.by_length, kFloatExponent, format.clipped_ppm, exponent.bits));
+    decided[exponent.predictor] = static_cast<int16_t>(
+        exponent_of_lengths(found->second.by_length, kFloatExponent,
+                            clipped_ppm(exponent, plan.graph, format), exponent.bits));
   });
 }
 
