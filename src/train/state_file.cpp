@@ -71,6 +71,12 @@ bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data
   return true;
 }
 
+// Whether none of Adam's roots is negative: whole numbers, or in fp32 real ones.
+bool possible_roots(const StateTensor& tensor, std::span<const std::byte> data) {
+  if (tensor.type == DataType::kFloat) return all<float>(data, [](float x) { return x >= 0; });
+  return all_within<int16_t>(data, 0, INT16_MAX);
+}
+
 // Whether counts of bits are such as training can come to.
 bool possible_counts(std::span<const std::byte> data) {
   constexpr int64_t kMostElements = int64_t{1} << 58;  // so that they can be added
@@ -92,8 +98,7 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
   if (!numbers_in_range(expected, found->data, layout)) {
     return invalid_input(place + "has a number outside its range");
   }
-  if (expected.name.ends_with(".second_moment_root") &&
-      !all_within<int16_t>(found->data, 0, INT16_MAX)) {
+  if (expected.name.ends_with(".second_moment_root") && !possible_roots(expected, found->data)) {
     return invalid_input(place + "has a negative root");
   }
   constexpr int64_t kOffsetLimit = int64_t{1} << 44;  // of scale_offset, as freezing writes them

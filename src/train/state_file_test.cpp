@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string_view>
 
 #include "base/test_folder.h"
 #include "models/models.h"
@@ -15,13 +16,13 @@ namespace {
 class StateFile : public ::testing::Test {
  protected:
   // The state of a network in training, as it begins.
-  State fresh(const char* text) {
+  State fresh(const char* text, OptimizerKind optimizer = OptimizerKind::kMomentum) {
     ModelOptions options;
     options.channel_means = {0};
     const auto format = parse_format(text);
     const auto graph = build_model("mlp", options);
     EXPECT_TRUE(format.ok() && graph.ok());
-    auto state = State::create(training_layout(*graph, *format, OptimizerKind::kMomentum));
+    auto state = State::create(training_layout(*graph, *format, optimizer));
     EXPECT_TRUE(state.ok());
     initialise(*graph, *format, 1, *state);
     return std::move(*state);
@@ -47,6 +48,22 @@ TEST_F(StateFile, SurvivesItsFile) {
     EXPECT_NE(state.sha256(StateGroup::kPredictor), other.sha256(StateGroup::kPredictor));
     EXPECT_EQ(read_back(state, other), "");
     EXPECT_EQ(state.sha256(StateGroup::kPredictor), other.sha256(StateGroup::kPredictor));
+  }
+}
+
+TEST_F(StateFile, RootsOfAdamAreNotNegative) {
+  for (const char* format : {"bfp8", "fp32"}) {
+    State state = fresh(format, OptimizerKind::kAdam), into = fresh(format, OptimizerKind::kAdam);
+    const int root = state.layout().parameters[0].moments[1].mantissa;
+    const bool is_float = std::string_view(format) == "fp32";
+    const auto set = [&](float x) {
+      is_float ? void(state.data<float>(root)[7] = x)
+               : void(state.data<int16_t>(root)[7] = static_cast<int16_t>(100 * x));
+    };
+    set(0.1F);  // a float whose lower half, read as int16, is negative
+    EXPECT_EQ(read_back(state, into), "") << format;
+    set(-1);
+    EXPECT_NE(read_back(state, into).find("has a negative root"), std::string::npos) << format;
   }
 }
 
