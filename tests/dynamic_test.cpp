@@ -184,7 +184,7 @@ TEST(Dynamic, TheMainPhaseDecidesAsTheHistogramDoes) {
   }
 }
 
-// Of the loss's gradient r_max counts rows: of each the label's element alone is large.
+// In the loss's gradient r_max counts rows: only the label's element of a row is large.
 TEST(Dynamic, OfALossRowsAreCounted) {
   const Harness harness(
       {.model = "mlp", .format = "dfp:r_max=0.01", .batch_size = 8, .micro_batch_size = 8});

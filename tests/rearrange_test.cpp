@@ -144,7 +144,7 @@ TEST(Slice, RefusesChannelsThatAreNotThere) {
   }
 }
 
-// Of [4, 5, 7] the last but one dimension goes: one position of each of the four sequences.
+// The last but one dimension of [4, 5, 7] goes: one position of each of the four sequences.
 TEST(Slice, TakesOnePositionAndGivesTheOthersNoGradient) {
   const Shape whole{4, 5, 7};
   for (const int threads : {1, 3}) {

@@ -45,7 +45,7 @@ void swap_last(Layout& layout) {
 
 double scale_of(const Imported& value) { return value.scale.empty() ? 1 : value.scale[0]; }
 
-// What a mask hides from queries: later keys, keys that are padding.
+// The keys that a mask hides from queries: later ones, and padding.
 struct Mask {
   bool causal = false, padding = false;
 };

@@ -39,7 +39,7 @@ struct ImportContext {
   GraphBuilder builder{""};
   int64_t batch = -1;  // the dimension of the input that counts examples; -1: any
   int batch_axis = 0;  // which one that is
-  // Of the examples' sequences, as the mask that the import made says; empty: the model has none.
+  // The lengths of the examples' sequences in the mask that the import made; empty: no mask.
   std::vector<int64_t> mask_lengths;
   int lengths = -1;                                    // the network's input that the mask became
   std::map<std::string, std::vector<int64_t>> shapes;  // of values of the model

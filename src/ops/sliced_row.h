@@ -13,7 +13,7 @@ struct SlicedRow {
   int64_t first;  // the first that is taken
 };
 
-// Of a value [..., C], or [..., positions, C] with `position`; also with examples in front.
+// Rows of a value [..., C], or [..., positions, C] with `position`; also with examples in front.
 inline SlicedRow sliced_row(const Attributes& attributes, const Shape& whole) {
   const int64_t first = attributes.whole("first"), position = attributes.whole("position");
   if (position < 0) return {whole.last(), first};

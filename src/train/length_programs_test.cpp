@@ -101,7 +101,7 @@ constexpr const char* kModels[] = {"transformer_nmt", "lstm_nmt", "texts with la
 // for.
 class Steps {
  public:
-  // Of a model of kModels.
+  // The index of a model in kModels.
   explicit Steps(const Settings& settings) : Steps(settings, is_of_texts(settings)) {}
   Steps(const Settings& settings, bool texts)
       : config_(texts ? classifier(settings) : *translator(settings)),

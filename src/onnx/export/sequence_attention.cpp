@@ -72,7 +72,7 @@ std::string masked_scores(SequenceContext& context, const Node& node) {
   return scores;
 }
 
-// Which sequences the node reads: those of its inputs must be what the network says.
+// The sequences that the node reads: its inputs' must be those that the network says.
 Status check_sides(const SequenceContext& context, const Node& node) {
   const Side queries = context.input(node).side, keys = context.input(node, 1).side;
   if (keys != context.input(node, 2).side)

@@ -31,17 +31,26 @@ Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
   const int64_t channels = node.attributes.whole("channels");
   const int64_t position = node.attributes.whole("position");
   ExportBuilder& to = context.builder;
+  const Shape shape = context.shape(node.inputs[0]);
   const auto other_position = [] {
     return invalid_input(
         "takes another position than the first or last of a sequence whose length is open");
   };
-  if (position > 0) return other_position();
-  if (position == 0) {
-    const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
-    in.name = to.add("Gather", output_name(context, node) + "/position", {in.name, zero},
+  const auto check_last = [&]() -> Status {
+    if (!context.has_padding(in.side) || in.repeats_last) return {};
+    return invalid_input("takes the last position, which may be padding");
+  };
+  if (position >= 0) {
+    const bool is_last = position > 0;
+    if (is_last && position + 1 != shape[shape.rank - 2]) return other_position();
+    if (is_last) MANTISSA_RETURN_IF_ERROR(check_last());
+    const std::string place =
+        to.numbers<int64_t>(is_last ? "positions/last" : "positions/zero", ElementType::kInt64, {},
+                            {is_last ? int64_t{-1} : 0});
+    in.name = to.add("Gather", output_name(context, node) + "/position", {in.name, place},
                      {{"axis", int64_t{1}}});
     in.form = Form::kVector;
-    if (channels == context.shape(node.inputs[0]).last()) return in;
+    if (channels == shape.last()) return in;
   }
   const auto slice = [&](int64_t begin, int64_t end) -> SequenceValue {
     return {to.add("Slice", output_name(context, node),
@@ -50,10 +59,8 @@ Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
             in.form == Form::kRows ? Form::kRows : Form::kVector, in.side};
   };
   if (in.form != Form::kFlat || first == 0) return slice(first, first + channels);
-  if (first + channels != context.shape(node.inputs[0]).last()) return other_position();
-  if (context.has_padding(in.side) && !in.repeats_last) {
-    return invalid_input("takes the last position, which may be padding");
-  }
+  if (first + channels != shape.last()) return other_position();
+  MANTISSA_RETURN_IF_ERROR(check_last());
   return slice(-channels, std::numeric_limits<int64_t>::max());
 }
 
