@@ -91,17 +91,13 @@ void pack_rows(const OpContext& c, const Sizes& s, const ForwardSpace& space) {
   const Tensor& table = c.parameters[0].mantissa;
   const Mantissas weights(table);
   const int64_t columns = padded_columns(s.gates);
-  const auto weight = [&](int64_t k, int64_t j) {
-    const bool exists = k < s.gates && j < s.channels;
-    return static_cast<int16_t>(exists ? weights[k * s.channels + j] : 0);
-  };
   kernels::parallel_ranges(*c.kernel.pool, (s.channels + 1) / 2, 1,
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t pair = begin; pair < end; ++pair) {
                                int16_t* const to = space.weights + pair * columns * 2;
                                for (int64_t k = 0; k < columns; ++k) {
-                                 to[2 * k] = weight(k, 2 * pair);
-                                 to[2 * k + 1] = weight(k, 2 * pair + 1);
+                                 to[2 * k] = packed_weight(weights, s, k, 2 * pair);
+                                 to[2 * k + 1] = packed_weight(weights, s, k, 2 * pair + 1);
                                }
                              }
                            });

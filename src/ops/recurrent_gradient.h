@@ -20,20 +20,23 @@ using kernels::kShortGradientBits;
 // Bits that gradients are shifted up by: then those of so few bits keep some behind the point.
 inline int lift_of(const Tensor& grad_output) { return 21 - grad_output.bits; }
 
+// A weight as an operand of a product: zero where columns and pairs are filled up.
+inline int16_t packed_weight(const Mantissas& weights, const Sizes& s, int64_t gate,
+                             int64_t channel) {
+  const bool exists = gate < s.gates && channel < s.channels;
+  return static_cast<int16_t>(exists ? weights[gate * s.channels + channel] : 0);
+}
+
 // Packs the weights as pairs of rows, all at the largest exponent of these: the gradients are
 // shifted instead.
 inline void pack_columns(const Tensor& table, const Sizes& s, const BackwardSpace& space) {
   const Mantissas weights(table);
   const int64_t columns = padded_columns(s.channels);
-  const auto weight = [&](int64_t k, int64_t j) {
-    const bool exists = k < s.gates && j < s.channels;
-    return static_cast<int16_t>(exists ? weights[k * s.channels + j] : 0);
-  };
   for (int64_t pair = 0; pair < (s.gates + 1) / 2; ++pair) {
     int16_t* const to = space.weights + pair * columns * 2;
     for (int64_t j = 0; j < columns; ++j) {
-      to[2 * j] = weight(2 * pair, j);
-      to[2 * j + 1] = weight(2 * pair + 1, j);
+      to[2 * j] = packed_weight(weights, s, 2 * pair, j);
+      to[2 * j + 1] = packed_weight(weights, s, 2 * pair + 1, j);
     }
   }
   for (int64_t k = 0; k < s.gates; ++k) {
