@@ -50,13 +50,14 @@ class ImportedRun {
     return run;
   }
 
-  // Of pixels, tokens or mantissas of numbers, example after example; perhaps with lengths.
+  // Of pixels, tokens or mantissas of numbers, example after example; then the next inputs, as
+  // segments and lengths.
   template <typename T>
   Result<std::vector<float>> logits(const std::vector<T>& examples,
-                                    const std::vector<int32_t>& lengths = {}) {
+                                    const std::vector<const std::vector<int32_t>*>& next = {}) {
     std::vector<const void*> batch(network_.graph.inputs.size(), nullptr);
     batch[0] = examples.data();
-    if (!lengths.empty()) batch[1] = lengths.data();
+    for (size_t i = 0; i < next.size(); ++i) batch[1 + i] = next[i]->data();
     MANTISSA_ASSIGN(const StepResult result, executor_->infer(batch));
     static_cast<void>(result);
     const Tensor output = executor_->output(0);

@@ -128,8 +128,8 @@ std::string masked(Model& m, const std::string& scores, bool hides, bool causal)
   return m.add("Add", "masked", {s, m.add("Unsqueeze", "keys", {numbers, axes})});
 }
 
-std::string masked_attention(Model& m, bool hides, bool causal) {
-  const Heads h = heads_of(m, "x");
+std::string masked_attention(Model& m, bool hides, bool causal, const std::string& from = "x") {
+  const Heads h = heads_of(m, from);
   const std::string scores = m.add("MatMul", "scores", {h.q, h.k});
   const std::string scaled = m.add("Mul", "scaled", {scores, m.number("half", 0.5f)});
   const std::string p =
@@ -167,7 +167,7 @@ TEST(OnnxAttention, MasksOfPadding) {
       ASSERT_TRUE(expected.ok()) << expected.error().message;
       auto run = ImportedRun::create(*network, kBatch, false);
       ASSERT_TRUE(run.ok()) << run.error().message;
-      const auto logits = (*run)->logits(examples, lengths);
+      const auto logits = (*run)->logits(examples, {&lengths});
       ASSERT_TRUE(logits.ok()) << logits.error().message;
       const auto* wanted = reinterpret_cast<const float*>((*expected)[0].bytes.data());
       ASSERT_EQ(logits->size() * sizeof(float), (*expected)[0].bytes.size());
@@ -176,6 +176,51 @@ TEST(OnnxAttention, MasksOfPadding) {
         EXPECT_NEAR((*logits)[i], wanted[i], 1e-5) << i;
       }
     }
+  }
+}
+
+// BERT's inputs: tokens, a mask of padding, and the text that each token is of.
+TEST(OnnxAttention, TokenTypesBecomeSegments) {
+  Model m(kWhole, {kBatch, kSteps});
+  m.add_input("token_type_ids", kWhole, {kBatch, kSteps});
+  const std::string words =
+      m.add("Gather", "word", {m.weights("words", {kTokens, kChannels}, -1, 1), "x"});
+  const std::string types =
+      m.add("Gather", "type", {m.weights("types", {2, kChannels}, -1, 1), "token_type_ids"});
+  const std::string sum = m.add("Add", "sum", {words, types});
+  const std::string y = masked_attention(m, false, false, sum);
+  const ModelData& data = m.finish(linear(m, "head", y, kChannels, 4));
+  const auto network = import_sequences(data);
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  std::vector<std::string> names;
+  for (const int input : network->graph.inputs) {
+    names.push_back(network->graph.values[input].name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"tokens", "segments", "lengths", "labels"}));
+
+  const std::vector<int32_t> words_given = tokens(), lengths = {kSteps, 3};
+  std::vector<int32_t> segments;
+  std::vector<int64_t> seen, types_given;
+  for (int64_t i = 0; i < kBatch * kSteps; ++i) {
+    segments.push_back(static_cast<int32_t>(i % kSteps > 1));
+    types_given.push_back(segments.back());
+    seen.push_back(i % kSteps < lengths[i / kSteps] ? 1 : 0);
+  }
+  const onnx::Tensors inputs = {
+      {"x", given<int64_t>(words_given, kWhole, false, {}, 1)},
+      {"attention_mask", tensor_of("attention_mask", kWhole, {kBatch, kSteps}, seen)},
+      {"token_type_ids", tensor_of("token_type_ids", kWhole, {kBatch, kSteps}, types_given)}};
+  ThreadPool pool(1);
+  const auto expected = onnx::evaluate(data, inputs, pool);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  auto run = ImportedRun::create(*network, kBatch, false);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const auto logits = (*run)->logits(words_given, {&segments, &lengths});
+  ASSERT_TRUE(logits.ok()) << logits.error().message;
+  const auto* wanted = reinterpret_cast<const float*>((*expected)[0].bytes.data());
+  for (size_t i = 0; i < logits->size(); ++i) {
+    if (seen[i / 4] == 0) continue;
+    EXPECT_NEAR((*logits)[i], wanted[i], 1e-5) << i;
   }
 }
 

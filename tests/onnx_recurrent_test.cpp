@@ -97,7 +97,7 @@ TEST(OnnxRecurrentLayers, Lengths) {
     ASSERT_TRUE(expected.ok()) << expected.error().message;
     auto run = ImportedRun::create(*network, kBatch, false);
     ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto logits = (*run)->logits(examples, lengths);
+    const auto logits = (*run)->logits(examples, {&lengths});
     ASSERT_TRUE(logits.ok()) << logits.error().message;
     expect_near((*expected)[0], *logits, network->graph);
   }

@@ -190,7 +190,8 @@ Error other_inputs(std::span<const ValueData* const> inputs) {
   return invalid_input("the model's output depends on " + std::to_string(inputs.size()) +
                        " inputs; one input is possible, of pictures, [N, C, H, W], of tokens, "
                        "[N, T], or of sequences of numbers, [N, T, C], and with sequences their "
-                       "lengths, [N]");
+                       "lengths, [N], or a mask of padding, [N, T], and with tokens their "
+                       "token_type_ids, [N, T]");
 }
 
 std::string dims_text(const std::vector<Dimension>& dims) {

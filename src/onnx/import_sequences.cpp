@@ -73,6 +73,12 @@ Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
                        "leaves that open");
 }
 
+// Whether it says which of two texts each token is of, [N, T], as BERT's token_type_ids.
+bool is_segments(const ValueData& input) {
+  return is_whole(input.type) && input.dims.size() == 2 &&
+         input.name.find("token_type") != std::string::npos;
+}
+
 Status add_sequence(ImportContext& context, const ValueData& input) {
   MANTISSA_ASSIGN(std::vector<int64_t> sizes, sizes_of(input));
   const int axis = context.batch_axis;
@@ -85,7 +91,8 @@ Status add_sequence(ImportContext& context, const ValueData& input) {
     value.layout.transpose(order);
   }
   if (is_whole(input.type)) {
-    value.value = context.builder.add_input("tokens", Shape{sizes[1]}, Element::kIndex);
+    value.value = context.builder.add_input(is_segments(input) ? "segments" : "tokens",
+                                            Shape{sizes[1]}, Element::kIndex);
     define(context, input.name, std::move(value));
     return {};
   }
@@ -100,15 +107,18 @@ Status add_sequence(ImportContext& context, const ValueData& input) {
 }
 
 Status add_inputs(ImportContext& context, std::span<const ValueData* const> inputs) {
-  const auto sequences = std::count_if(inputs.begin(), inputs.end(),
-                                       [](const ValueData* input) { return is_sequence(*input); });
-  const auto lengths = std::count_if(inputs.begin(), inputs.end(),
-                                     [](const ValueData* input) { return is_lengths(*input); });
-  if (sequences != 1 || lengths > 1 || std::ssize(inputs) != sequences + lengths) {
+  const auto count = [&](bool (*is)(const ValueData&)) {
+    return std::count_if(inputs.begin(), inputs.end(),
+                         [&](const ValueData* input) { return is(*input); });
+  };
+  const auto segments = count(is_segments), lengths = count(is_lengths);
+  const auto sequences = count(is_sequence) - segments;
+  if (sequences != 1 || segments > 1 || lengths > 1 ||
+      std::ssize(inputs) != sequences + segments + lengths) {
     return other_inputs(inputs);
   }
   context.builder = GraphBuilder(new_name(context, graph_name(*context.model)));
-  context.names = {"tokens", "numbers", "lengths", "labels", "loss", "input"};
+  context.names = {"tokens", "segments", "numbers", "lengths", "labels", "loss", "input"};
   for (const ValueData* input : inputs) {
     if (is_sequence(*input)) MANTISSA_RETURN_IF_ERROR(add_sequence(context, *input));
   }

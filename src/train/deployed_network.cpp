@@ -76,6 +76,11 @@ Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelD
                          ": was exported by an earlier version, without what predicting with "
                          "Mantissa needs: export the network again");
   }
+  if (text.empty() && !entry(model, kOrigin).empty()) {
+    return invalid_input(path.string() +
+                         ": is an exported network in fp32, which does not predict in integers. "
+                         "`mantissa run` computes it; or name the run that it was exported from");
+  }
   if (text.empty()) {
     return invalid_input(path.string() +
                          ": is an ONNX model that `mantissa export` did not write. `mantissa run` "

@@ -161,6 +161,8 @@ check_refusals() {
     export --checkpoint "$folder/bert" --format fp32 --out "$folder/none.onnx"
   refuses "loading it back" 2 'e.onnx: is an exported network of sequences.*does not load back' \
     predict --checkpoint "$folder/e.onnx" --data "$data"
+  refuses "an export in fp32" 2 'fp32.onnx: is an exported network in fp32' \
+    predict --checkpoint "$folder/fp32.onnx" --data "$data"
   refuses "training from it" 2 'e.onnx: is an exported network of sequences' \
     train --from "$folder/e.onnx" --data "$data" --out "$folder/none"
   holds "nothing is written" eval '[[ ! -e $folder/none.onnx ]]'
