@@ -80,11 +80,10 @@ Status check_inputs(const Graph& network) {
   if (has(kPixelTensor) + has(kNumberTensor) + has(kTokenTensor) != 1) {
     return not_for_examples(network, "it has no input 'pixels' or 'numbers'");
   }
-  const bool has_text = has(kTokenTensor) && has(kSegmentTensor) && has(kLengthTensor);
-  if (!has_text && (has(kTokenTensor) || has(kSegmentTensor) || has(kLengthTensor))) {
-    return not_for_examples(network,
-                            "of 'tokens', 'segments' (int32, [sequence]) and 'lengths' (int32, []) "
-                            "it has some, not all");
+  const bool has_any_text = has(kTokenTensor) || has(kSegmentTensor) || has(kLengthTensor);
+  if (has_any_text && !(has(kTokenTensor) && has(kLengthTensor))) {
+    return not_for_examples(network, "texts need both 'tokens' (int32, [sequence]) and 'lengths' "
+                                     "(int32, [])");
   }
   if (has(kLabelTensor) != has(kTargetTensor)) return {};
   return not_for_examples(network, "it has no input 'labels' or 'targets'");

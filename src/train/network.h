@@ -12,8 +12,8 @@
 namespace mantissa {
 
 // The examples and classes of a network that `train` trains: it has the inputs "pixels" or
-// "numbers", or "tokens", "segments" and "lengths", and "labels" or "targets", one result, and one
-// loss between that and these. Else an error.
+// "numbers", or "tokens", "lengths" and perhaps "segments", and "labels" or "targets", one result,
+// and one loss between that and these. Else an error.
 Result<ModelOptions> example_options(const Graph& network);
 
 // Whether a network gives a vector for each token of a text (models/bert.h), and has no loss yet;

@@ -272,11 +272,12 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
                                           : is_language_model(config.model);
   if (!is_language) {
     for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
-      const bool is_known = reads_texts(config) && name == std::string_view("sequence");
-      if (!settings.contains(name) || is_known) continue;
+      const bool of_texts = name == std::string_view("sequence") ||
+                            name == std::string_view("vocabulary");
+      if (!settings.contains(name) || (reads_texts(config) && of_texts)) continue;
       return invalid_input(std::string(name) +
                            ": is for language models, such as transformer_lm; " + config.model +
-                           " reads pictures");
+                           (reads_texts(config) ? " reads texts with labels" : " reads pictures"));
     }
     return {};
   }

@@ -1,5 +1,6 @@
 #include "train/text_settings.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "data/examples.h"
 #include "data/wordpiece.h"
 #include "graph/input_shapes.h"
+#include "ops/ops.h"
 #include "train/network.h"
 
 namespace mantissa {
@@ -43,6 +45,27 @@ Result<std::string> tokenizer_beside(const StartingPoint& start) {
   return std::move(trained.tokenizer);
 }
 
+// How many tokens the network has rows for; 0: it looks none up.
+int64_t known_tokens(const Graph& network) {
+  int64_t known = 0;
+  for (const Node& node : network.nodes) {
+    if (node.op != &ops::kEmbedding || network.values[node.inputs[0]].name != kTokenTensor) continue;
+    const int64_t rows = node.attributes.whole("rows");
+    known = known == 0 ? rows : std::min(known, rows);
+  }
+  return known;
+}
+
+// Gives a network that brings no tokenizer that of a file.
+Status take_tokenizer(const std::string& file, StartingPoint& start) {
+  if (!start.tokenizer.empty()) {
+    return invalid_input("vocabulary: " + start.path.string() + " brings its own tokenizer");
+  }
+  MANTISSA_ASSIGN(const WordPiece tokenizer, read_wordpiece(file));
+  start.tokenizer = to_json(tokenizer);
+  return {};
+}
+
 }  // namespace
 
 bool reads_texts(const RunConfig& config) {
@@ -59,12 +82,28 @@ Status take_text(const std::map<std::string, std::string>& settings, RunConfig& 
   if (config.start && config.start->tokenizer.empty()) {
     MANTISSA_ASSIGN(config.start->tokenizer, tokenizer_beside(*config.start));
   }
+  if (config.vocabulary > 0) {
+    return invalid_input("vocabulary: names the file of a tokenizer, and " +
+                         std::to_string(config.vocabulary) + " is a number of pieces to learn");
+  }
+  // The copy of the start keeps the tokenizer, so that a resumed run has it without the file.
+  const std::string file = std::exchange(config.vocabulary_file, "");
+  if (config.start && !file.empty()) {
+    MANTISSA_RETURN_IF_ERROR(take_tokenizer(file, *config.start));
+  }
   if (!config.start || config.start->tokenizer.empty()) {
     return invalid_input("the network '" + config.model +
                          "' takes texts, and there is no tokenizer: --from names an encoder that "
-                         "import wrote, or a run that began with one");
+                         "import wrote, a run that began with one, or another network and "
+                         "--vocabulary its tokenizer");
   }
   MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(config.start->tokenizer));
+  const int64_t known = known_tokens(*config.network);
+  if (const auto pieces = std::ssize(tokenizer.pieces()); pieces > known) {
+    return invalid_input("the tokenizer has " + std::to_string(pieces) +
+                         " pieces, and the network '" + config.model + "' knows " +
+                         std::to_string(known) + " tokens");
+  }
   TextColumn& text = config.table.text;
   text.tokenizer = std::make_shared<const WordPiece>(std::move(tokenizer));
   if (const int64_t wanted = std::exchange(config.sequence, 0); wanted > 0) {

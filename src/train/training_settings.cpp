@@ -273,7 +273,8 @@ const Setting kSettings[] = {
      [](const Config& c) { return std::string(c.sequence == 0 ? "" : tokens_name(c.tokens)); }, true},
     {"vocabulary",
      "pieces of words to learn, with --tokens sentencepiece or wordpiece (left out: 4000), or with "
-     "wordpiece the file of a tokenizer: vocab.txt or tokenizer.json",
+     "wordpiece the file of a tokenizer: vocab.txt or tokenizer.json; so also for texts with "
+     "labels, where --from brings none",
      "", kValue, kIdentity, parse_vocabulary,
      [](const Config& c) {
        return c.vocabulary == 0 ? c.vocabulary_file : std::to_string(c.vocabulary);

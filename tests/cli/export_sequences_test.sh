@@ -76,6 +76,25 @@ check_classifiers() {
   done
   run export --checkpoint "$folder/pets/model.safetensors" --out "$folder/again.onnx"
   holds "a classifier gives the same bytes" cmp "$folder/pets.onnx" "$folder/again.onnx"
+  # One of real numbers comes back, with its mask and token types, and is trained on texts.
+  run train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind --sequence 40 --steps 20 \
+    --learning-rate 0.003 --format fp32 --quiet --overwrite --out "$folder/real"
+  run export --checkpoint "$folder/real" --out "$folder/real.onnx"
+  local texts=(train --from "$folder/real.onnx" --data "$folder/pets.csv" --target kind --sequence 40
+    --steps 20 --learning-rate 0.003 --out "$folder/back")
+  refuses "an imported classifier without a tokenizer" 2 '--vocabulary its tokenizer' "${texts[@]}"
+  refuses "a number of pieces" 2 'names the file of a tokenizer' "${texts[@]}" --vocabulary 300
+  { cat "$folder/bert/vocab.txt" && printf 'more%s\n' {1..900}; } >"$folder/long.txt"
+  refuses "a tokenizer with more pieces" 2 'has [0-9]* pieces, and the network .* knows' \
+    "${texts[@]}" --vocabulary "$folder/long.txt"
+  refuses "a tokenizer beside the network's own" 2 'brings its own tokenizer' \
+    train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind \
+    --vocabulary "$folder/bert/vocab.txt" --out "$folder/back"
+  accepts "an imported classifier is trained" 'test accuracy 100' \
+    "${texts[@]}" --quiet --vocabulary "$folder/bert/vocab.txt"
+  rm "$folder/back/summary.json"
+  accepts "it goes on without the tokenizer's file" 'test accuracy 100' \
+    train --resume --out "$folder/back" --quiet
 }
 
 # Language models: near `mantissa eval`; masked ones near `mantissa fill-mask`.
