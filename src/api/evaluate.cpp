@@ -109,13 +109,15 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.format, config.batch_size,
-                                     data.test.count, {&table, config.threads}));
+                                     data.test.count, {&table, config.threads},
+                                     text_lengths(network.description, kTextLengths)));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   message(pool.shortage());
   Programs executors = inference_programs(network, programs, {pool, arena.span(), config.isa});
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(examples_of(data.test), programs.batch_size));
+                  OrderedBatches::create_by_length(examples_of(data.test), programs.batch_size,
+                                                   programs.lengths));
   const auto start = std::chrono::steady_clock::now();
   const EvaluationObserver report =
       counting(observer, Progress::Kind::kEvaluating, data.test.count);

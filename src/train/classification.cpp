@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
+#include "data/length_buckets.h"
 #include "data/ordered_batches.h"
 #include "data/wordpiece.h"
 #include "kernels/kernel_table.h"
@@ -95,24 +97,45 @@ ImageSet texts_of(const FrozenNetwork& network, const void* examples, int64_t co
   return texts;
 }
 
+// The tokens that a batch of texts is padded to: the least of the lengths that all fit into; 0
+// where it is the whole sequence.
+int64_t padded_length(const FrozenDescription& description, const Examples& texts) {
+  const BatchLengths lengths = text_lengths(description, kTextLengths);
+  if (lengths.empty()) return 0;
+  int64_t longest = 0;
+  for (int64_t i = 0; i < texts.count; ++i) {
+    longest = std::max<int64_t>(longest, texts.length(static_cast<uint32_t>(i)));
+  }
+  const int64_t length = lengths[static_cast<size_t>(bucket_of(lengths, longest))];
+  return length < lengths.back() ? length : 0;
+}
+
 }  // namespace
 
 Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_t count,
                             ThreadPool& pool, Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
-  MANTISSA_ASSIGN(const Program program,
-                  compile_inference(network.graph, network.description.format, count, false,
-                                    {&table, pool.size()}));
-  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
-  Programs programs(network.graph, network.state, {pool, arena.span(), isa});
-  programs.add(program);
   const ImageSet texts = texts_of(network, examples, count);
   const Value& input = network.graph.values[network.graph.inputs[0]];
   const TensorSpec spec{input.name, input.type, input.shape};
+  const Examples all = texts.padding ? labelled_text_examples(texts)
+                                     : array_examples(count, {{spec, examples}});
+  const int64_t whole = texts.features;
+  const int64_t length = texts.padding ? padded_length(network.description, all) : 0;
+  std::optional<Graph> shorter;
+  if (length > 0) {
+    MANTISSA_ASSIGN(shorter, with_length(network.graph, whole, length));
+  }
+  const Graph& graph = shorter ? *shorter : network.graph;
+  MANTISSA_ASSIGN(
+      const Program program,
+      compile_inference(graph, network.description.format, count, false, {&table, pool.size()}));
+  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
+  Programs programs(network.graph, network.state, {pool, arena.span(), isa});
+  programs.add(graph, program);
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(texts.padding ? labelled_text_examples(texts)
-                                                       : array_examples(count, {{spec, examples}}),
-                                         count));
+                  OrderedBatches::create_by_length(
+                      all, count, length > 0 ? BatchLengths{length, whole} : BatchLengths{}));
   MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
   const Tensor logits = programs.outputs();
   Classified result;

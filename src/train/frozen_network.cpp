@@ -227,6 +227,14 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   return frozen_network(path, file);
 }
 
+BatchLengths text_lengths(const FrozenDescription& description, int64_t most) {
+  const auto& table = description.table;
+  if (!table || !table->text) return {};
+  if (description.format.is_float() || !description.format.tensor_values) return {};
+  BatchLengths lengths = batch_lengths(table->text->sequence, most);
+  return check_lengths(description.network, true, lengths).ok() ? lengths : BatchLengths{};
+}
+
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
                                               int64_t batch_size, int64_t examples,
                                               const PlanningContext& planning,

@@ -83,6 +83,14 @@ Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const F
                                               const PlanningContext& planning,
                                               const BatchLengths& lengths = {});
 
+// How many lengths `eval` and `predict` pad texts to.
+inline constexpr int64_t kTextLengths = 4;
+
+// Up to `most` lengths that texts may be padded to without a change of any bit of their results,
+// the network's own the last. Empty: it labels no texts, computes in floats or with an exponent for
+// each token, or reads padding.
+BatchLengths text_lengths(const FrozenDescription& description, int64_t most);
+
 // The programs' executors.
 Programs inference_programs(FrozenNetwork& network, const EvaluationPrograms& programs,
                             const Machine& machine);

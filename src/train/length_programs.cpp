@@ -29,22 +29,6 @@ bool reads_padding(const Graph& network, int n) {
   return !node.op->traits.row_by_row && !has_lengths && !network.is_loss(n);
 }
 
-// Whether a network from a file can be brought to all lengths, and gives texts the same labels
-// then. Built-in ones can.
-Status check_network(const RunConfig& config, const BatchLengths& lengths) {
-  if (!config.network) return {};
-  for (const int64_t length : lengths) {
-    const auto other = with_length(*config.network, lengths.back(), length);
-    if (!other.ok()) return other.error();
-  }
-  for (int n = 0; n < std::ssize(config.network->nodes); ++n) {
-    if (config.table.text.sequence == 0 || !reads_padding(*config.network, n)) continue;
-    return invalid_input("node '" + config.network->nodes[n].name +
-                         "' reads padding, so that labels would depend on it");
-  }
-  return {};
-}
-
 // Lengths may differ in the order of instructions, and in what is written beside the tensors.
 // Sums of one value's gradients have one name, and follow each other in one order: they are
 // counted.
@@ -78,6 +62,19 @@ BatchLengths batch_lengths(const RunConfig& config) {
 BatchLengths evaluation_lengths(const RunConfig& config) {
   const bool has_row_exponents = !config.format.is_float() && !config.format.tensor_values;
   return has_row_exponents ? BatchLengths{} : batch_lengths(config);
+}
+
+Status check_lengths(const Graph& network, bool labels_texts, const BatchLengths& lengths) {
+  for (const int64_t length : lengths) {
+    const auto other = with_length(network, lengths.back(), length);
+    if (!other.ok()) return other.error();
+  }
+  for (int n = 0; n < std::ssize(network.nodes); ++n) {
+    if (!labels_texts || !reads_padding(network, n)) continue;
+    return invalid_input("node '" + network.nodes[n].name +
+                         "' reads padding, so that labels would depend on it");
+  }
+  return {};
 }
 
 Result<Graph> with_length(const Graph& network, int64_t whole, int64_t length) {
@@ -142,7 +139,11 @@ Status check_buckets(const RunConfig& config) {
                          "stages and replicas work on batches of one length; --buckets 1 pads all "
                          "batches");
   }
-  const Status network = check_network(config, batch_lengths(sequence, config.buckets));
+  // Built-in networks can be brought to all lengths.
+  const Status network =
+      config.network ? check_lengths(*config.network, config.table.text.sequence > 0,
+                                     batch_lengths(sequence, config.buckets))
+                     : Status();
   if (network.ok()) return {};
   return invalid_input(choice + network.error().message + "; --buckets 1 pads all batches");
 }

@@ -23,6 +23,10 @@ BatchLengths batch_lengths(const RunConfig& config);
 // them.
 BatchLengths evaluation_lengths(const RunConfig& config);
 
+// An error unless a network from a file can be brought to all these lengths, and, where it labels
+// texts, gives them the same labels then.
+Status check_lengths(const Graph& network, bool labels_texts, const BatchLengths& lengths);
+
 // The network with inputs of `length` tokens instead of `whole`. The same nodes, values and
 // parameters. Errors of with_input_shapes.
 Result<Graph> with_length(const Graph& network, int64_t whole, int64_t length);
