@@ -1,5 +1,8 @@
 // Adam with vectors of int64, int32 and double, of 2 * kLanes elements at a time.
 //
+// Rows of a table whose tokens were in no example yet have g = 0 and m = 0, and one s. They are
+// passed over quickly, with the same results.
+//
 // Include inside an anonymous namespace of mantissa::kernels, after optimizer_loops.h, lane_loops.h
 // and these, of one instruction set:
 //   to_reals(n)          integers, 0 <= n <= 2^52 or |n| < 2^51
@@ -206,6 +209,35 @@ struct AdamDirectionLanes {
   }
 };
 
+// Whether g and m of kWords elements are zero.
+template <typename Sum>
+inline bool are_idle(const Sum* gradient, const int16_t* first) noexcept {
+  return all_zero(gradient) && all_zero(load_words(first));
+}
+
+// s' where g and m are zero, of the last s.
+struct IdleRoot {
+  int32_t from = -1;
+  Words to = {};
+  int64_t clipped = 0;  // of kWords
+};
+
+// Replaces s where g and m are zero, whose results stay zero, and all s are the same; else false.
+template <typename Arithmetic>
+MANTISSA_INLINE bool move_idle(const AdamSumLanes& sums, const AdamDirectionLanes<Arithmetic>& next,
+                               int16_t* root, IdleRoot& idle) noexcept {
+  const Words s = load_words(root);
+  if (!all_zero(s ^ all_words(*root))) return false;
+  if (idle.from != *root) {
+    ClippedAdam clips;
+    idle.from = *root;
+    idle.to = next.root(sums.square(Words{}, s), clips);
+    idle.clipped = clips.count();
+  }
+  store_words(root, idle.to);
+  return true;
+}
+
 // kWords elements of which all are there.
 template <typename Arithmetic, typename Sum>
 MANTISSA_INLINE void adam_words(const AdamSumLanes& sums,
@@ -228,8 +260,14 @@ inline int64_t adam_directions(Sum* gradient, const Adam& args, int64_t begin,
   const AdamSumLanes sums(args);
   const AdamDirectionLanes<Arithmetic> next(args);
   ClippedAdam clips;
+  IdleRoot idle;
+  int64_t clipped_idle = 0;
   int64_t i = begin;
   for (; i + kWords <= end; i += kWords) {
+    if (are_idle(gradient + i, args.first + i) && move_idle(sums, next, args.root + i, idle)) {
+      clipped_idle += idle.clipped;
+      continue;
+    }
     adam_words(sums, next, gradient + i, args.first + i, args.root + i, clips);
   }
   if (i < end) {  // the others are zero, and clip nothing
@@ -243,7 +281,7 @@ inline int64_t adam_directions(Sum* gradient, const Adam& args, int64_t begin,
     std::copy_n(firsts, end - i, args.first + i);
     std::copy_n(roots, end - i, args.root + i);
   }
-  return clips.count();
+  return clips.count() + clipped_idle;
 }
 
 template <typename Arithmetic>
@@ -265,15 +303,27 @@ inline AdamExtremes adam_sums(const Update& args_, const Adam& adam, int64_t beg
   Sum* const gradient = args.gradient.as<Sum>();
   ExtremeLanes<Lanes> firsts = {all(INT64_MAX), all(INT64_MIN)};
   Lanes largest = {};
+  const auto add_square = [&](const Pair& square) {
+    const Lanes larger = square.evens > square.odds ? square.evens : square.odds;
+    largest = larger > largest ? larger : largest;
+  };
+  Words idle_roots = all_words(-1);
   for (int64_t i = begin; i < end; i += kWords) {
+    if (!decays && are_idle(gradient + i, adam.first + i)) {
+      const Words s = load_words(adam.root + i);
+      idle_roots = s > idle_roots ? s : idle_roots;
+      continue;
+    }
     const Words g = direction(i, decays ? load_value<Weight>(args, i) : Words{});
     store_words(gradient + i, g);
     const Pair first = sums.first(g, load_words(adam.first + i));
-    const Pair square = sums.square(g, load_words(adam.root + i));
     firsts.add(first.evens);
     firsts.add(first.odds);
-    const Lanes larger = square.evens > square.odds ? square.evens : square.odds;
-    largest = larger > largest ? larger : largest;
+    add_square(sums.square(g, load_words(adam.root + i)));
+  }
+  if (idle_roots[0] >= 0) {  // M is zero, and S grows with s
+    firsts.add(Lanes{});
+    add_square(sums.square(Words{}, idle_roots));
   }
   AdamExtremes total;
   if (begin < end) total.first = firsts.total();

@@ -19,6 +19,11 @@ namespace {
 #include "kernels/update/update_loops.h"
 // Built on these.
 #include "kernels/lanes/avx2.h"
+
+inline bool all_zero(Words words) noexcept {
+  const auto all = reinterpret_cast<__m256i>(words);
+  return _mm256_testz_si256(all, all) != 0;
+}
 // Built on both.
 #include "kernels/update/lane_loops.h"
 // Built on update_loops.h.

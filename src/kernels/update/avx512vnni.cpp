@@ -19,6 +19,11 @@ namespace {
 #include "kernels/update/update_loops.h"
 // Built on these.
 #include "kernels/lanes/avx512vnni.h"
+
+inline bool all_zero(Words words) noexcept {
+  const auto all = reinterpret_cast<__m512i>(words);
+  return _mm512_test_epi32_mask(all, all) == 0;
+}
 // Built on both.
 #include "kernels/update/lane_loops.h"
 // Built on update_loops.h.

@@ -285,6 +285,12 @@ inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexc
   return extremes.total();
 }
 
+// Whether kWords sums are zero. Of a table most rows are, whose tokens are in no example.
+inline bool all_zero(const int32_t* sums) noexcept { return all_zero(load_words(sums)); }
+inline bool all_zero(const int64_t* sums) noexcept {
+  return all_zero(reinterpret_cast<Words>(load_evens(sums) | load_odds(sums)));
+}
+
 template <typename Weight, typename Sum, typename Velocity>
 inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
   const Update args = args_;
@@ -297,14 +303,23 @@ inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept 
   Weight* const weights = static_cast<Weight*>(args.weights);
   Velocity* const velocity = args.velocity.as<Velocity>();
   ExtremeLanes<Words> extremes = {all_words(INT32_MAX), all_words(INT32_MIN)};
+  // Sums of zero, where nothing else moves weights, leave V as it is; d is zero like them.
+  const bool sums_alone = velocity == nullptr && args.decay_multiplier == 0;
+  int64_t still = 0;
   for (int64_t i = begin; i < end; i += kWords) {
-    const Words values = load_value<Weight>(args, i), d = direction(i, values);
-    if (replaces_velocity) {
-      store_words(velocity + i, d);
+    const Words values = load_value<Weight>(args, i);
+    Words left = values;
+    if (sums_alone && all_zero(sums + i)) {
+      still += kWords;
     } else {
-      store_words(sums + i, d);
+      const Words d = direction(i, values);
+      if (replaces_velocity) {
+        store_words(velocity + i, d);
+      } else {
+        store_words(sums + i, d);
+      }
+      left -= update(d);
     }
-    const Words left = values - update(d);
     extremes.add(left);
     const Words updated = (left + below) >> shift;
     store_words(weights + i, updated);
@@ -314,7 +329,7 @@ inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept 
   }
   if (begin == end) return {};
   Extremes total = extremes.total();
-  total.saturated = end - begin - direction.exact();
+  total.saturated = end - begin - still - direction.exact();
   return total;
 }
 

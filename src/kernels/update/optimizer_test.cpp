@@ -144,15 +144,26 @@ constexpr decltype(&UpdateKernels::adam_direction) kAdamDirections[] = {
     &UpdateKernels::adam_direction, &UpdateKernels::adam_direction_in_integers};
 
 // `wide` is the gradient shifted left: sums of 32 bits are shifted, those of 64 multiplied.
+// With `idle` there is no decay, and there are rows of a table whose g and m are zero: of all s, of
+// some that are the same, and of ones that are clipped where others are.
 void check_adam(const UpdateKernels& kernels, decltype(kAdamDirections[0]) direction,
-                const AdamCase& c, int sum_bits, int64_t size, int64_t begin) {
+                const AdamCase& c, int sum_bits, int64_t size, int64_t begin, bool idle = false) {
   const bool narrow = sum_bits == 32;
   std::vector<int64_t> gradient = test_values<int64_t>(size, 4, 31);
-  std::vector<int32_t> gradient32(gradient.begin(), gradient.end());
   std::vector<int8_t> weights(static_cast<size_t>(size), 1);
   std::vector<int16_t> first = test_values<int16_t>(size, 5, 15);
   std::vector<int16_t> root = test_values<int16_t>(size, 6, 15);
   for (auto& s : root) s = static_cast<int16_t>(std::min(std::abs(int{s}), 32767));
+  constexpr int kRow = 40;
+  constexpr int16_t kRoots[] = {-1, 1, 1, 1234, 0, 32767};
+  for (int64_t i = 0; i < size && idle; ++i) {
+    const int64_t row = i / kRow % (2 * std::ssize(kRoots));
+    if (row % 2 == 0) continue;
+    gradient[i] = first[i] = 0;
+    if (kRoots[row / 2] >= 0) root[i] = kRoots[row / 2];
+  }
+  std::vector<int32_t> gradient32(gradient.begin(), gradient.end());
+  const int64_t decay = idle ? 0 : 77;
   const std::vector<int64_t> gradients = gradient;
   const std::vector<int16_t> firsts = first, roots = root;
   Update update;
@@ -160,11 +171,11 @@ void check_adam(const UpdateKernels& kernels, decltype(kAdamDirections[0]) direc
   update.gradient_shift = narrow ? -c.direction_shift : 0;
   update.gradient_multiplier = narrow ? 1 : int64_t{1} << c.direction_shift;
   update.weights = weights.data();
-  update.decay_multiplier = 77;
+  update.decay_multiplier = decay;
   update.direction_bits = 32;
   update.direction_shift = c.direction_shift;
   const auto expected_at = [&](const Adam& args, int64_t i) {
-    const int64_t wide = (gradients[i] << c.direction_shift) + (int64_t{77} << update.shift);
+    const int64_t wide = (gradients[i] << c.direction_shift) + (decay << update.shift);
     return expected(args, wide, c.direction_shift, firsts[i], roots[i]);
   };
   Adam args{.first = first.data(), .root = root.data()};
@@ -224,6 +235,12 @@ TEST_P(OptimizerTest, AdamIsItsDefinition) {
           check_adam(*GetParam(), direction, c, sum_bits, size, size > 1 ? 1 : 0);
           if (HasFatalFailure()) return;
         }
+      }
+    }
+    for (const int sum_bits : {32, 64}) {
+      for (const auto direction : kAdamDirections) {
+        check_adam(*GetParam(), direction, c, sum_bits, 1001, 1, true);
+        if (HasFatalFailure()) return;
       }
     }
   }

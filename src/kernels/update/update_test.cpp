@@ -31,6 +31,7 @@ struct Parameter {
   bool momentum;
   bool looks_ahead = false;  // the direction is not the new velocity
   int velocity_bits = 16;
+  int64_t decay = 77;
   std::vector<int8_t> weights8;
   std::vector<int16_t> weights16;
   std::vector<int16_t> accumulator, velocity;
@@ -77,7 +78,7 @@ struct Parameter {
     update.gradient_shift = sum_bits == 64 ? 15 : -2;
     update.gradient_multiplier = 1000003;
     update.velocity_multiplier = momentum ? 900001 : 0;
-    update.decay_multiplier = 77;
+    update.decay_multiplier = decay;
     update.direction_bits = momentum && !looks_ahead ? velocity_bits : 32;
     update.rate_multiplier = 65537;
     return update;
@@ -208,6 +209,22 @@ TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+// As in a table: rows of zeros, where nothing else moves the weights.
+TEST_P(UpdateTest, SumsOfZero) {
+  for (const int weight_bits : {8, 16}) {
+    for (const int update_shift : {-4, 0, 8, 40}) {
+      for (const int sum_bits : {32, 64}) {
+        Parameter parameter(501, weight_bits, 15, false, sum_bits);
+        parameter.decay = 0;
+        for (int64_t i = 0; i < parameter.size; ++i) {
+          if (i / 50 % 2 == 1) parameter.gradient[i] = 0;
+        }
+        check_sequence(*GetParam(), parameter, update_shift, 1);
       }
     }
   }
