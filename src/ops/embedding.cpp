@@ -96,12 +96,32 @@ OpMemory embedding_memory(const OpShapes& s, const PlanningContext&) {
                                    ByRow::bytes(s.parameters[0][0], s.inputs[0].count())}};
 }
 
+// A row's sum has a term for each position at most, all of which may name it.
+SumWidth embedding_sum_width(const OpShapes& s) {
+  const int64_t most = INT32_MAX >> (s.wide_gradient.bits - 1);
+  return s.inputs[0].count() <= most ? SumWidth::kInt32 : SumWidth::kInt64;
+}
+
+// Adds sums to the gradient's from element `first` on, after a shift, which is 0 for 32 bits.
+void add_sums(std::span<const int64_t> sums, int shift, const Tensor& gradient, int64_t first) {
+  if (gradient.type == DataType::kInt32) {
+    auto* totals = gradient.as<int32_t>() + first;
+    for (size_t i = 0; i < sums.size(); ++i) totals[i] += static_cast<int32_t>(sums[i]);
+    return;
+  }
+  auto* totals = gradient.as<int64_t>() + first;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    totals[i] = accumulate(totals[i], rescale_rne(sums[i], shift));
+  }
+}
+
 void embedding_backward_weights(const OpContext& c) {
   const Tensor& gradient = c.parameters[0].gradient;
   const int64_t rows = gradient.shape[0], channels = gradient.shape[1];
   const ByRow by_row(c.workspace, rows);
   sort_by_row(c.inputs[0], rows, by_row);
   const Mantissas grads(c.grad_output);
+  if (gradient.type == DataType::kInt32) *gradient.exponent = *c.grad_output.exponent;
   const int shift = *gradient.exponent - *c.grad_output.exponent;
   kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
@@ -113,10 +133,8 @@ void embedding_backward_weights(const OpContext& c) {
                                  const int64_t at = by_row.order[k] * channels;
                                  for (int64_t i = 0; i < channels; ++i) sums[i] += grads[at + i];
                                }
-                               auto* totals = gradient.as<int64_t>() + row * channels;
-                               for (int64_t i = 0; i < channels; ++i) {
-                                 totals[i] = accumulate(totals[i], rescale_rne(sums[i], shift));
-                               }
+                               add_sums(std::span(sums).first(static_cast<size_t>(channels)), shift, gradient,
+                                        row * channels);
                              }
                            });
 }
@@ -198,6 +216,7 @@ const Op kEmbedding = {
     .forward = embedding_forward,
     .backward_weights = embedding_backward_weights,
     .kernel = kernel_name<&kernels::KernelTable::wide>,
+    .sum_width = embedding_sum_width,
     .fp32 = &fp32::kEmbedding};
 
 const Op kPositionEmbedding = {

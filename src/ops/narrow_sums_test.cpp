@@ -184,5 +184,48 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
   }
 }
 
+// All positions name one row, whose sum is the largest that 32 bits hold.
+TEST(NarrowSums, OfTablesFitByTheNumberOfPositions) {
+  constexpr int64_t kRows = 3, kChannels = 2, kMost = 65535;
+  const auto width = [](int64_t positions, int bits) {
+    const Shape inputs[] = {Shape{1, positions}};
+    OpShapes shapes;
+    shapes.inputs = inputs;
+    shapes.wide_gradient.bits = bits;
+    return kEmbedding.sum_width(shapes);
+  };
+  EXPECT_EQ(width(kMost, 16), SumWidth::kInt32);
+  EXPECT_EQ(width(kMost + 1, 16), SumWidth::kInt64);
+  EXPECT_EQ(width(kMost * 256, 8), SumWidth::kInt32);
+
+  std::vector<int32_t> rows(kMost, 1);
+  std::vector<int16_t> gradient(kMost * kChannels, -32768);
+  std::vector<int8_t> table(kRows * kChannels);
+  std::vector<std::byte> workspace((kRows + 1 + kMost) * sizeof(int32_t));
+  int16_t exponent = -7, gradient_exponent = -20;
+  const Tensor indices = tensor_of(rows, Shape{1, kMost}, &exponent, nullptr);
+  Tensor grad_output =
+      tensor_of(gradient, Shape{1, kMost, kChannels}, &gradient_exponent, nullptr);
+  grad_output.bits = 16;
+  const auto sums_of_rows = [&](auto zero, int16_t sum_exponent) {
+    std::vector<decltype(zero)> sums(kRows * kChannels, zero);
+    ParameterView view;
+    view.mantissa = tensor_of(table, Shape{kRows, kChannels}, &exponent, nullptr);
+    view.gradient = tensor_of(sums, Shape{kRows, kChannels}, &sum_exponent, nullptr);
+    with_context(view, {}, 2, [&](OpContext& c) {
+      c.inputs = {&indices, 1};
+      c.grad_output = grad_output;
+      c.workspace = workspace.data();
+      kEmbedding.backward_weights(c);
+    });
+    EXPECT_EQ(sum_exponent, sizeof(zero) == 4 ? gradient_exponent : gradient_exponent - 3);
+    return std::vector<int64_t>(sums.begin(), sums.end());
+  };
+  const int64_t sum = -32768 * kMost;
+  EXPECT_EQ(sums_of_rows(int32_t{0}, 99), (std::vector<int64_t>{0, 0, sum, sum, 0, 0}));
+  EXPECT_EQ(sums_of_rows(int64_t{0}, static_cast<int16_t>(gradient_exponent - 3)),
+            (std::vector<int64_t>{0, 0, 8 * sum, 8 * sum, 0, 0}));
+}
+
 }  // namespace
 }  // namespace mantissa::ops
