@@ -472,7 +472,8 @@ class Checked {
     const double step = is_recurrent(op) ? 1e-4 : 0.25;  // others are linear in their parameters
     for (const ParameterView& p : c.parameters) {
       if (p.gradient.empty()) continue;
-      std::memset(p.gradient.data, 0, static_cast<size_t>(p.gradient.count()) * 8);
+      std::memset(p.gradient.data, 0,
+                  static_cast<size_t>(p.gradient.count() * element_bytes(p.gradient.type)));
     }
     program_.instructions[i].op->backward_weights(c);
     for (size_t n = 0; n < parameters.size(); ++n) {
