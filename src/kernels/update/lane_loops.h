@@ -291,7 +291,8 @@ inline bool all_zero(const int64_t* sums) noexcept {
   return all_zero(reinterpret_cast<Words>(load_evens(sums) | load_odds(sums)));
 }
 
-template <typename Weight, typename Sum, typename Velocity>
+// With kSumsAlone nothing but sums moves weights: where these are zero V stays, and d is zero.
+template <bool kSumsAlone, typename Weight, typename Sum, typename Velocity>
 inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
   const Update args = args_;
   const Words shift = all_words(args.shift);
@@ -303,13 +304,11 @@ inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept 
   Weight* const weights = static_cast<Weight*>(args.weights);
   Velocity* const velocity = args.velocity.as<Velocity>();
   ExtremeLanes<Words> extremes = {all_words(INT32_MAX), all_words(INT32_MIN)};
-  // Sums of zero, where nothing else moves weights, leave V as it is; d is zero like them.
-  const bool sums_alone = velocity == nullptr && args.decay_multiplier == 0;
   int64_t still = 0;
   for (int64_t i = begin; i < end; i += kWords) {
     const Words values = load_value<Weight>(args, i);
     Words left = values;
-    if (sums_alone && all_zero(sums + i)) {
+    if (kSumsAlone && all_zero(sums + i)) {
       still += kWords;
     } else {
       const Words d = direction(i, values);
@@ -363,6 +362,9 @@ inline Extremes step_lanes(const Update& args, int64_t begin, int64_t end) noexc
           return step(args, begin, end);
         }
         const int64_t middle = end - (end - begin) % kWords;
-        return combined(steps<Weight, Sum, Velocity>(args, begin, middle), step(args, middle, end));
+        const bool sums_alone = args.velocity.data == nullptr && args.decay_multiplier == 0;
+        const Extremes most = sums_alone ? steps<true, Weight, Sum, Velocity>(args, begin, middle)
+                                         : steps<false, Weight, Sum, Velocity>(args, begin, middle);
+        return combined(most, step(args, middle, end));
       });
 }
