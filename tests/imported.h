@@ -50,8 +50,8 @@ class ImportedRun {
     return run;
   }
 
-  // Of pixels, tokens or mantissas of numbers, example after example; then the next inputs, as
-  // segments and lengths.
+  // The output for pixels, tokens or mantissas of numbers, example after example; then the next
+  // inputs, as segments and lengths.
   template <typename T>
   Result<std::vector<float>> logits(const std::vector<T>& examples,
                                     const std::vector<const std::vector<int32_t>*>& next = {}) {

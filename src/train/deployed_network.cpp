@@ -67,26 +67,29 @@ Status check_no_sequences(const fs::path& path, const onnx::ModelData& model) {
                        "was exported from");
 }
 
-// The frozen network as the metadata have it; the model's weights are missing in it.
-Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelData& model) {
-  MANTISSA_RETURN_IF_ERROR(check_no_sequences(path, model));
-  const std::string text = entry(model, kFrozen);
-  if (text.empty() && !entry(model, kOrigin).empty() && entry(model, kSequenceForm).empty()) {
-    return invalid_input(path.string() +
-                         ": was exported by an earlier version, without what predicting with "
-                         "Mantissa needs: export the network again");
-  }
-  if (text.empty() && !entry(model, kOrigin).empty()) {
-    return invalid_input(path.string() +
-                         ": is an exported network in fp32, which does not predict in integers. "
-                         "`mantissa run` computes it; or name the run that it was exported from");
-  }
-  if (text.empty()) {
+// Why a model's metadata have no frozen network.
+Error has_no_frozen_network(const fs::path& path, const onnx::ModelData& model) {
+  if (entry(model, kOrigin).empty()) {
     return invalid_input(path.string() +
                          ": is an ONNX model that `mantissa export` did not write. `mantissa run` "
                          "computes it in float; `mantissa train --from` and `mantissa import` take "
                          "its network and weights");
   }
+  if (entry(model, kSequenceForm).empty()) {
+    return invalid_input(path.string() +
+                         ": was exported by an earlier version, without what predicting with "
+                         "Mantissa needs: export the network again");
+  }
+  return invalid_input(path.string() +
+                       ": is an exported network in fp32, which does not predict in integers. "
+                       "`mantissa run` computes it; or name the run that it was exported from");
+}
+
+// The frozen network as the metadata have it; the model's weights are missing in it.
+Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelData& model) {
+  MANTISSA_RETURN_IF_ERROR(check_no_sequences(path, model));
+  const std::string text = entry(model, kFrozen);
+  if (text.empty()) return has_no_frozen_network(path, model);
   const auto bytes = from_base64(text);
   if (!bytes) return changed(path, std::string(kFrozen) + " is no base64");
   MANTISSA_ASSIGN(const SafetensorsFile file, parse_safetensors(*bytes, path));

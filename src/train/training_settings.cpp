@@ -1,6 +1,4 @@
 // The table of settings: names, help, defaults, parsing and printing.
-#include <array>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "train/network.h"
 #include "train/profile_file.h"
 #include "train/run_config.h"
+#include "train/setting_values.h"
 
 namespace mantissa {
 namespace {
@@ -54,57 +53,6 @@ template <typename T>
 Status assign(Result<T> result, T& field) {
   if (!result.ok()) return result.error();
   field = std::move(*result);
-  return {};
-}
-
-Status parse_switch(const std::string& name, const std::string& text, bool& field) {
-  if (text != "true" && text != "false") {
-    return invalid_input(name + ": '" + text + "' is neither true nor false");
-  }
-  field = text == "true";
-  return {};
-}
-
-// "0.5" or "0.485,0.456,0.406".
-Result<std::vector<double>> parse_reals(const std::string& text) {
-  std::vector<double> numbers;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    MANTISSA_ASSIGN(const double number,
-                    parse_real("a number", text.substr(begin, end - begin), 0, 1e6));
-    numbers.push_back(number);
-    begin = end + 1;
-  }
-  return numbers;
-}
-
-// "200,100,50"; nothing for "".
-Result<std::vector<int64_t>> parse_widths(const std::string& text) {
-  std::vector<int64_t> widths;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    MANTISSA_ASSIGN(const int64_t width,
-                    parse_integer("hidden", text.substr(begin, end - begin), 1, 65536));
-    widths.push_back(width);
-    begin = end + 1;
-  }
-  return widths;
-}
-
-std::string widths_text(const std::vector<int64_t>& widths) {
-  std::string text;
-  for (const int64_t width : widths) text += (text.empty() ? "" : ",") + std::to_string(width);
-  return text;
-}
-
-// A fraction below 1, or a whole number.
-Status parse_validation(const std::string& text, Config& config) {
-  MANTISSA_ASSIGN(const double value, parse_real("validation", text, 0, double{1 << 30}));
-  if (value >= 1 && value != std::floor(value)) {
-    return invalid_input("validation: '" + text +
-                         "' is neither a fraction below 1 nor a number of examples");
-  }
-  config.validation = value;
   return {};
 }
 
