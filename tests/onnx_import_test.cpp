@@ -98,6 +98,33 @@ TEST(OnnxImport, FlattenedPixelsMeetTheirWeights) {
   }
 }
 
+TEST(OnnxImport, PixelsMayBeFlattenedFirst) {
+  for (const bool is_gemm : {true, false}) {
+    Model m(3, 4, 5);
+    const std::string v = m.add("Flatten", "flat", {"x"});
+    expect_same(m, is_gemm ? m.add("Gemm", "f1", {v, m.weights("w", {60, 7}), m.weights("b", {7})})
+                           : m.add("MatMul", "f1", {v, m.weights("w", {60, 7})}));
+  }
+  Model m(3, 4, 4);
+  std::string v = m.add("Flatten", "flat", {"x"});
+  v = m.add("Reshape", "again", {v, m.wholes("shape", {Model::kBatch, 16, -1})});
+  const auto refused = imported(m.finish(v));
+  EXPECT_FALSE(refused.ok());
+}
+
+// A model that takes bytes divides them itself.
+TEST(OnnxImport, BytesAreNotNormalised) {
+  Model m(ElementType::kUint8, {Model::kBatch, 1, 4, 4});
+  std::string v = m.add("Cast", "cast", {"x"}, {{"to", int64_t{1}}});
+  v = m.add("Div", "scaled", {v, m.number("largest", 255)});
+  v = m.add("Flatten", "flat", {v});
+  v = m.add("Gemm", "f1", {v, m.weights("w", {16, 3})});
+  const auto network = onnx::import_network(m.finish(v), {});
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  ASSERT_EQ(network->notes.size(), 1u);
+  EXPECT_EQ(network->notes[0], "pixels enter the model as the bytes that they are");
+}
+
 TEST(OnnxImport, ResidualsConcatenationsAndGates) {
   Model m(3, 8, 8);
   const std::string a = m.conv("c1", "x", {8, 3, 3, 3}, {1, 1, 1, 1});

@@ -213,17 +213,16 @@ Result<int> image_of(ImportContext& context, const Imported& imported, std::vect
   return scaled(context, new_name(context, "scale"), *image, imported.scale, {});
 }
 
-Result<Vector> vector_of(ImportContext& context, const Imported& imported) {
+Result<Vector> vector_of(ImportContext& context, const Imported& imported, bool takes_scale) {
   if (imported.layout.dims().size() != 1) {
     return invalid_input("wants an input of [N, C]");
   }
-  Imported plain = imported;
-  if (!imported.scale.empty()) {
-    return invalid_input("wants a convolution, batch norm or pool between itself and the pixels");
+  if (!imported.scale.empty() && !takes_scale) {
+    return invalid_input("wants a layer, batch norm or pool between itself and the pixels");
   }
   MANTISSA_ASSIGN(const int value,
                   reshaped(context, imported.value, Shape{imported.layout.count()}));
-  return Vector{value, imported.layout.places()};
+  return Vector{value, imported.layout.places(), imported.scale};
 }
 
 void define_image(ImportContext& context, const std::string& name, int value) {

@@ -115,8 +115,14 @@ Result<int> image_of(ImportContext& context, const Imported& imported,
 struct Vector {
   int value;
   std::vector<int64_t> places;
+  std::vector<double> scale;  // of Imported, where the caller takes it: by place, again and again
+
+  double scale_at(int64_t place) const {
+    return scale.empty() ? 1 : scale[static_cast<size_t>(place % std::ssize(scale))];
+  }
 };
-Result<Vector> vector_of(ImportContext& context, const Imported& imported);
+Result<Vector> vector_of(ImportContext& context, const Imported& imported,
+                         bool takes_scale = false);
 
 // The node's first output. Its layout is that of the shape: an image, or a vector.
 void define_image(ImportContext& context, const std::string& name, int value);

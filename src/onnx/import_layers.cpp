@@ -110,7 +110,8 @@ Status add_linear(ImportContext& context, const NodeData& node, const Vector& in
   std::vector<double> weights(matrix.size());
   for (int64_t o = 0; o < out; ++o) {
     for (int64_t i = 0; i < in; ++i) {
-      weights[o * in + (input.places.empty() ? i : input.places[i])] = at(o, i);
+      const int64_t place = input.places.empty() ? i : input.places[i];
+      weights[o * in + place] = at(o, i) * input.scale_at(place);
     }
   }
   const Affine affine = absorb_affine(context, node.outputs[0], {out, 2});
@@ -174,7 +175,7 @@ Status import_gemm(ImportContext& context, const NodeData& node) {
   if (whole_of(node, "transA", 0) != 0) return invalid_input("transposes its input (transA)");
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
-  MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
+  MANTISSA_ASSIGN(const Vector vector, vector_of(context, input, true));
   MANTISSA_ASSIGN(std::vector<double> matrix, numbers_of(*tensor));
   const bool by_output = whole_of(node, "transB", 0) != 0;
   const int64_t in = input.layout.count();
@@ -191,7 +192,7 @@ Status import_gemm(ImportContext& context, const NodeData& node) {
 Status import_matmul(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
-  MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
+  MANTISSA_ASSIGN(const Vector vector, vector_of(context, input, true));
   MANTISSA_ASSIGN(const std::vector<double> matrix, numbers_of(*tensor));
   const int64_t in = input.layout.count();
   if (tensor->dims.size() != 2 || tensor->dims[0] != in) {

@@ -54,8 +54,18 @@ Result<std::vector<double>> for_channels(const std::vector<double>& given,
                        std::to_string(channels) + " channels");
 }
 
-Result<Normalisation> choose_normalisation(ImportContext& context, int64_t channels) {
+// A model that takes bytes normalises them itself.
+Normalisation none(ImportContext& context, int64_t channels) {
+  context.notes.push_back("pixels enter the model as the bytes that they are");
+  const auto count = static_cast<size_t>(channels);
+  return {std::vector<double>(count, 0), std::vector<double>(count, 1 / kLargestPixel)};
+}
+
+Result<Normalisation> choose_normalisation(ImportContext& context, const ValueData& input,
+                                           int64_t channels) {
   const ImportOptions& options = *context.options;
+  const bool is_open = options.mean.empty() && options.deviation.empty();
+  if (is_open && input.type == ElementType::kUint8) return none(context, channels);
   Normalisation n;
   MANTISSA_ASSIGN(n.mean,
                   for_channels(options.mean, kImageNetMean, 0, "the mean of the input", channels));
@@ -74,7 +84,7 @@ Result<Normalisation> choose_normalisation(ImportContext& context, int64_t chann
 
 Status add_pixels(ImportContext& context, const ValueData& input, const Layout& layout,
                   const Shape& shape) {
-  MANTISSA_ASSIGN(const Normalisation n, choose_normalisation(context, shape[2]));
+  MANTISSA_ASSIGN(const Normalisation n, choose_normalisation(context, input, shape[2]));
   context.builder = GraphBuilder(new_name(context, graph_name(*context.model)), shape);
   context.names = {"pixels", "labels", "loss", "input"};
   WholeList means;

@@ -11,12 +11,16 @@ namespace {
 // Other dimensions for the same numbers. Dimensions without the batch.
 Status define_reshaped(ImportContext& context, const NodeData& node, Imported value,
                        const std::vector<int64_t>& dims) {
+  const bool was_flat = value.layout.dims().size() == 1;
   if (!value.layout.reshape(dims)) {
     return invalid_input(
         "cuts the dimensions of channels-last values where they do not lie together");
   }
-  const bool is_image = value.layout.dims().size() == 3;
-  if (!value.scale.empty() && !is_image) {
+  // Pixels are scaled by channel: as long as these are there, and in a vector of all pixels.
+  const std::vector<int64_t>& now = value.layout.dims();
+  const int64_t channels = std::ssize(value.scale);
+  const bool has_channels = now.size() == 3 && (now[0] == channels || now[2] == channels);
+  if (!value.scale.empty() && (was_flat || !(has_channels || now.size() == 1))) {
     return invalid_input("rearranges pixels before the first layer");
   }
   define(context, node.outputs[0], std::move(value));

@@ -11,7 +11,7 @@
 
 namespace mantissa::onnx {
 
-constexpr int kNewestOpset = 21;
+constexpr int kNewestOpset = 23;  // 22 and 23 brought types to operators that are read here
 
 constexpr int kMany = INT32_MAX;
 
