@@ -45,7 +45,8 @@ class TemporaryFile {
 
 Result<ParametersOutcome> collect(const std::string& path, const std::string& patterns) {
   MANTISSA_ASSIGN(const TrainedFile trained, read_trained(path));
-  const std::vector<std::string_view> list = split_patterns(patterns.empty() ? "*" : patterns);
+  const std::vector<std::string_view> list =
+      split_patterns(patterns.empty() ? std::string_view("*") : std::string_view(patterns));
   std::vector<NamedParameter> taken;
   for (const NamedParameter& parameter : trained.parameters) {
     if (fits(list, parameter.name)) taken.push_back(parameter);

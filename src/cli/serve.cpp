@@ -125,8 +125,18 @@ void add_routes(httplib::Server& server, Served& served) {
   server.Get("/parameters", [&](const httplib::Request& request, httplib::Response& response) {
     served.parameters(request.has_param("take") ? request.get_param_value("take") : "", response);
   });
-  server.Post("/predict", [&](const httplib::Request& request, httplib::Response& response) {
-    served.predict(request.body, response);
+  // Read here: pixels have whatever type the client says, and the library takes 8 KiB of a form.
+  server.Post("/predict", [&](const httplib::Request& request, httplib::Response& response,
+                              const httplib::ContentReader& read) {
+    if (request.is_multipart_form_data()) {
+      return refuse(response, 400, "pixels are the body itself, not a part of a form");
+    }
+    std::string body;
+    const bool is_whole = read([&](const char* bytes, size_t count) {
+      body.append(bytes, count);
+      return true;
+    });
+    if (is_whole) served.predict(body, response);
   });
   server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
     if (!response.body.empty()) return;
@@ -201,7 +211,8 @@ std::string Fetched::resolve(Settings& settings) {
   folder_ = name;
   const auto fetch = [&](const std::string& what, const std::string& file) -> std::string {
     const auto answer = client.Get(what);
-    if (!answer) return "from: " + host + " does not answer: " + httplib::to_string(answer.error());
+    if (!answer)
+      return "from: " + host + " does not answer (" + httplib::to_string(answer.error()) + ")";
     if (answer->status != 200) {
       const Json why = Json::parse(answer->body, nullptr, false);
       const bool told = why.is_object() && why.contains("error") && why["error"].is_string();

@@ -48,6 +48,7 @@ name = glob.glob(sys.argv[1] + "/t10k-images*")[0]
 data = (gzip.open if name.endswith(".gz") else open)(name, "rb").read()
 size = int.from_bytes(data[8:12], "big") * int.from_bytes(data[12:16], "big")
 open(sys.argv[2], "wb").write(data[16:16 + 5 * size])
+open(sys.argv[2] + "-many", "wb").write(data[16:16 + 20 * size])
 PYTHON
 holds "predictions" asks 200 /predict "$folder/pixels"
 holds "are exact" python3 - "$folder" <<'PYTHON'
@@ -61,11 +62,14 @@ logits = [x for row in json.load(open(sys.argv[1] + "/answer"))["logits"] for x 
 sys.exit(logits != [m * 2.0 ** exponent for m in mantissas])
 PYTHON
 cp "$folder/answer" "$folder/predictions"
+holds "more than a form may have" asks 200 /predict "$folder/pixels-many"
 head -c 100 "$folder/pixels" >"$folder/short"
 holds "too few bytes" asks 400 /predict "$folder/short"
 holds "say what is wanted" grep -q "the body has 100 bytes; pictures have" "$folder/answer"
 holds "no such request" asks 404 /nothing
 holds "says what there is" grep -q "GET /health" "$folder/answer"
+holds "parameters by long patterns" asks 200 \
+  '/parameters?take=stage1.block1.conv1.weights,stage2.block1.conv*'
 holds "no such parameter" asks 400 '/parameters?take=nothing*'
 
 accepts "train from what is served" "test accuracy" train --from "$address" --data "$data" \
