@@ -76,6 +76,34 @@ inline Reals batch_norm(int64_t channels, const Reals& x, const std::vector<Real
   return y;
 }
 
+inline double levels(const Attributes& a) {
+  return std::ldexp(1.0, static_cast<int>(a.whole("bits")) - (a.is_set("signed") ? 1 : 0)) - 1;
+}
+
+// Without an offset.
+inline Reals quantise(const Attributes& a, const Reals& x, const std::vector<Reals>& p) {
+  const double low = a.is_set("signed") ? -levels(a) : 0;
+  Reals y(x.size());
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double step = std::clamp(std::nearbyint(x[i] * levels(a) / p[0][0]), low, levels(a));
+    y[i] = std::ldexp(step, static_cast<int>(a.whole("exponent")));
+  }
+  return y;
+}
+
+// Behind the parameters of a quantise node, if there is one, a scale and a bias for each channel.
+inline Reals rescale(const Attributes& a, const Reals& x, const std::vector<Reals>& p) {
+  const Reals &scale = p[p.size() - 2], &bias = p.back();
+  const double factor = a.whole("bits") == 0 ? 1
+                                             : std::ldexp(p[0][0] / levels(a),
+                                                          -static_cast<int>(a.whole("exponent")));
+  Reals y(x.size());
+  for (size_t i = 0; i < y.size(); ++i) {
+    y[i] = x[i] * scale[i % scale.size()] * factor + bias[i % bias.size()];
+  }
+  return y;
+}
+
 // Rows of mean 0 (layer norm) and deviation 1, then a scale and an offset for each channel.
 inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, const Reals& x,
                       const std::vector<Reals>& p) {

@@ -26,6 +26,10 @@ class Network {
                                    {"padding", padding},
                                    {"bias", bias}});
   }
+  int add_sharing(int with, const Op& op, Attributes attributes = {}) {
+    return last_ = builder_.add_sharing(with, op, "node" + std::to_string(count_++), {last_},
+                                        std::move(attributes));
+  }
   Graph finish(int64_t classes) {
     add(ops::kLinear, {{"channels", classes}, {"classifier", 1}});
     auto graph = builder_.finish(last_);
@@ -196,6 +200,29 @@ TEST(GradientCheck, BatchNormUnderTheGuard) {
     auto guards = checked.state().bytes(checked.state().layout().guards);
     std::fill(guards.begin(), guards.end(), std::byte{1});
   });
+}
+
+TEST(GradientCheck, RescalesWithAndWithoutARange) {
+  const Attributes grid = {{"bits", 4}, {"exponent", -3}};
+  Network net(Shape{8, 8, 1});
+  net.convolution(6, 3, 1, 1, 0);
+  net.add(ops::kRescale);
+  net.add(ops::kRelu);
+  const int unsigned_input =
+      net.add(ops::kQuantise, {{"bits", 4}, {"exponent", -3}, {"channels", 8}});
+  net.convolution(8, 3, 2, 1, 0);
+  net.add_sharing(unsigned_input, ops::kRescale, grid);
+  const int signed_input =
+      net.add(ops::kQuantise, {{"bits", 5}, {"exponent", -2}, {"signed", 1}, {"channels", 7}});
+  net.convolution(7, 1, 1, 0, 0);
+  net.add_sharing(signed_input, ops::kRescale,
+                  {{"bits", 5}, {"exponent", -2}, {"signed", 1}, {"least_bits", 12}});
+  net.add(ops::kRelu);
+  net.add(ops::kGlobalAveragePool);
+  check_all(
+      net.finish(4), 6,
+      {"forward rescale", "forward rescale+relu", "backward_input rescale",
+       "backward_input rescale+relu", "backward_weights rescale", "backward_weights rescale+relu"});
 }
 
 TEST(GradientCheck, AValueAddedToItselfAndReadTwice) {

@@ -224,6 +224,29 @@ inline Graph with_offset_and_tanh() {
   return finished(net);
 }
 
+// Layers of few bits that no batch norm follows: with ranges, and weights alone.
+inline Graph with_rescales() {
+  Layers net("rescaled", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, false);
+  net.add(ops::kRescale, "rescale1");
+  net.relu("relu1");
+  const int input =
+      net.add(ops::kQuantise, "quantise2",
+              {{"bits", int64_t{4}}, {"exponent", int64_t{-4}}, {"channels", int64_t{12}}});
+  net.add(ops::kConvolution, "conv2",
+          {{"channels", int64_t{12}},
+           {"stride", int64_t{2}},
+           {"padding", int64_t{1}},
+           {"bias", int64_t{0}},
+           {"weight_bits", int64_t{4}},
+           {"weight_exponent", int64_t{-4}}});
+  net.add_sharing(input, ops::kRescale, "rescale2",
+                  {{"bits", int64_t{4}}, {"exponent", int64_t{-4}}});
+  net.relu("relu2");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // A block of a transformer over the pixels of a small image, with a residual stream of 16 bits.
 inline Graph with_attention() {
   Layers net("attention", fashion_options());
@@ -307,6 +330,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"slices", with_slices},
       {"quantised", with_quantised_layers},
       {"offset", with_offset_and_tanh},
+      {"rescaled", with_rescales},
       {"attention", with_attention},
       {"recurrent", with_recurrent_layers},
       {"directions", with_both_directions},

@@ -368,7 +368,8 @@ struct Op {
   // unit that people read. 0: it is none.
   double loss_unit = 0;
 
-  // The op that stands for it in the frozen network, without its attributes; null: itself.
+  // The op that stands for it in the frozen network, with those of its attributes that it has, too;
+  // null: itself.
   const Op* frozen = nullptr;
 
   // The same in fp32; null: the op computes in integers only.

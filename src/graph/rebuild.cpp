@@ -49,8 +49,11 @@ class Rebuild {
     if (changes_.before) changes_.before(builder_, n, inputs, attributes);
     if (network_.is_loss(n)) return builder_.add_loss(*node.op, node.name, inputs, attributes);
     std::vector<int> outputs;
-    if (const int owner = parameter_owner(network_, n); owner >= 0) {
-      const int with = made_[network_.nodes[owner].outputs[0]];
+    int with = changes_.shares_with ? changes_.shares_with(n) : -1;
+    if (const int owner = parameter_owner(network_, n); with < 0 && owner >= 0) {
+      with = made_[network_.nodes[owner].outputs[0]];
+    }
+    if (with >= 0) {
       outputs = {builder_.add_sharing(with, *node.op, node.name, inputs, attributes)};
     } else {
       outputs = builder_.add_all(*node.op, node.name, inputs, attributes);

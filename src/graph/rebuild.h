@@ -16,6 +16,9 @@ struct GraphChanges {
       before;
   // Given the node's first output, returns the value that its readers get. Null: that output.
   std::function<int(GraphBuilder& builder, int node, int output)> behind;
+  // A value of the new network, whose node gives this one its parameters; -1: as it was. Null: all
+  // as they were.
+  std::function<int(int node)> shares_with = nullptr;
 };
 
 // Nodes and parameters that stay keep their names, and parameters what training is told of them.

@@ -42,6 +42,10 @@ class Layers {
   int add(const Op& op, const std::string& name, Attributes attributes = {}) {
     return last_ = builder_.add(op, name, {last_}, std::move(attributes));
   }
+  // With the parameters of the node that made a value.
+  int add_sharing(int with, const Op& op, const std::string& name, Attributes attributes = {}) {
+    return last_ = builder_.add_sharing(with, op, name, {last_}, std::move(attributes));
+  }
   int convolution(const std::string& name, int64_t channels, int64_t kernel, int64_t stride,
                   int64_t padding, bool bias, int64_t groups = 1, int64_t dilation = 1) {
     return add(ops::kConvolution, name,

@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "ops/batch_norm_parts.h"
+#include "ops/channel_affine.h"
 #include "ops/fp32/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
@@ -23,8 +24,6 @@
 
 namespace mantissa::ops {
 namespace {
-
-constexpr int64_t kOffsetLimit = int64_t{1} << 44;
 
 constexpr AttributeSpec kSchema[] = {flag("zero_scale", false)};
 
@@ -52,36 +51,6 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
           .forward = phase,
           .backward_input = phase,
           .backward_weights = phase};
-}
-
-// Exact per-channel sums over all rows, reduced over the parts.
-kernels::ChannelSums channel_sums(const OpContext& c, const BatchNormWorkspace& work,
-                                  int64_t channels, int64_t rows) {
-  const auto part_sums = [&](int64_t part) {
-    int64_t* base = work.partial + part * 3 * channels;
-    auto* extremes = reinterpret_cast<int32_t*>(base + 2 * channels);
-    return kernels::ChannelSums{base, base + channels, extremes, extremes + channels};
-  };
-  const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, rows, batch_norm_grain(channels),
-      [&](int64_t begin, int64_t end, int64_t part) {
-        const kernels::ChannelSums sums = part_sums(part);
-        std::fill_n(sums.sum, 2 * channels, 0);
-        std::fill_n(sums.minimum, channels, INT32_MAX);
-        std::fill_n(sums.maximum, channels, INT32_MIN);
-        c.kernels->batch_norm->channel_sums(value_of(c.inputs[0]), channels, begin, end, sums);
-      });
-  kernels::ChannelSums total = part_sums(0);
-  for (int64_t part = 1; part < parts; ++part) {
-    const kernels::ChannelSums sums = part_sums(part);
-    for (int64_t i = 0; i < channels; ++i) {
-      total.sum[i] += sums.sum[i];
-      total.sum_squares[i] += sums.sum_squares[i];
-      total.minimum[i] = std::min(total.minimum[i], sums.minimum[i]);
-      total.maximum[i] = std::max(total.maximum[i], sums.maximum[i]);
-    }
-  }
-  return total;
 }
 
 // Batch statistics of each channel, rounded from exact integers; the record for the running
@@ -113,63 +82,15 @@ void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums,
   if (c.inputs[0].guard_violated != nullptr) *c.inputs[0].guard_violated = 1;
 }
 
-// Per-channel scale and offset in mantissa units of the input, from batch or running statistics.
-struct Affine {
-  Real scale, offset;
-};
-
-Affine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
+// A channel's scale and offset in mantissa units of the input, from batch or running statistics.
+ChannelAffine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
   const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
   if (is_training(c.exponent_mode)) {
     const Real scale = gamma * Real(saved.inverse_sigma[i]);
     return {scale, beta - scale * Real(saved.mean[i])};
   }
-  const RunningAffine running = running_affine(c, i);
+  const ChannelAffine running = running_affine(c, i);
   return {ldexp(running.scale, channel_exponent(c.inputs[0], i)), running.offset};
-}
-
-// Integer multipliers (31 bits, 29 for inputs of 16) and offsets of all channels with one exponent,
-// which is returned. `reals` have room for two per channel.
-int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved, int64_t channels,
-                       Real* reals, int32_t* multiplier, int64_t* offset) {
-  const int bits = std::max(8, c.inputs[0].bits);
-  const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
-    Peak found;
-    for (int64_t i = begin; i < end; ++i) {
-      const Affine a = affine(c, saved, i);
-      reals[2 * i] = a.scale;
-      reals[2 * i + 1] = a.offset;
-      found.add(a.scale);
-      found.add(ldexp(a.offset, 1 - bits));
-    }
-    return found;
-  });
-  if (!peak.is_finite) c.totals->exponent_overflow = true;
-  // So many bits that offsets stay within their limit.
-  const int shift = fixed_point_shift(peak.value, std::min(31, 45 - bits));
-  for (int64_t i = 0; i < channels; ++i) {
-    multiplier[i] = static_cast<int32_t>(to_fixed_point(reals[2 * i], shift, mantissa_limit(32)));
-    offset[i] = to_fixed_point(reals[2 * i + 1], shift, kOffsetLimit);
-  }
-  return -shift;
-}
-
-// The extremes of q * multiplier + offset, from those of the channels and 0: exact, without a pass.
-struct Extremes {
-  int64_t lowest = 0, highest = 0;
-};
-
-Extremes affine_extremes(const kernels::ChannelSums& sums, const BatchNormWorkspace& work,
-                         int64_t channels) {
-  Extremes found;
-  for (int64_t i = 0; i < channels; ++i) {
-    for (const int64_t q : {sums.minimum[i], sums.maximum[i]}) {
-      const int64_t wide = q * work.multiplier[i] + work.offset[i];
-      found.lowest = std::min(found.lowest, wide);
-      found.highest = std::max(found.highest, wide);
-    }
-  }
-  return found;
 }
 
 void forward(const OpContext& c) { batch_norm_forward(c, nullptr); }
@@ -186,9 +107,11 @@ void batch_norm_forward(const OpContext& c, int32_t* negative_shift) {
   if (!c.recomputes && is_training(c.exponent_mode)) {
     batch_statistics(c, sums, saved, channels, rows);
   }
-  const int wide_exponent =
-      fixed_point_affine(c, saved, channels, work.reals, work.multiplier, work.offset);
-  const Extremes extremes = c.recomputes ? Extremes{} : affine_extremes(sums, work, channels);
+  const int wide_exponent = fixed_point_affine(
+      c, channels, [&](int64_t i) { return affine(c, saved, i); }, work.reals, work.multiplier,
+      work.offset);
+  const Extremes extremes =
+      c.recomputes ? Extremes{} : affine_extremes(sums, work.multiplier, work.offset, channels);
   const uint64_t above = magnitude(extremes.highest), below = magnitude(extremes.lowest);
   const auto write = [&](int shift, kernels::PieceCounts* counts) {
     if (negative_shift != nullptr && !c.recomputes) {
@@ -226,19 +149,12 @@ void update_running_statistics(const OpContext& c) {
   }
 }
 
-RunningAffine running_affine(const OpContext& c, int64_t i) {
+ChannelAffine running_affine(const OpContext& c, int64_t i) {
   const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
   const Real mean(c.parameters[2].mantissa.as<double>()[i]);
   const Real variance(c.parameters[3].mantissa.as<double>()[i]);
   const Real scale = gamma / sqrt(variance + Real(kBatchNormEpsilon));
   return {scale, beta - scale * mean};
-}
-
-int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset) {
-  const int64_t channels = context.parameters[0].mantissa.count();
-  std::vector<Real> reals(2 * channels);
-  return fixed_point_affine(context, BatchNormSaved(nullptr, channels), channels, reals.data(),
-                            multiplier, offset);
 }
 
 const Op kBatchNorm = {.name = "batch_norm",

@@ -5,7 +5,8 @@
 // is -N, else N is 2^bits - 1 and low is 0, or with `offset` the offset in steps, rounded and from
 // -N to 0, and N above it is the end: then zero is on the grid. The factor between y and the
 // nearest of x, range / (N 2^exponent), is left to the batch norm behind the layer, which takes it
-// out, or is 1.
+// out, or to a `rescale` there, which multiplies by it and has its parameters here: `channels` are
+// those of the layer; or it is 1.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -19,6 +20,7 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/quantise_steps.h"
+#include "ops/rescale.h"
 #include "ops/value_table.h"
 #include "ops/wide_values.h"
 
@@ -27,7 +29,8 @@ namespace {
 
 constexpr AttributeSpec kSchema[] = {
     required_whole("bits", 1, 7), required_whole("exponent", kExponentMin, kExponentMax),
-    flag("signed", false), text("learns", "lsq", "lsq clip pact half-wave"), flag("offset", false)};
+    flag("signed", false),        text("learns", "lsq", "lsq clip pact half-wave"),
+    flag("offset", false),        whole("channels", 0, 0, INT32_MAX)};
 
 Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
@@ -41,12 +44,10 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
 }
 
 std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape>) {
-  std::vector<Parameter> parameters = {{.name = "range",
-                                        .shape = Shape{1},
-                                        .storage = Storage::kMantissa16,
-                                        .initialiser = Initialiser::kOne}};
-  if (attributes.is_set("offset")) {
-    parameters.push_back({.name = "offset", .shape = Shape{1}, .storage = Storage::kMantissa16});
+  std::vector<Parameter> parameters = quantise_parameters(attributes.is_set("offset"));
+  if (const int64_t channels = attributes.whole("channels"); channels > 0) {
+    const std::vector<Parameter> behind = rescale_parameters(channels);
+    parameters.insert(parameters.end(), behind.begin(), behind.end());
   }
   return parameters;
 }
@@ -189,17 +190,30 @@ Status check(const OpShapes& s) { return check_gradient_sums(s, s.inputs[0].coun
 
 }  // namespace
 
-const Op kQuantise = {
-    .name = "quantise",
-    .traits = {.weights_read_input = true, .input_reads_input = true, .has_own_grid = true},
-    .attributes = kSchema,
-    .infer_shape = infer,
-    .parameters = parameters,
-    .check = check,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weights = backward_weights,
-    .kernel = kernel_name<&kernels::KernelTable::elementwise>,
-    .fp32 = &fp32::kQuantise};
+std::vector<Parameter> quantise_parameters(bool has_offset) {
+  std::vector<Parameter> parameters = {{.name = "range",
+                                        .shape = Shape{1},
+                                        .storage = Storage::kMantissa16,
+                                        .initialiser = Initialiser::kOne}};
+  if (has_offset) {
+    parameters.push_back({.name = "offset", .shape = Shape{1}, .storage = Storage::kMantissa16});
+  }
+  return parameters;
+}
+
+const Op kQuantise = {.name = "quantise",
+                      .traits = {.weights_read_input = true,
+                                 .input_reads_input = true,
+                                 .has_own_grid = true,
+                                 .row_by_row = true},
+                      .attributes = kSchema,
+                      .infer_shape = infer,
+                      .parameters = parameters,
+                      .check = check,
+                      .forward = forward,
+                      .backward_input = backward_input,
+                      .backward_weights = backward_weights,
+                      .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                      .fp32 = &fp32::kQuantise};
 
 }  // namespace mantissa::ops

@@ -17,6 +17,20 @@ struct GridNumber {
   int exponent = 0;
 };
 
+// N of a `quantise` node.
+inline int64_t quantise_levels(const Attributes& attributes) {
+  const auto bits = static_cast<int>(attributes.whole("bits"));
+  return attributes.is_set("signed") ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
+}
+
+// The range's mantissa. Training may take a range below zero: the smallest grid takes its place.
+inline int64_t range_mantissa(const GridNumber& range) {
+  return std::max<int64_t>(1, range.mantissa);
+}
+inline Real range_of(const GridNumber& range) {
+  return ldexp(Real(range_mantissa(range)), range.exponent);
+}
+
 // The steps of the grid in mantissas q of the input: v = q N 2^e / range, in whole numbers
 // q * numerator / denominator.
 class QuantiseSteps {
@@ -27,12 +41,10 @@ class QuantiseSteps {
         top_is_outside_(attributes.text("learns") == "pact"),
         bottom_is_outside_(attributes.text("learns") == "half-wave"),
         has_offset_(attributes.is_set("offset")) {
-    const auto bits = static_cast<int>(attributes.whole("bits"));
     const bool is_signed = attributes.is_set("signed");
-    levels_ = is_signed ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
-    // Training may take a range below zero: the smallest grid takes its place.
-    const int64_t mantissa = std::max<int64_t>(1, range.mantissa);
-    range_ = ldexp(Real(mantissa), range.exponent);
+    levels_ = quantise_levels(attributes);
+    const int64_t mantissa = range_mantissa(range);
+    range_ = range_of(range);
     // Further apart every x is zero, or beyond the range.
     constexpr int kMostShift = 30;
     const auto in_steps = [&](int exponent, int64_t& numerator, int64_t& denominator) {

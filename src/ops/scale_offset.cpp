@@ -15,6 +15,9 @@
 namespace mantissa::ops {
 namespace {
 
+// "least_bits": mantissas of the result have at least so many.
+constexpr AttributeSpec kSchema[] = {whole("least_bits", 0, 0, 16)};
+
 // Integers M, B and the exponent k: wide = q M + B at 2^k.
 std::vector<Parameter> parameters(const Attributes&, std::span<const Shape> inputs) {
   const Shape shape{inputs[0].last()};
@@ -55,7 +58,8 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
 }
 
 const Op kScaleOffset = {.name = "scale_offset",
-                         .traits = {.applies_relu = true, .guards_input = true},
+                         .traits = {.applies_relu = true, .guards_input = true, .row_by_row = true},
+                         .attributes = kSchema,
                          .infer_shape = same_shape,
                          .parameters = parameters,
                          .forward = forward,

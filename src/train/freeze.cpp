@@ -8,8 +8,8 @@
 #include "base/checked.h"
 #include "data/epoch_order.h"
 #include "numerics/exponent.h"
-#include "ops/batch_norm.h"
-#include "ops/fold_batch_norm.h"
+#include "ops/channel_affine.h"
+#include "ops/fold_affine.h"
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
 
@@ -162,7 +162,7 @@ void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& c
     if (node < 0) continue;
     const auto& parameters = frozen.graph.nodes[node].parameters;
     if (graph.nodes[node].op->frozen == &ops::kScaleOffset) {
-      ops::fp32::freeze_batch_norm(executor.context(i),
+      ops::fp32::freeze_affine(executor.context(i),
                                    frozen.state.data<float>(to[parameters[0]].mantissa),
                                    frozen.state.data<float>(to[parameters[1]].mantissa));
       continue;
@@ -255,12 +255,12 @@ class Filling {
 
   void scale_offset(int instruction, const Node& frozen) {
     const ParameterState &multiplier = to(frozen.parameters[0]), &offset = to(frozen.parameters[1]);
-    *frozen_.state.data<int16_t>(multiplier.exponent) = static_cast<int16_t>(ops::freeze_batch_norm(
+    *frozen_.state.data<int16_t>(multiplier.exponent) = static_cast<int16_t>(ops::freeze_affine(
         executor_.context(instruction), frozen_.state.data<int32_t>(multiplier.mantissa),
         frozen_.state.data<int64_t>(offset.mantissa)));
   }
 
-  // A batch norm into the layer before it.
+  // A batch norm or rescale into the layer before it.
   void fold(int instruction, const Node& norm) {
     const Node& layer = graph_.nodes[graph_.values[norm.inputs[0]].producer];
     const Node& frozen = *nodes_.at(layer.name);
@@ -279,7 +279,7 @@ class Filling {
           .sum_exponent = exponents_.value(layer_input(layer)) + exponents[blocks > 1 ? c : 0],
           .bias = layer_bias(layer, c)};
       const ops::RescaledChannel folded =
-          ops::fold_batch_norm(executor_.context(instruction), channel, exponents_.value(output));
+          ops::fold_affine(executor_.context(instruction), channel, exponents_.value(output));
       frozen_.state.data<float>(multiplier.mantissa)[c] = folded.multiplier;
       frozen_.state.data<int32_t>(bias.mantissa)[c] = folded.bias;
       if (folded.is_constant) clear_channel(to(frozen.parameters[0]).mantissa, c, channels);

@@ -11,6 +11,18 @@
 namespace mantissa {
 namespace {
 
+// Those that the op has.
+Attributes attributes_of(const Op& op, const Attributes& attributes) {
+  std::vector<Attributes::Item> items;
+  for (const Attributes::Item& item : attributes.items()) {
+    const bool has =
+        std::any_of(op.attributes.begin(), op.attributes.end(),
+                    [&](const AttributeSpec& spec) { return item.first == spec.name; });
+    if (has) items.push_back(item);
+  }
+  return Attributes(std::move(items));
+}
+
 // Each node with the operator that stands for its own, and that one's parameters.
 Graph with_frozen_operators(const Graph& graph) {
   Graph frozen = graph;
@@ -25,7 +37,8 @@ Graph with_frozen_operators(const Graph& graph) {
   for (Node& node : frozen.nodes) {
     const std::vector<int> old = std::exchange(node.parameters, {});
     if (node.op->frozen != nullptr) {
-      replace_op(node, *node.op->frozen);
+      const Attributes attributes = attributes_of(*node.op->frozen, node.attributes);
+      replace_op(node, *node.op->frozen, attributes);
       if (node.op->parameters == nullptr) continue;
       for (Parameter& parameter : node.op->parameters(
                node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfloat>
 #include <cmath>
 
 #include "ops/fp32/fp32.h"
+#include "ops/ops.h"
+#include "ops/quantise_steps.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -191,6 +194,78 @@ void backward_input(const OpContext& c) {
   });
 }
 
+// The factor of ops/rescale.cpp.
+double rescale_factor(const OpContext& c) {
+  if (c.attributes->whole("bits") == 0) return 1;
+  const double range = std::max(c.parameters[0].mantissa.as<float>()[0], FLT_MIN);
+  return std::ldexp(range / static_cast<double>(quantise_levels(*c.attributes)),
+                    -static_cast<int>(c.attributes->whole("exponent")));
+}
+
+Affine rescale_affine(const OpContext& c, int64_t i) {
+  const size_t scale = c.parameters.size() - 2;
+  return {static_cast<float>(c.parameters[scale].mantissa.as<float>()[i] * rescale_factor(c)),
+          c.parameters[scale + 1].mantissa.as<float>()[i]};
+}
+
+OpMemory rescale_memory(const OpShapes& s, const PlanningContext& planning) {
+  OpMemory result = memory(s, planning);
+  result.saved_bytes = result.statistics_bytes = 0;
+  return result;
+}
+
+void rescale_forward(const OpContext& c) {
+  const int64_t channels = c.output.shape.last();
+  auto* scale = reinterpret_cast<float*>(c.workspace);
+  float* offset = scale + channels;
+  for (int64_t i = 0; i < channels; ++i) {
+    const Affine affine = rescale_affine(c, i);
+    scale[i] = affine.scale, offset[i] = affine.offset;
+  }
+  apply(c, scale, offset, channels);
+}
+
+void rescale_backward_weights(const OpContext& c) {
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const auto* in = c.inputs[0].as<float>();
+  const double* sums = nullptr;
+  with_incoming(c, [&](auto&& incoming) {
+    sums = row_sums(c, rows, channels, [=](int64_t row, double* part) {
+      for (int64_t i = 0; i < channels; ++i) {
+        const int64_t at = row * channels + i;
+        const double gradient = incoming(at);
+        part[i] += gradient;
+        part[channels + i] += gradient * in[at];
+      }
+    });
+  });
+  const size_t scale = c.parameters.size() - 2;
+  const double factor = rescale_factor(c);
+  for (int64_t i = 0; i < channels; ++i) {
+    c.parameters[scale].gradient.as<float>()[i] += static_cast<float>(factor * sums[channels + i]);
+    c.parameters[scale + 1].gradient.as<float>()[i] += static_cast<float>(sums[i]);
+  }
+}
+
+void rescale_backward_input(const OpContext& c) {
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  auto* by = reinterpret_cast<float*>(c.workspace);
+  for (int64_t i = 0; i < channels; ++i) by[i] = rescale_affine(c, i).scale;
+  auto* out = c.grad_inputs[0].as<float>();
+  with_incoming(c, [&](auto&& incoming) {
+    kernels::parallel_ranges(*c.kernel.pool, rows,
+                             std::max<int64_t>(1, kFloatsPerThread / channels),
+                             [=](int64_t begin, int64_t end, int64_t) {
+                               for (int64_t row = begin; row < end; ++row) {
+                                 for (int64_t i = 0; i < channels; ++i) {
+                                   const int64_t at = row * channels + i;
+                                   out[at] = by[i] * incoming(at);
+                                 }
+                               }
+                             });
+  });
+}
+
 void scale_offset(const OpContext& c) {
   apply(c, c.parameters[0].mantissa.as<float>(), c.parameters[1].mantissa.as<float>(),
         c.output.shape.last());
@@ -198,9 +273,10 @@ void scale_offset(const OpContext& c) {
 
 }  // namespace
 
-void freeze_batch_norm(const OpContext& context, float* multiplier, float* offset) {
-  for (int64_t i = 0; i < context.parameters[0].mantissa.count(); ++i) {
-    const Affine affine = running_affine(context, i);
+void freeze_affine(const OpContext& context, float* multiplier, float* offset) {
+  const bool rescales = context.op == &ops::kRescale;
+  for (int64_t i = 0; i < context.output.shape.last(); ++i) {
+    const Affine affine = rescales ? rescale_affine(context, i) : running_affine(context, i);
     multiplier[i] = affine.scale, offset[i] = affine.offset;
   }
 }
@@ -211,6 +287,11 @@ const OpFunctions kBatchNorm = {.memory = memory,
                                 .backward_weights = backward_weights,
                                 .update_statistics = update_running_statistics,
                                 .kernel = loops_name};
+const OpFunctions kRescale = {.memory = rescale_memory,
+                              .forward = rescale_forward,
+                              .backward_input = rescale_backward_input,
+                              .backward_weights = rescale_backward_weights,
+                              .kernel = loops_name};
 const OpFunctions kScaleOffset = {.forward = scale_offset, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

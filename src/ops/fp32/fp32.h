@@ -17,6 +17,7 @@ extern const OpFunctions kQuantise;
 extern const OpFunctions kConvolution;  // and linear
 extern const OpFunctions kBatchNorm;
 extern const OpFunctions kScaleOffset;
+extern const OpFunctions kRescale;
 extern const OpFunctions kRelu;
 extern const OpFunctions kAdd;
 extern const OpFunctions kSumGradients;
@@ -57,9 +58,9 @@ extern const OpFunctions kUpdateAdam;
 extern const OpFunctions kUpdateAdamW;
 extern const OpFunctions kGradientNorm;
 
-// Writes multiplier and offset ([channels]) of scale_offset for a batch norm whose context has its
-// four parameters: y = x * multiplier + offset, from the running statistics.
-void freeze_batch_norm(const OpContext& context, float* multiplier, float* offset);
+// Writes multiplier and offset ([channels]) of scale_offset for a batch norm, from the running
+// statistics, or a rescale: y = x * multiplier + offset.
+void freeze_affine(const OpContext& context, float* multiplier, float* offset);
 
 // Probabilities of rows of logits [rows, classes]: softmax, in double.
 void probabilities(const float* logits, int64_t rows, int64_t classes, double* probabilities);

@@ -1,9 +1,9 @@
-#include "ops/fold_batch_norm.h"
+#include "ops/fold_affine.h"
 
 #include <algorithm>
 
 #include "numerics/float_product.h"
-#include "ops/batch_norm.h"
+#include "ops/channel_affine.h"
 #include "ops/convolution_bytes.h"
 
 namespace mantissa::ops {
@@ -26,9 +26,9 @@ RescaledChannel constant(const Real& result) {
 
 }  // namespace
 
-RescaledChannel fold_batch_norm(const OpContext& norm, const LayerChannel& layer,
-                                int output_exponent) {
-  const RunningAffine affine = running_affine(norm, layer.channel);
+RescaledChannel fold_affine(const OpContext& context, const LayerChannel& layer,
+                            int output_exponent) {
+  const ChannelAffine affine = frozen_affine(context, layer.channel);
   const Real offset = ldexp(affine.offset + affine.scale * layer.bias, -output_exponent);
   const FloatParts factor =
       nearest_float(ldexp(affine.scale, layer.sum_exponent - output_exponent));

@@ -1,4 +1,5 @@
-// Batch norm of a frozen network as a multiplier and a bias for the sums of the layer before it.
+// Batch norm or rescale of a frozen network as a multiplier and a bias for the sums of the layer
+// before it.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,9 @@ struct RescaledChannel {
   bool is_constant = false;
 };
 
-// Of a batch norm whose context has its four parameters, and no training mode: with the running
-// statistics. The multiplier is the nearest float32; the bias is the nearest integer for that
-// multiplier.
-RescaledChannel fold_batch_norm(const OpContext& norm, const LayerChannel& layer,
-                                int output_exponent);
+// Of an op that frozen_affine takes, whose context has its parameters and no training mode. The
+// multiplier is the nearest float32; the bias is the nearest integer for that multiplier.
+RescaledChannel fold_affine(const OpContext& context, const LayerChannel& layer,
+                            int output_exponent);
 
 }  // namespace mantissa::ops
