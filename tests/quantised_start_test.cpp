@@ -7,9 +7,11 @@
 #include <cmath>
 #include <map>
 
+#include "ops/ops.h"
 #include "quantize/starts.h"
 #include "runtime/named_parameters.h"
 #include "tests/harness.h"
+#include "train/network.h"
 #include "train/quantise.h"
 
 namespace mantissa::testing {
@@ -133,12 +135,12 @@ struct Quantised {
 };
 
 Quantised quantised(QuantiseSource& source, TrainingMethod method, Sides sides,
-                    bool starts_between = true) {
+                    bool starts_between = true, int bits = 3) {
   QuantiseSettings settings;
   settings.starts_between = starts_between;
   settings.training = method;
   settings.calibration_examples = kExamples;
-  settings.bits.all = {3, 3};
+  settings.bits.all = {bits, bits};
   settings.bits.ends = 0;
   settings.bits.only_weights = sides == Sides::kWeights;
   settings.bits.only_activations = sides == Sides::kActivations;
@@ -161,7 +163,7 @@ void check_weights(const QuantiseSource& source, Quantised& found, const Quantis
   const auto after = named_parameters(found.start.network, found.state);
   const std::vector<double> numbers = real_numbers(named(before, name));
   const auto range = quantize::mantissa_range(3, quantize::RangeConvention::kSymmetric);
-  const bool by_channel = layer.norm >= 0;
+  const bool by_channel = layer.any_scale();
   const auto expected =
       quantize::quantise_weights(numbers, {.range = *range,
                                            .parts = by_channel ? named(before, name).shape[0] : 1,
@@ -197,8 +199,11 @@ void check_activations(Quantised& found, const LayerOutcome& layer) {
   }
 }
 
-Harness trained_harness() {
-  return Harness({.model = "resnet8",
+// Scales behind layers are batch norms', or rescales'.
+constexpr const char* kModels[] = {"resnet8", "lenet5"};
+
+Harness trained_harness(const char* model) {
+  return Harness({.model = model,
                   .batch_size = kBatch,
                   .micro_batch_size = kBatch,
                   .threads = 2,
@@ -218,25 +223,66 @@ std::vector<Value> outputs(Quantised& found) {
 }
 
 TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
-  Harness harness = trained_harness();
-  harness.train(10);
-  QuantiseSource source = source_of(harness);
-  for (const Sides sides : kAllSides) {
-    // By whether ranges have offsets: the input of the network has negative numbers.
-    std::map<bool, std::vector<Value>> expected;
-    for (const auto& [name, method] : kMethods) {
-      SCOPED_TRACE(std::string(name) + ", sides " + std::to_string(static_cast<int>(sides)));
-      Quantised found = quantised(source, method, sides);
-      check_first_pass(source, found, method, sides);
-      // All methods compute the same, wherever between the points of the grid weights start.
-      const bool has_offset = found.start.layers[0].offset != 0;
-      EXPECT_EQ(has_offset,
-                sides != Sides::kWeights && quantize::trained_values(method).activation_offset);
-      if (expected[has_offset].empty()) {
-        Quantised on_the_grid = quantised(source, method, sides, false);
-        expected[has_offset] = outputs(on_the_grid);
+  for (const char* const model : kModels) {
+    Harness harness = trained_harness(model);
+    harness.train(10);
+    QuantiseSource source = source_of(harness);
+    for (const Sides sides : kAllSides) {
+      // By whether ranges have offsets: the input of the network has negative numbers.
+      std::map<bool, std::vector<Value>> expected;
+      for (const auto& [name, method] : kMethods) {
+        SCOPED_TRACE(std::string(model) + ", " + name + ", sides " +
+                     std::to_string(static_cast<int>(sides)));
+        Quantised found = quantised(source, method, sides);
+        check_first_pass(source, found, method, sides);
+        // All methods compute the same, wherever between the points of the grid weights start.
+        const bool has_offset = found.start.layers[0].offset != 0;
+        EXPECT_EQ(has_offset,
+                  sides != Sides::kWeights && quantize::trained_values(method).activation_offset);
+        if (expected[has_offset].empty()) {
+          Quantised on_the_grid = quantised(source, method, sides, false);
+          expected[has_offset] = outputs(on_the_grid);
+        }
+        EXPECT_EQ(outputs(found), expected[has_offset]);
       }
-      EXPECT_EQ(outputs(found), expected[has_offset]);
+    }
+  }
+}
+
+double largest(const Value& value) {
+  double most = 0;
+  for (size_t i = 0; i < value.mantissas.size(); ++i) {
+    most = std::max(most, std::abs(value.number(i)));
+  }
+  return most;
+}
+
+std::vector<int> means_of(const Graph& network) {
+  for (const Node& node : network.nodes) {
+    if (node.op != &ops::kNormaliseInput) continue;
+    const WholeList& means = node.attributes.list("means");
+    return {means.begin(), means.end()};
+  }
+  return {};
+}
+
+TEST(QuantisedStart, NumbersStayTheSameWhateverTheScales) {
+  for (const char* const model : kModels) {
+    SCOPED_TRACE(model);
+    Harness harness = trained_harness(model);
+    harness.train(10);
+    QuantiseSource source = source_of(harness);
+    const Value before = forward(harness.graph(), source.state, harness.graph().outputs)[0];
+    for (const Sides sides : kAllSides) {
+      Quantised found = quantised(source, TrainingMethod::kLsq, sides, true, 7);
+      fill_means(means_of(harness.graph()), found.start.network);
+      const Value after = outputs(found)[0];
+      double squares = 0;
+      for (size_t i = 0; i < after.mantissas.size(); ++i) {
+        squares += std::pow(after.number(i) - before.number(i), 2);
+      }
+      EXPECT_LT(std::sqrt(squares / static_cast<double>(after.mantissas.size())),
+                0.05 * largest(before));
     }
   }
 }
@@ -244,32 +290,35 @@ TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
 // One side, training, the other side: what was quantised first stays, and the second pass of
 // quantisation is that of post-training quantisation of the network as it was trained.
 TEST(QuantisedStart, SidesInTurnWithTrainingBetween) {
-  Harness harness = trained_harness();
-  harness.train(10);
-  QuantiseSource source = source_of(harness);
-  for (const auto& [name, method] : kMethods) {
-    for (const Sides first : {Sides::kWeights, Sides::kActivations}) {
-      SCOPED_TRACE(std::string(name) + ", first " + std::to_string(static_cast<int>(first)));
-      const Quantised begun = quantised(source, method, first);
-      Harness between(harness.options(), begun.start.network);
-      const auto start = take_named_parameters(between.graph(), config().format,
-                                               begun.start.parameters, between.state());
-      ASSERT_TRUE(start.ok() && start->initial.empty());
-      const std::string untrained = between.weights_sha256();
-      between.train(3);
-      EXPECT_NE(between.weights_sha256(), untrained);
-      QuantiseSource trained = source_of(between);
-      const Sides second = first == Sides::kWeights ? Sides::kActivations : Sides::kWeights;
-      Quantised found = quantised(trained, method, second);
-      check_first_pass(trained, found, method, second);
-      const auto before = named_parameters(between.graph(), between.state());
-      const auto after = named_parameters(found.start.network, found.state);
-      for (const NamedParameter& parameter : before) {
-        const bool is_first = first == Sides::kWeights ? parameter.name.ends_with(".weights")
-                                                       : parameter.name.ends_with(".range");
-        if (!is_first) continue;
-        EXPECT_EQ(real_numbers(named(after, parameter.name)), real_numbers(parameter))
-            << parameter.name;
+  for (const char* const model : kModels) {
+    Harness harness = trained_harness(model);
+    harness.train(10);
+    QuantiseSource source = source_of(harness);
+    for (const auto& [name, method] : kMethods) {
+      for (const Sides first : {Sides::kWeights, Sides::kActivations}) {
+        SCOPED_TRACE(std::string(model) + ", " + name + ", first " +
+                     std::to_string(static_cast<int>(first)));
+        const Quantised begun = quantised(source, method, first);
+        Harness between(harness.options(), begun.start.network);
+        const auto start = take_named_parameters(between.graph(), config().format,
+                                                 begun.start.parameters, between.state());
+        ASSERT_TRUE(start.ok() && start->initial.empty());
+        const std::string untrained = between.weights_sha256();
+        between.train(3);
+        EXPECT_NE(between.weights_sha256(), untrained);
+        QuantiseSource trained = source_of(between);
+        const Sides second = first == Sides::kWeights ? Sides::kActivations : Sides::kWeights;
+        Quantised found = quantised(trained, method, second);
+        check_first_pass(trained, found, method, second);
+        const auto before = named_parameters(between.graph(), between.state());
+        const auto after = named_parameters(found.start.network, found.state);
+        for (const NamedParameter& parameter : before) {
+          const bool is_first = first == Sides::kWeights ? parameter.name.ends_with(".weights")
+                                                         : parameter.name.ends_with(".range");
+          if (!is_first) continue;
+          EXPECT_EQ(real_numbers(named(after, parameter.name)), real_numbers(parameter))
+              << parameter.name;
+        }
       }
     }
   }

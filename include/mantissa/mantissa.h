@@ -100,7 +100,7 @@ MANTISSA_EXPORT int launched_process();
 struct QuantisedLayerInfo {
   std::string name;
   int weight_bits = 8, activation_bits = 8;
-  bool has_norm = false;        // a batch norm takes its scales out; else they are powers of two
+  bool any_scale = false;       // else its scales are powers of two
   double weight_error = 0;      // root mean square, relative; 0 of 8 bits
   double activation_error = 0;  // the same of its input
   double range = 0;             // of its input; 0 of 8 bits

@@ -5,14 +5,17 @@
 
 #include "api/outcome.h"
 #include "api/quantize_settings.h"
+#include "api/settings.h"
 #include "base/file_system.h"
 #include "mantissa/mantissa.h"
+#include "train/insert_batch_norm.h"
 #include "train/network.h"
 #include "train/quantise.h"
 #include "train/quantise_sensitivity.h"
 #include "train/run_config.h"
+#include "train/run_data.h"
 #include "train/run_folder.h"
-#include "train/text_settings.h"
+#include "train/starting_point.h"
 #include "train/trainer.h"
 
 namespace mantissa {
@@ -24,7 +27,7 @@ QuantisedLayerInfo info_of(const LayerOutcome& layer) {
   return {.name = layer.name,
           .weight_bits = layer.bits.weights,
           .activation_bits = layer.bits.activations,
-          .has_norm = layer.has_norm,
+          .any_scale = layer.any_scale,
           .weight_error = layer.weight_error,
           .activation_error = layer.activation_error,
           .range = layer.range,
@@ -32,84 +35,125 @@ QuantisedLayerInfo info_of(const LayerOutcome& layer) {
           .is_signed = layer.is_signed};
 }
 
-// The training of the network that lies in the run's folder.
-Settings training_of(const QuantizeConfig& config) {
-  Settings settings = config.training;
-  const fs::path folder = settings["out"];
-  settings.erase("from");
-  settings.erase("classes");
-  // The network's file has been written with them.
-  std::erase_if(settings, [](const auto& one) { return is_of_built_in_networks(one.first); });
-  settings["model"] = (folder / kNetworkFile).string();
-  settings["from"] = (folder / kStartFile).string();
-  settings["overwrite"] = "true";  // what is there belongs to this run
+// What quantize does where nothing is said of it: no training, and statistics averaged anew.
+Settings with_defaults(Settings settings) {
+  if (settings.count("steps") == 0) settings.insert({"epochs", "0"});
+  settings.insert({"reestimate", "50"});
   return settings;
 }
 
-Result<TrainingResult> train_with(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const RunConfig config, make_run_config(settings));
-  return train(config, observer);
+// Settings of the network and of where it came from: the run's own files have it.
+bool is_of_the_source(const std::string& name) {
+  return name == "from" || name == "classes" || is_of_built_in_networks(name) ||
+         is_of_imports(name) || name == "classifier" || name == "insert-batch-norm";
+}
+
+// The training of the network that lies in the run's folder.
+Settings training_of(const QuantizeConfig& config) {
+  Settings settings = with_defaults(config.training);
+  const fs::path folder = settings["out"];
+  std::erase_if(settings, [](const auto& one) { return is_of_the_source(one.first); });
+  settings["model"] = (folder / kNetworkFile).string();
+  settings["from"] = (folder / kStartFile).string();
+  settings["overwrite"] = "true";  // what is there belongs to this run
+  settings.erase("resume");
+  return settings;
 }
 
 // A run that has begun goes on as it is; it names its own network and start.
-Result<bool> has_begun(const QuantizeConfig& config) {
-  const auto resume = config.training.find("resume");
-  if (resume == config.training.end() || resume->second != "true") return false;
+Result<bool> goes_on(const QuantizeConfig& config) {
+  if (!config.resumes()) return false;
   return is_there(fs::path(config.training.at("out")) / kConfigFile);
 }
 
-Status check_network(const RunConfig& config) {
-  if (config.sequence == 0 && !reads_texts(config)) return {};
-  return invalid_input("the network '" + config.model +
-                       "' reads tokens, and quantize takes networks of pictures and tables");
+Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& observer) {
+  MANTISSA_ASSIGN(const TrainedFile start,
+                  read_trained(fs::path(config.training.at("out")) / kStartFile));
+  const auto quantised = start.file.metadata.find(kQuantisedEntry);
+  if (quantised != start.file.metadata.end()) {
+    MANTISSA_RETURN_IF_ERROR(check_quantised(quantised->second, config));
+  }
+  Settings training = config.training;
+  std::erase_if(training, [](const auto& one) { return is_of_the_source(one.first); });
+  training.erase("overwrite");
+  MANTISSA_ASSIGN(const RunConfig run, training_config(training));
+  return train(run, observer);
+}
+
+// What a failed quantisation leaves in a folder that it made.
+void remove_traces(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / kConfigFile, ignored)) return;  // a run has begun
+  for (const char* name : {kNetworkFile, kStartFile, "lock"}) fs::remove(folder / name, ignored);
+  fs::remove(folder, ignored);  // if it is empty
+}
+
+void take_result(TrainingResult result, QuantisationOutcome& outcome) {
+  outcome.summary_json = std::move(result.summary_json);
+  outcome.plan_text = std::move(result.plan_text);
+  outcome.already_finished = result.already_finished;
+}
+
+Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObserver& observer) {
+  if (config.training.count("from") == 0) {
+    return invalid_input(config.training.at("out") +
+                         " holds no run to go on with; --from names the trained network");
+  }
+  MANTISSA_ASSIGN(const Settings settings, with_data_of_source(config.training));
+  MANTISSA_ASSIGN(RunConfig source, make_run_config(with_defaults(settings)));
+  source.reestimate = 0;  // the run's, behind this
+  MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(source));
+  MANTISSA_RETURN_IF_ERROR(begin_with_batch_norms(observer, source));
+  MANTISSA_RETURN_IF_ERROR(adapt_classes(data, source));
+  QuantisationOutcome outcome;
+  std::string quantising;  // its memory
+  {
+    MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(source));
+    MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, config.quantise, observer));
+    for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
+    if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
+    MANTISSA_RETURN_IF_ERROR(write_quantised(source.out, start, quantised_text(config)));
+  }
+  QuantizeConfig own = config;
+  own.training = settings;
+  MANTISSA_ASSIGN(const RunConfig run, make_run_config(training_of(own)));
+  MANTISSA_ASSIGN(TrainingResult result, train(run, observer));
+  take_result(std::move(result), outcome);
+  outcome.plan_text = quantising + outcome.plan_text;
+  return outcome;
 }
 
 Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(QuantizeConfig config, quantize_config(settings));
-  QuantisationOutcome outcome;
-  MANTISSA_ASSIGN(const bool goes_on, has_begun(config));
-  Settings training;
-  std::string quantising;  // its memory
-  if (goes_on) {
-    training = training_of(config);
-    training.erase("overwrite");
-  } else {
-    Settings source = config.training;
-    source.erase("reestimate");
-    MANTISSA_ASSIGN(RunConfig trained, make_run_config(source));
-    MANTISSA_RETURN_IF_ERROR(check_network(trained));
-    MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(trained.data, data_options(trained)));
-    MANTISSA_RETURN_IF_ERROR(adapt_classes(data, trained));
-    {
-      MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(trained));
-      MANTISSA_ASSIGN(const QuantisedStart start, quantise(trained, config.quantise, observer));
-      for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
-      if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
-      MANTISSA_RETURN_IF_ERROR(write_quantised(trained.out, start));
-    }
-    training = training_of(config);
-    training.erase("resume");
+  MANTISSA_ASSIGN(const QuantizeConfig config, quantize_config(settings));
+  MANTISSA_ASSIGN(const bool has_begun, goes_on(config));
+  if (has_begun) {
+    MANTISSA_ASSIGN(TrainingResult result, go_on(config, observer));
+    QuantisationOutcome outcome;
+    take_result(std::move(result), outcome);
+    return outcome;
   }
-  MANTISSA_ASSIGN(TrainingResult result, train_with(training, observer));
-  outcome.summary_json = std::move(result.summary_json);
-  outcome.plan_text = quantising + result.plan_text;
-  outcome.already_finished = result.already_finished;
+  const fs::path folder = config.training.at("out");
+  MANTISSA_ASSIGN(const bool was_there, is_there(folder));
+  Result<QuantisationOutcome> outcome = begin(config, observer);
+  if (!outcome.ok() && !was_there) remove_traces(folder);
   return outcome;
 }
 
 // Examples that are held back where the data have none for validation and the settings say nothing.
 constexpr const char* kHeldBack = "2000";
 
-Result<RunConfig> sensitivity_config(const Settings& training) {
-  Settings source = training;
+Result<RunConfig> sensitivity_config(const Settings& training, const TrainObserver& observer) {
+  MANTISSA_ASSIGN(Settings source, with_data_of_source(training));
   source.erase("reestimate");
   source.erase("epochs");
   MANTISSA_ASSIGN(RunConfig config, make_run_config(source));
-  MANTISSA_RETURN_IF_ERROR(check_network(config));
-  MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(config));
   if (data.validation_count == 0 && source.count("validation") == 0) {
     source["validation"] = kHeldBack;
     MANTISSA_ASSIGN(config, make_run_config(source));
+    tell_message(observer, "measured on " + std::string(kHeldBack) +
+                               " of the training examples: the loss of a network that was trained "
+                               "on them is smaller there than on others");
   }
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data, config));
   return config;
@@ -117,7 +161,7 @@ Result<RunConfig> sensitivity_config(const Settings& training) {
 
 Result<SensitivityOutcome> measure(const Settings& settings, const TrainObserver& observer) {
   MANTISSA_ASSIGN(const QuantizeConfig config, quantize_config(settings));
-  MANTISSA_ASSIGN(const RunConfig source, sensitivity_config(config.training));
+  MANTISSA_ASSIGN(const RunConfig source, sensitivity_config(config.training, observer));
   MANTISSA_ASSIGN(const NetworkSensitivity found, sensitivity(source, config.quantise, observer));
   SensitivityOutcome outcome;
   outcome.loss = found.loss;

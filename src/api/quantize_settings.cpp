@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
 
+#include "train/config_file.h"
 #include "train/run_config.h"
+#include "train/run_folder.h"
 
 namespace mantissa {
 namespace {
@@ -35,8 +38,8 @@ const SettingInfo kOwn[] = {
      "whatever they are, ranges as uniform: a start to compare with)",
      "mmse"},
     {"scales",
-     "one for each channel of weights, or for each tensor; where no batch norm follows "
-     "a tensor has one, a power of two",
+     "one for each channel of weights, or for each tensor; the network's last layer has one, a "
+     "power of two, where it has few bits",
      "channel"},
     {"start",
      "where weights begin to be trained: between the grid's points, as they were, or on "
@@ -56,6 +59,11 @@ const SettingInfo kOwn[] = {
     {"calibration", "training examples that ranges are chosen from", "1280"},
     {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
     {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"}};
+
+// Settings of kOwn that are not of the quantisation: of what is before and behind it.
+bool is_of_the_run(std::string_view name) {
+  return name == "from" || name == "sensitivity" || name == "reestimate" || name == "epochs";
+}
 
 bool is_own(const std::string& name) {
   return std::any_of(std::begin(kOwn), std::end(kOwn),
@@ -246,6 +254,7 @@ Result<QuantizeConfig> quantize_config(const Settings& settings) {
   for (const auto& [name, text] : settings) {
     if (is_own(name)) {
       MANTISSA_RETURN_IF_ERROR(set_own(name, text, config));
+      if (!is_of_the_run(name)) config.own[name] = text;
     } else if (std::any_of(training.begin(), training.end(),
                            [&name = name](const SettingInfo& info) { return info.name == name; })) {
       config.training[name] = text;
@@ -254,20 +263,70 @@ Result<QuantizeConfig> quantize_config(const Settings& settings) {
     }
   }
   const auto from = settings.find("from");
-  if (from == settings.end() || from->second.empty()) {
-    return invalid_input("quantize: --from names the trained network, a run's folder or a file");
+  if (!config.resumes() && (from == settings.end() || from->second.empty())) {
+    return invalid_input("--from names the trained network, a run's folder or a file");
   }
   MANTISSA_RETURN_IF_ERROR(choose_format(config));
   if (config.measures_sensitivity) return config;
   if (settings.count("out") == 0) {
-    return invalid_input("quantize: --out names a folder for the results");
-  }
-  for (const auto& [name, text] : {std::pair{"epochs", "0"}, {"reestimate", "50"}}) {
-    if (settings.count("steps") == 0 || name != std::string_view("epochs")) {
-      config.training.insert({name, text});
-    }
+    return invalid_input("--out names a folder for the results");
   }
   return config;
+}
+
+bool QuantizeConfig::resumes() const {
+  const auto resume = training.find("resume");
+  return resume != training.end() && resume->second == "true";
+}
+
+std::string quantised_text(const QuantizeConfig& config) {
+  std::string text;
+  for (const SettingInfo& own : kOwn) {
+    if (is_of_the_run(own.name)) continue;
+    const auto given = config.own.find(own.name);
+    text += (text.empty() ? "--" : " --") + own.name + " " +
+            (given == config.own.end() ? own.default_value : given->second);
+  }
+  return text;
+}
+
+Status check_quantised(const std::string& text, const QuantizeConfig& config) {
+  for (const auto& [name, wanted] : config.own) {
+    const std::string before = "--" + name + " ";
+    const size_t begin = text.find(before);
+    if (begin == std::string::npos) continue;
+    const size_t value = begin + before.size();
+    const std::string was = text.substr(value, text.find(" --", value) - value);
+    if (was == wanted) continue;
+    return invalid_input(config.training.at("out") + " was quantised with --" + name + " " + was +
+                         ", and --resume goes on with that; --overwrite begins anew with " +
+                         wanted);
+  }
+  return {};
+}
+
+Result<Settings> with_data_of_source(Settings settings) {
+  const auto from = settings.find("from");
+  if (from == settings.end()) return settings;
+  std::error_code ignored;
+  const std::filesystem::path path = from->second;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  const std::filesystem::path file = (is_folder ? path : path.parent_path()) / kConfigFile;
+  if (!std::filesystem::exists(file, ignored)) return settings;
+  MANTISSA_ASSIGN(const ConfigFile source, read_config(file));
+  const auto data = settings.find("data");
+  const auto trained = source.settings.find("data");
+  const bool same_data = data == settings.end() ||
+                         (trained != source.settings.end() && data->second == trained->second);
+  for (const char* name : {"sequence", "tokens", "vocabulary", "data", "input-size", "target",
+                           "ignore", "task", "text-column"}) {
+    const bool of_network = name == std::string_view("sequence") ||
+                            name == std::string_view("tokens") ||
+                            name == std::string_view("vocabulary");
+    const auto found = source.settings.find(name);
+    if (found != source.settings.end() && (same_data || of_network)) settings.insert(*found);
+  }
+  return settings;
 }
 
 }  // namespace mantissa

@@ -13,9 +13,21 @@ std::vector<SettingInfo> quantize_infos();
 
 struct QuantizeConfig {
   QuantiseSettings quantise;
+  Settings own;  // of the quantisation itself, as they were given
   bool measures_sensitivity = false;
-  Settings training;  // of train, with "from" and, but for sensitivity, "out"
+  // Of train, with "out", but for sensitivity, and with "from", unless a run is to be resumed.
+  Settings training;
+
+  bool resumes() const;
 };
 Result<QuantizeConfig> quantize_config(const Settings& settings);
+
+// All settings of the quantisation itself as a line, for the start of its run; and an error where
+// such a line says other than the settings that were given.
+std::string quantised_text(const QuantizeConfig& config);
+Status check_quantised(const std::string& text, const QuantizeConfig& config);
+
+// The data and the text of the run that `from` names, where the settings name no others.
+Result<Settings> with_data_of_source(Settings settings);
 
 }  // namespace mantissa

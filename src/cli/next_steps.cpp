@@ -24,6 +24,12 @@ std::string free_neighbour(const std::string& out, const std::string& name) {
   return (folder.parent_path() / (name + "-next")).string();
 }
 
+// "runs/a" -> "runs/a.onnx".
+std::string run_file(const std::string& out) {
+  const fs::path folder(out);
+  return (folder.has_filename() ? folder : folder.parent_path()).string() + ".onnx";
+}
+
 // Some test examples, behind those that train has shown where there are so many.
 std::string some_examples(const std::string& summary_json) {
   const int64_t count = std::atoll(summary_entry(summary_json, "test_examples").c_str());
@@ -71,6 +77,10 @@ std::string next_steps(const CommandLine& line, const std::string& out,
     return text;
   }
   add("predict", {{"checkpoint", out}, {"data", data}, {"index", some_examples(summary_json)}});
+  if (line.command == "quantize") {
+    add("export", {{"checkpoint", out}, {"out", run_file(out)}});
+    return text;
+  }
   const Named other = another_network(line, out, summary_json);
   if (other.empty()) return text;
   Named longer = other;

@@ -11,7 +11,10 @@ std::string bits_text(int bits, bool is_signed) {
   return std::to_string(bits) + (is_signed ? ", signed" : "");
 }
 
-std::string error_text(int bits, double error) { return bits >= 8 ? "" : percent(error); }
+// Of few bits that were there before nothing is known.
+std::string error_text(int bits, double error) {
+  return bits >= 8 || error == 0 ? "" : percent(error);
+}
 
 std::string range_text(const QuantisedLayerInfo& layer) {
   if (layer.offset == 0) return decimal(layer.range, 3);
@@ -36,10 +39,10 @@ std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
                error_text(layer.weight_bits, layer.weight_error),
                bits_text(layer.activation_bits, layer.is_signed),
                error_text(layer.activation_bits, layer.activation_error),
-               few_activations ? range_text(layer) : "",
-               !any             ? ""
-               : layer.has_norm ? "any"
-                                : "powers of two"});
+               few_activations && layer.range > 0 ? range_text(layer) : "",
+               !any              ? ""
+               : layer.any_scale ? "any"
+                                 : "powers of two"});
   }
   return table.text(terminal.width(), terminal);
 }

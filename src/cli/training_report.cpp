@@ -33,14 +33,16 @@ std::string memory_text(const Json& summary) {
   return text;
 }
 
+// Empty without a step.
 std::string rate_text(const Json& summary) {
-  const auto rate = number(summary, "examples_per_second");
-  return rate ? grouped(*rate) + " examples/s" : "";
+  const double rate = number(summary, "examples_per_second").value_or(0);
+  return rate > 0 ? grouped(rate) + " examples/s" : "";
 }
 
 std::string speed_text(const Json& summary) {
+  const std::string rate = rate_text(summary);
   const auto step_ms = number(summary, "step_ms_median");
-  return rate_text(summary) + (step_ms ? ", " + decimal(*step_ms, 1) + " ms per step" : "");
+  return rate + (!rate.empty() && step_ms ? ", " + decimal(*step_ms, 1) + " ms per step" : "");
 }
 
 // "stage 1 3.2 %, stage 2 5.1 %".

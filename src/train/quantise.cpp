@@ -64,6 +64,14 @@ class Parameters {
     set(name, found->shape, numbers, found->type == DataType::kDouble);
   }
 
+  // Its numbers; the parameter is gone.
+  Numbers take(const std::string& name) {
+    const auto found = find(name);
+    Numbers numbers = real_numbers(*found);
+    parameters_.erase(found);
+    return numbers;
+  }
+
   // Copies what points into the state and the file.
   void move_to(QuantisedStart& start) {
     for (NamedParameter& parameter : parameters_) {
@@ -106,7 +114,7 @@ double relative_error(double squared_error, const quantize::ActivationStatistics
 
 // Where some number is negative: symmetric, or of a method that trains an offset with one. Then the
 // range begins at a whole step, and reaches zero. Steps are powers of two where no batch norm
-// follows.
+// and no rescale follow.
 Result<quantize::LinearGrid> activation_grid(const std::string& name, const QuantisedLayer& layer,
                                              const QuantiseSettings& settings,
                                              const quantize::ActivationStatistics& statistics) {
@@ -115,14 +123,15 @@ Result<quantize::LinearGrid> activation_grid(const std::string& name, const Quan
   if (is_signed && layer.bits.activations == 1) {
     return invalid_input(name +
                          ": its input has negative numbers, for which 1 bit has no place; 2 "
-                         "to 8 are possible");
+                         "to 8 are possible: --bits " +
+                         name + "=2");
   }
   auto grid = quantize::fit_activations(
       statistics, {.method = settings.activation_method,
                    .bits = layer.bits.activations,
                    .convention = is_signed ? quantize::RangeConvention::kSymmetric
                                            : quantize::RangeConvention::kUnsigned,
-                   .scale_bits = layer.norm >= 0 ? 24 : 1,
+                   .scale_bits = layer.any_scale() ? 24 : 1,
                    .whole_offset = true});
   if (!grid.ok()) return invalid_input(name + ": " + grid.error().message);
   grid->offset = std::max(grid->offset, -grid->beta());
@@ -133,7 +142,7 @@ Result<quantize::LinearGrid> activation_grid(const std::string& name, const Quan
 int exponent_below(double scale) { return std::ilogb(scale); }
 
 // A layer's weights become scale[c] * mantissa. The network's numbers are those over factor[c] =
-// scale[c] / 2^exponent, which the batch norm behind takes out.
+// scale[c] / 2^exponent, which the batch norm behind takes out, or the rescale multiplies by.
 struct WeightGrid {
   int exponent = 0;
   Numbers factors;  // by output channel
@@ -190,11 +199,11 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
   MANTISSA_ASSIGN(
       const quantize::MantissaRange range,
       quantize::mantissa_range(layer.bits.weights, quantize::RangeConvention::kSymmetric));
-  const bool by_channel = settings.scales_per_channel && layer.norm >= 0;
+  const bool by_channel = settings.scales_per_channel && layer.any_scale();
   auto quantised = quantize::quantise_weights(weights, {.method = settings.weight_method,
                                                         .range = range,
                                                         .parts = by_channel ? channels : 1,
-                                                        .scale_bits = layer.norm >= 0 ? 53 : 1});
+                                                        .scale_bits = layer.any_scale() ? 53 : 1});
   if (!quantised.ok()) return invalid_input(node.name + ": " + quantised.error().message);
   const bool trains = settings.trains_rounding && !inputs.rows.empty();
   if (trains) {
@@ -256,6 +265,33 @@ void divide_result(const Graph& network, const QuantisedLayer& layer, const Numb
   parameters.replace(norm + ".running_variance", variances);
 }
 
+// The rescale behind the layer multiplies by factors[c], and has the layer's bias.
+void move_to_rescale(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
+                     quantize::TrainingMethod training, Parameters& parameters) {
+  Numbers scales = factors, biases(factors.size(), 0);
+  const std::string owner = rescale_owner(network, layer, training);
+  const std::string bias = network.nodes[layer.node].name + ".bias";
+  if (layer.rescale >= 0) {
+    const std::string before = rescale_owner_before(network, layer);
+    const Numbers old = parameters.take(before + ".scale");
+    for (size_t c = 0; c < scales.size(); ++c) scales[c] *= old[c];
+    biases = parameters.take(before + ".bias");
+  } else if (parameters.has(bias)) {
+    biases = parameters.take(bias);
+  }
+  const Shape shape{std::ssize(factors)};
+  parameters.set(owner + ".scale", shape, scales, false);
+  parameters.set(owner + ".bias", shape, biases, false);
+}
+
+// LSQ divides the gradient of a weight's step by the root of the numbers that share it times the
+// levels. A scale is that step over 2^exponent.
+double scale_rate_factor_of(const Shape& weights, int bits, int exponent) {
+  const auto shared = static_cast<double>(weights.count() / weights[0]);
+  const double levels = std::ldexp(1.0, bits - 1) - 1;
+  return std::clamp(std::ldexp(1 / std::sqrt(shared * levels), -2 * exponent), 0.001, 1000.0);
+}
+
 // The rate at which the numbers of a grid learn as the trained ones would, all divided by factors:
 // a step is divided once, and the gradient multiplied once.
 double rate_factor_of(const Numbers& factors) {
@@ -281,8 +317,9 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
                                   LayerOutcome& outcome) {
   const Node& node = network.nodes[layer.node];
   outcome.name = node.name;
-  outcome.bits = layer.bits;
-  outcome.has_norm = layer.norm >= 0;
+  outcome.bits = {std::min(layer.bits.weights, layer.kept.weights),
+                  std::min(layer.bits.activations, layer.kept.activations)};
+  outcome.any_scale = layer.any_scale();
   LayerGrids grids;
   MANTISSA_ASSIGN(const std::optional<quantize::LinearGrid> found,
                   input_grid(node.name, layer, inputs.statistics, settings));
@@ -292,6 +329,10 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
                           {inputs.rows, found, lazy_shift}, settings, parameters, outcome));
   grids.weight_exponent = weights.exponent;
   grids.weight_rate_factor = rate_factor_of(weights.factors);
+  if (layer.bits.weights < kWholeBits) {
+    grids.scale_rate_factor = scale_rate_factor_of(network.parameters[node.parameters[0]].shape,
+                                                   layer.bits.weights, weights.exponent);
+  }
   Numbers factors = weights.factors;
   if (found) {
     const auto levels = static_cast<double>(found->range.hi);
@@ -313,8 +354,12 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
       parameters.set(quantise_node_name(node.name) + ".offset", Shape{1}, {outcome.offset}, false);
     }
   }
-  const bool changed = layer.bits.weights < kWholeBits || found;
+  const bool changed = layer.has_few_bits();
   if (layer.norm >= 0 && changed) divide_result(network, layer, factors, parameters);
+  if (layer.rescales && changed) {
+    move_to_rescale(network, layer, tracks_range(settings.training) ? weights.factors : factors,
+                    settings.training, parameters);
+  }
   return grids;
 }
 
@@ -330,6 +375,14 @@ std::string memory_line(const MemoryPlan& plan) {
 // Floats are for one side, while the other has few bits: with few on both sides integers compute
 // the same.
 Status check_format(const RunConfig& config, const QuantisedBits& bits) {
+  if (bits.all.weights == kFloatBits && bits.all.activations == kFloatBits) {
+    return invalid_input("weights and activations of 32 bits leave nothing to quantise");
+  }
+  if (!config.format.tensor_values) {
+    return invalid_input("format: " + to_string(config.format) +
+                         ": few bits want values with one exponent, not one for each token; "
+                         "blocks=tensor has that");
+  }
   const bool few_weights = bits.all.weights < kWholeBits && !bits.only_activations;
   const bool few_activations = bits.all.activations < kWholeBits && !bits.only_weights;
   if (!config.format.is_float() || few_weights != few_activations) return {};
@@ -337,6 +390,29 @@ Status check_format(const RunConfig& config, const QuantisedBits& bits) {
       "format: " + to_string(config.format) +
       ": networks with few bits on both sides compute in integers, as bfp8 and dfp8 "
       "do; fp32 is for few bits on one side: --weights 4 --activations 32");
+}
+
+std::string layers_text(int64_t count) {
+  return std::to_string(count) + (count == 1 ? " layer" : " layers");
+}
+
+// Empty where no layer has few bits already.
+std::string kept_bits_text(const std::vector<QuantisedLayer>& layers) {
+  const auto count = std::count_if(layers.begin(), layers.end(), [](const QuantisedLayer& layer) {
+    return layer.kept.weights < kWholeBits || layer.kept.activations < kWholeBits;
+  });
+  if (count == 0) return "";
+  return layers_text(count) +
+         " keep the few bits that they have: to change them, quantise the network that these were "
+         "made of";
+}
+
+std::string offsets_text(const std::vector<LayerOutcome>& layers) {
+  const auto count = std::count_if(layers.begin(), layers.end(),
+                                   [](const LayerOutcome& layer) { return layer.offset != 0; });
+  if (count == 0) return "";
+  return "the ranges of " + layers_text(count) +
+         " begin below zero and are trained: export refuses such grids";
 }
 
 }  // namespace
@@ -353,6 +429,8 @@ Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings&
   MANTISSA_ASSIGN(const std::vector<LayerInputs> inputs,
                   layer_inputs(source, layers, input_settings(settings)));
   MANTISSA_ASSIGN(QuantisedStart start, quantise(source, layers, inputs, settings));
+  tell_message(observer, kept_bits_text(layers));
+  tell_message(observer, offsets_text(start.layers));
   start.memory = std::move(source.memory);
   if (!start.memory.items.empty()) tell_message(observer, memory_line(start.memory));
   return start;
@@ -370,6 +448,7 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
   Parameters parameters(network, source.state, source.trained);
   QuantisedStart start;
   start.source = source.trained.source;
+  if (source.config.start) start.tokenizer = source.config.start->tokenizer;
   std::vector<LayerGrids> grids;
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerOutcome& outcome = start.layers.emplace_back();
@@ -391,8 +470,10 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
   return start;
 }
 
-Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start) {
-  MANTISSA_RETURN_IF_ERROR(write_start(folder / kStartFile, start.source, start.parameters));
+Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start,
+                       const std::string& settings) {
+  MANTISSA_RETURN_IF_ERROR(
+      write_start(folder / kStartFile, start.source, start.parameters, start.tokenizer, settings));
   return write_text_atomically(folder / kNetworkFile, to_json(start.network));
 }
 

@@ -35,7 +35,7 @@ struct QuantiseSettings {
 struct LayerOutcome {
   std::string name;
   LayerBits bits;
-  bool has_norm = false;        // else its scales are powers of two
+  bool any_scale = false;       // else its scales are powers of two
   double weight_error = 0;      // root of the squared error over that of the squares; 0: 8 bits
   double activation_error = 0;  // the same of its input
   double range = 0;             // of its input; 0: 8 bits
@@ -46,7 +46,8 @@ struct LayerOutcome {
 // The quantised network, and the parameters that it starts with.
 struct QuantisedStart {
   Graph network;
-  std::string source;  // file that the trained parameters are from
+  std::string source;     // file that the trained parameters are from
+  std::string tokenizer;  // of a network of texts
   std::vector<NamedParameter> parameters;
   std::vector<std::vector<std::byte>> bytes;  // that parameters point into
   std::vector<LayerOutcome> layers;
@@ -67,7 +68,8 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
                                 const QuantiseSettings& settings);
 InputSettings input_settings(const QuantiseSettings& settings);
 
-// Writes network.json and start.safetensors into a folder.
-Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start);
+// Writes network.json and start.safetensors into a folder. `settings`: kQuantisedEntry.
+Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start,
+                       const std::string& settings);
 
 }  // namespace mantissa

@@ -1,5 +1,6 @@
 #include "train/quantise_sensitivity.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/memory.h"
@@ -16,7 +17,7 @@ Result<Score> score_of(const QuantiseSource& source, const DatasetInfo& data,
   config.network = start.network;
   config.start.reset();
   MANTISSA_ASSIGN(RunPlan plan, plan_run(config, data));
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, channel_means(source.data.train), plan));
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, source.data, plan));
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   initialise(plan.graph, config.format, config.seed, state);
   MANTISSA_RETURN_IF_ERROR(
@@ -33,7 +34,7 @@ Result<Score> score_of(const QuantiseSource& source, const DatasetInfo& data,
 
 Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSettings& settings,
                                        const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(config));
   MANTISSA_ASSIGN(QuantiseSource source, load_source(config, observer));
   if (source.plan.validation_examples == 0) {
     return invalid_input("sensitivity: " + config.data +
@@ -43,6 +44,10 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
                   quantised_layers(source.plan.network, settings.bits));
   MANTISSA_ASSIGN(const std::vector<LayerInputs> inputs,
                   layer_inputs(source, layers, input_settings(settings)));
+  if (std::none_of(layers.begin(), layers.end(),
+                   [](const QuantisedLayer& layer) { return layer.has_few_bits(); })) {
+    return invalid_input("sensitivity: no layer would get fewer bits than it has");
+  }
   std::vector<QuantisedLayer> whole = layers;
   for (QuantisedLayer& layer : whole) layer.bits = {};
   NetworkSensitivity result;

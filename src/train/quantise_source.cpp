@@ -40,20 +40,36 @@ void add_values(const Tensor& values, quantize::ActivationStatistics& statistics
                                  : add_examples<int16_t>(values, statistics);
 }
 
+// Why the file has not all of the network: what quantize needs, and train would begin anew.
+Error lacks(const RunConfig& config, const RunPlan& plan) {
+  const StartingPoint& start = *config.start;
+  const std::string& first = plan.taken.initial[0];  // "NAME [SHAPE]"
+  const std::string name = first.substr(0, first.find(' '));
+  const auto other =
+      std::find_if(start.parameters.begin(), start.parameters.end(),
+                   [&](const NamedParameter& parameter) { return parameter.name == name; });
+  if (other != start.parameters.end()) {
+    return invalid_input("from: " + start.source + " has " + name + " " + to_string(other->shape) +
+                         ", and a network for " + config.data + " has " + first +
+                         ": quantize takes data of the shape and the classes that the network was "
+                         "trained for; train --from brings it to others");
+  }
+  return invalid_input("from: " + start.source + " lacks " + first +
+                       (plan.taken.initial.size() > 1 ? " and others" : "") +
+                       ", without which the network cannot be quantised (model.safetensors and "
+                       "exported files have no batch norms any more); name the folder of a run, or "
+                       "a checkpoint");
+}
+
 }  // namespace
 
 Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const DatasetInfo found, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_ASSIGN(const DatasetInfo found, inspect_run_data(config));
   MANTISSA_ASSIGN(RunPlan plan, plan_run(config, found));
   for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_ASSIGN(RunData data, load_run_data(config, found, plan));
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, channel_means(data.train), plan));
-  if (!plan.taken.initial.empty()) {
-    return invalid_input("from: " + config.start->source + " lacks " + plan.taken.initial[0] +
-                         (plan.taken.initial.size() > 1 ? " and others" : "") +
-                         ", without which the network cannot be quantised; name the folder of a "
-                         "run, or a checkpoint");
-  }
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data, plan));
+  if (!plan.taken.initial.empty()) return lacks(config, plan);
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   initialise(plan.graph, config.format, config.seed, state);
   MANTISSA_ASSIGN(TrainedFile trained, reread(*config.start));
@@ -143,13 +159,27 @@ class RowSampler {
   uint64_t drawn_ = 0;
 };
 
-int64_t bytes_of(const ImageSet& images) {
-  return std::ssize(images.pixels) + std::ssize(images.labels) * int64_t{sizeof(images.labels[0])};
+int value_named(const Graph& graph, const std::string& name) {
+  const auto found = std::find_if(graph.values.begin(), graph.values.end(),
+                                  [&](const Value& value) { return value.name == name; });
+  return static_cast<int>(found - graph.values.begin());
+}
+
+int64_t bytes_of(const ImageSet& set) {
+  return set.count * set.example_bytes() + std::ssize(set.labels) * int64_t{sizeof(set.labels[0])} +
+         std::ssize(set.targets) * int64_t{sizeof(set.targets[0])};
+}
+
+int64_t bytes_of(const RunData& data) {
+  if (!data.text) return bytes_of(data.train) + bytes_of(data.validation) + bytes_of(data.test);
+  const Text& text = *data.text;
+  return (std::ssize(text.train) + std::ssize(text.validation) + std::ssize(text.test)) *
+         int64_t{sizeof(Token)};
 }
 
 MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
                      const std::vector<QuantisedLayer>& layers, const InputSettings& settings) {
-  const Graph& network = source.plan.graph;
+  const Graph& network = source.plan.network;
   int64_t statistics = 0, rows = 0;
   for (const QuantisedLayer& layer : layers) {
     if (wants_statistics(layer)) statistics += quantize::ActivationStatistics::kMostBytes;
@@ -158,15 +188,13 @@ MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
     const int64_t features = weights.count() / weights[0];
     rows += row_count(features) * features * int64_t{sizeof(float)};
   }
-  const RunData& data = source.data;
   const int64_t file_bytes = source.config.start ? source.config.start->file_bytes : 0;
   MemoryPlan plan;
-  plan.items = {
-      {"pictures", bytes_of(data.train) + bytes_of(data.validation) + bytes_of(data.test)},
-      {"trained network", source.state.layout().bytes + file_bytes},
-      {"values of a batch", program.arena_bytes},
-      {"statistics of activations", statistics},
-      {"rows for rounding", rows}};
+  plan.items = {{"data", bytes_of(source.data)},
+                {"trained network", source.state.layout().bytes + file_bytes},
+                {"values of a batch", program.arena_bytes},
+                {"statistics of activations", statistics},
+                {"rows for rounding", rows}};
   plan.advice = "a smaller --micro-batch-size needs less";
   return plan;
 }
@@ -176,15 +204,15 @@ MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
 Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
                                               const std::vector<QuantisedLayer>& layers,
                                               const InputSettings& settings) {
-  const Graph& network = source.plan.graph;
-  Graph watched = network;
+  const Graph& network = source.plan.network;
+  Graph watched = source.plan.graph;  // which has more nodes, and values of the same names
   watched.outputs.clear();
-  std::map<int, int> output_of;  // values to outputs
+  std::map<int, int> output_of;  // values of the network to outputs
   for (const QuantisedLayer& layer : layers) {
     if (!wants_statistics(layer) && !wants_rows(network, layer, settings)) continue;
     const int value = network.nodes[layer.node].inputs[0];
     if (output_of.try_emplace(value, static_cast<int>(watched.outputs.size())).second) {
-      watched.outputs.push_back(value);
+      watched.outputs.push_back(value_named(watched, network.values[value].name));
     }
   }
   std::vector<LayerInputs> inputs(layers.size());
@@ -205,12 +233,13 @@ Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
   ThreadPool pool(config.threads);
   Programs programs(watched, source.state, {pool, arena.span(), config.isa});
   programs.add(program);
-  const int64_t wanted = std::min(settings.examples, source.data.train.count) / micro_batch;
+  const Examples examples = source.data.training_examples();
+  const int64_t wanted = std::min(settings.examples, examples.count) / micro_batch;
   const int64_t count = std::max<int64_t>(1, wanted);
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(examples_of(source.data.train), micro_batch,
-                                         calibration_examples(source.data.train.count, config.seed,
-                                                              count * micro_batch)));
+                  OrderedBatches::create(
+                      examples, micro_batch,
+                      calibration_examples(examples.count, config.seed, count * micro_batch)));
   std::vector<RowSampler> samplers;
   for (const QuantisedLayer& layer : layers) {
     samplers.emplace_back(network, layer, count, config.seed);

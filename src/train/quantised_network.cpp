@@ -16,12 +16,14 @@ namespace {
 
 constexpr int kFewestWeightBits = 2, kFewestActivationBits = 1;
 
-int norm_of(const Graph& network, const std::vector<std::vector<int>>& readers, const Node& layer) {
+// The node of that operator that alone reads the layer's result, or -1.
+int only_reader(const Graph& network, const std::vector<std::vector<int>>& readers,
+                const Node& layer, const Op& op) {
   const int output = layer.outputs[0];
   const bool only = readers[output].size() == 1 && !network.is_output(output);
   if (!only) return -1;
   const int reader = readers[output][0];
-  return network.nodes[reader].op == &ops::kBatchNorm ? reader : -1;
+  return network.nodes[reader].op == &op ? reader : -1;
 }
 
 Status check_bits(const std::string& subject, const char* what, int bits, int fewest) {
@@ -72,19 +74,49 @@ const char* learns(quantize::TrainingMethod method) {
   return "clip";
 }
 
+std::string rescale_node_name(const std::string& layer) { return layer + ".rescale"; }
+
 // The changes of the layers, and of the network's parameters with them.
 class LayerChanges {
  public:
   LayerChanges(const Graph& network, const std::vector<QuantisedLayer>& layers,
                const std::vector<LayerGrids>& grids, quantize::TrainingMethod method)
       : network_(network), layers_(layers), grids_(grids), method_(method) {
-    for (size_t i = 0; i < layers.size(); ++i) layer_of_[layers[i].node] = i;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      layer_of_[layers[i].node] = i;
+      if (layers[i].rescale >= 0) layer_of_rescale_[layers[i].rescale] = i;
+    }
   }
 
   void prepare(GraphBuilder& builder, int n, std::vector<int>& inputs, Attributes& attributes) {
+    if (const auto layer = layer_of_rescale_.find(n); layer != layer_of_rescale_.end()) {
+      if (shared_.contains(layer->second)) {
+        attributes = rescale_attributes(network_.nodes[n], layer->second);
+      }
+      return;
+    }
     const auto found = layer_of_.find(n);
     if (found == layer_of_.end()) return;
     prepare_layer(builder, network_.nodes[n], found->second, inputs, attributes);
+  }
+
+  // The value of the node whose parameters this one gets, a rescale that was there; -1: none.
+  int shares_with(int n) const {
+    const auto layer = layer_of_rescale_.find(n);
+    if (layer == layer_of_rescale_.end()) return -1;
+    const auto shared = shared_.find(layer->second);
+    return shared == shared_.end() ? -1 : shared->second;
+  }
+
+  int rescaled(GraphBuilder& builder, int n, int output) {
+    const auto found = layer_of_.find(n);
+    if (found == layer_of_.end() || !adds_rescale(layers_[found->second])) return output;
+    const std::string name = rescale_node_name(network_.nodes[n].name);
+    const Attributes attributes = rescale_attributes(network_.nodes[n], found->second);
+    const auto shared = shared_.find(found->second);
+    return shared == shared_.end()
+               ? builder.add(ops::kRescale, name, {output}, attributes)
+               : builder.add_sharing(shared->second, ops::kRescale, name, {output}, attributes);
   }
 
   void set_properties(Graph& graph) const {
@@ -97,6 +129,26 @@ class LayerChanges {
   }
 
  private:
+  static bool adds_rescale(const QuantisedLayer& layer) {
+    return layer.rescales && layer.rescale < 0 && layer.has_few_bits();
+  }
+
+  // Of the rescale behind a layer. `node`: the layer, or a rescale that is there.
+  Attributes rescale_attributes(const Node& node, size_t layer) const {
+    std::vector<Attributes::Item> items;
+    for (const Attributes::Item& item : node.attributes.items()) {
+      if (item.first == "least_bits") items.push_back(item);
+    }
+    if (shared_.contains(layer)) {
+      const LayerGrids& grids = grids_[layer];
+      items.emplace_back("bits", int64_t{layers_[layer].bits.activations});
+      items.emplace_back("exponent", int64_t{grids.activation_exponent});
+      items.emplace_back("signed", int64_t{grids.is_signed ? 1 : 0});
+      items.emplace_back("offset", int64_t{grids.has_offset ? 1 : 0});
+    }
+    return Attributes(std::move(items));
+  }
+
   void prepare_layer(GraphBuilder& builder, const Node& node, size_t layer,
                      std::vector<int>& inputs, Attributes& attributes) {
     const LayerBits& bits = layers_[layer].bits;
@@ -107,19 +159,28 @@ class LayerChanges {
       if (quantize::has_tangents(method_)) attributes = with(attributes, "weight_tanh", 1);
       rate_factors_[node.name + ".weights"] = grids.weight_rate_factor;
     }
+    if (adds_rescale(layers_[layer])) attributes = with(attributes, "bias", 0);
+    if (layers_[layer].rescales && layers_[layer].has_few_bits()) {
+      rate_factors_[rescale_owner(network_, layers_[layer], method_) + ".scale"] =
+          grids.scale_rate_factor;
+    }
     if (bits.activations >= kWholeBits) return;
     const std::string name = quantise_node_name(node.name);
+    const int64_t channels = network_.values[node.outputs[0]].shape.last();
+    const bool shares = layers_[layer].rescales && tracks_range(method_);
     inputs[0] = builder.add(ops::kQuantise, name, {inputs[0]},
                             {{"bits", int64_t{bits.activations}},
                              {"exponent", int64_t{grids.activation_exponent}},
                              {"signed", int64_t{grids.is_signed ? 1 : 0}},
                              {"learns", learns(method_)},
-                             {"offset", int64_t{grids.has_offset ? 1 : 0}}});
+                             {"offset", int64_t{grids.has_offset ? 1 : 0}},
+                             {"channels", shares ? channels : int64_t{0}}});
+    if (shares) shared_[layer] = inputs[0];
     const quantize::TrainedValues trains = quantize::trained_values(method_);
     for (const auto& [own, is_trained] :
          {std::pair{".range", trains.activation_scale}, {".offset", trains.activation_offset}}) {
-      // Without a batch norm nothing takes a change of the range out.
-      if (!is_trained || layers_[layer].norm < 0) untrained_.insert(name + own);
+      // Of powers of two nothing takes a change of the range out.
+      if (!is_trained || !layers_[layer].any_scale()) untrained_.insert(name + own);
       rate_factors_[name + own] = grids.range_rate_factor;
     }
   }
@@ -128,7 +189,9 @@ class LayerChanges {
   const std::vector<QuantisedLayer>& layers_;
   const std::vector<LayerGrids>& grids_;
   quantize::TrainingMethod method_;
-  std::map<int, size_t> layer_of_;
+  std::map<int, size_t> layer_of_, layer_of_rescale_;  // by node
+  // By layer: its quantised input, if a rescale uses the parameters of that node.
+  std::map<size_t, int> shared_;
   std::map<std::string, double> rate_factors_;
   std::set<std::string> untrained_;
 };
@@ -136,6 +199,22 @@ class LayerChanges {
 }  // namespace
 
 std::string quantise_node_name(const std::string& layer) { return layer + ".input"; }
+
+bool tracks_range(quantize::TrainingMethod method) {
+  return quantize::trained_values(method).activation_scale;
+}
+
+std::string rescale_owner(const Graph& network, const QuantisedLayer& layer,
+                          quantize::TrainingMethod method) {
+  const std::string& name = network.nodes[layer.node].name;
+  if (layer.bits.activations < kWholeBits && tracks_range(method)) return quantise_node_name(name);
+  return layer.rescale >= 0 ? rescale_owner_before(network, layer) : rescale_node_name(name);
+}
+
+std::string rescale_owner_before(const Graph& network, const QuantisedLayer& layer) {
+  const int owner = parameter_owner(network, layer.rescale);
+  return network.nodes[owner >= 0 ? owner : layer.rescale].name;
+}
 
 Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
                                                      const QuantisedBits& bits) {
@@ -145,7 +224,12 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
   for (size_t n = 0; n < network.nodes.size(); ++n) {
     const Node& node = network.nodes[n];
     if (!node.op->traits.is_layer) continue;
-    QuantisedLayer layer{static_cast<int>(n), bits.all, norm_of(network, readers, node)};
+    QuantisedLayer layer{.node = static_cast<int>(n),
+                         .bits = bits.all,
+                         .norm = only_reader(network, readers, node, ops::kBatchNorm)};
+    layer.rescale = only_reader(network, readers, node, ops::kRescale);
+    layer.rescales = layer.norm < 0 && !network.is_output(node.outputs[0]) &&
+                     !shares_parameters(network, layer.node);
     if (is_end[n]) {
       layer.bits.weights = std::max(layer.bits.weights, bits.ends);
       layer.bits.activations = std::max(layer.bits.activations, bits.ends);
@@ -173,8 +257,14 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
     if (bits.only_activations) layer.bits.weights = kWholeBits;
     const int producer = network.values[node.inputs[0]].producer;
     const bool reads_few = producer >= 0 && network.nodes[producer].op == &ops::kQuantise;
-    if (reads_few) layer.bits.activations = kWholeBits;
-    if (node.attributes.whole("weight_bits") > 0) layer.bits.weights = kWholeBits;
+    if (reads_few) {
+      layer.bits.activations = kWholeBits;
+      layer.kept.activations = static_cast<int>(network.nodes[producer].attributes.whole("bits"));
+    }
+    if (const int64_t few = node.attributes.whole("weight_bits"); few > 0) {
+      layer.bits.weights = kWholeBits;
+      layer.kept.weights = static_cast<int>(few);
+    }
     if (shares_parameters(network, layer.node) && layer.bits.weights < kWholeBits) {
       return invalid_input(node.name +
                            ": shares its weights with another node; such weights stay "
@@ -189,13 +279,16 @@ Result<Graph> quantised_network(const Graph& network, const std::vector<Quantise
                                 const std::vector<LayerGrids>& grids,
                                 quantize::TrainingMethod method) {
   LayerChanges changes(network, layers, grids, method);
-  MANTISSA_ASSIGN(Graph graph,
-                  rebuilt(network, {.before =
-                                        [&](GraphBuilder& builder, int node,
-                                            std::vector<int>& inputs, Attributes& attributes) {
-                                          changes.prepare(builder, node, inputs, attributes);
-                                        },
-                                    .behind = nullptr}));
+  MANTISSA_ASSIGN(
+      Graph graph,
+      rebuilt(
+          network,
+          {.before =
+               [&](GraphBuilder& builder, int node, std::vector<int>& inputs,
+                   Attributes& attributes) { changes.prepare(builder, node, inputs, attributes); },
+           .behind = [&](GraphBuilder& builder, int node,
+                         int output) { return changes.rescaled(builder, node, output); },
+           .shares_with = [&](int node) { return changes.shares_with(node); }}));
   changes.set_properties(graph);
   return graph;
 }

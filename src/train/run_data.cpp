@@ -62,4 +62,9 @@ Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspec
   return run;
 }
 
+Status set_channel_means(const RunConfig& config, const RunData& data, RunPlan& plan) {
+  if (data.text) return {};
+  return set_channel_means(config, channel_means(data.train), plan);
+}
+
 }  // namespace mantissa

@@ -51,4 +51,7 @@ Result<DatasetInfo> inspect_run_data(const RunConfig& config);
 Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspected,
                               const RunPlan& plan);
 
+// Gives the plan the means of the training pictures, where the data are pictures.
+Status set_channel_means(const RunConfig& config, const RunData& data, RunPlan& plan);
+
 }  // namespace mantissa

@@ -283,7 +283,8 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
 }
 
 Status write_start(const fs::path& path, const std::string& source,
-                   std::span<const NamedParameter> parameters, const std::string& tokenizer) {
+                   std::span<const NamedParameter> parameters, const std::string& tokenizer,
+                   const std::string& quantised) {
   std::vector<SafetensorsView> views;
   int lazy_shift = 0;
   const auto add_int16 = [&](const std::string& name, std::span<const std::byte> bytes,
@@ -302,6 +303,7 @@ Status write_start(const fs::path& path, const std::string& source,
   std::map<std::string, std::string> metadata = {
       {"kind", kKind}, {"source", source}, {"lazy_shift", std::to_string(lazy_shift)}};
   if (!tokenizer.empty()) metadata[kTokenizerEntry] = tokenizer;
+  if (!quantised.empty()) metadata[kQuantisedEntry] = quantised;
   return write_safetensors(path, metadata, views);
 }
 

@@ -71,8 +71,12 @@ Result<TrainedFile> reread(const StartingPoint& start);
 Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
                                      const TrainedFile& trained, State& state);
 
+// An entry of a start that quantize made: its settings (api/quantize_settings.h).
+inline constexpr const char* kQuantisedEntry = "quantised";
+
 // Writes the copy: the parameters, and where they are from.
 Status write_start(const std::filesystem::path& path, const std::string& source,
-                   std::span<const NamedParameter> parameters, const std::string& tokenizer = "");
+                   std::span<const NamedParameter> parameters, const std::string& tokenizer = "",
+                   const std::string& quantised = "");
 
 }  // namespace mantissa

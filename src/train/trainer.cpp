@@ -151,8 +151,11 @@ bool starts_from_own_copy(const RunConfig& config) {
 // the state stays.
 Status reestimate_statistics(Run& run) {
   const int64_t count = run.config.reestimate;
-  if (count == 0) return {};
   const StateLayout& layout = run.plan.layout;
+  const bool has_norms = std::any_of(
+      layout.tensors.begin(), layout.tensors.end(),
+      [](const StateTensor& tensor) { return tensor.group == StateGroup::kStatistics; });
+  if (count == 0 || !has_norms) return {};
   const std::span<const std::byte> all = run.state.all_bytes();
   const std::vector<std::byte> before(all.begin(), all.end());
   MANTISSA_ASSIGN(const auto batches, training_batches(run.config, run.plan, run.data, 0, count));
@@ -344,9 +347,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   tell_what_is_slow(config, observer);
   for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_ASSIGN(const RunData data, load_run_data(config, found, plan));
-  if (!data.text) {
-    MANTISSA_RETURN_IF_ERROR(set_channel_means(config, channel_means(data.train), plan));
-  }
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data, plan));
   CheckpointInfo info;
   info.run_identity = run_identity(config, data.sha256);
   MANTISSA_ASSIGN(auto before, finished_before(config, observer, plan, info.run_identity));

@@ -181,6 +181,28 @@ refuses "blocks=token with 32-bit gradients" 2 'gw=16, or blocks=tensor' \
 refuses "masks among bytes" 2 'characters and pieces, not bytes' \
   train "${masked[@]}" --tokens bytes --out "$folder/e"
 
+# Few bits: the data and the sequence are those of the run.
+accepts "quantize" 'bits per token' quantize --from "$folder/a" --batch-size 8 --steps 10 \
+  --learning-rate 0.001 --out "$folder/w4a4"
+holds "its layers have rescales" grep -q '"block2.query.rescale", "op": "rescale"' \
+  "$folder/w4a4/network.json"
+run quantize --from "$folder/a" --batch-size 8 --steps 10 --learning-rate 0.001 --threads 1 \
+  --isa scalar --out "$folder/w4a4-scalar"
+holds "quantize: another instruction set, the same weights" eval \
+  '[[ $(json "[\"weights_sha256\"]" "$folder/w4a4/summary.json") == $(json "[\"weights_sha256\"]" "$folder/w4a4-scalar/summary.json") ]]'
+evaluates_alike "quantize: eval finds what train found" "$folder/w4a4"
+accepts "what was quantised generates" 'The ' \
+  generate --checkpoint "$folder/w4a4" --prompt 'The ' --length 10 --temperature 0
+run quantize --from "$folder/a" --weights 2 --activations 2 --ends 0 --out "$folder/w2a2"
+holds "every layer" grep -q '"classifier.input", "op": "quantise"' "$folder/w2a2/network.json"
+accepts "the cost of each layer" 'block1.project' quantize --from "$folder/a" --sensitivity
+run quantize --from "$folder/m" --out "$folder/masked-w4a4"
+holds "quantize a masked model" eval '((status == 0))'
+refuses "few bits and an exponent for each token" 2 'blocks=token' \
+  quantize --from "$folder/a" --format bfp:blocks=token --out "$folder/e"
+refuses "export of few bits" 2 'is not exported' \
+  export --checkpoint "$folder/w4a4" --out "$folder/e.onnx"
+
 printf 'abc\xff' >"$folder/broken.txt"
 : >"$folder/empty.txt"
 printf 'abcabc' >"$folder/short.txt"

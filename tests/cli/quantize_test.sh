@@ -45,6 +45,13 @@ accepts "--resume goes on" "test accuracy" quantize --from "$folder/a" --data "$
   "${short[@]}" --weights 3 --activations 3 --steps 8 --checkpoint-every 4 --resume \
   --out "$folder/again-auto"
 holds "resumed: the same weights" same_entry weights_sha256 "$folder/trained" "$folder/again-auto"
+rm -f "$folder"/again-auto/{summary.json,model.safetensors,checkpoint-00000008.safetensors}
+refuses "--resume with other bits" 2 "was quantised with --weights 3, and --resume goes on" quantize \
+  --from "$folder/a" --weights 2 --activations 3 --resume --out "$folder/again-auto"
+accepts "--resume alone" "test accuracy" quantize --resume --out "$folder/again-auto"
+holds "alone: the same weights" same_entry weights_sha256 "$folder/trained" "$folder/again-auto"
+refuses "--resume of nothing" 2 "nowhere holds no run to go on with; --from names" \
+  quantize --resume --out "$folder/nowhere"
 refuses "a run that is there" 2 "holds a run already" quantize --from "$folder/a" --data "$data" \
   --out "$folder/trained"
 
@@ -61,6 +68,8 @@ run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 4 --activ
 holds "weights alone" network "$folder/weights" '"stage1.block1.conv1.input" not in nodes'
 accepts "then activations" "test accuracy" quantize --from "$folder/weights" --data "$data" \
   "${short[@]}" --weights 2 --activations 4 --out "$folder/both"
+holds "says so" grep -q "8 layers keep the few bits that they have" "$folder/stderr"
+holds "shows them" grep -qE "stage1.block1.conv1 +4 +4" "$folder/stdout"
 holds "weights stay as they are" network "$folder/both" \
   'attributes("stage1.block1.conv1")["weight_bits"] == 4 and
    attributes("stage1.block1.conv1.input")["bits"] == 4'
@@ -120,20 +129,56 @@ run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 4 --activ
   --out "$folder/float"
 holds "says that it computes in float" grep -q "computed in float" "$folder/stderr"
 run quantize --from "$folder/a" --data "$data" "${short[@]}" --out "$folder/plan"
-holds "plans its memory" grep -q "quantised with .* of memory planned: pictures" "$folder/stderr"
+holds "plans its memory" grep -q "quantised with .* of memory planned: data" "$folder/stderr"
 refuses "more memory than the budget" 3 "over the budget of 1.0 MiB" quantize --from "$folder/a" \
   --data "$data" "${short[@]}" --memory-budget 1MiB --out "$folder/x"
 accepts "dynamic fixed point" "test accuracy" quantize --from "$folder/a" --data "$data" \
   "${short[@]}" --format dfp8 --steps 4 --out "$folder/dynamic"
 accepts "a network without batch norm" "test accuracy" train --data "$data" --model lenet5 \
   --steps 4 --batch-size 16 --out "$folder/lenet"
-accepts "has scales that are powers of two" "powers of two" quantize --from "$folder/lenet" \
-  --data "$data" "${short[@]}" --ends 0 --epochs 1 --out "$folder/lenet4"
+accepts "its last layer has scales that are powers of two" "powers of two" quantize \
+  --from "$folder/lenet" --data "$data" "${short[@]}" --ends 0 --steps 4 --out "$folder/lenet4"
+holds "the others have rescales" network "$folder/lenet4" \
+  'nodes["conv2.rescale"]["shares"] == "conv2.input" and "fc3.rescale" not in nodes and
+   attributes("conv2")["bias"] == 0'
+accepts "eval of it" "accuracy" eval --checkpoint "$folder/lenet4" --data "$data"
+holds "no batch norm, no statistics" eval '! grep -q statistics "$folder/stderr"'
 
 accepts "the cost of each layer" "stage3.block1.conv2" quantize --from "$folder/a" --data "$data" \
   --sensitivity --calibration 32 --batch-size 16 --validation 32 --weights 2 --activations 2
 prints_json "the same as JSON" quantize --from "$folder/a" --data "$data" --sensitivity \
   --calibration 32 --batch-size 16 --validation 32 --weights 2 --activations 2 --json
+
+refuses "nothing that could be measured" 2 "no layer would get fewer bits" quantize \
+  --from "$folder/w4a4" --data "$data" --sensitivity --calibration 32 --batch-size 16 --validation 32
+
+# ONNX models: their settings belong to the import; one without norms gets them.
+python3 -B - "$folder" "$(dirname "$(realpath "${BASH_SOURCE[0]}")")" <<'PYTHON'
+import random, struct, sys
+sys.path.insert(0, sys.argv[2])
+from onnx_files import *
+random.seed(1)
+def weights(name, dims):
+    count = 1
+    for dim in dims:
+        count *= dim
+    numbers = [random.uniform(-0.5, 0.5) for _ in range(count)]
+    return tensor(name, dims, part(9, struct.pack(f"<{count}f", *numbers)))
+graph = (node("Conv", ["x", "w", "b"], ["c"], "conv") + node("Relu", ["c"], ["r"]) +
+         node("GlobalAveragePool", ["r"], ["p"]) + node("Flatten", ["p"], ["f"]) +
+         node("Gemm", ["f", "v"], ["y"], "fc") + weights("w", [4, 1, 3, 3]) + weights("b", [4]) +
+         weights("v", [4, 10]) + value(11, "x", ["batch", 1, 28, 28]) +
+         value(12, "y", ["batch", 10]))
+open(sys.argv[1] + "/net.onnx", "wb").write(model(graph))
+PYTHON
+accepts "an ONNX model with a mean of its own" "test accuracy" quantize --from "$folder/net.onnx" \
+  --input-mean 0.3 --data "$data" "${short[@]}" --ends 0 --steps 2 --out "$folder/from-onnx"
+accepts "with batch norms put in" "conv +4" quantize --from "$folder/net.onnx" \
+  --insert-batch-norm --data "$data" "${short[@]}" --ends 0 --out "$folder/with-norms"
+holds "it has one" network "$folder/with-norms" 'nodes["conv.norm"]["op"] == "batch_norm"'
+refuses "without its batch norms" 2 "have no batch norms any more" quantize \
+  --from "$folder/a/model.safetensors" --data "$data" --out "$folder/x"
+holds "what was refused leaves no folder" eval '[[ ! -e "$folder/x" ]]'
 
 refuses "nothing to quantise" 2 "--from names the trained network" quantize --out "$folder/x"
 refuses "no folder" 2 "--out names a folder" quantize --from "$folder/a"

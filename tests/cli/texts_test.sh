@@ -83,8 +83,12 @@ run train --from "$folder/a" --data "$folder/pets.csv" --target kind --steps 3 -
 holds "a run goes on" eval '((status == 0))'
 run train --from "$folder/f" --data "$folder/pets.csv" --target kind --steps 3 --out "$folder/g"
 holds "and that run, too" eval '((status == 0))'
-refuses "quantize" 2 'pictures and tables' quantize --from "$folder/f" --weights 8 --activations 8 \
-  --epochs 0 --data "$folder/pets.csv" --target kind --out "$folder/h"
+accepts "quantize" 'test accuracy' quantize --from "$folder/a" --weights 4 --activations 4 --ends 0 \
+  --epochs 1 --buckets 2 --out "$folder/few"
+holds "4 bits are learned: $(json '["test_accuracy"]' "$folder/few/summary.json")" python3 -c \
+  "import json, sys; sys.exit(not json.load(open('$folder/few/summary.json'))['test_accuracy'] > 0.9)"
+accepts "predict of few bits" 'cat' \
+  predict --checkpoint "$folder/few" --input "$folder/new.csv" --csv "$folder/few.csv"
 rm "$folder/a/start.safetensors"
 refuses "a run without its tokenizer" 2 'no tokenizer' \
   train --from "$folder/a" --data "$folder/pets.csv" --target kind --steps 3 --out "$folder/h"

@@ -115,6 +115,11 @@ all=$(recurrent_translate --data "$folder/english.txt")
 holds "lstm_nmt translates one by one as all together" eval \
   '[[ $(recurrent_translate --data "$folder/english.txt" --batch-size 1) == "$all" ]]'
 
+run quantize --from "$folder/a" --steps 4 --out "$folder/w4a4"
+accepts "few bits translate" '.' translate --checkpoint "$folder/w4a4" --text 'big dog'
+run quantize --from "$folder/lstm" --steps 4 --out "$folder/lstm-w4a4"
+holds "quantize a recurrent translator" eval '((status == 0))'
+
 refuses "a character that the network does not know" 2 "line 1, byte 4: the network does not know 'X'" \
   translate --checkpoint "$folder/a" --text 'big X'
 refuses "nothing to translate" 2 'name a sentence' translate --checkpoint "$folder/a"
