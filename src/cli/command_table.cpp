@@ -66,10 +66,10 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa export --from all-MiniLM-L6-v2/ --out minilm.onnx\n"
      "  mantissa export --from minilm.safetensors --format fp32 --out minilm-fp32.onnx\n",
      "The file takes pictures as they are (pixels: uint8 [N, C, H, W]) and gives logits (float32 "
-     "[N, classes]), equal to those of predict --raw. It is a checkpoint, too: predict, eval, "
-     "serve "
-     "and train --from take it. Networks that read tokens take input_ids, attention_mask and "
-     "token_type_ids, translators decoder_input_ids, too, and give results near those of Mantissa. "
+     "[N, classes]), equal to those of predict --raw; of --target portable ONNX Runtime may round "
+     "some otherwise. It is a checkpoint, too: predict, eval, serve and train --from take it. "
+     "Networks that read tokens take input_ids, attention_mask and token_type_ids, translators "
+     "decoder_input_ids, too, and give results near those of Mantissa. "
      "docs/onnx.md describes both."},
     {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
      "  mantissa data fashion-mnist\n"

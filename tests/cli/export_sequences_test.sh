@@ -112,6 +112,23 @@ check_language_models() {
     cp "$folder/stdout" "$folder/eval.json"
     holds "$network is near eval" language loss "$text" 16 "$folder" "$folder/eval.json"
   done
+  # Few bits, in every layer but the first and last.
+  run train --model transformer_lm --data "$text" --sequence 16 --steps 60 --quiet --overwrite \
+    --out "$out"
+  for bits in '4 4' '3 8' '2 2'; do
+    run quantize --from "$out" --weights "${bits% *}" --activations "${bits#* }" --steps 10 \
+      --learning-rate 0.001 --quiet --overwrite --out "$folder/few"
+    accepts "export of W${bits/ /A}" 'written to' \
+      export --checkpoint "$folder/few" --out "$folder/few.onnx"
+    run run "$folder/few.onnx" --inputs "$folder/test.npz" --out "$folder/test.out.npz"
+    run run "$folder/few.onnx" --inputs "$folder/changed.npz" --out "$folder/changed.out.npz"
+    run eval --checkpoint "$folder/few" --json
+    cp "$folder/stdout" "$folder/eval.json"
+    holds "W${bits/ /A} is near eval" language loss "$text" 16 "$folder" "$folder/eval.json"
+  done
+  run quantize --from "$out" --weights 4 --activations 32 --overwrite --out "$folder/few"
+  refuses "few bits in float" 2 'files in float have no few bits' \
+    export --checkpoint "$folder/few" --out "$folder/none.onnx"
   # Language models of real numbers come back, are trained, and are exported in integers.
   for network in transformer_lm gru_lm; do
     run train --model $network --format fp32 --data "$text" --sequence 16 --steps 5 --quiet \

@@ -200,8 +200,6 @@ run quantize --from "$folder/m" --out "$folder/masked-w4a4"
 holds "quantize a masked model" eval '((status == 0))'
 refuses "few bits and an exponent for each token" 2 'blocks=token' \
   quantize --from "$folder/a" --format bfp:blocks=token --out "$folder/e"
-refuses "export of few bits" 2 'is not exported' \
-  export --checkpoint "$folder/w4a4" --out "$folder/e.onnx"
 
 printf 'abc\xff' >"$folder/broken.txt"
 : >"$folder/empty.txt"

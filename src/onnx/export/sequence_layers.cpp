@@ -55,10 +55,10 @@ ByteValue rows_in_bytes(SequenceContext& context, const std::string& value) {
 Result<ByteValue> in_bytes(SequenceContext& context, const Node& node) {
   const std::string& value = context.input(node).name;
   const int limit = context.network.limits[static_cast<size_t>(node.inputs[0])];
-  if (limit != kMostMantissa) {
+  if (limit > kMostMantissa) {
     const int bits = std::bit_width(static_cast<unsigned>(limit)) + 1;
     return invalid_input("reads values of " + std::to_string(bits) +
-                         " bits, and those that ONNX Runtime multiplies have 8");
+                         " bits, and those that ONNX Runtime multiplies have at most 8");
   }
   if (context.network.has_row_exponents) return rows_in_bytes(context, value);
   ExportBuilder& to = context.builder;
@@ -105,6 +105,9 @@ Result<std::string> products(SequenceContext& context, const Node& node, const s
   ExportBuilder& to = context.builder;
   const auto parameter = static_cast<size_t>(node.parameters[0]);
   if (is_real(context.network.parameters[parameter])) {
+    if (node.attributes.whole("weight_bits") > 0) {
+      return invalid_input("has weights of few bits in float: files in float have no few bits");
+    }
     MANTISSA_ASSIGN(const std::string weights, real_weights(context, node));
     return to.add("MatMul", name, {context.input(node).name, weights});
   }

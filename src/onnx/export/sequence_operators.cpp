@@ -34,6 +34,8 @@ constexpr SequenceRow kRows[] = {
     {&ops::kQuantiseInput, export_same, nullptr, true},
     {&ops::kPositionEmbedding, export_positions, nullptr, true},
     {&ops::kLinear, export_linear_rows},
+    {&ops::kQuantise, export_few_bits},
+    {&ops::kScaleOffset, export_rescaled_rows},
     {&ops::kRnn, export_rnn},
     {&ops::kLstm, export_lstm},
     {&ops::kGru, export_gru},

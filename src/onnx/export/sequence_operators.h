@@ -17,6 +17,9 @@ Result<SequenceValue> export_sequence_node(SequenceContext& context, int n);
 Result<SequenceValue> export_embedding(SequenceContext& context, int n);
 Result<SequenceValue> export_positions(SequenceContext& context, int n);
 Result<SequenceValue> export_linear_rows(SequenceContext& context, int n);
+// sequence_quantised.cpp
+Result<SequenceValue> export_few_bits(SequenceContext& context, int n);
+Result<SequenceValue> export_rescaled_rows(SequenceContext& context, int n);
 // sequence_functions.cpp
 Result<SequenceValue> export_hard_sigmoid(SequenceContext& context, int n);
 Result<SequenceValue> export_leaky_relu(SequenceContext& context, int n);
