@@ -106,6 +106,21 @@ TEST_P(Operators, LearnsAndTheFrozenNetworkAgrees) {
   }
 }
 
+// Grids that stay have one exponent, in a format whose weights have one for each channel.
+TEST(FewBits, FreezeWhereChannelsHaveExponents) {
+  for (const NamedNetwork& network : networks_of_all_operators()) {
+    if (!std::set<std::string>{"quantised", "offset", "rescaled"}.contains(network.name)) continue;
+    SCOPED_TRACE(network.name);
+    Harness harness({.format = "bfp:block=channel",
+                     .batch_size = kBatch,
+                     .micro_batch_size = kBatch,
+                     .threads = 2},
+                    network.build());
+    harness.train(60);
+    expect_frozen_agrees(harness);
+  }
+}
+
 TEST_P(Operators, OfWideValuesGiveTheSameBitsAndFreeze) {
   for (const std::string format : {"bfp:w=10,a=12,linear=16", "bfp:linear=16"}) {
     SCOPED_TRACE(format);

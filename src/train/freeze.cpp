@@ -203,7 +203,7 @@ class Filling {
         copy_parameters(node, *found->second);
       }
     }
-    copy_exponents();
+    store_exponents();
   }
 
  private:
@@ -222,12 +222,21 @@ class Filling {
     for (size_t k = 0; k < count; ++k) {
       const ParameterState &a = from(node.parameters[k]), &b = to(frozen.parameters[k]);
       copy_tensor(trained_, a.mantissa, frozen_.state, b.mantissa);
-      copy_tensor(trained_, a.exponent, frozen_.state, b.exponent);
+      copy_exponents(a.exponent, b.exponent);
     }
     constexpr int kWholeBits = 8;
     if (!is_rescaled) return;
     const int bits = trained_.layout().tensors[from(node.parameters[0]).mantissa].bits;
     if (bits < kWholeBits) fill_bytes(to(frozen.parameters[0]));
+  }
+
+  // A grid that stays has one exponent, and the frozen weights perhaps one for each channel.
+  void copy_exponents(int from, int to) {
+    const int64_t count = frozen_.state.layout().tensors[to].shape.count();
+    if (trained_.layout().tensors[from].shape.count() == count) {
+      return copy_tensor(trained_, from, frozen_.state, to);
+    }
+    std::fill_n(frozen_.state.data<int16_t>(to), count, *trained_.data<int16_t>(from));
   }
 
   // Multiplies weights by the largest power of two that 8 bits allow. The bias of a rescaled layer
@@ -311,7 +320,7 @@ class Filling {
     std::fill_n(frozen_.state.data<int8_t>(tensor) + channel * size, size, int8_t{0});
   }
 
-  void copy_exponents() {
+  void store_exponents() {
     const StateLayout &old = trained_.layout(), &own = frozen_.state.layout();
     for (int v = 0; v < std::ssize(frozen_.graph.values); ++v) {
       const int slot = own.slots.of_value[v];
