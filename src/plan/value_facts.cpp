@@ -74,7 +74,7 @@ bool keeps_bits(const Op& op) {
 
 bool takes_activations(const Op& op) {
   return op.traits.may_leave_wide || is_left_out_when_frozen(op) || &op == &ops::kIdentity ||
-         &op == &ops::kAttention;
+         &op == &ops::kAttention || &op == &ops::kQuantise;
 }
 
 ValueFacts value_facts(const Graph& graph) {

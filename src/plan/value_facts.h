@@ -25,8 +25,8 @@ struct ValueFacts {
 
 ValueFacts value_facts(const Graph& graph);
 
-// Whether the op wants activations: it multiplies mantissas as they are, or is left out when
-// frozen.
+// Whether the op wants activations: it multiplies mantissas as they are, or brings them to fewer
+// bits, or is left out when frozen.
 bool takes_activations(const Op& op);
 
 // Whether the outputs are as wide as the inputs.
