@@ -312,7 +312,8 @@ Result<Settings> with_data_of_source(Settings settings) {
   const std::filesystem::path path = from->second;
   const bool is_folder = std::filesystem::is_directory(path, ignored);
   const std::filesystem::path file = (is_folder ? path : path.parent_path()) / kConfigFile;
-  if (!std::filesystem::exists(file, ignored)) return settings;
+  const bool is_of_a_run = is_folder || path.extension() == ".safetensors";
+  if (!is_of_a_run || !std::filesystem::exists(file, ignored)) return settings;
   MANTISSA_ASSIGN(const ConfigFile source, read_config(file));
   const auto data = settings.find("data");
   const auto trained = source.settings.find("data");
