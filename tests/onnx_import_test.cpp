@@ -110,19 +110,36 @@ TEST(OnnxImport, PixelsMayBeFlattenedFirst) {
   v = m.add("Reshape", "again", {v, m.wholes("shape", {Model::kBatch, 16, -1})});
   const auto refused = imported(m.finish(v));
   EXPECT_FALSE(refused.ok());
+  // Scales by channel mean nothing where pixels are channels.
+  Model twice(3, 4, 4);
+  v = twice.add("Mul", "twice", {twice.add("Flatten", "flat", {"x"}), twice.number("two", 2)});
+  EXPECT_FALSE(
+      imported(twice.finish(twice.add("Gemm", "f", {v, twice.weights("w", {48, 3})}))).ok());
+  Model deep(1, 4, 4);
+  v = deep.add("Reshape", "deep", {"x", deep.wholes("shape", {Model::kBatch, 16, 1, 1})});
+  EXPECT_FALSE(
+      imported(deep.finish(classify(deep, deep.conv("c", v, {3, 16, 1, 1}, {0, 0, 0, 0}), 3)))
+          .ok());
 }
 
 // A model that takes bytes divides them itself.
 TEST(OnnxImport, BytesAreNotNormalised) {
   Model m(ElementType::kUint8, {Model::kBatch, 1, 4, 4});
   std::string v = m.add("Cast", "cast", {"x"}, {{"to", int64_t{1}}});
-  v = m.add("Div", "scaled", {v, m.number("largest", 255)});
   v = m.add("Flatten", "flat", {v});
   v = m.add("Gemm", "f1", {v, m.weights("w", {16, 3})});
   const auto network = onnx::import_network(m.finish(v), {});
   ASSERT_TRUE(network.ok()) << network.error().message;
   ASSERT_EQ(network->notes.size(), 1u);
   EXPECT_EQ(network->notes[0], "pixels enter the model as the bytes that they are");
+  // The network's pixels are 64 times smaller.
+  ASSERT_EQ(network->parameters[0].floats.size(), 48u);
+  for (int64_t o = 0; o < 3; ++o) {
+    for (int64_t i = 0; i < 16; ++i) {
+      const double weight = static_cast<float>(uniform("w", i * 3 + o) - 0.5);
+      EXPECT_NEAR(network->parameters[0].floats[o * 16 + i], 64 * weight, 1e-5);
+    }
+  }
 }
 
 TEST(OnnxImport, ResidualsConcatenationsAndGates) {

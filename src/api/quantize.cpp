@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "api/outcome.h"
 #include "api/quantize_settings.h"
@@ -15,6 +16,7 @@
 #include "train/run_config.h"
 #include "train/run_data.h"
 #include "train/run_folder.h"
+#include "train/run_plan.h"
 #include "train/starting_point.h"
 #include "train/trainer.h"
 
@@ -67,12 +69,19 @@ Result<bool> goes_on(const QuantizeConfig& config) {
 }
 
 Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const TrainedFile start,
-                  read_trained(fs::path(config.training.at("out")) / kStartFile));
-  const auto quantised = start.file.metadata.find(kQuantisedEntry);
-  if (quantised != start.file.metadata.end()) {
-    MANTISSA_RETURN_IF_ERROR(check_quantised(quantised->second, config));
+  const fs::path file = fs::path(config.training.at("out")) / kStartFile;
+  MANTISSA_ASSIGN(const bool is_quantised, is_there(file));
+  if (!is_quantised) {
+    return invalid_input(config.training.at("out") +
+                         " is no run of quantize; train --resume goes on with it");
   }
+  MANTISSA_ASSIGN(const TrainedFile start, read_trained(file));
+  const auto quantised = start.file.metadata.find(kQuantisedEntry);
+  if (quantised == start.file.metadata.end()) {
+    return invalid_input(config.training.at("out") +
+                         " does not say how it was quantised; train --resume goes on with it");
+  }
+  MANTISSA_RETURN_IF_ERROR(check_quantised(quantised->second, config));
   Settings training = config.training;
   std::erase_if(training, [](const auto& one) { return is_of_the_source(one.first); });
   training.erase("overwrite");
@@ -80,10 +89,11 @@ Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& 
   return train(run, observer);
 }
 
-// What a failed quantisation leaves in a folder that it made.
+// What a failed quantisation leaves in a folder that it made, where no run has begun.
 void remove_traces(const fs::path& folder) {
+  const auto lock = FolderLock::acquire(folder);
   std::error_code ignored;
-  if (fs::exists(folder / kConfigFile, ignored)) return;  // a run has begun
+  if (!lock.ok() || fs::exists(folder / kConfigFile, ignored)) return;
   for (const char* name : {kNetworkFile, kStartFile, "lock"}) fs::remove(folder / name, ignored);
   fs::remove(folder, ignored);  // if it is empty
 }
@@ -94,14 +104,28 @@ void take_result(TrainingResult result, QuantisationOutcome& outcome) {
   outcome.already_finished = result.already_finished;
 }
 
-Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObserver& observer) {
+// An error where the training of the quantised network would be refused.
+Status check_training(const RunConfig& source, const DatasetInfo& data, int64_t reestimate,
+                      const Graph& network) {
+  RunConfig config = source;
+  config.network = network;
+  config.start.reset();
+  config.adapts_classes = false;
+  config.reestimate = reestimate;
+  MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
+  return check_budget(plan.memory, config.memory_budget);
+}
+
+// `holds_folder` is true from when the folder is this process's.
+Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObserver& observer,
+                                  bool& holds_folder) {
   if (config.training.count("from") == 0) {
     return invalid_input(config.training.at("out") +
                          " holds no run to go on with; --from names the trained network");
   }
   MANTISSA_ASSIGN(const Settings settings, with_data_of_source(config.training));
   MANTISSA_ASSIGN(RunConfig source, make_run_config(with_defaults(settings)));
-  source.reestimate = 0;  // the run's, behind this
+  const int64_t reestimate = std::exchange(source.reestimate, 0);  // the run's, behind this
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(source));
   MANTISSA_RETURN_IF_ERROR(begin_with_batch_norms(observer, source));
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data, source));
@@ -109,9 +133,11 @@ Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObser
   std::string quantising;  // its memory
   {
     MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(source));
+    holds_folder = true;
     MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, config.quantise, observer));
     for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
     if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
+    MANTISSA_RETURN_IF_ERROR(check_training(source, data, reestimate, start.network));
     MANTISSA_RETURN_IF_ERROR(write_quantised(source.out, start, quantised_text(config)));
   }
   QuantizeConfig own = config;
@@ -134,8 +160,9 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
   }
   const fs::path folder = config.training.at("out");
   MANTISSA_ASSIGN(const bool was_there, is_there(folder));
-  Result<QuantisationOutcome> outcome = begin(config, observer);
-  if (!outcome.ok() && !was_there) remove_traces(folder);
+  bool holds_folder = false;
+  Result<QuantisationOutcome> outcome = begin(config, observer, holds_folder);
+  if (!outcome.ok() && !was_there && holds_folder) remove_traces(folder);
   return outcome;
 }
 

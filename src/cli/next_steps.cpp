@@ -78,7 +78,12 @@ std::string next_steps(const CommandLine& line, const std::string& out,
   }
   add("predict", {{"checkpoint", out}, {"data", data}, {"index", some_examples(summary_json)}});
   if (line.command == "quantize") {
-    add("export", {{"checkpoint", out}, {"out", run_file(out)}});
+    const std::string format = summary_entry(summary_json, "format");
+    const std::string method = line.setting("train");
+    const bool has_offsets = method == "lsqplus" || method == "wrpn";
+    if ((format == "bfp8" || format == "dfp8") && !has_offsets) {
+      add("export", {{"checkpoint", out}, {"out", run_file(out)}});
+    }
     return text;
   }
   const Named other = another_network(line, out, summary_json);

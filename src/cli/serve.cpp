@@ -132,11 +132,14 @@ void add_routes(httplib::Server& server, Served& served) {
       return refuse(response, 400, "pixels are the body itself, not a part of a form");
     }
     std::string body;
-    const bool is_whole = read([&](const char* bytes, size_t count) {
-      body.append(bytes, count);
-      return true;
+    bool is_whole = true;
+    read([&](const char* bytes, size_t count) {
+      is_whole = body.size() + count <= kMostBytes;
+      if (is_whole) body.append(bytes, count);
+      return is_whole;
     });
-    if (is_whole) served.predict(body, response);
+    if (!is_whole) return refuse(response, 413, "more than 64 MiB");
+    served.predict(body, response);
   });
   server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
     if (!response.body.empty()) return;

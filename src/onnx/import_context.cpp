@@ -206,6 +206,9 @@ Result<int> image_of(ImportContext& context, const Imported& imported, std::vect
                      {{"groups", *groups}});
   }
   if (!image.ok() || imported.scale.empty()) return image;
+  if (std::ssize(imported.scale) != shape.last()) {
+    return invalid_input("rearranges pixels before the first layer");
+  }
   if (scale != nullptr) {
     *scale = imported.scale;
     return image;
@@ -218,7 +221,7 @@ Result<Vector> vector_of(ImportContext& context, const Imported& imported, bool 
     return invalid_input("wants an input of [N, C]");
   }
   if (!imported.scale.empty() && !takes_scale) {
-    return invalid_input("wants a layer, batch norm or pool between itself and the pixels");
+    return invalid_input("wants a layer or pool between itself and the pixels");
   }
   MANTISSA_ASSIGN(const int value,
                   reshaped(context, imported.value, Shape{imported.layout.count()}));

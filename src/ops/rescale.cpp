@@ -31,6 +31,13 @@ constexpr AttributeSpec kSchema[] = {
     whole("bits", 0, 0, 7), whole("exponent", 0, kExponentMin, kExponentMax), flag("signed", false),
     flag("offset", false), whole("least_bits", 0, 0, 16)};
 
+Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (attributes.is_set("signed") && attributes.whole("bits") < 2) {
+    return invalid_input("wants at least 2 bits with a sign");
+  }
+  return same_shape(attributes, inputs);
+}
+
 std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   std::vector<Parameter> parameters;
   if (attributes.whole("bits") > 0) {
@@ -181,7 +188,7 @@ const Op kRescale = {.name = "rescale",
                                 .reads_output_if_relu = true,
                                 .row_by_row = true},
                      .attributes = kSchema,
-                     .infer_shape = same_shape,
+                     .infer_shape = infer,
                      .parameters = parameters,
                      .memory = memory,
                      .check = check_batch_norm,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/sharing.h"
 #include "ops/ops.h"
 #include "plan/compile_passes.h"
 #include "plan/network_format.h"
@@ -106,6 +107,28 @@ Status check_parameters(const ProgramWriter& writer) {
   return {};
 }
 
+// A rescale with a range has that of a quantise node, and its grid.
+Status check_rescales(const ProgramWriter& writer) {
+  const Graph& graph = writer.graph();
+  for (int n = 0; n < writer.node_count(); ++n) {
+    const Node& node = writer.node(n);
+    if (node.op != &ops::kRescale || node.attributes.whole("bits") == 0) continue;
+    const int owner = parameter_owner(graph, n);
+    const bool is_quantised = owner >= 0 && graph.nodes[owner].op == &ops::kQuantise;
+    const auto differs = [&](const char* name) {
+      return graph.nodes[owner].attributes.whole(name) != node.attributes.whole(name);
+    };
+    const bool fits = is_quantised && !differs("bits") && !differs("exponent") &&
+                      !differs("signed") && !differs("offset");
+    if (!fits) {
+      return in_node(writer, node,
+                     "wants to share the parameters of a quantise node with the same bits, "
+                     "exponent, signed and offset");
+    }
+  }
+  return {};
+}
+
 Status check_losses(const ProgramWriter& writer) {
   const Graph& graph = writer.graph();
   if (writer.training() && graph.losses.empty()) {
@@ -133,6 +156,7 @@ Status check_network(const ProgramWriter& writer) {
   }
   MANTISSA_RETURN_IF_ERROR(check_row_exponents(writer));
   MANTISSA_RETURN_IF_ERROR(check_rows(writer));
+  MANTISSA_RETURN_IF_ERROR(check_rescales(writer));
   MANTISSA_RETURN_IF_ERROR(check_parameters(writer));
   MANTISSA_RETURN_IF_ERROR(check_losses(writer));
   for (int n = 0; n < writer.node_count(); ++n) {

@@ -1,6 +1,7 @@
 #include "train/quantise.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -64,9 +65,10 @@ class Parameters {
     set(name, found->shape, numbers, found->type == DataType::kDouble);
   }
 
-  // Its numbers; the parameter is gone.
+  // Its numbers; the parameter, which is there, is gone.
   Numbers take(const std::string& name) {
     const auto found = find(name);
+    assert(found != parameters_.end());
     Numbers numbers = real_numbers(*found);
     parameters_.erase(found);
     return numbers;
@@ -284,12 +286,18 @@ void move_to_rescale(const Graph& network, const QuantisedLayer& layer, const Nu
   parameters.set(owner + ".bias", shape, biases, false);
 }
 
-// LSQ divides the gradient of a weight's step by the root of the numbers that share it times the
-// levels. A scale is that step over 2^exponent.
+// LSQ divides the gradient of a weight's step, g (q - v), by the root of the numbers that share it
+// times the levels. A scale is that step over 2^exponent, and its gradient is g q, which is larger
+// by the rms of q over that of q - v: about 2 levels.
 double scale_rate_factor_of(const Shape& weights, int bits, int exponent) {
   const auto shared = static_cast<double>(weights.count() / weights[0]);
   const double levels = std::ldexp(1.0, bits - 1) - 1;
-  return std::clamp(std::ldexp(1 / std::sqrt(shared * levels), -2 * exponent), 0.001, 1000.0);
+  const double factor = 1 / (std::sqrt(shared * levels) * 2 * levels);
+  return std::clamp(std::ldexp(factor, -2 * exponent), 0.001, 1000.0);
+}
+
+bool divides_gradients(OptimizerKind kind) {
+  return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
 }
 
 // The rate at which the numbers of a grid learn as the trained ones would, all divided by factors:
@@ -452,9 +460,11 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
   std::vector<LayerGrids> grids;
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerOutcome& outcome = start.layers.emplace_back();
-    MANTISSA_ASSIGN(const LayerGrids row,
+    MANTISSA_ASSIGN(LayerGrids row,
                     quantise_layer(network, layers[i], inputs[i], source.state.layout().lazy_shift,
                                    settings, parameters, outcome));
+    // Adam divides gradients by their own size.
+    if (divides_gradients(source.config.optimizer)) row.scale_rate_factor = 1;
     grids.push_back(row);
   }
   MANTISSA_ASSIGN(start.network, quantised_network(network, layers, grids, settings.training));

@@ -74,6 +74,19 @@ const char* learns(quantize::TrainingMethod method) {
   return "clip";
 }
 
+// Whether the parameters of a layer's rescale are its own, or those of the node that quantises the
+// layer's input, and no other node uses them.
+bool is_of_the_layer(const Graph& network, const Node& layer, int rescale) {
+  const std::vector<int>& parameters = network.nodes[rescale].parameters;
+  const auto users = std::count_if(
+      network.nodes.begin(), network.nodes.end(),
+      [&](const Node& node) { return !parameters.empty() && node.parameters == parameters; });
+  const int owner = parameter_owner(network, rescale);
+  if (owner < 0) return users == 1;
+  return users == 2 && network.nodes[owner].op == &ops::kQuantise &&
+         network.values[layer.inputs[0]].producer == owner;
+}
+
 std::string rescale_node_name(const std::string& layer) { return layer + ".rescale"; }
 
 // The changes of the layers, and of the network's parameters with them.
@@ -228,6 +241,12 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
                          .bits = bits.all,
                          .norm = only_reader(network, readers, node, ops::kBatchNorm)};
     layer.rescale = only_reader(network, readers, node, ops::kRescale);
+    if (layer.rescale >= 0 && !is_of_the_layer(network, node, layer.rescale)) {
+      return invalid_input("node '" + network.nodes[layer.rescale].name +
+                           "' (rescale): shares its parameters with another node than the one that "
+                           "quantises the input of " +
+                           node.name);
+    }
     layer.rescales = layer.norm < 0 && !network.is_output(node.outputs[0]) &&
                      !shares_parameters(network, layer.node);
     if (is_end[n]) {

@@ -50,6 +50,14 @@ refuses "--resume with other bits" 2 "was quantised with --weights 3, and --resu
   --from "$folder/a" --weights 2 --activations 3 --resume --out "$folder/again-auto"
 accepts "--resume alone" "test accuracy" quantize --resume --out "$folder/again-auto"
 holds "alone: the same weights" same_entry weights_sha256 "$folder/trained" "$folder/again-auto"
+refuses "--resume of a run of train" 2 "a is no run of quantize; train --resume" \
+  quantize --resume --out "$folder/a"
+run_sha() { sha256sum <"$folder/trained/$1"; }
+before=$(run_sha network.json; run_sha start.safetensors)
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 2 --memory-budget 4MiB \
+  --overwrite --out "$folder/trained"
+holds "more memory than training has" eval '((status == 3)) && grep -q "over the budget" "$folder/stderr"'
+holds "what was there stays" test "$before" = "$(run_sha network.json; run_sha start.safetensors)"
 refuses "--resume of nothing" 2 "nowhere holds no run to go on with; --from names" \
   quantize --resume --out "$folder/nowhere"
 refuses "a run that is there" 2 "holds a run already" quantize --from "$folder/a" --data "$data" \
@@ -138,11 +146,14 @@ accepts "a network without batch norm" "test accuracy" train --data "$data" --mo
   --steps 4 --batch-size 16 --out "$folder/lenet"
 accepts "its last layer has scales that are powers of two" "powers of two" quantize \
   --from "$folder/lenet" --data "$data" "${short[@]}" --ends 0 --steps 4 --out "$folder/lenet4"
+holds "no batch norm, no statistics" eval '! grep -q averaged "$folder/stderr"'
 holds "the others have rescales" network "$folder/lenet4" \
   'nodes["conv2.rescale"]["shares"] == "conv2.input" and "fc3.rescale" not in nodes and
    attributes("conv2")["bias"] == 0'
 accepts "eval of it" "accuracy" eval --checkpoint "$folder/lenet4" --data "$data"
-holds "no batch norm, no statistics" eval '! grep -q statistics "$folder/stderr"'
+
+accepts "7 bits do not diverge" "test accuracy" quantize --from "$folder/lenet" --data "$data" \
+  "${short[@]}" --weights 7 --activations 7 --steps 40 --out "$folder/lenet7"
 
 accepts "the cost of each layer" "stage3.block1.conv2" quantize --from "$folder/a" --data "$data" \
   --sensitivity --calibration 32 --batch-size 16 --validation 32 --weights 2 --activations 2
