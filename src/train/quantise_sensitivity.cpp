@@ -46,7 +46,9 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
                   layer_inputs(source, layers, input_settings(settings)));
   if (std::none_of(layers.begin(), layers.end(),
                    [](const QuantisedLayer& layer) { return layer.has_few_bits(); })) {
-    return invalid_input("sensitivity: no layer would get fewer bits than it has");
+    return invalid_input(
+        "sensitivity: no layer would get fewer bits than it has; --ends 0 gives the first and last "
+        "layers as few as the others");
   }
   std::vector<QuantisedLayer> whole = layers;
   for (QuantisedLayer& layer : whole) layer.bits = {};

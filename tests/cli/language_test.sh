@@ -80,8 +80,6 @@ for model in lstm_lm gru_lm; do
   holds "$model generates" eval '((status == 0)) && grep -q "^The " "$folder/stdout"'
 done
 
-refuses "quantize" 2 'reads tokens' quantize --from "$folder/a" --weights 8 --activations 8 \
-  --epochs 0 --data "$text" --out "$folder/q"
 
 # A network as a file is the same network.
 run info --model transformer_lm --data "$text" --sequence 32 --width 0.5 --graph

@@ -164,7 +164,7 @@ check_other_commands() {
       --input "${data/houses/houses/test.csv}"
     accepts "$kind: sensitivity" "8 bits everywhere: loss" quantize --from "$folder/$kind" \
       --data "$data" --batch-size 32 --validation $([[ $kind == flowers ]] && echo 100 || echo 0) \
-      --sensitivity
+      --sensitivity --ends 0
     holds "$kind: accuracy where there are classes alone" \
       eval '[[ $(grep -c accuracy "$folder/stdout") == $([[ $kind == flowers ]] && echo 2 || echo 0) ]]'
     accepts "$kind: from a run, with its hidden layers" "$result" train --from "$folder/$kind" \
