@@ -37,7 +37,7 @@ QuantisedLayerInfo info_of(const LayerOutcome& layer) {
           .is_signed = layer.is_signed};
 }
 
-// What quantize does where nothing is said of it: no training, and statistics averaged anew.
+// The settings with the defaults of quantize: no training, and statistics averaged anew.
 Settings with_defaults(Settings settings) {
   if (settings.count("steps") == 0) settings.insert({"epochs", "0"});
   settings.insert({"reestimate", "50"});
@@ -51,8 +51,8 @@ bool is_of_the_source(const std::string& name) {
 }
 
 // The training of the network that lies in the run's folder.
-Settings training_of(const QuantizeConfig& config) {
-  Settings settings = with_defaults(config.training);
+Settings training_of(Settings settings) {
+  settings = with_defaults(std::move(settings));
   const fs::path folder = settings["out"];
   std::erase_if(settings, [](const auto& one) { return is_of_the_source(one.first); });
   settings["model"] = (folder / kNetworkFile).string();
@@ -89,7 +89,7 @@ Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& 
   return train(run, observer);
 }
 
-// What a failed quantisation leaves in a folder that it made, where no run has begun.
+// Removes the files of a failed quantisation and the folder that it made, if no run has begun.
 void remove_traces(const fs::path& folder) {
   const auto lock = FolderLock::acquire(folder);
   std::error_code ignored;
@@ -140,9 +140,7 @@ Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObser
     MANTISSA_RETURN_IF_ERROR(check_training(source, data, reestimate, start.network));
     MANTISSA_RETURN_IF_ERROR(write_quantised(source.out, start, quantised_text(config)));
   }
-  QuantizeConfig own = config;
-  own.training = settings;
-  MANTISSA_ASSIGN(const RunConfig run, make_run_config(training_of(own)));
+  MANTISSA_ASSIGN(const RunConfig run, make_run_config(training_of(settings)));
   MANTISSA_ASSIGN(TrainingResult result, train(run, observer));
   take_result(std::move(result), outcome);
   outcome.plan_text = quantising + outcome.plan_text;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "train/config_file.h"
@@ -280,25 +281,24 @@ bool QuantizeConfig::resumes() const {
 }
 
 std::string quantised_text(const QuantizeConfig& config) {
-  std::string text;
+  Settings all = config.own;
   for (const SettingInfo& own : kOwn) {
-    if (is_of_the_run(own.name)) continue;
-    const auto given = config.own.find(own.name);
-    text += (text.empty() ? "--" : " --") + own.name + " " +
-            (given == config.own.end() ? own.default_value : given->second);
+    if (!is_of_the_run(own.name)) all.insert({own.name, own.default_value});
   }
-  return text;
+  return nlohmann::json(all).dump();
 }
 
 Status check_quantised(const std::string& text, const QuantizeConfig& config) {
+  const nlohmann::json before = nlohmann::json::parse(text, nullptr, false);
+  const std::string& folder = config.training.at("out");
+  if (!before.is_object()) {
+    return invalid_input(folder + " does not say how it was quantised; train --resume goes on");
+  }
   for (const auto& [name, wanted] : config.own) {
-    const std::string before = "--" + name + " ";
-    const size_t begin = text.find(before);
-    if (begin == std::string::npos) continue;
-    const size_t value = begin + before.size();
-    const std::string was = text.substr(value, text.find(" --", value) - value);
-    if (was == wanted) continue;
-    return invalid_input(config.training.at("out") + " was quantised with --" + name + " " + was +
+    const auto was = before.find(name);
+    if (was == before.end() || *was == wanted) continue;
+    return invalid_input(folder + " was quantised with --" + name + " " +
+                         (was->is_string() ? was->get<std::string>() : was->dump()) +
                          ", and --resume goes on with that; --overwrite begins anew with " +
                          wanted);
   }
@@ -319,14 +319,14 @@ Result<Settings> with_data_of_source(Settings settings) {
   const auto trained = source.settings.find("data");
   const bool same_data = data == settings.end() ||
                          (trained != source.settings.end() && data->second == trained->second);
-  for (const char* name : {"sequence", "tokens", "vocabulary", "data", "input-size", "target",
-                           "ignore", "task", "text-column"}) {
-    const bool of_network = name == std::string_view("sequence") ||
-                            name == std::string_view("tokens") ||
-                            name == std::string_view("vocabulary");
-    const auto found = source.settings.find(name);
-    if (found != source.settings.end() && (same_data || of_network)) settings.insert(*found);
-  }
+  const auto take = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const auto found = source.settings.find(name);
+      if (found != source.settings.end()) settings.insert(*found);
+    }
+  };
+  take({"sequence", "tokens", "vocabulary"});
+  if (same_data) take({"data", "input-size", "target", "ignore", "task", "text-column"});
   return settings;
 }
 

@@ -15,15 +15,15 @@ struct QuantizeConfig {
   QuantiseSettings quantise;
   Settings own;  // of the quantisation itself, as they were given
   bool measures_sensitivity = false;
-  // Of train, with "out", but for sensitivity, and with "from", unless a run is to be resumed.
+  // Settings of train, with "out", but for sensitivity, and with "from", unless a run is resumed.
   Settings training;
 
   bool resumes() const;
 };
 Result<QuantizeConfig> quantize_config(const Settings& settings);
 
-// All settings of the quantisation itself as a line, for the start of its run; and an error where
-// such a line says other than the settings that were given.
+// All settings of the quantisation itself as JSON, for the start of its run; and an error where
+// such a text says other than the settings that were given.
 std::string quantised_text(const QuantizeConfig& config);
 Status check_quantised(const std::string& text, const QuantizeConfig& config);
 

@@ -11,7 +11,7 @@ std::string bits_text(int bits, bool is_signed) {
   return std::to_string(bits) + (is_signed ? ", signed" : "");
 }
 
-// Of few bits that were there before nothing is known.
+// Empty of 8 bits, and of few bits that were there before, whose error nobody knows.
 std::string error_text(int bits, double error) {
   return bits >= 8 || error == 0 ? "" : percent(error);
 }

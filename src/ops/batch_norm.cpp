@@ -89,8 +89,7 @@ ChannelAffine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i)
     const Real scale = gamma * Real(saved.inverse_sigma[i]);
     return {scale, beta - scale * Real(saved.mean[i])};
   }
-  const ChannelAffine running = running_affine(c, i);
-  return {ldexp(running.scale, channel_exponent(c.inputs[0], i)), running.offset};
+  return of_mantissas(c, i, running_affine(c, i));
 }
 
 void forward(const OpContext& c) { batch_norm_forward(c, nullptr); }

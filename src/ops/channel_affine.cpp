@@ -60,10 +60,7 @@ ChannelAffine frozen_affine(const OpContext& c, int64_t channel) {
 int freeze_affine(const OpContext& c, int32_t* multiplier, int64_t* offset) {
   const int64_t channels = c.output.shape.last();
   std::vector<Real> reals(static_cast<size_t>(2 * channels));
-  const auto affine = [&](int64_t i) {
-    const ChannelAffine a = frozen_affine(c, i);
-    return ChannelAffine{ldexp(a.scale, channel_exponent(c.inputs[0], i)), a.offset};
-  };
+  const auto affine = [&](int64_t i) { return of_mantissas(c, i, frozen_affine(c, i)); };
   return fixed_point_affine(c, channels, affine, reals.data(), multiplier, offset);
 }
 

@@ -56,6 +56,11 @@ int fixed_point_affine(const OpContext& c, int64_t channels, const Affine& affin
   return -shift;
 }
 
+// The same for mantissas of the input of an op, whose scale and offset are in real units.
+inline ChannelAffine of_mantissas(const OpContext& c, int64_t channel, const ChannelAffine& real) {
+  return {ldexp(real.scale, channel_exponent(c.inputs[0], channel)), real.offset};
+}
+
 // Scale and offset of a channel in real units outside training, where the op is batch_norm or
 // rescale.
 ChannelAffine frozen_affine(const OpContext& context, int64_t channel);

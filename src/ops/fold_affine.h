@@ -25,7 +25,7 @@ struct RescaledChannel {
   bool is_constant = false;
 };
 
-// Of an op that frozen_affine takes, whose context has its parameters and no training mode. The
+// Folds an op that frozen_affine takes, whose context has its parameters and no training mode. The
 // multiplier is the nearest float32; the bias is the nearest integer for that multiplier.
 RescaledChannel fold_affine(const OpContext& context, const LayerChannel& layer,
                             int output_exponent);

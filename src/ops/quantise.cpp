@@ -52,14 +52,10 @@ std::vector<Parameter> parameters(const Attributes& attributes, std::span<const 
   return parameters;
 }
 
-GridNumber number_of(const ParameterView& parameter) {
-  return {parameter.mantissa.as<int16_t>()[0], *parameter.mantissa.exponent};
-}
-
 QuantiseSteps steps_of(const OpContext& c) {
   const bool has_offset = c.attributes->is_set("offset");
-  return {*c.attributes, number_of(c.parameters[0]), *c.inputs[0].exponent,
-          has_offset ? number_of(c.parameters[1]) : GridNumber{}};
+  return {*c.attributes, grid_number(c.parameters[0].mantissa), *c.inputs[0].exponent,
+          has_offset ? grid_number(c.parameters[1].mantissa) : GridNumber{}};
 }
 
 std::array<int8_t, 256> byte_table(const ValueTable& wide) {

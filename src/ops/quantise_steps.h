@@ -8,6 +8,7 @@
 #include "numerics/point_functions.h"
 #include "numerics/real.h"
 #include "numerics/rounding.h"
+#include "tensor/tensor.h"
 
 namespace mantissa::ops {
 
@@ -16,6 +17,10 @@ struct GridNumber {
   int64_t mantissa = 0;
   int exponent = 0;
 };
+
+inline GridNumber grid_number(const Tensor& mantissa) {
+  return {mantissa.as<int16_t>()[0], *mantissa.exponent};
+}
 
 // N of a `quantise` node.
 inline int64_t quantise_levels(const Attributes& attributes) {

@@ -54,8 +54,7 @@ const ParameterView& bias_of(const OpContext& c) { return c.parameters.back(); }
 // R / (N 2^exponent).
 Real factor_of(const OpContext& c) {
   if (c.attributes->whole("bits") == 0) return Real(1);
-  const Real range = range_of({c.parameters[0].mantissa.as<int16_t>()[0],  //
-                               *c.parameters[0].mantissa.exponent});
+  const Real range = range_of(grid_number(c.parameters[0].mantissa));
   return ldexp(range / Real(quantise_levels(*c.attributes)),
                -static_cast<int>(c.attributes->whole("exponent")));
 }
@@ -73,9 +72,8 @@ void forward(const OpContext& c) {
   if (!c.recomputes) sums = channel_sums(c, work, channels, rows);
   const Real factor = factor_of(c);
   const auto affine = [&](int64_t i) {
-    const Real scale = real(scale_of(c).mantissa, i) * factor;
-    return ChannelAffine{ldexp(scale, channel_exponent(c.inputs[0], i)),
-                         real(bias_of(c).mantissa, i)};
+    return of_mantissas(c, i,
+                        {real(scale_of(c).mantissa, i) * factor, real(bias_of(c).mantissa, i)});
   };
   const int wide_exponent =
       fixed_point_affine(c, channels, affine, work.reals, work.multiplier, work.offset);
@@ -97,7 +95,7 @@ kernels::BatchNormGradient gradient_arguments(const OpContext& c) {
           .channels = c.grad_output.shape.last()};
 }
 
-// Of the scale: the sum of g * x * factor; of the bias: that of g.
+// The scale gets the sum of g * x * factor, the bias the sum of g.
 void backward_weights(const OpContext& c) {
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
   const BatchNormWorkspace work(c.workspace, channels);

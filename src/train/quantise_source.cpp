@@ -43,18 +43,17 @@ void add_values(const Tensor& values, quantize::ActivationStatistics& statistics
 // Why the file has not all of the network: what quantize needs, and train would begin anew.
 Error lacks(const RunConfig& config, const RunPlan& plan) {
   const StartingPoint& start = *config.start;
-  const std::string& first = plan.taken.initial[0];  // "NAME [SHAPE]"
-  const std::string name = first.substr(0, first.find(' '));
-  const auto other =
-      std::find_if(start.parameters.begin(), start.parameters.end(),
-                   [&](const NamedParameter& parameter) { return parameter.name == name; });
-  if (other != start.parameters.end()) {
-    return invalid_input("from: " + start.source + " has " + name + " " + to_string(other->shape) +
-                         ", and a network for " + config.data + " has " + first +
-                         ": quantize takes data of the shape and the classes that the network was "
-                         "trained for; train --from brings it to others");
+  for (const NamedParameter& there : start.parameters) {
+    for (const Parameter& here : plan.graph.parameters) {
+      if (there.name != here.name || there.shape == here.shape) continue;
+      return invalid_input("from: " + start.source + " has " + there.name + " " +
+                           to_string(there.shape) + ", and a network for " + config.data + " has " +
+                           to_string(here.shape) +
+                           ": quantize takes data of the shape and the classes that the network "
+                           "was trained for; train --from brings it to others");
+    }
   }
-  return invalid_input("from: " + start.source + " lacks " + first +
+  return invalid_input("from: " + start.source + " lacks " + plan.taken.initial[0] +
                        (plan.taken.initial.size() > 1 ? " and others" : "") +
                        ", without which the network cannot be quantised (model.safetensors and "
                        "exported files have no batch norms any more); name the folder of a run, or "

@@ -146,7 +146,7 @@ class LayerChanges {
     return layer.rescales && layer.rescale < 0 && layer.has_few_bits();
   }
 
-  // Of the rescale behind a layer. `node`: the layer, or a rescale that is there.
+  // The attributes of a layer's rescale. `node`: the layer, or a rescale that is there.
   Attributes rescale_attributes(const Node& node, size_t layer) const {
     std::vector<Attributes::Item> items;
     for (const Attributes::Item& item : node.attributes.items()) {
@@ -192,7 +192,7 @@ class LayerChanges {
     const quantize::TrainedValues trains = quantize::trained_values(method_);
     for (const auto& [own, is_trained] :
          {std::pair{".range", trains.activation_scale}, {".offset", trains.activation_offset}}) {
-      // Of powers of two nothing takes a change of the range out.
+      // Nothing takes a change of the range out where scales are powers of two.
       if (!is_trained || !layers_[layer].any_scale()) untrained_.insert(name + own);
       rate_factors_[name + own] = grids.range_rate_factor;
     }

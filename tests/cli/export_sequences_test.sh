@@ -98,6 +98,18 @@ check_classifiers() {
 }
 
 # Language models: near `mantissa eval`; masked ones near `mantissa fill-mask`.
+# is_near_eval NAME RUN: the logits of RUN.onnx say what eval says.
+is_near_eval() {
+  local examples
+  for examples in test changed; do
+    run run "$2.onnx" --inputs "$folder/$examples.npz" --out "$folder/$examples.out.npz"
+  done
+  run eval --checkpoint "$2" --json
+  cp "$folder/stdout" "$folder/eval.json"
+  holds "$1 is near eval" language loss "$here/../../docs/language.md" 16 "$folder" \
+    "$folder/eval.json"
+}
+
 check_language_models() {
   local text=$here/../../docs/language.md out=$folder/lm prompt='The [MASK]etwork' network
   for network in transformer_lm 'transformer_lm --tied' lstm_lm gru_lm; do
@@ -106,11 +118,7 @@ check_language_models() {
     run train --model $network --data "$text" --sequence 16 --steps 30 --quiet --out "$out"
     accepts "export of $network" 'written to' export --checkpoint "$out" --out "$out.onnx"
     language put "$text" 16 "$folder"
-    run run "$out.onnx" --inputs "$folder/test.npz" --out "$folder/test.out.npz"
-    run run "$out.onnx" --inputs "$folder/changed.npz" --out "$folder/changed.out.npz"
-    run eval --checkpoint "$out" --json
-    cp "$folder/stdout" "$folder/eval.json"
-    holds "$network is near eval" language loss "$text" 16 "$folder" "$folder/eval.json"
+    is_near_eval "$network" "$out"
   done
   # Few bits, in every layer but the first and last.
   run train --model transformer_lm --data "$text" --sequence 16 --steps 60 --quiet --overwrite \
@@ -120,11 +128,7 @@ check_language_models() {
       --learning-rate 0.001 --quiet --overwrite --out "$folder/few"
     accepts "export of W${bits/ /A}" 'written to' \
       export --checkpoint "$folder/few" --out "$folder/few.onnx"
-    run run "$folder/few.onnx" --inputs "$folder/test.npz" --out "$folder/test.out.npz"
-    run run "$folder/few.onnx" --inputs "$folder/changed.npz" --out "$folder/changed.out.npz"
-    run eval --checkpoint "$folder/few" --json
-    cp "$folder/stdout" "$folder/eval.json"
-    holds "W${bits/ /A} is near eval" language loss "$text" 16 "$folder" "$folder/eval.json"
+    is_near_eval "W${bits/ /A}" "$folder/few"
   done
   run quantize --from "$out" --weights 4 --activations 32 --overwrite --out "$folder/few"
   refuses "few bits in float" 2 'files in float have no few bits' \
@@ -138,12 +142,7 @@ check_language_models() {
       --overwrite --out "$folder/again"
     accepts "export of an imported $network" 'written to' \
       export --checkpoint "$folder/again" --out "$folder/again.onnx"
-    run run "$folder/again.onnx" --inputs "$folder/test.npz" --out "$folder/test.out.npz"
-    run run "$folder/again.onnx" --inputs "$folder/changed.npz" --out "$folder/changed.out.npz"
-    run eval --checkpoint "$folder/again" --json
-    cp "$folder/stdout" "$folder/eval.json"
-    holds "an imported $network is near eval" language loss "$text" 16 "$folder" \
-      "$folder/eval.json"
+    is_near_eval "an imported $network" "$folder/again"
   done
   run train --model bert_tiny --data "$text" --sequence 16 --steps 15 --quiet --out "$folder/masked"
   accepts "export of bert_tiny" 'written to' \

@@ -16,11 +16,7 @@ os.chdir(sys.argv[1])
 random.seed(1)
 
 def floats(name, dims):
-    count = 1
-    for dim in dims:
-        count *= dim
-    numbers = [random.uniform(-0.3, 0.3) for _ in range(count)]
-    return tensor(name, dims, part(9, struct.pack(f"<{count}f", *numbers)))
+    return random_tensor(name, dims, 0.3)
 
 def wholes(name, numbers):
     return tensor(name, [len(numbers)], b"".join(number(7, n) for n in numbers), 7)

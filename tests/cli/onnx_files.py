@@ -1,5 +1,5 @@
 """Files of protobuf messages and of arrays, by hand: ONNX models, and NPZ files for them."""
-import io, struct, sys, zipfile
+import io, math, random, struct, sys, zipfile
 
 def varint(n):
     n &= (1 << 64) - 1
@@ -29,6 +29,11 @@ def value(field, name, dims, kind=1):
 
 def tensor(name, dims, data, kind=1):
     return part(5, b"".join(number(1, d) for d in dims) + number(2, kind) + part(8, name) + data)
+
+def random_tensor(name, dims, most):
+    count = math.prod(dims)
+    numbers = [random.uniform(-most, most) for _ in range(count)]
+    return tensor(name, dims, part(9, struct.pack(f"<{count}f", *numbers)))
 
 def model(graph):
     return number(1, 8) + part(7, graph) + part(8, number(2, 17))

@@ -169,16 +169,11 @@ import random, struct, sys
 sys.path.insert(0, sys.argv[2])
 from onnx_files import *
 random.seed(1)
-def weights(name, dims):
-    count = 1
-    for dim in dims:
-        count *= dim
-    numbers = [random.uniform(-0.5, 0.5) for _ in range(count)]
-    return tensor(name, dims, part(9, struct.pack(f"<{count}f", *numbers)))
 graph = (node("Conv", ["x", "w", "b"], ["c"], "conv") + node("Relu", ["c"], ["r"]) +
          node("GlobalAveragePool", ["r"], ["p"]) + node("Flatten", ["p"], ["f"]) +
-         node("Gemm", ["f", "v"], ["y"], "fc") + weights("w", [4, 1, 3, 3]) + weights("b", [4]) +
-         weights("v", [4, 10]) + value(11, "x", ["batch", 1, 28, 28]) +
+         node("Gemm", ["f", "v"], ["y"], "fc") + random_tensor("w", [4, 1, 3, 3], .5) +
+         random_tensor("b", [4], .5) +
+         random_tensor("v", [4, 10], .5) + value(11, "x", ["batch", 1, 28, 28]) +
          value(12, "y", ["batch", 10]))
 open(sys.argv[1] + "/net.onnx", "wb").write(model(graph))
 PYTHON

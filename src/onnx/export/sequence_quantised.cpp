@@ -59,7 +59,7 @@ Result<SequenceValue> export_rescaled_rows(SequenceContext& context, int n) {
       summands.push_back(number_at<float>(offset, c));
       continue;
     }
-    // Of mantissas of the input.
+    // The integers are for mantissas of the input.
     const int exponent = multiplier.exponents[0];
     factors.push_back(
         static_cast<float>(std::ldexp(static_cast<double>(number_at<int32_t>(multiplier, c)),
