@@ -133,12 +133,19 @@ void add_routes(httplib::Server& server, Served& served) {
     }
     std::string body;
     bool is_whole = true;
-    read([&](const char* bytes, size_t count) {
+    const bool is_read = read([&](const char* bytes, size_t count) {
       is_whole = body.size() + count <= kMostBytes;
       if (is_whole) body.append(bytes, count);
       return is_whole;
     });
     if (!is_whole) return refuse(response, 413, "more than 64 MiB");
+    // The library has set the status already where it cannot decode.
+    if (!is_read) {
+      return response.status == 415
+                 ? refuse(response, 415,
+                          "a Content-Encoding that is not known: send pixels as bytes")
+                 : refuse(response, 400, "the body cannot be read to its end");
+    }
     served.predict(body, response);
   });
   server.set_error_handler([](const httplib::Request&, httplib::Response& response) {

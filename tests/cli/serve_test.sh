@@ -22,14 +22,15 @@ starts() {
 starts "$folder/a"
 holds "it prints its address" grep -qE '^http://127\.0\.0\.1:[0-9]+$' "$folder/address"
 
-# asks STATUS PATH [FILE]: the answer is in $folder/answer; FILE is posted.
+# asks STATUS PATH [FILE [ENCODING]]: the answer is in $folder/answer; FILE is posted.
 asks() {
-  python3 - "$address$2" "$folder/answer" "${3:-}" "$1" <<'PYTHON'
+  python3 - "$address$2" "$folder/answer" "${3:-}" "$1" "${4:-}" <<'PYTHON'
 import sys, urllib.error, urllib.request
-url, answer, posted, status = sys.argv[1:]
+url, answer, posted, status, encoding = sys.argv[1:]
 data = open(posted, "rb").read() if posted else None
+headers = {"Content-Encoding": encoding} if encoding else {}
 try:
-    found = urllib.request.urlopen(urllib.request.Request(url, data), timeout=30)
+    found = urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=30)
 except urllib.error.HTTPError as error:
     found = error
 open(answer, "wb").write(found.read())
@@ -66,6 +67,10 @@ holds "more than a form may have" asks 200 /predict "$folder/pixels-many"
 head -c 100 "$folder/pixels" >"$folder/short"
 holds "too few bytes" asks 400 /predict "$folder/short"
 holds "say what is wanted" grep -q "the body has 100 bytes; pictures have" "$folder/answer"
+holds "bytes that are not what their encoding says" asks 400 /predict "$folder/pixels" gzip
+holds "say so" grep -q "the body cannot be read" "$folder/answer"
+holds "an encoding that is not known" asks 415 /predict "$folder/pixels" br
+holds "says so" grep -q "Content-Encoding" "$folder/answer"
 holds "no such request" asks 404 /nothing
 holds "says what there is" grep -q "GET /health" "$folder/answer"
 holds "parameters by long patterns" asks 200 \
