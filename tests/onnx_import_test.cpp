@@ -288,6 +288,18 @@ TEST(OnnxImport, EverythingUnsupportedIsListedAtOnce) {
             "0 and infinity; node 'erf' (Erf): this operator cannot be imported");
 }
 
+TEST(OnnxImport, BytesOfAttributesAreReadableInMessages) {
+  Model m(1, 6, 6);
+  const std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {0, 0, 0, 0});
+  const std::string pooled =
+      m.add("MaxPool", "pool", {v},
+            {{"kernel_shape", Wholes{2, 2}}, {"auto_pad", std::string("SAME\nLOWER")}});
+  const auto network = imported(m.finish(classify(m, pooled, 4)));
+  ASSERT_FALSE(network.ok());
+  EXPECT_EQ(network.error().message,
+            "1 node cannot be imported: node 'pool' (MaxPool): has an auto_pad of 'SAME\\nLOWER'");
+}
+
 // (x - mean) / sqrt(variance + epsilon), over channels or over height and width.
 TEST(OnnxImport, SpelledOutNormsAreNamed) {
   for (const auto& [axes, name] : {std::pair{Wholes{1, 2, 3}, "LayerNormalization"},

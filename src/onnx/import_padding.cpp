@@ -1,6 +1,7 @@
 // Padding of windows: of both sides of each axis.
 #include <algorithm>
 
+#include "onnx/import_form.h"
 #include "onnx/import_operators.h"
 #include "ops/ops.h"
 
@@ -19,7 +20,7 @@ Result<Sides> sides_of(const NodeData& node, const Shape& image, std::span<const
     return invalid_input("has negative pads");
   }
   if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER") {
-    return invalid_input("has an auto_pad of '" + automatic + "'");
+    return invalid_input("has an auto_pad of '" + readable(automatic) + "'");
   }
   const auto rest = [&](int axis) {
     const int64_t size = image[axis], results = (size + strides[axis] - 1) / strides[axis];
