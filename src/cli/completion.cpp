@@ -24,7 +24,7 @@ std::vector<Completion> options_of(const std::string& command) {
   return options;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string spaced(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
   return text;
@@ -54,7 +54,7 @@ std::string bash_script() {
       flags += (flags.empty() ? "--" : " --") + option.name;
       if (!option.takes_value) continue;
       cases += "    '" + command + " --" + option.name + "') words='" +
-               joined(option.choices.values) + "' files=" + (option.choices.is_path ? "1" : "0") +
+               spaced(option.choices.values) + "' files=" + (option.choices.is_path ? "1" : "0") +
                " ;;\n";
     }
     options += "      " + command + ") words='" + flags + "' ;;\n";
@@ -83,7 +83,7 @@ std::string bash_script() {
          "    esac\n"
          "  elif ((!value)); then\n"
          "    [[ $command == completion ]] && words='" +
-         joined(completed_shells()) +
+         spaced(completed_shells()) +
          "' || files=1\n"
          "  fi\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -103,11 +103,11 @@ std::string zsh_script() {
       if (option.takes_value && option.choices.is_path) {
         cases += ":" + option.name + ":_files";
       } else if (option.takes_value) {
-        cases += ":" + option.name + ":(" + guarded(joined(option.choices.values), ":\\()") + ")";
+        cases += ":" + option.name + ":(" + guarded(spaced(option.choices.values), ":\\()") + ")";
       }
       cases += "' \\\n";
     }
-    cases += command == "completion" ? "        '*:shell:(" + joined(completed_shells()) + ")' ;;\n"
+    cases += command == "completion" ? "        '*:shell:(" + spaced(completed_shells()) + ")' ;;\n"
                                      : std::string("        '*:file:_files' ;;\n");
   }
   return "#compdef mantissa\n"
@@ -143,13 +143,13 @@ std::string fish_script() {
       text +=
           "complete -c mantissa -n '__fish_seen_subcommand_from " + command + "' -l " + option.name;
       if (option.takes_value) text += option.choices.is_path ? " -r -F" : " -x";
-      const std::string values = joined(option.choices.values);
+      const std::string values = spaced(option.choices.values);
       if (!values.empty()) text += " -a '" + guarded(values, "\\") + "'";
       text += " -d '" + guarded(option.help, "\\") + "'\n";
     }
   }
   return text + "complete -c mantissa -n '__fish_seen_subcommand_from completion' -f -a '" +
-         joined(completed_shells()) + "'\n";
+         spaced(completed_shells()) + "'\n";
 }
 
 }  // namespace

@@ -50,8 +50,9 @@ std::string onnx_layers(const std::string& description, const Terminal& terminal
                printable(layer["operator"].get<std::string>()), shape_text(layer["shape"]),
                count_text(layer["parameters"]), count_text(layer["multiply_adds"])});
   }
+  const Json& work = json["multiply_adds"];
   table.add({"all", "", "", grouped(json["parameters"].get<int64_t>()),
-             grouped(json["multiply_adds"].get<int64_t>())});
+             work.is_null() ? "unknown" : grouped(work.get<int64_t>())});
   text += "\n" + table.text(terminal.width(), terminal);
   for (const Json& note : json["notes"]) text += "\n" + printable(note.get<std::string>()) + "\n";
   if (json["unsupported"].empty()) return text + "\nmantissa run supports all nodes\n";

@@ -11,7 +11,7 @@ namespace mantissa {
 namespace {
 
 constexpr uint8_t kUnsignedByte = 0x08;
-constexpr int kMaxDims = 4;
+constexpr int kMaxIdxDims = 4;
 
 std::string dims_text(const std::vector<int64_t>& dims) {
   std::string text;
@@ -40,7 +40,7 @@ Result<IdxHeader> read_idx_header(ByteReader& reader) {
     return reader.error("IDX element type " + std::to_string(magic[2]) +
                         " at byte 2 is not supported, only 8 (unsigned byte)");
   }
-  if (magic[3] < 1 || magic[3] > kMaxDims) {
+  if (magic[3] < 1 || magic[3] > kMaxIdxDims) {
     return reader.error(std::to_string(magic[3]) + " dimensions at byte 3; 1 to 4 are supported");
   }
   IdxHeader header;

@@ -9,46 +9,46 @@ namespace mantissa::onnx {
 namespace {
 
 // Names of a graph and, through `around`, of those that it may read.
-struct Scope {
+struct KnownNames {
   std::unordered_set<std::string_view> names;
-  const Scope* around = nullptr;
+  const KnownNames* around = nullptr;
 
   bool has(std::string_view name) const {
-    for (const Scope* scope = this; scope != nullptr; scope = scope->around) {
-      if (scope->names.contains(name)) return true;
+    for (const KnownNames* known = this; known != nullptr; known = known->around) {
+      if (known->names.contains(name)) return true;
     }
     return false;
   }
 };
 
-Status check_graph(const GraphData& graph, const Scope* around);
+Status check_graph(const GraphData& graph, const KnownNames* around);
 
 std::string describe_node(const NodeData& node) {
   return describe("node", node.name) + " (" + describe("operator", node.op_type) + ")";
 }
 
-Status check_node(const NodeData& node, Scope& scope) {
+Status check_node(const NodeData& node, KnownNames& known) {
   for (const std::string& input : node.inputs) {
-    if (input.empty() || scope.has(input)) continue;
+    if (input.empty() || known.has(input)) continue;
     return invalid_input(describe_node(node) + " reads " + describe("value", input) +
                          ", which nothing before it makes");
   }
   for (const NodeAttribute& attribute : node.attributes) {
     const auto* graph = std::get_if<std::shared_ptr<const GraphData>>(&attribute.value);
-    if (graph != nullptr) MANTISSA_RETURN_IF_ERROR(check_graph(**graph, &scope));
+    if (graph != nullptr) MANTISSA_RETURN_IF_ERROR(check_graph(**graph, &known));
   }
   for (const std::string& output : node.outputs) {
-    if (output.empty() || scope.names.insert(output).second) continue;
+    if (output.empty() || known.names.insert(output).second) continue;
     return invalid_input(describe_node(node) + " makes " + describe("value", output) +
                          ", which is there already");
   }
   return {};
 }
 
-Status check_graph(const GraphData& graph, const Scope* around) {
-  Scope scope{{}, around};
+Status check_graph(const GraphData& graph, const KnownNames* around) {
+  KnownNames known{{}, around};
   for (const TensorData& tensor : graph.initialisers) {
-    if (scope.names.insert(tensor.name).second) continue;
+    if (known.names.insert(tensor.name).second) continue;
     return invalid_input(describe("initialiser", tensor.name) + " is there twice");
   }
   std::unordered_set<std::string_view> inputs;
@@ -56,15 +56,15 @@ Status check_graph(const GraphData& graph, const Scope* around) {
     if (!inputs.insert(input.name).second) {
       return invalid_input(describe("input", input.name) + " is there twice");
     }
-    scope.names.insert(input.name);
+    known.names.insert(input.name);
   }
-  for (const NodeData& node : graph.nodes) MANTISSA_RETURN_IF_ERROR(check_node(node, scope));
+  for (const NodeData& node : graph.nodes) MANTISSA_RETURN_IF_ERROR(check_node(node, known));
   std::unordered_set<std::string_view> outputs;
   for (const ValueData& output : graph.outputs) {
     if (!outputs.insert(output.name).second) {
       return invalid_input(describe("output", output.name) + " is there twice");
     }
-    if (scope.has(output.name)) continue;
+    if (known.has(output.name)) continue;
     return invalid_input(describe("output", output.name) + " is made by no node");
   }
   return {};

@@ -7,7 +7,7 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kPictureRows[] = {
     {"Add", import_add},
     {"AveragePool", import_average_pool},
     {"BatchNormalization", import_batch_norm},
@@ -45,9 +45,9 @@ constexpr ImportRow kRows[] = {
 }  // namespace
 
 const ImportRow* find_row(std::string_view op_type) {
-  const auto* found = std::find_if(std::begin(kRows), std::end(kRows),
+  const auto* found = std::find_if(std::begin(kPictureRows), std::end(kPictureRows),
                                    [&](const ImportRow& row) { return row.op_type == op_type; });
-  return found == std::end(kRows) ? nullptr : found;
+  return found == std::end(kPictureRows) ? nullptr : found;
 }
 
 std::string reason_against(std::string_view op_type) {

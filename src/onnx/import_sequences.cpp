@@ -19,7 +19,7 @@ Status import_function(ImportContext& context, const NodeData& node) {
   return kImport(context, node);
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSequenceRows[] = {
     {"Add", import_rows_add},
     {"Cast", import_rows_cast},
     {"Clip", import_function<import_clip>},
@@ -132,9 +132,9 @@ Status add_inputs(ImportContext& context, std::span<const ValueData* const> inpu
 }
 
 const ImportRow* find(std::string_view op_type) {
-  const auto* found = std::find_if(std::begin(kRows), std::end(kRows),
+  const auto* found = std::find_if(std::begin(kSequenceRows), std::end(kSequenceRows),
                                    [&](const ImportRow& row) { return row.op_type == op_type; });
-  return found == std::end(kRows) ? nullptr : found;
+  return found == std::end(kSequenceRows) ? nullptr : found;
 }
 
 std::string reason(std::string_view op_type) {

@@ -41,7 +41,8 @@ int element_bits(ElementType type);
 const char* element_name(ElementType type);
 
 // Numbers as raw_data has them: little-endian, row-major; 4-bit ones two a byte, the first in the
-// low half. They may be unaligned. A view: `owner` keeps the bytes alive, and is null where somebody else does.
+// low half. They may be unaligned. A view: `owner` keeps the bytes alive, and is null where
+// somebody else does.
 struct TensorData {
   std::string name;
   ElementType type = ElementType::kUndefined;
@@ -55,6 +56,19 @@ struct GraphData;
 using AttributeData = std::variant<std::monostate, float, int64_t, std::string, TensorData,
                                    std::shared_ptr<const GraphData>, std::vector<float>,
                                    std::vector<int64_t>, std::vector<std::string>>;
+
+// AttributeProto.AttributeType. Numbers are those of the file.
+enum class AttributeType : uint8_t {
+  kUndefined = 0,
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kTensor = 4,
+  kGraph = 5,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8,
+};
 
 struct NodeAttribute {
   std::string name;

@@ -96,19 +96,6 @@ Status read_value(ReadContext& context, Bytes message, ValueData& value) {
 
 Result<GraphData> read_graph(ReadContext& context, Bytes message, int nesting);
 
-// AttributeProto.AttributeType.
-enum class AttributeType : uint8_t {
-  kUndefined = 0,
-  kFloat = 1,
-  kInt = 2,
-  kString = 3,
-  kTensor = 4,
-  kGraph = 5,
-  kFloats = 6,
-  kInts = 7,
-  kStrings = 8,
-};
-
 // What an attribute is of that its writer left out because it is 0 or empty.
 AttributeData empty_attribute(AttributeType type) {
   switch (type) {

@@ -88,52 +88,49 @@ Result<Message> tensor_message(const TensorData& tensor) {
 
 Result<Message> graph_message(const GraphData& graph);
 
-// AttributeProto.AttributeType.
-enum AttributeType { kFloat = 1, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings };
-
 // Appends the value and its type.
 struct ValueWriter {
   Message& to;
 
   Status typed(AttributeType type) {
-    to.number(20, type);
+    to.number(20, static_cast<int64_t>(type));
     return {};
   }
   Status operator()(std::monostate) { return invalid_input("an attribute has no value"); }
   Status operator()(float value) {
     to.real(2, value);
-    return typed(kFloat);
+    return typed(AttributeType::kFloat);
   }
   Status operator()(int64_t value) {
     to.number(3, value);
-    return typed(kInt);
+    return typed(AttributeType::kInt);
   }
   Status operator()(const std::string& value) {
     to.bytes(4, value);
-    return typed(kString);
+    return typed(AttributeType::kString);
   }
   Status operator()(const TensorData& value) {
     MANTISSA_ASSIGN(const Message tensor, tensor_message(value));
     to.message(5, tensor);
-    return typed(kTensor);
+    return typed(AttributeType::kTensor);
   }
   Status operator()(const std::shared_ptr<const GraphData>& value) {
     if (value == nullptr) return invalid_input("an attribute has no graph");
     MANTISSA_ASSIGN(const Message graph, graph_message(*value));
     to.message(6, graph);
-    return typed(kGraph);
+    return typed(AttributeType::kGraph);
   }
   Status operator()(const std::vector<float>& value) {
     to.reals(7, value);
-    return typed(kFloats);
+    return typed(AttributeType::kFloats);
   }
   Status operator()(const std::vector<int64_t>& value) {
     to.numbers(8, value);
-    return typed(kInts);
+    return typed(AttributeType::kInts);
   }
   Status operator()(const std::vector<std::string>& value) {
     for (const std::string& each : value) to.bytes(9, each);
-    return typed(kStrings);
+    return typed(AttributeType::kStrings);
   }
 };
 

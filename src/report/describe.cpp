@@ -19,11 +19,11 @@ namespace mantissa {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Largest and mean bit length of |mantissa| of a tensor of integers.
 template <typename T>
-void add_bit_use(std::span<const std::byte> data, Json& json) {
+void add_bit_use(std::span<const std::byte> data, OrderedJson& json) {
   int largest = 0;
   int64_t sum = 0;
   const auto count = static_cast<int64_t>(data.size() / sizeof(T));
@@ -43,7 +43,7 @@ void add_bit_use(std::span<const std::byte> data, Json& json) {
 
 // The exponent of a tensor's mantissas; of several (one per output channel) the largest, and the
 // smallest.
-void add_exponents(std::span<const std::byte> data, Json& json) {
+void add_exponents(std::span<const std::byte> data, OrderedJson& json) {
   std::vector<int16_t> exponents(data.size() / sizeof(int16_t));
   if (exponents.empty()) return;
   std::memcpy(exponents.data(), data.data(), exponents.size() * sizeof(int16_t));
@@ -52,11 +52,11 @@ void add_exponents(std::span<const std::byte> data, Json& json) {
   if (exponents.size() > 1) json["smallest_exponent"] = *smallest;
 }
 
-Json tensor_json(const SafetensorsFile& file, const SafetensorsTensor& tensor) {
-  Json json = {{"name", tensor.name},
-               {"type", tensor.dtype},
-               {"shape", tensor.shape},
-               {"bytes", tensor.data.size()}};
+OrderedJson tensor_json(const SafetensorsFile& file, const SafetensorsTensor& tensor) {
+  OrderedJson json = {{"name", tensor.name},
+                      {"type", tensor.dtype},
+                      {"shape", tensor.shape},
+                      {"bytes", tensor.data.size()}};
   const SafetensorsTensor* exponent = file.find(tensor.name + ".exponent");
   if (exponent != nullptr && exponent->dtype == "I16") add_exponents(exponent->data, json);
   if (tensor.dtype == "I8") add_bit_use<int8_t>(tensor.data, json);
@@ -66,20 +66,20 @@ Json tensor_json(const SafetensorsFile& file, const SafetensorsTensor& tensor) {
   return json;
 }
 
-Json tensors_json(const SafetensorsFile& file) {
-  Json list = Json::array();
+OrderedJson tensors_json(const SafetensorsFile& file) {
+  OrderedJson list = OrderedJson::array();
   for (const SafetensorsTensor& tensor : file.tensors) list.push_back(tensor_json(file, tensor));
   return list;
 }
 
-Result<Json> describe_file(const fs::path& path) {
+Result<OrderedJson> describe_file(const fs::path& path) {
   MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
   const auto entry = [&](const char* key) {
     const auto found = file.metadata.find(key);
     return found == file.metadata.end() ? std::string() : found->second;
   };
   const std::string kind = entry("kind");
-  Json json;
+  OrderedJson json;
   json["kind"] = kind.starts_with("mantissa checkpoint")         ? "checkpoint"
                  : kind.starts_with("mantissa frozen network")   ? "frozen network"
                  : kind.starts_with("mantissa starting weights") ? "starting weights"
@@ -87,9 +87,10 @@ Result<Json> describe_file(const fs::path& path) {
   std::error_code gone;
   const auto bytes = fs::file_size(path, gone);
   json["path"] = path.string();
-  json["bytes"] = gone ? Json() : Json(bytes);
-  json["sha256"] = file.sha256.empty() ? Json() : Json(file.sha256);  // verified on reading
-  json["metadata"] = Json::object();
+  json["bytes"] = gone ? OrderedJson() : OrderedJson(bytes);
+  json["sha256"] =
+      file.sha256.empty() ? OrderedJson() : OrderedJson(file.sha256);  // verified on reading
+  json["metadata"] = OrderedJson::object();
   for (const auto& [key, text] : file.metadata) {
     if (key != "description" && key != "network") json["metadata"][key] = text;
   }
@@ -105,31 +106,32 @@ Result<Json> describe_file(const fs::path& path) {
 }
 
 // Files that are there, with their sizes; null where that cannot be told.
-Json files_json(const fs::path& folder, const std::vector<int64_t>& checkpoints) {
-  Json list = Json::array();
+OrderedJson files_json(const fs::path& folder, const std::vector<int64_t>& checkpoints) {
+  OrderedJson list = OrderedJson::array();
   const auto add = [&](const fs::path& path) {
     std::error_code error;
     const auto bytes = fs::file_size(path, error);
     if (error == std::errc::no_such_file_or_directory) return;
-    list.push_back({{"name", path.filename().string()}, {"bytes", error ? Json() : Json(bytes)}});
+    list.push_back({{"name", path.filename().string()},
+                    {"bytes", error ? OrderedJson() : OrderedJson(bytes)}});
   };
   for (const char* name : kRunFiles) add(folder / name);
   for (const int64_t step : checkpoints) add(checkpoint_path(folder, step));
   return list;
 }
 
-Result<Json> describe_run(const fs::path& folder) {
+Result<OrderedJson> describe_run(const fs::path& folder) {
   MANTISSA_ASSIGN(RunRecord run, read_run(folder));
   MANTISSA_ASSIGN(const std::vector<int64_t> checkpoints, list_checkpoints(folder));
   const auto losses = run.metrics.find("loss");
-  Json json = {{"kind", "run"}, {"path", folder.string()}};
+  OrderedJson json = {{"kind", "run"}, {"path", folder.string()}};
   json["finished"] = !run.summary.empty();
   json["last_reported_step"] = losses == run.metrics.end()
-                                   ? Json()
-                                   : Json(static_cast<int64_t>(losses->second.steps.back()));
-  json["newest_checkpoint"] = checkpoints.empty() ? Json() : Json(checkpoints.back());
+                                   ? OrderedJson()
+                                   : OrderedJson(static_cast<int64_t>(losses->second.steps.back()));
+  json["newest_checkpoint"] = checkpoints.empty() ? OrderedJson() : OrderedJson(checkpoints.back());
   json["settings"] = run.settings;
-  json["summary"] = Json::object();
+  json["summary"] = OrderedJson::object();
   for (const auto& [key, value] : run.summary.items()) {
     if (value.is_primitive()) json["summary"][key] = value;
   }
@@ -153,8 +155,8 @@ Result<Json> describe_run(const fs::path& folder) {
 
 }  // namespace
 
-Result<Json> describe(const fs::path& path,
-                      const std::map<std::string, std::vector<int64_t>>& shapes) {
+Result<OrderedJson> describe(const fs::path& path,
+                             const std::map<std::string, std::vector<int64_t>>& shapes) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
   const bool is_onnx = kind != PathKind::kFolder && path.extension() == ".onnx";
   if (is_onnx) return describe_onnx(path, shapes);

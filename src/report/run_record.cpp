@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t kLargestFileBytes = int64_t{1} << 30;
+constexpr int64_t kLargestRecordBytes = int64_t{1} << 30;
 
 // The file's text, or a problem.
 std::string read_text(const char* name, RunRecord& run) {
@@ -28,7 +28,7 @@ std::string read_text(const char* name, RunRecord& run) {
     run.problems.push_back(std::string(name) + " is missing");
     return "";
   }
-  const auto bytes = read_file(run.folder / name, kLargestFileBytes);
+  const auto bytes = read_file(run.folder / name, kLargestRecordBytes);
   if (!bytes.ok()) {
     run.problems.push_back(bytes.error().message);
     return "";

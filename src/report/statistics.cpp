@@ -13,7 +13,7 @@
 namespace mantissa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Numbers = std::span<const double>;
 
 constexpr double kMuchClipped = 1e-3;  // of the mantissas
@@ -34,9 +34,10 @@ Numbers second_half(Numbers numbers) { return numbers.subspan(numbers.size() / 2
 std::string percent(double fraction) { return number_text(100 * fraction, 3) + " %"; }
 
 // An integer of the file, which came as a double.
-Json whole(double number) {
+OrderedJson whole(double number) {
   constexpr double kLargest = 9e15;
-  return std::abs(number) < kLargest ? Json(static_cast<int64_t>(number)) : Json(number);
+  return std::abs(number) < kLargest ? OrderedJson(static_cast<int64_t>(number))
+                                     : OrderedJson(number);
 }
 
 // The part of the mantissas other than zero that is one unit; 0 if all are zero.
@@ -46,8 +47,8 @@ double part_of_ones(const std::vector<int64_t>& counts) {
   return others > 0 ? static_cast<double>(counts[1]) / static_cast<double>(others) : 0;
 }
 
-Json advice(const TensorHistory& tensor) {
-  Json list = Json::array();
+OrderedJson advice(const TensorHistory& tensor) {
+  OrderedJson list = OrderedJson::array();
   if (tensor.kind == "parameter gradient") {
     if (largest(tensor.largest_bits) >= kFullSum) {
       list.push_back("its sums come near 2^60, where a step fails: lower the learning rate");
@@ -72,19 +73,19 @@ Json advice(const TensorHistory& tensor) {
   return list;
 }
 
-Json tensor_json(const TensorHistory& tensor) {
+OrderedJson tensor_json(const TensorHistory& tensor) {
   const auto [least, most] = std::minmax_element(tensor.exponent.begin(), tensor.exponent.end());
-  Json json = {{"name", tensor.name},
-               {"kind", tensor.kind},
-               {"written_by", tensor.written_by},
-               {"bits", tensor.bits},
-               {"exponent", whole(tensor.exponent.back())},
-               {"smallest_exponent", whole(*least)},
-               {"largest_exponent", whole(*most)},
-               {"clipped", mean(tensor.saturation_rate)},
-               {"repeated", mean(tensor.repeated)},
-               {"bit_use", tensor.bit_use.back()},
-               {"largest_bits", whole(largest(second_half(tensor.largest_bits)))}};
+  OrderedJson json = {{"name", tensor.name},
+                      {"kind", tensor.kind},
+                      {"written_by", tensor.written_by},
+                      {"bits", tensor.bits},
+                      {"exponent", whole(tensor.exponent.back())},
+                      {"smallest_exponent", whole(*least)},
+                      {"largest_exponent", whole(*most)},
+                      {"clipped", mean(tensor.saturation_rate)},
+                      {"repeated", mean(tensor.repeated)},
+                      {"bit_use", tensor.bit_use.back()},
+                      {"largest_bits", whole(largest(second_half(tensor.largest_bits)))}};
   if (!tensor.bit_counts.empty()) json["bit_counts"] = tensor.bit_counts;
   json["advice"] = advice(tensor);
   return json;
@@ -92,7 +93,7 @@ Json tensor_json(const TensorHistory& tensor) {
 
 }  // namespace
 
-Result<Json> tensor_statistics(const RunRecord& run, const std::string& kind) {
+Result<OrderedJson> tensor_statistics(const RunRecord& run, const std::string& kind) {
   std::vector<std::string> problems;
   for (const std::string& problem : run.problems) {
     if (problem.find(kTensorsFile) != std::string::npos) problems.push_back(problem);
@@ -108,14 +109,15 @@ Result<Json> tensor_statistics(const RunRecord& run, const std::string& kind) {
                                 : problems[0];
     return invalid_input(run.folder.string() + ": no step was observed yet; " + why);
   }
-  Json json = {
+  OrderedJson json = {
       {"run", run.folder.string()},
       {"format", run.settings.count("format") != 0 ? run.settings.at("format") : ""},
       {"observed_steps", run.tensor_steps.size()},
       {"last_step", whole(run.tensor_steps.back())},
-      {"histogram_step", run.histogram_steps.empty() ? Json() : whole(run.histogram_steps.back())},
+      {"histogram_step",
+       run.histogram_steps.empty() ? OrderedJson() : whole(run.histogram_steps.back())},
       {"problems", problems},
-      {"tensors", Json::array()}};
+      {"tensors", OrderedJson::array()}};
   for (const TensorHistory& tensor : run.tensors) {
     if (kind.empty() || tensor.kind == kind) json["tensors"].push_back(tensor_json(tensor));
   }

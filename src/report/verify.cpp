@@ -18,13 +18,13 @@ namespace mantissa {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-constexpr int64_t kLargestFileBytes = int64_t{2} << 30;
+constexpr int64_t kLargestVerifiedBytes = int64_t{2} << 30;
 
-bool is_texts(const Json& list) {
-  return list.is_array() &&
-         std::all_of(list.begin(), list.end(), [](const Json& item) { return item.is_string(); });
+bool is_texts(const OrderedJson& list) {
+  return list.is_array() && std::all_of(list.begin(), list.end(),
+                                        [](const OrderedJson& item) { return item.is_string(); });
 }
 
 // Steps between the lines of a run in a folder, as its configuration has them; 0 where that does
@@ -78,7 +78,7 @@ class HashReader {
       return invalid_input(file.string() +
                            ": is not there: no run, or one that was trained with --hash-every 0");
     }
-    MANTISSA_ASSIGN(auto bytes, read_file(file, kLargestFileBytes));
+    MANTISSA_ASSIGN(auto bytes, read_file(file, kLargestVerifiedBytes));
     HashReader reader(file, std::move(bytes));
     if (folder) {
       MANTISSA_ASSIGN(reader.every_, steps_between_hashes(path));
@@ -131,7 +131,7 @@ class HashReader {
     if (end == std::string_view::npos) return std::optional<HashLine>();
     at_ += end + 1;
     ++line_;
-    const auto json = parse_json<Json>(rest.substr(0, end));
+    const auto json = parse_json<OrderedJson>(rest.substr(0, end));
     if (!json.is_object()) return damaged("is no line of hashes");
     MANTISSA_ASSIGN(HashLine line, parse(json));
     if (json["chain"] != chain_hash(chain_, json)) {
@@ -141,7 +141,7 @@ class HashReader {
     return std::optional<HashLine>(std::move(line));
   }
 
-  Result<HashLine> parse(const Json& json) const {
+  Result<HashLine> parse(const OrderedJson& json) const {
     HashLine line;
     for (const auto& [key, value] : json.items()) {
       const bool is_number = key == "step" || key == "drain_every";

@@ -7,18 +7,20 @@
 namespace mantissa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json dims_json(const Shape& shape) {
-  Json dims = Json::array();
+OrderedJson dims_json(const Shape& shape) {
+  OrderedJson dims = OrderedJson::array();
   for (int axis = 0; axis < shape.rank; ++axis) dims.push_back(shape[axis]);
   return dims;
 }
 
 // Null where there is nothing to count, or where the CPU's peak is not known.
-Json number_if(bool known, double value) { return known ? Json(value) : Json(); }
+OrderedJson number_if(bool known, double value) {
+  return known ? OrderedJson(value) : OrderedJson();
+}
 
-Json rates_json(const BenchmarkRow& row, double peak_gops) {
+OrderedJson rates_json(const BenchmarkRow& row, double peak_gops) {
   const bool timed = row.median_us > 0, multiplies = timed && row.multiply_adds > 0;
   return {{"multiply_adds", row.multiply_adds},
           {"gops", number_if(multiplies, multiplies ? row.gops() : 0)},
@@ -28,11 +30,12 @@ Json rates_json(const BenchmarkRow& row, double peak_gops) {
           {"gb_per_s", number_if(timed, timed ? row.gb_per_s() : 0)}};
 }
 
-Json row_json(const BenchmarkRow& row, const Benchmark& benchmark) {
-  Json json = {{"phase", row.phase}};
+OrderedJson row_json(const BenchmarkRow& row, const Benchmark& benchmark) {
+  OrderedJson json = {{"phase", row.phase}};
   if (!row.op.empty()) json["op"] = row.op;
   if (!row.name.empty()) json["name"] = row.name;
-  if (!row.op.empty()) json["kernel"] = row.kernel.empty() ? Json() : Json(row.kernel);
+  if (!row.op.empty())
+    json["kernel"] = row.kernel.empty() ? OrderedJson() : OrderedJson(row.kernel);
   if (!row.name.empty()) json["output"] = dims_json(row.output);
   if (row.name.empty()) json["instructions"] = row.count;
   json["median_us"] = row.median_us;
@@ -41,16 +44,16 @@ Json row_json(const BenchmarkRow& row, const Benchmark& benchmark) {
   return json;
 }
 
-Json rows_json(const std::vector<BenchmarkRow>& rows, const Benchmark& benchmark) {
-  Json json = Json::array();
+OrderedJson rows_json(const std::vector<BenchmarkRow>& rows, const Benchmark& benchmark) {
+  OrderedJson json = OrderedJson::array();
   for (const BenchmarkRow& row : rows) json.push_back(row_json(row, benchmark));
   return json;
 }
 
-Json peaks_json(const Benchmark& benchmark) {
-  Json json = {{"integer_instructions", benchmark.integer_instructions},
-               {"float_instructions", benchmark.float_instructions},
-               {"measured", Json::array()}};
+OrderedJson peaks_json(const Benchmark& benchmark) {
+  OrderedJson json = {{"integer_instructions", benchmark.integer_instructions},
+                      {"float_instructions", benchmark.float_instructions},
+                      {"measured", OrderedJson::array()}};
   for (const MachinePeaks& peaks : benchmark.peaks) {
     json["measured"].push_back({{"threads", peaks.threads},
                                 {"integer_gops", peaks.integer_gops},
@@ -61,29 +64,29 @@ Json peaks_json(const Benchmark& benchmark) {
   return json;
 }
 
-Json step_json(const Benchmark& benchmark) {
-  Json json = {{"median_us", benchmark.step.median_us},
-               {"p10_us", benchmark.step_p10_us},
-               {"p90_us", benchmark.step_p90_us},
-               {"examples_per_second", benchmark.examples_per_second},
-               {"overhead_us", benchmark.overhead_us},
-               {"overhead_percent", 100 * benchmark.overhead_us / benchmark.step.median_us},
-               {"data_wait_us", benchmark.data_wait_us},
-               {"re_executions", benchmark.re_executions},
-               {"mispredictions", benchmark.mispredictions}};
+OrderedJson step_json(const Benchmark& benchmark) {
+  OrderedJson json = {{"median_us", benchmark.step.median_us},
+                      {"p10_us", benchmark.step_p10_us},
+                      {"p90_us", benchmark.step_p90_us},
+                      {"examples_per_second", benchmark.examples_per_second},
+                      {"overhead_us", benchmark.overhead_us},
+                      {"overhead_percent", 100 * benchmark.overhead_us / benchmark.step.median_us},
+                      {"data_wait_us", benchmark.data_wait_us},
+                      {"re_executions", benchmark.re_executions},
+                      {"mispredictions", benchmark.mispredictions}};
   json.update(rates_json(benchmark.step, benchmark.peaks.back().integer_gops));
   return json;
 }
 
 // The conditions: results that differ in one of them are not to be compared
 // (benchmark_compare.cpp).
-Json run_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
+OrderedJson run_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
   const RunConfig& run = config.run;
-  Json json = {{"model", run.model},
-               {"format", to_string(run.format)},
-               {"batch_size", run.batch_size},
-               {"data", run.data},
-               {"parameters", benchmark.parameters}};
+  OrderedJson json = {{"model", run.model},
+                      {"format", to_string(run.format)},
+                      {"batch_size", run.batch_size},
+                      {"data", run.data},
+                      {"parameters", benchmark.parameters}};
   if (config.checkpoint.empty()) {
     json.update({{"micro_batch_size", run.micro_batch_size},
                  {"optimizer", optimizer_name(run.optimizer)},
@@ -105,7 +108,7 @@ Json run_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
 
 }  // namespace
 
-Json to_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
+OrderedJson to_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
   return {{"mantissa_bench", 1},
           {"machine",
            {{"cpu", benchmark.cpu},

@@ -11,7 +11,7 @@
 namespace mantissa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // The order of a row's logits: the largest comes first, of equal ones the first class.
 struct Ranks {
@@ -137,16 +137,16 @@ std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& c
 std::string to_json(const Evaluation& evaluation, const std::string& data,
                     const std::vector<std::string>& class_names, const std::string& model_sha256,
                     std::optional<double> seconds) {
-  Json json = {{"data", data},
-               {"examples", evaluation.examples},
-               {"accuracy", evaluation.accuracy()},
-               {"loss", evaluation.loss}};
+  OrderedJson json = {{"data", data},
+                      {"examples", evaluation.examples},
+                      {"accuracy", evaluation.accuracy()},
+                      {"loss", evaluation.loss}};
   if (const auto top5 = evaluation.top5_accuracy()) json["top5_accuracy"] = *top5;
   if (seconds) json["seconds"] = *seconds;
   json["class_names"] = class_names;
   for (const char* name :
        {"class_examples", "class_guesses", "class_accuracy", "class_precision"}) {
-    json[name] = Json::array();
+    json[name] = OrderedJson::array();
   }
   for (const ClassCounts& counts : evaluation.classes) {
     const ClassScore score = score_of(counts);
@@ -156,7 +156,7 @@ std::string to_json(const Evaluation& evaluation, const std::string& data,
     json["class_precision"].push_back(score.precision);
   }
   if (!evaluation.confusion.empty()) json["confusion"] = evaluation.confusion;
-  json["worst"] = Json::array();
+  json["worst"] = OrderedJson::array();
   for (const WorstPrediction& one : evaluation.worst) {
     json["worst"].push_back({{"index", one.index},
                              {"label", one.label},
@@ -166,7 +166,7 @@ std::string to_json(const Evaluation& evaluation, const std::string& data,
                              {"label_probability", one.label_probability}});
   }
   json["model_sha256"] = model_sha256;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mantissa

@@ -8,15 +8,15 @@
 namespace mantissa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Hexadecimal digits of a tensor's digest: enough that no accident makes two equal.
 constexpr size_t kDigits = 16;
 
 }  // namespace
 
-std::string chain_hash(const std::string& previous, const Json& line) {
-  Json rest = line;
+std::string chain_hash(const std::string& previous, const OrderedJson& line) {
+  OrderedJson rest = line;
   rest.erase("chain");
   return sha256_hex(previous + rest.dump());
 }
@@ -33,7 +33,8 @@ Result<HashLog> HashLog::open(const std::filesystem::path& path, const std::stri
     return HashLog(std::move(lines), known ? chain->get<std::string>() : "");
   }
   HashLog log(std::move(lines), "");
-  Json line = {{"step", step}, {"run_identity", run_identity}, {"tensors", Json::array()}};
+  OrderedJson line = {
+      {"step", step}, {"run_identity", run_identity}, {"tensors", OrderedJson::array()}};
   if (drain_every > 0) line["drain_every"] = drain_every;
   for (const StateTensor& tensor : state.layout().tensors) line["tensors"].push_back(tensor.name);
   MANTISSA_RETURN_IF_ERROR(log.append(std::move(line), state));
@@ -42,8 +43,8 @@ Result<HashLog> HashLog::open(const std::filesystem::path& path, const std::stri
 
 Status HashLog::write(int64_t step, const State& state) { return append({{"step", step}}, state); }
 
-Status HashLog::append(Json line, const State& state) {
-  Json& digests = line["digests"] = Json::array();
+Status HashLog::append(OrderedJson line, const State& state) {
+  OrderedJson& digests = line["digests"] = OrderedJson::array();
   for (int i = 0; i < static_cast<int>(state.layout().tensors.size()); ++i) {
     digests.push_back(sha256_hex(state.bytes(i)).substr(0, kDigits));
   }

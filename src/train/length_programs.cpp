@@ -32,15 +32,15 @@ bool reads_padding(const Graph& network, int n) {
 // Lengths may differ in the order of instructions, and in what is written beside the tensors.
 // Sums of one value's gradients have one name, and follow each other in one order: they are
 // counted.
-using TensorKey = std::tuple<ObservedKind, Phase, int, std::string, int, int>;
+using ObservedKey = std::tuple<ObservedKind, Phase, int, std::string, int, int>;
 
-std::vector<TensorKey> keys_of_tensors(const Program& program) {
-  std::vector<TensorKey> keys;
-  std::map<TensorKey, int> counts;
+std::vector<ObservedKey> keys_of_tensors(const Program& program) {
+  std::vector<ObservedKey> keys;
+  std::map<ObservedKey, int> counts;
   const Observations observations(program);
   for (const TensorObservation& seen : observations.tensors()) {
     const Instruction& writer = program.instructions[seen.instruction];
-    TensorKey key(seen.kind, writer.phase, writer.node, writer.name, seen.operand, 0);
+    ObservedKey key(seen.kind, writer.phase, writer.node, writer.name, seen.operand, 0);
     std::get<5>(key) = counts[key]++;
     keys.push_back(std::move(key));
   }
@@ -105,11 +105,11 @@ Result<std::vector<LengthProgram>> shorter_programs(const Graph& graph, const Pr
 }
 
 std::vector<int> places_of_tensors(const Program& whole, const Program& shorter) {
-  const std::vector<TensorKey> ours = keys_of_tensors(whole), theirs = keys_of_tensors(shorter);
-  std::map<TensorKey, int> place_of;
-  for (const TensorKey& key : theirs) place_of.emplace(key, static_cast<int>(place_of.size()));
+  const std::vector<ObservedKey> ours = keys_of_tensors(whole), theirs = keys_of_tensors(shorter);
+  std::map<ObservedKey, int> place_of;
+  for (const ObservedKey& key : theirs) place_of.emplace(key, static_cast<int>(place_of.size()));
   std::vector<int> places;
-  for (const TensorKey& key : ours) {
+  for (const ObservedKey& key : ours) {
     const auto found = place_of.find(key);
     if (found == place_of.end()) return {};
     places.push_back(found->second);
@@ -140,10 +140,10 @@ Status check_buckets(const RunConfig& config) {
                          "batches");
   }
   // Built-in networks can be brought to all lengths.
-  const Status network =
-      config.network ? check_lengths(*config.network, config.table.text.sequence > 0,
-                                     batch_lengths(sequence, config.buckets))
-                     : Status();
+  const Status network = config.network
+                             ? check_lengths(*config.network, config.table.text.sequence > 0,
+                                             batch_lengths(sequence, config.buckets))
+                             : Status();
   if (network.ok()) return {};
   return invalid_input(choice + network.error().message + "; --buckets 1 pads all batches");
 }

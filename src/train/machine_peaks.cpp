@@ -15,9 +15,9 @@ constexpr int kLoopRuns = 10;  // the best counts: others may use the machine, t
 constexpr int kMemoryRuns = 4;
 constexpr int64_t kArrayBytes = int64_t{128} << 20;  // two of them: more than most caches
 
-class Measurement {
+class PeakMeasurement {
  public:
-  Measurement(const kernels::PeakKernels& kernels, ThreadPool& pool, bool all_threads)
+  PeakMeasurement(const kernels::PeakKernels& kernels, ThreadPool& pool, bool all_threads)
       : kernels_(kernels), pool_(pool), threads_(all_threads ? pool.size() : 1) {}
 
   Result<MachinePeaks> run() {
@@ -102,7 +102,7 @@ Status check_threads(const ThreadPool& pool) {
 
 Result<MachinePeaks> measure_peaks(const kernels::PeakKernels& kernels, ThreadPool& pool,
                                    bool all_threads) {
-  return Measurement(kernels, pool, all_threads).run();
+  return PeakMeasurement(kernels, pool, all_threads).run();
 }
 
 }  // namespace mantissa

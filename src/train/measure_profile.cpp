@@ -34,9 +34,9 @@ struct Rate {
   double per_ns() const { return four_digits(work / ns); }
 };
 
-class Measurement {
+class ProfileMeasurement {
  public:
-  Measurement(int threads, Isa isa, const TrainObserver& observer)
+  ProfileMeasurement(int threads, Isa isa, const TrainObserver& observer)
       : threads_(threads), isa_(isa), observer_(observer) {}
 
   Result<MachineProfile> run() {
@@ -144,7 +144,7 @@ class Measurement {
 }  // namespace
 
 Result<MachineProfile> measure_profile(int threads, Isa isa, const TrainObserver& observer) {
-  return Measurement(threads, isa, observer).run();
+  return ProfileMeasurement(threads, isa, observer).run();
 }
 
 }  // namespace mantissa

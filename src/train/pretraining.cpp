@@ -28,8 +28,8 @@ void for_written(const Program& program, const Observations& observations, Found
 }
 
 // The same for the operands of both programs that stand for one tensor.
-using TensorKey = std::pair<ExponentOwner, int>;
-TensorKey key_of(const Exponent& exponent) { return {exponent.owner, exponent.key}; }
+using ExponentKey = std::pair<ExponentOwner, int>;
+ExponentKey key_of(const Exponent& exponent) { return {exponent.owner, exponent.key}; }
 
 bool is_finite(const Graph& graph, const State& floats) {
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
@@ -46,7 +46,7 @@ bool is_finite(const Graph& graph, const State& floats) {
 // From what was observed in the last step in fp32.
 void take_exponents(const RunPlan& plan, const Format& format, const Observations& floats,
                     State& state) {
-  std::map<TensorKey, BitLengths> lengths;
+  std::map<ExponentKey, BitLengths> lengths;
   for_written(plan.pretraining, floats, [&](const Operand& operand, const auto& seen) {
     lengths[key_of(plan.pretraining.exponents[operand.exponent])] = seen.bits;
   });

@@ -7,7 +7,7 @@
 namespace mantissa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 const char* kind_name(ObservedKind kind) {
   switch (kind) {
@@ -28,7 +28,7 @@ int magnitude_bits(DataType type) {
 }
 
 // Up to the largest that occurs.
-Json counts_json(const BitLengths& bits) {
+OrderedJson counts_json(const BitLengths& bits) {
   return std::vector<int64_t>(bits.by_length.begin(), bits.by_length.begin() + bits.largest() + 1);
 }
 
@@ -74,7 +74,7 @@ double mean_bits(const BitLengths& bits) {
 Result<TensorLog> TensorLog::open(const std::filesystem::path& path, const Graph& graph,
                                   const Program& program, int64_t last_step, int64_t every,
                                   bool bit_counts) {
-  Json header = {{"step", 0}, {"tensors", Json::array()}};
+  OrderedJson header = {{"step", 0}, {"tensors", OrderedJson::array()}};
   const Observations observations(program);
   for (const TensorObservation& seen : observations.tensors()) {
     const ObservedTensor tensor = observed_tensor(graph, program, seen);
@@ -97,9 +97,9 @@ Result<TensorLog> TensorLog::open(const std::filesystem::path& path, const Graph
 }
 
 Status TensorLog::write(int64_t step, std::span<const TensorObservation> tensors) {
-  Json line = {{"step", step}};
+  OrderedJson line = {{"step", step}};
   const auto column = [&](const char* name, auto&& number) {
-    Json& numbers = line[name] = Json::array();
+    OrderedJson& numbers = line[name] = OrderedJson::array();
     for (const TensorObservation& seen : tensors) numbers.push_back(number(seen));
   };
   column("elements", [](const auto& seen) { return seen.bits.elements(); });

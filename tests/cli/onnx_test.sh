@@ -110,6 +110,7 @@ check_info() {
   accepts "info with a shape" "^dense +Gemm +5 x 2 +6 +30" info "$net" --shape x=5x3
   prints_json "info --json" info "$net" --json
   accepts "info names open sizes" "input 'x' has open sizes.*--shape x=1x3x64" info "$folder/open.onnx"
+  holds "and knows no multiply-adds" grep -qE "^ *all .*unknown" "$folder/stdout"
   accepts "info names what is not supported" "first \(Scan\): no such operator" info "$folder/strange.onnx"
   refuses "a shape of no input" 2 "no input 'z'" info "$net" --shape z=1
   refuses "a shape that is none" 2 "not as in x=1x3x224x224" info "$net" --shape x

@@ -286,7 +286,7 @@ Status where(OpCall& call) {
 
 constexpr const char* kOld = "axis broadcast consumed_inputs";
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kBinaryRows[] = {
     {"Add", 6, pairwise<Numbers, void, add>, 2, kOld, 6},
     {"Sub", 6, pairwise<Numbers, void, subtract>, 2, kOld, 6},
     {"Mul", 6, pairwise<Numbers, void, multiply>, 2, kOld, 6},
@@ -317,6 +317,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> binary_operators() { return kRows; }
+std::span<const OpRow> binary_operators() { return kBinaryRows; }
 
 }  // namespace mantissa::onnx

@@ -12,7 +12,7 @@ constexpr int64_t kMostConstantBytes = int64_t{64} << 20;
 }  // namespace
 
 OpCall::OpCall(const NodeData& node, int64_t opset, bool shapes_only,
-               std::vector<const Value*> inputs, ThreadPool& pool)
+               std::vector<const EvaluatedValue*> inputs, ThreadPool& pool)
     : node_(node),
       opset_(opset),
       shapes_only_(shapes_only),

@@ -16,7 +16,7 @@ namespace mantissa::onnx {
 
 // A value while a graph is run. Type and dims may be known without the numbers: then the graph's
 // shapes can be found before any input is there. `shaped` false: not even those.
-struct Value {
+struct EvaluatedValue {
   TensorData tensor;
   bool shaped = false;
   bool known = false;
@@ -26,8 +26,8 @@ struct Value {
 // `make` needs only type and dims. Then, where only shapes are asked for, it returns.
 class OpCall {
  public:
-  OpCall(const NodeData& node, int64_t opset, bool shapes_only, std::vector<const Value*> inputs,
-         ThreadPool& pool);
+  OpCall(const NodeData& node, int64_t opset, bool shapes_only,
+         std::vector<const EvaluatedValue*> inputs, ThreadPool& pool);
 
   const NodeData& node() const { return node_; }
   int64_t opset() const { return opset_; }
@@ -80,7 +80,7 @@ class OpCall {
   T* out(size_t i) {
     return writable<T>(outputs_[i].tensor).data();
   }
-  std::vector<Value> take_outputs() { return std::move(outputs_); }
+  std::vector<EvaluatedValue> take_outputs() { return std::move(outputs_); }
 
   // Inputs that must be float; a common demand.
   Status check_float(size_t inputs) const;
@@ -93,9 +93,9 @@ class OpCall {
   const NodeData& node_;
   int64_t opset_;
   bool shapes_only_;
-  std::vector<const Value*> inputs_;
+  std::vector<const EvaluatedValue*> inputs_;
   ThreadPool& pool_;
-  std::vector<Value> outputs_;
+  std::vector<EvaluatedValue> outputs_;
   std::string fault_;
   bool undetermined_ = false;
 };

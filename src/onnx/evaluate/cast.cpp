@@ -94,13 +94,13 @@ Status cast(OpCall& call) {
 
 Status cast_like(OpCall& call) { return cast_to(call, call.type(1)); }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kCastRows[] = {
     {"Cast", 6, cast, 1, "to saturate"},
     {"CastLike", 15, cast_like, 2, "saturate"},
 };
 
 }  // namespace
 
-std::span<const OpRow> cast_operators() { return kRows; }
+std::span<const OpRow> cast_operators() { return kCastRows; }
 
 }  // namespace mantissa::onnx

@@ -152,7 +152,7 @@ Status dropout(OpCall& call) {
   return {};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kConstantRows[] = {
     {"Constant", 1, constant, 0, "value value_float value_int value_floats value_ints"},
     {"ConstantOfShape", 9, constant_of_shape, 1, "value"},
     {"Range", 11, range, 3},
@@ -164,6 +164,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> constant_operators() { return kRows; }
+std::span<const OpRow> constant_operators() { return kConstantRows; }
 
 }  // namespace mantissa::onnx

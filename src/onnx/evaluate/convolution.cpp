@@ -280,7 +280,7 @@ Status conv_transpose(OpCall& call) {
   return {};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kConvolutionRows[] = {
     {"Conv", 1, conv, {2, 3}, "auto_pad dilations group kernel_shape pads strides"},
     {"ConvTranspose",
      1,
@@ -291,6 +291,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> convolution_operators() { return kRows; }
+std::span<const OpRow> convolution_operators() { return kConvolutionRows; }
 
 }  // namespace mantissa::onnx

@@ -112,10 +112,10 @@ Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& 
   MANTISSA_ASSIGN(Interpreter interpreter, start(model, false, pool));
   Scope scope;
   for (const auto& [name, tensor] : inputs) {
-    scope.values.emplace(name, Value{tensor, true, true});
+    scope.values.emplace(name, EvaluatedValue{tensor, true, true});
   }
   add_initialisers(model.graph, scope);
-  std::vector<Value> values = interpreter.run_graph(model.graph, scope, true);
+  std::vector<EvaluatedValue> values = interpreter.run_graph(model.graph, scope, true);
   if (!interpreter.problems.empty()) {
     return invalid_input(describe_problems(interpreter.problems));
   }

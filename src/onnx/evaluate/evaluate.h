@@ -27,14 +27,14 @@ Shapes input_shapes(const ModelData& model, const Shapes& given = {});
 // Facts about a network that need no run.
 struct NodeFacts {
   const NodeData* node = nullptr;
-  std::vector<Value> outputs;  // types and dims; numbers where they depend on no input
-  int64_t parameters = 0;      // numbers of initialisers that no node before has read
-  int64_t multiply_adds = 0;   // of convolutions and products of matrices
+  std::vector<EvaluatedValue> outputs;  // types and dims; numbers where they depend on no input
+  int64_t parameters = 0;               // numbers of initialisers that no node before has read
+  int64_t multiply_adds = 0;            // of convolutions and products of matrices
 };
 
 struct Survey {
   std::vector<NodeFacts> nodes;  // of the outermost graph, without constants
-  std::vector<Value> outputs;
+  std::vector<EvaluatedValue> outputs;
   std::vector<Problem> problems;  // all nodes that cannot be run
   int64_t peak_bytes = 0;         // of all values at once
 };

@@ -64,7 +64,7 @@ class Folder {
   void take_names(const GraphData& graph) { collect_names(graph, taken_); }
 
  private:
-  bool is_copy(const NodeData& node, const std::vector<Value>& outputs) const;
+  bool is_copy(const NodeData& node, const std::vector<EvaluatedValue>& outputs) const;
   // The branch that an If takes for certain, or null.
   std::shared_ptr<const GraphData> certain_branch(const NodeData& node) const;
   void inline_branch(const NodeData& node, const GraphData& branch, Names& names);
@@ -83,18 +83,18 @@ std::string Folder::fresh(const std::string& name) {
   return result;
 }
 
-bool Folder::is_copy(const NodeData& node, const std::vector<Value>& outputs) const {
+bool Folder::is_copy(const NodeData& node, const std::vector<EvaluatedValue>& outputs) const {
   if (!node.domain.empty() || node.outputs.size() != 1 || node.inputs.empty()) return false;
   if (node.op_type == "Identity") return true;
   if (node.op_type != "Cast" && node.op_type != "CastLike") return false;
-  const Value* input = scope_.find(node.inputs[0]);
+  const EvaluatedValue* input = scope_.find(node.inputs[0]);
   return input != nullptr && input->shaped && outputs[0].shaped &&
          input->tensor.type == outputs[0].tensor.type;
 }
 
 std::shared_ptr<const GraphData> Folder::certain_branch(const NodeData& node) const {
   if (node.op_type != "If" || !node.domain.empty() || node.inputs.size() != 1) return nullptr;
-  const Value* condition = scope_.find(node.inputs[0]);
+  const EvaluatedValue* condition = scope_.find(node.inputs[0]);
   if (condition == nullptr || !condition->known || condition->tensor.type != ElementType::kBool ||
       condition->tensor.bytes.size() != 1) {
     return nullptr;
@@ -113,7 +113,8 @@ void Folder::inline_branch(const NodeData& node, const GraphData& branch, Names&
   Names inner = names;
   for (const TensorData& tensor : branch.initialisers) {
     inner[tensor.name] = fresh(tensor.name);
-    scope_.values[inner[tensor.name]] = Value{tensor, element_bits(tensor.type) != 0, true};
+    scope_.values[inner[tensor.name]] =
+        EvaluatedValue{tensor, element_bits(tensor.type) != 0, true};
   }
   fold(branch, inner);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -135,9 +136,9 @@ void Folder::fold(const GraphData& graph, Names& names) {
       output = fresh(name);
       names[name] = output;
     }
-    std::vector<Value> outputs = interpreter_.run_node(node, scope_);
+    std::vector<EvaluatedValue> outputs = interpreter_.run_node(node, scope_);
     bool known = !outputs.empty();
-    for (const Value& value : outputs) known = known && value.known;
+    for (const EvaluatedValue& value : outputs) known = known && value.known;
     if (!known && is_copy(node, outputs)) {
       names[original.outputs[0]] = node.inputs[0];
       continue;
@@ -150,7 +151,7 @@ void Folder::fold(const GraphData& graph, Names& names) {
 }
 
 ValueData Folder::describe_value(const std::string& name) const {
-  const Value* value = scope_.find(name);
+  const EvaluatedValue* value = scope_.find(name);
   ValueData result;
   result.name = name;
   if (value == nullptr || !value->shaped) return result;
@@ -181,7 +182,7 @@ Result<GraphData> Folder::finish(const GraphData& original, Names& names) {
       second[source] = output.name;
       continue;
     }
-    const Value* value = scope_.find(source);
+    const EvaluatedValue* value = scope_.find(source);
     if (value != nullptr) scope_.values[output.name] = *value;
     if (value != nullptr && value->known) continue;
     NodeData copy;
@@ -196,13 +197,13 @@ Result<GraphData> Folder::finish(const GraphData& original, Names& names) {
       const std::string name = output;
       output = resolve(second, name);
       if (output == name) continue;
-      if (const Value* value = scope_.find(name)) scope_.values[output] = *value;
+      if (const EvaluatedValue* value = scope_.find(name)) scope_.values[output] = *value;
     }
   }
   // Constants that are still read.
   std::unordered_set<std::string> done;
   const auto add_constant = [&](const std::string& name) {
-    const Value* value = scope_.find(name);
+    const EvaluatedValue* value = scope_.find(name);
     if (value == nullptr || !value->known || !done.insert(name).second) return;
     TensorData tensor = value->tensor;
     tensor.name = name;

@@ -352,7 +352,7 @@ Status top_k(OpCall& call) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kIndexRows[] = {
     {"Gather", 1, gather, 2, "axis"},
     {"GatherElements", 11, gather_elements, 2, "axis"},
     {"GatherND", 11, gather_nd, 2, "batch_dims"},
@@ -368,6 +368,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> index_operators() { return kRows; }
+std::span<const OpRow> index_operators() { return kIndexRows; }
 
 }  // namespace mantissa::onnx

@@ -10,21 +10,22 @@
 namespace mantissa::onnx {
 namespace {
 
-std::vector<Value> unknown_outputs(const NodeData& node) {
-  return std::vector<Value>(node.outputs.size());
+std::vector<EvaluatedValue> unknown_outputs(const NodeData& node) {
+  return std::vector<EvaluatedValue>(node.outputs.size());
 }
 
 // Numbers as C++ wants them: values of a file may be unaligned. Of large ones only where their
 // numbers are read.
 constexpr size_t kSmallBytes = 1 << 16;
 
-Status align(std::vector<const Value*>& inputs, bool all, std::deque<Value>& copies) {
-  for (const Value*& input : inputs) {
+Status align(std::vector<const EvaluatedValue*>& inputs, bool all,
+             std::deque<EvaluatedValue>& copies) {
+  for (const EvaluatedValue*& input : inputs) {
     if (input == nullptr || !input->known) continue;
     if (!all && input->tensor.bytes.size() > kSmallBytes) continue;
     MANTISSA_ASSIGN(TensorData tensor, aligned(input->tensor));
     if (tensor.bytes.data() == input->tensor.bytes.data()) continue;
-    input = &copies.emplace_back(Value{std::move(tensor), true, true});
+    input = &copies.emplace_back(EvaluatedValue{std::move(tensor), true, true});
   }
   return {};
 }
@@ -49,10 +50,10 @@ const GraphData* graph_attribute(const NodeData& node, const char* name) {
 }
 
 // Of values that are one or the other, what both agree about.
-void keep_common(std::vector<Value>& values, const std::vector<Value>& others) {
+void keep_common(std::vector<EvaluatedValue>& values, const std::vector<EvaluatedValue>& others) {
   for (size_t i = 0; i < values.size(); ++i) {
-    Value& value = values[i];
-    const Value& other = others[i];
+    EvaluatedValue& value = values[i];
+    const EvaluatedValue& other = others[i];
     value.known = false;
     value.tensor.bytes = {};
     value.shaped = value.shaped && other.shaped && value.tensor.type == other.tensor.type &&
@@ -62,7 +63,7 @@ void keep_common(std::vector<Value>& values, const std::vector<Value>& others) {
 
 }  // namespace
 
-const Value* Scope::find(const std::string& name) const {
+const EvaluatedValue* Scope::find(const std::string& name) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->around) {
     const auto found = scope->values.find(name);
     if (found != scope->values.end()) return &found->second;
@@ -79,7 +80,8 @@ void add_initialisers(const GraphData& graph, Scope& scope) {
   for (const TensorData& tensor : graph.initialisers) {
     // Of strings no more is known than the name.
     const bool known = element_bits(tensor.type) != 0;
-    scope.values.emplace(tensor.name, known ? Value{tensor, true, true} : Value());
+    scope.values.emplace(tensor.name,
+                         known ? EvaluatedValue{tensor, true, true} : EvaluatedValue());
   }
 }
 
@@ -96,26 +98,26 @@ void for_each_read(const NodeData& node, const std::function<void(const std::str
 }
 
 // Shapes first: they say whether the constants have room.
-Result<std::vector<Value>> Interpreter::run_known(const NodeData& node,
-                                                  std::vector<const Value*> inputs,
-                                                  Status (*function)(OpCall&)) {
-  std::deque<Value> copies;
+Result<std::vector<EvaluatedValue>> Interpreter::run_known(
+    const NodeData& node, std::vector<const EvaluatedValue*> inputs, Status (*function)(OpCall&)) {
+  std::deque<EvaluatedValue> copies;
   MANTISSA_RETURN_IF_ERROR(align(inputs, false, copies));
   OpCall shapes(node, opset, true, inputs, *pool);
   MANTISSA_RETURN_IF_ERROR(function(shapes));
-  const std::vector<Value> expected = shapes.take_outputs();
-  for (const Value& value : expected) {
-    const bool is_view = std::any_of(inputs.begin(), inputs.end(), [&](const Value* input) {
-      return input != nullptr && value.known && !value.tensor.bytes.empty() &&
-             input->tensor.bytes.data() == value.tensor.bytes.data();
-    });
+  const std::vector<EvaluatedValue> expected = shapes.take_outputs();
+  for (const EvaluatedValue& value : expected) {
+    const bool is_view =
+        std::any_of(inputs.begin(), inputs.end(), [&](const EvaluatedValue* input) {
+          return input != nullptr && value.known && !value.tensor.bytes.empty() &&
+                 input->tensor.bytes.data() == value.tensor.bytes.data();
+        });
     if (!is_view) constant_bytes -= std::min(constant_bytes + 1, bytes_of({value}));
   }
   if (constant_bytes < 0) {
     return invalid_input("constants outgrow the file: they are much larger than its tensors");
   }
-  const bool known =
-      std::all_of(expected.begin(), expected.end(), [](const Value& value) { return value.known; });
+  const bool known = std::all_of(expected.begin(), expected.end(),
+                                 [](const EvaluatedValue& value) { return value.known; });
   if (known) return expected;
   constant_work -= std::min(constant_work + 1, work_of(node, inputs, expected));
   if (constant_work < 0) {
@@ -127,13 +129,14 @@ Result<std::vector<Value>> Interpreter::run_known(const NodeData& node,
   return call.take_outputs();
 }
 
-Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const Scope& scope) {
+Result<std::vector<EvaluatedValue>> Interpreter::run_operator(const NodeData& node,
+                                                              const Scope& scope) {
   if (node.op_type == "If" && node.domain.empty()) return run_if(node, scope);
   MANTISSA_ASSIGN(const OpRow* row, find_operator(node, opset));
-  std::vector<const Value*> inputs;
+  std::vector<const EvaluatedValue*> inputs;
   bool known = true;
   for (const std::string& name : node.inputs) {
-    const Value* value = name.empty() ? nullptr : scope.find(name);
+    const EvaluatedValue* value = name.empty() ? nullptr : scope.find(name);
     // The node that makes it has failed, and is named.
     if (!name.empty() && (value == nullptr || !value->shaped)) return unknown_outputs(node);
     known = known && (value == nullptr || value->known);
@@ -141,7 +144,7 @@ Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const
   }
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
   // CastLike reads the type of its second input alone, and that is known.
-  Value type_alone;
+  EvaluatedValue type_alone;
   if (node.op_type == "CastLike" && inputs.size() == 2 && inputs[0] != nullptr &&
       inputs[1] != nullptr && inputs[0]->known) {
     type_alone = {{"", inputs[1]->tensor.type, {0}, {}, {}}, true, true};
@@ -149,7 +152,7 @@ Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const
     known = true;
   }
   if (shapes_only && known) return run_known(node, std::move(inputs), row->function);
-  std::deque<Value> copies;
+  std::deque<EvaluatedValue> copies;
   MANTISSA_RETURN_IF_ERROR(align(inputs, !shapes_only, copies));
   OpCall call(node, opset, shapes_only, std::move(inputs), *pool);
   const Status status = row->function(call);
@@ -158,10 +161,10 @@ Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const
   return call.take_outputs();
 }
 
-Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope& scope) {
+Result<std::vector<EvaluatedValue>> Interpreter::run_if(const NodeData& node, const Scope& scope) {
   const GraphData* branches[] = {graph_attribute(node, "else_branch"),
                                  graph_attribute(node, "then_branch")};
-  const Value* condition = node.inputs.size() == 1 ? scope.find(node.inputs[0]) : nullptr;
+  const EvaluatedValue* condition = node.inputs.size() == 1 ? scope.find(node.inputs[0]) : nullptr;
   if (branches[0] == nullptr || branches[1] == nullptr || condition == nullptr) {
     return invalid_input("an If without a condition or a branch");
   }
@@ -169,7 +172,7 @@ Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope
       (condition->tensor.type != ElementType::kBool || count_of(condition->tensor.dims) != 1)) {
     return invalid_input("a condition that is no single truth value");
   }
-  std::vector<std::vector<Value>> results;
+  std::vector<std::vector<EvaluatedValue>> results;
   for (int i = 0; i < 2; ++i) {
     if (condition->known && static_cast<int>(condition->tensor.bytes[0]) != i) continue;
     Scope inner{{}, &scope};
@@ -183,8 +186,8 @@ Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope
   return std::move(results[0]);
 }
 
-std::vector<Value> Interpreter::run_node(const NodeData& node, const Scope& scope) {
-  Result<std::vector<Value>> outputs = run_operator(node, scope);
+std::vector<EvaluatedValue> Interpreter::run_node(const NodeData& node, const Scope& scope) {
+  Result<std::vector<EvaluatedValue>> outputs = run_operator(node, scope);
   if (outputs.ok()) {
     // Outputs that nobody wants may have been made all the same.
     outputs->resize(node.outputs.size());
@@ -212,14 +215,15 @@ void Interpreter::release(const NodeData& node, std::unordered_map<std::string, 
   }
 }
 
-std::vector<Value> Interpreter::run_graph(const GraphData& graph, Scope& scope, bool outermost) {
+std::vector<EvaluatedValue> Interpreter::run_graph(const GraphData& graph, Scope& scope,
+                                                   bool outermost) {
   std::unordered_map<std::string, int64_t> reads;
   for (const NodeData& node : graph.nodes) {
     for_each_read(node, [&](const std::string& name) { ++reads[name]; });
   }
   for (const ValueData& output : graph.outputs) ++reads[output.name];
   for (const NodeData& node : graph.nodes) {
-    std::vector<Value> outputs = run_node(node, scope);
+    std::vector<EvaluatedValue> outputs = run_node(node, scope);
     if (!shapes_only && !problems.empty()) break;
     live_bytes += bytes_of(outputs);
     peak_bytes = std::max(peak_bytes, live_bytes);
@@ -229,10 +233,10 @@ std::vector<Value> Interpreter::run_graph(const GraphData& graph, Scope& scope, 
     }
     release(node, reads, scope);
   }
-  std::vector<Value> results;
+  std::vector<EvaluatedValue> results;
   for (const ValueData& output : graph.outputs) {
-    const Value* value = scope.find(output.name);
-    results.push_back(value == nullptr ? Value() : *value);
+    const EvaluatedValue* value = scope.find(output.name);
+    results.push_back(value == nullptr ? EvaluatedValue() : *value);
   }
   return results;
 }

@@ -17,10 +17,10 @@ namespace mantissa::onnx {
 
 // Values by name: those of a graph, and through `around` those it may read.
 struct Scope {
-  std::unordered_map<std::string, Value> values;
+  std::unordered_map<std::string, EvaluatedValue> values;
   const Scope* around = nullptr;
 
-  const Value* find(const std::string& name) const;
+  const EvaluatedValue* find(const std::string& name) const;
 };
 
 // A node that cannot be run, and why.
@@ -43,21 +43,23 @@ struct Interpreter {
   int64_t peak_bytes = 0;
   std::vector<Problem> problems;
   // Called after each node of the outermost graph.
-  std::function<void(const NodeData& node, const Scope& scope, const std::vector<Value>& outputs)>
+  std::function<void(const NodeData& node, const Scope& scope,
+                     const std::vector<EvaluatedValue>& outputs)>
       observe;
 
   // The outputs of one node. A node that fails is a problem, and its outputs have no shape.
-  std::vector<Value> run_node(const NodeData& node, const Scope& scope);
+  std::vector<EvaluatedValue> run_node(const NodeData& node, const Scope& scope);
 
   // Runs all nodes of a graph in `scope`, which has its inputs, and gives its outputs. With
   // numbers, it stops at the first problem.
-  std::vector<Value> run_graph(const GraphData& graph, Scope& scope, bool outermost);
+  std::vector<EvaluatedValue> run_graph(const GraphData& graph, Scope& scope, bool outermost);
 
  private:
-  Result<std::vector<Value>> run_operator(const NodeData& node, const Scope& scope);
-  Result<std::vector<Value>> run_if(const NodeData& node, const Scope& scope);
-  Result<std::vector<Value>> run_known(const NodeData& node, std::vector<const Value*> inputs,
-                                       Status (*function)(OpCall&));
+  Result<std::vector<EvaluatedValue>> run_operator(const NodeData& node, const Scope& scope);
+  Result<std::vector<EvaluatedValue>> run_if(const NodeData& node, const Scope& scope);
+  Result<std::vector<EvaluatedValue>> run_known(const NodeData& node,
+                                                std::vector<const EvaluatedValue*> inputs,
+                                                Status (*function)(OpCall&));
   void release(const NodeData& node, std::unordered_map<std::string, int64_t>& reads, Scope& scope);
 };
 

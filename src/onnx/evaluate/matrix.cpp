@@ -109,7 +109,7 @@ Status gemm(OpCall& call) {
   return {};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kMatrixRows[] = {
     {"MatMul", 1, mat_mul, 2},
     {"Gemm", 6, gemm, 3, "alpha beta broadcast transA transB", 6},
     {"Gemm", 7, gemm, 3, "alpha beta transA transB", 10},
@@ -118,6 +118,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> matrix_operators() { return kRows; }
+std::span<const OpRow> matrix_operators() { return kMatrixRows; }
 
 }  // namespace mantissa::onnx

@@ -236,7 +236,7 @@ Status lp_normalisation(OpCall& call) {
   return {};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kNormalisationRows[] = {
     {"BatchNormalization", 6, batch_normalisation, 5, "epsilon is_test momentum spatial", 6, 5},
     {"BatchNormalization", 7, batch_normalisation, 5, "epsilon momentum spatial", 8, 5},
     {"BatchNormalization", 9, batch_normalisation, 5, "epsilon momentum", 13, 5},
@@ -257,6 +257,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> normalisation_operators() { return kRows; }
+std::span<const OpRow> normalisation_operators() { return kNormalisationRows; }
 
 }  // namespace mantissa::onnx

@@ -158,7 +158,7 @@ Status global_max_pool(OpCall& call) {
                   [](const float* in, int64_t size) { return *std::max_element(in, in + size); });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kPoolingRows[] = {
     {"MaxPool", 1, max_pool, 1,
      "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", kNewestOpset, 2},
     {"AveragePool", 1, average_pool, 1,
@@ -170,6 +170,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> pooling_operators() { return kRows; }
+std::span<const OpRow> pooling_operators() { return kPoolingRows; }
 
 }  // namespace mantissa::onnx

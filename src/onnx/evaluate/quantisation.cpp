@@ -125,7 +125,7 @@ Status dynamic_quantise_linear(OpCall& call) {
   return {};
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kQuantisationRows[] = {
     {"QuantizeLinear", 10, quantise_linear, {2, 3}, "", 12},
     {"QuantizeLinear", 13, quantise_linear, {2, 3}, "axis", 18},
     {"QuantizeLinear", 19, quantise_linear, {2, 3}, "axis block_size output_dtype saturate"},
@@ -136,6 +136,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> quantisation_operators() { return kRows; }
+std::span<const OpRow> quantisation_operators() { return kQuantisationRows; }
 
 }  // namespace mantissa::onnx

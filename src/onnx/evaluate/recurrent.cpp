@@ -208,7 +208,7 @@ Status gru(OpCall& call) { return run(call, {3, gru_step, {"Sigmoid", "Tanh"}});
 
 constexpr int kOldLayout = 13;  // before it became an attribute
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kRecurrentRows[] = {
     {"RNN",
      7,
      rnn,
@@ -256,6 +256,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> recurrent_operators() { return kRows; }
+std::span<const OpRow> recurrent_operators() { return kRecurrentRows; }
 
 }  // namespace mantissa::onnx

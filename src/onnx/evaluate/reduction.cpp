@@ -206,7 +206,7 @@ Status cum_sum(OpCall& call) {
     name, by_input, function, {1, 2}, "keepdims noop_with_empty_axes" \
   }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kReductionRows[] = {
     MANTISSA_REDUCTION("ReduceSum", 13, reduce_sum),
     MANTISSA_REDUCTION("ReduceMean", 18, reduce_mean),
     MANTISSA_REDUCTION("ReduceProd", 18, reduce_prod),
@@ -225,6 +225,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> reduction_operators() { return kRows; }
+std::span<const OpRow> reduction_operators() { return kReductionRows; }
 
 }  // namespace mantissa::onnx

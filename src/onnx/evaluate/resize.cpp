@@ -321,7 +321,7 @@ Status resize(OpCall& call) {
   return resize_to(call, method, axes);
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kResizeRows[] = {
     {"Upsample", 7, upsample, 1, "mode scales", 8},
     {"Upsample", 9, upsample, 2, "mode", 9},
     {"Resize", 10, resize_10, 2, "mode", 10},
@@ -342,6 +342,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> resize_operators() { return kRows; }
+std::span<const OpRow> resize_operators() { return kResizeRows; }
 
 }  // namespace mantissa::onnx

@@ -201,7 +201,7 @@ Status space_to_depth(OpCall& call) {
                           {from[0], from[1] * block * block, from[2] / block, from[3] / block});
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kShapeRows[] = {
     {"Identity", 1, identity},
     {"Shape", 1, shape, 1, "start end"},
     {"Size", 1, size},
@@ -222,6 +222,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> shape_operators() { return kRows; }
+std::span<const OpRow> shape_operators() { return kShapeRows; }
 
 }  // namespace mantissa::onnx

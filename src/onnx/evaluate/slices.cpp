@@ -279,7 +279,7 @@ Status pad(OpCall& call) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSliceRows[] = {
     {"Concat", 4, concat, {1, kMany}, "axis"},
     {"Split", 2, split, 1, "axis split", 12, kMany},
     {"Split", 13, split, {1, 2}, "axis", 17, kMany},
@@ -293,6 +293,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> slice_operators() { return kRows; }
+std::span<const OpRow> slice_operators() { return kSliceRows; }
 
 }  // namespace mantissa::onnx

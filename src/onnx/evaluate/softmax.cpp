@@ -69,7 +69,7 @@ Status hardmax(OpCall& call) {
   });
 }
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kSoftmaxRows[] = {
     {"Softmax", 1, softmax, 1, "axis"},
     {"LogSoftmax", 1, log_softmax, 1, "axis"},
     {"Hardmax", 1, hardmax, 1, "axis"},
@@ -77,6 +77,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> softmax_operators() { return kRows; }
+std::span<const OpRow> softmax_operators() { return kSoftmaxRows; }
 
 }  // namespace mantissa::onnx

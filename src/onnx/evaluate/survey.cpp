@@ -67,15 +67,15 @@ Result<Survey> survey(const ModelData& model, const Shapes& inputs) {
   std::set<std::string, std::less<>> parameters;
   for (const TensorData& tensor : model.graph.initialisers) parameters.insert(tensor.name);
   interpreter.observe = [&](const NodeData& node, const Scope& values,
-                            const std::vector<Value>& outputs) {
+                            const std::vector<EvaluatedValue>& outputs) {
     if (node.op_type == "Constant") {
       for (const std::string& name : node.outputs) parameters.insert(name);
       return;
     }
     NodeFacts facts{&node, outputs, 0, 0};
-    std::vector<const Value*> read;
+    std::vector<const EvaluatedValue*> read;
     for (const std::string& name : node.inputs) {
-      const Value* value = name.empty() ? nullptr : values.find(name);
+      const EvaluatedValue* value = name.empty() ? nullptr : values.find(name);
       read.push_back(value);
       if (value == nullptr || !value->shaped || value->tensor.type != ElementType::kFloat) continue;
       if (parameters.erase(name) > 0) facts.parameters += count_of(value->tensor.dims);

@@ -61,7 +61,7 @@ constexpr auto absolute = []<typename T>(T x) {
     return x < 0 ? negate(x) : (x == 0 ? T{0} : x);
 };
 constexpr auto opposite = [](bool x) { return !x; };
-constexpr auto sign = []<typename T>(T x) { return static_cast<T>((x > 0) - (x < 0)); };
+constexpr auto sign_of = []<typename T>(T x) { return static_cast<T>((x > 0) - (x < 0)); };
 constexpr auto relu = []<typename T>(T x) { return x < 0 ? T{0} : x; };
 constexpr auto logistic = []<typename T>(T x) { return T{1} / (T{1} + std::exp(-x)); };
 constexpr auto softplus = []<typename T>(T x) {
@@ -174,10 +174,10 @@ Status clip(OpCall& call) {
 
 #define MANTISSA_REAL(name) plain<Floats, [](auto x) { return name(x); }>
 
-constexpr OpRow kRows[] = {
+constexpr OpRow kUnaryRows[] = {
     {"Abs", 6, plain<Numbers, absolute>},
     {"Neg", 6, plain<SignedNumbers, negate>},
-    {"Sign", 9, plain<Numbers, sign>},
+    {"Sign", 9, plain<Numbers, sign_of>},
     {"Relu", 6, plain<SignedNumbers, relu>},
     {"Sqrt", 6, MANTISSA_REAL(std::sqrt)},
     {"Exp", 6, MANTISSA_REAL(std::exp)},
@@ -222,6 +222,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> unary_operators() { return kRows; }
+std::span<const OpRow> unary_operators() { return kUnaryRows; }
 
 }  // namespace mantissa::onnx

@@ -29,8 +29,8 @@ int64_t taps_of(const NodeData& node) {
 
 }  // namespace
 
-int64_t multiply_adds_of(const NodeData& node, const std::vector<const Value*>& inputs,
-                         const std::vector<Value>& outputs) {
+int64_t multiply_adds_of(const NodeData& node, const std::vector<const EvaluatedValue*>& inputs,
+                         const std::vector<EvaluatedValue>& outputs) {
   if (inputs.size() < 2 || outputs.empty() || !outputs[0].shaped || inputs[0] == nullptr ||
       inputs[1] == nullptr || !inputs[0]->shaped || !inputs[1]->shaped) {
     return 0;
@@ -56,9 +56,9 @@ int64_t multiply_adds_of(const NodeData& node, const std::vector<const Value*>& 
   return 0;
 }
 
-int64_t bytes_of(const std::vector<Value>& values) {
+int64_t bytes_of(const std::vector<EvaluatedValue>& values) {
   int64_t bytes = 0;
-  for (const Value& value : values) {
+  for (const EvaluatedValue& value : values) {
     if (!value.shaped) continue;
     const Result<int64_t> own = value_bytes(value.tensor.type, value.tensor.dims);
     if (own.ok()) bytes = saturated_sum(bytes, *own);
@@ -66,10 +66,10 @@ int64_t bytes_of(const std::vector<Value>& values) {
   return bytes;
 }
 
-int64_t work_of(const NodeData& node, const std::vector<const Value*>& inputs,
-                const std::vector<Value>& outputs) {
+int64_t work_of(const NodeData& node, const std::vector<const EvaluatedValue*>& inputs,
+                const std::vector<EvaluatedValue>& outputs) {
   int64_t work = saturated_product(bytes_of(outputs), taps_of(node));
-  for (const Value* input : inputs) {
+  for (const EvaluatedValue* input : inputs) {
     if (input != nullptr) work = saturated_sum(work, bytes_of({*input}));
   }
   return saturated_sum(work, multiply_adds_of(node, inputs, outputs));

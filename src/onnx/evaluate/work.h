@@ -10,14 +10,14 @@ namespace mantissa::onnx {
 
 // Multiply-adds as people count them: those of convolutions and products of matrices; else 0.
 // Inputs and outputs need only be shaped; null where they are left out.
-int64_t multiply_adds_of(const NodeData& node, const std::vector<const Value*>& inputs,
-                         const std::vector<Value>& outputs);
+int64_t multiply_adds_of(const NodeData& node, const std::vector<const EvaluatedValue*>& inputs,
+                         const std::vector<EvaluatedValue>& outputs);
 
 // Bytes that values take.
-int64_t bytes_of(const std::vector<Value>& values);
+int64_t bytes_of(const std::vector<EvaluatedValue>& values);
 
 // A measure of time: bytes read and written, multiply-adds and taps of windows.
-int64_t work_of(const NodeData& node, const std::vector<const Value*>& inputs,
-                const std::vector<Value>& outputs);
+int64_t work_of(const NodeData& node, const std::vector<const EvaluatedValue*>& inputs,
+                const std::vector<EvaluatedValue>& outputs);
 
 }  // namespace mantissa::onnx

@@ -13,7 +13,7 @@ struct ExportRow {
   ExportFunction function;
 };
 
-constexpr ExportRow kRows[] = {
+constexpr ExportRow kExportRows[] = {
     {&ops::kNormaliseInput, export_pixels},
     {&ops::kConvolution, export_convolution},
     {&ops::kRescaledConvolution, export_convolution},
@@ -46,9 +46,9 @@ constexpr ExportRow kRows[] = {
 }  // namespace
 
 ExportFunction export_function(const Op* op) {
-  const auto* found = std::find_if(std::begin(kRows), std::end(kRows),
+  const auto* found = std::find_if(std::begin(kExportRows), std::end(kExportRows),
                                    [&](const ExportRow& row) { return row.op == op; });
-  return found == std::end(kRows) ? nullptr : found->function;
+  return found == std::end(kExportRows) ? nullptr : found->function;
 }
 
 }  // namespace mantissa::onnx

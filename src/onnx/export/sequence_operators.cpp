@@ -29,7 +29,7 @@ Result<SequenceValue> export_same(SequenceContext& context, int n) {
   return context.input(context.graph.nodes[n]);
 }
 
-constexpr SequenceRow kRows[] = {
+constexpr SequenceRow kSequenceExportRows[] = {
     {&ops::kEmbedding, export_embedding},
     {&ops::kQuantiseInput, export_same, nullptr, true},
     {&ops::kPositionEmbedding, export_positions, nullptr, true},
@@ -68,9 +68,9 @@ constexpr SequenceRow kRows[] = {
 
 Result<SequenceValue> export_sequence_node(SequenceContext& context, int n) {
   const Op* op = context.graph.nodes[n].op;
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
+  const auto* row = std::find_if(std::begin(kSequenceExportRows), std::end(kSequenceExportRows),
                                  [&](const SequenceRow& each) { return each.op == op; });
-  if (row == std::end(kRows)) {
+  if (row == std::end(kSequenceExportRows)) {
     return invalid_input(
         "is not exported: networks that read tokens may have the layers of transformers and of "
         "recurrent networks");

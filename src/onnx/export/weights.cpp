@@ -89,9 +89,9 @@ std::string scales_name(const std::string& weights, const LayerNumbers& layer) {
   return weights + (layer.has_one_scale() ? "/scale" : "/scales");
 }
 
-using Tensors = std::map<std::string, const TensorData*>;
+using TensorsByName = std::map<std::string, const TensorData*>;
 
-Result<const TensorData*> find(const Tensors& tensors, const std::string& name) {
+Result<const TensorData*> find(const TensorsByName& tensors, const std::string& name) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) return invalid_input("tensor '" + name + "' is missing");
   return found->second;
@@ -110,7 +110,7 @@ Result<int> shift_of(const TensorData& scales, const LayerNumbers& layer) {
 }
 
 Result<std::vector<int8_t>> recovered(const Parameter& parameter, const LayerNumbers& layer,
-                                      const Tensors& tensors) {
+                                      const TensorsByName& tensors) {
   MANTISSA_ASSIGN(const TensorData* tensor, find(tensors, parameter.name));
   MANTISSA_ASSIGN(const TensorData* scales, find(tensors, scales_name(parameter.name, layer)));
   MANTISSA_ASSIGN(const int shift, shift_of(*scales, layer));
@@ -166,7 +166,7 @@ std::string add_weights(ExportBuilder& to, const Parameter& parameter, const Lay
 
 Result<std::vector<std::vector<int8_t>>> recover_weights(const ExportedNetwork& network,
                                                          const ModelData& model) {
-  Tensors tensors;
+  TensorsByName tensors;
   for (const TensorData& tensor : model.graph.initialisers) tensors.emplace(tensor.name, &tensor);
   const Graph& graph = *network.graph;
   std::vector<std::vector<int8_t>> weights(graph.parameters.size());
