@@ -4,6 +4,7 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 
 #include "cli/commands.h"
@@ -30,6 +32,8 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostBytes = size_t{64} << 20;  // of a request
 constexpr int64_t kMostExamples = 4096;          // of a request
 constexpr int kSeconds = 10;                     // that a client may take to send or to read
+// Of bodies. The library decodes them, and leaves bytes of others as they are.
+constexpr std::array<std::string_view, 5> kEncodings = {"", "identity", "gzip", "deflate", "br"};
 constexpr const char* kRawPixels = "application/octet-stream";
 
 std::string text_of(const Json& json) {
@@ -139,12 +143,10 @@ void add_routes(httplib::Server& server, Served& served) {
       return is_whole;
     });
     if (!is_whole) return refuse(response, 413, "more than 64 MiB");
-    // The library has set the status already where it cannot decode.
-    if (!is_read) {
-      return response.status == 415
-                 ? refuse(response, 415,
-                          "a Content-Encoding that is not known: send pixels as bytes")
-                 : refuse(response, 400, "the body cannot be read to its end");
+    if (!is_read) return refuse(response, 400, "the body cannot be read to its end");
+    const std::string encoding = request.get_header_value("Content-Encoding");
+    if (std::find(kEncodings.begin(), kEncodings.end(), encoding) == kEncodings.end()) {
+      return refuse(response, 415, "Content-Encoding: '" + encoding + "' is not known");
     }
     served.predict(body, response);
   });

@@ -69,7 +69,7 @@ holds "too few bytes" asks 400 /predict "$folder/short"
 holds "say what is wanted" grep -q "the body has 100 bytes; pictures have" "$folder/answer"
 holds "bytes that are not what their encoding says" asks 400 /predict "$folder/pixels" gzip
 holds "say so" grep -q "the body cannot be read" "$folder/answer"
-holds "an encoding that is not known" asks 415 /predict "$folder/pixels" br
+holds "an encoding that is not known" asks 415 /predict "$folder/pixels" zstd
 holds "says so" grep -q "Content-Encoding" "$folder/answer"
 holds "no such request" asks 404 /nothing
 holds "says what there is" grep -q "GET /health" "$folder/answer"
