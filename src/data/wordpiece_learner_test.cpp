@@ -128,8 +128,9 @@ TEST(WordPieceLearner, PartsOfATextEndBehindWhiteSpace) {
       ASSERT_FALSE(part.empty());
       EXPECT_LE(part.size(), kMost);
       EXPECT_EQ(first_not_utf8(part), part.size());
-      if (!rest.empty() && &text == &words)
+      if (!rest.empty() && &text == &words) {
         EXPECT_TRUE(part.ends_with(' ') || part.ends_with('\n'));
+      }
       again += part;
     }
     EXPECT_EQ(again, text);

@@ -63,7 +63,8 @@ TEST_F(JsonLinesTest, SaysWhereLinesAreMissing) {
 
 // Cutting there would delete lines that an interrupted write cannot have damaged.
 TEST_F(JsonLinesTest, DamageWithGoodLinesBehindIsAnErrorAndNothingIsCut) {
-  for (const std::string& bad : {std::string("{\"st\n"), std::string(20, '\0') + "\n", line(99)}) {
+  for (const std::string& bad :
+       {std::string("{\"st\n"), std::string(20, '\0').append("\n"), line(99)}) {
     const std::string text = line(10) + bad + line(20);
     const auto lines = open(text, 25);
     ASSERT_FALSE(lines.ok()) << bad;
