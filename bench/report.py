@@ -1,5 +1,8 @@
 """What scripts that write result tables share."""
 
+import datetime
+import json
+
 
 def cpu_field(name):
     """The value of a line of /proc/cpuinfo, such as "model name"."""
@@ -14,3 +17,17 @@ def kept_sections(report):
         return {}
     texts = report.read_text().split("\n## ")[1:]
     return {text.split("\n", 1)[0]: text.rstrip() for text in texts}
+
+
+def read_results(path):
+    """Results by the words that name them, of a JSON file; {} without one."""
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def add_result(path, key, result):
+    """Notes a result, with CPU and date. Read anew: another process may measure other rows."""
+    results = read_results(path)
+    results[key] = {**result, "cpu": cpu_field("model name"), "date": str(datetime.date.today())}
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(results, indent=1) + "\n")
+    temporary.replace(path)

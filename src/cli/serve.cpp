@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostBytes = size_t{64} << 20;  // of a request
 constexpr int64_t kMostExamples = 4096;          // of a request
 constexpr int kSeconds = 10;                     // that a client may take to send or to read
-// Of bodies. The library decodes them, and leaves bytes of others as they are.
+// Encodings of bodies that the library decodes. It leaves the bytes of others as they are.
 constexpr std::array<std::string_view, 5> kEncodings = {"", "identity", "gzip", "deflate", "br"};
 constexpr const char* kRawPixels = "application/octet-stream";
 

@@ -7,12 +7,14 @@
 namespace mantissa::cli {
 namespace {
 
-nlohmann::json parse_summary(const std::string& summary_json) {
-  nlohmann::json summary = nlohmann::json::parse(summary_json, nullptr, false);
-  return summary.is_object() ? summary : nlohmann::json::object();
+using Json = nlohmann::ordered_json;
+
+Json parse_summary(const std::string& summary_json) {
+  Json summary = Json::parse(summary_json, nullptr, false);
+  return summary.is_object() ? summary : Json::object();
 }
 
-std::optional<double> number(const nlohmann::json& summary, const char* name) {
+std::optional<double> number(const Json& summary, const char* name) {
   const auto found = summary.find(name);
   if (found == summary.end() || !found->is_number()) return std::nullopt;
   return found->get<double>();
@@ -22,7 +24,7 @@ std::string line(const Terminal& terminal, const char* name, const std::string& 
   return "  " + terminal.paint("2", pad_right(name, 15)) + value + "\n";
 }
 
-std::string memory_text(const nlohmann::json& summary) {
+std::string memory_text(const Json& summary) {
   const auto planned = number(summary, "planned_peak_bytes");
   const auto measured = number(summary, "peak_rss_bytes");
   std::string text;
@@ -32,19 +34,19 @@ std::string memory_text(const nlohmann::json& summary) {
 }
 
 // Empty without a step.
-std::string rate_text(const nlohmann::json& summary) {
+std::string rate_text(const Json& summary) {
   const double rate = number(summary, "examples_per_second").value_or(0);
   return rate > 0 ? grouped(rate) + " examples/s" : "";
 }
 
-std::string speed_text(const nlohmann::json& summary) {
+std::string speed_text(const Json& summary) {
   const std::string rate = rate_text(summary);
   const auto step_ms = number(summary, "step_ms_median");
   return rate + (!rate.empty() && step_ms ? ", " + decimal(*step_ms, 1) + " ms per step" : "");
 }
 
 // "stage 1 3.2 %, stage 2 5.1 %".
-std::string idle_text(const nlohmann::json& summary) {
+std::string idle_text(const Json& summary) {
   const auto idle = summary.find("idle_fraction");
   if (idle == summary.end() || !idle->is_array()) return "";
   constexpr size_t kMost = 8;
@@ -61,7 +63,7 @@ std::string idle_text(const nlohmann::json& summary) {
 
 std::string training_report(const std::string& summary_json, std::optional<double> seconds,
                             const Terminal& terminal) {
-  const nlohmann::json summary = parse_summary(summary_json);
+  const Json summary = parse_summary(summary_json);
   std::string text;
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) text += line(terminal, name, value);
@@ -93,7 +95,7 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
 }
 
 std::string training_line(const std::string& summary_json, const std::string& out) {
-  const nlohmann::json summary = parse_summary(summary_json);
+  const Json summary = parse_summary(summary_json);
   std::string text;
   if (const auto accuracy = number(summary, "test_accuracy")) {
     text = "test accuracy " + percent(*accuracy);
@@ -109,7 +111,7 @@ std::string training_line(const std::string& summary_json, const std::string& ou
 }
 
 std::string summary_entry(const std::string& summary_json, const std::string& name) {
-  const nlohmann::json summary = parse_summary(summary_json);
+  const Json summary = parse_summary(summary_json);
   const auto found = summary.find(name);
   if (found == summary.end() || found->is_null()) return "";
   return found->is_string() ? found->get<std::string>() : found->dump();
