@@ -19,10 +19,6 @@ inline Network network_of_graph(Graph graph) {
 
 inline Failure failure_of(const Error& error) { return {exit_of(error.code), error.message}; }
 
-inline Dims dims_of(const Shape& shape) {
-  return {shape.dims.begin(), shape.dims.begin() + shape.rank};
-}
-
 // An error for more dimensions than shapes have.
 Result<Shape> shape_of(const Dims& dims);
 

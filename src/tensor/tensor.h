@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "numerics/bit_statistics.h"
 #include "numerics/exponent.h"
@@ -62,6 +63,10 @@ struct Shape {
   }
 };
 
+inline std::vector<int64_t> dims_of(const Shape& shape) {
+  return {shape.dims.begin(), shape.dims.begin() + shape.rank};
+}
+
 inline std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (int axis = 0; axis < shape.rank; ++axis) {
@@ -98,7 +103,7 @@ struct Tensor {
   int bits = 8;  // of narrowed mantissas, 2..16; up to 8 are int8, else int16
   // A limit for the value's exponent: its readers clip all that a larger one would hold.
   int exponent_limit = kExponentMax;
-  int key = -1;  // names the tensor in the key of stochastic rounding
+  int key = -1;           // names the tensor in the key of stochastic rounding
   bool is_fixed = false;  // a parameter whose exponent stays: updates clip
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.

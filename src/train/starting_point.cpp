@@ -162,10 +162,6 @@ Result<SafetensorsFile> read_tensors(const fs::path& path) {
   return parse_safetensors(bytes, path);
 }
 
-std::vector<int64_t> dims_of(const Shape& shape) {
-  return {shape.dims.begin(), shape.dims.begin() + shape.rank};
-}
-
 }  // namespace
 
 namespace {

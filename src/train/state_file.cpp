@@ -13,10 +13,6 @@ namespace {
 // A bound for decided exponents and their statistics: wide values may lie outside -128..127.
 constexpr int64_t kMostExponent = 1000;
 
-std::vector<int64_t> saved_dims(const Shape& shape) {
-  return {shape.dims.begin(), shape.dims.begin() + shape.rank};
-}
-
 bool contains(std::span<const int> list, int number) {
   return std::find(list.begin(), list.end(), number) != list.end();
 }
@@ -92,7 +88,7 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
              const SafetensorsTensor* found, const StateLayout& layout) {
   const std::string place = path.string() + ": tensor '" + expected.name + "' ";
   if (found == nullptr) return invalid_input(place + "is missing");
-  if (found->dtype != data_type_name(expected.type) || found->shape != saved_dims(expected.shape)) {
+  if (found->dtype != data_type_name(expected.type) || found->shape != dims_of(expected.shape)) {
     return invalid_input(place + "has another type or shape than this network's");
   }
   if (!numbers_in_range(expected, found->data, layout)) {
@@ -123,7 +119,7 @@ std::vector<SafetensorsView> state_views(const State& state, std::span<const int
   views.reserve(tensors.size());
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     if (contains(left_out, i)) continue;
-    views.push_back({tensors[i].name, data_type_name(tensors[i].type), saved_dims(tensors[i].shape),
+    views.push_back({tensors[i].name, data_type_name(tensors[i].type), dims_of(tensors[i].shape),
                      state.bytes(i)});
   }
   return views;

@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "onnx/evaluate/op_table.h"
 #include "onnx/evaluate/trace.h"
+#include "onnx/names_by_text.h"
 #include "onnx/read_context.h"
 
 namespace mantissa::onnx {
@@ -131,14 +132,10 @@ Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& 
 }
 
 std::string describe_problems(const std::vector<Problem>& problems) {
-  // By operator and reason: the nodes.
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  NamesByText groups;
   for (const Problem& problem : problems) {
-    const std::string key = describe("", problem.op_type).substr(1) + ": " + problem.reason;
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const auto& entry) { return entry.first == key; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {key, {}});
-    group->second.push_back(describe("", problem.node).substr(1));
+    add_name(groups, describe("", problem.op_type).substr(1) + ": " + problem.reason,
+             describe("", problem.node).substr(1));
   }
   std::string text = std::to_string(problems.size()) +
                      (problems.size() == 1 ? " node is" : " nodes are") + " not supported: ";

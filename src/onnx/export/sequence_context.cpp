@@ -114,8 +114,7 @@ std::vector<float> real_numbers(const SequenceContext& context, int parameter) {
 std::string real_parameter(SequenceContext& context, int parameter) {
   const Shape& shape = context.graph.parameters[parameter].shape;
   return context.builder.numbers(context.graph.parameters[parameter].name, ElementType::kFloat,
-                                 {shape.dims.begin(), shape.dims.begin() + shape.rank},
-                                 real_numbers(context, parameter));
+                                 dims_of(shape), real_numbers(context, parameter));
 }
 
 std::string row_scales(SequenceContext& context, int parameter) {

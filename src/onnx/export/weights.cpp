@@ -36,9 +36,9 @@ int64_t place(const Shape& shape, int64_t i) {
   return (row * depth + d) * pixels + pixel;
 }
 
-std::vector<int64_t> dims_of(const Shape& shape) {
+std::vector<int64_t> onnx_dims(const Shape& shape) {
   if (shape.rank == 4) return {shape[0], shape[3], shape[1], shape[2]};
-  return {shape.dims.begin(), shape.dims.begin() + shape.rank};
+  return dims_of(shape);
 }
 
 // The bytes in the file. Two weights of 4 bits share a byte, the first in the low half.
@@ -117,7 +117,7 @@ Result<std::vector<int8_t>> recovered(const Parameter& parameter, const LayerNum
   const bool is_known = tensor->type == ElementType::kInt8 || tensor->type == ElementType::kUint8 ||
                         tensor->type == ElementType::kInt4;
   const Error other = invalid_input("tensor '" + parameter.name + "' is not as it was exported");
-  if (!is_known || tensor->dims != dims_of(parameter.shape)) return other;
+  if (!is_known || tensor->dims != onnx_dims(parameter.shape)) return other;
   std::vector<int8_t> weights(static_cast<size_t>(parameter.shape.count()));
   const int64_t row = parameter.shape.count() / layer.channels;
   for (int64_t i = 0; i < std::ssize(weights); ++i) {
@@ -152,7 +152,7 @@ std::string add_weights(ExportBuilder& to, const Parameter& parameter, const Lay
   if (one_scale) scales.resize(1);
   for (float& scale : scales) scale = std::ldexp(scale, form.shift);
   const std::vector<int64_t> channels = {layer.channels};
-  to.numbers(name, form.type, dims_of(parameter.shape),
+  to.numbers(name, form.type, onnx_dims(parameter.shape),
              stored(layer.weights, parameter.shape, form));
   to.numbers(scales_name(name, layer), ElementType::kFloat,
              one_scale ? std::vector<int64_t>() : channels, scales);
