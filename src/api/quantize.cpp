@@ -89,15 +89,6 @@ Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& 
   return train(run, observer);
 }
 
-// Removes the files of a failed quantisation and the folder that it made, if no run has begun.
-void remove_traces(const fs::path& folder) {
-  const auto lock = FolderLock::acquire(folder);
-  std::error_code ignored;
-  if (!lock.ok() || fs::exists(folder / kConfigFile, ignored)) return;
-  for (const char* name : {kNetworkFile, kStartFile, "lock"}) fs::remove(folder / name, ignored);
-  fs::remove(folder, ignored);  // if it is empty
-}
-
 void take_result(TrainingResult result, QuantisationOutcome& outcome) {
   outcome.summary_json = std::move(result.summary_json);
   outcome.plan_text = std::move(result.plan_text);
@@ -116,9 +107,7 @@ Status check_training(const RunConfig& source, const DatasetInfo& data, int64_t 
   return check_budget(plan.memory, config.memory_budget);
 }
 
-// `holds_folder` is true from when the folder is this process's.
-Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObserver& observer,
-                                  bool& holds_folder) {
+Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObserver& observer) {
   if (config.training.count("from") == 0) {
     return invalid_input(config.training.at("out") +
                          " holds no run to go on with; --from names the trained network");
@@ -133,7 +122,6 @@ Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObser
   std::string quantising;  // its memory
   {
     MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(source));
-    holds_folder = true;
     MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, config.quantise, observer));
     for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
     if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
@@ -158,9 +146,8 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
   }
   const fs::path folder = config.training.at("out");
   MANTISSA_ASSIGN(const bool was_there, is_there(folder));
-  bool holds_folder = false;
-  Result<QuantisationOutcome> outcome = begin(config, observer, holds_folder);
-  if (!outcome.ok() && !was_there && holds_folder) remove_traces(folder);
+  Result<QuantisationOutcome> outcome = begin(config, observer);
+  if (!outcome.ok() && !was_there) remove_traces(folder);
   return outcome;
 }
 

@@ -257,31 +257,44 @@ std::string describe_inserted_norms(const std::vector<std::string>& layers) {
          layers.front() + " to " + layers.back();
 }
 
+namespace {
+
+// Into the run's folder: the network with batch norms, and its parameters.
+Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& config) {
+  const fs::path folder = config.out;
+  MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config));
+  MANTISSA_ASSIGN(const Dataset data, load_dataset(config.data, true, false, data_options(config)));
+  RunConfig adapted = config;  // the network fits the data, or this says why not
+  MANTISSA_RETURN_IF_ERROR(adapt_classes(data.info, adapted));
+  MANTISSA_RETURN_IF_ERROR(model_options(adapted, data.info));
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(config.from, config.import_options));
+  MANTISSA_ASSIGN(
+      const std::vector<std::string> layers,
+      insert_batch_norms(data.train, {config.seed, config.threads, config.isa}, imported));
+  if (imported.graph.classes() != data.info.classes) {
+    MANTISSA_RETURN_IF_ERROR(
+        set_classes(data.info.classes, config.classifier, config.import_options.output, imported));
+  }
+  for (const std::string& note : imported.notes) tell_message(observer, note);
+  tell_message(observer, describe_inserted_norms(layers));
+  MANTISSA_RETURN_IF_ERROR(
+      write_start(folder / kStartFile, config.from, named_parameters(imported)));
+  return write_text_atomically(folder / kNetworkFile, to_json(imported.graph));
+}
+
+}  // namespace
+
 Status begin_with_batch_norms(const TrainObserver& observer, RunConfig& config) {
   if (!config.inserts_batch_norm) return {};
   const fs::path folder = config.out;
   MANTISSA_ASSIGN(const bool has_begun, is_there(folder / kConfigFile));
   if (!config.resume || !has_begun) {
-    MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config));
-    MANTISSA_ASSIGN(const Dataset data,
-                    load_dataset(config.data, true, false, data_options(config)));
-    RunConfig adapted = config;  // the network fits the data, or this says why not
-    MANTISSA_RETURN_IF_ERROR(adapt_classes(data.info, adapted));
-    MANTISSA_RETURN_IF_ERROR(model_options(adapted, data.info));
-    MANTISSA_ASSIGN(onnx::ImportedNetwork imported,
-                    import_file(config.from, config.import_options));
-    MANTISSA_ASSIGN(
-        const std::vector<std::string> layers,
-        insert_batch_norms(data.train, {config.seed, config.threads, config.isa}, imported));
-    if (imported.graph.classes() != data.info.classes) {
-      MANTISSA_RETURN_IF_ERROR(set_classes(data.info.classes, config.classifier,
-                                           config.import_options.output, imported));
+    MANTISSA_ASSIGN(const bool was_there, is_there(folder));
+    const Status written = write_with_batch_norms(observer, config);
+    if (!written.ok()) {
+      if (!was_there) remove_traces(folder);
+      return written;
     }
-    for (const std::string& note : imported.notes) tell_message(observer, note);
-    tell_message(observer, describe_inserted_norms(layers));
-    MANTISSA_RETURN_IF_ERROR(
-        write_start(folder / kStartFile, config.from, named_parameters(imported)));
-    MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder / kNetworkFile, to_json(imported.graph)));
     config.resume = false;
     config.overwrite = true;  // of the files that were just written
   }

@@ -33,7 +33,7 @@ std::string describe_inserted_norms(const std::vector<std::string>& layers);
 
 // Makes the folder of a run that starts from an ONNX model with batch norms put back: network.json
 // and start.safetensors, which `config` names from then on. Where a run that is resumed has them,
-// they stay.
+// they stay. A folder that it made goes where it fails.
 Status begin_with_batch_norms(const TrainObserver& observer, RunConfig& config);
 
 }  // namespace mantissa

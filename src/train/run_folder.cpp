@@ -74,6 +74,16 @@ Status remove_run(const std::filesystem::path& folder, bool keeps_start) {
   return {};
 }
 
+void remove_traces(const std::filesystem::path& folder) {
+  const auto lock = FolderLock::acquire(folder);
+  std::error_code ignored;
+  if (!lock.ok() || std::filesystem::exists(folder / kConfigFile, ignored)) return;
+  for (const char* name : {kNetworkFile, kStartFile, "lock"}) {
+    std::filesystem::remove(folder / name, ignored);
+  }
+  std::filesystem::remove(folder, ignored);  // if it is empty
+}
+
 Status tidy_run_folder(const std::filesystem::path& folder) {
   MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(folder));
   for (const std::string& name : names) {

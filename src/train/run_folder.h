@@ -45,6 +45,10 @@ Status check_nothing_is_lost(const std::filesystem::path& folder);
 // begins with it.
 Status remove_run(const std::filesystem::path& folder, bool keeps_start = false);
 
+// Removes a folder that a run made which failed before it began: network.json, start.safetensors and
+// the lock. A folder that has a config.toml or other files, or that another process holds, stays.
+void remove_traces(const std::filesystem::path& folder);
+
 // Removes what killed processes left behind in a folder that is held: temporaries of the run's
 // files, and checkpoints older than the newest two.
 Status tidy_run_folder(const std::filesystem::path& folder);

@@ -59,6 +59,11 @@ run train --resume --out "$folder/norms"
 holds "and it resumes" same_entry state_sha256 "$folder/norms" "$folder/norms-again"
 refuses "a run that is there" 2 "norms.*already|--overwrite" \
   train --from "$model" --insert-batch-norm "${short[@]}" --out "$folder/norms"
+refuses "no layer to replace" 2 "'nothing' is no layer" train --from "$model" \
+  --insert-batch-norm --classifier nothing "${short[@]}" --out "$folder/none"
+refuses "data that are not there" 2 "nowhere" train --from "$model" --insert-batch-norm \
+  "${short[@]}" --data "$folder/nowhere" --out "$folder/none"
+holds "a refused run leaves no folder" eval '[[ ! -e $folder/none ]]'
 refuses "no data" 2 "insert-batch-norm and --data go together" \
   import "$model" --insert-batch-norm --out "$folder/x"
 refuses "a network of one's own" 2 "is for an ONNX model" \
