@@ -55,9 +55,14 @@ Result<ParametersOutcome> collect(const std::string& path, const std::string& pa
     return invalid_input("'" + patterns + "' fits no parameter; the first is " +
                          (trained.parameters.empty() ? "none" : trained.parameters[0].name));
   }
+  StartEntries entries{.source = trained.source};
+  // A part of the parameters may start a network of other tokens.
+  if (taken.size() == trained.parameters.size()) {
+    MANTISSA_ASSIGN(entries.vocabulary, vocabulary_of(trained));
+  }
   TemporaryFile file;
   MANTISSA_RETURN_IF_ERROR(file.create());
-  MANTISSA_RETURN_IF_ERROR(write_start(file.path(), trained.source, taken));
+  MANTISSA_RETURN_IF_ERROR(write_start(file.path(), entries, taken));
   MANTISSA_ASSIGN(const auto bytes, read_file(file.path(), INT64_MAX));
   ParametersOutcome outcome;
   outcome.file.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());

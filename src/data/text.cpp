@@ -48,12 +48,22 @@ Error in_file(const std::string& path, const Error& error) {
   return make_error(error.code, "'" + path + "', " + error.message, error.where);
 }
 
+std::string vocabulary_sha256(const Vocabulary& vocabulary) {
+  std::string all;
+  for (const std::string& name : vocabulary.names()) {
+    all += std::to_string(name.size()) + ":" + name;
+  }
+  if (vocabulary.wordpiece() != nullptr) all += to_json(*vocabulary.wordpiece());
+  return sha256_hex(all);
+}
+
 // The file's bytes and all that examples depend on beside them.
 std::string text_sha256(const TextOptions& options, std::string_view kind,
                         const Vocabulary& vocabulary, std::string_view contents) {
   const bool is_from_file = !options.vocabulary_file.empty() && vocabulary.wordpiece() != nullptr;
   return sha256_hex(std::string(kind) + "\n" + std::string(tokens_name(options.tokens)) +
                     (options.pieces > 0 ? " " + std::to_string(options.pieces) : "") +
+                    (options.known ? " known " + vocabulary_sha256(vocabulary) : "") +
                     (is_from_file ? " " + sha256_hex(to_json(*vocabulary.wordpiece())) : "") +
                     "\n" + std::to_string(options.sequence) + "\n" + std::string(contents));
 }
@@ -87,9 +97,14 @@ Result<std::vector<Token>> encode_pairs(const std::string& path, const Vocabular
                        " tokens; choose a larger --sequence, or a longer text");
 }
 
-// The vocabulary of a text that is no parallel one: of a file, or learned.
+// The vocabulary of a text that is no parallel one: known, of a file, or learned.
 Result<Vocabulary> text_vocabulary(const std::string& path, std::string_view text,
                                    const TextOptions& options) {
+  const bool masks = options.task == TextTask::kMasks;
+  if (options.known) {
+    const bool lacks_mask = masks && !options.known->mask();
+    return lacks_mask ? with_mask(*options.known) : *options.known;
+  }
   if (!options.vocabulary_file.empty()) {
     MANTISSA_ASSIGN(WordPiece tokenizer, read_wordpiece(options.vocabulary_file));
     auto vocabulary = Vocabulary::of(std::move(tokenizer));
@@ -98,7 +113,7 @@ Result<Vocabulary> text_vocabulary(const std::string& path, std::string_view tex
   }
   auto vocabulary = vocabulary_of(text, options.tokens, options.pieces);
   if (!vocabulary.ok()) return in_file(path, vocabulary.error());
-  if (options.task == TextTask::kMasks) return with_mask(std::move(*vocabulary));
+  if (masks) return with_mask(std::move(*vocabulary));
   return vocabulary;
 }
 
@@ -118,7 +133,9 @@ Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
   MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
   const std::string train = lines_text(pairs.train), validation = lines_text(pairs.validation),
                     test = lines_text(pairs.test);
-  auto vocabulary = vocabulary_of(train + validation + test, options.tokens, options.pieces);
+  auto vocabulary = options.known
+                        ? Result<Vocabulary>(*options.known)
+                        : vocabulary_of(train + validation + test, options.tokens, options.pieces);
   if (!vocabulary.ok()) return in_file(path, vocabulary.error());
   Text text;
   text.vocabulary = std::move(*vocabulary);

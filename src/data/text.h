@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ struct TextOptions {
   int64_t pieces = 0;                // of kPieces and kWordPieces: the size of the vocabulary
   std::string vocabulary_file = {};  // in its place, of kWordPieces: as read_wordpiece takes it
   TextTask task = TextTask::kNextToken;
+  // That of the network which the text is for. Null: the text's own, or the file's.
+  std::shared_ptr<const Vocabulary> known = nullptr;
 };
 
 // A text's tokens. Pairs of sentences are a line each, which a line feed ends: source, translation,
@@ -47,8 +50,9 @@ constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 bool is_text_file(const std::string& path);
 
 // The text of a file in its three parts: 90, 5 and 5 of 100 tokens, or as load_parallel_text
-// divides pairs. Errors as vocabulary_of and load_parallel_text, and a file with less than two
-// examples in a part, or no pair that is short enough.
+// divides pairs. Errors as vocabulary_of and load_parallel_text, text that a known vocabulary
+// cannot express, with its place, and a file with less than two examples in a part, or no pair that
+// is short enough.
 Result<Text> load_text(const std::string& path, const TextOptions& options);
 
 // The test part of a text as a network's tokens: sequence and task are those of `options`.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/atomic_file.h"
 #include "base/test_folder.h"
@@ -108,6 +109,31 @@ TEST(Text, HasContiguousPartsAndExamplesOfThem) {
   ASSERT_TRUE(test.ok());
   EXPECT_EQ(*test, text->test);
   EXPECT_NE(load_text(path, {.sequence = 9})->sha256, text->sha256);
+}
+
+TEST(Text, IsReadWithAVocabularyThatIsKnown) {
+  const TestFolder folder;
+  const std::string path = folder.path() / "text";
+  ASSERT_TRUE(write_text_atomically(path, repeated("ab\n", 40)).ok());
+  TextOptions options{.sequence = 2};
+  const auto own = load_text(path, options);
+  ASSERT_TRUE(own.ok());
+  options.known = std::make_shared<const Vocabulary>(std::vector<std::string>{"b", "c", "\n", "a"});
+  const auto known = load_text(path, options);
+  ASSERT_TRUE(known.ok());
+  EXPECT_EQ(known->vocabulary.names(), options.known->names());
+  EXPECT_EQ(std::vector(known->train.begin(), known->train.begin() + 3),
+            (std::vector<Token>{3, 0, 2}));
+  EXPECT_NE(known->sha256, own->sha256);
+  options.task = TextTask::kMasks;
+  const auto masked = load_text(path, options);
+  ASSERT_TRUE(masked.ok());
+  EXPECT_EQ(masked->vocabulary.mask(), Token{4});
+  options.known = std::make_shared<const Vocabulary>(std::vector<std::string>{"b", "\n"});
+  const auto lacking = load_text(path, options);
+  ASSERT_FALSE(lacking.ok());
+  EXPECT_NE(lacking.error().message.find("line 1, byte 0: the network does not know 'a'"),
+            std::string::npos);
 }
 
 TEST(Text, RefusesFilesThatAreTooShortOrEmpty) {

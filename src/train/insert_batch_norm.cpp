@@ -278,7 +278,7 @@ Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& co
   for (const std::string& note : imported.notes) tell_message(observer, note);
   tell_message(observer, describe_inserted_norms(layers));
   MANTISSA_RETURN_IF_ERROR(
-      write_start(folder / kStartFile, config.from, named_parameters(imported)));
+      write_start(folder / kStartFile, {.source = config.from}, named_parameters(imported)));
   return write_text_atomically(folder / kNetworkFile, to_json(imported.graph));
 }
 

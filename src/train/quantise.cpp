@@ -457,6 +457,7 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
   QuantisedStart start;
   start.source = source.trained.source;
   if (source.config.start) start.tokenizer = source.config.start->tokenizer;
+  start.vocabulary = source.config.known_vocabulary;
   std::vector<LayerGrids> grids;
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerOutcome& outcome = start.layers.emplace_back();
@@ -482,8 +483,12 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
 
 Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start,
                        const std::string& settings) {
-  MANTISSA_RETURN_IF_ERROR(
-      write_start(folder / kStartFile, start.source, start.parameters, start.tokenizer, settings));
+  MANTISSA_RETURN_IF_ERROR(write_start(folder / kStartFile,
+                                       {.source = start.source,
+                                        .tokenizer = start.tokenizer,
+                                        .vocabulary = start.vocabulary,
+                                        .quantised = settings},
+                                       start.parameters));
   return write_text_atomically(folder / kNetworkFile, to_json(start.network));
 }
 

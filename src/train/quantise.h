@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct QuantisedStart {
   Graph network;
   std::string source;     // file that the trained parameters are from
   std::string tokenizer;  // of a network of texts
+  std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // of a language model
   std::vector<NamedParameter> parameters;
   std::vector<std::vector<std::byte>> bytes;  // that parameters point into
   std::vector<LayerOutcome> layers;

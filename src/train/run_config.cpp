@@ -242,6 +242,39 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
   return {};
 }
 
+// A language model that a run starts from brings its vocabulary: its numbers mean nothing with
+// another one. Settings may repeat it.
+Status take_known_vocabulary(const std::map<std::string, std::string>& settings,
+                             RunConfig& config) {
+  if (!config.start) return {};
+  MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start));
+  MANTISSA_ASSIGN(config.known_vocabulary, vocabulary_of(trained));
+  if (!config.known_vocabulary) return {};
+  const Vocabulary& known = *config.known_vocabulary;
+  const Tokens tokens = known.tokens();
+  if (settings.contains("tokens") && config.tokens != tokens) {
+    return invalid_input("tokens " + std::string(tokens_name(config.tokens)) + ": " +
+                         config.start->source + " knows " + std::string(tokens_name(tokens)) +
+                         ", and keeps them: leave it out");
+  }
+  config.tokens = tokens;
+  const bool has_pieces = tokens == Tokens::kPieces || tokens == Tokens::kWordPieces;
+  const auto pieces = std::ssize(known.names()) - (known.wordpiece() == nullptr && known.mask());
+  if (has_pieces && config.vocabulary > 0 && config.vocabulary < pieces) {
+    return invalid_input("vocabulary " + std::to_string(config.vocabulary) + ": " +
+                         config.start->source + " has " + std::to_string(pieces) +
+                         " pieces, and keeps them: leave it out");
+  }
+  if (config.vocabulary_file.empty()) {
+    if (has_pieces && config.vocabulary == 0) config.vocabulary = pieces;
+    return {};
+  }
+  MANTISSA_ASSIGN(const WordPiece tokenizer, read_wordpiece(config.vocabulary_file));
+  if (tokenizer.pieces() == known.names()) return {};
+  return invalid_input("vocabulary: " + config.start->source + " has other pieces than " +
+                       config.vocabulary_file + ", and keeps them: leave it out");
+}
+
 // How many pieces of words there are, or the file that has them.
 Status take_vocabulary(bool translates, RunConfig& config) {
   const bool has_words = config.tokens == Tokens::kWordPieces;
@@ -272,8 +305,8 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
                                           : is_language_model(config.model);
   if (!is_language) {
     for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
-      const bool of_texts = name == std::string_view("sequence") ||
-                            name == std::string_view("vocabulary");
+      const bool of_texts =
+          name == std::string_view("sequence") || name == std::string_view("vocabulary");
       if (!settings.contains(name) || (reads_texts(config) && of_texts)) continue;
       return invalid_input(std::string(name) +
                            ": is for language models, such as transformer_lm; " + config.model +
@@ -293,6 +326,7 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
   const bool translates = text_options(config).task == TextTask::kTranslation;
   if (config.sequence == 0) config.sequence = translates ? kSentence : kSequence;
   if (translates && !settings.contains("tokens")) config.tokens = Tokens::kPieces;
+  MANTISSA_RETURN_IF_ERROR(take_known_vocabulary(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_vocabulary(translates, config));
   if (config.loss != ops::LossKind::kCrossEntropy) {
     return invalid_input(
@@ -379,7 +413,8 @@ TextOptions text_options(const RunConfig& config) {
           .tokens = config.tokens,
           .pieces = config.vocabulary,
           .vocabulary_file = config.vocabulary_file,
-          .task = task};
+          .task = task,
+          .known = config.known_vocabulary};
 }
 
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,

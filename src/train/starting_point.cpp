@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/file_system.h"
@@ -14,6 +15,7 @@
 #include "train/deployed_network.h"
 #include "train/frozen_network.h"
 #include "train/imported_network.h"
+#include "train/language.h"
 #include "train/network.h"
 #include "train/run_folder.h"
 
@@ -23,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kKind = "mantissa starting weights 1";
+constexpr const char* kVocabularyEntry = "vocabulary";
 constexpr const char* kPossible =
     "name the folder of a run, a checkpoint, best.safetensors, model.safetensors or an ONNX model";
 
@@ -162,9 +165,27 @@ Result<SafetensorsFile> read_tensors(const fs::path& path) {
   return parse_safetensors(bytes, path);
 }
 
-}  // namespace
+// The names of tokens, or the tokenizer that has them.
+std::string vocabulary_text(const Vocabulary& vocabulary) {
+  if (vocabulary.wordpiece() != nullptr) return to_json(*vocabulary.wordpiece());
+  return nlohmann::json(vocabulary.names()).dump();
+}
 
-namespace {
+Result<Vocabulary> parse_vocabulary(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_array()) {
+    MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(text));
+    return Vocabulary::of(std::move(tokenizer));
+  }
+  std::vector<std::string> names;
+  for (const nlohmann::json& name : json) {
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  }
+  if (names.size() == json.size() && names.size() >= 2 && std::ssize(names) <= kMostCharacters) {
+    return Vocabulary(std::move(names));
+  }
+  return invalid_input("has a vocabulary that is none");
+}
 
 // The entry itself, or that of a frozen network's table.
 Result<std::string> tokenizer_of(const TrainedFile& trained) {
@@ -278,9 +299,31 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
   return taken;
 }
 
-Status write_start(const fs::path& path, const std::string& source,
-                   std::span<const NamedParameter> parameters, const std::string& tokenizer,
-                   const std::string& quantised) {
+Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& trained) {
+  using Known = std::shared_ptr<const Vocabulary>;
+  const std::string kind = entry(trained.file, "kind");
+  if (kind == kKind) {
+    const std::string text = entry(trained.file, kVocabularyEntry);
+    if (text.empty()) return Known();
+    auto vocabulary = parse_vocabulary(text);
+    if (!vocabulary.ok()) return refused(trained.path, vocabulary.error().message);
+    return std::make_shared<const Vocabulary>(std::move(*vocabulary));
+  }
+  fs::path frozen = trained.path;
+  if (!is_frozen(trained.file)) {
+    if (!kind.starts_with("mantissa checkpoint")) return Known();
+    frozen = trained.path.parent_path() / kModelFile;
+    MANTISSA_ASSIGN(const bool has_ended, is_there(frozen));
+    if (!has_ended) return Known();
+  }
+  MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(frozen));
+  if (!reads_tokens(network.description.network)) return Known();
+  MANTISSA_ASSIGN(Vocabulary vocabulary, vocabulary_of(network.description));
+  return std::make_shared<const Vocabulary>(std::move(vocabulary));
+}
+
+Status write_start(const fs::path& path, const StartEntries& entries,
+                   std::span<const NamedParameter> parameters) {
   std::vector<SafetensorsView> views;
   int lazy_shift = 0;
   const auto add_int16 = [&](const std::string& name, std::span<const std::byte> bytes,
@@ -297,9 +340,10 @@ Status write_start(const fs::path& path, const std::string& source,
     lazy_shift = std::max(lazy_shift, parameter.lazy_shift);
   }
   std::map<std::string, std::string> metadata = {
-      {"kind", kKind}, {"source", source}, {"lazy_shift", std::to_string(lazy_shift)}};
-  if (!tokenizer.empty()) metadata[kTokenizerEntry] = tokenizer;
-  if (!quantised.empty()) metadata[kQuantisedEntry] = quantised;
+      {"kind", kKind}, {"source", entries.source}, {"lazy_shift", std::to_string(lazy_shift)}};
+  if (!entries.tokenizer.empty()) metadata[kTokenizerEntry] = entries.tokenizer;
+  if (entries.vocabulary) metadata[kVocabularyEntry] = vocabulary_text(*entries.vocabulary);
+  if (!entries.quantised.empty()) metadata[kQuantisedEntry] = entries.quantised;
   return write_safetensors(path, metadata, views);
 }
 

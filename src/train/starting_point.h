@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/vocabulary.h"
 #include "formats/safetensors.h"
 #include "graph/graph.h"
 #include "numerics/format.h"
@@ -74,9 +75,21 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
 // An entry of a start that quantize made: its settings (api/quantize_settings.h).
 inline constexpr const char* kQuantisedEntry = "quantised";
 
-// Writes the copy: the parameters, and where they are from.
-Status write_start(const std::filesystem::path& path, const std::string& source,
-                   std::span<const NamedParameter> parameters, const std::string& tokenizer = "",
-                   const std::string& quantised = "");
+// The tokens that a language model knows: of a frozen network its own, of a checkpoint those of the
+// frozen network that its run wrote in the end, of a copy those of its source. Null where these say
+// nothing, as a run does that has not ended.
+Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& trained);
+
+// What a copy says beside the parameters.
+struct StartEntries {
+  std::string source;
+  std::string tokenizer = {};                              // of a network of texts
+  std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // of a language model
+  std::string quantised = {};                              // kQuantisedEntry
+};
+
+// Writes the copy.
+Status write_start(const std::filesystem::path& path, const StartEntries& entries,
+                   std::span<const NamedParameter> parameters);
 
 }  // namespace mantissa

@@ -136,8 +136,11 @@ Status write_named_files(const Run& run, const TrainedFile* trained, bool has_st
         write_text_atomically(folder / kNetworkFile, to_json(*run.config.network)));
   }
   if (trained == nullptr || has_start) return {};
-  return write_start(folder / kStartFile, trained->source, trained->parameters,
-                     run.config.start->tokenizer);
+  return write_start(folder / kStartFile,
+                     {.source = trained->source,
+                      .tokenizer = run.config.start->tokenizer,
+                      .vocabulary = run.config.known_vocabulary},
+                     trained->parameters);
 }
 
 // Whether the run starts from the copy in its own folder.
