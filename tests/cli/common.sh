@@ -146,6 +146,13 @@ for i in range(40):
 PYTHON
 }
 
+# class_names RUN: the names of classes, or of tokens, that its network knows.
+class_names() { python3 -c '
+import json, struct, sys
+with open(sys.argv[1], "rb") as file:
+    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+print(json.loads(header["__metadata__"]["description"])["class_names"])' "$1/model.safetensors"; }
+
 # finish: says how many checks passed, and fails if one did not.
 finish() {
   echo "$passed passed, $failed failed"

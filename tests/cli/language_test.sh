@@ -55,26 +55,21 @@ for choice in '--format fp32' '--format dfp8' '--format bfp:block=channel,blocks
 done
 
 # Another text goes on with the vocabulary of the network that it starts from.
-names() { python3 -c '
-import json, struct, sys
-file = open(sys.argv[1], "rb")
-header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-print(json.loads(header["__metadata__"]["description"])["class_names"])' "$1/model.safetensors"; }
 other=$folder/other.txt
 for i in $(seq 400); do printf 'The two lines say: %d and one are not one.\n' $((i % 7)); done >"$other"
 go_on=(--data "$other" --sequence 32 --batch-size 8 --steps 4)
 run train --from "$folder/c" "${go_on[@]}" --checkpoint-every 2 --out "$folder/other"
 holds "train --from, another text" eval '((status == 0))'
-holds "its pieces are those of the first text" eval '[[ $(names "$folder/other") == "$(names "$folder/c")" ]]'
+holds "its pieces are those of the first text" eval '[[ $(class_names "$folder/other") == "$(class_names "$folder/c")" ]]'
 run train "${small[@]}" "${go_on[@]}" --tokens sentencepiece --vocabulary 70 --out "$folder/anew"
-holds "that are not its own" eval '[[ $(names "$folder/other") != "$(names "$folder/anew")" ]]'
+holds "that are not its own" eval '[[ $(class_names "$folder/other") != "$(class_names "$folder/anew")" ]]'
 state=$(json '["state_sha256"]' "$folder/other/summary.json")
 rm "$folder"/other/{model.safetensors,summary.json,evaluation.json,checkpoint-00000004.safetensors}
 rm -r "$folder/c"
 run train --resume --out "$folder/other"
 holds "and it resumes" eval '[[ $(json "[\"state_sha256\"]" "$folder/other/summary.json") == "$state" ]]'
 run quantize --from "$folder/other" --batch-size 8 --out "$folder/other-w4a4"
-holds "quantize keeps them" eval '[[ $(names "$folder/other-w4a4") == "$(names "$folder/other")" ]]'
+holds "quantize keeps them" eval '[[ $(class_names "$folder/other-w4a4") == "$(class_names "$folder/other")" ]]'
 printf 'The 1. line\nX' >"$folder/unknown.txt"
 refuses "a text with characters that the network does not know" 2 "line 2, byte 12: .* not know 'X'" \
   train --from "$folder/a" --sequence 32 --data "$folder/unknown.txt" --out "$folder/x"

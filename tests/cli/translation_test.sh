@@ -28,6 +28,16 @@ holds "tokens are pieces of words" grep -q 'tokens = "sentencepiece"' "$folder/a
 bits=$(json '["test_bits_per_token"]' "$folder/a/summary.json")
 holds "it learns: $bits bits" python3 -c "import sys; sys.exit(not float('$bits') < 1.5)"
 
+# Other pairs go on with the pieces of the network that they start from.
+grep -v red "$corpus" >"$folder/other.tsv"
+run train --from "$folder/a" --data "$folder/other.tsv" --sequence 16 --batch-size 16 --steps 2 \
+  --out "$folder/other-pairs"
+holds "train --from, other pairs" eval '((status == 0))'
+holds "the same pieces" eval '[[ $(class_names "$folder/other-pairs") == "$(class_names "$folder/a")" ]]'
+tr d X <"$corpus" >"$folder/unknown.tsv"
+refuses "pairs with other characters" 2 "not know 'X'" \
+  train --from "$folder/a" --data "$folder/unknown.tsv" --sequence 16 --out "$folder/x"
+
 state() { json '["state_sha256"]' "$folder/$1/summary.json" || echo "no $1"; }
 run train "${small[@]}" --buckets 4 --steps 20 --threads 2 --out "$folder/b" --checkpoint-every 10
 run train "${small[@]}" --buckets 4 --steps 20 --threads 1 --isa scalar --out "$folder/scalar"
