@@ -97,24 +97,28 @@ Result<std::vector<Token>> encode_pairs(const std::string& path, const Vocabular
                        " tokens; choose a larger --sequence, or a longer text");
 }
 
+// The known vocabulary, or one learned from the text.
+Result<Vocabulary> known_or_learned(const std::string& path, std::string_view text,
+                                    const TextOptions& options) {
+  if (options.known) return *options.known;
+  auto vocabulary = vocabulary_of(text, options.tokens, options.pieces);
+  if (!vocabulary.ok()) return in_file(path, vocabulary.error());
+  return vocabulary;
+}
+
 // The vocabulary of a text that is no parallel one: known, of a file, or learned.
 Result<Vocabulary> text_vocabulary(const std::string& path, std::string_view text,
                                    const TextOptions& options) {
-  const bool masks = options.task == TextTask::kMasks;
-  if (options.known) {
-    const bool lacks_mask = masks && !options.known->mask();
-    return lacks_mask ? with_mask(*options.known) : *options.known;
-  }
-  if (!options.vocabulary_file.empty()) {
+  if (!options.known && !options.vocabulary_file.empty()) {
     MANTISSA_ASSIGN(WordPiece tokenizer, read_wordpiece(options.vocabulary_file));
     auto vocabulary = Vocabulary::of(std::move(tokenizer));
     return vocabulary.ok() ? std::move(vocabulary)
                            : in_file(options.vocabulary_file, vocabulary.error());
   }
-  auto vocabulary = vocabulary_of(text, options.tokens, options.pieces);
-  if (!vocabulary.ok()) return in_file(path, vocabulary.error());
-  if (masks) return with_mask(std::move(*vocabulary));
-  return vocabulary;
+  MANTISSA_ASSIGN(Vocabulary vocabulary, known_or_learned(path, text, options));
+  const bool has_mask = options.known && options.known->mask();
+  if (options.task != TextTask::kMasks || has_mask) return vocabulary;
+  return with_mask(std::move(vocabulary));
 }
 
 // Notes how many tokens of a text the vocabulary does not know.
@@ -133,12 +137,8 @@ Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
   MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
   const std::string train = lines_text(pairs.train), validation = lines_text(pairs.validation),
                     test = lines_text(pairs.test);
-  auto vocabulary = options.known
-                        ? Result<Vocabulary>(*options.known)
-                        : vocabulary_of(train + validation + test, options.tokens, options.pieces);
-  if (!vocabulary.ok()) return in_file(path, vocabulary.error());
   Text text;
-  text.vocabulary = std::move(*vocabulary);
+  MANTISSA_ASSIGN(text.vocabulary, known_or_learned(path, train + validation + test, options));
   int64_t all = 0, short_enough = 0;
   for (const auto& [tokens, lines] :
        {std::pair(&text.train, &train), std::pair(&text.validation, &validation),

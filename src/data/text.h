@@ -30,7 +30,7 @@ struct TextOptions {
   int64_t pieces = 0;                // of kPieces and kWordPieces: the size of the vocabulary
   std::string vocabulary_file = {};  // in its place, of kWordPieces: as read_wordpiece takes it
   TextTask task = TextTask::kNextToken;
-  // That of the network which the text is for. Null: the text's own, or the file's.
+  // The vocabulary of the network that reads the text. Null: one of the text's own, or the file's.
   std::shared_ptr<const Vocabulary> known = nullptr;
 };
 

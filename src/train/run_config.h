@@ -77,7 +77,7 @@ struct RunConfig {
   Tokens tokens = Tokens::kCharacters;  // of a text
   int64_t vocabulary = 0;               // of pieces of words; 0: as usual
   std::string vocabulary_file = {};     // in its place: that of a tokenizer
-  std::shared_ptr<const Vocabulary> known_vocabulary = nullptr;  // that of `start`
+  std::shared_ptr<const Vocabulary> known_vocabulary = nullptr;  // the vocabulary of `start`
   int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
   bool tied = false;  // the classifier of a language model has the embedding's weights
   Format format;

@@ -80,7 +80,7 @@ inline constexpr const char* kQuantisedEntry = "quantised";
 // nothing, as a run does that has not ended.
 Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& trained);
 
-// What a copy says beside the parameters.
+// The entries of a copy, beside the parameters.
 struct StartEntries {
   std::string source;
   std::string tokenizer = {};                              // of a network of texts
