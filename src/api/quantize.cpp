@@ -68,6 +68,15 @@ Result<bool> goes_on(const QuantizeConfig& config) {
   return is_there(fs::path(config.training.at("out")) / kConfigFile);
 }
 
+// The hash of the weights that `from` names, as begin() takes them. Empty where it is not named.
+Result<std::string> named_weights(const Settings& training) {
+  if (training.count("from") == 0) return std::string();
+  MANTISSA_RETURN_IF_ERROR(check_resumed_files(training));
+  MANTISSA_ASSIGN(const Settings settings, with_data_of_source(training));
+  MANTISSA_ASSIGN(const RunConfig source, make_run_config(with_defaults(settings)));
+  return source.start->sha256;
+}
+
 Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& observer) {
   const fs::path file = fs::path(config.training.at("out")) / kStartFile;
   MANTISSA_ASSIGN(const bool is_quantised, is_there(file));
@@ -81,7 +90,8 @@ Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& 
     return invalid_input(config.training.at("out") +
                          " does not say how it was quantised; train --resume goes on with it");
   }
-  MANTISSA_RETURN_IF_ERROR(check_quantised(quantised->second, config));
+  MANTISSA_ASSIGN(const std::string weights, named_weights(config.training));
+  MANTISSA_RETURN_IF_ERROR(check_quantised(quantised->second, config, weights));
   Settings training = config.training;
   std::erase_if(training, [](const auto& one) { return is_of_the_source(one.first); });
   training.erase("overwrite");
@@ -114,6 +124,7 @@ Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObser
   }
   MANTISSA_ASSIGN(const Settings settings, with_data_of_source(config.training));
   MANTISSA_ASSIGN(RunConfig source, make_run_config(with_defaults(settings)));
+  const std::string weights = source.start->sha256;
   const int64_t reestimate = std::exchange(source.reestimate, 0);  // the run's, behind this
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(source));
   MANTISSA_RETURN_IF_ERROR(begin_with_batch_norms(observer, source));
@@ -126,7 +137,7 @@ Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObser
     for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
     if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
     MANTISSA_RETURN_IF_ERROR(check_training(source, data, reestimate, start.network));
-    MANTISSA_RETURN_IF_ERROR(write_quantised(source.out, start, quantised_text(config)));
+    MANTISSA_RETURN_IF_ERROR(write_quantised(source.out, start, quantised_text(config, weights)));
   }
   MANTISSA_ASSIGN(const RunConfig run, make_run_config(training_of(settings)));
   MANTISSA_ASSIGN(TrainingResult result, train(run, observer));

@@ -280,15 +280,17 @@ bool QuantizeConfig::resumes() const {
   return resume != training.end() && resume->second == "true";
 }
 
-std::string quantised_text(const QuantizeConfig& config) {
+std::string quantised_text(const QuantizeConfig& config, const std::string& weights) {
   Settings all = config.own;
+  all["from"] = weights;
   for (const SettingInfo& own : kOwn) {
     if (!is_of_the_run(own.name)) all.insert({own.name, own.default_value});
   }
   return nlohmann::json(all).dump();
 }
 
-Status check_quantised(const std::string& text, const QuantizeConfig& config) {
+Status check_quantised(const std::string& text, const QuantizeConfig& config,
+                       const std::string& weights) {
   const nlohmann::json before = nlohmann::json::parse(text, nullptr, false);
   const std::string& folder = config.training.at("out");
   if (!before.is_object()) {
@@ -302,7 +304,11 @@ Status check_quantised(const std::string& text, const QuantizeConfig& config) {
                          ", and --resume goes on with that; --overwrite begins anew with " +
                          wanted);
   }
-  return {};
+  const auto from = before.find("from");  // of older runs there is none
+  if (weights.empty() || from == before.end() || *from == weights) return {};
+  return invalid_input(folder + " was quantised from other weights than " +
+                       config.training.at("from") +
+                       " has; --resume goes on without --from, and --overwrite begins anew");
 }
 
 Result<Settings> with_data_of_source(Settings settings) {

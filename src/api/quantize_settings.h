@@ -22,10 +22,14 @@ struct QuantizeConfig {
 };
 Result<QuantizeConfig> quantize_config(const Settings& settings);
 
-// All settings of the quantisation itself as JSON, for the start of its run; and an error where
-// such a text says other than the settings that were given.
-std::string quantised_text(const QuantizeConfig& config);
-Status check_quantised(const std::string& text, const QuantizeConfig& config);
+// All settings of the quantisation itself as JSON, for the start of its run, and the hash of the
+// weights that it was made of (StartingPoint::sha256).
+std::string quantised_text(const QuantizeConfig& config, const std::string& weights);
+
+// An error where such a text says other than the settings that were given, or other weights. Empty
+// weights: those of the text.
+Status check_quantised(const std::string& text, const QuantizeConfig& config,
+                       const std::string& weights);
 
 // The data and the text of the run that `from` names, where the settings name no others.
 Result<Settings> with_data_of_source(Settings settings);

@@ -393,12 +393,12 @@ Status check_resumed_file(const Settings& settings, const std::string& name, con
                        ": leave --" + name + " out");
 }
 
+}  // namespace
+
 Status check_resumed_files(const Settings& settings) {
   MANTISSA_RETURN_IF_ERROR(check_resumed_file(settings, "model", kNetworkFile, "network"));
   return check_resumed_file(settings, "from", kStartFile, "starting weights");
 }
-
-}  // namespace
 
 Result<RunConfig> training_config(const Settings& settings) {
   MANTISSA_RETURN_IF_ERROR(check_resumed_files(settings));

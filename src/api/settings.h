@@ -16,6 +16,9 @@ namespace mantissa {
 // The training configuration: the file named by "config" (if any), overridden by the settings.
 Result<RunConfig> training_config(const Settings& settings);
 
+// An error where --resume names a file that is gone, and the run has its copy.
+Status check_resumed_files(const Settings& settings);
+
 // An error for a setting that the command does not have.
 Status check_known(const std::string& command, const Settings& settings);
 

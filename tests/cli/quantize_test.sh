@@ -48,6 +48,11 @@ holds "resumed: the same weights" same_entry weights_sha256 "$folder/trained" "$
 rm -f "$folder"/again-auto/{summary.json,model.safetensors,checkpoint-00000008.safetensors}
 refuses "--resume with other bits" 2 "was quantised with --weights 3, and --resume goes on" quantize \
   --from "$folder/a" --weights 2 --activations 3 --resume --out "$folder/again-auto"
+run train --data "$data" --model resnet8 --width 0.5 --steps 2 --batch-size 16 --out "$folder/other"
+refuses "--resume from other weights" 2 "was quantised from other weights than .*other has" \
+  quantize --from "$folder/other" --weights 3 --activations 3 --resume --out "$folder/again-auto"
+refuses "--resume from what is gone" 2 "gone: is not there; .* keeps its starting weights" \
+  quantize --from "$folder/gone" --weights 3 --activations 3 --resume --out "$folder/again-auto"
 accepts "--resume alone" "test accuracy" quantize --resume --out "$folder/again-auto"
 holds "alone: the same weights" same_entry weights_sha256 "$folder/trained" "$folder/again-auto"
 refuses "--resume of a run of train" 2 "a is no run of quantize; train --resume" \
