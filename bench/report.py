@@ -29,5 +29,12 @@ def add_result(path, key, result):
     results = read_results(path)
     results[key] = {**result, "cpu": cpu_field("model name"), "date": str(datetime.date.today())}
     temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(results, indent=1) + "\n")
+    temporary.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     temporary.replace(path)
+
+
+def measured_on(results):
+    """The CPUs and the days of results."""
+    days = sorted({result["date"] for result in results})
+    cpus = sorted({result["cpu"] for result in results})
+    return f"{' and '.join(cpus)}, {' to '.join(days[:1] + days[1:][-1:])}"
