@@ -51,6 +51,21 @@ Graph with_flattened_images() {
   return finished(net);
 }
 
+// Pixels less a mean with a fraction, as networks of ONNX files have.
+Graph with_a_mean() {
+  Layers net("mean", fashion_options());
+  net.convolution("conv1", 8, 5, 4, 2, true);
+  net.relu("relu1");
+  net.add(ops::kFlatten, "flatten");
+  Graph graph = finished(net);
+  for (Node& node : graph.nodes) {
+    if (node.op != &ops::kNormaliseInput) continue;
+    replace_op(node, ops::kNormaliseInput,
+               {{"means", WholeList{4779621}}, {"fraction_bits", 16}});
+  }
+  return graph;
+}
+
 std::vector<NamedNetwork> all_networks() {
   std::vector<NamedNetwork> list = networks_of_all_operators();
   // Grids with an offset are not exported, nor are sequences.
@@ -60,6 +75,7 @@ std::vector<NamedNetwork> all_networks() {
   });
   list.push_back({"alone", with_batch_norms_alone});
   list.push_back({"flattened", with_flattened_images});
+  list.push_back({"mean", with_a_mean});
   return list;
 }
 

@@ -76,14 +76,18 @@ Result<LayerNumbers> numbers_of(ExportContext& context, const Node& node) {
 
 }  // namespace
 
-// Pixels less their means, in units of 1/64.
+// Pixels less their means, in units of 1/64. Means with a fraction are exact in float32, and so is
+// the difference: 8 bits before the point, and at most 16 behind it.
 Result<Exported> export_pixels(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   ExportBuilder& to = context.builder;
   const int64_t channels = context.shape(node.outputs[0]).last();
   std::vector<float> means(static_cast<size_t>(channels), 0);
   const WholeList& list = node.attributes.list("means");
-  std::copy(list.begin(), list.end(), means.begin());
+  std::transform(list.begin(), list.end(), means.begin(), [&](int64_t mean) {
+    return std::ldexp(static_cast<float>(mean),
+                      -static_cast<int>(node.attributes.whole("fraction_bits")));
+  });
   const std::string floats = to.add("Cast", node.name + "/float", {kPixels},
                                     {{"to", static_cast<int64_t>(ElementType::kFloat)}});
   const std::string mean =
