@@ -2,6 +2,7 @@
 #include "cli/serve.h"
 
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -115,7 +116,15 @@ class Served {
   std::mutex mutex_;
 };
 
+// A port that another process has is refused. The library's own options would share it, and each
+// request would reach either process.
+void own_port(int socket) {
+  const int yes = 1;  // of connections that have just ended
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
 void add_routes(httplib::Server& server, Served& served) {
+  server.set_socket_options(own_port);
   server.set_payload_max_length(kMostBytes);
   server.set_read_timeout(kSeconds, 0);
   server.set_write_timeout(kSeconds, 0);
@@ -218,7 +227,9 @@ std::string Fetched::resolve(Settings& settings) {
   httplib::Client client(host);
   client.set_connection_timeout(kSeconds, 0);
   client.set_read_timeout(6 * kSeconds, 0);
-  std::string name = (fs::temp_directory_path() / "mantissa-from-XXXXXX").string();
+  // Messages name these files, and so the host.
+  const std::string label = "mantissa-from-" + host.substr(kScheme.size()) + "-XXXXXX";
+  std::string name = (fs::temp_directory_path() / label).string();
   if (mkdtemp(name.data()) == nullptr) return "from: cannot make a temporary folder";
   folder_ = name;
   const auto fetch = [&](const std::string& what, const std::string& file) -> std::string {

@@ -100,6 +100,8 @@ starts "$folder/a.onnx"
 holds "an exported file is served" asks 200 /predict "$folder/pixels"
 holds "and predicts the same" cmp "$folder/answer" "$folder/predictions"
 holds "and has weights to start from" asks 200 '/parameters?take=stem*'
+refuses "a port that another server has" 1 "port ${address##*:}: it is taken" \
+  serve --checkpoint "$folder/a" --port "${address##*:}"
 kill -TERM $server
 wait $server
 refuses "a port that is no number" 2 "port: 'x' is no number" serve --checkpoint "$folder/a" --port x
