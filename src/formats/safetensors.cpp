@@ -115,6 +115,12 @@ Result<std::string> read_header_text(const Source& source) {
   for (size_t i = prefix.size(); i-- > 0;) length = length << 8 | static_cast<uint8_t>(prefix[i]);
   const auto most =
       static_cast<uint64_t>(std::clamp<int64_t>(source.size - kLengthBytes, 0, kMaxHeaderBytes));
+  constexpr uint64_t kZip = 0x04034b50;  // "PK", as its first four bytes
+  if ((length & UINT32_MAX) == kZip) {
+    return file_error(source.path,
+                      "is a ZIP archive, as torch.save and numpy.savez write them, and no "
+                      "safetensors file; torch.onnx.export writes a network that can be read");
+  }
   if (length < 2 || length > most) {
     return file_error(source.path, "not a safetensors file, or damaged: its header of " +
                                        std::to_string(length) + " bytes does not fit");

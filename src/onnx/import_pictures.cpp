@@ -109,9 +109,12 @@ Status add_inputs(ImportContext& context, std::span<const ValueData* const> inpu
   }
   const auto is_count = [&](size_t i) { return input.dims[i].size <= kMostPixelChannels; };
   if (!is_known || (!is_count(1) && !is_count(3))) {
+    const bool is_picture = input.dims.size() == 4;
     return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
-                         "; [N, C, H, W] with up to 4 channels is possible, its size fixed or "
-                         "said by --input-size");
+                         "; [N, C, H, W] with up to 4 channels is possible" +
+                         (is_picture ? ", its size fixed or said by --input-size"
+                                     : ": a network that reads rows of numbers wants its pictures "
+                                       "made flat by itself (Flatten), as its first node"));
   }
   context.batch = input.dims[0].size;
   const auto at = [&](size_t i) { return input.dims[i].size; };
