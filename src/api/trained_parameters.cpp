@@ -59,6 +59,7 @@ Result<ParametersOutcome> collect(const std::string& path, const std::string& pa
   // A part of the parameters may start a network of other tokens.
   if (taken.size() == trained.parameters.size()) {
     MANTISSA_ASSIGN(entries.vocabulary, vocabulary_of(trained));
+    entries.tokenizer = trained.tokenizer;
   }
   TemporaryFile file;
   MANTISSA_RETURN_IF_ERROR(file.create());

@@ -13,7 +13,7 @@ Status check(double loss, std::span<const LayerLoss> layers, int kept_bits) {
     if (!std::isfinite(layer.loss)) {
       return invalid_input("the loss with " + layer.name + " quantised is not finite");
     }
-    if (layer.bits < 1 || layer.weights < 0) {
+    if (layer.bits < 1 || layer.input_bits < 1 || layer.weights < 0) {
       return invalid_input(layer.name + " has less than one bit or less than no weights");
     }
   }
@@ -25,7 +25,7 @@ std::vector<SensitivityAdvice> advice_from(const SensitivityTable& table) {
   for (const double wanted : {0.5, 0.8, 0.95}) {
     SensitivityAdvice next;
     for (const SensitivityRow& row : table.rows) {
-      if (row.rise <= 0 || row.more_bytes == 0 || next.won_back >= wanted) continue;
+      if (row.rise <= 0 || !row.has_few_bits || next.won_back >= wanted) continue;
       next.layers.push_back(row.layer);
       next.won_back += row.share;
       next.more_bytes += row.more_bytes;
@@ -47,7 +47,10 @@ Result<SensitivityTable> sensitivity_table(double loss, std::span<const LayerLos
     const double rise = layer.loss - loss;
     const int64_t more_bits = std::max(kept_bits - layer.bits, 0);
     const int64_t bytes = (layer.weights * more_bits + 7) / 8;
-    table.rows.push_back({static_cast<int64_t>(table.rows.size()), rise, 0, bytes});
+    table.rows.push_back({.layer = static_cast<int64_t>(table.rows.size()),
+                          .rise = rise,
+                          .more_bytes = bytes,
+                          .has_few_bits = std::min(layer.bits, layer.input_bits) < kept_bits});
     rises += std::max(rise, 0.0);
   }
   std::stable_sort(table.rows.begin(), table.rows.end(),

@@ -16,6 +16,7 @@ struct LayerLoss {
   double loss = 0;      // of the network with this layer quantised and no other
   int64_t weights = 0;  // of the layer
   int bits = 0;         // of its weights then
+  int input_bits = 8;   // of its input then
 };
 
 struct SensitivityRow {
@@ -23,6 +24,7 @@ struct SensitivityRow {
   double rise = 0;         // of the loss by this layer; below 0 where it fell
   double share = 0;        // of all rises, in [0, 1]
   int64_t more_bytes = 0;  // of weights, with the bits that layers may be kept at
+  bool has_few_bits = false;  // fewer than these, of weights or of the input
 };
 
 // What keeping layers at more bits comes to.
@@ -40,7 +42,7 @@ struct SensitivityTable {
 // `loss` is that of the network without quantised layers. Rises of single layers are taken to add
 // up, which they do about. The advice has the fewest layers that win back a half, four fifths and
 // nineteen twentieths, each once, or all where they win back less. Layers with `kept_bits` or more
-// stay out of it.
+// on both sides stay out of it.
 // Refused: losses that are not finite, bits below 1.
 Result<SensitivityTable> sensitivity_table(double loss, std::span<const LayerLoss> layers,
                                            int kept_bits);

@@ -34,6 +34,16 @@ TEST(Sensitivity, SaysWhichLayersToKeep) {
   EXPECT_EQ(table->advice[1].more_bytes, 1301 + 500 + 5);
 }
 
+// Whole weights cost no more bytes; their inputs have few bits.
+TEST(Sensitivity, AdvisesForInputsAlone) {
+  const std::vector<LayerLoss> layers = {{"a", 1.5, 100, 8, 3}, {"b", 1.1, 100, 8, 8}};
+  const auto table = sensitivity_table(1, layers, 8);
+  ASSERT_TRUE(table.ok());
+  ASSERT_EQ(table->advice.size(), 1);
+  EXPECT_EQ(table->advice[0].layers, std::vector<int64_t>{0});
+  EXPECT_EQ(table->advice[0].more_bytes, 0);
+}
+
 RC_GTEST_PROP(Sensitivity, AdviceHasTheFewestLayers, ()) {
   std::vector<LayerLoss> layers;
   for (int i = *rc::gen::inRange(0, 9); i > 0; --i) {

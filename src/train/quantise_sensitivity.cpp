@@ -73,7 +73,8 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
     losses.push_back({.name = node.name,
                       .loss = score.loss,
                       .weights = source.plan.network.parameters[node.parameters[0]].shape.count(),
-                      .bits = layers[i].bits.weights});
+                      .bits = layers[i].bits.weights,
+                      .input_bits = layers[i].bits.activations});
     if (!tell_done(observer, TrainEventKind::kEvaluating, static_cast<int64_t>(i) + 1,
                    std::ssize(layers))) {
       return make_error(ErrorCode::kInterrupted, "interrupted; nothing was written");
