@@ -97,6 +97,8 @@ Problem problem_of(const RoundingLayer& layer) {
   Problem problem{rows, features, outputs, layer, {}, {}, {}, {}, {}};
   const auto lo = static_cast<double>(layer.range.lo), hi = static_cast<double>(layer.range.hi);
   const auto step = static_cast<double>(layer.range.step);
+  problem.low.reserve(layer.weights.size());
+  problem.fraction.reserve(layer.weights.size());
   for (size_t o = 0; o < outputs; ++o) problem.steps.push_back(problem.scale(o) * step);
   for (size_t i = 0; i < features; ++i) {
     for (size_t o = 0; o < outputs; ++o) {
@@ -146,6 +148,7 @@ class Training {
         weights_(gradient_),
         errors_(problem.outputs),
         soft_(problem.low.size()) {
+    numbers_.reserve(problem.fraction.size());
     for (const double h : problem.fraction) numbers_.push_back(hard(h));
     for (const double error : problem.nearest_error) {
       // By the mean of a row, for as many weights: gradients of the size of the regulariser's.

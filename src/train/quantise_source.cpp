@@ -94,6 +94,17 @@ int64_t row_count(int64_t features) {
   return std::clamp<int64_t>(kMostRowNumbers / features, 1, kMostRows);
 }
 
+// How many rows of a layer each of so many batches gives: some of each, or one of every few.
+struct RowDraw {
+  int64_t per_batch = 1, every = 1, rows = 1;
+};
+
+RowDraw row_draw(int64_t features, int64_t batches) {
+  const int64_t most = row_count(features), every = divide_up(batches, most);
+  const int64_t per_batch = divide_up(most, batches);
+  return {per_batch, every, per_batch * divide_up(batches, every)};
+}
+
 // Windows of a layer's input that are drawn by a seed.
 class RowSampler {
  public:
@@ -102,13 +113,12 @@ class RowSampler {
         weights_(network.parameters[node_.parameters[0]].shape),
         output_(network.values[node_.outputs[0]].shape),
         seed_(seed),
-        layer_(static_cast<uint32_t>(layer.node)) {
-    const int64_t features = weights_.count() / weights_[0];
-    per_batch_ = divide_up(row_count(features), batches);
-  }
+        layer_(static_cast<uint32_t>(layer.node)),
+        draw_(row_draw(weights_.count() / weights_[0], batches)) {}
 
   void add(const Tensor& input, std::vector<float>& rows) {
-    for (int64_t i = 0; i < per_batch_; ++i) {
+    if (batch_++ % draw_.every != 0) return;
+    for (int64_t i = 0; i < draw_.per_batch; ++i) {
       // Of all output vectors of the batch one.
       const int64_t places = input.shape[0] * output_.count() / output_.last();
       const auto place =
@@ -154,9 +164,18 @@ class RowSampler {
   const Shape &weights_, &output_;
   uint64_t seed_;
   uint32_t layer_;
-  int64_t per_batch_ = 1;
+  RowDraw draw_;
+  int64_t batch_ = 0;
   uint64_t drawn_ = 0;
 };
+
+// Bytes that the training of a layer's rounding has at most, beside its rows: their copy on the
+// grid, targets in both precisions, and of each weight twelve numbers (quantize/adaround.cpp).
+int64_t rounding_bytes(int64_t rows, int64_t features, int64_t outputs) {
+  constexpr int64_t kOfWeight = 12 * sizeof(double);
+  return rows * features * int64_t{sizeof(float)} +
+         rows * outputs * int64_t{sizeof(float) + sizeof(double)} + features * outputs * kOfWeight;
+}
 
 int value_named(const Graph& graph, const std::string& name) {
   const auto found = std::find_if(graph.values.begin(), graph.values.end(),
@@ -177,15 +196,18 @@ int64_t bytes_of(const RunData& data) {
 }
 
 MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
-                     const std::vector<QuantisedLayer>& layers, const InputSettings& settings) {
+                     const std::vector<QuantisedLayer>& layers, const InputSettings& settings,
+                     int64_t batches) {
   const Graph& network = source.plan.network;
-  int64_t statistics = 0, rows = 0;
+  int64_t statistics = 0, rows = 0, rounding = 0;
   for (const QuantisedLayer& layer : layers) {
     if (wants_statistics(layer)) statistics += quantize::ActivationStatistics::kMostBytes;
     if (!wants_rows(network, layer, settings)) continue;
     const Shape& weights = network.parameters[network.nodes[layer.node].parameters[0]].shape;
     const int64_t features = weights.count() / weights[0];
-    rows += row_count(features) * features * int64_t{sizeof(float)};
+    const int64_t drawn = row_draw(features, batches).rows;
+    rows += drawn * features * int64_t{sizeof(float)};
+    rounding = std::max(rounding, rounding_bytes(drawn, features, weights[0]));
   }
   const int64_t file_bytes = source.config.start ? source.config.start->file_bytes : 0;
   MemoryPlan plan;
@@ -193,7 +215,8 @@ MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
                 {"trained network", source.state.layout().bytes + file_bytes},
                 {"values of a batch", program.arena_bytes},
                 {"statistics of activations", statistics},
-                {"rows for rounding", rows}};
+                {"rows for rounding", rows},
+                {"rounding of a layer", rounding}};
   plan.advice = "a smaller --micro-batch-size needs less";
   return plan;
 }
@@ -226,15 +249,15 @@ Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
                                                   .exponents = ExponentMode::kCalibrate,
                                                   .format = config.format},
                                                  {&table, config.threads}));
-  source.memory = memory_of(source, program, layers, settings);
+  const Examples examples = source.data.training_examples();
+  const int64_t wanted = std::min(settings.examples, examples.count) / micro_batch;
+  const int64_t count = std::max<int64_t>(1, wanted);
+  source.memory = memory_of(source, program, layers, settings, count);
   MANTISSA_RETURN_IF_ERROR(check_budget(source.memory, config.memory_budget));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   ThreadPool pool(config.threads);
   Programs programs(watched, source.state, {pool, arena.span(), config.isa});
   programs.add(program);
-  const Examples examples = source.data.training_examples();
-  const int64_t wanted = std::min(settings.examples, examples.count) / micro_batch;
-  const int64_t count = std::max<int64_t>(1, wanted);
   MANTISSA_ASSIGN(OrderedBatches batches,
                   OrderedBatches::create(
                       examples, micro_batch,
