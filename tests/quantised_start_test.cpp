@@ -11,6 +11,7 @@
 #include "quantize/starts.h"
 #include "runtime/named_parameters.h"
 #include "tests/harness.h"
+#include "tests/networks.h"
 #include "train/network.h"
 #include "train/quantise.h"
 
@@ -119,6 +120,13 @@ const NamedParameter& named(const std::vector<NamedParameter>& parameters,
                             const std::string& name) {
   return *std::find_if(parameters.begin(), parameters.end(),
                        [&](const NamedParameter& p) { return p.name == name; });
+}
+
+const Parameter& parameter_named(const Graph& network, const std::string& name) {
+  const auto found = std::find_if(network.parameters.begin(), network.parameters.end(),
+                                  [&](const Parameter& p) { return p.name == name; });
+  EXPECT_NE(found, network.parameters.end()) << name;
+  return *found;
 }
 
 std::vector<int> mantissas_of(const NamedParameter& weights) {
@@ -321,6 +329,132 @@ TEST(QuantisedStart, SidesInTurnWithTrainingBetween) {
         }
       }
     }
+  }
+}
+
+// The trained scale of a rescale gets another name where the range of the layer's input joins it.
+TEST(QuantisedStart, ScalesKeepTheirRatesUnderOtherNames) {
+  Harness harness = trained_harness("lenet5");
+  harness.train(2);
+  QuantiseSource source = source_of(harness);
+  Quantised begun = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  Harness between(harness.options(), begun.start.network);
+  ASSERT_TRUE(take_named_parameters(between.graph(), config().format, begun.start.parameters,
+                                    between.state())
+                  .ok());
+  QuantiseSource trained = source_of(between);
+  const Quantised found = quantised(trained, TrainingMethod::kLsq, Sides::kActivations);
+  const std::string before = ".rescale.scale", after = ".input.scale";
+  int renamed = 0;
+  for (const Parameter& parameter : begun.start.network.parameters) {
+    if (!parameter.name.ends_with(before)) continue;
+    const std::string layer = parameter.name.substr(0, parameter.name.size() - before.size());
+    const Parameter& now = parameter_named(found.start.network, layer + after);
+    EXPECT_NE(parameter.rate_factor, 1);
+    EXPECT_EQ(now.rate_factor, parameter.rate_factor) << layer;
+    ++renamed;
+  }
+  EXPECT_GT(renamed, 1);
+}
+
+int index_of(const Graph& network, const std::string& name) {
+  return static_cast<int>(&parameter_named(network, name) - network.parameters.data());
+}
+
+// Makes the first filter of weights one of zeros.
+void clear_filter(QuantiseSource& source, const std::string& name) {
+  const int index = index_of(source.plan.network, name);
+  const ParameterState& tensors = source.state.layout().parameters[index];
+  const Shape& shape = source.plan.network.parameters[index].shape;
+  const int64_t length = shape.count() / shape[0];
+  std::fill_n(source.state.data<int8_t>(tensors.mantissa), length, int8_t{0});
+  std::fill_n(source.state.data<int16_t>(tensors.accumulator), length, int16_t{0});
+}
+
+// Filters of zeros decide neither the exponent of a layer nor its rate.
+TEST(QuantisedStart, FiltersOfZerosDecideNothing) {
+  constexpr const char* kLayer = "stage2.block1.conv1";
+  Harness harness = trained_harness("resnet8");
+  harness.train(10);
+  QuantiseSource source = source_of(harness);
+  const Quantised whole = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  clear_filter(source, std::string(kLayer) + ".weights");
+  const Quantised found = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  const auto exponent_of = [&](const Graph& network) {
+    const auto node = std::find_if(network.nodes.begin(), network.nodes.end(),
+                                   [&](const Node& n) { return n.name == kLayer; });
+    return node->attributes.whole("weight_exponent");
+  };
+  EXPECT_EQ(exponent_of(found.start.network), exponent_of(whole.start.network));
+  const auto rate_of = [&](const Graph& network) {
+    return parameter_named(network, std::string(kLayer) + ".weights").rate_factor;
+  };
+  EXPECT_NEAR(rate_of(found.start.network), rate_of(whole.start.network),
+              0.2 * rate_of(whole.start.network));
+}
+
+// A channel whose variance is small beside epsilon stays as quiet as it was, by running statistics
+// and by those of batches: the variance is the trained one over factor^2, and the scale follows.
+TEST(QuantisedStart, QuietChannelsStayQuiet) {
+  constexpr double kEpsilon = 1e-5, kVariance = 1e-8;
+  Harness harness = trained_harness("resnet8");
+  harness.train(10);
+  QuantiseSource source = source_of(harness);
+  const std::string norm = "stage2.block1.norm1";
+  const int index = index_of(source.plan.network, norm + ".running_variance");
+  *source.state.data<double>(source.state.layout().parameters[index].mantissa) = kVariance;
+  const Quantised found = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  const auto before = named_parameters(source.plan.network, source.state);
+  const auto first = [&](const std::vector<NamedParameter>& parameters, const char* own) {
+    return real_numbers(named(parameters, norm + own))[0];
+  };
+  const double variance = first(found.start.parameters, ".running_variance");
+  EXPECT_GT(variance, 0);
+  EXPECT_NEAR(first(found.start.parameters, ".scale") * std::sqrt(variance / (variance + kEpsilon)),
+              first(before, ".scale") * std::sqrt(kVariance / (kVariance + kEpsilon)),
+              1e-3 * first(before, ".scale"));
+}
+
+// Two layers have one bias, and batch norms of their own: ranges are powers of two.
+TEST(QuantisedStart, SharedBiasesAreNotDivided) {
+  Layers net("shared", fashion_options());
+  net.convolution("first", 8, 5, 2, 2, true);
+  const int image = net.relu("relu");
+  const Attributes same = {{"channels", 8}, {"kernel", 3}, {"padding", 1}};
+  const int path = net.add(ops::kConvolution, "path1", same);
+  const int left = net.batch_norm("norm1");
+  net.continue_from(image);
+  net.add_sharing(path, ops::kConvolution, "path2", same);
+  net.sum("add", left, net.batch_norm("norm2"));
+  net.add(ops::kFlatten, "flatten");
+  const Graph graph = finished(net);
+  QuantisedBits bits;
+  bits.all = {8, 4};
+  bits.ends = 0;
+  const auto layers = quantised_layers(graph, bits);
+  ASSERT_TRUE(layers.ok());
+  for (const QuantisedLayer& layer : *layers) {
+    const std::string& name = graph.nodes[layer.node].name;
+    if (name == "first") {
+      EXPECT_TRUE(layer.any_scale());
+    } else {
+      EXPECT_FALSE(layer.any_scale()) << name;  // path1, path2 and the network's result
+    }
+  }
+}
+
+// --bits of a network with one side in float are those of the other side.
+TEST(QuantisedStart, PatternsLeaveFloatsAlone) {
+  Harness harness = trained_harness("lenet5");
+  QuantisedBits bits;
+  bits.all = {4, kFloatBits};
+  bits.patterns = {{"conv2", 3}};
+  const auto layers = quantised_layers(harness.graph(), bits);
+  ASSERT_TRUE(layers.ok());
+  for (const QuantisedLayer& layer : *layers) {
+    EXPECT_GE(layer.bits.activations, kWholeBits);
+    const bool fits = harness.graph().nodes[layer.node].name == "conv2";
+    EXPECT_EQ(layer.bits.weights == 3, fits);
   }
 }
 

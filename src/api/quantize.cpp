@@ -94,6 +94,7 @@ Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& 
   MANTISSA_RETURN_IF_ERROR(check_quantised(quantised->second, config, weights));
   Settings training = config.training;
   std::erase_if(training, [](const auto& one) { return is_of_the_source(one.first); });
+  training.erase("model");  // the run has its own
   training.erase("overwrite");
   MANTISSA_ASSIGN(const RunConfig run, training_config(training));
   return train(run, observer);

@@ -143,6 +143,10 @@ Result<quantize::LinearGrid> activation_grid(const std::string& name, const Quan
 // The exponent of the largest power of two that is not above.
 int exponent_below(double scale) { return std::ilogb(scale); }
 
+bool is_zero(std::span<const double> numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
+}
+
 // A layer's weights become scale[c] * mantissa. The network's numbers are those over factor[c] =
 // scale[c] / 2^exponent, which the batch norm behind takes out, or the rescale multiplies by.
 struct WeightGrid {
@@ -211,20 +215,23 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
   if (trains) {
     MANTISSA_RETURN_IF_ERROR(train_rounding(weights, channels, range, inputs, *quantised));
   }
-  double mean = 0;
-  for (const double scale : quantised->scales) {
-    mean += scale / static_cast<double>(quantised->scales.size());
-  }
-  grid.exponent = exponent_below(mean);
   const int64_t length = std::ssize(weights) / channels;
+  // Without channels of zeros, which have no scale of their own.
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t c = 0; c < channels; ++c) {
+    if (is_zero(std::span(weights).subspan(c * length, length))) continue;
+    sum += quantised->scales[by_channel ? c : 0];
+    ++count;
+  }
+  grid.exponent = count > 0 ? exponent_below(sum / static_cast<double>(count)) : 0;
   double error = 0;
   for (int64_t c = 0; c < channels; ++c) {
     const double scale = quantised->scales[by_channel ? c : 0];
-    const double factor = std::ldexp(scale, -grid.exponent);
     const auto numbers = std::span(weights).subspan(c * length, length);
     const auto mantissas = std::span(quantised->mantissas).subspan(c * length, length);
     error += quantize::squared_error(numbers, scale, mantissas);
-    grid.factors[c] = factor;
+    if (!is_zero(numbers)) grid.factors[c] = std::ldexp(scale, -grid.exponent);
   }
   outcome.weight_error = relative_error(error, weights);
   const double below_half = 0.5 - std::ldexp(0.75, -std::max(1, inputs.lazy_shift));
@@ -245,7 +252,9 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
 }
 
 // The layer's result is the trained one over factors[c]: its bias, and the statistics of the batch
-// norm behind it, follow.
+// norm behind it, follow. The norm adds epsilon to a variance that is 1/factor^2 of the trained one.
+// Where epsilon matters, its scale becomes what makes the result the same: else a filter that is
+// small beside epsilon, and so hardly heard, would be as loud as the others.
 void divide_result(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
                    Parameters& parameters) {
   const std::string bias = network.nodes[layer.node].name + ".bias";
@@ -257,12 +266,22 @@ void divide_result(const Graph& network, const QuantisedLayer& layer, const Numb
   const std::string norm = network.nodes[layer.norm].name;
   Numbers means = parameters.numbers(norm + ".running_mean");
   Numbers variances = parameters.numbers(norm + ".running_variance");
+  Numbers scales = parameters.numbers(norm + ".scale");
+  constexpr double kEpsilon = ops::kBatchNormEpsilon, kMatters = 0x1p-4;
+  bool scales_change = false;
   for (size_t c = 0; c < means.size(); ++c) {
     means[c] /= factors[c];
-    // So that variance + epsilon is divided.
-    const double sum = (variances[c] + ops::kBatchNormEpsilon) / (factors[c] * factors[c]);
-    variances[c] = std::max(0.0, sum - ops::kBatchNormEpsilon);
+    const double square = factors[c] * factors[c], sum = variances[c] + kEpsilon;
+    const double change = std::sqrt((variances[c] + kEpsilon * square) / sum);
+    if (std::abs(change - 1) < kMatters) {
+      variances[c] = std::max(0.0, sum / square - kEpsilon);
+    } else {
+      variances[c] /= square;
+      scales[c] *= change;
+      scales_change = true;
+    }
   }
+  if (scales_change) parameters.replace(norm + ".scale", scales);
   parameters.replace(norm + ".running_mean", means);
   parameters.replace(norm + ".running_variance", variances);
 }

@@ -26,6 +26,15 @@ int only_reader(const Graph& network, const std::vector<std::vector<int>>& reade
   return network.nodes[reader].op == &op ? reader : -1;
 }
 
+// The batch norm that alone reads the layer's result and takes factors out of it, or -1. None where
+// another node has the same bias or the same statistics, which change with the factors.
+int own_norm(const Graph& network, const std::vector<std::vector<int>>& readers, int layer) {
+  const Node& node = network.nodes[layer];
+  const int norm = only_reader(network, readers, node, ops::kBatchNorm);
+  const bool shares_bias = node.parameters.size() > 1 && shares_parameters(network, layer);
+  return norm < 0 || shares_bias || shares_parameters(network, norm) ? -1 : norm;
+}
+
 Status check_bits(const std::string& subject, const char* what, int bits, int fewest) {
   if ((bits >= fewest && bits <= kWholeBits) || bits == kMostBits || bits == kFloatBits) return {};
   return invalid_input(subject + ": " + what + " of " + std::to_string(bits) + " bits; " +
@@ -134,6 +143,9 @@ class LayerChanges {
 
   void set_properties(Graph& graph) const {
     for (Parameter& parameter : graph.parameters) {
+      if (const auto found = renamed_.find(parameter.name); found != renamed_.end()) {
+        take_properties(found->second, parameter);
+      }
       if (untrained_.contains(parameter.name)) parameter.trained = false;
       if (const auto found = rate_factors_.find(parameter.name); found != rate_factors_.end()) {
         parameter.rate_factor *= found->second;
@@ -144,6 +156,14 @@ class LayerChanges {
  private:
   static bool adds_rescale(const QuantisedLayer& layer) {
     return layer.rescales && layer.rescale < 0 && layer.has_few_bits();
+  }
+
+  void take_properties(const std::string& before, Parameter& parameter) const {
+    const auto found = std::find_if(network_.parameters.begin(), network_.parameters.end(),
+                                    [&](const Parameter& p) { return p.name == before; });
+    parameter.trained = found->trained;
+    parameter.decays = found->decays;
+    parameter.rate_factor = found->rate_factor;
   }
 
   // The attributes of a layer's rescale. `node`: the layer, or a rescale that is there.
@@ -174,8 +194,12 @@ class LayerChanges {
     }
     if (adds_rescale(layers_[layer])) attributes = with(attributes, "bias", 0);
     if (layers_[layer].rescales && layers_[layer].has_few_bits()) {
-      rate_factors_[rescale_owner(network_, layers_[layer], method_) + ".scale"] =
-          grids.scale_rate_factor;
+      const std::string owner = rescale_owner(network_, layers_[layer], method_);
+      rate_factors_[owner + ".scale"] = grids.scale_rate_factor;
+      if (layers_[layer].rescale >= 0) {
+        const std::string before = rescale_owner_before(network_, layers_[layer]);
+        for (const char* own : {".scale", ".bias"}) renamed_[owner + own] = before + own;
+      }
     }
     if (bits.activations >= kWholeBits) return;
     const std::string name = quantise_node_name(node.name);
@@ -206,6 +230,7 @@ class LayerChanges {
   // By layer: its quantised input, if a rescale uses the parameters of that node.
   std::map<size_t, int> shared_;
   std::map<std::string, double> rate_factors_;
+  std::map<std::string, std::string> renamed_;  // parameters of rescales to their names before
   std::set<std::string> untrained_;
 };
 
@@ -239,7 +264,7 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
     if (!node.op->traits.is_layer) continue;
     QuantisedLayer layer{.node = static_cast<int>(n),
                          .bits = bits.all,
-                         .norm = only_reader(network, readers, node, ops::kBatchNorm)};
+                         .norm = own_norm(network, readers, static_cast<int>(n))};
     layer.rescale = only_reader(network, readers, node, ops::kRescale);
     if (layer.rescale >= 0 && !is_of_the_layer(network, node, layer.rescale)) {
       return invalid_input("node '" + network.nodes[layer.rescale].name +
@@ -262,7 +287,9 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
     bool fits = false;
     for (QuantisedLayer& layer : layers) {
       if (!matches_wildcard(pattern, network.nodes[layer.node].name)) continue;
-      layer.bits = {count, count};
+      // A side in float stays so.
+      layer.bits = {bits.all.weights == kFloatBits ? kFloatBits : count,
+                    bits.all.activations == kFloatBits ? kFloatBits : count};
       fits = true;
     }
     if (fits) continue;

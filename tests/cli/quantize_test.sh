@@ -49,6 +49,9 @@ rm -f "$folder"/again-auto/{summary.json,model.safetensors,checkpoint-00000008.s
 refuses "--resume with other bits" 2 "was quantised with --weights 3, and --resume goes on" quantize \
   --from "$folder/a" --weights 2 --activations 3 --resume --out "$folder/again-auto"
 run train --data "$data" --model resnet8 --width 0.5 --steps 2 --batch-size 16 --out "$folder/other"
+"$MANTISSA" info --model resnet8 --width 0.5 --data "$data" --graph >"$folder/network.json"
+accepts "--resume with the network of --from" "test accuracy" quantize --from "$folder/a" \
+  --model "$folder/network.json" --weights 3 --activations 3 --resume --out "$folder/again-auto"
 refuses "--resume from other weights" 2 "was quantised from other weights than .*other has" \
   quantize --from "$folder/other" --weights 3 --activations 3 --resume --out "$folder/again-auto"
 refuses "--resume from what is gone" 2 "gone: is not there; .* keeps its starting weights" \
