@@ -60,8 +60,7 @@ Graph with_a_mean() {
   Graph graph = finished(net);
   for (Node& node : graph.nodes) {
     if (node.op != &ops::kNormaliseInput) continue;
-    replace_op(node, ops::kNormaliseInput,
-               {{"means", WholeList{4779621}}, {"fraction_bits", 16}});
+    replace_op(node, ops::kNormaliseInput, {{"means", WholeList{4779621}}, {"fraction_bits", 16}});
   }
   return graph;
 }

@@ -252,9 +252,9 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
 }
 
 // The layer's result is the trained one over factors[c]: its bias, and the statistics of the batch
-// norm behind it, follow. The norm adds epsilon to a variance that is 1/factor^2 of the trained one.
-// Where epsilon matters, its scale becomes what makes the result the same: else a filter that is
-// small beside epsilon, and so hardly heard, would be as loud as the others.
+// norm behind it, follow. The norm adds epsilon to a variance that is 1/factor^2 of the trained
+// one. Where epsilon matters, its scale becomes what makes the result the same: else a filter that
+// is small beside epsilon, and so hardly heard, would be as loud as the others.
 void divide_result(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
                    Parameters& parameters) {
   const std::string bias = network.nodes[layer.node].name + ".bias";
