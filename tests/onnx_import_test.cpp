@@ -50,11 +50,14 @@ TEST(OnnxImport, FunctionsAndTheirSpelledOutForms) {
   v = m.add("HardSigmoid", "fifth", {v}, {{"alpha", 0.2f}, {"beta", 0.4f}});
   const std::string less = m.add("Mul", "less", {v, m.number("slope", 0.25f)});
   v = m.add("Max", "leaky2", {less, v});
+  v = m.conv("c4", v, {6, 6, 1, 1}, {0, 0, 0, 0});
+  v = m.add("Max", "relu", {v, m.number("nothing", 0)});
   const ImportedNetwork network = expect_same(m, classify(m, v, 6));
   EXPECT_EQ(count_of(network, "hard_swish"), 3);
   EXPECT_EQ(count_of(network, "hard_sigmoid"), 1);
   EXPECT_EQ(count_of(network, "leaky_relu"), 2);
-  EXPECT_EQ(count_of(network, "convolution"), 3);
+  EXPECT_EQ(count_of(network, "relu"), 1);
+  EXPECT_EQ(count_of(network, "convolution"), 4);
 }
 
 TEST(OnnxImport, Pools) {

@@ -48,7 +48,7 @@ class Rewriter {
 
   void run() {
     for (NodeData& node : graph_.nodes()) {
-      if (is_leaky(node) || is_divided_clip(node) || is_divided_product(node)) continue;
+      if (is_leaky(node) || is_relu(node) || is_divided_clip(node) || is_divided_product(node)) continue;
       if (is_norm(node) || join_gelu(graph_, node) || join_rms_norm(graph_, node)) continue;
       is_swish(node);
     }
@@ -137,6 +137,18 @@ class Rewriter {
   bool is_spatial(const NodeData& mean) const {
     const std::vector<int64_t> axes = graph_.axes(mean);
     return axes == std::vector<int64_t>{2, 3} || axes == std::vector<int64_t>{-2, -1};
+  }
+
+  // max(x, 0), as PyTorch exports clamp(min=0).
+  bool is_relu(NodeData& node) {
+    if (node.op_type != "Max" || node.inputs.size() != 2) return false;
+    for (const size_t i : {0, 1}) {
+      if (graph_.number(node.inputs[i]) != 0) continue;
+      const std::string x = node.inputs[1 - i];
+      graph_.become(node, "Relu", x, {});
+      return true;
+    }
+    return false;
   }
 
   bool is_leaky(NodeData& node) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "onnx/reader.h"
 #include "onnx/test_messages.h"
@@ -120,6 +122,43 @@ TEST(OnnxEvaluate, TakesAnOpenBatchAsOne) {
   const ModelData model = parse(bytes);
   EXPECT_EQ(input_shapes(model).at("x"), (Dims{1, 3}));
   EXPECT_EQ(input_shapes(model, {{"x", {5, 3}}}).at("x"), (Dims{5, 3}));
+}
+
+// The numbers that a node makes of these.
+std::vector<float> results(std::string_view type, const std::vector<float>& x, int64_t opset,
+                           const std::string& attributes = "") {
+  const auto count = static_cast<int64_t>(x.size());
+  const std::string bytes = model_message(
+      node(type, {"x"}, {"y"}, attributes) + input("x", {count}) + output("y"), opset);
+  const ModelData model = parse(bytes);
+  TensorData values = *allocate(ElementType::kFloat, {count});
+  std::copy(x.begin(), x.end(), writable<float>(values).begin());
+  ThreadPool pool(1);
+  const auto outputs = evaluate(model, {{"x", values}}, pool);
+  EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
+  return outputs.ok() ? floats((*outputs)[0]) : std::vector<float>();
+}
+
+TEST(OnnxEvaluate, LogarithmsOfSumsOfExponentialsDoNotOverflow) {
+  const auto of = [](const std::vector<float>& x) { return results("ReduceLogSumExp", x, 13)[0]; };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_FLOAT_EQ(of({720, 1}), 720);
+  EXPECT_FLOAT_EQ(of({-800, -801}), -799.68674f);
+  EXPECT_FLOAT_EQ(of({1, 2, 3}), 3.407606f);
+  EXPECT_FLOAT_EQ(of({2, 2}), 2.6931472f);
+  EXPECT_EQ(of({kInfinity, kInfinity, 1}), kInfinity);
+  EXPECT_EQ(of({-kInfinity, -kInfinity}), -kInfinity);
+  EXPECT_FLOAT_EQ(of({-kInfinity, 1}), 1);
+  EXPECT_TRUE(std::isnan(of({1, NAN, 2})));
+}
+
+TEST(OnnxEvaluate, FunctionsPassNanOn) {
+  for (const char* type : {"Sign", "Celu", "Relu", "Elu"}) {
+    const std::vector<float> found = results(type, {NAN, 1, -1, 0}, 14);
+    EXPECT_TRUE(std::isnan(found[0])) << type;
+    EXPECT_EQ(found[1], 1) << type;
+    EXPECT_EQ(found[3], 0) << type;
+  }
 }
 
 TEST(OnnxEvaluate, CountsParametersOnceAndMultiplyAdds) {

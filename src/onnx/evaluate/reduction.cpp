@@ -140,11 +140,18 @@ Status reduce_log_sum(OpCall& call) {
   return reduce<Floats>(call, zero, add, [](double sum, int64_t) { return std::log(sum); });
 }
 
-// A double holds the exponential of any float that is no outlier; larger ones give infinity.
+// The logarithm of e^a + e^b by the larger one, so that no exponential overflows or vanishes.
+double log_add_exp(double a, double b) {
+  constexpr double kNothing = -std::numeric_limits<double>::infinity();
+  if (a == kNothing || b == kNothing) return a == kNothing ? b : a;
+  if (a == b) return a + std::log(2.0);  // infinities, too
+  return a > b ? a + std::log1p(std::exp(b - a)) : b + std::log1p(std::exp(a - b));
+}
+
 Status reduce_log_sum_exp(OpCall& call) {
   return reduce<Floats>(
-      call, zero, [](double sum, double x) { return sum + std::exp(x); },
-      [](double sum, int64_t) { return std::log(sum); });
+      call, []<typename T>() { return -std::numeric_limits<Sum<T>>::infinity(); }, log_add_exp,
+      same);
 }
 
 template <bool kLargest>

@@ -50,9 +50,8 @@ float coordinate(const Method& method, const Axis& axis, int64_t out) {
   if (mode == "pytorch_half_pixel") return axis.out == 1 ? 0 : (x + 0.5f) / axis.scale - 0.5f;
   if (mode == "tf_half_pixel_for_nn") return (x + 0.5f) / axis.scale;
   if (mode == "half_pixel_symmetric") {
-    const float exact = axis.scale * in_size;
-    const float shift = in_size / 2 * (1 - out_size / exact);
-    return shift + (x + 0.5f) / axis.scale - 0.5f;
+    // From the centre, which is exact.
+    return in_size / 2 - 0.5f + (x + 0.5f - out_size / 2) / axis.scale;
   }
   if (mode == "tf_crop_and_resize") {
     if (axis.out == 1) return 0.5f * (axis.roi_start + axis.roi_end) * (in_size - 1);

@@ -61,7 +61,10 @@ constexpr auto absolute = []<typename T>(T x) {
     return x < 0 ? negate(x) : (x == 0 ? T{0} : x);
 };
 constexpr auto opposite = [](bool x) { return !x; };
-constexpr auto sign_of = []<typename T>(T x) { return static_cast<T>((x > 0) - (x < 0)); };
+// NaN stays.
+constexpr auto sign_of = []<typename T>(T x) {
+  return x > 0 ? T{1} : x == 0 ? T{0} : x < 0 ? static_cast<T>(-1) : x;
+};
 constexpr auto relu = []<typename T>(T x) { return x < 0 ? T{0} : x; };
 constexpr auto logistic = []<typename T>(T x) { return T{1} / (T{1} + std::exp(-x)); };
 constexpr auto softplus = []<typename T>(T x) {
@@ -81,9 +84,8 @@ Status elu(OpCall& call) {
 
 Status celu(OpCall& call) {
   const float alpha = call.real("alpha", 1.0f);
-  return apply<Floats>(call, [=]<typename T>(T x) {
-    return std::max(T{0}, x) + std::min(T{0}, static_cast<T>(alpha * std::expm1(x / alpha)));
-  });
+  return apply<Floats>(
+      call, [=]<typename T>(T x) { return x < 0 ? alpha * std::expm1(x / alpha) : x; });
 }
 
 Status selu(OpCall& call) {
