@@ -48,7 +48,8 @@ class Rewriter {
 
   void run() {
     for (NodeData& node : graph_.nodes()) {
-      if (is_leaky(node) || is_relu(node) || is_divided_clip(node) || is_divided_product(node)) continue;
+      if (is_leaky(node) || is_relu(node) || is_divided_clip(node) || is_divided_product(node))
+        continue;
       if (is_norm(node) || join_gelu(graph_, node) || join_rms_norm(graph_, node)) continue;
       is_swish(node);
     }

@@ -84,8 +84,8 @@ Status elu(OpCall& call) {
 
 Status celu(OpCall& call) {
   const float alpha = call.real("alpha", 1.0f);
-  return apply<Floats>(
-      call, [=]<typename T>(T x) { return x < 0 ? alpha * std::expm1(x / alpha) : x; });
+  return apply<Floats>(call,
+                       [=]<typename T>(T x) { return x < 0 ? alpha * std::expm1(x / alpha) : x; });
 }
 
 Status selu(OpCall& call) {
