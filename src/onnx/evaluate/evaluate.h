@@ -28,8 +28,9 @@ Shapes input_shapes(const ModelData& model, const Shapes& given = {});
 struct NodeFacts {
   const NodeData* node = nullptr;
   std::vector<EvaluatedValue> outputs;  // types and dims; numbers where they depend on no input
-  int64_t parameters = 0;               // numbers of initialisers that no node before has read
-  int64_t multiply_adds = 0;            // of convolutions and products of matrices
+  // Numbers of initialisers with dimensions that no node before has read.
+  int64_t parameters = 0;
+  int64_t multiply_adds = 0;  // of convolutions and products of matrices
 };
 
 struct Survey {

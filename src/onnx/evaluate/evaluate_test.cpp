@@ -163,13 +163,16 @@ TEST(OnnxEvaluate, FunctionsPassNanOn) {
 
 TEST(OnnxEvaluate, CountsParametersOnceAndMultiplyAdds) {
   const std::string bytes = model_message(
-      node("MatMul", {"x", "w"}, {"a"}) + node("MatMul", {"a", "w"}, {"b"}) + input("x", {2, 3}) +
+      node("MatMul", {"x", "w"}, {"a"}) + node("MatMul", {"a", "w"}, {"b"}) +
+      node("Clip", {"b", "zero"}, {"c"}) + input("x", {2, 3}) +
       bytes_field(5, tensor_message("w", kFloat, {3, 3}, bytes_field(9, std::string(36, '\0')))) +
-      output("b"));
+      bytes_field(5, tensor_message("zero", kFloat, {}, bytes_field(9, std::string(4, '\0')))) +
+      output("c"));
   const ModelData model = parse(bytes);
   const Result<Survey> facts = survey(model, input_shapes(model));
   ASSERT_TRUE(facts.ok());
-  ASSERT_EQ(facts->nodes.size(), 2u);
+  ASSERT_EQ(facts->nodes.size(), 3u);
+  EXPECT_EQ(facts->nodes[2].parameters, 0);
   EXPECT_EQ(facts->nodes[0].parameters, 9);
   EXPECT_EQ(facts->nodes[1].parameters, 0);
   EXPECT_EQ(facts->nodes[1].multiply_adds, 18);
