@@ -79,7 +79,8 @@ Result<Survey> survey(const ModelData& model, const Shapes& inputs) {
       read.push_back(value);
       if (value == nullptr || !value->shaped || value->tensor.type != ElementType::kFloat) continue;
       const bool is_constant = value->tensor.dims.empty();  // a limit of Clip, an epsilon
-      if (!is_constant && parameters.erase(name) > 0) facts.parameters += count_of(value->tensor.dims);
+      if (!is_constant && parameters.erase(name) > 0)
+        facts.parameters += count_of(value->tensor.dims);
     }
     facts.multiply_adds = multiply_adds_of(node, read, outputs);
     result.nodes.push_back(std::move(facts));
