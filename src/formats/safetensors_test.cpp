@@ -190,6 +190,8 @@ TEST_F(Safetensors, RefusesBadHeaders) {
   }
   EXPECT_EQ(refusal(file_of(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}})", "1234")),
             "accepted");
+  EXPECT_NE(refusal(std::string("PK\x03\x04 of torch.save")).find("is a ZIP archive"),
+            std::string::npos);
   EXPECT_NE(refusal(std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10)).find("does not fit"),
             std::string::npos);
 }

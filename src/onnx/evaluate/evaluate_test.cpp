@@ -152,6 +152,29 @@ TEST(OnnxEvaluate, LogarithmsOfSumsOfExponentialsDoNotOverflow) {
   EXPECT_TRUE(std::isnan(of({1, NAN, 2})));
 }
 
+std::string text_attribute(std::string_view name, std::string_view value) {
+  return bytes_field(5, bytes_field(1, name) + bytes_field(4, value) + number_field(20, 3));
+}
+
+// The sixth of eleven numbers lies at the fourth of seven, whatever the scale is rounded to.
+TEST(OnnxEvaluate, ResizesFromTheCentre) {
+  std::string scale(4, '\0');
+  const float number = 1.7f;
+  std::memcpy(scale.data(), &number, sizeof number);
+  const std::string attributes =
+      text_attribute("mode", "nearest") + text_attribute("nearest_mode", "ceil") +
+      text_attribute("coordinate_transformation_mode", "half_pixel_symmetric");
+  const std::string bytes = model_message(
+      node("Resize", {"x", "", "scale"}, {"y"}, attributes) + input("x", {7}) +
+          bytes_field(5, tensor_message("scale", kFloat, {1}, bytes_field(9, scale))) + output("y"),
+      19);
+  const ModelData model = parse(bytes);
+  ThreadPool pool(1);
+  const auto outputs = evaluate(model, {{"x", tensor({7}, 0)}}, pool);
+  ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+  EXPECT_EQ(floats((*outputs)[0]), (std::vector<float>{1, 1, 2, 2, 3, 3, 4, 5, 5, 6, 6}));
+}
+
 TEST(OnnxEvaluate, FunctionsPassNanOn) {
   for (const char* type : {"Sign", "Celu", "Relu", "Elu"}) {
     const std::vector<float> found = results(type, {NAN, 1, -1, 0}, 14);
