@@ -72,9 +72,7 @@ class Rebuild {
     for (Parameter& parameter : graph.parameters) {
       const auto found = before.find(parameter.name);
       if (found == before.end()) continue;
-      parameter.trained = found->second->trained;
-      parameter.decays = found->second->decays;
-      parameter.rate_factor = found->second->rate_factor;
+      take_properties(*found->second, parameter);
     }
   }
 
@@ -85,6 +83,12 @@ class Rebuild {
 };
 
 }  // namespace
+
+void take_properties(const Parameter& before, Parameter& parameter) {
+  parameter.trained = before.trained;
+  parameter.decays = before.decays;
+  parameter.rate_factor = before.rate_factor;
+}
 
 Result<Graph> rebuilt(const Graph& network, const GraphChanges& changes) {
   return Rebuild(network, changes).run();

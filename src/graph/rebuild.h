@@ -21,6 +21,10 @@ struct GraphChanges {
   std::function<int(int node)> shares_with = nullptr;
 };
 
+// What training is told of a parameter goes to another one: whether it is trained and decays, and
+// its rate.
+void take_properties(const Parameter& before, Parameter& parameter);
+
 // Nodes and parameters that stay keep their names, and parameters what training is told of them.
 Result<Graph> rebuilt(const Graph& network, const GraphChanges& changes);
 

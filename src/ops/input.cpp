@@ -10,15 +10,11 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/pixels.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
-
-// Pixels of natural images have a standard deviation of about 64.
-constexpr int kPixelExponent = -6;
-// Fixed size, so that the means can lie on the stack.
-constexpr int64_t kMaximumInputChannels = 4;
 
 constexpr int kMostFractionBits = 16;
 constexpr int64_t kLargestPixel = 255;

@@ -30,8 +30,7 @@ void tell_failure(const TrainObserver& observer, const char* what, const Status&
 
 Status may_start(const TrainObserver& observer) {
   if (tell_done(observer, TrainEventKind::kStarting, 0, 0)) return {};
-  return make_error(ErrorCode::kInterrupted,
-                    "interrupted before the first step; there is nothing to go on with");
+  return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
 }
 
 }  // namespace mantissa

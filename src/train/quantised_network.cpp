@@ -144,7 +144,7 @@ class LayerChanges {
   void set_properties(Graph& graph) const {
     for (Parameter& parameter : graph.parameters) {
       if (const auto found = renamed_.find(parameter.name); found != renamed_.end()) {
-        take_properties(found->second, parameter);
+        take_properties(parameter_before(found->second), parameter);
       }
       if (untrained_.contains(parameter.name)) parameter.trained = false;
       if (const auto found = rate_factors_.find(parameter.name); found != rate_factors_.end()) {
@@ -158,12 +158,9 @@ class LayerChanges {
     return layer.rescales && layer.rescale < 0 && layer.has_few_bits();
   }
 
-  void take_properties(const std::string& before, Parameter& parameter) const {
-    const auto found = std::find_if(network_.parameters.begin(), network_.parameters.end(),
-                                    [&](const Parameter& p) { return p.name == before; });
-    parameter.trained = found->trained;
-    parameter.decays = found->decays;
-    parameter.rate_factor = found->rate_factor;
+  const Parameter& parameter_before(const std::string& name) const {
+    return *std::find_if(network_.parameters.begin(), network_.parameters.end(),
+                         [&](const Parameter& p) { return p.name == name; });
   }
 
   // The attributes of a layer's rescale. `node`: the layer, or a rescale that is there.

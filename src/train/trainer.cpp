@@ -173,8 +173,7 @@ Status reestimate_statistics(Run& run) {
     scalars.statistics_momentum = 1 / static_cast<double>(i + 1);
     MANTISSA_RETURN_IF_ERROR(programs.train_step(batches->next(), scalars));
     if (!tell_done(run.observer, TrainEventKind::kReestimating, i + 1, count)) {
-      return make_error(ErrorCode::kInterrupted,
-                        "interrupted before the first step; there is nothing to go on with");
+      return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
     }
   }
   for (size_t t = 0; t < layout.tensors.size(); ++t) {

@@ -7,11 +7,11 @@
 #include "onnx/export/weights.h"
 #include "ops/convolution_shape.h"
 #include "ops/ops.h"
+#include "ops/pixels.h"
 
 namespace mantissa::onnx {
 namespace {
 
-constexpr int kPixelExponent = -6;  // of normalise_input
 constexpr int64_t kExactSums = int64_t{1} << 24;
 
 // The float32 tensor of the layer's weights. Layers that share them also share it.
@@ -76,25 +76,20 @@ Result<LayerNumbers> numbers_of(ExportContext& context, const Node& node) {
 
 }  // namespace
 
-// Pixels less their means, in units of 1/64. Means with a fraction are exact in float32, and so is
-// the difference: 8 bits before the point, and at most 16 behind it.
+// Pixels less their means, in units of 1/64.
 Result<Exported> export_pixels(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   ExportBuilder& to = context.builder;
   const int64_t channels = context.shape(node.outputs[0]).last();
-  std::vector<float> means(static_cast<size_t>(channels), 0);
-  const WholeList& list = node.attributes.list("means");
-  std::transform(list.begin(), list.end(), means.begin(), [&](int64_t mean) {
-    return std::ldexp(static_cast<float>(mean),
-                      -static_cast<int>(node.attributes.whole("fraction_bits")));
-  });
+  const auto all = ops::pixel_means(node.attributes);
+  const std::vector<float> means(all.begin(), all.begin() + channels);
   const std::string floats = to.add("Cast", node.name + "/float", {kPixels},
                                     {{"to", static_cast<int64_t>(ElementType::kFloat)}});
   const std::string mean =
       to.numbers(node.name + "/means", ElementType::kFloat, {1, channels, 1, 1}, means);
   const std::string centred = to.add("Sub", node.name + "/centred", {floats, mean});
   const std::string unit =
-      to.scalar(std::ldexp(1.0f, -kPixelExponent), node.name + "/pixels_per_unit");
+      to.scalar(std::ldexp(1.0f, -ops::kPixelExponent), node.name + "/pixels_per_unit");
   return quantised(context, n, to.add("Div", node.name + "/units", {centred, unit}), true);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/fp32/fp32.h"
+#include "ops/pixels.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -11,14 +12,12 @@ namespace {
 // As the integer op: pixel - mean of the channel, in units of 1/64. Means are exact in fp32.
 void normalise_input(const OpContext& c) {
   const int64_t channels = c.output.shape.last();
-  std::array<float, 4> mean{};
-  std::copy(c.attributes->list("means").begin(), c.attributes->list("means").end(), mean.begin());
-  const auto bits = static_cast<int>(c.attributes->whole("fraction_bits"));
-  for (float& each : mean) each = std::ldexp(each, -bits);
+  const auto mean = pixel_means(*c.attributes);
+  const float unit = std::ldexp(1.0f, kPixelExponent);
   const auto* pixels = c.inputs[0].as<uint8_t>();
   auto* out = c.output.as<float>();
   for_each(c, c.output.count(), [&](int64_t i) {
-    out[i] = (static_cast<float>(pixels[i]) - mean[i % channels]) * 0x1p-6f;
+    out[i] = (static_cast<float>(pixels[i]) - mean[i % channels]) * unit;
   });
 }
 

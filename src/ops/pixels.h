@@ -1,0 +1,29 @@
+// The constants of normalise_input that its forms share: in integers, in floats, and in ONNX.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "graph/attributes.h"
+
+namespace mantissa::ops {
+
+// Pixels of natural images have a standard deviation of about 64.
+inline constexpr int kPixelExponent = -6;
+// Fixed size, so that the means can lie on the stack.
+inline constexpr int64_t kMaximumInputChannels = 4;
+
+// The mean of each channel, in pixels; 0 where none is given. Exact: 8 bits before the point, and
+// at most 16 behind it. So is a pixel less its mean.
+inline std::array<float, kMaximumInputChannels> pixel_means(const Attributes& attributes) {
+  std::array<float, kMaximumInputChannels> means{};
+  const auto fraction = static_cast<int>(attributes.whole("fraction_bits"));
+  const WholeList& list = attributes.list("means");
+  std::transform(list.begin(), list.end(), means.begin(),
+                 [&](int64_t mean) { return std::ldexp(static_cast<float>(mean), -fraction); });
+  return means;
+}
+
+}  // namespace mantissa::ops
