@@ -84,7 +84,9 @@ json() {
 
 # same_entry NAME RUN RUN: both summaries have the same entry.
 same_entry() {
-  [[ $(json "$2/summary.json" "$1") == "$(json "$3/summary.json" "$1")" ]]
+  local first second
+  first=$(json "$2/summary.json" "$1") && second=$(json "$3/summary.json" "$1") &&
+    [[ $first == "$second" ]]
 }
 
 # flip FILE PLACE: a copy of FILE over itself with one bit flipped, PLACE (0 to 1) of the way in.
