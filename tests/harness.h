@@ -86,7 +86,8 @@ struct HarnessOptions {
   pipeline::Windows windows = pipeline::Windows::kLean;
   bool predicts_weights = false;
   int64_t stage_warmup = 0;
-  int64_t rotation = 0;  // of the examples of a batch: their first comes so much later
+  bool updates_together = false;  // the layers of a stage, behind its whole backward pass
+  int64_t rotation = 0;           // of the examples of a batch: their first comes so much later
 };
 
 // A network in a format, for tests over many of both.
@@ -341,6 +342,11 @@ class Harness {
     auto plan = plan_stages(graph_, program_, state_->layout(), stages_of_nodes(), *schedule);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     plan_ = std::move(*plan);
+    for (StagePlan& stage : plan_.stages) {
+      if (!options_.updates_together) break;
+      stage.last_grad_input.clear();
+      stage.end_of_update.clear();
+    }
     const bool is_alone = options_.replicas == 0;
     auto arena = AlignedMemory::create(arena_bytes(plan_, 0, is_alone ? options_.stages : 1));
     ASSERT_TRUE(arena.ok());

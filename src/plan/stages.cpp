@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -81,6 +83,7 @@ class StagePlanner {
     MANTISSA_RETURN_IF_ERROR(divide_instructions());
     MANTISSA_RETURN_IF_ERROR(find_transfers());
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      if (options_.mode != pipeline::Mode::kFlush) put_updates_behind_gradients(plan_.stages[s]);
       place_buffers(static_cast<int>(s));
       find_versions(static_cast<int>(s));
       place_parameters(static_cast<int>(s));
@@ -129,7 +132,7 @@ class StagePlanner {
             "a pipeline of several stages cannot clip gradients by their common "
             "norm: no stage knows all of them");
       }
-      const int stage = stage_of_[instruction.layer >= 0 ? instruction.layer : instruction.node];
+      const int stage = stage_of_[layer_of(i)];
       if (instruction.node >= 0 && stage_of_[instruction.node] != stage) {
         return invalid_input("'" + instruction.name + "' of stage " +
                              std::to_string(stage_of_[instruction.node] + 1) +
@@ -141,6 +144,27 @@ class StagePlanner {
       note_uses(i, stage);
     }
     return {};
+  }
+
+  int layer_of(int i) const {
+    const Instruction& instruction = program_.instructions[i];
+    return instruction.layer >= 0 ? instruction.layer : instruction.node;
+  }
+
+  // The backward pass goes from the last layer to the first, and so do updates. Whatever reads a
+  // parameter belongs to a layer from its first user on, with which its update comes: each reader
+  // has run by then, and the bits are those of updates behind the whole backward pass. Statistics
+  // of all micro-batches are no gradients, and stay at the end.
+  void put_updates_behind_gradients(StagePlan& stage) const {
+    const auto is_update = [&](int i) { return program_.instructions[i].phase == Phase::kUpdate; };
+    std::vector<int> updates;
+    std::ranges::copy_if(stage.update, std::back_inserter(updates), is_update);
+    if (updates.empty()) return;
+    const auto layer = [this](int i) { return layer_of(i); };
+    std::ranges::merge(stage.grad_input, updates, std::back_inserter(stage.last_grad_input),
+                       std::ranges::greater(), layer, layer);
+    std::ranges::copy_if(stage.update, std::back_inserter(stage.end_of_update),
+                         std::not_fn(is_update));
   }
 
   void note_uses(int i, int stage) {
@@ -206,7 +230,7 @@ class StagePlanner {
       position.emplace(i, static_cast<int>(position.size()));
     }
     const auto forward_end = static_cast<int>(stage.forward.size());
-    const int backward_end = forward_end + static_cast<int>(stage.grad_input.size());
+    const int backward_end = forward_end + static_cast<int>(stage.completing_grad_input().size());
     std::array<std::vector<int>, 3> by_copies;
     std::vector<Buffer> buffers = program_.buffers;
     for (int b = 0; b < static_cast<int>(buffers.size()); ++b) {
@@ -328,7 +352,8 @@ class StagePlanner {
 
 std::vector<int> StagePlan::instructions() const {
   std::vector<int> all;
-  for (const auto* list : {&forward, &grad_input, &grad_weights, &update}) {
+  const std::vector<int>& end = updates_by_layer() ? end_of_update : update;
+  for (const auto* list : {&forward, &completing_grad_input(), &grad_weights, &end}) {
     all.insert(all.end(), list->begin(), list->end());
   }
   return all;

@@ -40,7 +40,12 @@ struct StagePlan {
   // Run for each micro-batch. The gradients of weights are apart where the schedule wants it, else
   // part of grad_input.
   std::vector<int> forward, grad_input, grad_weights;
-  std::vector<int> update;    // once in a step
+  std::vector<int> update;  // once in a step: of parameters, then of statistics
+  // In asynchronous modes, where an update has several micro-batches: what the last of them runs in
+  // place of grad_input, with the update of each layer right behind the gradients of that layer
+  // (AsyncPipeline [0002], [0040]); and what is left of `update` then. Both are empty where stages
+  // update all their layers at once, as in kFlush.
+  std::vector<int> last_grad_input, end_of_update;
   int window = 1;             // micro-batches in flight
   int updates_in_flight = 1;  // that these belong to, at most
   // Versions of the weights besides the state's own, and the instructions that read them. An
@@ -59,6 +64,11 @@ struct StagePlan {
 
   // All, in their order for a micro-batch that is alone.
   std::vector<int> instructions() const;
+  bool updates_by_layer() const { return !last_grad_input.empty(); }
+  // grad_input of the micro-batch that completes an update.
+  const std::vector<int>& completing_grad_input() const {
+    return updates_by_layer() ? last_grad_input : grad_input;
+  }
   int64_t versions_offset() const {
     return shared_bytes + window * instance_bytes + updates_in_flight * update_bytes;
   }

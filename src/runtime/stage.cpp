@@ -172,7 +172,10 @@ Result<bool> Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   }
   const auto start = Clock::now();
   if (backward) {
-    compute_gradients(executor, plan_.grad_input, cell.index);
+    const bool completes = (cell.index + 1) % options_.accumulate == 0;
+    compute_gradients(executor,
+                      completes && updates_by_layer() ? plan_.last_grad_input : plan_.grad_input,
+                      cell.index);
   } else {
     compute(executor, plan_.forward, cell.index % options_.accumulate);
   }
@@ -192,7 +195,7 @@ Result<StepResult> Stage::run_update(const Cell& cell, const UpdateInput& input)
   for (const Executor* other : others_) executor.add_counts(*other);
   if (exchange_ != nullptr) MANTISSA_RETURN_IF_ERROR(exchange_->combine(executor, shift));
   const auto start = Clock::now();  // replicas have been waited for
-  executor.run(plan_.update, 0);    // of no micro-batch
+  executor.run(updates_by_layer() ? plan_.end_of_update : plan_.update, 0);  // of no micro-batch
   MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars));
   if (exchange_ != nullptr) exchange_->clear(executor);
   for (const auto& instance : instances_) instance->begin_counts(input.scalars.step + 1);
@@ -201,6 +204,9 @@ Result<StepResult> Stage::run_update(const Cell& cell, const UpdateInput& input)
   note_work(cell, start);
   return part;
 }
+
+// With replicas the gradients of a stage are complete only when those of the others have come.
+bool Stage::updates_by_layer() const { return plan_.updates_by_layer() && exchange_ == nullptr; }
 
 StepScalars Stage::own_scalars(const UpdateInput& input) const {
   StepScalars scalars = input.scalars;

@@ -75,6 +75,7 @@ class Stage {
   // False: there is no input, the pipeline has been stopped.
   Result<bool> run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
   Result<StepResult> run_update(const pipeline::Cell& cell, const UpdateInput& input);
+  bool updates_by_layer() const;
   StepScalars own_scalars(const UpdateInput& input) const;
   void choose_weights(Executor& executor, int instance, int update);
   void write_version(int version, int missed, const StepScalars& scalars);

@@ -123,6 +123,17 @@ accepts "plan of a pipeline" "stage 1 .*misses up to 1 updates" plan "${settings
   --pipeline async
 accepts "its diagram" "^P3 \\. +\\. +M1 +B1" plan "${settings[@]}" --stages 3 --pipeline async \
   --diagram --svg "$folder/pipeline.svg"
+# Full windows: the pipeline is full before the first stage turns round (docs/pipelines.md).
+"$MANTISSA" plan --data "$data" --model resnet8 --width 0.5 --batch-size 4 --stages 3 \
+  --pipeline async --windows full --diagram --svg "$folder/full.svg" | head -3 >"$folder/drawn"
+holds "its diagram until a full pipeline has updated three times" diff - "$folder/drawn" <<'FULL'
+P1 M1 M2 M3 M4 M5 B1 W1 M6 B2 W2 M7 B3 W3
+P2 .  M1 M2 M3 B1 W1 M4 B2 W2 M5 B3 W3 M6
+P3 .  .  M1 B1 W1 M2 B2 W2 M3 B3 W3 M4 B4
+FULL
+for cell in M7 W3; do
+  holds "its picture has $cell" grep -q "<title>$cell</title>" "$folder/full.svg"
+done
 holds "its picture" python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' \
   "$folder/pipeline.svg"
 prints_json "plan as JSON" plan "${settings[@]}" --stages 3 --json
@@ -191,6 +202,39 @@ holds "the same weights in fourteen" same_weights "$folder/stack14" "$folder/sta
 accepts "a block for each stage" "stage 7 +block7.convolution to block7: " plan "${stack[@]}" \
   --stages 14 --partition operations
 accepts "its diagram" "^P14 " plan "${stack[@]}" --stages 14 --partition operations --diagram
+
+# BERT's twelve blocks on fourteen stages, as figure 3 of the AsyncPipeline document divides them:
+# input, a block each, output. (Narrow; tests/long/transformer_stages has the whole width.)
+python3 - "$folder" <<'PYTHON'
+import json, sys
+stages = ["embedding", *(f"block{i}.query" for i in range(1, 13)), "head.linear"]
+json.dump({"stages": stages}, open(sys.argv[1] + "/figure3.json", "w"))
+open(sys.argv[1] + "/text.txt", "w").write("the layers of a network are divided among stages. " * 40)
+PYTHON
+bert=(--data "$folder/text.txt" --model bert_base --width 0.0625 --sequence 16 --batch-size 14
+  --micro-batch-size 1 --steps 3)
+figure3=("${bert[@]}" --partition "$folder/figure3.json")
+accepts "BERT in one stage" "test accuracy" train "${bert[@]}" --out "$folder/bert"
+accepts "as figure 3 divides it" "test accuracy" train "${figure3[@]}" --out "$folder/bert-flush"
+holds "the same weights" same_weights "$folder/bert" "$folder/bert-flush"
+accepts "asynchronously, empty behind each update" "test accuracy" train "${figure3[@]}" \
+  --pipeline async --drain-every 1 --out "$folder/bert-empty"
+holds "misses no update" same_weights "$folder/bert" "$folder/bert-empty"
+for again in "" -again; do
+  accepts "asynchronously, never empty$again" "test accuracy" train "${figure3[@]}" \
+    --pipeline async --threads $((${#again} > 0 ? 28 : 2)) --out "$folder/bert-async$again"
+done
+holds "the same weights again" same_weights "$folder/bert-async" "$folder/bert-async-again"
+holds "other weights than a flush" test "$(field weights_sha256 "$folder/bert-async")" != \
+  "$(field weights_sha256 "$folder/bert")"
+holds "all blocks but the last stage's miss updates" python3 - "$folder/bert-async/summary.json" <<'PYTHON'
+import json, sys
+most = {layer["layer"]: (layer["stage"], layer["most"])
+        for layer in json.load(open(sys.argv[1]))["staleness"]}
+assert all(most[f"block{i}.query"] == (i + 1, 1) for i in range(1, 13)), most
+assert most["embedding"] == (1, 1) and most["classifier"] == (14, 0), most
+PYTHON
+
 # Divisions by hand: the same run whether a file, its network or its config.toml says it.
 echo '{"stages": ["normalise", "stage2.block1.conv1", "stage3.block1.conv1"]}' >"$folder/mine.json"
 accepts "a network as a file" "" info --model resnet8 --width 0.5 --data "$data" --graph
