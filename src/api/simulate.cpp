@@ -19,6 +19,8 @@
 namespace mantissa {
 namespace {
 
+constexpr int kDrawnUpdates = 3;  // of each stage
+
 // "50us", "1.5ms", "3s", "200ns": in nanoseconds.
 Result<double> parse_time(const std::string& name, const std::string& text) {
   constexpr std::array<std::pair<const char*, double>, 4> kUnits = {
@@ -235,12 +237,13 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
   if (request.draws) {
     pipeline::StageTimes ticks = {.grad_weights = times[0].fused ? 0.0 : 1.0, .update = 1};
     ticks.fused = times[0].fused;
-    MANTISSA_ASSIGN(const std::string drawn, pipeline::diagram(schedule, ticks, 24));
+    MANTISSA_ASSIGN(const std::string drawn,
+                    pipeline::diagram_of_updates(schedule, ticks, kDrawnUpdates));
     outcome.text += "\n" + drawn;
   }
   if (!request.svg.empty()) {
-    MANTISSA_RETURN_IF_ERROR(
-        write_text_atomically(request.svg, pipeline::diagram_svg(schedule, simulation)));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
+        request.svg, pipeline::diagram_svg(schedule, simulation, options.updates)));
   }
   if (!request.trace.empty()) {
     MANTISSA_RETURN_IF_ERROR(write_trace(request.trace, schedule, simulation));

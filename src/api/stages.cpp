@@ -12,8 +12,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int kColumns = 24;  // of the diagram
-constexpr int kDrawnUpdates = 3;
+constexpr int kDrawnUpdates = 3;  // of each stage
 
 // "stem to stage1.0.conv2".
 std::string layers_of(const StagedTraining& staged, size_t s) {
@@ -79,11 +78,9 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
                                      {"arena_bytes", stage.arena_bytes()},
                                      {"bytes", staged.bytes[s]}});
   }
-  options.updates = kDrawnUpdates;
-  MANTISSA_ASSIGN(const pipeline::Schedule drawn, pipeline::make_schedule(options));
-  MANTISSA_ASSIGN(report.diagram, pipeline::diagram(drawn, drawn_times(options), kColumns));
-  MANTISSA_ASSIGN(const pipeline::Simulation shown, pipeline::simulate(drawn, times));
-  report.svg = pipeline::diagram_svg(drawn, shown);
+  MANTISSA_ASSIGN(report.diagram,
+                  pipeline::diagram_of_updates(schedule, drawn_times(options), kDrawnUpdates));
+  report.svg = pipeline::diagram_svg(schedule, simulation, kDrawnUpdates);
   return report;
 }
 

@@ -27,6 +27,19 @@ std::string real(double value) {
   return text.data();
 }
 
+// The time at which the last stage has made so many updates, or all that there are.
+double end_of_updates(const Schedule& schedule, const Simulation& simulation, int updates) {
+  double end = 0;
+  for (size_t s = 0; s < schedule.stages.size(); ++s) {
+    for (size_t i = 0; i < schedule.stages[s].size(); ++i) {
+      const Cell& cell = schedule.stages[s][i];
+      if (cell.work != Work::kUpdate || cell.index >= updates) continue;
+      end = std::max(end, simulation.stages[s].intervals[i].end);
+    }
+  }
+  return end;
+}
+
 }  // namespace
 
 Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, int columns) {
@@ -57,6 +70,22 @@ Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, i
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
+  }
+  return text;
+}
+
+Result<std::string> diagram_of_updates(const Schedule& schedule, const StageTimes& times,
+                                       int updates) {
+  constexpr int kMostColumns = 1000;
+  const std::vector<StageTimes> all(schedule.stages.size(), times);
+  MANTISSA_ASSIGN(const Simulation simulation, simulate(schedule, all));
+  const auto columns =
+      static_cast<int>(std::llround(end_of_updates(schedule, simulation, updates)));
+  MANTISSA_ASSIGN(std::string text, diagram(schedule, times, std::min(columns, kMostColumns)));
+  if (columns > kMostColumns) {
+    text += "cut behind " + std::to_string(kMostColumns) + " of " + std::to_string(columns) +
+            " columns: an update has " + std::to_string(schedule.options.accumulate) +
+            " micro-batches\n";
   }
   return text;
 }
@@ -93,8 +122,15 @@ std::string timeline_svg(const Trace& trace) {
   return svg + "</svg>\n";
 }
 
-std::string diagram_svg(const Schedule& schedule, const Simulation& simulation) {
-  return timeline_svg(simulated_trace(schedule, simulation, schedule.options.updates));
+std::string diagram_svg(const Schedule& schedule, const Simulation& simulation, int updates) {
+  Trace trace = simulated_trace(schedule, simulation, schedule.options.updates);
+  const double end = end_of_updates(schedule, simulation, updates);
+  for (auto& cells : trace.stages) {
+    std::erase_if(cells, [end](const TracedCell& cell) {
+      return static_cast<double>(cell.end_ns) > std::ceil(end);
+    });
+  }
+  return timeline_svg(trace);
 }
 
 }  // namespace mantissa::pipeline

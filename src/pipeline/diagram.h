@@ -14,8 +14,14 @@ namespace mantissa::pipeline {
 // the update behind a W, from 1. A point is idle time. At most so many columns.
 Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, int columns);
 
-// The same as a picture, in true proportions.
-std::string diagram_svg(const Schedule& schedule, const Simulation& simulation);
+// The same until each stage has made so many updates: by then each has had as many micro-batches in
+// flight as it may, if the schedule is long enough. A line says so where a width of a thousand
+// columns is not enough.
+Result<std::string> diagram_of_updates(const Schedule& schedule, const StageTimes& times,
+                                       int updates);
+
+// That as a picture, in true proportions.
+std::string diagram_svg(const Schedule& schedule, const Simulation& simulation, int updates);
 
 // A trace as such a picture.
 std::string timeline_svg(const Trace& trace);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <set>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "pipeline/diagram.h"
@@ -46,8 +49,10 @@ std::vector<Options> ways() {
   return ways;
 }
 
-// METHODS section 5: figure 6 with a row for each stage.
-TEST(PipelineSchedule, IsTheDocumentsFigureSix) {
+// METHODS section 5: the cells of figure 6 in another reading than the text's. A row is a stage,
+// and a number is that of a micro-batch; the text has micro-batches for rows and layers for
+// numbers, and runs the backward pass of the first layer before the last layer has run forward.
+TEST(PipelineSchedule, HasTheCellsOfFigureSixReadAsStages) {
   const Schedule schedule = schedule_of({.mode = Mode::kAsync,
                                          .windows = Windows::kFull,
                                          .stages = 3,
@@ -62,6 +67,39 @@ TEST(PipelineSchedule, IsTheDocumentsFigureSix) {
     const std::vector<int> missed = staleness(schedule.stages[s]);
     EXPECT_EQ(*std::ranges::max_element(missed), 2 * (2 - s)) << s;
   }
+}
+
+// As many forward passes as may be in flight come before the first backward pass, and the last
+// stage to get there makes the third update at the right edge.
+TEST(PipelineDiagram, IsDrawnUntilAFullPipelineHasUpdatedThreeTimes) {
+  for (Options options : ways()) {
+    if (options.mode == Mode::kFlush && options.form == FlushForm::kSplit) continue;
+    options.updates = 8 * options.stages;
+    const Schedule schedule = schedule_of(options);
+    const StageTimes times = {.grad_weights = 0, .update = 1, .fused = true};
+    std::istringstream lines(*diagram_of_updates(schedule, times, 3));
+    std::string line;
+    size_t ends_with_third = 0;
+    for (int s = 0; s < options.stages; ++s) {
+      ASSERT_TRUE(std::getline(lines, line));
+      std::istringstream words(line);
+      const std::vector<std::string> cells{std::istream_iterator<std::string>(words), {}};
+      const auto first_backward = std::ranges::find(cells, "B1");
+      const auto forward = std::count_if(cells.begin(), first_backward,
+                                         [](const std::string& cell) { return cell[0] == 'M'; });
+      EXPECT_EQ(forward, schedule.windows[s]) << line;
+      EXPECT_TRUE(std::ranges::find(cells, "W3") != cells.end()) << line;
+      ends_with_third += cells.back() == "W3";
+    }
+    EXPECT_GE(ends_with_third, 1u);
+    EXPECT_FALSE(std::getline(lines, line)) << line;
+  }
+}
+
+TEST(PipelineDiagram, SaysWhereItIsCut) {
+  const Schedule schedule = schedule_of({.stages = 2, .accumulate = 400, .updates = 16});
+  const std::string text = *diagram_of_updates(schedule, {.update = 1}, 3);
+  EXPECT_NE(text.find("cut behind 1000 of 3"), std::string::npos) << text.substr(text.size() - 80);
 }
 
 TEST(PipelineSchedule, DoesAllWorkOnceAndNothingBeforeItsInput) {
