@@ -62,6 +62,19 @@ state() {
 }
 holds "the same state" test "$(state "$folder/two")" = "$(state "$folder/one")"
 
+# Asynchronously: the bits of two stages that are threads, which are not those of a flush.
+async=(--pipeline async --drain-every 12)
+accepts "two threads, asynchronously" "test accuracy" train "${settings[@]}" --stages 2 \
+  "${async[@]}" --steps 24 --out "$folder/async-threads"
+status=0
+timeout 120 "${launch[@]}" "${settings[@]}" "${async[@]}" --steps 24 --out "$folder/async" \
+  >"$folder/stdout" 2>"$folder/stderr" || status=$?
+holds "a stage on each host, asynchronously" test $status = 0
+holds "the same state as in threads" \
+  test "$(state "$folder/async")" = "$(state "$folder/async-threads")"
+holds "another one than that of a flush" \
+  test "$(state "$folder/async")" != "$(state "$folder/one")"
+
 "${launch[@]}" "${settings[@]}" --steps 100000 --checkpoint-every 4 --out "$folder/cut" \
   >"$folder/stdout" 2>"$folder/stderr" &
 launched=$!
