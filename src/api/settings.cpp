@@ -175,7 +175,8 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
   if (command == "serve") {
     return {kCheckpoint,
             {"host", "address to listen on; 127.0.0.1 is this machine alone", "127.0.0.1"},
-            {"port", "port to listen on (0: any that is free)", "8080"}};
+            {"port", "port to listen on (0: any that is free)", "8080"},
+            {"names", "other names by which clients may call this machine, with commas", ""}};
   }
   if (command == "data") {
     std::vector<SettingInfo> infos = {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/completion.h"
+#include "cli/fetched.h"
 #include "cli/launch.h"
 #include "cli/next_steps.h"
 #include "cli/output.h"
@@ -118,7 +119,9 @@ template <typename Run>
 int with_fetched(const CommandLine& line, const Run& run) {
   CommandLine fetched = line;
   Fetched files;
-  if (const std::string error = files.resolve(fetched.settings); !error.empty()) {
+  const std::string error = files.resolve(fetched.settings);
+  if (files.was_interrupted()) return static_cast<int>(Exit::kInterrupted);
+  if (!error.empty()) {
     say("mantissa " + line.command + ": " + printable(error));
     return static_cast<int>(Exit::kFailed);
   }

@@ -24,6 +24,11 @@ sigset_t stop_signals() {
   return set;
 }
 
+void hold_stop_signals() {
+  const sigset_t set = stop_signals();
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
 // The only data that a signal handler may touch.
 volatile sig_atomic_t g_requested = 0;
 const char* volatile g_message = "";
@@ -107,9 +112,10 @@ void prepare_process() {
   }
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  const sigset_t set = stop_signals();
-  sigprocmask(SIG_BLOCK, &set, nullptr);
+  hold_stop_signals();
 }
+
+StopSignalsHeld::~StopSignalsHeld() { hold_stop_signals(); }
 
 void ignore_requests_to_stop() {
   for (const int number : kStopSignals) {

@@ -16,6 +16,14 @@ void ignore_requests_to_stop();
 // From here on they arrive again; one that was held back does at once.
 void release_stop_signals();
 
+// From the end of its life on they are held back again.
+struct StopSignalsHeld {
+  StopSignalsHeld() = default;
+  ~StopSignalsHeld();
+  StopSignalsHeld(const StopSignalsHeld&) = delete;
+  StopSignalsHeld& operator=(const StopSignalsHeld&) = delete;
+};
+
 // While one lives, the first signal that asks to stop (SIGINT, SIGTERM, SIGHUP or SIGUSR1, which
 // launchers of jobs hand on) prints `message` to standard error and sets requested(); one that
 // comes later than 0.3 s after it ends the process at once. Signals that were ignored when the

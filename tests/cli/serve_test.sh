@@ -38,6 +38,13 @@ sys.exit(found.status != int(status))
 PYTHON
 }
 
+# Held within limits: memory, time, connections, names; and the same of servers that --from names.
+status=0
+python3 "$(dirname "${BASH_SOURCE[0]}")/../hostile_http.py" "$MANTISSA" "$folder/a" "$data" \
+  >"$folder/stdout" 2>"$folder/stderr" || status=$?
+cat "$folder/stdout"
+holds "hostile clients and servers are held within limits" eval '((status == 0))'
+
 holds "ready" asks 200 /health
 holds "the network" asks 200 /network
 holds "is that of info" cmp -s "$folder/answer" <("$MANTISSA" info "$folder/a" --graph)

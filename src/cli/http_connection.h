@@ -1,0 +1,62 @@
+// What a server knows of one connection, and when its client's time is over.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "cli/http_body.h"
+#include "cli/http_server.h"
+
+struct MHD_Connection;
+
+namespace mantissa::cli {
+
+// A request and its answer.
+struct HttpExchange {
+  const HttpRoute* route = nullptr;  // none: refused
+  HttpRequest request;
+  HttpAnswer answer;
+  std::unique_ptr<HttpBody> body;
+  std::atomic<bool> is_answered = false;  // by the thread that computes
+};
+
+struct HttpConnection {
+  using Clock = std::chrono::steady_clock;
+  enum class Phase { kWaiting, kReceiving, kComputing, kSending };  // waiting: for a whole header
+
+  explicit HttpConnection(int descriptor) : socket(descriptor) {}
+
+  void enter(Phase next) {
+    phase = next;
+    since = Clock::now();
+  }
+
+  bool is_late(const HttpLimits& limits, Clock::time_point now) const {
+    if (phase == Phase::kComputing) return false;
+    size_t bytes = 0;
+    if (phase == Phase::kReceiving && exchange->body) bytes = exchange->body->received();
+    if (phase == Phase::kSending) bytes = exchange->answer.body.size();
+    const auto allowed = limits.patience + std::chrono::seconds(bytes / limits.bytes_per_second);
+    return now - since > allowed;
+  }
+
+  // Ends it: what waits for the client finds the connection closed.
+  void cut() {
+    is_cut = true;
+    shutdown(socket, SHUT_RDWR);
+  }
+
+  int socket;
+  Phase phase = Phase::kWaiting;
+  Clock::time_point opened = Clock::now(), since = opened;
+  std::unique_ptr<HttpExchange> exchange;
+  MHD_Connection* suspended = nullptr;  // while its answer is computed
+  size_t held_bytes = 0;
+  bool is_cut = false;
+};
+
+}  // namespace mantissa::cli

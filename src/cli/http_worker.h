@@ -1,0 +1,40 @@
+// A thread that does one piece of work behind the other, while a server goes on.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace mantissa::cli {
+
+class HttpWorker {
+ public:
+  // Where no thread can be started, work is done at once, by the caller.
+  HttpWorker();
+  ~HttpWorker();
+  HttpWorker(const HttpWorker&) = delete;
+  HttpWorker& operator=(const HttpWorker&) = delete;
+
+  bool has_thread() const { return thread_.joinable(); }
+  // Can be read when something is done.
+  int event() const { return event_; }
+
+  void add(std::function<void()> work);
+  size_t waiting();
+  // Forgets what has not begun. False: something is under way.
+  bool cancel();
+
+ private:
+  void loop();
+
+  int event_ = -1;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool ends_ = false, is_busy_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mantissa::cli
