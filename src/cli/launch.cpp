@@ -16,8 +16,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 #include <vector>
 
+#include "cli/launch_folder.h"
 #include "cli/mpirun_messages.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
@@ -44,23 +46,10 @@ int positive(const std::string& text) {
   return digits ? std::atoi(text.c_str()) : 0;
 }
 
-// A file of the first process that says where each process is; it is removed at the end.
+// A file of the first process that says where each process is.
 class StatusFile {
  public:
-  StatusFile() {
-    const char* const folder = std::getenv("TMPDIR");
-    path_ = std::string(folder == nullptr ? "/tmp" : folder) + "/mantissa-launch-XXXXXX";
-    const int file = mkstemp(path_.data());
-    if (file >= 0) close(file);
-    if (file < 0) path_.clear();
-  }
-  ~StatusFile() {
-    if (path_.empty()) return;
-    unlink(path_.c_str());
-    unlink((path_ + ".new").c_str());
-  }
-  StatusFile(const StatusFile&) = delete;
-  StatusFile& operator=(const StatusFile&) = delete;
+  explicit StatusFile(std::string path) : path_(std::move(path)) { std::ofstream made(path_); }
 
   const std::string& path() const { return path_; }
 
@@ -96,7 +85,8 @@ class StatusFile {
 };
 
 std::vector<std::string> mpirun_words(const CommandLine& line, const std::string& processes,
-                                      const std::string& hosts, const StatusFile& status) {
+                                      const std::string& hosts, const StatusFile& status,
+                                      const std::string& memory) {
   std::vector<std::string> words = {"mpirun",          "-n",        processes,
                                     "--oversubscribe", "--bind-to", "none"};
   if (!hosts.empty()) words.insert(words.end(), {"--hostfile", hosts});
@@ -105,6 +95,12 @@ std::vector<std::string> mpirun_words(const CommandLine& line, const std::string
                                     {"oob_tcp_keepalive_intvl", "1"},
                                     {"oob_tcp_keepalive_probes", "3"}}) {
     words.insert(words.end(), {"--mca", name, value});
+  }
+  // What processes of one machine share, in a folder that goes with the launch: where mpirun is
+  // killed, theirs stays. Of other machines nothing is known. Versions of Open MPI name it
+  // differently, and pass over names that they do not know.
+  for (const char* const name : {"btl_vader_backing_directory", "btl_sm_backing_directory"}) {
+    if (hosts.empty() && !memory.empty()) words.insert(words.end(), {"--mca", name, memory});
   }
   // mpirun gives the first process a terminal of its own, whatever standard output is.
   const Terminal terminal = describe_terminal(1);
@@ -184,6 +180,7 @@ class Job {
   }
 
   const MpirunMessages& messages() const { return messages_; }
+  bool was_stopped() const { return requests_ > 0; }
 
  private:
   // False: nothing is left.
@@ -243,6 +240,22 @@ void allow_root() {
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
 }
 
+// The exit code of train, which mpirun hands on; another end of mpirun is told.
+int code_of(int ended, bool was_stopped) {
+  constexpr int kShells = 128, kSignals = 64;
+  const int code = WIFEXITED(ended) ? WEXITSTATUS(ended) : kShells + WTERMSIG(ended);
+  if (code <= static_cast<int>(Exit::kOverBudget)) return code;
+  if (code == static_cast<int>(Exit::kInterrupted) || was_stopped) {
+    return static_cast<int>(Exit::kInterrupted);
+  }
+  say("mantissa launch: mpirun " +
+      (code > kShells && code <= kShells + kSignals
+           ? "was ended by signal " + std::to_string(code - kShells)
+           : "ended with code " + std::to_string(code)) +
+      ", and so the processes; what was saved is there, and --resume goes on from it");
+  return kFailed;
+}
+
 }  // namespace
 
 int run_launch(const CommandLine& line) {
@@ -258,16 +271,24 @@ int run_launch(const CommandLine& line) {
     return refuse(hosts + ": " + std::strerror(errno));
   }
   allow_root();
-  StatusFile status;
+  const LaunchFolder folder;
+  if (folder.path().empty()) {
+    say("mantissa launch: no temporary folder can be made: " + std::string(std::strerror(errno)));
+    return kFailed;
+  }
+  const LaunchGuard guard(folder);
+  StatusFile status(folder.path() + "/status");
+  setenv("TMPDIR", folder.path().c_str(), 1);  // files of mpirun
   pid_t child = 0;
   int errors = -1;
-  const int error =
-      start(mpirun_words(line, std::to_string(processes), hosts, status), child, errors);
+  const int error = start(
+      mpirun_words(line, std::to_string(processes), hosts, status, folder.memory()), child, errors);
   if (error != 0) {
     say("mantissa launch: mpirun cannot be started: " + std::string(std::strerror(error)) +
         " (it is part of Open MPI: on Debian, apt-get install openmpi-bin)");
     return kFailed;
   }
+  guard.guards(child);
   Job job(child, errors, status, seconds(deadline));
   const int ended = job.watch();
   status.read();
@@ -277,7 +298,7 @@ int run_launch(const CommandLine& line) {
         " ended it; what was saved is there, and --resume goes on from it");
     return kFailed;
   }
-  return WIFEXITED(ended) ? WEXITSTATUS(ended) : kFailed;
+  return code_of(ended, job.was_stopped());
 }
 
 }  // namespace mantissa::cli

@@ -85,7 +85,7 @@ start() {
 worker() {
   local id
   for id in $(pgrep -f -- "--out $1"); do
-    if tr '\0' '\n' <"/proc/$id/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=1"; then
+    if grep -zqx "OMPI_COMM_WORLD_RANK=1" "/proc/$id/environ" 2>/dev/null; then
       echo "$id"
       return
     fi
@@ -140,6 +140,47 @@ EOF
 chmod +x "$folder/mpi5/mpirun"
 PATH="$folder/mpi5:$PATH" refuses "Open MPI 5 tells that a process was killed" 1 \
   "process 2: its last sign of life before signal 9" launch -n 3 -- train
+
+# Where something is killed that cannot tidy up: no process is left, no file and no shared memory.
+export TMPDIR=$folder/temporary
+mkdir "$TMPDIR"
+leftovers() { find "$TMPDIR" /dev/shm -mindepth 1 -maxdepth 1 -user "$EUID" -newer "$folder/begun"; }
+tidy() {
+  local i
+  for ((i = 0; i < 120; ++i)); do
+    [[ -z $(leftovers) ]] && return
+    sleep 0.1
+  done
+  return 1
+}
+steps=100000
+touch "$folder/begun"
+start "$folder/without-launch" --quiet
+kill -9 "$launched"
+wait "$launched"
+holds "launch is killed: no process is left" nothing_left "$folder/without-launch"
+holds "... and nothing of theirs" tidy
+start "$folder/without-mpirun" --quiet
+kill -9 "$(pgrep -P "$launched" mpirun)"
+ends "mpirun is killed: the run ends" 15 1
+holds "... with a word" grep -q "mpirun was ended by signal 9" "$folder/stderr"
+holds "... no process is left" nothing_left "$folder/without-mpirun"
+holds "... and nothing of theirs" tidy
+# Everything is killed, the guard too: the next launch tidies up.
+start "$folder/without-all" --quiet
+pkill -9 -P "$launched"
+kill -9 "$launched"
+wait "$launched"
+holds "all are killed: no process is left" nothing_left "$folder/without-all"
+refuses "the next launch" 2 "no data set" launch -n 2 -- train --data "$folder/none" --out "$folder/none"
+holds "... tidies up" tidy
+# Other numbers of mpirun are none of the documented ones.
+mkdir "$folder/mpi-ends"
+printf '#!/bin/sh\nexit 137\n' >"$folder/mpi-ends/mpirun"
+chmod +x "$folder/mpi-ends/mpirun"
+PATH="$folder/mpi-ends:$PATH" refuses "mpirun ends with 137" 1 "ended by signal 9" \
+  launch -n 3 -- train
+unset TMPDIR
 
 steps=800
 start "$folder/killed"
