@@ -73,6 +73,14 @@ check_profile() {
   accepts "the literal rule by batch norm's output" \
     "stem_relu .* computed again +loading its input and computing it is faster" \
     plan "${network[@]}" --allow-inversion --recompute literal --profile "$folder/chip.toml" --explain
+  # Trained so, it has the state of the run that stores all.
+  local literal=(--profile "$folder/chip.toml" --steps 2) way
+  for way in none literal; do
+    accepts "training with --recompute $way" "test accuracy" train "${network[@]}" \
+      "${literal[@]}" --recompute "$way" --out "$folder/literal-$way"
+  done
+  holds "the literal rule: the same state" \
+    same_entry state_sha256 "$folder/literal-none" "$folder/literal-literal"
   accepts "the literal rule in caches" "stem_relu .* kept +loading it is faster" \
     plan "${network[@]}" --recompute literal --profile builtin --explain
   echo "elements_per_ns = -1" >"$XDG_CACHE_HOME/mantissa/profile.toml"
@@ -84,6 +92,20 @@ check_profile() {
   refuses "profile to nowhere" 2 "no/such" profile --out no/such/folder/profile.toml
 }
 
+# Arenas with inverted batch norm, as docs/memory.md has them: at most so many percent.
+check_inversion() {
+  local model most plain inverted
+  arena_of() { "$MANTISSA" plan --threads 2 --json "$@" |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["arena_bytes"])'; }
+  while read -r model most; do
+    plain=$(arena_of --model "$model")
+    inverted=$(arena_of --model "$model" --allow-inversion)
+    holds "inverted batch norm: the arena of $model" \
+      eval '((plain > 0 && inverted * 100 <= plain * most))'
+  done <<<$'mobilenet_v2 73\ninception_small 90'
+}
+
 check_memory
 check_profile
+check_inversion
 finish
