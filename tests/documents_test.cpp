@@ -141,6 +141,48 @@ TEST(BlockFloat, AnExponentOfMoreThanEightBitsFailsTheStep) {
   }
 }
 
+// BlockFloat [0010] and figure 7, DynamicFixed's figure 1: convolution, pooling, activation, twice;
+// two linear layers; output.
+TEST(BlockFloat, LeNet5PoolsBeforeItActivates) {
+  const Harness harness({.model = "lenet5"});
+  std::vector<std::string> ops;
+  for (const Node& node : harness.graph().nodes) ops.emplace_back(node.op->name);
+  EXPECT_EQ(
+      ops, (std::vector<std::string>{"normalise_input", "convolution", "max_pool", "relu",
+                                     "convolution", "max_pool", "relu", "flatten", "linear", "relu",
+                                     "linear", "relu", "linear", "softmax_cross_entropy"}));
+}
+
+// AsyncPipeline [0034]: gradients of the micro-batches of an update are added up and averaged, and
+// the sums begin anew behind it. So a batch moves the weights as far in four micro-batches as in
+// one, step after step, but for the order in which floats are added.
+TEST(AsyncPipeline, GradientsAreAveragedAndBeginAnewBehindAnUpdate) {
+  HarnessOptions options = {.model = "lenet5", .format = "fp32"};
+  Harness whole(options);
+  options.micro_batch_size = 4;
+  Harness parts(options);
+  const StateLayout& layout = whole.state().layout();
+  for (int step = 0; step < 4; ++step) {
+    std::vector<std::vector<float>> before;
+    for (const ParameterState& tensors : layout.parameters) {
+      const auto* weights = whole.state().data<float>(tensors.mantissa);
+      before.emplace_back(weights, weights + layout.tensors[tensors.mantissa].shape.count());
+    }
+    whole.step(), parts.step();
+    for (size_t p = 0; p < layout.parameters.size(); ++p) {
+      const int tensor = layout.parameters[p].mantissa;
+      const auto* a = whole.state().data<float>(tensor);
+      const auto* b = parts.state().data<float>(tensor);
+      double difference = 0, way = 0;
+      for (size_t i = 0; i < before[p].size(); ++i) {
+        difference = std::max(difference, std::abs(double{a[i]} - b[i]));
+        way = std::max(way, std::abs(double{a[i]} - before[p][i]));
+      }
+      EXPECT_LE(difference, 1e-2 * way) << whole.graph().parameters[p].name << ", step " << step;
+    }
+  }
+}
+
 // AsyncPipeline [0002]: parameters are updated as soon as their gradients are there, whatever those
 // of other layers are.
 TEST(AsyncPipeline, UpdatesWaitForNoOtherLayer) {

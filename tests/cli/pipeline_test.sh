@@ -83,6 +83,31 @@ holds "verify says it, too" grep -q "has no hashes between step 0 and step 12" "
 refuses "another number of stages is another run" 2 "pipeline async, 3 stages" train \
   "${settings[@]}" --stages 2 --pipeline async --drain-every 4 --resume --out "$folder/resumed"
 
+refuses "other windows are another run" 2 "windows lean.*windows full" train "${settings[@]}" \
+  --stages 3 --pipeline async --drain-every 4 --windows full --resume --out "$folder/resumed"
+refuses "other drains are another run" 2 "drain-every 4.*drain-every 6" train "${settings[@]}" \
+  --stages 3 --pipeline async --drain-every 6 --resume --out "$folder/resumed"
+accepts "other drains" "test accuracy" train "${settings[@]}" --stages 3 --pipeline async \
+  --drain-every 6 --out "$folder/drains"
+holds "which change the weights" test "$(field weights_sha256 "$folder/drains")" != \
+  "$(field weights_sha256 "$folder/async")"
+holds "tensors are observed in a flush, and not in what is asynchronous" \
+  eval '[[ -s $folder/flush2/tensors.jsonl && ! -s $folder/async/tensors.jsonl ]]'
+
+# Other words for the same.
+accepts "accumulate in cycles" "test accuracy" train "${settings[@]}" --accumulate 4:cycles \
+  --stages 2 --out "$folder/cycles"
+holds "the same weights in cycles" same_weights "$folder/cycles" "$folder/one"
+accepts "the size of micro-batches" "test accuracy" train --data "$data" --model resnet8 --width 0.5 \
+  --steps 12 --batch-size 16 --micro-batch-size 4 --out "$folder/sizes"
+holds "the same weights by size" same_weights "$folder/sizes" "$folder/one"
+for optimizer in sgd "momentum --momentum 0"; do
+  read -ra words <<<"--optimizer $optimizer --format fp32 --threads 1"
+  accepts "$optimizer" "test accuracy" train "${settings[@]}" "${words[@]}" \
+    --out "$folder/steps-${words[1]}"
+done
+holds "momentum 0 takes the steps of sgd in fp32" same_weights "$folder/steps-sgd" "$folder/steps-momentum"
+
 # The last steps flush. The run goes on from a checkpoint before, at and behind the switch.
 tail=("${settings[@]}" --stages 3 --pipeline async --drain-every 6 --sync-last 5 --hash-every 3)
 for steps in 6 7 9; do
@@ -322,6 +347,47 @@ done
 accepts "a run without a trace takes that of the run before away" "test accuracy" train \
   "${settings[@]}" --stages 2 --overwrite --out "$folder/by-file"
 holds "it is gone" test ! -e "$trace"
+
+# What stages get equal parts of, and what is taken if nothing is said.
+loads() {
+  "$MANTISSA" plan --data "$data" --model "$folder/stack14.json" --batch-size 28 --accumulate 14 \
+    --stages 3 --profile builtin --json "$@" |
+    python3 -c 'import json, sys
+stages = json.load(sys.stdin)["pipeline"]["stages"]
+print([stage["load"] for stage in stages], [len(stage["layer_names"]) for stage in stages])'
+}
+holds "equal numbers of layers" python3 - "$(loads --partition layers)" <<'PYTHON'
+import re, sys
+*loads, a, b, c = (float(x) for x in re.findall(r"[0-9.e+]+", sys.argv[1]))
+assert len(loads) == 3 and max(loads) - min(loads) <= 1 and sum(loads) >= 14, sys.argv
+PYTHON
+holds "equal numbers of parameters" python3 - "$(loads --partition parameters)" <<'PYTHON'
+import re, sys
+loads = [float(x) for x in re.findall(r"[0-9.e+]+", sys.argv[1])][:3]
+assert max(loads) <= 1.25 * sum(loads) / 3, loads
+PYTHON
+holds "an asynchronous pipeline is divided by operations" \
+  test "$(loads --pipeline async)" = "$(loads --pipeline async --partition operations)"
+holds "a flush by time" test "$(loads)" = "$(loads --partition time)"
+holds "which are not the same" test "$(loads --partition time)" != "$(loads --partition operations)"
+tied=(--data "$folder/text.txt" --model transformer_lm --tied --sequence 16 --batch-size 4)
+refuses "layers that share weights stay together" 2 "a network of 2 layers has 1 to 2 stages" plan \
+  "${tied[@]}" --stages 3
+refuses "also by hand" 2 "'block2.norm1' cannot begin stage 2: it stays with 'embedding'" plan \
+  "${tied[@]}" --partition '["embedding","block2.norm1"]'
+
+# Ctrl-C lets an asynchronous run go on to its next drain.
+way=("${settings[@]}" --steps 3000 --stages 2 --pipeline async --drain-every 25 --quiet)
+env --default-signal=INT timeout --kill-after=5 60 "$MANTISSA" train "${way[@]}" --hash-every 0 \
+  --out "$folder/drained" >"$folder/stdout" 2>"$folder/stderr" &
+for _ in {1..600}; do
+  [[ -s $folder/drained/metrics.jsonl ]] && break
+  sleep 0.05
+done
+kill -INT $!
+wait $!
+holds "asynchronous: stopped where it drains" \
+  grep -qE "interrupted at step ([1-9][0-9]*[05]0|[1-9]*[27]5|50);" "$folder/stderr"
 
 # Ctrl-C ends a flush behind the steps that are under way.
 long=("${settings[@]}" --steps 300 --stages 2 --hash-every 0 --quiet)
