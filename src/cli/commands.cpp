@@ -82,8 +82,11 @@ TrainedRun train_visibly(const CommandLine& line, const Train& train) {
   run.out = line.setting("out");
   run.saved = line.setting("resume") == "true";
   ProgressDisplay display(terminal, line.quiet);
-  const Interrupt interrupt("stopping after this step, saving a checkpoint", terminal.redraws);
+  Interrupt interrupt("stopping after this step, saving a checkpoint", terminal.redraws);
   run.outcome = train(line.settings, [&](const Progress& progress) {
+    const bool is_note =
+        progress.kind == Progress::Kind::kMessage || progress.kind == Progress::Kind::kStarting;
+    if (!is_note) interrupt.begun();
     if (progress.kind == Progress::Kind::kCheckpoint) {
       run.saved = true;
       // Where a configuration file says it, the checkpoints tell it.

@@ -65,7 +65,9 @@ std::string description_report(const std::string& description, bool with_tensors
   if (json.contains("files")) {
     Json files = Json::object();
     for (const Json& file : json["files"]) {
-      files[file["name"].get<std::string>()] = bytes_text(file["bytes"].get<double>());
+      const Json& bytes = file["bytes"];
+      files[file["name"].get<std::string>()] =
+          bytes.is_number() ? bytes_text(bytes.get<double>()) : "is no regular file";
     }
     text += entries("files", files, terminal);
   }

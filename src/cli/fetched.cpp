@@ -1,6 +1,7 @@
 #include "cli/fetched.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -64,6 +65,7 @@ struct Source {
 Fetched::~Fetched() {
   std::error_code ignored;
   if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  remove_when_ended({});
 }
 
 std::string Fetched::resolve(Settings& settings) {
@@ -87,6 +89,7 @@ std::string Fetched::resolve(Settings& settings) {
   Source source{url, std::move(addresses), interrupt};
   const fs::path parameters = fs::path(folder_) / "start.safetensors";
   const fs::path network = fs::path(folder_) / "network.json";
+  remove_when_ended(std::array{parameters.string(), network.string(), folder_});
   std::string error = source.fetch(parameters, kMostParameterBytes, was_interrupted_);
   if (!error.empty()) return error;
   from->second = parameters.string();

@@ -33,6 +33,7 @@ using std::chrono::seconds;
 
 constexpr int kFailed = static_cast<int>(Exit::kFailed);
 constexpr seconds kGrace{5}, kLastWords{2};
+constexpr std::chrono::milliseconds kAnswer{500};
 
 int refuse(const std::string& problem) {
   say("mantissa launch: " + printable(problem) + " (mantissa launch --help)");
@@ -171,6 +172,7 @@ class Job {
       if (waits[0].revents != 0) pass_on_errors();
       if (waits[1].revents != 0) take_signal();
       check_status_file();
+      check_answer();
     }
     // Processes on another host may hold the pipe open.
     pollfd left = {errors_, POLLIN, 0};
@@ -181,6 +183,8 @@ class Job {
 
   const MpirunMessages& messages() const { return messages_; }
   bool was_stopped() const { return requests_ > 0; }
+  // Stopped before a process was there.
+  bool ended_early() const { return requests_ > 0 && !was_written_ && !was_heard_; }
 
  private:
   // False: nothing is left.
@@ -189,7 +193,9 @@ class Job {
     const ssize_t count = read(errors_, text.data(), text.size());
     if (count <= 0) errors_open_ = false;
     if (count <= 0) return false;
-    write_message(2, messages_.take(std::string(text.data(), static_cast<size_t>(count))));
+    const std::string words(text.data(), static_cast<size_t>(count));
+    was_heard_ = was_heard_ || words.find("stopping after") != std::string::npos;
+    write_message(2, messages_.take(words));
     return true;
   }
 
@@ -199,8 +205,19 @@ class Job {
     signalfd_siginfo info = {};
     if (read(signals_, &info, sizeof info) != sizeof info) return;
     ++requests_;
+    if (requests_ == 1) asked_ = Clock::now();
+    if (requests_ == 1) was_heard_ = false;
     kill(child_, requests_ == 1 ? SIGUSR1 : SIGTERM);
     if (requests_ > 2) kill(-child_, SIGKILL);
+  }
+
+  // Who is asked to stop says so. If nobody does, and no process has shown itself before, mpirun
+  // waits for a host, and would for long.
+  void check_answer() {
+    if (requests_ == 0 || was_written_ || was_heard_) return;
+    const auto waited = Clock::now() - asked_;
+    if (waited > kAnswer) kill(child_, SIGTERM);
+    if (waited > kAnswer + kAnswer / 2) kill(-child_, SIGKILL);
   }
 
   // The first process writes it every second, if it is on this machine. mpirun may hang where a
@@ -228,6 +245,8 @@ class Job {
   seconds deadline_;
   MpirunMessages messages_;
   int requests_ = 0;
+  Clock::time_point asked_;
+  bool was_heard_ = false;  // since then
   timespec changed_ = {};
   bool was_written_ = false;
   Clock::time_point alive_ = Clock::now();
@@ -267,8 +286,12 @@ int run_launch(const CommandLine& line) {
   const int deadline = positive(line.setting("deadline"));
   if (deadline == 0) return refuse("--deadline: seconds, a whole number from 1 on");
   const std::string hosts = line.setting("hosts");
+  std::error_code error;
   if (!hosts.empty() && access(hosts.c_str(), R_OK) != 0) {
     return refuse(hosts + ": " + std::strerror(errno));
+  }
+  if (!hosts.empty() && !std::filesystem::is_regular_file(hosts, error)) {
+    return refuse(hosts + ": is no regular file");
   }
   allow_root();
   const LaunchFolder folder;
@@ -281,10 +304,10 @@ int run_launch(const CommandLine& line) {
   setenv("TMPDIR", folder.path().c_str(), 1);  // files of mpirun
   pid_t child = 0;
   int errors = -1;
-  const int error = start(
+  const int fault = start(
       mpirun_words(line, std::to_string(processes), hosts, status, folder.memory()), child, errors);
-  if (error != 0) {
-    say("mantissa launch: mpirun cannot be started: " + std::string(std::strerror(error)) +
+  if (fault != 0) {
+    say("mantissa launch: mpirun cannot be started: " + std::string(std::strerror(fault)) +
         " (it is part of Open MPI: on Debian, apt-get install openmpi-bin)");
     return kFailed;
   }
@@ -297,6 +320,10 @@ int run_launch(const CommandLine& line) {
         ": its last sign of life before signal " + std::to_string(process->signal) +
         " ended it; what was saved is there, and --resume goes on from it");
     return kFailed;
+  }
+  if (job.ended_early()) {
+    say("mantissa launch: interrupted before the processes were there");
+    return static_cast<int>(Exit::kInterrupted);
   }
   return code_of(ended, job.was_stopped());
 }

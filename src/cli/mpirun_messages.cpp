@@ -18,7 +18,7 @@ bool is_known(const std::string& frame) {
       std::array{"Primary job  terminated normally", "exited with non-zero status",
                  "without calling \"finalize\"", "exited improperly", "noticed that process rank",
                  "MPI_ABORT was invoked", "has lost communication", "user-specified signal",
-                 "attempting to cleanly terminate"},
+                 "attempting to cleanly terminate", "does not know how to route"},
       [&](const char* text) { return frame.find(text) != std::string::npos; });
 }
 
@@ -48,8 +48,9 @@ std::string MpirunMessages::take(const std::string& text) {
 
 std::string MpirunMessages::take_line(const std::string& line) {
   const bool rule = is_rule(line.substr(0, line.size() - 1));
-  // Memory of a process that is gone.
+  // Memory of a process that is gone; what launch asked mpirun to do.
   if (line.find("] Read -1, expected") != std::string::npos) return "";
+  if (line.find("mpirun: Forwarding signal") != std::string::npos) return "";
   if (!rule && !in_frame_) return line;
   frame_ += line;
   if (!rule) return "";

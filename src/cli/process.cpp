@@ -1,12 +1,15 @@
 #include "cli/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -34,10 +37,18 @@ volatile sig_atomic_t g_requested = 0;
 const char* volatile g_message = "";
 volatile sig_atomic_t g_over_a_bar = 0;
 
+volatile sig_atomic_t g_begun = 0;
+
+constexpr size_t kMostPaths = 4;
+std::array<std::array<char, PATH_MAX>, kMostPaths> g_paths = {};
+
 std::array<struct sigaction, kStopSignals.size()> g_previous = {};
+struct sigaction g_previous_alarm = {};
 
 void put(const char* text) {
-  // The result is of no use in a handler.
+  // What nobody reads is dropped: it must not be waited for. The result is of no use in a handler.
+  pollfd one = {STDERR_FILENO, POLLOUT, 0};
+  if (poll(&one, 1, 0) <= 0) return;
   if (::write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
@@ -51,6 +62,23 @@ int64_t now_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+void remove_paths() {
+  for (const auto& path : g_paths) {
+    if (path[0] != '\0' && unlink(path.data()) != 0) rmdir(path.data());
+  }
+}
+
+// Long enough for whoever asks now and then.
+constexpr itimerval kPatience = {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 600'000}};
+
+void end_waiting(int) {
+  if (g_begun) return;
+  constexpr int kInterrupted = 130;
+  put("mantissa: interrupted before there was anything to save\n");
+  remove_paths();
+  _exit(kInterrupted);
+}
+
 void handle(int number) {
   const int saved_errno = errno;
   if (!g_requested) {
@@ -59,9 +87,11 @@ void handle(int number) {
     if (g_over_a_bar) put("\r\033[K");
     put(g_message);
     put("\n");
+    if (!g_begun) setitimer(ITIMER_REAL, &kPatience, nullptr);
   } else if (now_ns() - g_requested_at_ns > kSameSignalNs) {
     // Delivered as soon as this handler returns.
     signal(number, SIG_DFL);
+    remove_paths();
     raise(number);
   }
   errno = saved_errno;
@@ -131,6 +161,7 @@ void release_stop_signals() {
 
 Interrupt::Interrupt(const char* message, bool over_a_bar) {
   g_requested = 0;
+  g_begun = 0;
   g_message = message;
   g_over_a_bar = over_a_bar;
   struct sigaction action = {};
@@ -141,15 +172,33 @@ Interrupt::Interrupt(const char* message, bool over_a_bar) {
     sigaction(kStopSignals[i], nullptr, &g_previous[i]);
     if (g_previous[i].sa_handler != SIG_IGN) sigaction(kStopSignals[i], &action, nullptr);
   }
+  struct sigaction alarm = {};
+  alarm.sa_handler = end_waiting;
+  alarm.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &alarm, &g_previous_alarm);
   release_stop_signals();
 }
 
 Interrupt::~Interrupt() {
+  constexpr itimerval kNever = {};
+  setitimer(ITIMER_REAL, &kNever, nullptr);
+  sigaction(SIGALRM, &g_previous_alarm, nullptr);
   for (size_t i = 0; i < kStopSignals.size(); ++i) {
     sigaction(kStopSignals[i], &g_previous[i], nullptr);
   }
 }
 
-bool Interrupt::requested() const { return g_requested != 0; }
+bool Interrupt::requested() const { return stop_is_requested(); }
+
+void Interrupt::begun() { g_begun = 1; }
+
+bool stop_is_requested() { return g_requested != 0; }
+
+void remove_when_ended(std::span<const std::string> paths) {
+  for (size_t i = 0; i < g_paths.size(); ++i) {
+    const std::string path = i < paths.size() && paths[i].size() < PATH_MAX ? paths[i] : "";
+    std::memcpy(g_paths[i].data(), path.c_str(), path.size() + 1);
+  }
+}
 
 }  // namespace mantissa::cli

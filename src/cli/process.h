@@ -1,6 +1,9 @@
 // Puts right the streams and signals that a process inherits, and tells when it is asked to stop.
 #pragma once
 
+#include <span>
+#include <string>
+
 namespace mantissa::cli {
 
 // To be called before anything else. Grows the stack while there is address space for it. Opens
@@ -26,8 +29,10 @@ struct StopSignalsHeld {
 
 // While one lives, the first signal that asks to stop (SIGINT, SIGTERM, SIGHUP or SIGUSR1, which
 // launchers of jobs hand on) prints `message` to standard error and sets requested(); one that
-// comes later than 0.3 s after it ends the process at once. Signals that were ignored when the
-// process started (by nohup, or in background jobs of scripts) stay ignored. One at a time.
+// comes later than 0.3 s after it ends the process at once. Before there is something to save, the
+// first one ends it, too, if nothing else does within 0.6 s: whatever it waits for. Signals that
+// were ignored when the process started (by nohup, or in background jobs of scripts) stay ignored.
+// One at a time.
 class Interrupt {
  public:
   // `message` has no line end and must outlive this. `over_a_bar`: clears the line first.
@@ -37,6 +42,15 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool requested() const;
+  // From here on there is something to save.
+  void begun();
 };
+
+// Whether an Interrupt was asked to stop.
+bool stop_is_requested();
+
+// Files, and folders that are empty then, that go when a signal ends the process; none from now on
+// if `paths` is empty. At most four.
+void remove_when_ended(std::span<const std::string> paths);
 
 }  // namespace mantissa::cli

@@ -127,6 +127,8 @@ int run_serve(const CommandLine& line) {
     say("mantissa serve: " + printable(why));
     return static_cast<int>(exit);
   };
+  // Until clients may come there is nothing to end in good order.
+  release_stop_signals();
   Served served(line);
   if (const std::string fault = served.load(); !fault.empty()) {
     return failed(Exit::kInvalidInput, fault);
@@ -137,7 +139,8 @@ int run_serve(const CommandLine& line) {
   if (port_text.empty() || *end != '\0' || port < 0 || port > 65535) {
     return failed(Exit::kInvalidInput, "port: '" + port_text + "' is no number from 0 to 65535");
   }
-  const Interrupt interrupt("stopping", false);
+  Interrupt interrupt("stopping", false);
+  interrupt.begun();
   const std::string error = serve_http(
       host, static_cast<int>(port), parts_of(line.setting("names")), routes_of(served),
       HttpLimits(),

@@ -1,12 +1,17 @@
 #include "cli/terminal.h"
 
 #include <langinfo.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <clocale>
 #include <cstdlib>
+
+#include "cli/process.h"
 
 namespace mantissa::cli {
 namespace {
@@ -62,8 +67,16 @@ Terminal describe_terminal(int descriptor) {
 }
 
 void write_message(int descriptor, std::string_view text) {
+  // A pipe whose reader stands still must not keep a process that is asked to stop.
+  constexpr int kAskMs = 100;
   while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    pollfd one = {descriptor, POLLOUT, 0};
+    const int ready = poll(&one, 1, kAskMs);
+    if (ready <= 0 && stop_is_requested()) return;
+    if (ready <= 0) continue;
+    // As much as a pipe takes at once where it takes anything.
+    const ssize_t written =
+        ::write(descriptor, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));

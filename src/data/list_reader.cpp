@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/file_system.h"
 #include "base/hash.h"
 #include "data/class_folders.h"
@@ -114,6 +115,7 @@ bool says_split(const PictureList& list) {
 
 // The list, if the file is one: it says splits or classes, and its first picture is there.
 std::optional<PictureList> recognise_list(const fs::path& folder, const std::string& name) {
+  if (!InputFile::open(folder / name).ok()) return std::nullopt;  // a pipe would be waited for
   std::ifstream file(folder / name, std::ios::binary);
   const std::string quoted_name = quoted(folder / name);
   CsvReader reader(file, quoted_name, {.row_bytes = 65536});

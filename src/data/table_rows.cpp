@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/file_system.h"
 #include "base/real_text.h"
 #include "data/readers.h"
@@ -270,6 +271,7 @@ Result<size_t> find_column(const std::vector<std::string>& names, const std::str
 }
 
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path) {
+  MANTISSA_ASSIGN(const InputFile checked, InputFile::open(path));  // a pipe would be waited for
   auto rows = std::make_unique<CsvRows>(path);
   if (!rows->is_open()) return file_error("open", path, errno);
   MANTISSA_RETURN_IF_ERROR(rows->begin());

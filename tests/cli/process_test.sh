@@ -62,12 +62,38 @@ check_threads() {
     eval '((status == 0)) && grep -q "reading pictures: only 2 of 8 threads" "$folder/stdout"'
   with_processes 2 plan --data "$data" --model mlp --threads 8
   holds "plan needs no threads" eval '((status == 0)) && [[ ! -s $folder/stderr ]]'
+  check_serve_threads
   # What they measure would be of another machine.
   for command in "bench --model mlp --steps 2" "profile --out $open/profile.toml"; do
     # shellcheck disable=SC2086
     with_processes 2 $command --threads 8
     holds "$command with 2 of 8 threads is refused" eval '((status == 1)) &&
       grep -q "nothing was measured: only 2 of 8 threads.*--threads 2" "$folder/stderr"'
+  done
+}
+
+# serve needs no thread of its own: with one it answers beside what it computes.
+check_serve_threads() {
+  local processes address
+  for processes in 1 2; do
+    : >"$folder/address"
+    (cd "$open" && exec setpriv --reuid=61234 --regid=61234 --clear-groups \
+      prlimit --nproc=$processes "$MANTISSA" serve --checkpoint "$folder/alone" --port 0) \
+      >"$folder/address" 2>"$folder/stderr" &
+    for _ in {1..100}; do
+      [[ -s $folder/address ]] && break
+      sleep 0.1
+    done
+    address=$(<"$folder/address")
+    holds "serve with $processes thread answers" python3 -c '
+import sys, urllib.request
+assert b"ready" in urllib.request.urlopen(sys.argv[1] + "/health", timeout=20).read()
+assert b"logits" in urllib.request.urlopen(sys.argv[1] + "/predict", bytes(784), timeout=20).read()
+assert urllib.request.urlopen(sys.argv[1] + "/parameters", timeout=20).read()' "$address"
+    kill -TERM $!
+    status=0
+    wait $! || status=$?
+    holds "... and ends in good order" eval '((status == 0))'
   done
 }
 
@@ -133,6 +159,57 @@ os.system(f"(while sleep 0.02 && kill -{int(number)} {os.getpid()} 2>/dev/null; 
   done
 }
 
+# Ctrl-C ends whatever waits within a second.
+check_waits() {
+  local begin
+  # Standard error that nobody reads, with no room left in the pipe.
+  python3 - "${train[@]}" --epochs 100000 --out "$folder/waiting" >"$folder/stdout" <<'PYTHON'
+import os, signal, subprocess, sys, time
+read, write = os.pipe()
+os.set_blocking(write, False)
+try:
+    while True:
+        os.write(write, b"." * 4096)
+except BlockingIOError:
+    os.set_blocking(write, True)
+words = [word for word in sys.argv[1:] if word != "--quiet"]
+process = subprocess.Popen([os.environ["MANTISSA"]] + words, stderr=write)
+time.sleep(3)
+process.send_signal(signal.SIGINT)
+begin = time.monotonic()
+process.wait(30)
+print(process.returncode, time.monotonic() - begin)
+sys.exit(process.returncode != 130 or time.monotonic() - begin > 2)
+PYTHON
+  status=$?
+  holds "train whose messages nobody reads" eval '((status == 0))'
+  # A pipe in place of a file is no wait at all.
+  mkdir -p "$folder/pipes/table" "$folder/pipes/pictures/a"
+  cp "$data/picture.png" "$folder/pipes/pictures/a"
+  mkfifo "$folder/pipe" "$folder/pipes/table/train.csv" "$folder/pipes/pictures/labels.csv"
+  refuses "a pipe as a table" 2 "not a regular file" data "$folder/pipes/table"
+  run data "$folder/pipes/pictures"
+  holds "a pipe beside pictures" eval '((status == 2))'
+  command -v mpirun >/dev/null || return
+  refuses "a pipe as a file of hosts" 2 "no regular file" launch -n 2 --hosts "$folder/pipe" -- train
+  # A host that does not answer: whatever mpirun starts to get there waits for ever.
+  mkdir -p "$folder/ssh"
+  printf '#!/bin/sh\nexec sleep 61\n' >"$folder/ssh/ssh"
+  chmod +x "$folder/ssh/ssh"
+  echo "192.0.2.1 slots=2" >"$folder/hosts"
+  PATH="$folder/ssh:$PATH" "$MANTISSA" launch -n 2 --hosts "$folder/hosts" -- \
+    "${train[@]}" --out "$folder/far" >"$folder/stdout" 2>"$folder/stderr" &
+  sleep 3
+  begin=${EPOCHREALTIME/./}
+  kill -INT $!
+  status=0
+  wait $! || status=$?
+  holds "launch that waits for a host" eval \
+    '((status == 130 && ${EPOCHREALTIME/./} - begin < 2000000))'
+  sleep 1
+  holds "... leaves no process" eval '! pgrep -f "$folder/ssh|$folder/far" >/dev/null'
+}
+
 # with_memory KIB ARGUMENTS...: as run, with that much address space.
 with_memory() {
   status=0
@@ -192,5 +269,6 @@ PYTHON
 check_threads
 check_streams
 check_signals
+check_waits
 check_memory
 finish

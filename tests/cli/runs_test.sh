@@ -177,6 +177,18 @@ check_info() {
   refuses "info of no run" 2 "nothing of a run" info "$data"
   refuses "info of something else" 2 "picture\.png" info "$data/picture.png"
   refuses "info of nothing" 2 "none" info "$folder/none"
+  # A file of the run that is none.
+  local name
+  for name in evaluation.json summary.json; do
+    mv "$folder/i1/$name" "$folder/kept"
+    mkfifo "$folder/i1/$name"
+    accepts "info of a run whose $name is a pipe" "$name +is no regular file" info "$folder/i1"
+    rm "$folder/i1/$name"
+    mkdir "$folder/i1/$name"
+    accepts "info of a run whose $name is a folder" "$name +is no regular file" info "$folder/i1"
+    rmdir "$folder/i1/$name"
+    mv "$folder/kept" "$folder/i1/$name"
+  done
   flip "$folder/i1/model.safetensors" 0.5
   refuses "info of a damaged file" 2 "model\.safetensors" info "$folder/i1/model.safetensors"
 }
