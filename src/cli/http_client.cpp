@@ -154,7 +154,7 @@ struct Head {
   std::optional<uint64_t> length;
 };
 
-std::string lower(std::string text) {
+std::string lower_case(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
   return text;
 }
@@ -170,9 +170,9 @@ uint64_t number(std::string_view text, int base, const char* what) {
 void take_header(const std::string& line, Head& head) {
   const size_t colon = line.find(':');
   if (colon == std::string::npos) throw Failure{"a header has no colon"};
-  const std::string name = lower(line.substr(0, colon));
+  const std::string name = lower_case(line.substr(0, colon));
   const size_t first = line.find_first_not_of(" \t", colon + 1);
-  const std::string value = first == std::string::npos ? "" : lower(line.substr(first));
+  const std::string value = first == std::string::npos ? "" : lower_case(line.substr(first));
   if (name == "content-length") {
     const uint64_t length = number(value, 10, "its Content-Length");
     if (head.length && *head.length != length) throw Failure{"it says two lengths"};

@@ -31,7 +31,7 @@ using Clock = HttpConnection::Clock;
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{50}, kLastWords{600};
+constexpr milliseconds kTick{50}, kLeaveTaking{600};
 
 // As many connections as descriptors are there for; some are for files.
 size_t possible_connections(size_t wanted) {
@@ -374,7 +374,7 @@ void Server::end() {
   for (HttpConnection* const at : connections_) {
     if (!is_sending(at)) at->cut();
   }
-  while (std::ranges::any_of(connections_, is_sending) && Clock::now() - begin < kLastWords)
+  while (std::ranges::any_of(connections_, is_sending) && Clock::now() - begin < kLeaveTaking)
     wait(-1);
   const auto is_suspended = [](const HttpConnection* at) { return at->suspended != nullptr; };
   if (is_idle && std::ranges::none_of(connections_, is_suspended)) return;
