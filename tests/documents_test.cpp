@@ -231,14 +231,24 @@ TEST(Claims, NameTestsAndFilesThatExist) {
     return count;
   };
   const auto expect_test = [&](const std::smatch& found) {
-    const std::string name = found[2] == "*" ? "" : " " + found.str(2);
-    EXPECT_NE(tests.find("(" + found.str(1) + "," + name), std::string::npos) << found.str();
+    const std::string suite = "(" + found.str(1) + ",", name = suite + " " + found.str(2);
+    const bool is_there = found[2] == "*" ? tests.find(suite) != std::string::npos
+                                          : tests.find(name + ")") != std::string::npos ||
+                                                tests.find(name + ",") != std::string::npos;
+    EXPECT_TRUE(is_there) << found.str();
+  };
+  // A function of a script, or the name of one of its checks.
+  const auto expect_in_script = [&](const std::smatch& found) {
+    const std::string script = text_of(root / "docs" / found.str(2));
+    EXPECT_NE(script.find(found.str(1)), std::string::npos) << found.str();
   };
   const auto expect_file = [&](const std::smatch& found) {
     EXPECT_TRUE(fs::exists(root / "docs" / found.str(1))) << found.str();
   };
   EXPECT_GT(each("`([A-Z]\\w+)[.]([A-Z]\\w+|[*])`", expect_test), 50);
   EXPECT_GT(each("\\]\\(([^)#]+)[^)]*\\)", expect_file), 40);
+  EXPECT_GT(each("`(\\w+)` in \\[\\w+[.]sh\\]\\(([^)]+)\\)", expect_in_script), 2);
+  EXPECT_GT(each("\"([^\"]+)\" in \\[\\w+[.]sh\\]\\(([^)]+)\\)", expect_in_script), 1);
 }
 
 }  // namespace

@@ -379,10 +379,9 @@ const Setting kSettings[] = {
      },
      true},
     {"pipeline",
-     "when stages update their layers: flush (together: the bits of one stage), async (each as "
-     "soon "
-     "as it can), stash or 2bw (the same, with the weights of the forward pass in the backward "
-     "pass)",
+     "when layers are updated: flush (all together: the bits of one stage), async (each as soon "
+     "as its own gradients are there), stash or 2bw (the same, with the weights of the forward "
+     "pass in the backward pass)",
      "flush", kValue, kIdentity,
      [](S text, Config& c) { return assign(pipeline::parse_mode(text), c.pipeline.mode); },
      [](const Config& c) {

@@ -105,7 +105,20 @@ check_inversion() {
   done <<<$'mobilenet_v2 73\ninception_small 90'
 }
 
+# A budget that cannot be met is refused before a picture is read, so that a damaged one is no matter.
+check_order() {
+  local damaged=$folder/damaged
+  cp -r "$data" "$damaged"
+  gzip -f "$damaged/train-images-idx3-ubyte"
+  flip "$damaged/train-images-idx3-ubyte.gz" 0.5
+  refuses "a damaged picture" 2 "train-images-idx3-ubyte.gz" train --data "$damaged" --model mlp \
+    --steps 1 --out "$folder/refused"
+  refuses "a budget before a damaged picture" 3 "needs .*MiB" train --data "$damaged" --model mlp \
+    --steps 1 --memory-budget 1MiB --out "$folder/refused"
+}
+
 check_memory
 check_profile
 check_inversion
+check_order
 finish
