@@ -19,8 +19,6 @@
 namespace mantissa {
 namespace {
 
-constexpr int kDrawnUpdates = 3;  // of each stage
-
 // "50us", "1.5ms", "3s", "200ns": in nanoseconds.
 Result<double> parse_time(const std::string& name, const std::string& text) {
   constexpr std::array<std::pair<const char*, double>, 4> kUnits = {
@@ -238,7 +236,7 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
     pipeline::StageTimes ticks = {.grad_weights = times[0].fused ? 0.0 : 1.0, .update = 1};
     ticks.fused = times[0].fused;
     MANTISSA_ASSIGN(const std::string drawn,
-                    pipeline::diagram_of_updates(schedule, ticks, kDrawnUpdates));
+                    pipeline::diagram_of_updates(schedule, ticks, pipeline::kDrawnUpdates));
     outcome.text += "\n" + drawn;
   }
   if (!request.svg.empty()) {

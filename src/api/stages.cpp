@@ -12,8 +12,6 @@
 namespace mantissa {
 namespace {
 
-constexpr int kDrawnUpdates = 3;  // of each stage
-
 // "stem to stage1.0.conv2".
 std::string layers_of(const StagedTraining& staged, size_t s) {
   const std::vector<int>& first = staged.division.first;
@@ -78,9 +76,9 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
                                      {"arena_bytes", stage.arena_bytes()},
                                      {"bytes", staged.bytes[s]}});
   }
-  MANTISSA_ASSIGN(report.diagram,
-                  pipeline::diagram_of_updates(schedule, drawn_times(options), kDrawnUpdates));
-  report.svg = pipeline::diagram_svg(schedule, simulation, kDrawnUpdates);
+  MANTISSA_ASSIGN(report.diagram, pipeline::diagram_of_updates(schedule, drawn_times(options),
+                                                               pipeline::kDrawnUpdates));
+  report.svg = pipeline::diagram_svg(schedule, simulation, pipeline::kDrawnUpdates);
   return report;
 }
 

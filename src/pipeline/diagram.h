@@ -14,6 +14,9 @@ namespace mantissa::pipeline {
 // the update behind a W, from 1. A point is idle time. At most so many columns.
 Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, int columns);
 
+// Updates of each stage in a drawing of the first steps.
+constexpr int kDrawnUpdates = 3;
+
 // The same until each stage has made so many updates: by then each has had as many micro-batches in
 // flight as it may, if the schedule is long enough. A line says so where a width of a thousand
 // columns is not enough.
