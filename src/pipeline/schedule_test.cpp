@@ -124,6 +124,61 @@ TEST(PipelineSchedule, DoesAllWorkOnceAndNothingBeforeItsInput) {
   }
 }
 
+// docs/pipelines.md: as many as the formulas say are in flight, where there are as many.
+TEST(PipelineSchedule, WindowsFollowTheirFormulas) {
+  constexpr int kStages = 4;
+  const auto windows = [](Mode mode, Windows kind, FlushForm form) {
+    return schedule_of({.mode = mode,
+                        .form = form,
+                        .windows = kind,
+                        .stages = kStages,
+                        .accumulate = 16,
+                        .updates = 2})
+        .windows;
+  };
+  for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+    EXPECT_EQ(windows(mode, Windows::kLean, {}), (std::vector<int>{4, 3, 2, 1}));
+    EXPECT_EQ(windows(mode, Windows::kFull, {}), (std::vector<int>{7, 5, 3, 1}));
+  }
+  const auto flush = [&](FlushForm form) { return windows(Mode::kFlush, {}, form)[0]; };
+  EXPECT_EQ(flush(FlushForm::k1F1B), kStages);
+  EXPECT_EQ(flush(FlushForm::kSplit), 2 * kStages - 1);
+  EXPECT_EQ(flush(FlushForm::kGPipe), 16);
+}
+
+// docs/pipelines.md: the other forms of a flush wait longer than `split`.
+TEST(PipelineSimulation, SplitWaitsTheLeastOfAllForms) {
+  for (const int stages : {2, 3, 4, 8}) {
+    const auto total = [stages](FlushForm form) {
+      const Schedule schedule =
+          schedule_of({.form = form, .stages = stages, .accumulate = 4 * stages, .updates = 4});
+      return simulate(schedule, std::vector<StageTimes>(schedule.stages.size()))->total;
+    };
+    EXPECT_LT(total(FlushForm::kSplit), total(FlushForm::k1F1B)) << stages;
+    EXPECT_LT(total(FlushForm::kSplit), total(FlushForm::kGPipe)) << stages;
+  }
+}
+
+// docs/pipelines.md: a stage goes on with the next step behind its own update, while others still
+// work on the step before.
+TEST(PipelineSimulation, AFlushGoesOnWithTheNextStepAtOnce) {
+  constexpr int kStages = 4, kMicroBatches = 8;
+  const Schedule schedule =
+      schedule_of({.stages = kStages, .accumulate = kMicroBatches, .updates = 2});
+  const Simulation simulation = *simulate(schedule, std::vector<StageTimes>(kStages));
+  double first_begins = 1e9, last_ends = 0;  // the second step, and the first
+  for (int s = 0; s < kStages; ++s) {
+    for (size_t i = 0; i < schedule.stages[s].size(); ++i) {
+      const Interval& interval = simulation.stages[s].intervals[i];
+      const bool is_update = schedule.stages[s][i].work == Work::kUpdate;
+      const int step = schedule.stages[s][i].index / (is_update ? 1 : kMicroBatches);
+      if (step == 0) last_ends = std::max(last_ends, interval.end);
+      if (step == 1) first_begins = std::min(first_begins, interval.start);
+    }
+  }
+  EXPECT_LT(first_begins, last_ends);
+}
+
 TEST(PipelineSchedule, KeepsToItsWindows) {
   for (const Options& options : ways()) {
     const Schedule schedule = schedule_of(options);

@@ -94,6 +94,10 @@ holds "which change the weights" test "$(field weights_sha256 "$folder/drains")"
 holds "tensors are observed in a flush, and not in what is asynchronous" \
   eval '[[ -s $folder/flush2/tensors.jsonl && ! -s $folder/async/tensors.jsonl ]]'
 
+accepts "over the end of an epoch" "test accuracy" train "${settings[@]}" --steps 20 --stages 3 \
+  --pipeline async --hash-every 1 --out "$folder/epochs"
+holds "it drains there" test "$(hashed "$folder/epochs")" = "0 16 20"
+
 # Other words for the same.
 accepts "accumulate in cycles" "test accuracy" train "${settings[@]}" --accumulate 4:cycles \
   --stages 2 --out "$folder/cycles"
