@@ -357,18 +357,23 @@ loads() {
   "$MANTISSA" plan --data "$data" --model "$folder/stack14.json" --batch-size 28 --accumulate 14 \
     --stages 3 --profile builtin --json "$@" |
     python3 -c 'import json, sys
-stages = json.load(sys.stdin)["pipeline"]["stages"]
-print([stage["load"] for stage in stages], [len(stage["layer_names"]) for stage in stages])'
+plan = json.load(sys.stdin)
+stages = plan["pipeline"]["stages"]
+print([stage["load"] for stage in stages], [len(stage["layer_names"]) for stage in stages],
+      plan["parameters"])'
 }
 holds "equal numbers of layers" python3 - "$(loads --partition layers)" <<'PYTHON'
 import re, sys
-*loads, a, b, c = (float(x) for x in re.findall(r"[0-9.e+]+", sys.argv[1]))
-assert len(loads) == 3 and max(loads) - min(loads) <= 1 and sum(loads) >= 14, sys.argv
+numbers = [float(x) for x in re.findall(r"[0-9.e+]+", sys.argv[1])]
+loads, layers = numbers[:3], numbers[3:6]
+assert loads == layers and max(loads) - min(loads) <= 1, numbers
 PYTHON
 holds "equal numbers of parameters" python3 - "$(loads --partition parameters)" <<'PYTHON'
 import re, sys
-loads = [float(x) for x in re.findall(r"[0-9.e+]+", sys.argv[1])][:3]
+*loads, _, _, _, trained = (float(x) for x in re.findall(r"[0-9.e+]+", sys.argv[1]))
 assert max(loads) <= 1.25 * sum(loads) / 3, loads
+# With the running statistics of batch norms, which are not trained.
+assert trained <= sum(loads) <= 1.05 * trained, (loads, trained)
 PYTHON
 holds "an asynchronous pipeline is divided by operations" \
   test "$(loads --pipeline async)" = "$(loads --pipeline async --partition operations)"
