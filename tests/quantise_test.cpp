@@ -7,10 +7,13 @@
 #include <cmath>
 #include <string>
 
+#include "base/test_folder.h"
 #include "quantize/starts.h"
+#include "runtime/named_parameters.h"
 #include "tests/harness.h"
 #include "tests/networks.h"
 #include "tests/single_op.h"
+#include "train/state_file.h"
 
 namespace mantissa::testing {
 namespace {
@@ -354,6 +357,7 @@ TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
     view.mantissa.data = weights.data();
     view.mantissa.shape = {static_cast<int64_t>(count)};
     view.mantissa.bits = bits;
+    view.grid = {.bits = bits};
     view.accumulator.data = waiting.data();
     view.lazy_shift = kShift;
     view.gradient.data = sums.data();
@@ -375,33 +379,129 @@ TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
   });
 }
 
+// The network of quantised layers, whose weights have another range or other bits.
+Graph with_grids(const WeightGrid& grid) {
+  Graph graph = with_quantised_layers();
+  for (Node& node : graph.nodes) {
+    if (node.op != &ops::kConvolution || node.attributes.whole("weight_bits") == 0) continue;
+    std::vector<Attributes::Item> items;
+    for (const Attributes::Item& item : node.attributes.items()) {
+      if (item.first.starts_with("weight_") && item.first != "weight_exponent") continue;
+      items.push_back(item);
+    }
+    items.emplace_back("weight_bits", int64_t{grid.bits});
+    items.emplace_back("weight_range", grid.is_full ? "full" : "symmetric");
+    items.emplace_back("weight_tanh", int64_t{0});
+    items.emplace_back("weight_stops", int64_t{grid.stops ? 1 : 0});
+    node.attributes = Attributes(std::move(items));
+    graph.parameters[node.parameters[0]].grid = grid;
+  }
+  return graph;
+}
+
 // Training with a rate that is much too high: exponents stay, and weights at the ends.
+void check_clipping(const HarnessOptions& options, const Graph& network) {
+  Harness harness(options, network);
+  harness.train(12);
+  const Graph& graph = harness.graph();
+  const State& state = harness.state();
+  const int shift = state.layout().lazy_shift;
+  int fixed = 0;
+  int64_t at_the_ends = 0;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    if (parameter.grid.bits == 0) continue;
+    ++fixed;
+    const ParameterState& tensors = state.layout().parameters[i];
+    EXPECT_EQ(*state.data<int16_t>(tensors.exponent), parameter.grid_exponent);
+    EXPECT_EQ(state.layout().tensors[tensors.exponent].shape.count(), 1);
+    const auto* weights = state.data<int8_t>(tensors.mantissa);
+    const auto* waiting =
+        tensors.accumulator < 0 ? nullptr : state.data<int16_t>(tensors.accumulator);
+    for (int64_t w = 0; w < parameter.shape.count(); ++w) {
+      ASSERT_TRUE(parameter.grid.is_split(weights[w], waiting == nullptr ? 0 : waiting[w],
+                                          waiting == nullptr ? 0 : shift))
+          << int{weights[w]};
+      at_the_ends += weights[w] == parameter.grid.low() || weights[w] == parameter.grid.high();
+    }
+  }
+  EXPECT_EQ(fixed, 2);
+  EXPECT_GT(at_the_ends, 50);
+}
+
 TEST(FixedGrids, UpdatesClip) {
   for (const char* format : {"bfp8", "bfp:acc=0", "dfp8", "bfp:block=channel"}) {
     SCOPED_TRACE(format);
-    Harness harness(
-        {.format = format, .batch_size = 16, .micro_batch_size = 16, .learning_rate = 4},
-        with_quantised_layers());
-    harness.train(12);
-    const Graph& graph = harness.graph();
-    int fixed = 0;
-    int64_t at_the_ends = 0;
-    for (size_t i = 0; i < graph.parameters.size(); ++i) {
-      const Parameter& parameter = graph.parameters[i];
-      if (parameter.grid_bits == 0) continue;
-      ++fixed;
-      const ParameterState& tensors = harness.state().layout().parameters[i];
-      EXPECT_EQ(*harness.state().data<int16_t>(tensors.exponent), parameter.grid_exponent);
-      EXPECT_EQ(harness.state().layout().tensors[tensors.exponent].shape.count(), 1);
-      const auto* weights = harness.state().data<int8_t>(tensors.mantissa);
-      const int64_t limit = mantissa_limit(parameter.grid_bits);
-      for (int64_t w = 0; w < parameter.shape.count(); ++w) {
-        ASSERT_LE(std::abs(weights[w]), limit);
-        at_the_ends += std::abs(weights[w]) == limit;
-      }
+    check_clipping({.format = format, .learning_rate = 4}, with_quantised_layers());
+  }
+}
+
+constexpr WeightGrid kOtherGrids[] = {{.bits = 1},
+                                      {.bits = 1, .is_full = true},
+                                      {.bits = 4, .is_full = true},
+                                      {.bits = 1, .stops = true},
+                                      {.bits = 3, .stops = true},
+                                      {.bits = 3, .is_full = true, .stops = true}};
+
+TEST(FixedGrids, UpdatesSplitByOtherGrids) {
+  for (const WeightGrid& grid : kOtherGrids) {
+    for (const char* format : {"bfp8", "bfp:acc=4", "bfp:acc=0", "dfp8"}) {
+      SCOPED_TRACE(std::string(format) + ", bits " + std::to_string(grid.bits) +
+                   (grid.is_full ? ", full" : "") + (grid.stops ? ", stops" : ""));
+      check_clipping({.format = format, .learning_rate = 0.5}, with_grids(grid));
     }
-    EXPECT_EQ(fixed, 2);
-    EXPECT_GT(at_the_ends, 50);
+  }
+}
+
+// A file with weights that the grid does not have, or that are not split by it, is refused.
+TEST(FixedGrids, FilesAreCheckedAgainstTheGrid) {
+  const TestFolder folder;
+  for (const WeightGrid& grid : kOtherGrids) {
+    Harness harness({}, with_grids(grid));
+    harness.train(2);
+    const auto read = [&](int64_t mantissa, int64_t waiting) {
+      auto spoilt = State::create(harness.state().layout());
+      std::copy_n(harness.state().all_bytes().data(), harness.state().all_bytes().size(),
+                  spoilt->all_bytes().data());
+      for (const ParameterState& p : spoilt->layout().parameters) {
+        if (p.grid.bits == 0) continue;
+        spoilt->data<int8_t>(p.mantissa)[3] = static_cast<int8_t>(mantissa);
+        spoilt->data<int16_t>(p.accumulator)[3] = static_cast<int16_t>(waiting);
+      }
+      EXPECT_TRUE(write_state(folder / "state.safetensors", {}, *spoilt).ok());
+      const auto file = read_safetensors(folder / "state.safetensors");
+      auto copy = State::create(harness.state().layout());
+      return read_state(folder / "state.safetensors", *file, *copy).ok();
+    };
+    SCOPED_TRACE(grid.bits);
+    EXPECT_TRUE(read(grid.low(), 0));
+    EXPECT_FALSE(read(grid.low() - 1, 0));
+    EXPECT_FALSE(read(grid.high() + 1, 0));
+    EXPECT_EQ(read(grid.high(), -20000), grid.stops && !grid.is_sign());
+    EXPECT_EQ(read(0, 0), !grid.is_sign());
+  }
+}
+
+// The bits do not depend on threads, instruction sets and micro-batches, nor on a checkpoint
+// between.
+TEST(FixedGrids, OtherGridsHaveTheSameBits) {
+  for (const WeightGrid& grid : kOtherGrids) {
+    const Graph network = with_grids(grid);
+    std::string expected;
+    for (const auto& [threads, isa] :
+         {std::pair{1, Isa::kScalar}, {2, Isa::kScalar}, {2, best_isa()}}) {
+      Harness harness({.threads = threads, .isa = isa}, network);
+      harness.train(4);
+      if (expected.empty()) expected = harness.state_sha256();
+      EXPECT_EQ(harness.state_sha256(), expected) << grid.bits << " " << threads;
+      // What was trained is taken as it is.
+      auto copy = State::create(harness.state().layout());
+      initialise(harness.graph(), {}, 5, *copy);
+      const auto taken = take_named_parameters(
+          harness.graph(), {}, named_parameters(harness.graph(), harness.state()), *copy);
+      ASSERT_TRUE(taken.ok()) << taken.error().message;
+      EXPECT_EQ(copy->sha256(StateGroup::kStatistics), harness.weights_sha256());
+    }
   }
 }
 

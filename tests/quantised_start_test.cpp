@@ -12,69 +12,12 @@
 #include "runtime/named_parameters.h"
 #include "tests/harness.h"
 #include "tests/networks.h"
+#include "tests/quantised.h"
 #include "train/network.h"
 #include "train/quantise.h"
 
 namespace mantissa::testing {
 namespace {
-
-using quantize::TrainingMethod;
-
-constexpr int64_t kExamples = 64, kBatch = 32;
-constexpr std::pair<const char*, TrainingMethod> kMethods[] = {
-    {"wrpn", TrainingMethod::kWrpn},       {"dorefa", TrainingMethod::kDorefa},
-    {"pact", TrainingMethod::kPact},       {"hwgq", TrainingMethod::kHalfWaveGaussian},
-    {"uniform", TrainingMethod::kUniform}, {"lsq", TrainingMethod::kLsq},
-    {"lsqplus", TrainingMethod::kLsqPlus}};
-
-enum class Sides { kWeights, kActivations, kBoth };
-constexpr Sides kAllSides[] = {Sides::kWeights, Sides::kActivations, Sides::kBoth};
-
-const RunConfig& config() {
-  static const RunConfig made = [] {
-    auto result = make_run_config({{"model", "resnet8"},
-                                   {"data", "fashion-mnist"},
-                                   {"batch-size", std::to_string(kBatch)},
-                                   {"threads", "2"},
-                                   {"out", "unused"}});
-    EXPECT_TRUE(result.ok());
-    return std::move(*result);
-  }();
-  return made;
-}
-
-RunData some_pictures() {
-  const ImageSet& all = fashion_mnist().train;
-  RunData data;
-  data.train = {
-      .count = kExamples,
-      .height = all.height,
-      .width = all.width,
-      .channels = all.channels,
-      .pixels = {all.pixels.begin(), all.pixels.begin() + kExamples * all.example_bytes()},
-      .labels = {all.labels.begin(), all.labels.begin() + kExamples}};
-  return data;
-}
-
-State state_with(const Graph& network, std::span<const NamedParameter> parameters) {
-  auto state = State::create(training_layout(network, config().format, OptimizerKind::kMomentum));
-  EXPECT_TRUE(state.ok());
-  initialise(network, config().format, 1, *state);
-  const auto taken = take_named_parameters(network, config().format, parameters, *state);
-  EXPECT_TRUE(taken.ok() && taken->initial.empty()) << (taken.ok() ? "" : taken.error().message);
-  return std::move(*state);
-}
-
-// What a harness has trained, as a source of quantisation.
-QuantiseSource source_of(Harness& harness) {
-  RunPlan plan;
-  plan.network = plan.graph = harness.graph();
-  return {config(),
-          std::move(plan),
-          some_pictures(),
-          state_with(harness.graph(), named_parameters(harness.graph(), harness.state())),
-          {}};
-}
 
 struct Value {
   std::vector<int64_t> mantissas;
@@ -116,61 +59,21 @@ std::vector<Value> forward(Graph network, State& state, const std::vector<int>& 
   return values;
 }
 
-const NamedParameter& named(const std::vector<NamedParameter>& parameters,
-                            const std::string& name) {
-  return *std::find_if(parameters.begin(), parameters.end(),
-                       [&](const NamedParameter& p) { return p.name == name; });
-}
-
-const Parameter& parameter_named(const Graph& network, const std::string& name) {
-  const auto found = std::find_if(network.parameters.begin(), network.parameters.end(),
-                                  [&](const Parameter& p) { return p.name == name; });
-  EXPECT_NE(found, network.parameters.end()) << name;
-  return *found;
-}
-
-std::vector<int> mantissas_of(const NamedParameter& weights) {
-  std::vector<int> mantissas;
-  for (const std::byte byte : weights.numbers) mantissas.push_back(static_cast<int8_t>(byte));
-  return mantissas;
-}
-
-// A quantised network, in a state of its own.
-struct Quantised {
-  std::vector<QuantisedLayer> layers;  // of the source's network
-  QuantisedStart start;
-  State state;
-};
-
-Quantised quantised(QuantiseSource& source, TrainingMethod method, Sides sides,
-                    bool starts_between = true, int bits = 3) {
-  QuantiseSettings settings;
-  settings.starts_between = starts_between;
-  settings.training = method;
-  settings.calibration_examples = kExamples;
-  settings.bits.all = {bits, bits};
-  settings.bits.ends = 0;
-  settings.bits.only_weights = sides == Sides::kWeights;
-  settings.bits.only_activations = sides == Sides::kActivations;
-  auto layers = quantised_layers(source.plan.network, settings.bits);
-  EXPECT_TRUE(layers.ok());
-  auto inputs = layer_inputs(source, *layers, input_settings(settings));
-  EXPECT_TRUE(inputs.ok());
-  auto start = quantise(source, *layers, *inputs, settings);
-  EXPECT_TRUE(start.ok()) << (start.ok() ? "" : start.error().message);
-  State state = state_with(start->network, start->parameters);
-  return {std::move(*layers), std::move(*start), std::move(state)};
+Result<quantize::MantissaRange> range_of(const QuantiseSettings& settings) {
+  return quantize::mantissa_range(settings.bits.all.weights,
+                                  settings.has_full_range ? quantize::RangeConvention::kFull
+                                                          : quantize::RangeConvention::kSymmetric);
 }
 
 // The weights of a layer: the mantissas of post-training quantisation, which the method's own
 // formula gives of its start, too.
 void check_weights(const QuantiseSource& source, Quantised& found, const QuantisedLayer& layer,
-                   TrainingMethod method) {
+                   const QuantiseSettings& settings) {
   const std::string name = source.plan.network.nodes[layer.node].name + ".weights";
   const auto before = named_parameters(source.plan.network, source.state);
   const auto after = named_parameters(found.start.network, found.state);
   const std::vector<double> numbers = real_numbers(named(before, name));
-  const auto range = quantize::mantissa_range(3, quantize::RangeConvention::kSymmetric);
+  const auto range = range_of(settings);
   const bool by_channel = layer.any_scale();
   const auto expected =
       quantize::quantise_weights(numbers, {.range = *range,
@@ -182,7 +85,8 @@ void check_weights(const QuantiseSource& source, Quantised& found, const Quantis
       << name;
   const size_t length = numbers.size() / expected->scales.size();
   for (size_t i = 0; i < numbers.size(); ++i) {
-    const auto form = quantize::weight_form(method, *range, expected->scales[i / length]);
+    const auto form =
+        quantize::weight_form(settings.training, *range, expected->scales[i / length]);
     ASSERT_EQ(form.mantissa(quantize::latent_weight(form, mantissas[i])), mantissas[i]);
     ASSERT_EQ(form.mantissa(quantize::latent_weight(form, mantissas[i], numbers[i])), mantissas[i]);
   }
@@ -207,27 +111,21 @@ void check_activations(Quantised& found, const LayerOutcome& layer) {
   }
 }
 
-// Scales behind layers are batch norms', or rescales'.
-constexpr const char* kModels[] = {"resnet8", "lenet5"};
-
-Harness trained_harness(const char* model) {
-  return Harness({.model = model,
-                  .batch_size = kBatch,
-                  .micro_batch_size = kBatch,
-                  .threads = 2,
-                  .width = 0.5});
-}
-
-void check_first_pass(const QuantiseSource& source, Quantised& found, TrainingMethod method,
-                      Sides sides) {
+void check_first_pass(const QuantiseSource& source, Quantised& found,
+                      const QuantiseSettings& settings) {
   for (size_t i = 0; i < found.layers.size(); ++i) {
-    if (sides != Sides::kActivations) check_weights(source, found, found.layers[i], method);
-    if (sides != Sides::kWeights) check_activations(found, found.start.layers[i]);
+    if (!settings.bits.only_activations) check_weights(source, found, found.layers[i], settings);
+    if (!settings.bits.only_weights) check_activations(found, found.start.layers[i]);
   }
 }
 
 std::vector<Value> outputs(Quantised& found) {
   return forward(found.start.network, found.state, found.start.network.outputs);
+}
+
+QuantiseSettings on_the_grid_with(QuantiseSettings settings) {
+  settings.starts_between = false;
+  return settings;
 }
 
 TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
@@ -241,20 +139,118 @@ TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
       for (const auto& [name, method] : kMethods) {
         SCOPED_TRACE(std::string(model) + ", " + name + ", sides " +
                      std::to_string(static_cast<int>(sides)));
-        Quantised found = quantised(source, method, sides);
-        check_first_pass(source, found, method, sides);
+        const QuantiseSettings settings = settings_of(method, sides);
+        Quantised found = quantised(source, settings);
+        check_first_pass(source, found, settings);
         // All methods compute the same, wherever between the points of the grid weights start.
         const bool has_offset = found.start.layers[0].offset != 0;
         EXPECT_EQ(has_offset,
                   sides != Sides::kWeights && quantize::trained_values(method).activation_offset);
         if (expected[has_offset].empty()) {
-          Quantised on_the_grid = quantised(source, method, sides, false);
+          Quantised on_the_grid = quantised(source, on_the_grid_with(settings));
           expected[has_offset] = outputs(on_the_grid);
         }
         EXPECT_EQ(outputs(found), expected[has_offset]);
       }
     }
   }
+}
+
+// Other whole numbers than -3 to 3: -4 to 3, {-1, +1} and {-1, 0}.
+TEST(QuantisedStart, TheSameWithOneBitAndTheFullRange) {
+  for (const char* const model : kModels) {
+    Harness harness = trained_harness(model);
+    harness.train(10);
+    QuantiseSource source = source_of(harness);
+    for (const auto& [bits, is_full] : {std::pair{3, true}, {1, false}, {1, true}}) {
+      std::map<bool, std::vector<Value>> expected;  // by whether ranges have offsets
+      for (const auto& [name, method] : kMethods) {
+        SCOPED_TRACE(std::string(model) + ", " + name + ", bits " + std::to_string(bits) +
+                     (is_full ? ", full" : ""));
+        QuantiseSettings settings = settings_of(method, Sides::kBoth, {bits, 3});
+        settings.has_full_range = is_full;
+        Quantised found = quantised(source, settings);
+        check_first_pass(source, found, settings);
+        std::vector<Value>& same = expected[found.start.layers[0].offset != 0];
+        if (same.empty()) {
+          Quantised on_the_grid = quantised(source, on_the_grid_with(settings));
+          same = outputs(on_the_grid);
+        }
+        EXPECT_EQ(outputs(found), same);
+      }
+    }
+  }
+}
+
+// What tells the two starts apart, since the first pass does not: on the grid the trained numbers V
+// are the quantised weights, which is the text's start ([0045], [0120]). Between its points they
+// are the weights as they were, and only round to the quantised ones.
+TEST(QuantisedStart, OnTheGridTheTrainedNumbersAreTheQuantisedWeights) {
+  for (const char* const model : kModels) {
+    Harness harness = trained_harness(model);
+    harness.train(10);
+    QuantiseSource source = source_of(harness);
+    for (const auto& [name, method] : kMethods) {
+      SCOPED_TRACE(std::string(model) + ", " + name);
+      const QuantiseSettings settings = settings_of(method);
+      EXPECT_TRUE(settings.starts_between) << "the default";
+      const Quantised between = quantised(source, settings);
+      const Quantised on_the_grid = quantised(source, on_the_grid_with(settings));
+      const auto of_between = named_parameters(between.start.network, between.state);
+      const auto of_grid = named_parameters(on_the_grid.start.network, on_the_grid.state);
+      for (const QuantisedLayer& layer : between.layers) {
+        const std::string weights = source.plan.network.nodes[layer.node].name + ".weights";
+        const NamedParameter& parameter = named(of_grid, weights);
+        const int64_t unit = int64_t{1} << parameter.lazy_shift;
+        const std::vector<int> mantissas = mantissas_of(parameter);
+        EXPECT_EQ(mantissas_of(named(of_between, weights)), mantissas);
+        const std::vector<int64_t> values = lazy_values(named(of_between, weights));
+        const std::vector<int64_t> on_points = lazy_values(parameter);
+        int64_t lie_between = 0;
+        for (size_t i = 0; i < values.size(); ++i) {
+          ASSERT_EQ(on_points[i], mantissas[i] * unit);
+          ASSERT_LE(std::abs(values[i] - mantissas[i] * unit), unit / 2);
+          lie_between += values[i] % unit != 0;
+        }
+        EXPECT_GT(lie_between, std::ssize(values) / 2) << weights;
+      }
+    }
+  }
+}
+
+// A run with w=16 has 16 bits that compute and 15 that wait: fixed point of 32 bits ([0113]), all
+// of which say where a weight lies.
+TEST(QuantisedStart, ReadsAllBitsOfFixedPoint) {
+  Harness harness({.model = "lenet5", .format = "bfp:w=16", .batch_size = kBatch});
+  harness.train(5);
+  QuantiseSource source = source_of(harness);
+  source.trained.parameters = named_parameters(harness.graph(), harness.state());
+  const Quantised found =
+      quantised(source, settings_of(TrainingMethod::kLsq, Sides::kWeights, {7, 7}));
+  const std::string name = "conv2.weights";
+  const NamedParameter& fixed = named(source.trained.parameters, name);
+  ASSERT_EQ(fixed.type, DataType::kInt16);
+  const std::vector<double> numbers = real_numbers(fixed);
+  const auto range = range_of(settings_of(TrainingMethod::kLsq, Sides::kWeights, {7, 7}));
+  const auto quantised_weights = quantize::quantise_weights(
+      numbers, {.range = *range, .parts = fixed.shape[0], .scale_bits = 53});
+  ASSERT_TRUE(quantised_weights.ok());
+  const auto after = named_parameters(found.start.network, found.state);
+  const std::vector<int64_t> values = lazy_values(named(after, name));
+  const size_t length = numbers.size() / quantised_weights->scales.size();
+  const double unit_of_16_bits =
+      std::ldexp(1.0, *reinterpret_cast<const int16_t*>(fixed.exponents.data()));
+  int64_t finer = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const double step = quantised_weights->scales[i / length];
+    const double place = std::ldexp(numbers[i] / step, 15);
+    const double end = std::ldexp(static_cast<double>(range->hi), 15);
+    // A float between holds 24 bits.
+    EXPECT_NEAR(static_cast<double>(values[i]), std::clamp(place, -end, end), 2);
+    const double rounded = std::nearbyint(numbers[i] / unit_of_16_bits) * unit_of_16_bits;
+    finer += std::abs(std::ldexp(rounded / step, 15) - place) > 4;
+  }
+  EXPECT_GT(finer, std::ssize(numbers) / 4);
 }
 
 double largest(const Value& value) {
@@ -282,7 +278,7 @@ TEST(QuantisedStart, NumbersStayTheSameWhateverTheScales) {
     QuantiseSource source = source_of(harness);
     const Value before = forward(harness.graph(), source.state, harness.graph().outputs)[0];
     for (const Sides sides : kAllSides) {
-      Quantised found = quantised(source, TrainingMethod::kLsq, sides, true, 7);
+      Quantised found = quantised(source, settings_of(TrainingMethod::kLsq, sides, {7, 7}));
       fill_means(means_of(harness.graph()), found.start.network);
       const Value after = outputs(found)[0];
       double squares = 0;
@@ -306,7 +302,7 @@ TEST(QuantisedStart, SidesInTurnWithTrainingBetween) {
       for (const Sides first : {Sides::kWeights, Sides::kActivations}) {
         SCOPED_TRACE(std::string(model) + ", " + name + ", first " +
                      std::to_string(static_cast<int>(first)));
-        const Quantised begun = quantised(source, method, first);
+        const Quantised begun = quantised(source, settings_of(method, first));
         Harness between(harness.options(), begun.start.network);
         const auto start = take_named_parameters(between.graph(), config().format,
                                                  begun.start.parameters, between.state());
@@ -316,8 +312,8 @@ TEST(QuantisedStart, SidesInTurnWithTrainingBetween) {
         EXPECT_NE(between.weights_sha256(), untrained);
         QuantiseSource trained = source_of(between);
         const Sides second = first == Sides::kWeights ? Sides::kActivations : Sides::kWeights;
-        Quantised found = quantised(trained, method, second);
-        check_first_pass(trained, found, method, second);
+        Quantised found = quantised(trained, settings_of(method, second));
+        check_first_pass(trained, found, settings_of(method, second));
         const auto before = named_parameters(between.graph(), between.state());
         const auto after = named_parameters(found.start.network, found.state);
         for (const NamedParameter& parameter : before) {
@@ -337,13 +333,14 @@ TEST(QuantisedStart, ScalesKeepTheirRatesUnderOtherNames) {
   Harness harness = trained_harness("lenet5");
   harness.train(2);
   QuantiseSource source = source_of(harness);
-  Quantised begun = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  Quantised begun = quantised(source, settings_of(TrainingMethod::kLsq, Sides::kWeights));
   Harness between(harness.options(), begun.start.network);
   ASSERT_TRUE(take_named_parameters(between.graph(), config().format, begun.start.parameters,
                                     between.state())
                   .ok());
   QuantiseSource trained = source_of(between);
-  const Quantised found = quantised(trained, TrainingMethod::kLsq, Sides::kActivations);
+  const Quantised found =
+      quantised(trained, settings_of(TrainingMethod::kLsq, Sides::kActivations));
   const std::string before = ".rescale.scale", after = ".input.scale";
   int renamed = 0;
   for (const Parameter& parameter : begun.start.network.parameters) {
@@ -377,9 +374,9 @@ TEST(QuantisedStart, FiltersOfZerosDecideNothing) {
   Harness harness = trained_harness("resnet8");
   harness.train(10);
   QuantiseSource source = source_of(harness);
-  const Quantised whole = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  const Quantised whole = quantised(source, settings_of(TrainingMethod::kLsq, Sides::kWeights));
   clear_filter(source, std::string(kLayer) + ".weights");
-  const Quantised found = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  const Quantised found = quantised(source, settings_of(TrainingMethod::kLsq, Sides::kWeights));
   const auto exponent_of = [&](const Graph& network) {
     const auto node = std::find_if(network.nodes.begin(), network.nodes.end(),
                                    [&](const Node& n) { return n.name == kLayer; });
@@ -403,7 +400,7 @@ TEST(QuantisedStart, QuietChannelsStayQuiet) {
   const std::string norm = "stage2.block1.norm1";
   const int index = index_of(source.plan.network, norm + ".running_variance");
   *source.state.data<double>(source.state.layout().parameters[index].mantissa) = kVariance;
-  const Quantised found = quantised(source, TrainingMethod::kLsq, Sides::kWeights);
+  const Quantised found = quantised(source, settings_of(TrainingMethod::kLsq, Sides::kWeights));
   const auto before = named_parameters(source.plan.network, source.state);
   const auto first = [&](const std::vector<NamedParameter>& parameters, const char* own) {
     return real_numbers(named(parameters, norm + own))[0];

@@ -18,7 +18,7 @@ constexpr std::array kOfNetworks = {"width", "loss", "label-smoothing", "freeze"
 
 const SettingInfo kOwn[] = {
     {"from", "the trained network: the folder of a run, or a checkpoint", ""},
-    {"weights", "bits of weights, 2 to 8; or 16 (by default in format bfp:w=16), or 32 (in fp32)",
+    {"weights", "bits of weights, 1 to 8; or 16 (by default in format bfp:w=16), or 32 (in fp32)",
      "4"},
     {"activations",
      "bits of what layers read, 1 to 8; or 16 (by default in format bfp:a=16), or 32 (in fp32)",
@@ -38,6 +38,10 @@ const SettingInfo kOwn[] = {
      "(nothing is clipped), percentile, kl (least divergence), unit (weights from -1 to 1 "
      "whatever they are, ranges as uniform: a start to compare with)",
      "mmse"},
+    {"range",
+     "the whole numbers that weights of n bits become: symmetric, -7 to 7 with 4 bits, with 1 bit "
+     "-1 and 1; or full, -8 to 7, with 1 bit -1 and 0",
+     "symmetric"},
     {"scales",
      "one for each channel of weights, or for each tensor; the network's last layer has one, a "
      "power of two, where it has few bits",
@@ -99,15 +103,15 @@ Result<int> bits_of(const std::string& name, const std::string& text, int low) {
 }
 
 // Also 16, as the format has them, or 32, floats.
-Result<int> bits_of_all(const std::string& name, const std::string& text, int low) {
+Result<int> bits_of_all(const std::string& name, const std::string& text) {
   for (const int bits : {kMostBits, kFloatBits}) {
     if (text == std::to_string(bits)) return bits;
   }
-  auto bits = bits_of(name, text, low);
+  auto bits = bits_of(name, text, 1);
   if (bits.ok()) return bits;
-  return invalid_input(name + ": '" + text + "': " + std::to_string(low) +
-                       " to 8 bits are possible, 16, the most of a mantissa, and 32, floats; whole "
-                       "numbers of 24 bits have no kernels");
+  return invalid_input(name + ": '" + text +
+                       "': 1 to 8 bits are possible, 16, the most of a mantissa, and 32, floats; "
+                       "whole numbers of 24 bits have no kernels");
 }
 
 Status parse_patterns(const std::string& text, QuantisedBits& bits) {
@@ -118,7 +122,7 @@ Status parse_patterns(const std::string& text, QuantisedBits& bits) {
     if (equals == std::string::npos || equals == 0) {
       return invalid_input("bits: '" + part + "' is not PATTERN=N, such as stem*=8");
     }
-    MANTISSA_ASSIGN(const int count, bits_of("bits", part.substr(equals + 1), 2));
+    MANTISSA_ASSIGN(const int count, bits_of("bits", part.substr(equals + 1), 1));
     bits.patterns.emplace_back(part.substr(0, equals), count);
     begin = end + 1;
   }
@@ -196,9 +200,8 @@ Status parse_word(const std::string& name, const std::string& text, const char* 
 
 Status set_own(const std::string& name, const std::string& text, QuantizeConfig& config) {
   QuantiseSettings& quantise = config.quantise;
-  if (name == "weights") return assign(bits_of_all(name, text, 2), quantise.bits.all.weights);
-  if (name == "activations")
-    return assign(bits_of_all(name, text, 1), quantise.bits.all.activations);
+  if (name == "weights") return assign(bits_of_all(name, text), quantise.bits.all.weights);
+  if (name == "activations") return assign(bits_of_all(name, text), quantise.bits.all.activations);
   if (name == "ends") return assign(bits_of(name, text, 0), quantise.bits.ends);
   if (name == "bits") return parse_patterns(text, quantise.bits);
   if (name == "method") return parse_method(text, quantise);
@@ -206,6 +209,9 @@ Status set_own(const std::string& name, const std::string& text, QuantizeConfig&
   if (name == "init") return parse_sides(text, quantise.bits);
   if (name == "scales") {
     return parse_word(name, text, "channel", "tensor", quantise.scales_per_channel);
+  }
+  if (name == "range") {
+    return parse_word(name, text, "full", "symmetric", quantise.has_full_range);
   }
   if (name == "start") return parse_word(name, text, "between", "grid", quantise.starts_between);
   if (name == "calibration") {

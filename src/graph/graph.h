@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "graph/attributes.h"
+#include "numerics/weight_grid.h"
 #include "tensor/tensor.h"
 
 namespace mantissa {
@@ -54,13 +55,16 @@ struct Parameter {
   bool trained = true;     // updates change it; mantissas only
   bool decays = false;     // by weight decay
   double rate_factor = 1;  // multiplies the learning rate
-  // Above 0: the mantissas have so many bits, and the exponent is and stays grid_exponent, in any
-  // format. Numbers beyond the largest mantissa are clipped.
-  int grid_bits = 0;
+  // With bits: the mantissas are those of the grid, and the exponent is and stays grid_exponent, in
+  // any format.
+  WeightGrid grid;
   int grid_exponent = 0;
   // Whether updates move the numbers as steps of w would of which they are tanh w, times a constant
   // (DoReFa). Of grids that stay.
   bool steps_through_tanh = false;
+
+  // Whether something becomes of the gradient before an update takes it.
+  bool bends_gradient() const { return steps_through_tanh || grid.stops; }
 };
 
 // The elements of a value.

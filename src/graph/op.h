@@ -119,6 +119,7 @@ struct ParameterView {
   uint8_t* narrow_sums = nullptr;
   int16_t* fixed_exponent = nullptr;
   int lazy_shift = 15;
+  WeightGrid grid;  // of weights on a grid that stays
   bool decays = false;
   double rate_factor = 1;              // multiplies the learning rate
   bool rounds_stochastically = false;  // updates
@@ -267,7 +268,7 @@ struct OpTraits {
   // Saves something, and where both are wanted backward_input finds the workspace as
   // backward_weights left it.
   bool leaves_workspace = false;
-  bool reads_output = false;       // backward reads the output
+  bool reads_output = false;  // backward reads the output
   bool reads_output_if_relu = false;
   bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
   bool guards_input = false;        // takes per-channel exponents of its input

@@ -13,6 +13,7 @@
 #include "ops/linear_rows.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
+#include "ops/weight_attributes.h"
 
 namespace mantissa::ops {
 namespace {
@@ -27,8 +28,11 @@ constexpr AttributeSpec kBias = flag("bias", true);
 // format, whose exponent follows the weights.
 constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
 constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
-// Whether such weights are trained through tanh.
+// Whether such mantissas have one more below zero (WeightGrid).
+constexpr AttributeSpec kWeightRange = text("weight_range", "symmetric", "symmetric full");
+// Whether such weights are trained through tanh; whether their gradients stop beyond the grid.
 constexpr AttributeSpec kWeightTanh = flag("weight_tanh", false);
+constexpr AttributeSpec kWeightStops = flag("weight_stops", false);
 constexpr AttributeSpec kKernel = whole("kernel", 3, 1, kLargestSize);
 constexpr AttributeSpec kStride = whole("stride", 1, 1, kLargestSize);
 constexpr AttributeSpec kPadding = whole("padding", 0, 0, kLargestSize);
@@ -39,15 +43,18 @@ constexpr AttributeSpec kKernelWidth = whole("kernel_width", 0, 0, kLargestSize)
 constexpr AttributeSpec kStrideWidth = whole("stride_width", 0, 0, kLargestSize);
 constexpr AttributeSpec kPaddingWidth = whole("padding_width", -1, -1, kLargestSize);
 constexpr AttributeSpec kConvolutionSchema[] = {
-    kChannels,    kKernel,      kStride,       kPadding,    kGroups,         kDilation,  kBias,
-    kKernelWidth, kStrideWidth, kPaddingWidth, kWeightBits, kWeightExponent, kWeightTanh};
+    kChannels,   kKernel,         kStride,      kPadding,     kGroups,
+    kDilation,   kBias,           kKernelWidth, kStrideWidth, kPaddingWidth,
+    kWeightBits, kWeightExponent, kWeightRange, kWeightTanh,  kWeightStops};
 // A classifier starts with small logits.
 // The range of initial weights: sqrt(6 / inputs) (He), or sqrt(1 / inputs), as classifiers have it.
 constexpr AttributeSpec kInitialiser = text("initialiser", "he", "he fan-in");
 // "least_bits": mantissas of the result have at least so many.
 constexpr AttributeSpec kLinearSchema[] = {
-    kChannels,       kBias,       flag("classifier", false),     kWeightBits,
-    kWeightExponent, kWeightTanh, whole("least_bits", 0, 0, 16), kInitialiser};
+    kChannels,   kBias,           flag("classifier", false),
+    kWeightBits, kWeightExponent, kWeightRange,
+    kWeightTanh, kWeightStops,    whole("least_bits", 0, 0, 16),
+    kInitialiser};
 
 Status check_size(const Shape& weights) {
   if (element_count(weights)) return {};
@@ -107,7 +114,7 @@ std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shap
        .initialiser = initialiser,
        .fan_in = fan_in,
        .decays = true,
-       .grid_bits = static_cast<int>(attributes.whole("weight_bits")),
+       .grid = weight_grid(attributes),
        .grid_exponent = static_cast<int>(attributes.whole("weight_exponent")),
        .steps_through_tanh =
            attributes.whole("weight_bits") > 0 && attributes.is_set("weight_tanh")}};

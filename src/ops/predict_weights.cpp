@@ -30,10 +30,13 @@ void predict_block(const ParameterView& p, int64_t multiplier, int update_shift,
   const auto* weights = p.mantissa.as<Weight>();
   const auto* accumulator = p.accumulator.as<int16_t>();
   const int shift = p.lazy_shift, bits = p.mantissa.bits;
+  const bool is_plain = p.grid.bits == 0 || p.grid.is_plain();
   for (int64_t i = begin; i < end; ++i) {
     const int64_t update = rescale_rhu(direction(i) * multiplier, update_shift);
     const int64_t waiting = accumulator == nullptr ? 0 : accumulator[i];
-    predicted[i] = static_cast<Weight>(predicted_weight(weights[i], waiting, update, shift, bits));
+    predicted[i] = static_cast<Weight>(
+        is_plain ? predicted_weight(weights[i], waiting, update, shift, bits)
+                 : p.grid.split(lazy_value(weights[i], waiting, shift) - update, shift).weight);
   }
 }
 

@@ -17,34 +17,33 @@ constexpr int kTermBits = 59;
 // The smallest exponent that shrinking may reach: far below any update that matters.
 constexpr int kSmallestWeightExponent = -100;
 
-// V = clip(V * 2^growth), split, of the elements [begin, end), at the largest mantissas.
-template <typename Weight>
-void clip_values(const kernels::Update& update, int growth, int64_t begin, int64_t end) {
-  const int64_t limit = mantissa_limit(update.weight_bits) * (int64_t{1} << update.shift);
-  auto* const weights = static_cast<Weight*>(update.weights);
+// V = V * 2^growth, split by the grid, of the elements [begin, end). W are int8.
+void split_values(const kernels::Update& update, const WeightGrid& grid, int growth, int64_t begin,
+                  int64_t end) {
+  auto* const weights = static_cast<int8_t*>(update.weights);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t waiting = update.accumulator == nullptr ? 0 : update.accumulator[i];
     const int64_t value = lazy_value(weights[i], waiting, update.shift) * (int64_t{1} << growth);
-    const LazySplit split = lazy_split_rescaled(saturate(value, limit), update.shift);
-    weights[i] = static_cast<Weight>(split.weight);
+    const LazySplit split = grid.split(value, update.shift);
+    weights[i] = static_cast<int8_t>(split.weight);
     if (update.accumulator != nullptr) {
       update.accumulator[i] = static_cast<int16_t>(split.accumulator);
     }
   }
 }
 
-// After the step of a block whose exponent stays, which left V' with these extremes: clips V'.
-// Where some V' leaves what W's memory holds, all are doubled units for a moment, and lose as many
-// of their lowest bits.
+// After the step of a block on a grid that stays, which left V' with these extremes, split as
+// without a grid: splits V' by the grid, where that differs. Where some V' leaves what W's memory
+// holds, all are doubled units for a moment, and lose as many of their lowest bits.
 template <typename EachRange>
-void clip_block(const kernels::UpdateKernels& kernel, const kernels::Update& update,
-                const Extremes& values, EachRange&& each_range) {
+void split_block(const kernels::UpdateKernels& kernel, const kernels::Update& update,
+                 const WeightGrid& grid, const Extremes& values, EachRange&& each_range) {
   const int64_t unit = int64_t{1} << update.shift;
-  const bool is_byte = update.weight_bits <= 8;
+  const bool is_within = values.low >= grid.low() * unit && values.high <= grid.high() * unit;
+  if (is_within && !grid.is_sign()) return;
   const uint64_t most = std::max(magnitude(values.low), magnitude(values.high));
-  if (most <= static_cast<uint64_t>(mantissa_limit(update.weight_bits) * unit)) return;
   int growth = 0;
-  if (most > static_cast<uint64_t>((is_byte ? INT8_MAX : INT16_MAX) * unit)) {
+  if (most > static_cast<uint64_t>(INT8_MAX * unit)) {
     growth = lazy_growth(values.low, values.high, update.weight_bits, update.shift, 0);
     each_range(!update.replaces_velocity(),
                [&](const kernels::GradientSums& sums, int64_t begin, int64_t end) {
@@ -55,8 +54,7 @@ void clip_block(const kernels::UpdateKernels& kernel, const kernels::Update& upd
                });
   }
   each_range(false, [&](const kernels::GradientSums&, int64_t begin, int64_t end) {
-    is_byte ? clip_values<int8_t>(update, growth, begin, end)
-            : clip_values<int16_t>(update, growth, begin, end);
+    split_values(update, grid, growth, begin, end);
     return Extremes{};
   });
 }
@@ -80,8 +78,8 @@ int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_e
     };
   };
   const Extremes values = each_range(true, on_range(kernel.step));
-  if (c.parameters[0].mantissa.is_fixed) {
-    clip_block(kernel, update, values, each_range);
+  if (const WeightGrid& grid = c.parameters[0].grid; grid.bits > 0) {
+    split_block(kernel, update, grid, values, each_range);
     return values.saturated;
   }
   const int growth = lazy_growth(values.low, values.high, update.weight_bits, update.shift,

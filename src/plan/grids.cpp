@@ -87,8 +87,8 @@ std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
                                     : parameter.storage == Storage::kBias ? format.bias_bits
                                                                           : 16));
     if (is_weights && !format.tensor_blocks) grids.back().blocks = Blocks::kChannel;
-    if (parameter.grid_bits > 0 && !format.is_float()) {
-      grids.back() = {.bits = parameter.grid_bits, .is_fixed = true};
+    if (parameter.grid.bits > 0 && !format.is_float()) {
+      grids.back() = {.bits = parameter.grid.mantissa_bits(), .weights = parameter.grid};
     }
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -96,7 +96,7 @@ std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
     for (const int parameter : graph.nodes[n].parameters) {
       Grid& grid = grids[parameter];
       const bool is_weights = graph.parameters[parameter].storage == Storage::kWeights;
-      if (is_weights && !grid.is_fixed) grid.bits = std::max(grid.bits, format.end_bits);
+      if (is_weights && grid.weights.bits == 0) grid.bits = std::max(grid.bits, format.end_bits);
     }
   }
   return grids;

@@ -57,7 +57,7 @@ SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
   }
   // Rounded to the accumulator's exponent before they are bent, however many micro-batches there
   // are.
-  if (graph_.parameters[node.parameters[0]].steps_through_tanh) return SumWidth::kInt64;
+  if (graph_.parameters[node.parameters[0]].bends_gradient()) return SumWidth::kInt64;
   return with_shapes(node, width);
 }
 

@@ -139,6 +139,11 @@ ParameterState add_untrained(const Parameter& parameter, const Grid& grid, Layou
   return state;
 }
 
+void keep_grid(const Parameter& parameter, ParameterState& state) {
+  state.grid_exponent = parameter.grid_exponent;
+  state.grid = parameter.grid;
+}
+
 }  // namespace
 
 StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind kind) {
@@ -152,7 +157,7 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
         parameter.trained
             ? add_trained(parameter, grids[i], format.update_bits, optimizer(kind), builder)
             : add_untrained(parameter, grids[i], builder));
-    if (grids[i].is_fixed) layout.parameters.back().grid_exponent = parameter.grid_exponent;
+    if (grids[i].weights.bits > 0) keep_grid(parameter, layout.parameters.back());
   }
   if (format.is_float()) return layout;
   layout.slots = exponent_slots(graph);
@@ -189,7 +194,7 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
       state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
                                    Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
     }
-    if (grid.is_fixed) state.grid_exponent = parameter.grid_exponent;
+    if (grid.weights.bits > 0) keep_grid(parameter, state);
     layout.parameters.push_back(state);
   }
   if (format.is_float()) return layout;

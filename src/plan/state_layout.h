@@ -42,6 +42,7 @@ struct ParameterState {
   std::array<MomentState, kMostMoments> moments;  // of the optimiser, in its order
   int gradient_exponent = -1;        // that sums are rounded to, fixed at the start of a step
   std::optional<int> grid_exponent;  // of a parameter whose exponent stays
+  WeightGrid grid;                   // of the same
 };
 
 // Which exponents there are, in the order of the state: of gradients, by node and input of

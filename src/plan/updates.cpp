@@ -29,10 +29,10 @@ ParameterOperand updated(ProgramWriter& writer, ParameterOperand operand) {
   return operand;
 }
 
-// For weights that are trained through tanh.
+// For weights that are trained through tanh, or whose gradients stop.
 void write_bend(ProgramWriter& writer, const ParameterOperand& sums) {
   const Parameter& parameter = writer.graph().parameters[sums.parameter];
-  if (!parameter.steps_through_tanh || writer.format().is_float()) return;
+  if (!parameter.bends_gradient() || writer.format().is_float()) return;
   Instruction bend;
   bend.phase = Phase::kUpdate;
   bend.op = &ops::kBendGradient;

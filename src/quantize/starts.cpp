@@ -51,6 +51,8 @@ TrainedValues trained_values(TrainingMethod method) {
   return {};
 }
 
+bool stops_gradients(TrainingMethod method) { return method == TrainingMethod::kWrpn; }
+
 bool has_tangents(TrainingMethod method) {
   return method == TrainingMethod::kDorefa || method == TrainingMethod::kPact;
 }

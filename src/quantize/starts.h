@@ -33,6 +33,9 @@ TrainedValues trained_values(TrainingMethod method);
 // Whether weights are trained through tanh: DoReFa's, and PACT's.
 bool has_tangents(TrainingMethod method);
 
+// Whether weights leave the grid, and their gradient stops beyond -n and n: WRPN's.
+bool stops_gradients(TrainingMethod method);
+
 // Weights of one part: a weight w (the trained, latent number) becomes scale * q.
 //
 //   WRPN             q = clip(round(w n), lo, hi), value = alpha0 (q / n), n = 2^(bits - 1)

@@ -99,9 +99,11 @@ Status check_mantissas(const NamedParameter& from) {
   if (waits && (count_of(from.accumulator, sizeof(int16_t)) != count || !has_shift)) {
     return wrong(from, "has an accumulator of another size");
   }
-  const int64_t half_unit = waits ? int64_t{1} << (from.lazy_shift - 1) : 0;
+  // Half a unit at most, but for weights on a grid whose V goes on beyond their rounding
+  // (weight_grid.h).
+  const int64_t unit = waits ? int64_t{1} << from.lazy_shift : 1;
   for (int64_t i = 0; i < count; ++i) {
-    if (std::abs(numbers.mantissa(i)) > limit || std::abs(numbers.waiting(i)) > half_unit) {
+    if (std::abs(numbers.mantissa(i)) > limit || std::abs(numbers.waiting(i)) >= unit) {
       return wrong(from, "has a number outside its range");
     }
   }
@@ -148,8 +150,11 @@ bool is_same_grid(const SourceNumbers& numbers, const ParameterState& to, const 
   if (state.layout().tensors[to.exponent].shape.count() != numbers.blocks()) return false;
   if (to.grid_exponent && numbers.exponent(0) != *to.grid_exponent) return false;
   const int64_t limit = mantissa_limit(mantissas.bits);
+  const int64_t half_unit =
+      numbers.from.accumulator.empty() ? 0 : int64_t{1} << (numbers.from.lazy_shift - 1);
   for (int64_t i = 0; i < numbers.count(); ++i) {
     if (std::abs(numbers.mantissa(i)) > limit) return false;
+    if (std::abs(numbers.waiting(i)) > half_unit) return false;
   }
   return true;
 }
@@ -187,7 +192,9 @@ Status take(const NamedParameter& from, const Format& format, const ParameterSta
   }
   const SourceNumbers numbers{from};
   if (format.is_float()) return take_floats(numbers, state.data<float>(to.mantissa));
-  if (!is_mantissas(from.type) || !is_same_grid(numbers, to, state)) {
+  // On a grid of its own V decides about W, with more than rounding.
+  const bool keeps_mantissas = to.grid.bits == 0 || to.grid.is_plain();
+  if (!is_mantissas(from.type) || !keeps_mantissas || !is_same_grid(numbers, to, state)) {
     const int bits = state.layout().tensors[to.mantissa].bits;
     if (!to.grid_exponent && initial_exponent(numbers.bound(), bits) > kExponentMax) {
       return wrong(from, "has a number beyond the format's largest");

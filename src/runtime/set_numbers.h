@@ -35,13 +35,14 @@ double largest_of(const Numbers& numbers, int64_t begin, int64_t end) {
 // Elements [begin, end), which share an exponent. Weights keep what rounding to W leaves in the
 // accumulator: V is the number in full.
 template <typename Mantissa, typename Numbers>
-void set_block(const Numbers& numbers, int bits, int exponent, int shift, int64_t begin,
-               int64_t end, Mantissa* weights, int16_t* accumulator) {
+void set_block(const Numbers& numbers, int bits, const WeightGrid& grid, int exponent, int shift,
+               int64_t begin, int64_t end, Mantissa* weights, int16_t* accumulator) {
   const int64_t largest = mantissa_limit(bits) * (int64_t{1} << shift);
   for (int64_t i = begin; i < end; ++i) {
     const auto value =
         static_cast<int64_t>(std::nearbyint(std::ldexp(numbers(i), shift - exponent)));
-    const LazySplit split = lazy_split_rescaled(saturate(value, largest), shift);
+    const LazySplit split = grid.bits > 0 ? grid.split(value, shift)
+                                          : lazy_split_rescaled(saturate(value, largest), shift);
     weights[i] = static_cast<Mantissa>(split.weight);
     if (accumulator != nullptr) accumulator[i] = static_cast<int16_t>(split.accumulator);
   }
@@ -68,8 +69,8 @@ void set_mantissas(const Numbers& numbers, int bits, bool initial_bounds, int mo
   const int least = *std::max_element(exponents, exponents + blocks) - most_spread;
   for (int64_t block = 0; block < blocks; ++block) {
     exponents[block] = static_cast<int16_t>(std::max<int>(exponents[block], least));
-    set_block(numbers, bits, exponents[block], state.layout().lazy_shift, block * length,
-              (block + 1) * length, state.data<Mantissa>(tensors.mantissa),
+    set_block(numbers, bits, tensors.grid, exponents[block], state.layout().lazy_shift,
+              block * length, (block + 1) * length, state.data<Mantissa>(tensors.mantissa),
               tensors.accumulator < 0 ? nullptr : state.data<int16_t>(tensors.accumulator));
   }
 }

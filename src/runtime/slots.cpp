@@ -50,7 +50,6 @@ class Resolver {
     ParameterView view;
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
     view.mantissa.bits = program_.parameter_grids[operand.parameter].bits;
-    view.mantissa.is_fixed = program_.parameter_grids[operand.parameter].is_fixed;
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
     for (size_t i = 0; i < view.moments.size(); ++i) {
       const MomentState& moment = tensors.moments[i];
@@ -61,6 +60,7 @@ class Resolver {
       view.moments[0].predictor = predictor_of(program_.exponents[operand.velocity]);
     }
     view.lazy_shift = layout.lazy_shift;
+    view.grid = program_.parameter_grids[operand.parameter].weights;
     view.decays = parameter.decays;
     view.rate_factor = parameter.rate_factor;
     view.rounds_stochastically = !program_.options.format.nearest_updates;

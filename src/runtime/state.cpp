@@ -51,8 +51,8 @@ double initial_bound(const Parameter& parameter) {
 // them.
 double initial_factor(const Parameter& parameter) {
   const double bound = initial_bound(parameter);
-  if (parameter.grid_bits == 0 || bound == 0) return 1;
-  const auto largest = static_cast<double>(mantissa_limit(parameter.grid_bits));
+  if (parameter.grid.bits == 0 || bound == 0) return 1;
+  const auto largest = static_cast<double>(std::max(-parameter.grid.low(), parameter.grid.high()));
   return std::ldexp(largest, parameter.grid_exponent) / bound;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "numerics/exponent.h"
+#include "numerics/weight_grid.h"
 #include "tensor/tensor.h"
 
 namespace mantissa {
@@ -25,7 +26,7 @@ struct Grid {
   int bits = 8;  // of mantissas, 2 to 32
   Blocks blocks = Blocks::kTensor;
   int exponent_limit = kExponentMax;  // the largest that readers need
-  bool is_fixed = false;              // of a parameter: updates clip, the exponent stays
+  WeightGrid weights = {};            // with bits: of weights whose exponent stays
 
   // Its numbers in memory: int8, int16, int32; fp32.
   constexpr DataType storage() const {

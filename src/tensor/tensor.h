@@ -103,8 +103,7 @@ struct Tensor {
   int bits = 8;  // of narrowed mantissas, 2..16; up to 8 are int8, else int16
   // A limit for the value's exponent: its readers clip all that a larger one would hold.
   int exponent_limit = kExponentMax;
-  int key = -1;           // names the tensor in the key of stochastic rounding
-  bool is_fixed = false;  // a parameter whose exponent stays: updates clip
+  int key = -1;  // names the tensor in the key of stochastic rounding
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.
   int8_t* channel_exponent = nullptr;

@@ -154,13 +154,14 @@ class Rescaling {
 
   Node joined(Node node, int n) {
     const int weights = moved_parameter(node.parameters[0]);
-    result_.parameters[weights].grid_bits = 0;
+    result_.parameters[weights].grid = {};
     std::vector<Attributes::Item> attributes;
     for (const Attributes::Item& item : node.attributes.items()) {
       // Weights of few bits are stored in 8 (train/freeze.cpp).
       const bool is_of_training = item.first == "bias" || item.first == "classifier" ||
                                   item.first == "weight_bits" || item.first == "weight_exponent" ||
-                                  item.first == "weight_tanh" || item.first == "least_bits" ||
+                                  item.first == "weight_tanh" || item.first == "weight_range" ||
+                                  item.first == "weight_stops" || item.first == "least_bits" ||
                                   item.first == "initialiser";
       if (!is_of_training) attributes.push_back(item);
     }

@@ -171,7 +171,7 @@ TEST(NamedParameters, RefusesNumbersThatNoTrainingWrites) {
             "parameter 'linear1.weights' has an exponent outside -128..127");
   EXPECT_EQ(
       refusal("bfp:acc=8",
-              [](State& s, const ParameterState& p) { s.data<int16_t>(p.accumulator)[5] = 65; }),
+              [](State& s, const ParameterState& p) { s.data<int16_t>(p.accumulator)[5] = 128; }),
       "parameter 'linear1.weights' has a number outside its range");
   EXPECT_EQ(refusal("fp32",
                     [](State& s, const ParameterState& p) {

@@ -143,16 +143,74 @@ Result<quantize::LinearGrid> activation_grid(const std::string& name, const Quan
 // The exponent of the largest power of two that is not above.
 int exponent_below(double scale) { return std::ilogb(scale); }
 
-bool is_zero(std::span<const double> numbers) {
-  return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
+template <typename T>
+bool is_zero(std::span<const T> numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](T number) { return number == 0; });
 }
 
 // A layer's weights become scale[c] * mantissa. The network's numbers are those over factor[c] =
-// scale[c] / 2^exponent, which the batch norm behind takes out, or the rescale multiplies by.
-struct WeightGrid {
+// scale[c] / 2^exponent, which the batch norm behind takes out, or the rescale multiplies by. The
+// factor 0 is that of weights of zero on {-1, +1}, which has none.
+struct WeightScales {
   int exponent = 0;
   Numbers factors;  // by output channel
 };
+
+quantize::RangeConvention convention_of(const QuantiseSettings& settings) {
+  return settings.has_full_range ? quantize::RangeConvention::kFull
+                                 : quantize::RangeConvention::kSymmetric;
+}
+
+// The scales of quantised weights. `by_channel`: else there is one for all.
+WeightScales weight_scales(const Numbers& weights, const quantize::QuantisedWeights& quantised,
+                           const quantize::MantissaRange& range, int64_t channels,
+                           bool by_channel) {
+  WeightScales scales{.factors = Numbers(static_cast<size_t>(channels), 1)};
+  const int64_t length = std::ssize(weights) / channels;
+  const auto has_scale = [&](int64_t c) {
+    if (is_zero(std::span(weights).subspan(c * length, length))) return false;
+    // On {-1, 0} positive weights alone have none either.
+    return range.hi > 0 || !is_zero(std::span(quantised.mantissas).subspan(c * length, length));
+  };
+  // Without channels that have no scale of their own.
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t c = 0; c < channels; ++c) {
+    if (!has_scale(c)) continue;
+    sum += quantised.scales[by_channel ? c : 0];
+    ++count;
+  }
+  scales.exponent = count > 0 ? exponent_below(sum / static_cast<double>(count)) : 0;
+  for (int64_t c = 0; c < channels; ++c) {
+    if (has_scale(c)) {
+      scales.factors[c] = std::ldexp(quantised.scales[by_channel ? c : 0], -scales.exponent);
+    } else if (range.step == 2) {
+      scales.factors[c] = 0;
+    }
+  }
+  return scales;
+}
+
+double squared_error(const Numbers& weights, const quantize::QuantisedWeights& quantised) {
+  const int64_t length = std::ssize(weights) / std::ssize(quantised.scales);
+  double error = 0;
+  for (int64_t part = 0; part < std::ssize(quantised.scales); ++part) {
+    error += quantize::squared_error(std::span(weights).subspan(part * length, length),
+                                     quantised.scales[part],
+                                     std::span(quantised.mantissas).subspan(part * length, length));
+  }
+  return error;
+}
+
+// Where a weight of this mantissa begins between the points of the grid: as it was, within the
+// range, and not so near to the next mantissa that V would round to it.
+double place_between(double number, double mantissa, const quantize::MantissaRange& range,
+                     int lazy_shift) {
+  const double step = static_cast<double>(range.step);
+  const double half = step / 2 - std::ldexp(0.75, -std::max(1, lazy_shift));
+  const double above = mantissa < static_cast<double>(range.hi) ? mantissa + half : mantissa;
+  return std::clamp(number, static_cast<double>(range.lo), above);
+}
 
 // The choices for a layer's mantissas beside its weights. For AdaRound its inputs, too: rows as
 // they were, and the grid that they get.
@@ -194,17 +252,17 @@ Status train_rounding(const Numbers& weights, int64_t outputs, const quantize::M
   return {};
 }
 
-Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
-                                       const QuantisedLayer& layer, const RoundingInputs& inputs,
-                                       const QuantiseSettings& settings, Parameters& parameters,
-                                       LayerOutcome& outcome) {
+Result<WeightScales> quantise_weights_of(const Node& node, const Shape& shape,
+                                         const QuantisedLayer& layer, const RoundingInputs& inputs,
+                                         const QuantiseSettings& settings, Parameters& parameters,
+                                         LayerOutcome& outcome) {
   const int64_t channels = shape[0];
-  WeightGrid grid{.factors = Numbers(static_cast<size_t>(channels), 1)};
-  if (layer.bits.weights >= kWholeBits) return grid;
+  if (layer.bits.weights >= kWholeBits) {
+    return WeightScales{.factors = Numbers(static_cast<size_t>(channels), 1)};
+  }
   Numbers weights = parameters.numbers(node.name + ".weights");
-  MANTISSA_ASSIGN(
-      const quantize::MantissaRange range,
-      quantize::mantissa_range(layer.bits.weights, quantize::RangeConvention::kSymmetric));
+  MANTISSA_ASSIGN(const quantize::MantissaRange range,
+                  quantize::mantissa_range(layer.bits.weights, convention_of(settings)));
   const bool by_channel = settings.scales_per_channel && layer.any_scale();
   auto quantised = quantize::quantise_weights(weights, {.method = settings.weight_method,
                                                         .range = range,
@@ -215,40 +273,20 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
   if (trains) {
     MANTISSA_RETURN_IF_ERROR(train_rounding(weights, channels, range, inputs, *quantised));
   }
+  WeightScales scales = weight_scales(weights, *quantised, range, channels, by_channel);
+  outcome.weight_error = relative_error(squared_error(weights, *quantised), weights);
   const int64_t length = std::ssize(weights) / channels;
-  // Without channels of zeros, which have no scale of their own.
-  double sum = 0;
-  int64_t count = 0;
-  for (int64_t c = 0; c < channels; ++c) {
-    if (is_zero(std::span(weights).subspan(c * length, length))) continue;
-    sum += quantised->scales[by_channel ? c : 0];
-    ++count;
-  }
-  grid.exponent = count > 0 ? exponent_below(sum / static_cast<double>(count)) : 0;
-  double error = 0;
-  for (int64_t c = 0; c < channels; ++c) {
-    const double scale = quantised->scales[by_channel ? c : 0];
-    const auto numbers = std::span(weights).subspan(c * length, length);
-    const auto mantissas = std::span(quantised->mantissas).subspan(c * length, length);
-    error += quantize::squared_error(numbers, scale, mantissas);
-    if (!is_zero(numbers)) grid.factors[c] = std::ldexp(scale, -grid.exponent);
-  }
-  outcome.weight_error = relative_error(error, weights);
-  const double below_half = 0.5 - std::ldexp(0.75, -std::max(1, inputs.lazy_shift));
   for (int64_t i = 0; i < std::ssize(weights); ++i) {
-    const double mantissa = quantised->mantissas[i];
-    double place = mantissa;
-    if (settings.starts_between && !trains) {
-      // Within the range, and not so near to the next mantissa that V would round to it.
-      const double number = weights[i] / grid.factors[i / length];
-      place =
-          std::clamp(std::ldexp(number, -grid.exponent), static_cast<double>(range.lo),
-                     mantissa < static_cast<double>(range.hi) ? mantissa + below_half : mantissa);
+    double place = quantised->mantissas[i];
+    const double factor = scales.factors[i / length];
+    if (settings.starts_between && !trains && factor > 0) {
+      place = place_between(std::ldexp(weights[i] / factor, -scales.exponent), place, range,
+                            inputs.lazy_shift);
     }
-    weights[i] = std::ldexp(place, grid.exponent);
+    weights[i] = std::ldexp(place, scales.exponent);
   }
   parameters.replace(node.name + ".weights", weights);
-  return grid;
+  return scales;
 }
 
 // The layer's result is the trained one over factors[c]: its bias, and the statistics of the batch
@@ -258,18 +296,24 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
 void divide_result(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
                    Parameters& parameters) {
   const std::string bias = network.nodes[layer.node].name + ".bias";
-  if (parameters.has(bias)) {
-    Numbers numbers = parameters.numbers(bias);
-    for (size_t c = 0; c < numbers.size(); ++c) numbers[c] /= factors[c];
-    parameters.replace(bias, numbers);
-  }
+  Numbers biases;
+  if (parameters.has(bias)) biases = parameters.numbers(bias);
+  const auto bias_of = [&](size_t c) { return biases.empty() ? 0 : biases[c]; };
   const std::string norm = network.nodes[layer.norm].name;
   Numbers means = parameters.numbers(norm + ".running_mean");
   Numbers variances = parameters.numbers(norm + ".running_variance");
   Numbers scales = parameters.numbers(norm + ".scale");
+  Numbers offsets = parameters.numbers(norm + ".offset");
   constexpr double kEpsilon = ops::kBatchNormEpsilon, kMatters = 0x1p-4;
-  bool scales_change = false;
+  bool scales_change = false, offsets_change = false;
   for (size_t c = 0; c < means.size(); ++c) {
+    if (factors[c] == 0) {
+      // What the norm made of a constant is its offset now.
+      offsets[c] -= scales[c] * (means[c] - bias_of(c)) / std::sqrt(variances[c] + kEpsilon);
+      scales[c] = 0;
+      scales_change = offsets_change = true;
+      continue;
+    }
     means[c] /= factors[c];
     const double square = factors[c] * factors[c], sum = variances[c] + kEpsilon;
     const double change = std::sqrt((variances[c] + kEpsilon * square) / sum);
@@ -282,6 +326,10 @@ void divide_result(const Graph& network, const QuantisedLayer& layer, const Numb
     }
   }
   if (scales_change) parameters.replace(norm + ".scale", scales);
+  if (offsets_change) parameters.replace(norm + ".offset", offsets);
+  for (size_t c = 0; c < biases.size(); ++c)
+    biases[c] = factors[c] == 0 ? 0 : biases[c] / factors[c];
+  if (!biases.empty()) parameters.replace(bias, biases);
   parameters.replace(norm + ".running_mean", means);
   parameters.replace(norm + ".running_variance", variances);
 }
@@ -308,9 +356,10 @@ void move_to_rescale(const Graph& network, const QuantisedLayer& layer, const Nu
 // LSQ divides the gradient of a weight's step, g (q - v), by the root of the numbers that share it
 // times the levels. A scale is that step over 2^exponent, and its gradient is g q, which is larger
 // by the rms of q over that of q - v: about 2 levels.
-double scale_rate_factor_of(const Shape& weights, int bits, int exponent) {
+double scale_rate_factor_of(const Shape& weights, const quantize::MantissaRange& range,
+                            int exponent) {
   const auto shared = static_cast<double>(weights.count() / weights[0]);
-  const double levels = std::ldexp(1.0, bits - 1) - 1;
+  const auto levels = static_cast<double>(range.reach());
   const double factor = 1 / (std::sqrt(shared * levels) * 2 * levels);
   return std::clamp(std::ldexp(factor, -2 * exponent), 0.001, 1000.0);
 }
@@ -351,14 +400,17 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
   MANTISSA_ASSIGN(const std::optional<quantize::LinearGrid> found,
                   input_grid(node.name, layer, inputs.statistics, settings));
   MANTISSA_ASSIGN(
-      const WeightGrid weights,
+      const WeightScales weights,
       quantise_weights_of(node, network.parameters[node.parameters[0]].shape, layer,
                           {inputs.rows, found, lazy_shift}, settings, parameters, outcome));
   grids.weight_exponent = weights.exponent;
   grids.weight_rate_factor = rate_factor_of(weights.factors);
   if (layer.bits.weights < kWholeBits) {
-    grids.scale_rate_factor = scale_rate_factor_of(network.parameters[node.parameters[0]].shape,
-                                                   layer.bits.weights, weights.exponent);
+    grids.has_full_range = settings.has_full_range;
+    MANTISSA_ASSIGN(const quantize::MantissaRange range,
+                    quantize::mantissa_range(layer.bits.weights, convention_of(settings)));
+    grids.scale_rate_factor =
+        scale_rate_factor_of(network.parameters[node.parameters[0]].shape, range, weights.exponent);
   }
   Numbers factors = weights.factors;
   if (found) {

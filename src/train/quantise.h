@@ -23,6 +23,7 @@ struct QuantiseSettings {
   QuantisedBits bits;
   quantize::WeightMethod weight_method = quantize::WeightMethod::kMmse;
   bool scales_per_channel = true;  // else one for each layer's weights
+  bool has_full_range = false;     // weights from -n to n - 1, else from -(n - 1)
   bool trains_rounding = false;    // AdaRound: weights are rounded up or down by a training
   quantize::ActivationMethod activation_method = quantize::ActivationMethod::kMmse;
   // Weights begin where they were, between the points of the grid; else on its points. The first

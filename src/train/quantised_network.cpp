@@ -14,7 +14,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int kFewestWeightBits = 2, kFewestActivationBits = 1;
+constexpr int kFewestBits = 1;
 
 // The node of that operator that alone reads the layer's result, or -1.
 int only_reader(const Graph& network, const std::vector<std::vector<int>>& readers,
@@ -35,15 +35,17 @@ int own_norm(const Graph& network, const std::vector<std::vector<int>>& readers,
   return norm < 0 || shares_bias || shares_parameters(network, norm) ? -1 : norm;
 }
 
-Status check_bits(const std::string& subject, const char* what, int bits, int fewest) {
-  if ((bits >= fewest && bits <= kWholeBits) || bits == kMostBits || bits == kFloatBits) return {};
-  return invalid_input(subject + ": " + what + " of " + std::to_string(bits) + " bits; " +
-                       std::to_string(fewest) + " to 8, 16 and, in fp32, 32 are possible");
+Status check_bits(const std::string& subject, const char* what, int bits) {
+  if ((bits >= kFewestBits && bits <= kWholeBits) || bits == kMostBits || bits == kFloatBits) {
+    return {};
+  }
+  return invalid_input(subject + ": " + what + " of " + std::to_string(bits) +
+                       " bits; 1 to 8, 16 and, in fp32, 32 are possible");
 }
 
 Status check_bits(const std::string& subject, const LayerBits& bits) {
-  MANTISSA_RETURN_IF_ERROR(check_bits(subject, "weights", bits.weights, kFewestWeightBits));
-  return check_bits(subject, "activations", bits.activations, kFewestActivationBits);
+  MANTISSA_RETURN_IF_ERROR(check_bits(subject, "weights", bits.weights));
+  return check_bits(subject, "activations", bits.activations);
 }
 
 std::string layer_names(const Graph& network, const std::vector<QuantisedLayer>& layers) {
@@ -56,12 +58,12 @@ std::string layer_names(const Graph& network, const std::vector<QuantisedLayer>&
          (layers.size() > kMost ? " and " + std::to_string(layers.size() - kMost) + " more" : "");
 }
 
-Attributes with(const Attributes& attributes, const std::string& name, int64_t value) {
+Attributes with(const Attributes& attributes, const std::string& name, AttributeValue value) {
   std::vector<Attributes::Item> items;
   for (const Attributes::Item& item : attributes.items()) {
     if (item.first != name) items.push_back(item);
   }
-  items.emplace_back(name, value);
+  items.emplace_back(name, std::move(value));
   return Attributes(std::move(items));
 }
 
@@ -184,12 +186,16 @@ class LayerChanges {
     const LayerBits& bits = layers_[layer].bits;
     const LayerGrids& grids = grids_[layer];
     if (bits.weights < kWholeBits) {
-      attributes = with(with(attributes, "weight_bits", bits.weights), "weight_exponent",
-                        grids.weight_exponent);
-      if (quantize::has_tangents(method_)) attributes = with(attributes, "weight_tanh", 1);
+      attributes = with(attributes, "weight_bits", int64_t{bits.weights});
+      attributes = with(attributes, "weight_exponent", int64_t{grids.weight_exponent});
+      if (grids.has_full_range) attributes = with(attributes, "weight_range", "full");
+      if (quantize::has_tangents(method_)) attributes = with(attributes, "weight_tanh", int64_t{1});
+      if (quantize::stops_gradients(method_)) {
+        attributes = with(attributes, "weight_stops", int64_t{1});
+      }
       rate_factors_[node.name + ".weights"] = grids.weight_rate_factor;
     }
-    if (adds_rescale(layers_[layer])) attributes = with(attributes, "bias", 0);
+    if (adds_rescale(layers_[layer])) attributes = with(attributes, "bias", int64_t{0});
     if (layers_[layer].rescales && layers_[layer].has_few_bits()) {
       const std::string owner = rescale_owner(network_, layers_[layer], method_);
       rate_factors_[owner + ".scale"] = grids.scale_rate_factor;

@@ -18,7 +18,7 @@ namespace mantissa {
 constexpr int kWholeBits = 8, kMostBits = 16, kFloatBits = 32;
 
 struct LayerBits {
-  int weights = kWholeBits;      // 2 to 8, 16 or 32
+  int weights = kWholeBits;      // 1 to 8, 16 or 32
   int activations = kWholeBits;  // 1 to 8, 16 or 32, of the layer's input; signed ones 2 or more
 };
 
@@ -56,6 +56,7 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
 // The grids of a layer, and how fast they are trained.
 struct LayerGrids {
   int weight_exponent = 0;      // of weights of fewer than 8 bits
+  bool has_full_range = false;  // of the same: -n to n - 1 (numerics/weight_grid.h)
   int activation_exponent = 0;  // the same of activations
   bool is_signed = false;
   bool has_offset = false;  // of activations: [m, m + beta] in place of [0, beta]

@@ -39,6 +39,15 @@ bool symmetric_mantissas(const StateTensor& tensor, std::span<const std::byte> d
   return all_within<T>(data, -limit, limit);
 }
 
+// Whether the tensor is what waits of weights whose grid allows more of it (weight_grid.h).
+bool waits_on_a_grid(const StateTensor& tensor, const StateLayout& layout) {
+  return std::any_of(layout.parameters.begin(), layout.parameters.end(),
+                     [&](const ParameterState& p) {
+                       return p.accumulator >= 0 && &layout.tensors[p.accumulator] == &tensor &&
+                              p.grid.bits > 0 && !p.grid.is_plain();
+                     });
+}
+
 // Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and
 // on channels' exponents at most kMostChannelShift below their tensor's. Lazy accumulators are at
 // most half a unit of their weight.
@@ -55,7 +64,8 @@ bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data
     }
     if (name.ends_with("exponent") || name == "exponents" || name == "predictors") return true;
     if (name.ends_with(".accumulator")) {
-      const int64_t limit = layout.lazy_shift == 0 ? 0 : int64_t{1} << (layout.lazy_shift - 1);
+      const int64_t unit = int64_t{1} << layout.lazy_shift;
+      const int64_t limit = waits_on_a_grid(tensor, layout) ? unit - 1 : unit / 2;
       return all_within<int16_t>(data, -limit, limit);
     }
     return symmetric_mantissas<int16_t>(tensor, data);
@@ -111,6 +121,18 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
   return {};
 }
 
+// Whether the weights on grids of their own, and what waits of them, are such as splitting leaves.
+bool is_split(const State& state, const ParameterState& p) {
+  const auto* const weights = state.data<int8_t>(p.mantissa);
+  const auto* const waiting = p.accumulator < 0 ? nullptr : state.data<int16_t>(p.accumulator);
+  const int shift = waiting == nullptr ? 0 : state.layout().lazy_shift;
+  const int64_t count = state.layout().tensors[p.mantissa].shape.count();
+  for (int64_t i = 0; i < count; ++i) {
+    if (!p.grid.is_split(weights[i], waiting == nullptr ? 0 : waiting[i], shift)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<SafetensorsView> state_views(const State& state, std::span<const int> left_out) {
@@ -132,12 +154,13 @@ Status write_state(const std::filesystem::path& path,
 
 Status read_state(const std::filesystem::path& path, const SafetensorsFile& file, State& state,
                   std::span<const int> left_out) {
-  const auto& tensors = state.layout().tensors;
+  const StateLayout& layout = state.layout();
+  const auto& tensors = layout.tensors;
   std::vector<const SafetensorsTensor*> sources(tensors.size(), nullptr);
   for (int i = 0; i < std::ssize(tensors); ++i) {
     if (contains(left_out, i)) continue;
     sources[i] = file.find(tensors[i].name);
-    MANTISSA_RETURN_IF_ERROR(check(path, tensors[i], sources[i], state.layout()));
+    MANTISSA_RETURN_IF_ERROR(check(path, tensors[i], sources[i], layout));
   }
   if (file.tensors.size() + left_out.size() != tensors.size()) {
     return invalid_input(path.string() + ": has tensors that this network does not have");
@@ -146,6 +169,12 @@ Status read_state(const std::filesystem::path& path, const SafetensorsFile& file
     if (sources[i] == nullptr) continue;
     std::memcpy(state.bytes(static_cast<int>(i)).data(), sources[i]->data.data(),
                 sources[i]->data.size());
+  }
+  for (const ParameterState& p : layout.parameters) {
+    const bool is_own = p.grid.bits > 0 && !p.grid.is_plain() && !contains(left_out, p.mantissa);
+    if (!is_own || is_split(state, p)) continue;
+    return invalid_input(path.string() + ": tensor '" + tensors[p.mantissa].name +
+                         "' has a number outside its range");
   }
   return {};
 }

@@ -79,6 +79,36 @@ done
 holds "starts on the grid and between: the same predictions" cmp -s \
   "$folder"/{between,grid}/evaluation.json
 
+# places RUN: by layer of few bits, its weights at the start in steps of its grid.
+places() {
+  python3 - "$folder/$1" <<'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1] + "/start.safetensors", "rb").read()
+size, = struct.unpack("<Q", data[:8])
+header, body = json.loads(data[8:8 + size]), data[8 + size:]
+for node in json.load(open(sys.argv[1] + "/network.json"))["nodes"]:
+    given = node.get("attributes", {})
+    if not given.get("weight_bits"):
+        continue
+    begin, end = header[node["name"] + ".weights"]["data_offsets"]
+    step = 2.0 ** given.get("weight_exponent", 0)
+    print(node["name"], *(x / step for x, in struct.iter_unpack("<f", body[begin:end])))
+PYTHON
+}
+places grid >"$folder/grid.txt"
+places between >"$folder/between.txt"
+holds "on the grid the start is the quantised weights, between it is what rounds to them" \
+  python3 - "$folder" <<'PYTHON'
+import sys
+grid, between = (open(f"{sys.argv[1]}/{name}.txt").read().splitlines() for name in ("grid", "between"))
+assert len(grid) == len(between) == 8
+for on, off in zip(grid, between):
+    on, off = ([float(x) for x in line.split()[1:]] for line in (on, off))
+    assert all(x == round(x) and abs(x) <= 7 for x in on)
+    assert [round(x) for x in off] == on
+    assert sum(x != round(x) for x in off) > len(off) / 2
+PYTHON
+
 run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 4 --activations 8 \
   --out "$folder/weights"
 holds "weights alone" network "$folder/weights" '"stage1.block1.conv1.input" not in nodes'
@@ -107,6 +137,60 @@ holds "bits by name" network "$folder/mixed" \
   'attributes("stage2.block1.conv1")["weight_bits"] == 2 and
    attributes("stem")["weight_bits"] == 6 and attributes("stem.input")["signed"] and
    attributes("classifier")["weight_bits"] == 4'
+# mantissas RUN: the numbers of its last checkpoint's weights of few bits, each once.
+mantissas() {
+  python3 - "$folder/$1" <<'PYTHON'
+import glob, json, struct, sys
+data = open(sorted(glob.glob(sys.argv[1] + "/checkpoint-*"))[-1], "rb").read()
+size, = struct.unpack("<Q", data[:8])
+header, body = json.loads(data[8:8 + size]), data[8 + size:]
+found = set()
+for node in json.load(open(sys.argv[1] + "/network.json"))["nodes"]:
+    if node.get("attributes", {}).get("weight_bits"):
+        begin, end = header[node["name"] + ".weights"]["data_offsets"]
+        found.update(struct.unpack(f"{end - begin}b", body[begin:end]))
+print(*sorted(found))
+PYTHON
+}
+
+# a_range NAME MANTISSAS SETTINGS...: trains weights that are these whole numbers, and takes them
+# through a checkpoint, evaluation and an export.
+a_range() {
+  local run=$1-range numbers=$2
+  accepts "$1, trained" "test accuracy" quantize --from "$folder/a" --data "$data" "${short[@]}" \
+    "${@:3}" --steps 8 --checkpoint-every 4 --learning-rate 0.2 --out "$folder/$run"
+  holds "$1: the weights are $numbers" test "$(mantissas "$run")" = "$numbers"
+  holds "$1: resumes" resumes_alike "$run"
+  accepts "$1: eval" "accuracy" eval --checkpoint "$folder/$run" --data "$data"
+  run predict --checkpoint "$folder/$run" --data "$data" --index 0-9 --raw "$folder/here.npz"
+  for target in ort portable; do
+    accepts "$1: export, $target" "" export --checkpoint "$folder/$run" --target "$target" \
+      --out "$folder/$run-$target.onnx"
+    run predict --checkpoint "$folder/$run-$target.onnx" --data "$data" --index 0-9 \
+      --raw "$folder/there.npz"
+    holds "$1: the exported file predicts the same, $target" cmp -s "$folder"/{here,there}.npz
+  done
+}
+
+# resumes_alike RUN: as if killed behind its first checkpoint, it ends with the same state.
+resumes_alike() {
+  cp -r "$folder/$1" "$folder/resumed-$1"
+  rm -f "$folder/resumed-$1"/{summary.json,model.safetensors,checkpoint-00000008.safetensors}
+  run quantize --resume --out "$folder/resumed-$1"
+  same_entry state_sha256 "$folder/$1" "$folder/resumed-$1"
+}
+
+a_range "one bit" "-1 1" --weights 1 --activations 4
+a_range "one bit through tanh" "-1 1" --weights 1 --activations 4 --train dorefa
+a_range "one bit of zero and below" "-1 0" --weights 1 --activations 4 --range full
+a_range "the full range" "-8 -7 -6 -5 -4 -3 -2 -1 0 1 2 3 4 5 6 7" --range full --train wrpn
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 1 --activations 32 \
+  --steps 2 --out "$folder/float1"
+holds "one bit in float" eval '((status == 0))'
+holds "its layers know their range" network "$folder/the full range-range" \
+  'attributes("stage1.block1.conv1")["weight_range"] == "full" and
+   attributes("stage1.block1.conv1")["weight_stops"] == 1'
+
 for learning in lsqplus pact wrpn dorefa hwgq uniform; do
   accepts "train by $learning" "test accuracy" quantize --from "$folder/a" --data "$data" \
     "${short[@]}" --train $learning --ends 4 --steps 2 --out "$folder/$learning"
@@ -187,6 +271,28 @@ open(sys.argv[1] + "/net.onnx", "wb").write(model(graph))
 PYTHON
 accepts "an ONNX model with a mean of its own" "test accuracy" quantize --from "$folder/net.onnx" \
   --input-mean 0.3 --data "$data" "${short[@]}" --ends 0 --steps 2 --out "$folder/from-onnx"
+# The same numbers as doubles.
+python3 -B - "$folder" "$(dirname "$(realpath "${BASH_SOURCE[0]}")")" <<'PYTHON'
+import random, struct, sys
+sys.path.insert(0, sys.argv[2])
+from onnx_files import *
+def random_tensor(name, dims, most):
+    count = math.prod(dims)
+    numbers = [struct.unpack("<f", struct.pack("<f", random.uniform(-most, most)))[0]
+               for _ in range(count)]
+    return tensor(name, dims, part(9, struct.pack(f"<{count}d", *numbers)), 11)
+random.seed(1)
+graph = (node("Conv", ["x", "w", "b"], ["c"], "conv") + node("Relu", ["c"], ["r"]) +
+         node("GlobalAveragePool", ["r"], ["p"]) + node("Flatten", ["p"], ["f"]) +
+         node("Gemm", ["f", "v"], ["y"], "fc") + random_tensor("w", [4, 1, 3, 3], .5) +
+         random_tensor("b", [4], .5) +
+         random_tensor("v", [4, 10], .5) + value(11, "x", ["batch", 1, 28, 28], 11) +
+         value(12, "y", ["batch", 10], 11))
+open(sys.argv[1] + "/doubles.onnx", "wb").write(model(graph))
+PYTHON
+accepts "an ONNX model of doubles" "test accuracy" quantize --from "$folder/doubles.onnx" \
+  --input-mean 0.3 --data "$data" "${short[@]}" --ends 0 --steps 2 --out "$folder/from-doubles"
+holds "the same weights as of floats" same_entry weights_sha256 "$folder"/from-{onnx,doubles}
 accepts "with batch norms put in" "conv +4" quantize --from "$folder/net.onnx" \
   --insert-batch-norm --data "$data" "${short[@]}" --ends 0 --out "$folder/with-norms"
 holds "it has one" network "$folder/with-norms" 'nodes["conv.norm"]["op"] == "batch_norm"'
@@ -200,7 +306,8 @@ few=(quantize --from "$folder/a" --data "$data" --out "$folder/x")
 refuses "a pattern that fits nothing" 2 "'conv9' fits no layer of resnet8; it has stem" \
   "${few[@]}" --bits conv9=4
 refuses "bits without a number" 2 "'stem' is not PATTERN=N" "${few[@]}" --bits stem
-refuses "weights of 1 bit" 2 "weights" "${few[@]}" --weights 1
+refuses "weights of 0 bits" 2 "weights: '0': 1 to 8 bits are possible" "${few[@]}" --weights 0
+refuses "an unknown range" 2 "range: 'wide' is neither full nor symmetric" "${few[@]}" --range wide
 refuses "weights of 9 bits" 2 "weights" "${few[@]}" --weights 9
 refuses "k-means" 2 "k-means gives no linear grid" "${few[@]}" --method kmeans
 refuses "an unknown method" 2 "unknown method 'lsq2'; choose lsq, lsqplus" "${few[@]}" --train lsq2

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "kernels/fp32/onednn.h"
-#include "numerics/rounding.h"
 #include "ops/convolution_shape.h"
 #include "ops/fp32/fp32.h"
+#include "ops/weight_attributes.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -18,20 +18,43 @@ using kernels::fp32::Convolution;
 bool has_bias(const OpShapes& s) { return s.parameters.size() > 1; }
 
 // The grid of weights that have one, as a layer with few bits of weights and float values: the
-// layer computes with the nearest points of it, and gradients pass within its ends.
-struct WeightGrid {
-  float unit = 0, end = 0;  // end 0: none
+// layer computes with the nearest points of it. The master copy is not clipped.
+class FloatGrid {
+ public:
+  explicit FloatGrid(const Attributes& attributes)
+      : grid_(weight_grid(attributes)),
+        is_tanh_(attributes.is_set("weight_tanh")),
+        unit_(std::ldexp(1.0f, static_cast<int>(attributes.whole("weight_exponent")))) {
+    if (grid_.bits == 0) return;
+    low_ = static_cast<float>(grid_.low());
+    high_ = static_cast<float>(grid_.high());
+    half_ = std::ldexp(1.0f, grid_.bits - 1);
+  }
 
-  explicit WeightGrid(const Attributes& attributes) {
-    const auto bits = static_cast<int>(attributes.whole("weight_bits"));
-    if (bits == 0) return;
-    unit = std::ldexp(1.0f, static_cast<int>(attributes.whole("weight_exponent")));
-    end = static_cast<float>(mantissa_limit(bits));
-  }
+  bool is_there() const { return grid_.bits > 0; }
   float nearest(float weight) const {
-    return unit * std::clamp(std::nearbyint(weight / unit), -end, end);
+    if (grid_.is_sign()) return weight >= 0 ? unit_ : -unit_;
+    return unit_ * std::clamp(std::nearbyint(weight / unit_), low_, high_);
   }
-  bool is_within(float weight) const { return std::abs(weight) <= unit * end; }
+  // What the gradient is multiplied by: 1 where it passes, or for weights through tanh the squared
+  // slope (bend_gradient.cpp), which goes on for half a step beyond the ends; else 0.
+  float slope(float weight) const {
+    const float place = weight / unit_;
+    if (grid_.stops) return std::abs(place) <= half_ ? 1 : 0;
+    if (!is_tanh_) return place >= low_ && place <= high_ ? 1 : 0;
+    const float step = grid_.is_sign() ? 2 : 1;
+    if (place < low_ - step / 2 || place > high_ + step / 2) return 0;
+    constexpr float kTanhOne = 0.761594156f;
+    const float tangent = kTanhOne * (2 * place - low_ - high_) / (high_ - low_);
+    const float s = 1 - tangent * tangent;
+    return s * s;
+  }
+
+ private:
+  WeightGrid grid_;
+  bool is_tanh_;
+  float unit_;
+  float low_ = 0, high_ = 0, half_ = 0;
 };
 
 int64_t grid_bytes(const OpShapes& s) {
@@ -42,8 +65,8 @@ int64_t grid_bytes(const OpShapes& s) {
 // The weights that the layer computes with; in the workspace where they are on a grid.
 const float* weights_of(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
-  const WeightGrid grid(*c.attributes);
-  if (grid.end == 0) return weights.as<float>();
+  const FloatGrid grid(*c.attributes);
+  if (!grid.is_there()) return weights.as<float>();
   auto* const nearest = reinterpret_cast<float*>(c.workspace);
   for_each(c, weights.count(),
            [&](int64_t i) { nearest[i] = grid.nearest(weights.as<float>()[i]); });
@@ -135,11 +158,11 @@ void backward_weights(const OpContext& c) {
       kernels::fp32::convolution_grad_weights(convolution_of(c), c.inputs[0].as<float>(),
                                               c.grad_output.as<float>(), weights, bias, c.kernel);
   if (!done) c.totals->kernel_failed = true;
-  const WeightGrid grid(*c.attributes);
-  if (grid.end > 0) {
+  const FloatGrid grid(*c.attributes);
+  if (grid.is_there()) {
     const auto* master = c.parameters[0].mantissa.as<float>();
     for (int64_t i = 0; i < c.parameters[0].gradient.count(); ++i) {
-      if (!grid.is_within(master[i])) weights[i] = 0;
+      weights[i] *= grid.slope(master[i]);
     }
   }
   add_to(c.parameters[0].gradient, weights);
