@@ -237,9 +237,9 @@ def idle_clients(served, clients):
     return opened
 
 
-def pipelined(served, count):
+def pipelined(served, count, text=request("GET /health")):
     with served.connect() as client:
-        client.sendall(request("GET /health") * count)
+        client.sendall(text * count)
         client.shutdown(socket.SHUT_WR)
         return everything(client, 10).count(b"200 OK")
 
@@ -366,6 +366,11 @@ def check_serve(checks, mantissa, run):
         checks.holds("answers that nobody reads: memory has a limit", served.growth() < 400,
                      served.growth())
         checks.holds("fifty requests at once have fifty answers", pipelined(served, 50) == 50)
+        predict = request("POST /predict", "Content-Length: 784") + bytes(784)
+        checks.holds("... predictions, too", pipelined(served, 50, predict) == 50)
+        checks.holds("... and parameters", pipelined(served, 50, request("GET /parameters")) == 50)
+        two = asked(served, request("GET /network", "Host: evil.example", "Connection: close"))
+        checks.holds("a second Host that is another is refused", two[:1] == "4", two)
         for host in "evil.example", "evil.example:80", "127.0.0.1.evil.example", "[evil":
             status = status_with_host(served, host)
             checks.holds(f"Host '{host}' is refused", status[:1] == "4", status)

@@ -3,26 +3,15 @@
 
 #include <sys/socket.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
-#include <string>
 
-#include "cli/http_body.h"
+#include "cli/http_exchange.h"
 #include "cli/http_server.h"
 
 struct MHD_Connection;
 
 namespace mantissa::cli {
-
-// A request and its answer.
-struct HttpExchange {
-  const HttpRoute* route = nullptr;  // none: refused
-  HttpRequest request;
-  HttpAnswer answer;
-  std::unique_ptr<HttpBody> body;
-  std::atomic<bool> is_answered = false;  // by the thread that computes
-};
 
 struct HttpConnection {
   using Clock = std::chrono::steady_clock;

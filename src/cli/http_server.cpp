@@ -12,14 +12,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "cli/http_address.h"
 #include "cli/http_connection.h"
+#include "cli/http_exchange.h"
 #include "cli/http_worker.h"
 #include "cli/output.h"
 
@@ -28,7 +27,6 @@ namespace {
 
 using Phase = HttpConnection::Phase;
 using Clock = HttpConnection::Clock;
-using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{50}, kLeaveTaking{600};
@@ -40,11 +38,6 @@ size_t possible_connections(size_t wanted) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
   const rlim_t room = limit.rlim_cur > kOthers + 8 ? limit.rlim_cur - kOthers : 8;
   return std::min<size_t>(wanted, room);
-}
-
-std::string header_of(MHD_Connection* connection, const char* name) {
-  const char* const text = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-  return text == nullptr ? "" : text;
 }
 
 // A whole server is one thread with this loop; slow requests are computed in another one.
@@ -78,8 +71,6 @@ class Server {
 
   MHD_Result begin(MHD_Connection* connection, HttpConnection& at, const char* path,
                    const char* method);
-  const HttpRoute* route_of(const std::string& path, std::string method, HttpAnswer& refusal) const;
-  void check_body(MHD_Connection* connection, HttpExchange& exchange) const;
   MHD_Result compute(MHD_Connection* connection, HttpConnection& at);
   MHD_Result send(MHD_Connection* connection, HttpConnection& at);
 
@@ -170,91 +161,30 @@ MHD_Result Server::begin(MHD_Connection* connection, HttpConnection& at, const c
                          const char* method) {
   at.exchange = std::make_unique<HttpExchange>();
   at.enter(Phase::kReceiving);
-  HttpExchange& exchange = *at.exchange;
-  const std::string host = header_of(connection, MHD_HTTP_HEADER_HOST);
-  if (!host.empty() && !names_this_machine(host, names_)) {
-    refuse(
-        exchange.answer, 403,
-        "the Host header says '" + host +
-            "', which is not known to be this machine; serve --names NAME,NAME takes more names");
-  } else {
-    exchange.route = route_of(path, method, exchange.answer);
-  }
-  if (exchange.route != nullptr) check_body(connection, exchange);
-  // Too large by its own word: it is not read. Other bodies that nobody takes are read and thrown
-  // away, so that the client gets to its answer.
-  const std::string length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-  if (std::strtoull(length.c_str(), nullptr, 10) <= limits_.body_bytes) return MHD_YES;
-  refuse(exchange.answer, 413, "more than " + std::to_string(limits_.body_bytes >> 20) + " MiB");
-  return send(connection, at);
-}
-
-const HttpRoute* Server::route_of(const std::string& path, std::string method,
-                                  HttpAnswer& refusal) const {
-  if (method == "HEAD") method = "GET";
-  for (const HttpRoute& route : routes_) {
-    if (route.method == method && route.path == path) return &route;
-  }
-  std::string known;
-  for (const HttpRoute& route : routes_) {
-    known += (known.empty() ? "" : ", ") + route.method + " " + route.path;
-  }
-  refuse(refusal, 404, "there are " + known + "; docs/serve.md describes them");
-  return nullptr;
-}
-
-void Server::check_body(MHD_Connection* connection, HttpExchange& exchange) const {
-  if (!exchange.route->takes_body) return;
-  const std::string encoding = header_of(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
-  const bool is_form = strncasecmp(header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE).c_str(),
-                                   "multipart/form-data", 19) == 0;
-  if (is_form || !HttpBody::knows(encoding)) exchange.route = nullptr;
-  if (is_form) {
-    return refuse(exchange.answer, 400, "pixels are the body itself, not a part of a form");
-  }
-  if (!HttpBody::knows(encoding)) {
-    return refuse(exchange.answer, 415,
-                  "Content-Encoding: '" + encoding + "' is not known; gzip and deflate are");
-  }
-  exchange.body = std::make_unique<HttpBody>(encoding, limits_.body_bytes);
-}
-
-void answer_safely(HttpExchange& exchange) {
-  try {
-    exchange.route->answer(exchange.request, exchange.answer);
-  } catch (const std::bad_alloc&) {
-    refuse(exchange.answer, 503, "there is no memory for this answer");
-  }
-  exchange.request.body = std::string();
+  const bool is_read =
+      begin_exchange({connection, path, method}, {routes_, names_, limits_}, *at.exchange);
+  return is_read ? MHD_YES : send(connection, at);
 }
 
 // The request is there, whole.
 MHD_Result Server::compute(MHD_Connection* connection, HttpConnection& at) {
   HttpExchange& exchange = *at.exchange;
   if (exchange.is_answered) return send(connection, at);
-  if (exchange.body) {
-    std::string why;
-    const int fault = exchange.body->fault(why);
-    if (fault != 0) exchange.route = nullptr;
-    if (fault != 0) refuse(exchange.answer, fault, why);
-    exchange.request.body = std::move(exchange.body->text);
-    exchange.body.reset();
-  }
+  end_body(exchange);
   if (exchange.route != nullptr && exchange.route->is_slow &&
       worker_.waiting() >= limits_.waiting) {
     exchange.route = nullptr;
     refuse(exchange.answer, 503, std::to_string(limits_.waiting) + " requests wait already");
   }
   if (exchange.route == nullptr) return send(connection, at);
-  const auto take_argument = [](void* request, MHD_ValueKind, const char* name, const char* value) {
-    static_cast<HttpRequest*>(request)->arguments.emplace(name, value == nullptr ? "" : value);
-    return MHD_YES;
-  };
-  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, take_argument, &exchange.request);
+  read_arguments(connection, exchange.request);
   if (!exchange.route->is_slow || !worker_.has_thread()) {
     answer_safely(exchange);
     return send(connection, at);
   }
+  // Called again at once, the library no longer wants to read when the connection goes on. Else it
+  // would find that the client has closed its side, and end it without an answer.
+  if (!std::exchange(exchange.is_whole, true)) return MHD_YES;
   at.enter(Phase::kComputing);
   at.suspended = connection;
   MHD_suspend_connection(connection);
@@ -384,11 +314,6 @@ void Server::end() {
 }
 
 }  // namespace
-
-void refuse(HttpAnswer& answer, int status, const std::string& why) {
-  answer = {status, "application/json",
-            Json{{"error", why}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
-}
 
 std::string serve_http(const std::string& host, int port, const std::vector<std::string>& names,
                        const std::vector<HttpRoute>& routes, const HttpLimits& limits,
