@@ -81,7 +81,9 @@ inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threa
   auto batches = OrderedBatches::create(picture_examples(images), programs->batch_size);
   EXPECT_TRUE(batches.ok());
   auto evaluation = evaluate(executors, *batches,
-                             {network.graph.classes(), network.description.options.loss, isa});
+                             {.classes = network.graph.classes(),
+                              .loss = network.description.options.loss,
+                              .isa = isa});
   EXPECT_TRUE(evaluation.ok()) << (evaluation.ok() ? "" : evaluation.error().message);
   return *evaluation;
 }

@@ -85,7 +85,8 @@ class Checked {
     fill_input();
     const int64_t logits = graph_.values[graph_.nodes[graph_.losses[0]].inputs[0]].shape.count();
     for (int64_t i = 0; i < batch * logits / graph_.classes(); ++i) {
-      labels_.push_back(static_cast<int32_t>(i % graph_.classes()));
+      // Of one logit the labels are 0 and 1.
+      labels_.push_back(static_cast<int32_t>(i % std::max<int64_t>(2, graph_.classes())));
     }
   }
 
@@ -133,6 +134,8 @@ class Checked {
         if (instruction.phase == Phase::kBackwardInput) check_cross_entropy(i);
       } else if (instruction.op == &ops::kMeanSquaredError) {
         if (instruction.phase == Phase::kBackwardInput) check_squared_error(i);
+      } else if (instruction.op == &ops::kSigmoidCrossEntropy) {
+        if (instruction.phase == Phase::kBackwardInput) check_sigmoids(i);
       } else if (instruction.op == &ops::kSumGradients) {
         check_sum(i);
       } else if (instruction.op == &ops::kRoundGradient) {
@@ -528,6 +531,21 @@ class Checked {
       compare_gradient(c.grad_inputs[0], k, 2 * error / static_cast<double>(classes), 1);
     }
     EXPECT_NEAR(loss_, loss, 1e-6);
+  }
+
+  void check_sigmoids(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals logits = reals(c.inputs[0]);
+    const int64_t outputs = graph_.classes();
+    double loss = 0;
+    for (int64_t k = 0; k < std::ssize(logits); ++k) {
+      const int32_t label = labels_[static_cast<size_t>(k / outputs)];
+      const double target = outputs == 1 ? label : label == k % outputs ? 1 : 0;
+      const double p = 1 / (1 + std::exp(-logits[k]));
+      loss -= std::log(target == 1 ? p : 1 - p) / static_cast<double>(batch_);
+      compare_gradient(c.grad_inputs[0], k, p - target, 10);
+    }
+    EXPECT_NEAR(loss_, loss, 1e-4 * static_cast<double>(outputs));
   }
 
   void check_cross_entropy(int i) {

@@ -257,6 +257,20 @@ TEST(GradientCheck, SmoothedCrossEntropyAndSquaredError) {
   EXPECT_TRUE(contains(checked.check(), "backward_input mean_squared_error"));
 }
 
+TEST(GradientCheck, SigmoidCrossEntropy) {
+  for (const int64_t outputs : {1, 5}) {
+    for (const char* format : {"bfp8", "dfp8", "bfp:g=8"}) {
+      Network net(Shape{5, 6, 1});
+      net.add(ops::kFlatten);
+      net.add(ops::kLinear, {{"channels", 7}});
+      net.add(ops::kRelu);
+      Checked checked(net.finish(outputs), 6, ops::LossKind::kSigmoid, 0, *parse_format(format));
+      checked.run();
+      EXPECT_TRUE(contains(checked.check(), "backward_input sigmoid_cross_entropy"));
+    }
+  }
+}
+
 TEST(GradientCheck, PointFunctions) {
   for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
                        &ops::kHardSigmoid, &ops::kHardSwish}) {

@@ -14,7 +14,8 @@ struct Choice {
 
 constexpr Choice kChoices[] = {{ops::LossKind::kCrossEntropy, 0},
                                {ops::LossKind::kCrossEntropy, 6554},
-                               {ops::LossKind::kSquaredError, 0}};
+                               {ops::LossKind::kSquaredError, 0},
+                               {ops::LossKind::kSigmoid, 0}};
 
 HarnessOptions options_for(const Choice& choice) {
   HarnessOptions options;
@@ -77,7 +78,7 @@ TEST(Losses, AreSettings) {
   EXPECT_NE(to_toml(*smoothed)->find("label-smoothing = \"0.1\""), std::string::npos);
   EXPECT_NE(run_identity(*smoothed, ""), run_identity(*make_run_config({}), ""));
   EXPECT_EQ(make_run_config({{"loss", "hinge"}}).error().message,
-            "loss: unknown loss 'hinge'; choose cross-entropy or mse");
+            "loss: unknown loss 'hinge'; choose one of cross-entropy, mse, sigmoid");
   EXPECT_EQ(make_run_config({{"label-smoothing", "1"}}).error().message,
             "label-smoothing: '1' is not a number from 0 to 0.99");
   EXPECT_EQ(make_run_config({{"loss", "mse"}, {"label-smoothing", "0.1"}}).error().message,

@@ -160,6 +160,37 @@ TEST(OnnxImport, ResidualsConcatenationsAndGates) {
   expect_same(m, classify(m, both, 16));
 }
 
+// A Sigmoid at the end belongs to the loss, whatever shape its results get behind it.
+TEST(OnnxImport, SigmoidsAtTheEnd) {
+  for (const int64_t outputs : {1, 5}) {
+    for (const std::string shape : {"", "Identity", "Flatten", "Squeeze", "Reshape"}) {
+      if (shape == "Squeeze" && outputs > 1) continue;
+      Model m(1, 6, 4);
+      std::string v = m.conv("c1", "x", {6, 1, 3, 3}, {1, 1, 1, 1});
+      v = m.add("GlobalAveragePool", "mean", {v});
+      v = m.add("Flatten", "flat", {v});
+      v = m.add("Gemm", "fc", {v, m.weights("fc.weight", {outputs, 6}), m.weights("fc.b", {outputs})},
+                {{"transB", int64_t{1}}});
+      v = m.add("Sigmoid", "p", {v});
+      if (shape == "Squeeze") {
+        v = m.add(shape, "shaped", {v, m.wholes("axis", {1})});
+      } else if (shape == "Reshape") {
+        v = m.add(shape, "shaped", {v, m.wholes("to", {Model::kBatch, 1, outputs})});
+      } else if (!shape.empty()) {
+        v = m.add(shape, "shaped", {v});
+      }
+      const ImportedNetwork network = imported_only(m, v);
+      expect_json(network);
+      EXPECT_EQ(count_of(network, "sigmoid"), 0) << shape;
+      EXPECT_EQ(count_of(network, "linear"), 1) << shape;
+      EXPECT_EQ(count_of(network, "sigmoid_cross_entropy"), 1) << shape;
+      EXPECT_EQ(network.graph.classes(), outputs);
+      const Value& labels = network.graph.values[network.graph.inputs[1]];
+      EXPECT_EQ(labels.shape, outputs == 1 ? Shape{} : Shape{outputs});
+    }
+  }
+}
+
 TEST(OnnxImport, ChannelsAreShuffledAndTransposesVanish) {
   Model m(1, 6, 4);
   std::string v = m.conv("c1", "x", {6, 1, 3, 3}, {1, 1, 1, 1});

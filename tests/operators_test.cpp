@@ -223,10 +223,10 @@ TEST(AllOperators, AreInTheNetworks) {
   seen.insert(ops::kEmbedding.name);       // in language_test.cpp
   for (const Op* op :
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
-        &ops::kMeanSquaredError, &ops::kRegressionError, &ops::kSumGradients, &ops::kRoundGradient,
-        &ops::kRoundGradientStochastic, &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum,
-        &ops::kUpdateNesterov, &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm,
-        &ops::kBendGradient}) {
+        &ops::kMeanSquaredError, &ops::kSigmoidCrossEntropy, &ops::kRegressionError,
+        &ops::kSumGradients, &ops::kRoundGradient, &ops::kRoundGradientStochastic,
+        &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
+        &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm, &ops::kBendGradient}) {
     seen.insert(op->name);
   }
   for (const Op* op : kAllOperators) EXPECT_EQ(seen.count(op->name), 1) << op->name;

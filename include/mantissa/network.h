@@ -152,6 +152,10 @@ class MANTISSA_EXPORT NetworkBuilder {
   // targets: the loss of a batch is then the weighted mean.
   void cross_entropy(Var logits, const std::string& labels, double label_smoothing = 0,
                      const std::string& weights = "");
+  // Labels of 0 and 1, one for each logit [..., outputs] (by_output), or one for each row of them:
+  // the only output that is 1, or of one output its label.
+  void sigmoid_cross_entropy(Var logits, const std::string& labels, bool by_output,
+                             const std::string& weights = "");
   void squared_error(Var results, const std::string& targets, int exponent,
                      const std::string& weights = "");
 

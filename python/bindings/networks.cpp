@@ -77,6 +77,11 @@ class Builder {
     builder_.cross_entropy({logits}, labels, smoothing, weights);
     check();
   }
+  void sigmoid_cross_entropy(int logits, const std::string& labels, bool by_output,
+                             const std::string& weights) {
+    builder_.sigmoid_cross_entropy({logits}, labels, by_output, weights);
+    check();
+  }
   void squared_error(int results, const std::string& targets, int exponent,
                      const std::string& weights) {
     builder_.squared_error({results}, targets, exponent, weights);
@@ -125,6 +130,7 @@ void bind_networks(nb::module_& module) {
       .def("add", &Builder::add)
       .def("dims", &Builder::dims)
       .def("cross_entropy", &Builder::cross_entropy)
+      .def("sigmoid_cross_entropy", &Builder::sigmoid_cross_entropy)
       .def("squared_error", &Builder::squared_error)
       .def("finish", &Builder::finish);
   module.def("exponent_for", &exponent_for);

@@ -23,8 +23,8 @@ from .network import (Input, Loss, Network, Parameter, Sequential, Var, add, att
                      batch_norm, concat, conv, cross_entropy, dropout, embedding, flatten, gelu,
                      global_average_pool, gru, hard_sigmoid, hard_swish, indices, input, layer,
                      layer_norm, leaky_relu, linear, lstm, max_pool, multiply, numbers, op, ops,
-                     position_embedding, relu, relu6, rms_norm, rnn, sigmoid, silu, slice,
-                     squared_error, tanh)
+                     position_embedding, relu, relu6, rms_norm, rnn, sigmoid,
+                     sigmoid_cross_entropy, silu, slice, squared_error, tanh)
 from .trainer import Epoch, History, Taken, Trainer
 
 __version__: str = info()["version"]
@@ -39,6 +39,6 @@ __all__ = [
     "gelu", "global_average_pool", "gru", "hard_sigmoid", "hard_swish", "import_onnx",
     "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear", "lstm",
     "max_pool", "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding",
-    "quantize", "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid", "silu",
-    "slice", "squared_error", "statistics", "tanh", "train", "translate",
+    "quantize", "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid",
+    "sigmoid_cross_entropy", "silu", "slice", "squared_error", "statistics", "tanh", "train", "translate",
 ]

@@ -58,7 +58,7 @@ class Var:
 
 @dataclass(frozen=True)
 class Loss:
-    """What training makes small: see cross_entropy and squared_error."""
+    """What training makes small: see cross_entropy, sigmoid_cross_entropy and squared_error."""
 
     kind: str
     result: Var
@@ -66,6 +66,7 @@ class Loss:
     label_smoothing: float = 0.0
     exponent: int = 0
     weights: str = ""
+    by_output: bool = False
 
 
 # --- inputs ---------------------------------------------------------------------------------------
@@ -358,6 +359,16 @@ def cross_entropy(logits: Var, labels: str = "labels", *, label_smoothing: float
     return Loss("cross_entropy", logits, labels, label_smoothing, weights=weights)
 
 
+def sigmoid_cross_entropy(logits: Var, labels: str = "labels", *, one_label: bool = False,
+                          weights: str = "") -> Loss:
+    """Sigmoids and cross-entropy of a linear layer's result [..., outputs], against labels of 0 and 1,
+    int32: of one output one for each row, of several one for each of them, [..., outputs], or with
+    `one_label` for each row the number of the only output that is 1. A label of -1 counts nothing. The
+    loss of a row is the sum over its outputs. `weights` as in cross_entropy."""
+    by_output = logits.shape[-1:] != (1,) and not one_label
+    return Loss("sigmoid_cross_entropy", logits, labels, weights=weights, by_output=by_output)
+
+
 def squared_error(results: Var, targets: str = "targets", *, largest: float | None = None,
                   exponent: int | None = None, weights: str = "") -> Loss:
     """Half the mean square of the difference to an input of as many targets: numbers of 16 bits
@@ -390,11 +401,15 @@ class Parameter:
 
 class Network:
     """A network. Its outputs are values; without `loss` the first output is compared with `labels`, by
-    cross-entropy."""
+    cross-entropy; where a sigmoid makes it by sigmoid_cross_entropy, which computes the sigmoid itself:
+    the output are the logits that it reads."""
 
     def __init__(self, *outputs: Var, name: str = "network", loss: Loss | Sequence[Loss] | None = None):
         if not outputs:
             raise InvalidInput("Network: name at least one output")
+        if loss is None and outputs[0].node.op == "sigmoid":
+            outputs = (outputs[0].node.inputs[0], *outputs[1:])
+            loss = sigmoid_cross_entropy(outputs[0])
         losses = [cross_entropy(outputs[0])] if loss is None else (
             [loss] if isinstance(loss, Loss) else list(loss))
         self._core = _build(name, outputs, losses)
@@ -500,6 +515,9 @@ def _build(name: str, outputs: Sequence[Var], losses: Sequence[Loss]) -> _core.N
         if loss.kind == "cross_entropy":
             builder.cross_entropy(place(loss.result), loss.target, loss.label_smoothing,
                                   loss.weights)
+        elif loss.kind == "sigmoid_cross_entropy":
+            builder.sigmoid_cross_entropy(place(loss.result), loss.target, loss.by_output,
+                                          loss.weights)
         else:
             builder.squared_error(place(loss.result), loss.target, loss.exponent, loss.weights)
     return builder.finish([place(output) for output in outputs])

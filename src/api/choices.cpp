@@ -20,7 +20,7 @@ const Row kRows[] = {
       "bfp:block=channel", "bfp:exponents=exact", "dfp:g=8"}},
     {"optimizer", {"sgd", "momentum", "nesterov", "adam", "adamw"}},
     {"lr-schedule", {"constant", "step", "cosine", "one-cycle", "plateau"}},
-    {"loss", {"cross-entropy", "mse"}},
+    {"loss", {"cross-entropy", "mse", "sigmoid"}},
     {"augment", {"none", "flip", "shift", "crop", "jitter", "cutout", "shift,flip"}},
     {"isa", {"auto", "scalar", "avx2", "avxvnni", "avx512vnni", "amx"}},
     {"data", {"fashion-mnist", "cifar-10", "cifar-100"}},

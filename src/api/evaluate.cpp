@@ -40,10 +40,11 @@ struct EvaluatedData {
 
 Result<EvaluationOutcome> score_classes(const EvaluatedData& at) {
   const FrozenNetwork& network = at.network;
-  MANTISSA_ASSIGN(Evaluation evaluation, evaluate(at.programs, at.batches,
-                                                  {network.graph.classes(),
-                                                   network.description.options.loss, at.config.isa},
-                                                  at.observer));
+  const ModelOptions& options = network.description.options;
+  MANTISSA_ASSIGN(
+      Evaluation evaluation,
+      evaluate(at.programs, at.batches,
+               {options.classes, options.one_logit, options.loss, at.config.isa}, at.observer));
   EvaluationOutcome outcome;
   outcome.seconds = at.seconds();
   outcome.class_names = network.description.class_names;

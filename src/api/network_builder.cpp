@@ -278,6 +278,19 @@ void NetworkBuilder::cross_entropy(Var logits, const std::string& labels, double
                         {{"smoothing", label_smoothing}});
 }
 
+void NetworkBuilder::sigmoid_cross_entropy(Var logits, const std::string& labels, bool by_output,
+                                           const std::string& weights) {
+  const int value = data_->index(logits);
+  if (data_->failed()) return;
+  const Shape shape = data_->graph.shape(value);
+  std::vector<int> inputs = {
+      value, data_->graph.add_input(labels, ops::labels_shape(shape, by_output), Element::kIndex)};
+  if (!weights.empty()) {
+    inputs.push_back(data_->graph.add_numbers(weights, ops::rows_shape(shape), kWeightExponent));
+  }
+  data_->graph.add_loss(ops::kSigmoidCrossEntropy, data_->name_for("loss", ""), std::move(inputs));
+}
+
 void NetworkBuilder::squared_error(Var results, const std::string& targets, int exponent,
                                    const std::string& weights) {
   const int value = data_->index(results);

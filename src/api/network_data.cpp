@@ -1,10 +1,13 @@
 #include "api/network_data.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "data/one_against_others.h"
 
 namespace mantissa {
 namespace {
@@ -23,8 +26,23 @@ std::optional<std::vector<Label>> classes_by_name(const std::vector<std::string>
   return numbers;
 }
 
+// A network that tells one class from all others is measured on data that have them all.
+void take_one_class(const std::vector<std::string>& names, Dataset& data) {
+  if (names.size() != 2 || names != two_classes(names[1])) return;
+  const std::vector<std::string>& classes = data.info.class_names;
+  const auto found = std::find(classes.begin(), classes.end(), names[1]);
+  const bool has_both = std::find(classes.begin(), classes.end(), names[0]) != classes.end();
+  if (found == classes.end() || has_both) return;
+  relabel(static_cast<Label>(found - classes.begin()), data.test);
+  data.info.notes.push_back("the class " + names[1] + " is taken against the other " +
+                            std::to_string(data.info.classes - 1));
+  data.info.class_names = names;
+  data.info.classes = 2;
+}
+
 Status match_classes(const FrozenNetwork& network, const std::string& source, Dataset& data) {
   const std::vector<std::string>& names = network.description.class_names;
+  take_one_class(names, data);
   const auto classes = static_cast<int>(names.size());
   std::vector<std::string>& notes = data.info.notes;
   const auto by_name = classes_by_name(data.info.class_names, names);

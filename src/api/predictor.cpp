@@ -64,7 +64,7 @@ Status Predictor::run(std::vector<Prediction> batch, const void* examples) {
   mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
   exponent = found.exponent;
   const std::vector<double>& all = found.probabilities;
-  const int64_t classes = network.graph.classes();
+  const int64_t classes = network.description.options.classes;
   for (int64_t i = 0; i < count; ++i) {
     Prediction& one = batch[static_cast<size_t>(i)];
     if (outcome.target.empty()) {

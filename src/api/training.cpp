@@ -171,6 +171,7 @@ Outcome<Trainer> Trainer::create(const Network& network, const Settings& setting
                            "loss",
                            "label-smoothing",
                            "classes",
+                           "positive",
                            "input-size",
                            "augment",
                            "validation",

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/picture.h"
 #include "cli/report.h"
@@ -119,6 +121,23 @@ std::string frequent_confusions(const EvaluationOutcome& outcome) {
   return text;
 }
 
+// ", AUC 0.9712, average precision 0.8810", of one logit; of labels their F1.
+std::string label_scores(const std::string& evaluation_json) {
+  constexpr std::pair<const char*, const char*> kScores[] = {
+      {"auc", "AUC"},
+      {"average_precision", "average precision"},
+      {"micro_f1", "micro F1"},
+      {"macro_f1", "macro F1"}};
+  const auto json = nlohmann::json::parse(evaluation_json, nullptr, false);
+  std::string text;
+  for (const auto& [key, name] : kScores) {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_number()) continue;
+    text += std::string(", ") + name + " " + decimal(found->get<double>(), 4);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
@@ -141,9 +160,9 @@ std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
   }
   const bool top5 = outcome.top5_accuracy >= 0;
   std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) +
-                     (top5 ? " (top 5 " + percent(outcome.top5_accuracy) + ")" : "") + ", loss " +
-                     decimal(outcome.loss, 4) + ", " + grouped(outcome.examples) + " examples in " +
-                     duration(outcome.seconds) + "\n";
+                     (top5 ? " (top 5 " + percent(outcome.top5_accuracy) + ")" : "") +
+                     label_scores(outcome.json) + ", loss " + decimal(outcome.loss, 4) + ", " +
+                     grouped(outcome.examples) + " examples in " + duration(outcome.seconds) + "\n";
   if (!tables || outcome.confusion.empty()) return text;
   text += "\n" + class_table(outcome, terminal) + "\n";
   const int classes = static_cast<int>(outcome.confusion.size());

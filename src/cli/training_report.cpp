@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/report.h"
 #include "cli/text.h"
@@ -71,6 +72,14 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
   if (const auto accuracy = number(summary, "test_accuracy")) {
     add("test accuracy", terminal.paint("1", percent(*accuracy)));
   }
+  constexpr std::pair<const char*, const char*> kLabelScores[] = {
+      {"test_auc", "test AUC"},
+      {"test_average_precision", "average precision"},
+      {"test_micro_f1", "test micro F1"},
+      {"test_macro_f1", "test macro F1"}};
+  for (const auto& [key, name] : kLabelScores) {
+    if (const auto score = number(summary, key)) add(name, decimal(*score, 4));
+  }
   if (const auto r2 = number(summary, "test_r2")) {
     add("test R2", terminal.paint("1", decimal(*r2, 4)));
   }
@@ -100,6 +109,8 @@ std::string training_line(const std::string& summary_json, const std::string& ou
   if (const auto accuracy = number(summary, "test_accuracy")) {
     text = "test accuracy " + percent(*accuracy);
   }
+  if (const auto auc = number(summary, "test_auc")) text += ", AUC " + decimal(*auc, 4);
+  if (const auto f1 = number(summary, "test_micro_f1")) text += ", micro F1 " + decimal(*f1, 4);
   if (const auto r2 = number(summary, "test_r2")) {
     text = "test R2 " + decimal(*r2, 4);
     if (const auto rmse = number(summary, "test_rmse")) text += ", RMSE " + number_text(*rmse);

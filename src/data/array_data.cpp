@@ -170,6 +170,11 @@ std::string shape_text(const NpyArray& array) {
 // The labels of a split, whole numbers below kMaxClasses.
 Result<std::vector<Label>> labels_of(const FoundSplit& split, ArrayPair& pair) {
   const std::string name = quoted(split.file(0)) + ": '" + pair.y.name + "'";
+  if (pair.y.shape.size() == 2 && pair.y.shape[1] > 1) {
+    return invalid_input(name + " " + shape_text(pair.y) +
+                         " has several labels for each picture; one is possible, [N], and several "
+                         "from Python (docs/python.md)");
+  }
   MANTISSA_ASSIGN(const auto rows, array_rows(quoted(split.file(0)), std::move(pair.y), {}));
   std::vector<Label> labels;
   while (true) {

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "data/find_dataset.h"
+#include "data/one_against_others.h"
 
 namespace mantissa {
 namespace {
@@ -132,6 +133,7 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
     std::string note = missing_classes(row.name, (found.*row.found).labels, found.class_names);
     if (!note.empty()) info.notes.push_back(std::move(note));
   }
+  MANTISSA_RETURN_IF_ERROR(take_positive(options, info));
   return info;
 }
 
@@ -157,6 +159,8 @@ Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with
     const bool wanted = row.found == &FoundData::test ? with_test : with_train;
     if (!wanted || split.count == 0) continue;
     MANTISSA_ASSIGN(dataset.*row.images, data.reader->read(data.found, split, read));
+    if (options.positive.empty()) continue;
+    relabel(*positive_class(data.found.class_names, options.positive), dataset.*row.images);
   }
   return dataset;
 }

@@ -154,6 +154,12 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   MANTISSA_ASSIGN(const std::set<size_t> ignored, other_columns(rows, choices, chosen, notes));
   chosen.target = usual_target(names, chosen.weights);
   if (!choices.target.empty()) {
+    const bool is_there = std::find(names.begin(), names.end(), choices.target) != names.end();
+    if (!is_there && choices.target.find(',') != std::string::npos) {
+      return invalid_input("target: '" + choices.target +
+                           "' names several columns, and one is predicted of a table; several " +
+                           "labels of an example are learned from Python (docs/python.md)");
+    }
     MANTISSA_ASSIGN(chosen.target, find_column(names, choices.target, "target: "));
   }
   if (chosen.weights == chosen.target) {

@@ -127,7 +127,7 @@ class Layers {
   Result<Graph> classify() {
     const bool is_regression = options_.loss == ops::LossKind::kRegression;
     add(ops::kLinear, is_regression ? "results" : "classifier",
-        {{"channels", options_.classes}, {"classifier", 1}});
+        {{"channels", options_.outputs()}, {"classifier", 1}});
     MANTISSA_ASSIGN(Graph graph, builder_.finish(last_));
     return ops::with_loss(std::move(graph), options_.loss, options_.label_smoothing);
   }

@@ -22,6 +22,7 @@ struct ModelOptions {
   int64_t height = 28, width = 28, channels = 1;  // of pictures
   int64_t features = 0;                           // of a table's rows; 0: these are pictures
   int64_t classes = 10;                           // or numbers to predict
+  bool one_logit = false;                         // for two classes; the other has the logit 0
   double width_multiplier = 1;                    // multiplies channels, at least 1 each
   std::vector<int> channel_means = {};  // subtracted from pixels, one per channel (empty: 128)
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
@@ -29,6 +30,8 @@ struct ModelOptions {
   std::vector<int64_t> hidden = {};  // widths of mlp's hidden layers; none: its own
   int64_t sequence = 0;  // of language models: tokens of an example; classes are the vocabulary
   bool tied = false;     // of language models: the classifier has the embedding's weights
+
+  int64_t outputs() const { return one_logit ? 1 : classes; }
 };
 
 // Names that build_model takes, with a line about each.

@@ -92,15 +92,35 @@ class Import {
     if (graph_.outputs.size() > 1) {
       note("of the outputs " + names + " the network has '" + readable(result_) + "'");
     }
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      const bool makes = !node->outputs.empty() && node->outputs[0] == result_;
-      if (!makes || node->inputs.empty()) continue;
-      if (node->op_type != "Softmax" && node->op_type != "LogSoftmax") continue;
-      note("the " + node->op_type + " at the end is left out: it belongs to the loss");
-      result_ = node->inputs[0];
-    }
+    leave_to_loss();
     context_.results.insert(result_);
     return {};
+  }
+
+  // Leaves out what the loss computes itself: a softmax at the end, or a sigmoid, and what only
+  // changes the shape of that one's results.
+  void leave_to_loss() {
+    constexpr std::string_view kShapes[] = {"Flatten", "Identity", "Reshape", "Squeeze",
+                                            "Unsqueeze"};
+    std::string value = result_;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const bool makes = !node->outputs.empty() && node->outputs[0] == value;
+      if (!makes || node->inputs.empty()) continue;
+      const bool is_sigmoid = node->op_type == "Sigmoid";
+      const bool is_softmax = node->op_type == "Softmax" || node->op_type == "LogSoftmax";
+      if (is_sigmoid || (is_softmax && value == result_)) {
+        note("the " + node->op_type + " at the end is left out: it belongs to the loss");
+        context_.loss = is_sigmoid ? ops::LossKind::kSigmoid : ops::LossKind::kCrossEntropy;
+        value = result_ = node->inputs[0];
+        if (is_sigmoid) return;
+        continue;
+      }
+      if (std::find(std::begin(kShapes), std::end(kShapes), node->op_type) == std::end(kShapes) ||
+          context_.loss) {
+        return;
+      }
+      value = node->inputs[0];
+    }
   }
 
   // Nodes that the output depends on, and who reads their values.

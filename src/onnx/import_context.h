@@ -14,6 +14,7 @@
 #include "onnx/import.h"
 #include "onnx/import_layout.h"
 #include "onnx/model.h"
+#include "ops/loss.h"
 
 namespace mantissa::onnx {
 
@@ -52,6 +53,7 @@ struct ImportContext {
   std::set<const NodeData*> done;    // nodes that others took in
   std::set<const NodeData*> fitted;  // HardSigmoids whose input was scaled to make it ours
   std::set<std::string> results;     // of the model
+  std::optional<ops::LossKind> loss;  // that the model's last node belongs to
   std::set<std::string> names;       // of nodes and values of the graph
   std::vector<ImportedParameter> parameters;
   std::vector<std::string> notes;

@@ -138,14 +138,18 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
     return invalid_input("the output '" + readable(result) + "' is no vector");
   }
   MANTISSA_ASSIGN(const Vector vector, vector_of(context, logits));
-  if (!vector.places.empty() || count < 2 || count > kMostClasses) {
+  const ops::LossKind loss = context.loss.value_or(ops::LossKind::kCrossEntropy);
+  const int64_t least = loss == ops::LossKind::kSigmoid ? 1 : 2;
+  if (!vector.places.empty() || count < least || count > kMostClasses) {
     return invalid_input("the output '" + readable(result) + "' has " + std::to_string(count) +
                          " numbers an example; a network of pictures has 2 to " +
-                         std::to_string(kMostClasses) + " classes");
+                         std::to_string(kMostClasses) +
+                         " classes, or one logit with a Sigmoid behind it");
   }
   MANTISSA_ASSIGN(const int value, made_by_layer(context, vector.value));
   MANTISSA_ASSIGN(Graph graph, context.builder.finish(value));
-  return ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0);
+  const bool by_output = loss == ops::LossKind::kSigmoid && count > 1;
+  return ops::with_loss(std::move(graph), loss, 0, by_output);
 }
 
 }  // namespace

@@ -153,10 +153,13 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
     return invalid_input("the output '" + readable(result) +
                          "' has its channels not in its last dimension, or a factor behind them");
   }
-  if (*channels < 2) return invalid_input("the output '" + readable(result) + "' has one channel");
+  const ops::LossKind loss = context.loss.value_or(ops::LossKind::kCrossEntropy);
+  if (*channels < 2 && loss != ops::LossKind::kSigmoid)
+    return invalid_input("the output '" + readable(result) + "' has one channel");
   MANTISSA_ASSIGN(const int value, made_by_layer(context, found->second.value));
   MANTISSA_ASSIGN(Graph graph, context.builder.finish(value));
-  return ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0);
+  const bool by_output = loss == ops::LossKind::kSigmoid && *channels > 1;
+  return ops::with_loss(std::move(graph), loss, 0, by_output);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Losses on wide logits: softmax with cross-entropy (and label smoothing), mean squared error on
-// one-hot targets and on targets that the batch brings. The gradient is the one of the sum over
-// examples.
+// Losses on wide logits: softmax with cross-entropy (and label smoothing), sigmoids with
+// cross-entropy, mean squared error on one-hot targets and on targets that the batch brings. The
+// gradient is the one of the sum over examples.
 #include "ops/loss.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "kernels/softmax/sigmoid.h"
 #include "numerics/exponential.h"
 #include "numerics/nearest_fraction.h"
 #include "ops/fp32/fp32.h"
@@ -80,6 +81,44 @@ kernels::SquaredError squared_error_arguments(const OpContext& c, int64_t row) {
           .weights = weights_of(c)};
 }
 
+// inputs: logits int32 [N, ..., outputs], labels int32 [N, ...] or as the logits, perhaps weights.
+kernels::SigmoidCrossEntropy sigmoid_arguments(const OpContext& c, int64_t row) {
+  const Tensor& labels = c.inputs[1];
+  return {.logits = c.inputs[0].as<int32_t>(),
+          .targets = {labels.as<int32_t>(), c.inputs[0].shape.last(),
+                      labels.shape.rank == c.inputs[0].shape.rank},
+          .exponent = c.inputs[0].row_exponent(row),
+          .weights = weights_of(c)};
+}
+
+// What computes a loss: a family of kernels.
+template <auto kFamily, auto kArguments>
+struct ByFamily {
+  static auto arguments(const OpContext& c, int64_t row) { return kArguments(c, row); }
+  static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
+    return (c.kernels->*kFamily)->loss(kArguments(c, first), first, next);
+  }
+  static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
+                                          int64_t first, int64_t next) {
+    return (c.kernels->*kFamily)->gradient(kArguments(c, first), shift, grad, first, next);
+  }
+  static constexpr auto kKernel = kernel_name<kFamily>;
+};
+
+// Sigmoids by the kernels of softmax.
+struct BySigmoid {
+  static auto arguments(const OpContext& c, int64_t row) { return sigmoid_arguments(c, row); }
+  static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
+    return kernels::sigmoid_loss(*c.kernels->softmax, sigmoid_arguments(c, first), first, next);
+  }
+  static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
+                                          int64_t first, int64_t next) {
+    return kernels::sigmoid_gradient(*c.kernels->softmax, sigmoid_arguments(c, first), shift, grad,
+                                     first, next);
+  }
+  static constexpr auto kKernel = kernel_name<&kernels::KernelTable::softmax>;
+};
+
 // Rows of logits: one for each example, or for each element of its sequence.
 int64_t rows_of(const OpContext& c) { return c.inputs[0].shape.count() / c.inputs[0].shape.last(); }
 
@@ -93,13 +132,13 @@ void for_each_exponent(const Tensor& logits, int64_t begin, int64_t end, const U
   }
 }
 
-template <auto kFamily, auto kArguments>
+template <typename By>
 void forward(const OpContext& c) {
   std::array<kernels::LossSums, kernels::kMaximumParts> partial;
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end, int64_t part) {
         for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
-          const auto sums = (c.kernels->*kFamily)->loss(kArguments(c, first), first, next);
+          const kernels::LossSums sums = By::loss(c, first, next);
           partial[part].loss_q24 += sums.loss_q24;
           partial[part].correct += sums.correct;
         });
@@ -108,20 +147,19 @@ void forward(const OpContext& c) {
     c.loss->loss_q24 += partial[part].loss_q24;
     c.loss->correct += partial[part].correct;
   }
-  count_rows(kArguments(c, 0).row_weights(), rows_of(c), *c.loss);
+  count_rows(By::arguments(c, 0).row_weights(), rows_of(c), *c.loss);
 }
 
-template <auto kFamily, auto kArguments, int kWideExponent>
+template <typename By, int kWideExponent>
 void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
-  const int wide_exponent = kWideExponent - kArguments(c, 0).row_weights().bits();
+  const int wide_exponent = kWideExponent - By::arguments(c, 0).row_weights().bits();
   narrow_gradient(c, grad, wide_exponent, [&](int shift) {
     return kernels::parallel_statistics(
         *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end) {
           kernels::WideStatistics found;
           for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
-            found += (c.kernels->*kFamily)
-                         ->gradient(kArguments(c, first), shift, gradient_of(grad), first, next);
+            found += By::gradient(c, shift, gradient_of(grad), first, next);
           });
           return found;
         });
@@ -151,8 +189,21 @@ kernels::SquaredError regression_arguments(const OpContext& c, int64_t row) {
           .weights = weights_of(c)};
 }
 
+// Labels are the outputs that are 1, one for each row of logits, or a label for each logit.
+Result<std::vector<ValueType>> infer_sigmoid(const Attributes& attributes,
+                                             std::span<const Shape> inputs) {
+  const bool by_output = is_count(inputs.size()) && inputs[0].rank >= 1 && inputs[1] == inputs[0];
+  std::vector<Shape> by_row(inputs.begin(), inputs.end());
+  if (by_output) by_row[1] = labels_shape(inputs[0], false);
+  auto outputs = infer<kernels::kMaximumClasses>(attributes, by_row);
+  if (outputs.ok()) return outputs;
+  return invalid_input(
+      "wants logits [..., outputs], a label for each row of them or for each of them, and perhaps "
+      "a weight for each row");
+}
+
 // A row for one family of kernels.
-template <auto kFamily, auto kArguments, int kWideExponent, int64_t kMostClasses>
+template <typename By, int kWideExponent, int64_t kMostClasses>
 constexpr Op row(const char* name, AttributeSchema schema, double unit, const OpFunctions* fp32) {
   return {.name = name,
           .traits = {.input_reads_input = true},
@@ -161,39 +212,53 @@ constexpr Op row(const char* name, AttributeSchema schema, double unit, const Op
           .infer_outputs = infer<kMostClasses>,
           .input_elements = kInputElements,
           .prepare = schema.empty() ? nullptr : prepare,
-          .forward = forward<kFamily, kArguments>,
-          .backward_input = backward_input<kFamily, kArguments, kWideExponent>,
-          .kernel = kernel_name<kFamily>,
+          .forward = forward<By>,
+          .backward_input = backward_input<By, kWideExponent>,
+          .kernel = By::kKernel,
           .loss_unit = unit,
           .fp32 = fp32};
 }
 
 constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
 
+using BySoftmax = ByFamily<&kernels::KernelTable::softmax, softmax_arguments>;
+template <auto kArguments>
+using BySquaredError = ByFamily<&kernels::KernelTable::squared_error, kArguments>;
+
 constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
                             {LossKind::kSquaredError, "mse", &kMeanSquaredError, false},
+                            {LossKind::kSigmoid, "sigmoid", &kSigmoidCrossEntropy, false},
                             {LossKind::kRegression, "regression", &kRegressionError, false}};
 
 }  // namespace
 
-const Op kSoftmaxCrossEntropy = row<&kernels::KernelTable::softmax, softmax_arguments,
-                                    kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
-    "softmax_cross_entropy", kSmoothingSchema, kNats, &fp32::kSoftmaxCrossEntropy);
-const Op kMeanSquaredError = row<&kernels::KernelTable::squared_error, squared_error_arguments,
-                                 kernels::kSquaredErrorGradientExponent, kernels::kMaximumOutputs>(
-    "mean_squared_error", {}, kSquares, &fp32::kMeanSquaredError);
+const Op kSoftmaxCrossEntropy =
+    row<BySoftmax, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
+        "softmax_cross_entropy", kSmoothingSchema, kNats, &fp32::kSoftmaxCrossEntropy);
+const Op kSigmoidCrossEntropy = [] {
+  Op op = row<BySigmoid, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
+      "sigmoid_cross_entropy", {}, kNats, &fp32::kSigmoidCrossEntropy);
+  op.infer_outputs = infer_sigmoid;
+  return op;
+}();
+const Op kMeanSquaredError =
+    row<BySquaredError<squared_error_arguments>, kernels::kSquaredErrorGradientExponent,
+        kernels::kMaximumOutputs>("mean_squared_error", {}, kSquares, &fp32::kMeanSquaredError);
 const Op kRegressionError = [] {
-  Op op = row<&kernels::KernelTable::squared_error, regression_arguments,
-              kernels::kSquaredErrorGradientExponent, kernels::kMaximumOutputs>(
-      "regression_error", {}, kSquares, &fp32::kRegressionError);
+  Op op = row<BySquaredError<regression_arguments>, kernels::kSquaredErrorGradientExponent,
+              kernels::kMaximumOutputs>("regression_error", {}, kSquares, &fp32::kRegressionError);
   op.infer_outputs = infer_regression;
   op.input_elements = kTargetElements;
   return op;
 }();
 
-Shape rows_shape(Shape logits) {
-  if (logits.rank > 0) logits.dims[static_cast<size_t>(--logits.rank)] = 1;
-  return logits;
+Shape rows_shape(const Shape& logits) { return labels_shape(logits, false); }
+
+Shape labels_shape(const Shape& logits, bool by_output) {
+  Shape shape = logits;
+  if (by_output || shape.rank == 0) return shape;
+  shape.dims[static_cast<size_t>(--shape.rank)] = 1;
+  return shape;
 }
 
 void count_rows(const kernels::RowWeights& weights, int64_t rows, LossTotals& totals) {
@@ -207,9 +272,9 @@ void count_rows(const kernels::RowWeights& weights, int64_t rows, LossTotals& to
 
 const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
 
-Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
+Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing, bool by_output) {
   const int logits = graph.outputs[0];
-  const Shape rows = rows_shape(graph.values[logits].shape);
+  const Shape rows = labels_shape(graph.values[logits].shape, by_output);
   const std::vector<int> results = graph.outputs;
   GraphBuilder builder(std::move(graph));
   const int labels = kind == LossKind::kRegression
@@ -242,9 +307,9 @@ Result<LossKind> parse_loss(std::string_view name) {
   for (const Loss& loss : kLosses) {
     if (loss.kind == LossKind::kRegression) continue;
     if (name == loss.name) return loss.kind;
-    names += (names.empty() ? "" : " or ") + std::string(loss.name);
+    names += (names.empty() ? "" : ", ") + std::string(loss.name);
   }
-  return invalid_input("unknown loss '" + std::string(name) + "'; choose " + names);
+  return invalid_input("unknown loss '" + std::string(name) + "'; choose one of " + names);
 }
 
 }  // namespace mantissa::ops

@@ -12,7 +12,7 @@
 namespace mantissa::ops {
 
 // The last is for numbers that the batch brings, the others are for labels.
-enum class LossKind { kCrossEntropy, kSquaredError, kRegression };
+enum class LossKind { kCrossEntropy, kSquaredError, kSigmoid, kRegression };
 
 struct Loss {
   LossKind kind;
@@ -24,10 +24,10 @@ struct Loss {
 const Loss& loss_of(LossKind kind);
 Result<LossKind> parse_loss(std::string_view name);
 
-// The graph with an input of labels, one for each row of its first result [..., classes], or of
-// targets (tensor/table_numbers.h) where the loss is for numbers, and a loss between them and its
-// first result.
-Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing);
+// The graph with an input of labels, one for each row of its first result [..., classes], or, by
+// output, for each number of it (kSigmoid), or of targets (tensor/table_numbers.h) where the loss
+// is for numbers, and a loss between them and its first result.
+Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing, bool by_output = false);
 
 // The sum of losses that a step or an evaluation counted, in the loss's unit.
 inline double loss_value(LossKind kind, int64_t loss_q24) {
@@ -35,7 +35,9 @@ inline double loss_value(LossKind kind, int64_t loss_q24) {
 }
 
 // The shape of labels: one for each row of logits [..., classes].
-Shape rows_shape(Shape logits);
+Shape rows_shape(const Shape& logits);
+// The same, or by output a label for each logit.
+Shape labels_shape(const Shape& logits, bool by_output);
 
 // Gives the first loss an input of weights, one for each row: "weights", numbers at
 // kWeightExponent. Fails if the loss has one.

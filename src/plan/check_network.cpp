@@ -138,7 +138,11 @@ Status check_losses(const ProgramWriter& writer) {
     const int logits = graph.nodes[loss].inputs[0];
     const int producer = graph.values[logits].producer;
     if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) {
-      return invalid_input(graph.name + ": the logits must come from a linear or convolution node");
+      const bool sigmoid = producer >= 0 && graph.nodes[producer].op == &ops::kSigmoid;
+      return invalid_input(graph.name + ": the logits must come from a linear or convolution node" +
+                           (sigmoid ? "; the sigmoid at the end belongs to the loss: leave it out "
+                                      "and take sigmoid_cross_entropy"
+                                    : ""));
     }
     if (!writer.values().is_wide[writer.values().canonical[logits]]) {
       return invalid_input(graph.name + ": the logits are read by another node");

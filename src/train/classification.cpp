@@ -11,8 +11,9 @@
 #include "data/ordered_batches.h"
 #include "data/wordpiece.h"
 #include "kernels/kernel_table.h"
-#include "ops/fp32/fp32.h"
+#include "kernels/softmax/sigmoid.h"
 #include "ops/wide_values.h"
+#include "train/label_scores.h"
 #include "train/regression.h"
 
 namespace mantissa {
@@ -25,14 +26,120 @@ Score score_of(const Evaluation& evaluation) {
   return {.examples = evaluation.examples,
           .correct = evaluation.correct,
           .loss_q24 = evaluation.loss_q24,
-          .loss = evaluation.loss};
+          .loss = evaluation.loss,
+          .ranking = evaluation.ranking,
+          .labels = evaluation.labels};
 }
 
 std::string describe(const Score& score) {
-  std::array<char, 96> text{};
-  std::snprintf(text.data(), text.size(), "loss %.4f, accuracy %.2f %%", score.loss,
-                100 * score.accuracy());
+  std::array<char, 128> text{};
+  const int length = std::snprintf(text.data(), text.size(), "loss %.4f, accuracy %.2f %%", score.loss,
+                             100 * score.accuracy());
+  char* const rest = text.data() + length;
+  const size_t room = text.size() - static_cast<size_t>(length);
+  if (score.ranking) std::snprintf(rest, room, ", AUC %.4f", score.ranking->auc);
+  if (score.labels) {
+    std::snprintf(rest, room, ", micro F1 %.4f, macro F1 %.4f", score.labels->micro_f1,
+                  score.labels->macro_f1);
+  }
   return text.data();
+}
+
+double logit_at(const Tensor& logits, int64_t i) {
+  if (logits.type == DataType::kFloat) return logits.as<float>()[i];
+  return std::ldexp(static_cast<double>(logits.as<int32_t>()[i]),
+                    logits.row_exponent(i / logits.shape.last()));
+}
+
+// Two classes by one logit z: those of the logits 0 and z, whose softmax is the sigmoid of z.
+class OneLogit {
+ public:
+  void add(const Tensor& logits, const int32_t* labels) {
+    for (int64_t n = 0; n < logits.count(); ++n) {
+      scored_.push_back({logit_at(logits, n), labels[n] == 1});
+    }
+  }
+  // Both, valid until the next call.
+  Tensor logits(const Tensor& logits) {
+    const int64_t count = logits.count();
+    pairs_.assign(static_cast<size_t>(2 * count), 0);  // as a float it is 0, too
+    for (int64_t n = 0; n < count; ++n) pairs_[2 * n + 1] = logits.as<int32_t>()[n];
+    Tensor both = logits;
+    both.shape = Shape{count, 2};
+    both.data = pairs_.data();
+    return both;
+  }
+  RankingScore score() { return ranking_score(std::move(scored_)); }
+
+ private:
+  std::vector<int32_t> pairs_;
+  std::vector<ScoredLabel> scored_;
+};
+
+// Labels that exclude no other: each is guessed where its logit is above 0.
+class LabelCounts {
+ public:
+  explicit LabelCounts(Evaluation& evaluation)
+      : evaluation_(evaluation), known_(evaluation.classes.size(), 0) {
+    evaluation_.confusion.clear();
+  }
+  void add(const Tensor& logits, const kernels::SigmoidTargets& targets) {
+    for (int64_t n = 0; n < logits.shape[0]; ++n) {
+      int64_t known = 0, right = 0;
+      for (int64_t k = 0; k < targets.outputs; ++k) {
+        const int32_t target = targets.at(n, k);
+        if (target < 0) continue;
+        const bool guess = logit_at(logits, n * targets.outputs + k) > 0;
+        ClassCounts& counts = evaluation_.classes[static_cast<size_t>(k)];
+        counts.examples += target;
+        counts.guesses += guess;
+        counts.right += guess && target == 1;
+        ++known_[static_cast<size_t>(k)];
+        ++known;
+        right += guess == (target == 1);
+      }
+      ++evaluation_.examples;
+      evaluation_.correct += known > 0 && right == known;
+    }
+  }
+  LabelsScore score() const { return labels_score(evaluation_.classes, known_); }
+
+ private:
+  Evaluation& evaluation_;
+  std::vector<int64_t> known_;
+};
+
+bool has_labels(const ClassifierOptions& options) {
+  return options.loss == ops::LossKind::kSigmoid && !options.one_logit;
+}
+
+// Whether a batch has a label for each output of an example.
+bool is_by_output(const Batch& batch) {
+  return std::any_of(batch.specs.begin(), batch.specs.end(), [](const TensorSpec& spec) {
+    return spec.name == kLabelTensor && spec.shape.rank > 0;
+  });
+}
+
+// Of each label, [count][labels].
+std::vector<double> label_probabilities(const Tensor& logits,
+                                        const kernels::SoftmaxKernels& softmax) {
+  std::vector<double> result;
+  if (logits.type == DataType::kFloat) {
+    for (int64_t i = 0; i < logits.count(); ++i) {
+      result.push_back(1 / (1 + std::exp(-double{logits.as<float>()[i]})));
+    }
+    return result;
+  }
+  std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
+  for (int64_t n = 0; n < logits.shape[0]; ++n) {
+    kernels::sigmoid_probabilities(softmax,
+                                   {.logits = logits.as<int32_t>(),
+                                    .targets = {.outputs = logits.shape.last()},
+                                    .exponent = logits.row_exponent(n)},
+                                   q30.data(), n, n + 1);
+  }
+  for (const int32_t probability : q30) result.push_back(probability * 0x1p-30);
+  return result;
 }
 
 }  // namespace
@@ -41,20 +148,37 @@ Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
                             const ClassifierOptions& options, const EvaluationObserver& observer) {
   Evaluation evaluation(options.classes);
   const kernels::KernelTable table = kernels::select_kernels(options.isa);
+  OneLogit two_classes;
+  std::optional<LabelCounts> found;
+  if (has_labels(options)) found.emplace(evaluation);
   const auto add = [&](const Batch& batch, const StepResult& step) -> Status {
     const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
-    evaluation.add(programs.outputs(), labels, batch.examples, step.loss_q24, *table.softmax);
+    const Tensor logits = programs.outputs();
+    if (found) {
+      found->add(logits, {labels, options.classes, is_by_output(batch)});
+      evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
+    } else {
+      if (options.one_logit) two_classes.add(logits, labels);
+      evaluation.add(options.one_logit ? two_classes.logits(logits) : logits, labels,
+                     batch.examples, step.loss_q24, *table.softmax);
+    }
     if (observer == nullptr || observer(evaluation.examples)) return {};
     return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
   };
   MANTISSA_RETURN_IF_ERROR(infer_all(programs, batches, add));
   evaluation.loss = ops::loss_value(options.loss, evaluation.loss_q24) /
                     static_cast<double>(std::max<int64_t>(1, evaluation.examples));
+  if (options.one_logit) evaluation.ranking = two_classes.score();
+  if (found) evaluation.labels = found->score();
   return evaluation;
 }
 
 double guessing_loss(ops::LossKind loss, int64_t classes) {
   const auto count = static_cast<double>(std::max<int64_t>(2, classes));
+  if (loss == ops::LossKind::kSigmoid) {
+    return classes == 1 ? std::log(2.0)
+                        : std::log(count) + (count - 1) * std::log(count / (count - 1));
+  }
   // 1 / classes for each class: misses one target by the rest to 1, the others by itself.
   return loss == ops::LossKind::kSquaredError ? (count - 1) / (count * count) : std::log(count);
 }
@@ -63,10 +187,13 @@ Task classification_task(const ClassifierOptions& options, std::string data,
                          std::vector<std::string> class_names) {
   Task task;
   task.loss = options.loss;
-  task.guessing_loss = guessing_loss(options.loss, options.classes);
-  // A squared error grows with the square of what outputs miss.
-  task.high_loss =
-      options.loss == ops::LossKind::kSquaredError ? kHighSquaredError : task.guessing_loss;
+  task.guessing_loss = guessing_loss(options.loss, options.one_logit ? 1 : options.classes);
+  // A squared error grows with the square of what outputs miss; sigmoids begin with one half each.
+  task.high_loss = task.guessing_loss;
+  if (options.loss == ops::LossKind::kSquaredError) task.high_loss = kHighSquaredError;
+  if (has_labels(options)) {
+    task.high_loss = std::log(2.0) * static_cast<double>(options.classes);
+  }
   task.describe = describe;
   task.measure = [options](Programs& programs, BatchSource& batches,
                            const EvaluationObserver& observer) -> Result<Score> {
@@ -141,7 +268,12 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
   Classified result;
   const FrozenDescription& description = network.description;
   if (description.options.loss != ops::LossKind::kRegression) {
-    result.probabilities = probabilities_of(logits, *table.softmax);
+    const ModelOptions& options = description.options;
+    const bool labels = options.loss == ops::LossKind::kSigmoid && !options.one_logit;
+    OneLogit two;
+    result.probabilities =
+        labels ? label_probabilities(logits, *table.softmax)
+               : probabilities_of(options.one_logit ? two.logits(logits) : logits, *table.softmax);
   } else if (description.table) {
     for (int64_t i = 0; i < count; ++i) {
       result.numbers.push_back(predicted_number(logits, i, description.table->target));

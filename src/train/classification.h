@@ -16,9 +16,10 @@
 
 namespace mantissa {
 
-// The network that is evaluated, and the kernels that do it.
+// What the network's results say (ModelOptions), and the kernels that do it.
 struct ClassifierOptions {
-  int64_t classes = 0;
+  int64_t classes = 0;  // or labels
+  bool one_logit = false;
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   Isa isa = Isa::kScalar;  // of the softmax that probabilities come from
 };

@@ -81,7 +81,7 @@ std::vector<double> probabilities_of(const Tensor& logits, const kernels::Softma
 }
 
 std::optional<double> Evaluation::top5_accuracy() const {
-  if (std::ssize(classes) < kTop5Classes) return std::nullopt;
+  if (std::ssize(classes) < kTop5Classes || labels) return std::nullopt;
   return part(correct_in_5);
 }
 
@@ -142,6 +142,15 @@ std::string to_json(const Evaluation& evaluation, const std::string& data,
                       {"accuracy", evaluation.accuracy()},
                       {"loss", evaluation.loss}};
   if (const auto top5 = evaluation.top5_accuracy()) json["top5_accuracy"] = *top5;
+  if (evaluation.ranking) {
+    json["auc"] = evaluation.ranking->auc;
+    json["average_precision"] = evaluation.ranking->average_precision;
+  }
+  if (evaluation.labels) {
+    json["micro_f1"] = evaluation.labels->micro_f1;
+    json["macro_f1"] = evaluation.labels->macro_f1;
+    json["label_accuracy"] = evaluation.labels->accuracy;
+  }
   if (seconds) json["seconds"] = *seconds;
   json["class_names"] = class_names;
   for (const char* name :

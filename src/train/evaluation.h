@@ -13,6 +13,19 @@
 
 namespace mantissa {
 
+// How well probabilities of 1 order examples of 0 and 1. Not numbers where there are only zeros, or
+// only ones.
+struct RankingScore {
+  double auc = 0;                // of the receiver operating characteristic
+  double average_precision = 0;  // over the thresholds
+};
+
+// How well labels are found that do not exclude one another.
+struct LabelsScore {
+  double micro_f1 = 0, macro_f1 = 0;
+  std::vector<double> accuracy = {};  // of each label
+};
+
 // Probabilities [rows][classes] of a classifier's logits: of wide integers by the softmax kernel.
 std::vector<double> probabilities_of(const Tensor& logits, const kernels::SoftmaxKernels& softmax);
 
@@ -32,14 +45,15 @@ constexpr int64_t kConfusionClasses = 256;
 // Worst predictions that are kept.
 constexpr size_t kWorstPredictions = 32;
 
-// The counts of a class: examples with this label, guesses of this class, and those that are both.
+// The counts of a class, or of a label: examples that have it, guesses of it, and those that are
+// both.
 struct ClassCounts {
   int64_t examples = 0, guesses = 0, right = 0;
 };
 
 struct Evaluation {
   int64_t examples = 0;
-  int64_t correct = 0;
+  int64_t correct = 0;               // of labels that exclude no other: all of them
   int64_t correct_in_5 = 0;          // the label is among the five largest logits
   int64_t loss_q24 = 0;              // sum, as StepTotals counts it
   double loss = 0;                   // mean, without label smoothing
@@ -47,11 +61,13 @@ struct Evaluation {
   // [label][prediction]; empty with more than kConfusionClasses classes.
   std::vector<std::vector<int64_t>> confusion;
   std::vector<WorstPrediction> worst;  // highest loss first; of equals the lower index
+  std::optional<RankingScore> ranking;  // of networks of one logit
+  std::optional<LabelsScore> labels;    // of labels that exclude no other
 
   explicit Evaluation(int64_t class_count = 0);
 
   double accuracy() const { return part(correct); }
-  // Nothing with fewer than kTop5Classes classes.
+  // Nothing with fewer than kTop5Classes classes, or where they are labels.
   std::optional<double> top5_accuracy() const;
 
   // Adds a batch: its logits (int32 or float, [N, classes]), labels, numbers of its examples, and

@@ -271,7 +271,7 @@ Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& co
   MANTISSA_ASSIGN(
       const std::vector<std::string> layers,
       insert_batch_norms(data.train, {config.seed, config.threads, config.isa}, imported));
-  if (imported.graph.classes() != data.info.classes) {
+  if (!has_one_logit(imported.graph) && imported.graph.classes() != data.info.classes) {
     MANTISSA_RETURN_IF_ERROR(
         set_classes(data.info.classes, config.classifier, config.import_options.output, imported));
   }

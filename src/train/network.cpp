@@ -18,14 +18,15 @@ constexpr int64_t kLargestImage = 16384;
 constexpr int64_t kMostImageChannels = 4;
 
 Error not_for_examples(const Graph& network, const std::string& why) {
-  return invalid_input(
-      "network '" + network.name + "': " + why +
-      "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
-      "'labels' (int32, []), one of tables 'numbers' (int16, [columns], exponent " +
-      std::to_string(kFeatureExponent) +
-      ") and 'labels' or 'targets' (int16, "
-      "[1], exponent " +
-      std::to_string(kTargetExponent) + "), one output, and one loss that reads both");
+  return invalid_input("network '" + network.name + "': " + why +
+                       "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
+                       "'labels' (int32, [], or [outputs] of sigmoids), one of tables 'numbers' "
+                       "(int16, [columns], exponent " +
+                       std::to_string(kFeatureExponent) +
+                       ") and 'labels' or 'targets' (int16, "
+                       "[1], exponent " +
+                       std::to_string(kTargetExponent) +
+                       "), one output, and one loss that reads both");
 }
 
 const Value* input_named(const Graph& network, const std::string& name) {
@@ -58,7 +59,7 @@ constexpr KnownInput kKnownInputs[] = {
     {kSegmentTensor, [](const Value& value) { return is_indices(value, 1); }},
     {kLengthTensor, [](const Value& value) { return is_indices(value, 0); }},
     {kLabelTensor,
-     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank == 0; }},
+     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank <= 1; }},
     {kTargetTensor,
      [](const Value& value) {
        return value.element == Element::kNumber && value.shape == Shape{1} &&
@@ -129,12 +130,14 @@ Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));
   MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
   const ops::Loss* known = nullptr;
-  for (const auto kind :
-       {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError, ops::LossKind::kRegression}) {
+  for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError,
+                          ops::LossKind::kSigmoid, ops::LossKind::kRegression}) {
     if (ops::loss_of(kind).op == loss->op) known = &ops::loss_of(kind);
   }
   if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
-  ModelOptions options{.classes = network.classes(), .loss = known->kind};
+  const bool one_logit = known->kind == ops::LossKind::kSigmoid && network.classes() == 1;
+  ModelOptions options{
+      .classes = one_logit ? 2 : network.classes(), .one_logit = one_logit, .loss = known->kind};
   if (const Value* const pixels = input_named(network, kPixelTensor)) {
     options.height = pixels->shape[0];
     options.width = pixels->shape[1];
@@ -151,6 +154,11 @@ Result<ModelOptions> example_options(const Graph& network) {
   if (options.classes >= least && options.classes <= kMostClasses) return options;
   return not_for_examples(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
                                        std::to_string(kMostClasses) + " are possible");
+}
+
+bool has_one_logit(const Graph& network) {
+  const auto options = example_options(network);
+  return options.ok() && options->one_logit;
 }
 
 bool is_text_encoder(const Graph& network) {
@@ -182,6 +190,17 @@ Status check_examples(const Graph& network, const DatasetInfo& data) {
                        (predicts_numbers ? "classes" : "numbers") + "; see --task");
 }
 
+namespace {
+
+// That a network of one logit tells two classes apart, and the data have others.
+Error one_logit_for(const std::string& subject, const DatasetInfo& data) {
+  return invalid_input(subject + "has one logit, for two classes, and " + data.name + " has " +
+                       std::to_string(data.classes) +
+                       "; --positive CLASS takes that class against all others");
+}
+
+}  // namespace
+
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
   if (data.table && config.augmentation != Augmentation{}) {
     return invalid_input("augment: is for pictures, and " + data.name + " is a table");
@@ -194,6 +213,7 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   options.width_multiplier = config.width;
   options.channel_means = std::vector<int>(data.channels, 0);
   options.loss = data.is_regression() ? ops::LossKind::kRegression : config.loss;
+  options.one_logit = options.loss == ops::LossKind::kSigmoid && options.classes == 2;
   options.label_smoothing = config.label_smoothing;
   options.hidden = config.hidden;
   if (config.sequence > 0) options.sequence = config.sequence;
@@ -210,6 +230,9 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   MANTISSA_ASSIGN(const ModelOptions wanted, example_options(*config.network));
   const Status fits = check_examples(*config.network, data);
   if (!fits.ok()) return invalid_input(config.network_file + ": " + fits.error().message);
+  if (wanted.one_logit && options.classes != 2) return one_logit_for(subject, data);
+  options.loss = wanted.loss;
+  options.one_logit = wanted.one_logit;
   if (options.classes != wanted.classes) {
     return invalid_input(
         subject + "has " + std::to_string(wanted.classes) + " outputs, and " + data.name + " " +
@@ -221,10 +244,27 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   return options;
 }
 
+namespace {
+
+// Data have one class for each example: of several labels it is the only one that is 1.
+void take_classes(Graph& network) {
+  for (const int n : network.losses) {
+    const Node& loss = network.nodes[n];
+    Value& labels = network.values[loss.inputs[1]];
+    const Shape& logits = network.values[loss.inputs[0]].shape;
+    if (loss.op == &ops::kSigmoidCrossEntropy && labels.shape == logits) {
+      labels.shape = ops::rows_shape(logits);
+    }
+  }
+}
+
+}  // namespace
+
 Result<Graph> build_network(const RunConfig& config, const ModelOptions& options) {
   if (!config.network) return build_model(config.model, options);
   Graph network = *config.network;
   fill_means(options.channel_means, network);
+  take_classes(network);
   return network;
 }
 
@@ -238,7 +278,11 @@ Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
     MANTISSA_ASSIGN(config.network, text_classifier(*config.network, data.classes));
     return {};
   }
-  if (config.network->classes() == data.classes) {
+  const bool one_logit = has_one_logit(*config.network);
+  if (one_logit && data.classes != 2) {
+    return one_logit_for("the network '" + config.model + "' ", data);
+  }
+  if (one_logit || config.network->classes() == data.classes) {
     if (config.classifier.empty()) return {};
     return invalid_input("classifier: the network '" + config.model + "' has " +
                          std::to_string(data.classes) + " outputs already, as many as " +

@@ -16,6 +16,9 @@ namespace mantissa {
 // and one loss between that and these. Else an error.
 Result<ModelOptions> example_options(const Graph& network);
 
+// Whether it tells two classes apart by the sigmoid of one logit.
+bool has_one_logit(const Graph& network);
+
 // Whether a network gives a vector for each token of a text (models/bert.h), and has no loss yet;
 // and whether it gives a text a class.
 bool is_text_encoder(const Graph& network);

@@ -5,6 +5,7 @@
 
 #include "data/examples.h"
 #include "ops/loss.h"
+#include "ops/ops.h"
 #include "train/length_programs.h"
 
 namespace mantissa {
@@ -32,18 +33,29 @@ int64_t rows_of_example(const Graph& graph, const Node& loss) {
   return logits.count() / logits.last();
 }
 
-// Losses read the logit that a label names, and take weights for numbers from 0 up.
+// Whether a loss has a label for each logit, in place of one for each row of them.
+bool is_by_output(const Graph& graph, const Node& loss) {
+  return graph.values[loss.inputs[1]].shape.rank == graph.values[loss.inputs[0]].shape.rank;
+}
+
+// Losses read the logit that a label names, and take weights for numbers from 0 up. The labels of
+// sigmoids are 0 and 1 where there is one for each logit.
 Status check_labels(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
                     int64_t examples) {
   if (graph.values[loss.inputs[1]].element != Element::kIndex) return {};
-  const int64_t classes = graph.values[loss.inputs[0]].shape.last();
+  const int64_t outputs = graph.values[loss.inputs[0]].shape.last();
+  const bool by_output = is_by_output(graph, loss);
+  const bool two = loss.op == &ops::kSigmoidCrossEntropy && (by_output || outputs == 1);
+  const int64_t classes = two ? 2 : outputs;
   const auto* labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
-  const int64_t rows = examples * rows_of_example(graph, loss);
-  for (int64_t i = 0; labels != nullptr && i < rows; ++i) {
+  const int64_t count = examples * rows_of_example(graph, loss) * (by_output ? outputs : 1);
+  for (int64_t i = 0; labels != nullptr && i < count; ++i) {
     if (labels[i] >= kIgnoredLabel && labels[i] < classes) continue;
+    const std::string possible =
+        two ? "each output is 0 or 1"
+            : "the network has " + std::to_string(classes) + " classes, from 0 on";
     return invalid_input("'" + graph.values[loss.inputs[1]].name + "' has the label " +
-                         std::to_string(labels[i]) + ": the network has " +
-                         std::to_string(classes) + " classes, from 0 on, and " +
+                         std::to_string(labels[i]) + ": " + possible + ", and " +
                          std::to_string(kIgnoredLabel) + " is for those to be ignored");
   }
   return {};
@@ -76,7 +88,7 @@ StepScalars with_counted_mean(const Graph& whole, const Graph& graph,
   if (graph.losses.empty()) return scalars;
   const Node& loss = graph.nodes[graph.losses[0]];
   kernels::RowWeights weights;
-  if (graph.values[loss.inputs[1]].element == Element::kIndex) {
+  if (graph.values[loss.inputs[1]].element == Element::kIndex && !is_by_output(graph, loss)) {
     weights.labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
   }
   if (loss.inputs.size() > 2) {

@@ -329,8 +329,8 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
   MANTISSA_RETURN_IF_ERROR(take_known_vocabulary(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_vocabulary(translates, config));
   if (config.loss != ops::LossKind::kCrossEntropy) {
-    return invalid_input(
-        "loss mse: is for networks of pictures; language models have cross-entropy");
+    return invalid_input("loss " + std::string(ops::loss_of(config.loss).name) +
+                         ": is for networks of pictures; language models have cross-entropy");
   }
   if (!settings.contains("optimizer")) config.optimizer = OptimizerKind::kAdam;
   if (!settings.contains("batch-size")) config.batch_size = 16;
@@ -397,6 +397,7 @@ bool is_of_built_in_networks(std::string_view setting) {
 DataOptions data_options(const RunConfig& config) {
   return {.size = config.input_size,
           .classes = config.classes,
+          .positive = config.positive,
           .threads = config.threads,
           .table = config.table};
 }

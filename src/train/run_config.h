@@ -73,6 +73,7 @@ struct RunConfig {
   PictureSize input_size;  // 0 x 0: as the data are
   TableChoices table;
   int classes = 0;       // 0: those of the data
+  std::string positive;  // the class of the data that is taken against all others; "": none
   int64_t sequence = 0;  // of language models: tokens of an example; 0: the data are pictures
   Tokens tokens = Tokens::kCharacters;  // of a text
   int64_t vocabulary = 0;               // of pieces of words; 0: as usual

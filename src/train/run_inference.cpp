@@ -31,8 +31,9 @@ Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data)
   if (data.table && data.table->is_regression()) {
     return regression_task(data.table->target, config.data);
   }
-  return classification_task({plan.graph.classes(), plan.options.loss, config.isa}, config.data,
-                             data.class_names);
+  const ModelOptions& options = plan.options;
+  return classification_task({options.classes, options.one_logit, options.loss, config.isa},
+                             config.data, data.class_names);
 }
 
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {

@@ -65,6 +65,14 @@ void add_test_score(const Score& test, nlohmann::ordered_json& json) {
   } else {
     json["test_accuracy"] = test.accuracy();
   }
+  if (test.ranking) {
+    json["test_auc"] = test.ranking->auc;
+    json["test_average_precision"] = test.ranking->average_precision;
+  }
+  if (test.labels) {
+    json["test_micro_f1"] = test.labels->micro_f1;
+    json["test_macro_f1"] = test.labels->macro_f1;
+  }
   json["test_loss"] = test.loss;
   json["test_examples"] = test.examples;
 }

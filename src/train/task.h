@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "data/batch.h"
 #include "ops/loss.h"
+#include "train/evaluation.h"
 #include "train/programs.h"
 
 namespace mantissa {
@@ -27,6 +28,8 @@ struct Score {
   int64_t loss_q24 = 0;                                      // sum, as StepTotals counts it
   double loss = 0;                                           // mean
   std::optional<RegressionScore> regression = std::nullopt;  // of tasks that count no correct ones
+  std::optional<RankingScore> ranking = std::nullopt;        // of two classes by one logit
+  std::optional<LabelsScore> labels = std::nullopt;          // of labels that exclude no other
 
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);

@@ -208,6 +208,14 @@ const Setting kSettings[] = {
        return integer<&Config::classes, 0, kMaxClasses>("classes", text, c);
      },
      [](const Config& c) { return std::to_string(c.classes); }},
+    {"positive",
+     "class of pictures that is told from all others: its name or number; makes two classes", "",
+     kValue, kIdentity,
+     [](S text, Config& c) {
+       c.positive = text;
+       return Status();
+     },
+     [](const Config& c) { return c.positive; }, true},
     {"sequence", "tokens of an example, for language models of a text (left out: 128)", "", kValue,
      kIdentity,
      [](S text, Config& c) {

@@ -49,6 +49,7 @@ extern const OpFunctions kMaxPool;  // windows may overlap
 extern const OpFunctions kAveragePool;
 extern const OpFunctions kGlobalAveragePool;
 extern const OpFunctions kSoftmaxCrossEntropy;
+extern const OpFunctions kSigmoidCrossEntropy;
 extern const OpFunctions kMeanSquaredError;
 extern const OpFunctions kRegressionError;
 extern const OpFunctions kUpdateSgd;

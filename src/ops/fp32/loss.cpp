@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "kernels/softmax/sigmoid.h"
 #include "ops/fp32/fp32.h"
 
 namespace mantissa::ops::fp32 {
@@ -131,6 +132,62 @@ void cross_entropy_backward(const OpContext& c) {
   });
 }
 
+kernels::SigmoidTargets sigmoid_targets(const OpContext& c) {
+  const Tensor& labels = c.inputs[1];
+  return {labels.as<int32_t>(), c.inputs[0].shape.last(),
+          labels.shape.rank == c.inputs[0].shape.rank};
+}
+
+kernels::RowWeights sigmoid_weights(const OpContext& c) {
+  kernels::RowWeights weights = row_weights(c);
+  if (sigmoid_targets(c).by_output) weights.labels = nullptr;
+  return weights;
+}
+
+// In nats.
+double sigmoid_loss(double z, int32_t target) {
+  return std::max(z, 0.0) - target * z + std::log1p(std::exp(-std::abs(z)));
+}
+
+// Logits count one by one, where their targets are known.
+void sigmoid_cross_entropy(const OpContext& c) {
+  const kernels::SigmoidTargets targets = sigmoid_targets(c);
+  const kernels::RowWeights weights = sigmoid_weights(c);
+  const int64_t rows = c.inputs[0].shape.count() / targets.outputs;
+  count_rows(weights, rows, *c.loss);
+  for (int64_t n = 0; n < rows; ++n) {
+    const double weight = weight_of(weights, n);
+    if (weight == 0) continue;
+    double lost = 0;
+    int64_t known = 0, right = 0;
+    for (int64_t k = 0; k < targets.outputs; ++k) {
+      const int32_t target = targets.at(n, k);
+      if (target < 0) continue;
+      const double z = c.inputs[0].as<float>()[n * targets.outputs + k];
+      lost += sigmoid_loss(z, target);
+      ++known;
+      right += (z > 0) == (target == 1);
+    }
+    const double loss_q24 = lost / kLn2 * weight * 0x1p24;
+    if (!add_loss(loss_q24, *c.loss, c.totals->exponent_overflow)) continue;
+    c.loss->correct += known > 0 && right == known;
+  }
+}
+
+void sigmoid_cross_entropy_backward(const OpContext& c) {
+  const kernels::SigmoidTargets targets = sigmoid_targets(c);
+  const kernels::RowWeights weights = sigmoid_weights(c);
+  const auto* const logits = c.inputs[0].as<float>();
+  auto* const gradient = c.grad_inputs[0].as<float>();
+  for (int64_t i = 0; i < c.inputs[0].shape.count(); ++i) {
+    const int64_t n = i / targets.outputs;
+    const int32_t target = targets.at(n, i % targets.outputs);
+    const double weight = target < 0 ? 0 : weight_of(weights, n);
+    const double error = 1 / (1 + std::exp(-double{logits[i]})) - target;
+    gradient[i] = weight == 0 ? 0.0F : static_cast<float>(error * weight);
+  }
+}
+
 // Calls visit(n, differences of results and targets) for each row.
 template <typename Visit>
 void for_differences(const OpContext& c, Visit&& visit) {
@@ -208,6 +265,9 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 
 const OpFunctions kSoftmaxCrossEntropy = {
     .forward = cross_entropy, .backward_input = cross_entropy_backward, .kernel = floats_name};
+const OpFunctions kSigmoidCrossEntropy = {.forward = sigmoid_cross_entropy,
+                                          .backward_input = sigmoid_cross_entropy_backward,
+                                          .kernel = loops_name};
 const OpFunctions kMeanSquaredError = {
     .forward = squared_error, .backward_input = squared_error_backward, .kernel = loops_name};
 const OpFunctions kRegressionError = {

@@ -41,16 +41,21 @@ struct Loss {
   }
 
   void compute(double smoothing, int threads) {
+    compute(*loss_of(LossKind::kCrossEntropy).op, {{"smoothing", smoothing}}, threads);
+  }
+
+  void compute(const Op& op, const Attributes& given, int threads) {
     const auto tensor = [](void* data, DataType type, const Shape& shape) {
       Tensor made;
       made.data = data, made.type = type, made.shape = shape;
       return made;
     };
-    const Op& op = *loss_of(LossKind::kCrossEntropy).op;
-    const Attributes attributes = op.lower(*complete({{"smoothing", smoothing}}, op.attributes));
+    Attributes attributes = *complete(given, op.attributes);
+    if (op.lower != nullptr) attributes = op.lower(attributes);
+    const bool by_output = std::ssize(labels) == kRows * classes;
     const std::vector<Tensor> inputs = {
         tensor(logits.data(), DataType::kFloat, Shape{kRows, classes}),
-        tensor(labels.data(), DataType::kInt32, Shape{kRows}),
+        tensor(labels.data(), DataType::kInt32, by_output ? Shape{kRows, classes} : Shape{kRows}),
         tensor(weights.data(), DataType::kInt16, Shape{kRows})};
     const std::vector<Tensor> gradients = {
         tensor(gradient.data(), DataType::kFloat, Shape{kRows, classes}), {}, {}};
@@ -98,6 +103,47 @@ TEST(Fp32Loss, IsItsDefinition) {
       EXPECT_EQ(of.loss.correct, correct);
       EXPECT_EQ(of.loss.counted, 18);
       EXPECT_FALSE(of.totals.exponent_overflow);
+    }
+  }
+}
+
+// Labels of one output, of the output that is 1, and of each output; some are not known.
+TEST(Fp32Loss, OfSigmoidsIsItsDefinition) {
+  for (const int64_t outputs : {1, 3, 10}) {
+    for (const bool by_output : {false, true}) {
+      Loss of(std::max<int64_t>(outputs, 2));
+      of.classes = outputs;
+      of.logits.resize(kRows * outputs);
+      of.gradient.resize(kRows * outputs);
+      const std::vector<int32_t> by_row = of.labels;
+      if (by_output) {
+        of.labels.clear();
+        for (int64_t i = 0; i < kRows * outputs; ++i) {
+          of.labels.push_back(static_cast<int32_t>(i % 5) % 3 - 1);
+        }
+      }
+      of.compute(*loss_of(LossKind::kSigmoid).op, {}, 2);
+      double loss = 0;
+      int64_t correct = 0;
+      for (int64_t n = 0; n < kRows; ++n) {
+        const double weight = of.weights[n] / 1024.0;
+        int64_t known = 0, right = 0;
+        for (int64_t i = n * outputs; i < (n + 1) * outputs; ++i) {
+          const int32_t row = by_row[n];
+          const int32_t target = by_output                 ? of.labels[i]
+                                 : row < 0 || outputs == 1 ? row
+                                                           : int32_t{row == i % outputs};
+          const double p = 1 / (1 + std::exp(-double{of.logits[i]}));
+          ASSERT_NEAR(of.gradient[i], target < 0 ? 0 : weight * (p - target), 5e-7) << i;
+          if (target < 0 || weight == 0) continue;
+          loss -= weight * std::log2(target == 1 ? p : 1 - p);
+          ++known;
+          right += (of.logits[i] > 0) == (target == 1);
+        }
+        correct += known > 0 && known == right;
+      }
+      EXPECT_NEAR(static_cast<double>(of.loss.loss_q24) * 0x1p-24 / loss, 1, 1e-6);
+      EXPECT_EQ(of.loss.correct, correct);
     }
   }
 }
