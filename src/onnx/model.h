@@ -73,6 +73,7 @@ enum class AttributeType : uint8_t {
 struct NodeAttribute {
   std::string name;
   AttributeData value;
+  std::string refers_to = {};  // in a function's body: the attribute of the call that stands here
 };
 
 struct NodeData {
@@ -82,6 +83,8 @@ struct NodeData {
   std::vector<std::string> inputs;  // "": left out
   std::vector<std::string> outputs;
   std::vector<NodeAttribute> attributes;
+  std::string overload = {};  // of a function, where several have one name
+  int64_t opset = 0;          // of the function that it came from; 0: the model's
 };
 
 // One dimension of a value: a number, or a name ("N"), or unknown (-1 and no name).

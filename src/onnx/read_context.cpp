@@ -82,7 +82,9 @@ Status end_of(const WireReader& reader) {
 }
 
 std::string describe(const char* what, const std::string& name) {
-  return std::string(what) + " " + readable_name(name);
+  constexpr size_t kMost = 200;  // names of files may have any length
+  return std::string(what) + " " +
+         readable_name(name.size() > kMost ? name.substr(0, kMost) + "..." : name);
 }
 
 }  // namespace mantissa::onnx

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "base/file_bytes.h"
 #include "base/result.h"
 #include "onnx/model.h"
 #include "onnx/read_budget.h"
@@ -21,8 +21,8 @@ namespace mantissa::onnx {
 
 struct ReadContext {
   std::filesystem::path folder;
-  std::shared_ptr<const void> owner;                                    // of the model's bytes
-  std::map<std::string, std::shared_ptr<const MappedFile>> data_files;  // by location
+  std::shared_ptr<const void> owner;                             // of the model's bytes
+  std::map<std::string, std::shared_ptr<FileBytes>> data_files;  // by location
   ReadBudget budget;
 };
 

@@ -3,9 +3,11 @@
 #include <set>
 #include <utility>
 
-#include "base/mapped_file.h"
+#include "base/file_bytes.h"
 #include "onnx/check_names.h"
+#include "onnx/functions.h"
 #include "onnx/read_context.h"
+#include "onnx/read_graph.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -165,10 +167,16 @@ Status read_attribute_field(ReadContext& context, const WireField& field, int ne
       list_in<std::vector<std::string>>(value).push_back(std::move(text));
       return {};
     }
+    case text_key(21): {
+      MANTISSA_ASSIGN(attribute.refers_to, read_text(context, field));
+      return {};
+    }
     default:
       return {};
   }
 }
+
+}  // namespace
 
 Status read_attribute(ReadContext& context, Bytes message, int nesting, NodeAttribute& attribute) {
   MANTISSA_RETURN_IF_ERROR(count_fields(context, message));
@@ -187,6 +195,8 @@ Status read_attribute(ReadContext& context, Bytes message, int nesting, NodeAttr
   return end_of(reader);
 }
 
+namespace {
+
 Status check_attribute_names(const NodeData& node) {
   std::set<std::string_view> names;
   for (const NodeAttribute& attribute : node.attributes) {
@@ -196,6 +206,8 @@ Status check_attribute_names(const NodeData& node) {
   }
   return {};
 }
+
+}  // namespace
 
 Status read_node(ReadContext& context, Bytes message, int nesting, NodeData& node) {
   MANTISSA_ASSIGN(const FieldCounts counts, count_fields(context, message));
@@ -240,6 +252,10 @@ Status read_node(ReadContext& context, Bytes message, int nesting, NodeData& nod
         if (node.domain == "ai.onnx") node.domain.clear();
         break;
       }
+      case text_key(8): {
+        MANTISSA_ASSIGN(node.overload, read_text(context, field));
+        break;
+      }
       default:
         break;
     }
@@ -247,6 +263,8 @@ Status read_node(ReadContext& context, Bytes message, int nesting, NodeData& nod
   MANTISSA_RETURN_IF_ERROR(end_of(reader));
   return check_attribute_names(node);
 }
+
+namespace {
 
 Status read_graph_field(ReadContext& context, const WireField& field, int nesting,
                         GraphData& graph) {
@@ -299,7 +317,9 @@ Result<GraphData> read_graph(ReadContext& context, Bytes message, int nesting) {
   return graph;
 }
 
-Status read_opset(ReadContext& context, Bytes message, ModelData& model) {
+}  // namespace
+
+Status read_opset(ReadContext& context, Bytes message, Opsets& opsets) {
   std::string domain;
   int64_t version = 0;
   WireReader reader(message);
@@ -312,9 +332,11 @@ Status read_opset(ReadContext& context, Bytes message, ModelData& model) {
     }
   }
   if (domain == "ai.onnx") domain.clear();
-  model.opsets[domain] = version;
+  opsets[domain] = version;
   return end_of(reader);
 }
+
+namespace {
 
 Status read_metadata(ReadContext& context, Bytes message, ModelData& model) {
   std::string key;
@@ -340,6 +362,8 @@ Status read_model_fields(ReadContext& context, Bytes message, ModelData& model) 
   }
   // Each makes an entry of a map.
   MANTISSA_RETURN_IF_ERROR(context.budget.take_bytes((counts[8] + counts[14]) * 160));
+  std::vector<FunctionData> functions;
+  MANTISSA_RETURN_IF_ERROR(reserve(context, functions, counts[25]));
   WireReader reader(message);
   WireField field;
   while (reader.next(field)) {
@@ -360,16 +384,20 @@ Status read_model_fields(ReadContext& context, Bytes message, ModelData& model) 
         break;
       }
       case text_key(8):
-        MANTISSA_RETURN_IF_ERROR(read_opset(context, field.bytes, model));
+        MANTISSA_RETURN_IF_ERROR(read_opset(context, field.bytes, model.opsets));
         break;
       case text_key(14):
         MANTISSA_RETURN_IF_ERROR(read_metadata(context, field.bytes, model));
+        break;
+      case text_key(25):
+        MANTISSA_RETURN_IF_ERROR(read_function(context, field.bytes, functions.emplace_back()));
         break;
       default:
         break;
     }
   }
-  return end_of(reader);
+  MANTISSA_RETURN_IF_ERROR(end_of(reader));
+  return inline_functions(functions, context.budget, model);
 }
 
 }  // namespace
@@ -390,7 +418,7 @@ Result<TensorData> parse_tensor(Bytes bytes, std::shared_ptr<const void> owner,
 }
 
 Result<ModelData> read_model(const std::filesystem::path& path) {
-  MANTISSA_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path, kMostFileBytes));
+  MANTISSA_ASSIGN(std::shared_ptr<const FileBytes> file, FileBytes::read(path, kMostFileBytes));
   Result<ModelData> model = parse_model(file->bytes(), file, path.parent_path());
   if (model.ok()) return model;
   return make_error(model.error().code, "'" + path.string() + "': " + model.error().message,

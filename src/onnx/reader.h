@@ -1,4 +1,4 @@
-// Reads ONNX files, which may hold anything. The numbers of tensors stay in the mapped file.
+// Reads ONNX files, which may hold anything. The numbers of tensors stay in its bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace mantissa::onnx {
 
 // The model of a file of at most 2 GiB and, where it refers to them, its data files, which must lie
-// in the model's folder (base/mapped_file.h). Checked: the limits of onnx/read_budget.h, that data
+// in the model's folder (base/file_bytes.h). Checked: the limits of onnx/read_budget.h, that data
 // have the size that type and dims give, and names (onnx/check_names.h). Not checked: operators and
 // their attributes. Tensors of strings have no bytes, and attributes of kinds that AttributeData
 // lacks no value. Errors name the file.

@@ -299,7 +299,7 @@ class OnnxExternalData : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(OnnxExternalData, IsMapped) {
+TEST_F(OnnxExternalData, IsReadFromItsOffset) {
   for (const auto& [location, offset, first] :
        {std::tuple("data", "", 1.0f), {"data", "8", 3.0f}, {"sub/data", "4", 6.0f}}) {
     const Result<ModelData> read = parse(model(location, offset, "8"), folder_);
@@ -333,6 +333,123 @@ TEST_F(OnnxExternalData, FitsItsFile) {
   EXPECT_NE(fault_of("data", "-4").find("no whole number"), std::string::npos);
   EXPECT_NE(fault_of("data", "x").find("no whole number"), std::string::npos);
   EXPECT_NE(fault_of("data", "0", "4").find("has 4 bytes"), std::string::npos);
+}
+
+// Whoever shortens a file that was read changes nothing of it, and ends nobody.
+TEST_F(OnnxExternalData, MayBeCutShortOnceItIsRead) {
+  put(folder_ / "net.onnx", model("data", "8"));
+  const Result<ModelData> read = read_model(folder_ / "net.onnx");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  put(folder_ / "inside.onnx",
+      of_tensor(tensor_message("t", 1, {2}, bytes_field(9, floats({7, 8})))));
+  const Result<ModelData> inside = read_model(folder_ / "inside.onnx");
+  ASSERT_TRUE(inside.ok()) << inside.error().message;
+  fs::resize_file(folder_ / "data", 0);
+  fs::resize_file(folder_ / "inside.onnx", 0);
+  for (const auto& [found, first] : {std::pair{&*read, 3.0f}, {&*inside, 7.0f}}) {
+    float number = 0;
+    std::memcpy(&number, found->graph.initialisers[0].bytes.data(), sizeof(number));
+    EXPECT_EQ(number, first);
+  }
+}
+
+// Only what tensors name is read: a file of a terabyte without blocks costs nothing.
+TEST_F(OnnxExternalData, IsReadInParts) {
+  fs::resize_file(folder_ / "data", uintmax_t{1} << 40);
+  const Result<ModelData> read =
+      parse(model("data", std::to_string((int64_t{1} << 40) - 8)), folder_);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->graph.initialisers[0].bytes[0], std::byte{0});
+}
+
+std::string function_message(std::string_view name, std::initializer_list<std::string_view> inputs,
+                             std::initializer_list<std::string_view> outputs,
+                             const std::string& nodes) {
+  std::string bytes = bytes_field(1, name) + bytes_field(10, "my");
+  for (const std::string_view input : inputs) bytes += bytes_field(4, input);
+  for (const std::string_view output : outputs) bytes += bytes_field(5, output);
+  return bytes_field(25, bytes + nodes);
+}
+
+std::string body_node(std::string_view op, std::initializer_list<std::string_view> in,
+                      std::initializer_list<std::string_view> out, bool is_call = false,
+                      const std::string& more = "") {
+  return bytes_field(7, node_message(op, in, out, more) + (is_call ? bytes_field(7, "my") : ""));
+}
+
+std::string call_node(std::string_view op, std::initializer_list<std::string_view> in,
+                      std::initializer_list<std::string_view> out, const std::string& more = "") {
+  return bytes_field(1, node_message(op, in, out, more) + bytes_field(7, "my"));
+}
+
+std::string graph_of_x(const std::string& nodes) {
+  return nodes + bytes_field(11, value_message("x", 1, {2})) +
+         bytes_field(12, value_message("y", 1, {2}));
+}
+
+TEST(OnnxFunctions, BecomeTheirNodes) {
+  // twice(a) = slope(slope(a)), slope(a) = LeakyRelu(a) with the alpha of the call, or 0.5.
+  const auto alpha = [](const std::string& value) {
+    return bytes_field(5, bytes_field(1, "alpha") + value + number_field(20, 1));
+  };
+  const std::string slope = function_message(
+      "slope", {"a"}, {"b"},
+      body_node("LeakyRelu", {"a"}, {"t"}, false, alpha(bytes_field(21, "s"))) +
+          body_node("Abs", {"t"}, {"b"}) +
+          bytes_field(11, bytes_field(1, "s") + float_field(2, 0.5f) + number_field(20, 1)));
+  const std::string twice = function_message(
+      "twice", {"a", "unused"}, {"c", "a"},
+      body_node("slope", {"a"}, {"t"}, true) +
+          body_node(
+              "slope", {"t"}, {"c"}, true,
+              bytes_field(5, bytes_field(1, "s") + float_field(2, 0.25f) + number_field(20, 1))));
+  const std::string graph = graph_of_x(call_node("twice", {"x"}, {"z", "same"}) +
+                                       bytes_field(1, node_message("Add", {"z", "same"}, {"y"})));
+  const Result<ModelData> model = parse(model_message(graph) + slope + twice);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  std::vector<std::string> ops;
+  std::vector<float> slopes;
+  for (const NodeData& node : model->graph.nodes) {
+    ops.push_back(node.op_type);
+    if (node.op_type == "LeakyRelu") slopes.push_back(attribute<float>(node, 0));
+  }
+  EXPECT_EQ(ops,
+            (std::vector<std::string>{"LeakyRelu", "Abs", "LeakyRelu", "Abs", "Identity", "Add"}));
+  EXPECT_EQ(slopes, (std::vector<float>{0.5f, 0.25f}));
+}
+
+TEST(OnnxFunctions, AreBounded) {
+  const auto refuses = [](const std::string& bytes, const char* words) {
+    const std::string found = fault(bytes);
+    EXPECT_NE(found.find(words), std::string::npos) << words << " is not in: " << found;
+  };
+  const std::string graph = graph_of_x(call_node("f0", {"x"}, {"y"}));
+  refuses(model_message(graph) +
+              function_message("f0", {"a"}, {"b"}, body_node("f1", {"a"}, {"b"}, true)) +
+              function_message("f1", {"a"}, {"b"}, body_node("f0", {"a"}, {"b"}, true)),
+          "\"my.f0\" calls itself");
+  // Each calls the next one twice, with a node at the end, with none, and with more than are left.
+  const auto chain = [&](int length, const std::string& last, int calls) {
+    std::string bytes = model_message(graph);
+    for (int i = 0; i < length; ++i) {
+      std::string nodes;
+      for (int k = 0; k < calls; ++k) {
+        nodes += bytes_field(
+            7, bytes_field(1, "a") + bytes_field(2, k == 0 ? "b" : "t" + std::to_string(k)) +
+                   bytes_field(4, "f" + std::to_string(i + 1)) + bytes_field(7, "my"));
+      }
+      bytes += function_message("f" + std::to_string(i), {"a"}, {"b"}, nodes);
+    }
+    return bytes + function_message("f" + std::to_string(length), {"a"}, {"b"}, last);
+  };
+  EXPECT_EQ(fault(chain(8, body_node("Abs", {"a"}, {"b"}), 2)), "");
+  refuses(chain(15, body_node("Abs", {"a"}, {"b"}), 4), "more than 200000 nodes");
+  refuses(chain(15, "", 4), "more than 200000 nodes");
+  refuses(chain(40, body_node("Abs", {"a"}, {"b"}), 1), "more than 16 deep");
+  refuses(model_message(graph) + function_message("f0", {}, {"b"}, ""), "1 inputs and 1 outputs");
+  const std::string large =
+      bytes_field(5, bytes_field(1, "l") + bytes_field(8, std::string(1 << 20, '\1')));
+  refuses(chain(6, body_node("Abs", {"a"}, {"b"}, false, large), 4), "bytes of description");
 }
 
 TEST_F(OnnxExternalData, ErrorsNameTheFile) {

@@ -54,7 +54,8 @@ std::optional<int64_t> bytes_of(const TensorData& tensor) {
     empty |= dim == 0;
     if (bits) bits = checked_mul(*bits, std::max<int64_t>(dim, 1));
   }
-  if (!bits || *bits > INT64_MAX - 7) return std::nullopt;
+  constexpr int64_t kMostBits = int64_t{1} << 43;  // a terabyte
+  if (!bits || *bits > kMostBits) return std::nullopt;
   return empty ? 0 : (*bits + 7) / 8;
 }
 
@@ -145,21 +146,19 @@ Result<ExternalPlace> read_place(ReadContext& context, const TensorFields& field
 Status take_external(ReadContext& context, const TensorFields& fields, int64_t bytes,
                      TensorData& tensor) {
   MANTISSA_ASSIGN(const ExternalPlace place, read_place(context, fields));
-  std::shared_ptr<const MappedFile>& file = context.data_files[place.location];
+  std::shared_ptr<FileBytes>& file = context.data_files[place.location];
   if (file == nullptr) {
     MANTISSA_RETURN_IF_ERROR(context.budget.take_bytes(512));
-    MANTISSA_ASSIGN(file, MappedFile::open_inside(context.folder, place.location, INT64_MAX));
+    MANTISSA_ASSIGN(file, FileBytes::open_inside(context.folder, place.location));
   }
-  const auto size = static_cast<int64_t>(file->bytes().size());
   if (place.length && *place.length != bytes) {
     return invalid_input("has " + std::to_string(*place.length) + " bytes in '" + place.location +
                          "', but its type and dims need " + std::to_string(bytes));
   }
-  if (place.offset > size || bytes > size - place.offset) {
+  if (place.offset > file->size() || bytes > file->size() - place.offset) {
     return invalid_input("ends outside its data file '" + place.location + "'");
   }
-  tensor.bytes =
-      file->bytes().subspan(static_cast<size_t>(place.offset), static_cast<size_t>(bytes));
+  MANTISSA_ASSIGN(tensor.bytes, file->part(place.offset, bytes));
   tensor.owner = file;
   return {};
 }

@@ -8,11 +8,12 @@
 #include <utility>
 
 #include "base/base64.h"
-#include "base/mapped_file.h"
+#include "base/file_bytes.h"
 #include "onnx/export/weights.h"
 #include "onnx/read_budget.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
+#include "ops/ops.h"
 #include "plan/network_format.h"
 #include "train/exported_network.h"
 #include "train/exported_sequence.h"
@@ -39,13 +40,13 @@ std::string entry(const onnx::ModelData& model, const char* key) {
 
 // An ONNX file in memory.
 struct DeployedFile {
-  std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<const FileBytes> file;
   onnx::ModelData model;
 };
 
 Result<DeployedFile> read_deployed(const fs::path& path) {
   DeployedFile result;
-  MANTISSA_ASSIGN(result.file, MappedFile::open(path, onnx::kMostFileBytes));
+  MANTISSA_ASSIGN(result.file, FileBytes::read(path, onnx::kMostFileBytes));
   auto model = onnx::parse_model(result.file->bytes(), result.file, path.parent_path());
   if (!model.ok()) return invalid_input("'" + path.string() + "': " + model.error().message);
   result.model = std::move(*model);
@@ -132,6 +133,14 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
   const bool is_of_rows = input.element == Element::kNumber && input.shape.rank == 2;
   if (input.element == Element::kIndex || is_of_rows) {
     return export_sequences(network, target);
+  }
+  for (const Node& node : d.network.nodes) {
+    const bool has_9_bits = node.op == &ops::kQuantise && node.attributes.whole("bits") == 8 &&
+                            !node.attributes.is_set("signed");
+    if (!has_9_bits) continue;
+    return invalid_input("node '" + node.name +
+                         "' has a grid of 8 bits without a sign, whose mantissas have 9: grids of "
+                         "at most 7 bits, or of 8 with a sign, can be exported");
   }
   if (frozen_form(in_format(d.network, d.format), d.format) != FrozenForm::kRescaled) {
     return invalid_input("networks of 8 bits can be exported, and this one computes in " +

@@ -95,8 +95,10 @@ Status cast(OpCall& call) {
 Status cast_like(OpCall& call) { return cast_to(call, call.type(1)); }
 
 constexpr OpRow kCastRows[] = {
-    {"Cast", 6, cast, 1, "to saturate"},
-    {"CastLike", 15, cast_like, 2, "saturate"},
+    {"Cast", 6, cast, 1, "to saturate", 23},
+    {"Cast", 24, cast, 1, "round_mode saturate to"},
+    {"CastLike", 15, cast_like, 2, "saturate", 23},
+    {"CastLike", 24, cast_like, 2, "round_mode saturate"},
 };
 
 }  // namespace

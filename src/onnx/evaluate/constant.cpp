@@ -94,8 +94,9 @@ Status range(OpCall& call) {
 
 Status eye_like(OpCall& call) {
   if (call.rank(0) != 2) return invalid_input("a value of rank other than 2");
-  const auto type = call.has_attribute("dtype") ? static_cast<ElementType>(call.integer("dtype", 1))
-                                                : call.type(0);
+  const int64_t given = call.integer("dtype", 0);
+  if (given < 0 || given > UINT8_MAX) return invalid_input("an unknown dtype");
+  const auto type = call.has_attribute("dtype") ? static_cast<ElementType>(given) : call.type(0);
   const int64_t k = std::clamp<int64_t>(call.integer("k", 0), -INT32_MAX, INT32_MAX);
   return with_type(Numbers(), type, [&]<typename T>() -> Status {
     MANTISSA_RETURN_IF_ERROR(call.make(0, type, call.dims(0)));
@@ -155,7 +156,8 @@ Status dropout(OpCall& call) {
 constexpr OpRow kConstantRows[] = {
     {"Constant", 1, constant, 0, "value value_float value_int value_floats value_ints"},
     {"ConstantOfShape", 9, constant_of_shape, 1, "value"},
-    {"Range", 11, range, 3},
+    {"Range", 11, range, 3, "", 26},
+    {"Range", 27, range, 3, "stash_type"},
     {"EyeLike", 9, eye_like, 1, "dtype k"},
     {"Dropout", 6, dropout, 1, "is_test ratio", 6, 2},
     {"Dropout", 7, dropout, 1, "ratio", 11, 2},

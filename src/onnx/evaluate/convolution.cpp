@@ -194,6 +194,9 @@ Result<Windows> transposed_windows(OpCall& call) {
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   if (!same && mode != "NOTSET" && mode != "VALID") return invalid_input("auto_pad '" + mode + "'");
   if (mode == "VALID") windows.before = windows.after = {0, 0, 0};
+  for (const int64_t size : shape) {
+    if (size < 0 || size > INT32_MAX) return invalid_input("output_shape " + to_text(shape));
+  }
   for (size_t d = 0; d < 3; ++d) {
     const bool there = d >= 3 - rank;
     const size_t i = d - (3 - rank);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "onnx/evaluate/op_table.h"
 #include "onnx/reader.h"
 #include "onnx/test_messages.h"
 
@@ -106,9 +107,86 @@ TEST(OnnxEvaluate, NamesAllThatIsNotSupported) {
 
 TEST(OnnxEvaluate, RefusesOperatorSetsThatAreNew) {
   const std::string bytes =
-      model_message(node("Relu", {"x"}, {"y"}) + input("x", {1}) + output("y"), 24);
-  EXPECT_NE(fault(parse(bytes), {{"x", tensor({1})}}).find("operator set 24 is not supported"),
-            std::string::npos);
+      model_message(node("Relu", {"x"}, {"y"}) + input("x", {1}) + output("y"), 29);
+  EXPECT_NE(
+      fault(parse(bytes), {{"x", tensor({1})}}).find("operator set 29 of ONNX is not supported"),
+      std::string::npos);
+}
+
+// A truth value of a file is a byte: all but 0 are true, whoever gives it.
+TEST(OnnxEvaluate, AnyByteIsATruthValue) {
+  const std::string then = node("Neg", {"x"}, {"t"}) + output("t");
+  const std::string otherwise = node("Abs", {"x"}, {"e"}) + output("e");
+  const std::string branches =
+      graph_attribute("then_branch", then) + graph_attribute("else_branch", otherwise);
+  ThreadPool pool(1);
+  for (const int byte : {0, 1, 2, 127, 128, 255}) {
+    const std::string flag = bytes_field(
+        5, tensor_message("c", kBool, {}, bytes_field(9, std::string(1, static_cast<char>(byte)))));
+    const std::string bytes =
+        model_message(node("If", {"c"}, {"y"}, branches) + input("x", {2}) + flag + output("y"));
+    const auto outputs = evaluate(parse(bytes), {{"x", tensor({2})}}, pool);
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    EXPECT_EQ(floats((*outputs)[0])[0], byte == 0 ? 1 : -1) << byte;
+    const auto folded = fold_constants(parse(bytes), {{"x", {2}}});
+    ASSERT_TRUE(folded.ok());
+    EXPECT_EQ(operators(*folded), std::vector<std::string>{byte == 0 ? "Abs" : "Neg"});
+    // The same as an input of the model.
+    const std::string open = model_message(node("If", {"c"}, {"y"}, branches) + input("x", {2}) +
+                                           input("c", {}, kBool) + output("y"));
+    TensorData given = *allocate(ElementType::kBool, {});
+    writable<std::byte>(given)[0] = static_cast<std::byte>(byte);
+    const auto other = evaluate(parse(open), {{"x", tensor({2})}, {"c", given}}, pool);
+    ASSERT_TRUE(other.ok()) << other.error().message;
+    EXPECT_EQ(floats((*other)[0])[0], byte == 0 ? 1 : -1) << byte;
+  }
+}
+
+// Numbers of a file that leave int64 when something is added to them, or multiplied.
+TEST(OnnxEvaluate, RefusesNumbersAtTheEndOfInt64) {
+  for (const int64_t number : {INT64_MAX, INT64_MAX - 1, INT64_MIN, INT64_MIN + 1}) {
+    for (const char* op : {"Flatten", "Concat", "Softmax", "Split", "ArgMax", "LogSoftmax",
+                           "LpNormalization", "Hardmax"}) {
+      const std::string bytes =
+          model_message(node(op, {"x"}, {"y"}, integer_attribute("axis", number)) +
+                        input("x", {2, 3}) + output("y"));
+      const std::string message = fault(parse(bytes), {{"x", tensor({2, 3})}});
+      EXPECT_NE(message.find("axis"), std::string::npos) << op << ": " << message;
+    }
+    const auto with_list = [&](const char* op, const std::string& rank, const std::string& more) {
+      const std::string list = bytes_field(
+          5, bytes_field(1, rank) + numbers_field(8, {number, 2}) + number_field(20, 7));
+      return model_message(node(op, {"x", "w"}, {"y"}, list + more) + input("x", {1, 1, 4, 4}) +
+                           bytes_field(5, tensor_message("w", kFloat, {1, 1, 2, 2},
+                                                         bytes_field(9, std::string(16, '\0')))) +
+                           output("y"));
+    };
+    for (const char* list : {"output_shape", "output_padding", "strides", "dilations", "pads"}) {
+      EXPECT_NE(fault(parse(with_list("ConvTranspose", list, "")), {{"x", tensor({1, 1, 4, 4})}}),
+                "")
+          << list;
+    }
+    const std::string sizes =
+        model_message(node("Resize", {"x", "", "", "s"}, {"y"}) + input("x", {2, 3}) +
+                      whole_numbers_tensor("s", {number, 3}) + output("y"));
+    EXPECT_NE(fault(parse(sizes), {{"x", tensor({2, 3})}}), "");
+    const std::string eye =
+        model_message(node("EyeLike", {"x"}, {"y"}, integer_attribute("dtype", number)) +
+                      input("x", {2, 3}) + output("y"));
+    EXPECT_NE(fault(parse(eye), {{"x", tensor({2, 3})}}), "");
+  }
+}
+
+// Set 28 is the newest that PyPI's onnx writes.
+TEST(OnnxEvaluate, RunsOperatorSetsThatChangeNothingForAnOperator) {
+  ThreadPool pool(1);
+  for (int64_t opset = 7; opset <= kNewestOpset; ++opset) {
+    const std::string bytes =
+        model_message(node("Add", {"x", "x"}, {"y"}) + input("x", {2}) + output("y"), opset);
+    const auto outputs = evaluate(parse(bytes), {{"x", tensor({2})}}, pool);
+    ASSERT_TRUE(outputs.ok()) << opset;
+    EXPECT_EQ(floats((*outputs)[0]), (std::vector<float>{2, 4}));
+  }
 }
 
 TEST(OnnxEvaluate, TakesAnOpenBatchAsOne) {

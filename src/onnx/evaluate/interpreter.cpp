@@ -22,7 +22,8 @@ Status align(std::vector<const EvaluatedValue*>& inputs, bool all,
              std::deque<EvaluatedValue>& copies) {
   for (const EvaluatedValue*& input : inputs) {
     if (input == nullptr || !input->known) continue;
-    if (!all && input->tensor.bytes.size() > kSmallBytes) continue;
+    const bool is_small = input->tensor.bytes.size() <= kSmallBytes;
+    if (!all && !is_small && input->tensor.type != ElementType::kBool) continue;
     MANTISSA_ASSIGN(TensorData tensor, aligned(input->tensor));
     if (tensor.bytes.data() == input->tensor.bytes.data()) continue;
     input = &copies.emplace_back(EvaluatedValue{std::move(tensor), true, true});
@@ -102,7 +103,7 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_known(
     const NodeData& node, std::vector<const EvaluatedValue*> inputs, Status (*function)(OpCall&)) {
   std::deque<EvaluatedValue> copies;
   MANTISSA_RETURN_IF_ERROR(align(inputs, false, copies));
-  OpCall shapes(node, opset, true, inputs, *pool);
+  OpCall shapes(node, opset_of(node, opset), true, inputs, *pool);
   MANTISSA_RETURN_IF_ERROR(function(shapes));
   const std::vector<EvaluatedValue> expected = shapes.take_outputs();
   for (const EvaluatedValue& value : expected) {
@@ -124,7 +125,7 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_known(
     return invalid_input("the network's constants take too much computing to be folded");
   }
   MANTISSA_RETURN_IF_ERROR(align(inputs, true, copies));
-  OpCall call(node, opset, false, std::move(inputs), *pool);
+  OpCall call(node, opset_of(node, opset), false, std::move(inputs), *pool);
   MANTISSA_RETURN_IF_ERROR(function(call));
   return call.take_outputs();
 }
@@ -132,7 +133,8 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_known(
 Result<std::vector<EvaluatedValue>> Interpreter::run_operator(const NodeData& node,
                                                               const Scope& scope) {
   if (node.op_type == "If" && node.domain.empty()) return run_if(node, scope);
-  MANTISSA_ASSIGN(const OpRow* row, find_operator(node, opset));
+  const int64_t own_opset = opset_of(node, opset);
+  MANTISSA_ASSIGN(const OpRow* row, find_operator(node, own_opset));
   std::vector<const EvaluatedValue*> inputs;
   bool known = true;
   for (const std::string& name : node.inputs) {
@@ -154,7 +156,7 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_operator(const NodeData& no
   if (shapes_only && known) return run_known(node, std::move(inputs), row->function);
   std::deque<EvaluatedValue> copies;
   MANTISSA_RETURN_IF_ERROR(align(inputs, !shapes_only, copies));
-  OpCall call(node, opset, shapes_only, std::move(inputs), *pool);
+  OpCall call(node, own_opset, shapes_only, std::move(inputs), *pool);
   const Status status = row->function(call);
   if (!status.ok() && call.undetermined()) return unknown_outputs(node);
   if (!status.ok()) return status.error();
@@ -173,11 +175,13 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_if(const NodeData& node, co
     return invalid_input("a condition that is no single truth value");
   }
   std::vector<std::vector<EvaluatedValue>> results;
-  for (int i = 0; i < 2; ++i) {
-    if (condition->known && static_cast<int>(condition->tensor.bytes[0]) != i) continue;
+  for (const bool then : {false, true}) {
+    // Truth values of files are bytes: all but 0 are true.
+    if (condition->known && (condition->tensor.bytes[0] != std::byte{0}) != then) continue;
+    const GraphData& branch = *branches[then ? 1 : 0];
     Scope inner{{}, &scope};
-    add_initialisers(*branches[i], inner);
-    results.push_back(run_graph(*branches[i], inner, false));
+    add_initialisers(branch, inner);
+    results.push_back(run_graph(branch, inner, false));
     if (results.back().size() != node.outputs.size()) {
       return invalid_input("a branch with another number of outputs");
     }

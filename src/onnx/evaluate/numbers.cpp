@@ -35,16 +35,15 @@ Result<int64_t> value_bytes(ElementType type, const Dims& dims) {
     if (dim < 0) return invalid_input("a value of dims " + to_text(dims));
     empty |= dim == 0;
   }
-  // Where one dimension is 0, products of the others must fit all the same.
+  // Where one dimension is 0, the others must be of values all the same.
   for (const int64_t dim : dims) {
     if (bits) bits = checked_mul(*bits, std::max<int64_t>(dim, 1));
   }
-  if (empty && bits) return int64_t{0};
   if (!bits || *bits / 8 > kMostValueBytes) {
     return invalid_input("a value of dims " + to_text(dims) + " is larger than " +
                          format_bytes(kMostValueBytes));
   }
-  return (*bits + 7) / 8;
+  return empty ? 0 : (*bits + 7) / 8;
 }
 
 Result<TensorData> allocate(ElementType type, const Dims& dims) {

@@ -1,5 +1,6 @@
 #include "onnx/evaluate/op_table.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <unordered_map>
@@ -20,6 +21,11 @@ Table make_table() {
         reduction_operators(), resize_operators(), shape_operators(), softmax_operators()}) {
     for (const OpRow& row : family) table.emplace(row.name, &row);
   }
+  return table;
+}
+
+const Table& operators() {
+  static const Table table = make_table();
   return table;
 }
 
@@ -55,8 +61,21 @@ Status check_node(const NodeData& node, const OpRow& row) {
 
 }  // namespace
 
+const NodeAttribute* unknown_attribute(const NodeData& node) {
+  const auto [first, last] = operators().equal_range(node.op_type);
+  if (first == last || !node.domain.empty()) return nullptr;
+  for (const NodeAttribute& attribute : node.attributes) {
+    if (attribute.name == "consumed_inputs") continue;  // of the first operator sets, says nothing
+    const bool is_known = std::any_of(first, last, [&](const auto& entry) {
+      return knows_attribute(*entry.second, attribute.name);
+    });
+    if (!is_known) return &attribute;
+  }
+  return nullptr;
+}
+
 Result<const OpRow*> find_operator(const NodeData& node, int64_t opset) {
-  static const Table table = make_table();
+  const Table& table = operators();
   if (!node.domain.empty()) {
     return invalid_input("an operator of " + describe("domain", node.domain));
   }

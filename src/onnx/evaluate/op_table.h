@@ -11,7 +11,9 @@
 
 namespace mantissa::onnx {
 
-constexpr int kNewestOpset = 23;  // 22 and 23 brought types to operators that are read here
+// Sets 22 to 28 brought types to operators that are read here; where they changed more, the
+// operator has a row of its own.
+constexpr int kNewestOpset = 28;
 
 constexpr int kMany = INT32_MAX;
 
@@ -48,6 +50,15 @@ std::span<const OpRow> reduction_operators();
 std::span<const OpRow> resize_operators();
 std::span<const OpRow> shape_operators();
 std::span<const OpRow> softmax_operators();
+
+// The operator set of a node: its own, or that of the model.
+inline int64_t opset_of(const NodeData& node, int64_t of_model) {
+  return node.opset > 0 ? node.opset : of_model;
+}
+
+// An attribute of the node that its operator has in no operator set; null: there is none, or the
+// operator is not known here.
+const NodeAttribute* unknown_attribute(const NodeData& node);
 
 // The row of a node, or the reason why there is none: the operator, its operator set, an attribute,
 // the number of inputs or outputs.

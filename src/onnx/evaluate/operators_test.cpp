@@ -8,7 +8,7 @@
 #include <iostream>
 #include <map>
 
-#include "base/mapped_file.h"
+#include "base/file_bytes.h"
 #include "onnx/evaluate/evaluate.h"
 #include "onnx/reader.h"
 
@@ -34,8 +34,8 @@ bool is_odd(const std::string& name) {
 }
 
 Result<TensorData> read_tensor_file(const fs::path& path) {
-  MANTISSA_ASSIGN(const std::shared_ptr<const MappedFile> file,
-                  MappedFile::open(path, int64_t{1} << 30));
+  MANTISSA_ASSIGN(const std::shared_ptr<const FileBytes> file,
+                  FileBytes::read(path, int64_t{1} << 30));
   return parse_tensor(file->bytes(), file, path.parent_path());
 }
 

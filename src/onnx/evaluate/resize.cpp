@@ -251,6 +251,9 @@ Status set_sizes(OpCall& call, const std::vector<int64_t>& which, const std::vec
   for (size_t i = 0; i < which.size(); ++i) {
     Axis& axis = axes[which[i]];
     if (axis.in == 0) return invalid_input("nothing to resize");
+    if (sizes[i] < 0 || sizes[i] > kMostSize) {
+      return invalid_input("an output of size " + std::to_string(sizes[i]));
+    }
     axis.out = sizes[i];
     axis.scale = static_cast<float>(sizes[i]) / static_cast<float>(axis.in);
     const bool better = policy == "not_larger" ? axis.scale < common : axis.scale > common;

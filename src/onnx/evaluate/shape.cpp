@@ -192,12 +192,15 @@ Status depth_to_space(OpCall& call) {
 Status space_to_depth(OpCall& call) {
   const int64_t block = call.integer("blocksize", 0);
   const Dims& from = call.dims(0);
+  const std::string mode = call.text("mode", "DCR");
   if (from.size() != 4 || block < 1 || block > 1024 || from[2] % block != 0 ||
-      from[3] % block != 0) {
-    return invalid_input("dims " + to_text(from) + " in blocks of " + std::to_string(block));
+      from[3] % block != 0 || (mode != "DCR" && mode != "CRD")) {
+    return invalid_input("dims " + to_text(from) + " in blocks of " + std::to_string(block) +
+                         ", mode '" + mode + "'");
   }
+  const std::vector<int64_t> depth_first = {0, 3, 5, 1, 2, 4}, columns_first = {0, 1, 3, 5, 2, 4};
   return rearrange_blocks(call, {from[0], from[1], from[2] / block, block, from[3] / block, block},
-                          {0, 3, 5, 1, 2, 4},
+                          mode == "DCR" ? depth_first : columns_first,
                           {from[0], from[1] * block * block, from[2] / block, from[3] / block});
 }
 
@@ -217,7 +220,8 @@ constexpr OpRow kShapeRows[] = {
     {"Tile", 6, tile, 2},
     {"DepthToSpace", 1, depth_to_space, 1, "blocksize", 10},
     {"DepthToSpace", 11, depth_to_space, 1, "blocksize mode"},
-    {"SpaceToDepth", 1, space_to_depth, 1, "blocksize"},
+    {"SpaceToDepth", 1, space_to_depth, 1, "blocksize", 27},
+    {"SpaceToDepth", 28, space_to_depth, 1, "blocksize mode"},
 };
 
 }  // namespace

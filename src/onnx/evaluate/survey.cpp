@@ -23,8 +23,9 @@ Result<Interpreter> start(const ModelData& model, bool shapes_only, ThreadPool& 
   if (opset == model.opsets.end()) return invalid_input("the file names no operator set of ONNX");
   if (opset->second < 1 || opset->second > kNewestOpset) {
     return invalid_input("operator set " + std::to_string(opset->second) +
-                         " is not supported: those from 1 to " + std::to_string(kNewestOpset) +
-                         " are");
+                         " of ONNX is not supported: those from 1 to " +
+                         std::to_string(kNewestOpset) +
+                         " are (a version converter, as onnx.version_converter, makes it one)");
   }
   Interpreter interpreter;
   interpreter.opset = opset->second;

@@ -1,0 +1,53 @@
+// Bytes of files in memory: all of a file, or those parts that somebody asks for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+// A regular file as it was read. It is not mapped: whoever shortens a mapped file ends the process
+// that looks at it. Errors of all functions: missing, not readable, cut short while it is read.
+class FileBytes {
+ public:
+  // All of a file. Errors: not a regular file, larger than max_bytes or than memory.
+  static Result<std::shared_ptr<const FileBytes>> read(const std::filesystem::path& path,
+                                                       int64_t max_bytes);
+
+  // A file in `folder` or below it that must lie there itself: `name` is relative, has no "..", and
+  // no part of it is a link; the file has one hard link. So no file from elsewhere can be reached.
+  // Only the parts that are asked for are read, and take memory.
+  static Result<std::shared_ptr<FileBytes>> open_inside(const std::filesystem::path& folder,
+                                                        const std::filesystem::path& name);
+
+  ~FileBytes();
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+
+  int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
+  // All bytes of a file that was read whole.
+  std::span<const std::byte> bytes() const { return bytes_; }
+  // So many bytes from an offset on, which are in the file; read if nobody has asked for them yet.
+  Result<std::span<const std::byte>> part(int64_t offset, int64_t bytes);
+
+ private:
+  FileBytes(int descriptor, std::filesystem::path path)
+      : descriptor_(descriptor), path_(std::move(path)) {}
+  static Result<std::shared_ptr<FileBytes>> open(int descriptor, const std::filesystem::path& path,
+                                                 int64_t max_bytes, bool one_link);
+  Status read_block(size_t block);
+
+  int descriptor_;
+  std::filesystem::path path_;
+  std::span<std::byte> bytes_;   // reserved; memory is taken where it was read
+  std::vector<bool> has_block_;  // which blocks were read
+  int64_t bytes_read_ = 0;
+};
+
+}  // namespace mantissa
