@@ -1,26 +1,41 @@
 #include "onnx/import.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "formats/safetensors_header.h"
 #include "models/models.h"
 #include "onnx/evaluate/evaluate.h"
+#include "onnx/evaluate/op_table.h"
 #include "onnx/import_form.h"
 #include "onnx/import_operators.h"
 #include "onnx/import_rewrite.h"
+#include "onnx/names_by_text.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
 namespace {
 
-// Node "name" (Op), or its number where it has no name.
-std::string subject(const GraphData& graph, const NodeData& node) {
-  const std::string name = node.name.empty()
-                               ? "number " + std::to_string(&node - graph.nodes.data())
-                               : "'" + readable(node.name) + "'";
-  return "node " + name + " (" + readable(node.op_type) + ")";
+constexpr size_t kMostReasons = 8, kMostNames = 3;
+
+// 'name', or that of its result where it has no name.
+std::string subject(const NodeData& node) { return "'" + readable(name_of(node)) + "'"; }
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text = names.size() == 1 ? "node " : "nodes ";
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMostNames) {
+    text += " and " + std::to_string(names.size() - kMostNames) + " more";
+  }
+  return text;
 }
+
+// Whether the operator's result follows from the shape of its input alone.
+bool is_of_shape(const std::string& op_type) { return op_type == "Shape" || op_type == "Size"; }
 
 class Import {
  public:
@@ -108,7 +123,7 @@ class Import {
       if (!makes || node->inputs.empty()) continue;
       const bool is_sigmoid = node->op_type == "Sigmoid";
       const bool is_softmax = node->op_type == "Softmax" || node->op_type == "LogSoftmax";
-      if (is_sigmoid || (is_softmax && value == result_)) {
+      if (is_sigmoid || (is_softmax && value == result_ && is_over_classes(*node))) {
         note("the " + node->op_type + " at the end is left out: it belongs to the loss");
         context_.loss = is_sigmoid ? ops::LossKind::kSigmoid : ops::LossKind::kCrossEntropy;
         value = result_ = node->inputs[0];
@@ -121,6 +136,21 @@ class Import {
       }
       value = node->inputs[0];
     }
+  }
+
+  // Whether a Softmax is over the last dimension, or one that only dimensions of 1 follow.
+  bool is_over_classes(const NodeData& node) {
+    const auto shape = context_.shapes.find(node.outputs[0]);
+    const bool is_old = opset_of(node, model_.opsets[""]) < 13;
+    int64_t axis = whole_of(node, "axis", is_old ? 1 : -1);
+    if (shape == context_.shapes.end() || shape->second.empty()) return axis == -1;
+    const std::vector<int64_t>& dims = shape->second;
+    axis += axis < 0 ? std::ssize(dims) : 0;
+    if (axis < 1 || axis >= std::ssize(dims)) return false;
+    // Before operator set 13 all dimensions from the axis on were one.
+    const auto from = dims.begin() + axis;
+    const int64_t count = std::accumulate(from, dims.end(), int64_t{1}, std::multiplies<>());
+    return is_old ? std::count(from, dims.end(), count) > 0 : *from == count;
   }
 
   // Nodes that the output depends on, and who reads their values.
@@ -147,18 +177,42 @@ class Import {
     if (context_.done.contains(&node)) return;
     const ImportRow* row =
         node.domain.empty() || node.domain == "ai.onnx" ? form_.find_row(node.op_type) : nullptr;
-    if (row == nullptr) return refuse(node, form_.reason_against(node.op_type));
+    const auto is_unknown = [&](const std::string& input) {
+      return context_.unknown.contains(input);
+    };
+    const bool reads_unknown = std::any_of(node.inputs.begin(), node.inputs.end(), is_unknown);
+    if (row == nullptr && reads_unknown && follows_from_shape(node)) return leave_shape(node);
+    if (row == nullptr) return refuse(node, reason_against(node));
     // The reason of an earlier node stands for those that read it.
-    const bool reads_unknown =
-        std::any_of(node.inputs.begin(), node.inputs.end(),
-                    [&](const std::string& input) { return context_.unknown.contains(input); });
-    if (reads_unknown) return leave(node);
+    if (reads_unknown) return follows_from_shape(node) ? leave_shape(node) : leave(node);
+    if (const NodeAttribute* unknown = unknown_attribute(node)) {
+      return refuse(node,
+                    "has the attribute '" + readable(unknown->name) + "', which is not supported");
+    }
     const Status status = row->function(context_, node);
     if (!status.ok()) refuse(node, status.error().message);
   }
 
+  // What is computed of the shape of a value that could not be imported would be folded else.
+  bool follows_from_shape(const NodeData& node) const {
+    if (is_of_shape(node.op_type)) return true;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& input) {
+      return input.empty() || context_.constants.contains(input) || of_shapes_.contains(input);
+    });
+  }
+  void leave_shape(const NodeData& node) {
+    of_shapes_.insert(node.outputs.begin(), node.outputs.end());
+    leave(node);
+  }
+
+  std::string reason_against(const NodeData& node) const {
+    if (node.domain.empty() || node.domain == "ai.onnx") return form_.reason_against(node.op_type);
+    return "is of the domain '" + readable(node.domain) + "', which has no operators here";
+  }
+
   void refuse(const NodeData& node, const std::string& reason) {
-    problems_.push_back(subject(graph_, node) + ": " + reason);
+    ++problem_count_;
+    add_name(problems_, " (" + readable(node.op_type) + "): " + reason, subject(node));
     leave(node);
   }
   void leave(const NodeData& node) {
@@ -166,9 +220,14 @@ class Import {
   }
 
   Error unsupported() const {
-    std::string text = std::to_string(problems_.size()) +
-                       (problems_.size() == 1 ? " node" : " nodes") + " cannot be imported: ";
-    for (size_t i = 0; i < problems_.size(); ++i) text += (i > 0 ? "; " : "") + problems_[i];
+    std::string text = std::to_string(problem_count_) + (problem_count_ == 1 ? " node" : " nodes") +
+                       " cannot be imported: ";
+    for (size_t i = 0; i < std::min(problems_.size(), kMostReasons); ++i) {
+      text += (i > 0 ? "; " : "") + joined(problems_[i].second) + problems_[i].first;
+    }
+    if (problems_.size() > kMostReasons) {
+      text += "; and " + std::to_string(problems_.size() - kMostReasons) + " more reasons";
+    }
     return invalid_input(text);
   }
 
@@ -195,23 +254,36 @@ class Import {
   std::vector<std::string> outputs_;
   std::set<const NodeData*> needed_;
   std::vector<const ValueData*> inputs_;
-  std::vector<std::string> problems_;
+  std::set<std::string> of_shapes_;  // unknown values that follow from shapes of others
+  NamesByText problems_;             // by reason, the nodes that cannot be imported
+  int64_t problem_count_ = 0;
   int64_t imported_ = -1;
 };
 
 }  // namespace
 
 std::string readable(const std::string& name) {
-  const std::string quoted = readable_name(name);
+  constexpr size_t kMost = 200;
+  const std::string quoted =
+      readable_name(name.size() > kMost ? name.substr(0, kMost) + "..." : name);
   return quoted.substr(1, quoted.size() - 2);
 }
 
 Error other_inputs(std::span<const ValueData* const> inputs) {
-  return invalid_input("the model's output depends on " + std::to_string(inputs.size()) +
-                       " inputs; one input is possible, of pictures, [N, C, H, W], of tokens, "
-                       "[N, T], or of sequences of numbers, [N, T, C], and with sequences their "
-                       "lengths, [N], or a mask of padding, [N, T], and with tokens their "
-                       "token_type_ids, [N, T]");
+  if (inputs.empty()) return invalid_input("the model's output depends on no input");
+  constexpr size_t kMost = 6;
+  std::string names;
+  for (size_t i = 0; i < std::min(inputs.size(), kMost); ++i) {
+    names += (i == 0 ? "" : ", ") + std::string("'") + readable(inputs[i]->name) + "' (" +
+             element_name(inputs[i]->type) + " " + dims_text(inputs[i]->dims) + ")";
+  }
+  if (inputs.size() > kMost) names += " and " + std::to_string(inputs.size() - kMost) + " more";
+  return invalid_input(
+      std::string("the model's output depends on the input") + (inputs.size() == 1 ? " " : "s ") +
+      names +
+      "; possible is one input, of pictures, [N, C, H, W], of tokens, whole numbers [N, T], or of "
+      "sequences of numbers, [N, T, C], and with sequences their lengths, [N], or a mask of "
+      "padding, [N, T], and with tokens their token_type_ids, [N, T]");
 }
 
 std::string dims_text(const std::vector<Dimension>& dims) {
@@ -223,13 +295,20 @@ std::string dims_text(const std::vector<Dimension>& dims) {
   return "[" + text + "]";
 }
 
-Result<int> made_by_layer(ImportContext& context, int value) {
-  const Graph& graph = context.builder.graph();
-  int producer = graph.values[value].producer;
-  while (producer >= 0 && graph.nodes[producer].op->traits.view) {
-    producer = graph.values[graph.nodes[producer].inputs[0]].producer;
+Result<Graph> finished(ImportContext& context, int result) {
+  MANTISSA_ASSIGN(Graph graph, context.builder.finish(result));
+  for (Parameter& parameter : graph.parameters) {
+    if (context.untrained.contains(parameter.name)) parameter.trained = false;
   }
-  if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide) return value;
+  return graph;
+}
+
+Result<int> made_by_layer(ImportContext& context, int value, const std::vector<double>& factors) {
+  const Graph& graph = context.builder.graph();
+  const int producer = graph.values[value].producer;
+  if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide && factors.empty()) {
+    return value;
+  }
   const int64_t count = graph.values[value].shape.last();
   if (count > kMostClasses) {
     return invalid_input("no layer makes the output, and one of " + std::to_string(count) +
@@ -237,7 +316,10 @@ Result<int> made_by_layer(ImportContext& context, int value) {
                          std::to_string(kMostClasses) + " are possible");
   }
   std::vector<double> identity(static_cast<size_t>(count * count), 0.0);
-  for (int64_t i = 0; i < count; ++i) identity[i * count + i] = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    identity[i * count + i] =
+        factors.empty() ? 1 : factors[static_cast<size_t>(i % std::ssize(factors))];
+  }
   context.notes.emplace_back(
       "a linear layer, 'classifier', stands behind the output, which no layer makes");
   return add_node(context, ops::kLinear, new_name(context, "classifier"), {value},
@@ -269,6 +351,11 @@ Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptio
   auto imported = first.run();
   if (imported.ok()) return with_any_mask(model, options, 0, first, std::move(imported));
   auto other = second.run();
+  if (!other.ok() && first.imported() < 0 && second.imported() < 0) {
+    // The sequences may be of another output.
+    auto pictures = Import(model, options, kPictures).run();
+    if (pictures.ok()) return pictures;
+  }
   if (other.ok()) return with_any_mask(model, options, 1, second, std::move(other));
   return second.imported() > first.imported() ? std::move(other) : std::move(imported);
 }

@@ -1,7 +1,9 @@
 // Constant factors and summands that a layer takes in.
 #include <algorithm>
+#include <cmath>
 
 #include "onnx/import_context.h"
+#include "ops/batch_norm.h"
 
 namespace mantissa::onnx {
 
@@ -35,14 +37,21 @@ bool absorb(const ImportContext& context, const NodeData& node, const std::strin
   return true;
 }
 
+// The node of that operator that alone reads the value; null: there is none.
+const NodeData* only_reader(const ImportContext& context, const std::string& value,
+                            std::string_view op_type) {
+  const auto readers = context.readers.find(value);
+  const bool is_it = !context.results.contains(value) && readers != context.readers.end() &&
+                     readers->second.size() == 1 && readers->second[0]->op_type == op_type &&
+                     !readers->second[0]->inputs.empty() && readers->second[0]->inputs[0] == value;
+  return is_it ? readers->second[0] : nullptr;
+}
+
 // Ours is clip(x / 6 + 1/2, 0, 1): others are it behind another factor and summand.
 void fit_hard_sigmoid(ImportContext& context, Affine& affine) {
-  const auto readers = context.readers.find(affine.result);
-  if (context.results.contains(affine.result) || readers == context.readers.end() ||
-      readers->second.size() != 1 || readers->second[0]->op_type != "HardSigmoid") {
-    return;
-  }
-  const NodeData& node = *readers->second[0];
+  const NodeData* found = only_reader(context, affine.result, "HardSigmoid");
+  if (found == nullptr) return;
+  const NodeData& node = *found;
   const HardSigmoid hard = hard_sigmoid_of(node);
   if (hard.is_ours()) return;
   for (double& factor : affine.factors) factor *= 6 * hard.alpha;
@@ -50,6 +59,29 @@ void fit_hard_sigmoid(ImportContext& context, Affine& affine) {
     summand = 6 * hard.alpha * summand + 6 * (hard.beta - 0.5);
   }
   context.fitted.insert(&node);
+}
+
+// Ours adds 1e-5 to variances. Where the model divides by the root of less, the layer before makes
+// the channel as loud as the loudest, by a power of two, which the norm takes out.
+void fit_batch_norm(ImportContext& context, Affine& affine) {
+  const NodeData* node = only_reader(context, affine.result, "BatchNormalization");
+  const TensorData* variances = node == nullptr ? nullptr : constant_of(context, *node, 4);
+  if (variances == nullptr) return;
+  auto sums = numbers_of(*variances);
+  if (!sums.ok() || sums->size() != affine.factors.size()) return;
+  for (double& sum : *sums) sum += real_of(*node, "epsilon", 1e-5);
+  constexpr double kQuietest = 0x1p-8, kBelow = ops::kBatchNormEpsilon * (1 - 0x1p-10);
+  constexpr int kMostShift = 30;
+  const double loudest = std::max(kQuietest, *std::max_element(sums->begin(), sums->end()));
+  std::vector<double> factors(sums->size(), 1);
+  for (size_t c = 0; c < factors.size(); ++c) {
+    if (!((*sums)[c] > 0 && (*sums)[c] < kBelow)) continue;
+    const int shift = std::ilogb(std::sqrt(loudest / (*sums)[c]));
+    factors[c] = std::ldexp(1.0, std::clamp(shift, 0, kMostShift));
+    affine.factors[c] *= factors[c];
+    affine.summands[c] *= factors[c];
+  }
+  context.norm_factors[node] = std::move(factors);
 }
 
 }  // namespace
@@ -66,7 +98,9 @@ Affine absorb_affine(ImportContext& context, const std::string& value, const Cha
     context.done.insert(&node);
     affine.result = node.outputs[0];
   }
+  if (!takes_factors) return affine;
   fit_hard_sigmoid(context, affine);
+  fit_batch_norm(context, affine);
   return affine;
 }
 

@@ -19,10 +19,12 @@ Imported as_image(const Imported& value) {
 // factor * value + summand, of numbers per channel.
 Status add_affine(ImportContext& context, const NodeData& node, size_t value_index,
                   const TensorData& tensor, double factor, double summand_factor) {
-  MANTISSA_ASSIGN(const Imported value, input_of(context, node, value_index));
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, value_index));
+  const bool is_last = value.is_channels_last();
+  if (is_last) value = channels_first(std::move(value));
   const std::vector<int64_t> dims = value.layout.dims();
   if (dims.empty()) return invalid_input("wants an input with channels");
-  const auto numbers = per_channel(tensor, {dims[0], std::ssize(dims) + 1});
+  const auto numbers = per_channel(tensor, {dims[0], std::ssize(dims) + 1, is_last ? 3 : 1});
   if (!numbers) return invalid_input("its constant is not one number, or one for each channel");
   std::vector<double> scale;
   MANTISSA_ASSIGN(const int image, image_of(context, as_image(value), &scale));
@@ -40,6 +42,7 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   imported.layout =
       Layout::image(context.builder.shape(result)[0], context.builder.shape(result)[1], dims[0]);
   imported.layout.reshape(dims);
+  if (is_last) imported = channels_last(std::move(imported));
   define(context, node.outputs[0], std::move(imported));
   return {};
 }
@@ -49,6 +52,11 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
                     Imported b) {
   const bool alike = a.layout == b.layout && a.scale.empty() && b.scale.empty() &&
                      context.builder.shape(a.value) == context.builder.shape(b.value);
+  const bool is_last = !alike && a.is_channels_last() && b.is_channels_last();
+  if (is_last) {
+    a = channels_first(std::move(a));
+    b = channels_first(std::move(b));
+  }
   if (!alike) {
     MANTISSA_ASSIGN(const int first, image_of(context, as_image(a)));
     MANTISSA_ASSIGN(const int second, image_of(context, as_image(b)));
@@ -59,6 +67,7 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
     b.value = second;
   }
   MANTISSA_ASSIGN(a.value, add_node(context, op, node_name(context, node), {a.value, b.value}));
+  if (is_last) a = channels_last(std::move(a));
   define(context, node.outputs[0], std::move(a));
   return {};
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "formats/safetensors_header.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -61,9 +62,36 @@ std::string graph_name(const GraphData& graph) {
   return graph.name.empty() ? "imported" : graph.name;
 }
 
+void note_once(ImportContext& context, const std::string& note) {
+  const auto found = std::find(context.notes.begin(), context.notes.end(), note);
+  if (found == context.notes.end()) context.notes.push_back(note);
+}
+
 int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise) {
   const auto* found = find_attribute<int64_t>(node, name);
   return found == nullptr ? otherwise : *found;
+}
+
+bool Imported::is_channels_last() const {
+  const int first[] = {1, 2, 0}, last[] = {0, 1, 2};
+  return layout.dims().size() == 3 && !layout.lies_as(first) && layout.lies_as(last);
+}
+
+Imported channels_first(Imported value) {
+  const int order[] = {2, 0, 1};
+  value.layout.transpose(order);
+  return value;
+}
+
+Imported channels_last(Imported value) {
+  const int order[] = {1, 2, 0};
+  value.layout.transpose(order);
+  return value;
+}
+
+int64_t axis_of_channels_first(int64_t axis) {
+  constexpr int64_t kAxes[] = {0, 2, 3, 1};
+  return axis < 0 || axis > 3 ? axis : kAxes[axis];
 }
 
 double real_of(const NodeData& node, std::string_view name, double otherwise) {
@@ -98,7 +126,11 @@ Result<Imported> input_of(const ImportContext& context, const NodeData& node, si
   const auto found = context.values.find(node.inputs[index]);
   if (found != context.values.end()) return found->second;
   return invalid_input("its input " + std::to_string(index + 1) +
-                       " is a constant; only values that come from the model's input are computed");
+                       (context.constants.contains(node.inputs[index])
+                            ? " is a constant; only values that come from the model's input are "
+                              "computed"
+                            : ", " + readable_name(node.inputs[index]) +
+                                  ", is a result that is not computed here"));
 }
 
 const TensorData* constant_of(const ImportContext& context, const NodeData& node, size_t index) {
@@ -179,6 +211,11 @@ Result<int> add_node(ImportContext& context, const Op& op, const std::string& na
       return invalid_input("its constants have not the shape of " + parameter.name + ", " +
                            to_string(parameter.shape));
     }
+    const auto too_large = [](double x) { return !std::isfinite(static_cast<float>(x)); };
+    if (std::any_of(numbers[i].begin(), numbers[i].end(), too_large)) {
+      return invalid_input("has numbers in " + parameter.name +
+                           " that are infinite or too large for float32");
+    }
     ImportedParameter imported{
         .name = parameter.name, .shape = parameter.shape, .floats = {}, .doubles = {}};
     if (parameter.storage == Storage::kReal) {
@@ -197,7 +234,10 @@ Result<int> image_of(ImportContext& context, const Imported& imported, std::vect
   }
   const int order[] = {1, 2, 0};
   const Shape shape = image_shape(imported.layout);
-  Result<int> image = invalid_input("its input does not lie with its channels last");
+  Result<int> image = invalid_input(
+      imported.is_channels_last()
+          ? "reads [N, H, W, C] as if channels came first: a Transpose to [N, C, H, W] is missing"
+          : "its input is no image: a Reshape or Transpose before has mixed its dimensions");
   if (imported.layout.lies_as(order)) {
     image = reshaped(context, imported.value, shape);
   } else if (const auto groups = imported.layout.shuffle_of_last(order)) {

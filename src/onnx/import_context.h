@@ -25,7 +25,16 @@ struct Imported {
   // ONNX's numbers are the graph's times these, by channel. Empty: they are the same. Pixels have
   // them until the first layer takes them into its weights. Of sequences it is one number for all.
   std::vector<double> scale;
+
+  // Whether the model has it as [N, H, W, C].
+  bool is_channels_last() const;
 };
+
+// An image of [N, H, W, C] as one of [N, C, H, W], the other way round, and an axis of the former
+// in the latter.
+Imported channels_first(Imported value);
+Imported channels_last(Imported value);
+int64_t axis_of_channels_first(int64_t axis);
 
 // Attention's scores, and probabilities, which are no values of the graph: attention computes them.
 struct Scores {
@@ -52,14 +61,19 @@ struct ImportContext {
   std::map<std::string, std::vector<const NodeData*>> readers;
   std::set<const NodeData*> done;    // nodes that others took in
   std::set<const NodeData*> fitted;  // HardSigmoids whose input was scaled to make it ours
+  // By which factors the inputs of batch norms were multiplied, by channel.
+  std::map<const NodeData*, std::vector<double>> norm_factors;
   std::set<std::string> results;     // of the model
   std::optional<ops::LossKind> loss;  // that the model's last node belongs to
   std::set<std::string> names;       // of nodes and values of the graph
   std::vector<ImportedParameter> parameters;
+  std::set<std::string> untrained;  // parameters that training leaves as they are
   std::vector<std::string> notes;
 };
 
 std::string graph_name(const GraphData& graph);
+// Adds a note, unless it is there.
+void note_once(ImportContext& context, const std::string& note);
 
 // Attributes; `otherwise` where the node has none of that name and kind.
 int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise);

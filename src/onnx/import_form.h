@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "onnx/import_context.h"
@@ -33,6 +34,9 @@ void choose_sequence_size(const ImportOptions& options, int batch_axis, ValueDat
 // in the opposite order.
 bool is_sequence(const ValueData& input);
 
+// The finished graph, in which training leaves the import's own parameters as they are.
+Result<Graph> finished(ImportContext& context, int result);
+
 // Whether it says how long each example's sequence is, [N].
 bool is_lengths(const ValueData& input);
 // That the output depends on other inputs than are possible.
@@ -52,6 +56,8 @@ std::string dims_text(const std::vector<Dimension>& dims);
 
 // The value, or, where no layer makes it, that of a linear layer behind it that changes nothing
 // yet: the loss reads the wide sums of a layer.
-Result<int> made_by_layer(ImportContext& context, int value);
+// `factors`: those of its channels that are still to be taken, or none.
+Result<int> made_by_layer(ImportContext& context, int value,
+                          const std::vector<double>& factors = {});
 
 }  // namespace mantissa::onnx

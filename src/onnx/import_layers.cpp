@@ -1,5 +1,6 @@
 // Layers with weights.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "onnx/import_operators.h"
@@ -42,7 +43,8 @@ Result<std::vector<double>> bias_of(const ImportContext& context, const NodeData
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 2));
   MANTISSA_ASSIGN(std::vector<double> bias, numbers_of(*tensor));
   if (bias.size() == 1) bias.assign(static_cast<size_t>(channels), bias[0]);
-  if (std::ssize(bias) == channels) return bias;
+  const bool is_last = tensor->dims.empty() || tensor->dims.back() == std::ssize(bias);
+  if (std::ssize(bias) == channels && is_last) return bias;
   return invalid_input("its bias has not one number for each of " + std::to_string(channels) +
                        " channels");
 }
@@ -73,7 +75,13 @@ Result<Window> window_of(const NodeData& node, const TensorData& weights, int64_
                            std::to_string(kMostStep));
     }
   }
-  if (weights.dims[0] < 1 || weights.dims[0] % window.groups != 0) {
+  for (const int64_t dim : weights.dims) {
+    if (dim < 1 || dim > INT32_MAX) return invalid_input("has weights without numbers");
+  }
+  if (has_attribute(node, "kernel_shape") && wholes_of(node, "kernel_shape") != window.kernel) {
+    return invalid_input("has another kernel_shape than its weights");
+  }
+  if (weights.dims[0] % window.groups != 0) {
     return invalid_input("has " + std::to_string(window.groups) + " groups, and " +
                          std::to_string(weights.dims[0]) + " output channels");
   }
@@ -97,6 +105,40 @@ void scale_inputs(const std::vector<double>& scale, int64_t groups, const Tensor
   for (int64_t i = 0; i < std::ssize(numbers); ++i) {
     numbers[i] *= scale[i / row / rows * in + i % in];
   }
+}
+
+// Whether only other names of its numbers lie between the value and the model's result.
+bool is_result(const ImportContext& context, std::string value) {
+  while (!context.results.contains(value)) {
+    const auto readers = context.readers.find(value);
+    if (readers == context.readers.end() || readers->second.size() != 1) return false;
+    const NodeData& reader = *readers->second[0];
+    constexpr std::string_view kNames[] = {"Flatten", "Identity",  "Reshape",  "Squeeze",
+                                           "Cast",    "Transpose", "Unsqueeze"};
+    if (std::find(std::begin(kNames), std::end(kNames), reader.op_type) == std::end(kNames)) {
+      return false;
+    }
+    value = reader.outputs[0];
+  }
+  return true;
+}
+
+// A convolution whose one window is all of the image, and whose results are the model's: the linear
+// layer of a classifier. `numbers` are weights and perhaps a bias.
+Status add_head(ImportContext& context, const Affine& affine, const std::string& name, int image,
+                int64_t channels, std::vector<std::vector<double>> numbers) {
+  if (context.builder.shape(image).rank != 1) {
+    MANTISSA_ASSIGN(image, add_node(context, ops::kFlatten, new_name(context, "flatten"), {image}));
+  }
+  const auto has_bias = static_cast<int64_t>(numbers.size()) - 1;
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kLinear, name, {image},
+                           {{"channels", channels}, {"bias", has_bias}, {"classifier", true}},
+                           std::move(numbers)));
+  Imported result{value, Layout::vector(channels), {}};
+  result.layout.reshape(std::vector<int64_t>{channels, 1, 1});
+  define(context, affine.result, std::move(result));
+  return {};
 }
 
 Status add_linear(ImportContext& context, const NodeData& node, const Vector& input,
@@ -155,6 +197,11 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
   const int64_t has_bias = bias.empty() ? 0 : 1;
   std::vector<std::vector<double>> all = {std::move(numbers)};
   if (!bias.empty()) all.push_back(std::move(bias));
+  const bool is_whole = w.groups == 1 && w.kernel[0] == shape[0] && w.kernel[1] == shape[1] &&
+                        padding == std::vector<int64_t>{0, 0} && !sides.any();
+  if (is_whole && is_result(context, affine.result)) {
+    return add_head(context, affine, name, image, channels, std::move(all));
+  }
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConvolution, name, {image},
                                             {{"channels", channels},
                                              {"kernel", w.kernel[0]},
@@ -201,6 +248,45 @@ Status import_matmul(ImportContext& context, const NodeData& node) {
   return add_linear(context, node, vector, *tensor, matrix, false, {});
 }
 
+namespace {
+
+// Ours adds an epsilon of its own to variances. The difference goes into the running variance, or,
+// where that would change by much what training makes of the channel, into the scale.
+Status fit_epsilon(double epsilon, const std::vector<double>& factors,
+                   std::vector<std::vector<double>>& numbers) {
+  constexpr double kOurs = ops::kBatchNormEpsilon, kMatters = 0x1p-4;
+  std::vector<double>&scales = numbers[0], &means = numbers[2], &variances = numbers[3];
+  for (size_t c = 0; c < scales.size(); ++c) {
+    const double sum = variances[c] + epsilon;
+    if (!(sum > 0 && std::isfinite(sum))) {
+      return invalid_input("has a variance and an epsilon whose sum is " + std::to_string(sum) +
+                           ", and divides by its root");
+    }
+    const double square = factors.empty() ? 1 : factors[c] * factors[c];
+    means[c] *= std::sqrt(square);
+    const double as_measured = std::max(0.0, variances[c]) * square;
+    const double change = std::sqrt((as_measured + kOurs) / (sum * square));
+    const double fitted = sum * square - kOurs;
+    const bool fits = std::abs(change - 1) < kMatters && fitted >= 0;
+    variances[c] = fits ? fitted : as_measured;
+    if (!fits) scales[c] *= change;
+  }
+  return {};
+}
+
+// ONNX's momentum is the part of the running statistics that stays.
+void note_momentum(ImportContext& context, const NodeData& node) {
+  constexpr double kOurs = 0.9;
+  const double momentum = real_of(node, "momentum", kOurs);
+  if (std::abs(momentum - kOurs) < 1e-6) return;
+  note_once(context,
+            "running statistics of batch norms keep 0.9 of themselves in a step of "
+            "training, as everywhere here; in the model they keep " +
+                std::to_string(momentum));
+}
+
+}  // namespace
+
 // Evaluation's and training's form; further outputs of the latter are the running statistics, which
 // nothing reads.
 Status import_batch_norm(ImportContext& context, const NodeData& node) {
@@ -225,9 +311,9 @@ Status import_batch_norm(ImportContext& context, const NodeData& node) {
     }
     numbers.push_back(std::move(list));
   }
-  // Ours adds an epsilon of its own; a smaller variance is not 0 with it.
-  const double more = real_of(node, "epsilon", 1e-5) - ops::kBatchNormEpsilon;
-  for (double& variance : numbers[3]) variance = std::max(0.0, variance + more);
+  note_momentum(context, node);
+  MANTISSA_RETURN_IF_ERROR(
+      fit_epsilon(real_of(node, "epsilon", 1e-5), context.norm_factors[&node], numbers));
   const Affine affine = absorb_affine(context, node.outputs[0], {channels, rank + 1});
   for (int64_t c = 0; c < channels; ++c) {
     numbers[0][c] *= affine.factors[c];

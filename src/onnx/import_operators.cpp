@@ -15,6 +15,7 @@ constexpr ImportRow kPictureRows[] = {
     {"Clip", import_clip},
     {"Concat", import_concat},
     {"Conv", import_convolution},
+    {"DequantizeLinear", import_dequantise_linear},
     {"Div", import_divide},
     {"Dropout", import_dropout},
     {"Flatten", import_flatten},
@@ -28,8 +29,10 @@ constexpr ImportRow kPictureRows[] = {
     {"MatMul", import_matmul},
     {"MaxPool", import_max_pool},
     {"Mul", import_multiply},
+    {"PRelu", import_prelu},
     {"Pad", import_pad},
     {"ReduceMean", import_reduce_mean},
+    {"QuantizeLinear", import_quantise_linear},
     {"Relu", import_relu},
     {"Reshape", import_reshape},
     {"Sigmoid", import_sigmoid},
@@ -56,11 +59,28 @@ std::string reason_against(std::string_view op_type) {
   constexpr const char* kRandom =
       "draws random numbers, as stochastic depth does in training mode; a network that is exported "
       "in evaluation mode has none of these";
+  constexpr const char* kLater = "this operator cannot be trained yet; `mantissa run` computes it";
+  constexpr const char* kIntegers =
+      "computes with quantised integers; a model that is quantised by pairs of QuantizeLinear and "
+      "DequantizeLinear (QDQ) can be imported";
+  constexpr const char* kSoftmax = "is possible at the end only, over the classes";
   constexpr std::pair<std::string_view, const char*> kReasons[] = {
-      {"Bernoulli", kRandom},           {"GroupNormalization", kNorm},
-      {"InstanceNormalization", kNorm}, {"LayerNormalization", kNorm},
-      {"RMSNormalization", kNorm},      {"RandomNormalLike", kRandom},
-      {"RandomUniformLike", kRandom}};
+      {"Bernoulli", kRandom},
+      {"ConvInteger", kIntegers},
+      {"DynamicQuantizeLinear", kIntegers},
+      {"GlobalMaxPool", kLater},
+      {"GroupNormalization", kNorm},
+      {"InstanceNormalization", kNorm},
+      {"LayerNormalization", kNorm},
+      {"MatMulInteger", kIntegers},
+      {"Mish", kLater},
+      {"QLinearConv", kIntegers},
+      {"QLinearMatMul", kIntegers},
+      {"RMSNormalization", kNorm},
+      {"RandomNormalLike", kRandom},
+      {"RandomUniformLike", kRandom},
+      {"LogSoftmax", kSoftmax},
+      {"Softmax", kSoftmax}};
   for (const auto& [name, reason] : kReasons) {
     if (op_type == name) return reason;
   }

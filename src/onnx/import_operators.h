@@ -37,6 +37,12 @@ Status import_hard_swish(ImportContext& context, const NodeData& node);
 Status import_dropout(ImportContext& context, const NodeData& node);
 Status import_identity(ImportContext& context, const NodeData& node);
 Status import_cast(ImportContext& context, const NodeData& node);
+Status import_prelu(ImportContext& context, const NodeData& node);
+// The type that a Cast gives; undefined where there is none of its number.
+ElementType cast_type(const NodeData& node);
+// import_quantised.cpp
+Status import_quantise_linear(ImportContext& context, const NodeData& node);
+Status import_dequantise_linear(ImportContext& context, const NodeData& node);
 // import_arithmetic.cpp
 Status import_add(ImportContext& context, const NodeData& node);
 Status import_subtract(ImportContext& context, const NodeData& node);
@@ -63,7 +69,7 @@ Status import_gather(ImportContext& context, const NodeData& node);
 // What a window's padding is: of both sides of each axis (import_padding.cpp).
 struct Sides {
   int64_t top = 0, left = 0, bottom = 0, right = 0;
-  bool any() const { return top + left + bottom + right > 0; }
+  bool any() const { return top > 0 || left > 0 || bottom > 0 || right > 0; }
 };
 // Of `pads` or `auto_pad`, for an image and a window with steps.
 Result<Sides> sides_of(const NodeData& node, const Shape& image, std::span<const int64_t> window,

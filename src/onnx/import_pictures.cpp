@@ -137,7 +137,7 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
   if (!logits.layout.reshape(std::vector<int64_t>{count})) {
     return invalid_input("the output '" + readable(result) + "' is no vector");
   }
-  MANTISSA_ASSIGN(const Vector vector, vector_of(context, logits));
+  MANTISSA_ASSIGN(const Vector vector, vector_of(context, logits, true));
   const ops::LossKind loss = context.loss.value_or(ops::LossKind::kCrossEntropy);
   const int64_t least = loss == ops::LossKind::kSigmoid ? 1 : 2;
   if (!vector.places.empty() || count < least || count > kMostClasses) {
@@ -146,8 +146,8 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
                          std::to_string(kMostClasses) +
                          " classes, or one logit with a Sigmoid behind it");
   }
-  MANTISSA_ASSIGN(const int value, made_by_layer(context, vector.value));
-  MANTISSA_ASSIGN(Graph graph, context.builder.finish(value));
+  MANTISSA_ASSIGN(const int value, made_by_layer(context, vector.value, vector.scale));
+  MANTISSA_ASSIGN(Graph graph, finished(context, value));
   const bool by_output = loss == ops::LossKind::kSigmoid && count > 1;
   return ops::with_loss(std::move(graph), loss, 0, by_output);
 }

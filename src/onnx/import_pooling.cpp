@@ -22,13 +22,15 @@ bool is_never_negative(const ImportContext& context, int value) {
 
 struct Pool {
   int image;
+  std::vector<double> scale;  // of its channels, which is that of the result
   Attributes attributes;
   bool is_global;  // one window, all of the image
 };
 
 Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maximum) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
-  MANTISSA_ASSIGN(int image, image_of(context, input));
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(int image, image_of(context, input, &scale));
   const Shape shape = context.builder.shape(image);
   const std::vector<int64_t> window = wholes_of(node, "kernel_shape");
   const std::vector<int64_t> strides = wholes_of(node, "strides", {1, 1});
@@ -58,15 +60,18 @@ Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maxim
                                          {"padding_width", wider(padding, -1)},
                                          {"ceil", whole_of(node, "ceil_mode", 0)}};
   if (!is_maximum) items.emplace_back("count_padding", counts ? 1 : 0);
-  return Pool{image, Attributes(std::move(items)), is_global};
+  return Pool{image, std::move(scale), Attributes(std::move(items)), is_global};
 }
 
-// [C, 1, 1] of the mean over an image, or [C].
-Status add_mean(ImportContext& context, const NodeData& node, int image, bool keeps_dims) {
+// [C, 1, 1] of the mean over an image, or [C]. Factors of channels are those of the mean.
+Status add_mean(ImportContext& context, const NodeData& node, const Imported& input,
+                bool keeps_dims) {
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(const int image, image_of(context, input, &scale));
   MANTISSA_ASSIGN(const int value,
                   add_node(context, ops::kGlobalAveragePool, node_name(context, node), {image}));
   const int64_t channels = context.builder.shape(value).last();
-  Imported mean{value, Layout::vector(channels), {}};
+  Imported mean{value, Layout::vector(channels), std::move(scale)};
   if (keeps_dims) mean.layout.reshape(std::vector<int64_t>{channels, 1, 1});
   define(context, node.outputs[0], std::move(mean));
   return {};
@@ -86,37 +91,50 @@ Status import_max_pool(ImportContext& context, const NodeData& node) {
                                        : add_node(context, ops::kOverlappingMaxPool,
                                                   node_name(context, node), {pool.image}, a));
   define_image(context, node.outputs[0], value);
+  context.values[node.outputs[0]].scale = pool.scale;
   return {};
 }
 
 Status import_average_pool(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Pool pool, pool_of(context, node, false));
-  if (pool.is_global) return add_mean(context, node, pool.image, true);
+  define_image(context, node.outputs[0], pool.image);
+  Imported& result = context.values[node.outputs[0]];
+  result.scale = pool.scale;
+  if (pool.is_global) return add_mean(context, node, Imported(result), true);
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kAveragePool, node_name(context, node),
                                             {pool.image}, pool.attributes));
   define_image(context, node.outputs[0], value);
+  context.values[node.outputs[0]].scale = pool.scale;
   return {};
 }
 
 Status import_global_average_pool(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
-  MANTISSA_ASSIGN(const int image, image_of(context, input));
-  return add_mean(context, node, image, true);
+  return add_mean(context, node, input, true);
 }
 
 // Over height and width.
 Status import_reduce_mean(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
+  MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(auto axes, list_of(context, node, 1, "axes"));
   const int64_t rank = std::ssize(input.layout.dims()) + 1;
   if (!axes) axes.emplace();
-  for (int64_t& axis : *axes) axis += axis < 0 ? rank : 0;
+  const bool is_last = input.is_channels_last();
+  if (is_last) input = channels_first(std::move(input));
+  for (int64_t& axis : *axes) {
+    axis += axis < 0 ? rank : 0;
+    if (is_last) axis = axis_of_channels_first(axis);
+  }
   std::sort(axes->begin(), axes->end());
   if (rank != 4 || *axes != std::vector<int64_t>{2, 3}) {
     return invalid_input("takes the mean over other dimensions than height and width");
   }
-  MANTISSA_ASSIGN(const int image, image_of(context, input));
-  return add_mean(context, node, image, whole_of(node, "keepdims", 1) != 0);
+  MANTISSA_RETURN_IF_ERROR(add_mean(context, node, input, whole_of(node, "keepdims", 1) != 0));
+  if (is_last && whole_of(node, "keepdims", 1) != 0) {
+    Imported& mean = context.values[node.outputs[0]];
+    mean = channels_last(std::move(mean));
+  }
+  return {};
 }
 
 }  // namespace mantissa::onnx

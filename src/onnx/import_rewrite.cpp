@@ -51,7 +51,7 @@ class Rewriter {
       if (is_leaky(node) || is_relu(node) || is_divided_clip(node) || is_divided_product(node))
         continue;
       if (is_norm(node) || join_gelu(graph_, node) || join_rms_norm(graph_, node)) continue;
-      is_swish(node);
+      if (!is_swish(node)) is_mish(node);
     }
     graph_.sweep();
   }
@@ -106,6 +106,16 @@ class Rewriter {
       return gate != nullptr && hard_sigmoid_of(*gate).is_ours() ? gate->inputs[0] : std::string();
     });
     if (!x.empty()) graph_.become(node, "HardSwish", x, {});
+    return !x.empty();
+  }
+  // x * tanh(softplus(x)).
+  bool is_mish(NodeData& node) {
+    const std::string x = own_product(node, [&](const std::string& value) {
+      const NodeData* tanh = graph_.maker(value, "Tanh");
+      const NodeData* bent = tanh == nullptr ? nullptr : graph_.maker(tanh->inputs[0], "Softplus");
+      return bent == nullptr ? std::string() : bent->inputs[0];
+    });
+    if (!x.empty()) graph_.become(node, "Mish", x, {});
     return !x.empty();
   }
   // (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon), as layer norm is spelled out.

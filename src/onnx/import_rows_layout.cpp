@@ -1,5 +1,6 @@
 // Sequences: nodes that name the same numbers otherwise or take a part of them, and embeddings.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -100,17 +101,13 @@ Status import_rows_reshape(ImportContext& context, const NodeData& node) {
 Status import_rows_transpose(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
   const auto rank = static_cast<int>(value.layout.dims().size());
-  std::vector<int> order;
-  for (const int64_t axis : wholes_of(node, "perm")) order.push_back(static_cast<int>(axis));
-  for (int axis = rank - 1; order.empty() && axis >= 0; --axis) order.push_back(axis);
-  std::vector<int> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
-  for (int i = 0; i < rank; ++i) {
-    if (std::ssize(sorted) != rank || sorted[i] != i) {
-      return invalid_input("has no permutation of its dimensions");
-    }
+  std::vector<int64_t> given = wholes_of(node, "perm"), sorted(static_cast<size_t>(rank));
+  std::iota(sorted.begin(), sorted.end(), 0);
+  if (!has_attribute(node, "perm")) given.assign(sorted.rbegin(), sorted.rend());
+  if (!std::is_permutation(given.begin(), given.end(), sorted.begin(), sorted.end())) {
+    return invalid_input("has no permutation of its dimensions");
   }
-  value.layout.transpose(order);
+  value.layout.transpose(std::vector<int>(given.begin(), given.end()));
   define(context, node.outputs[0], std::move(value));
   return {};
 }
@@ -200,7 +197,7 @@ Status import_rows_split(ImportContext& context, const NodeData& node) {
 
 Status import_rows_cast(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
-  const auto type = static_cast<ElementType>(whole_of(node, "to", 0));
+  const ElementType type = cast_type(node);
   if (context.builder.graph().values[value.value].element != Element::kIndex) {
     return import_cast(context, node);
   }

@@ -39,6 +39,7 @@ constexpr ImportRow kSequenceRows[] = {
     {"LeakyRelu", import_function<import_leaky_relu>},
     {"MatMul", import_rows_matmul},
     {"Mul", import_rows_multiply},
+    {"PRelu", import_function<import_prelu>},
     {"RMSNormalization", import_rows_norm},
     {"RNN", import_rnn},
     {"ReduceMean", import_rows_mean},
@@ -157,7 +158,7 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
   if (*channels < 2 && loss != ops::LossKind::kSigmoid)
     return invalid_input("the output '" + readable(result) + "' has one channel");
   MANTISSA_ASSIGN(const int value, made_by_layer(context, found->second.value));
-  MANTISSA_ASSIGN(Graph graph, context.builder.finish(value));
+  MANTISSA_ASSIGN(Graph graph, finished(context, value));
   const bool by_output = loss == ops::LossKind::kSigmoid && *channels > 1;
   return ops::with_loss(std::move(graph), loss, 0, by_output);
 }

@@ -27,6 +27,11 @@ Status define_reshaped(ImportContext& context, const NodeData& node, Imported va
   return {};
 }
 
+// Makes a value that was brought to [N, C, H, W] one of [N, H, W, C] again.
+void turn_back(ImportContext& context, const std::string& name) {
+  context.values[name] = channels_last(std::move(context.values[name]));
+}
+
 // Axes of a value with its batch, as positive numbers; an error for the batch and none of them.
 Result<std::vector<int64_t>> checked_axes(std::vector<int64_t> axes, int64_t rank) {
   for (int64_t& axis : axes) {
@@ -36,7 +41,8 @@ Result<std::vector<int64_t>> checked_axes(std::vector<int64_t> axes, int64_t ran
     }
   }
   std::sort(axes.begin(), axes.end());
-  return axes;
+  if (std::adjacent_find(axes.begin(), axes.end()) == axes.end()) return axes;
+  return invalid_input("has an axis twice");
 }
 
 }  // namespace
@@ -44,7 +50,7 @@ Result<std::vector<int64_t>> checked_axes(std::vector<int64_t> axes, int64_t ran
 Status import_flatten(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
   const int64_t rank = std::ssize(value.layout.dims()) + 1, axis = whole_of(node, "axis", 1);
-  if (axis != 1 && axis + rank != 1) return invalid_input("flattens from another axis than 1");
+  if (axis != 1 && axis != 1 - rank) return invalid_input("flattens from another axis than 1");
   const int64_t count = value.layout.count();
   return define_reshaped(context, node, std::move(value), {count});
 }
@@ -113,12 +119,7 @@ Status import_transpose(ImportContext& context, const NodeData& node) {
       return invalid_input("moves the batch dimension");
     }
   }
-  if (!value.scale.empty()) {
-    MANTISSA_ASSIGN(value.value, image_of(context, value));
-    const Shape& shape = context.builder.shape(value.value);
-    value.layout = Layout::image(shape[0], shape[1], shape[2]);
-    value.scale.clear();
-  }
+  // The factors of pixels are by channel as they lie, wherever the model has the channels.
   std::vector<int> dims;
   for (int64_t i = 1; i < rank; ++i) dims.push_back(static_cast<int>(order[i] - 1));
   value.layout.transpose(dims);
@@ -130,8 +131,11 @@ Status import_transpose(ImportContext& context, const NodeData& node) {
 Status import_concat(ImportContext& context, const NodeData& node) {
   std::vector<int> parts;
   int64_t rank = 0;
+  bool is_last = false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    MANTISSA_ASSIGN(const Imported input, input_of(context, node, i));
+    MANTISSA_ASSIGN(Imported input, input_of(context, node, i));
+    is_last = i == 0 ? input.is_channels_last() : is_last;
+    if (is_last) input = channels_first(std::move(input));
     rank = std::ssize(input.layout.dims()) + 1;
     if (rank == 2) {
       MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
@@ -142,18 +146,21 @@ Status import_concat(ImportContext& context, const NodeData& node) {
       parts.push_back(image);
     }
   }
-  const int64_t axis = whole_of(node, "axis", 1);
-  if (axis != 1 && axis + rank != 1) return invalid_input("joins along another axis than channels");
+  const int64_t axis = whole_of(node, "axis", 1), wanted = is_last ? 3 : 1;
+  if (axis != wanted && axis != wanted - rank) {
+    return invalid_input("joins along another axis than channels");
+  }
   const std::string name = node_name(context, node);
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConcat, name, std::move(parts)));
   define_image(context, node.outputs[0], value);
+  if (is_last) turn_back(context, node.outputs[0]);
   return {};
 }
 
 // Of height and width, with zeros.
 Status import_pad(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
-  MANTISSA_ASSIGN(const auto pads, list_of(context, node, 1, "pads"));
+  MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
+  MANTISSA_ASSIGN(auto pads, list_of(context, node, 1, "pads"));
   MANTISSA_ASSIGN(const auto number, scalar_of(context, node, 2, "value"));
   if (text_of(node, "mode", "constant") != "constant" || number.value_or(0) != 0) {
     return invalid_input("pads with something else than zeros");
@@ -161,7 +168,12 @@ Status import_pad(ImportContext& context, const NodeData& node) {
   if (!pads || pads->size() != 8 || has_input(node, 3)) {
     return invalid_input("pads something else than [N, C, H, W]");
   }
-  const std::vector<int64_t>& p = *pads;
+  std::vector<int64_t>& p = *pads;
+  const bool is_last = input.is_channels_last();
+  if (is_last) {
+    input = channels_first(std::move(input));
+    p = {p[0], p[3], p[1], p[2], p[4], p[7], p[5], p[6]};
+  }
   if (p[0] != 0 || p[1] != 0 || p[4] != 0 || p[5] != 0) {
     return invalid_input("pads channels; only height and width can be");
   }
@@ -173,6 +185,7 @@ Status import_pad(ImportContext& context, const NodeData& node) {
                   padded(context, node.name.empty() ? "pad" : node.name, image, sides));
   define_image(context, node.outputs[0], value);
   context.values[node.outputs[0]].scale = std::move(scale);
+  if (is_last) turn_back(context, node.outputs[0]);
   return {};
 }
 

@@ -6,7 +6,7 @@
 // -N to 0, and N above it is the end: then zero is on the grid. The factor between y and the
 // nearest of x, range / (N 2^exponent), is left to the batch norm behind the layer, which takes it
 // out, or to a `rescale` there, which multiplies by it and has its parameters here: `channels` are
-// those of the layer; or it is 1.
+// those of the layer; or it is 1. With 8 bits without `signed` y has 9 bits.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -28,7 +28,7 @@ namespace mantissa::ops {
 namespace {
 
 constexpr AttributeSpec kSchema[] = {
-    required_whole("bits", 1, 7), required_whole("exponent", kExponentMin, kExponentMax),
+    required_whole("bits", 1, 8), required_whole("exponent", kExponentMin, kExponentMax),
     flag("signed", false),        text("learns", "lsq", "lsq clip pact half-wave"),
     flag("offset", false),        whole("channels", 0, 0, INT32_MAX)};
 
@@ -65,11 +65,22 @@ std::array<int8_t, 256> byte_table(const ValueTable& wide) {
   return table;
 }
 
+template <typename T>
+void write_steps(const OpContext& c, const QuantiseSteps& steps, T* out) {
+  kernels::parallel_ranges(*c.kernel.pool, c.inputs[0].count(), kWideGrain,
+                           [&, q = Mantissas(c.inputs[0])](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               out[i] = static_cast<T>(steps.step(q[i]));
+                             }
+                           });
+}
+
 void forward(const OpContext& c) {
   const Tensor& in = c.inputs[0];
   const QuantiseSteps steps = steps_of(c);
-  auto* const out = c.output.as<int8_t>();
   set_exponent(c, c.output, static_cast<int>(c.attributes->whole("exponent")));
+  if (!is_bytes(c.output)) return write_steps(c, steps, c.output.as<int16_t>());
+  auto* const out = c.output.as<int8_t>();
   if (is_bytes(in)) {
     const auto table = byte_table(make_value_table([&](int64_t q) { return steps.step(q); }));
     kernels::parallel_ranges(*c.kernel.pool, in.count(), kernels::kElementsPerThread,
@@ -79,12 +90,7 @@ void forward(const OpContext& c) {
                              });
     return;
   }
-  kernels::parallel_ranges(*c.kernel.pool, in.count(), kWideGrain,
-                           [&, q = Mantissas(in)](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t i = begin; i < end; ++i) {
-                               out[i] = static_cast<int8_t>(steps.step(q[i]));
-                             }
-                           });
+  write_steps(c, steps, out);
 }
 
 // dy/dx = N 2^exponent / range within the range, as mantissas of 30 bits, or 29 for gradients of 32
@@ -133,13 +139,15 @@ void backward_input(const OpContext& c) {
   });
 }
 
-// The sum of g * factor(x), exact; factors fit 8 bits.
+// The sum of g * factor(x), exact; factors fit 8 bits, or with 8 bits of the grid 9.
 template <typename Factor>
 int64_t sum_of_products(const OpContext& c, const Factor& factor) {
   const Tensor& in = c.inputs[0];
-  const auto table = byte_table(make_value_table(factor));
+  const bool fits = is_bytes(in) && quantise_levels(*c.attributes) <= INT8_MAX;
+  const auto table =
+      fits ? byte_table(make_value_table(factor)) : std::array<int8_t, 256>();
   const auto part_of = [&](int64_t begin, int64_t end) {
-    if (is_bytes(in)) {
+    if (fits) {
       return c.kernels->elementwise->sum_by_table(gradient_of(c.grad_output), in.as<int8_t>(),
                                                   table.data(), begin, end);
     }
