@@ -21,16 +21,17 @@ without_packages() {
   exit 77
 }
 
-# environment NAME PACKAGE...: made once for these packages.
-environment() {
+# try_environment NAME PACKAGE...: made once for these packages; fails where they cannot be had.
+try_environment() {
   local folder=$work/$1 wanted="${*:2}"
-  if [[ ! -f $folder/wanted || $(<"$folder/wanted") != "$wanted" ]]; then
-    rm -rf "$folder"
-    python3 -m venv "$folder"
-    "$folder/bin/pip" install "${@:2}" || without_packages "$folder/bin/pip"
-    printf '%s' "$wanted" >"$folder/wanted"
-  fi
+  [[ ! -f $folder/wanted || $(<"$folder/wanted") != "$wanted" ]] || return 0
+  rm -rf "$folder"
+  python3 -m venv "$folder"
+  "$folder/bin/pip" install "${@:2}" || return 1
+  printf '%s' "$wanted" >"$folder/wanted"
 }
+
+environment() { try_environment "$@" || without_packages "$work/$1/bin/pip"; }
 
 environment tools build "nanobind>=2.4" "scikit-build-core>=0.11"
 rm -rf "$work/prefix" "$work/wheel"
@@ -55,7 +56,15 @@ mt.Trainer(net, batch_size=8).fit(data, epochs=1, progress=False)
 PYTHON
 
 "$root/tools/notebooks" --check
-environment test pytest mypy scikit-learn pandas matplotlib numpy
+environment test pytest mypy scikit-learn pandas pyarrow matplotlib numpy
 "$work/test/bin/pip" install --force-reinstall --no-deps "${wheel[0]}"
 cd "$root"
 "$work/test/bin/python" -m pytest -q -p no:cacheprovider python/tests
+
+# PyTorch takes 200 MB to fetch: without it all but its tests have run.
+if try_environment torch "torch==2.13.0" onnx onnxscript pytest numpy; then
+  "$work/torch/bin/pip" install --force-reinstall --no-deps "${wheel[0]}"
+  "$work/torch/bin/python" -m pytest -q -p no:cacheprovider python/tests/test_torch.py
+else
+  echo "PyTorch cannot be had here: python/tests/test_torch.py did not run"
+fi

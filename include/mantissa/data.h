@@ -16,9 +16,9 @@
 namespace mantissa {
 
 // A data set in memory. Its arrays are "pixels" (uint8 [height, width, channels]) of pictures, or
-// "numbers" (int16 [features], mantissas with the exponent number_exponent) of tables; and "labels"
-// (int32 []) of classes, or "targets" (int16 [1], with the exponent target_exponent) of numbers.
-// With "row-weights" training rows have "weights" (int16 [], mantissas with the exponent -10). A
+// "numbers" (kMantissa [features], with the exponent number_exponent) of tables; and "labels"
+// (int32 []) of classes, or "targets" (kMantissa [1], with the exponent target_exponent) of
+// numbers. With "row-weights" training rows have "weights" (kMantissa [], with the exponent -10). A
 // split that the data lack has no examples.
 struct LoadedData {
   ArraySet train, validation, test;

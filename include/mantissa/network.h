@@ -26,8 +26,9 @@
 
 namespace mantissa {
 
-// Elements of arrays.
-enum class Elements { kUint8, kInt16, kInt32, kInt64, kFloat, kDouble };
+// Elements of arrays. For an input of numbers all of them are numbers, which are rounded to the
+// input's exponent; but kMantissa, 16-bit mantissas that have it already.
+enum class Elements { kUint8, kInt16, kInt32, kInt64, kFloat, kDouble, kMantissa };
 
 // Dimensions of one example, outermost first: pictures are {height, width, channels}; {} is a
 // single number.
@@ -55,7 +56,7 @@ struct ConvolutionOptions {
 // The description of an input that batches bring.
 struct InputInfo {
   std::string name;
-  Elements elements = Elements::kUint8;  // kInt16: mantissas, times 2^exponent
+  Elements elements = Elements::kUint8;  // kMantissa: times 2^exponent
   Dims dims;
   int exponent = 0;
 };

@@ -31,16 +31,17 @@ struct Array {
   const void* data = nullptr;
 };
 
-// Arrays with as many examples each. Elements that a network does not take as they are, floats for
-// numbers, int64 for indices, are converted into a copy.
+// Arrays with as many examples each. Elements that a network does not take as they are, whole or
+// real numbers for numbers, int64 for indices, are converted into a copy.
 struct ArraySet {
   int64_t count = 0;
   std::vector<Array> arrays;
 };
 
 struct LossReport {
-  double mean = 0;       // nats, or squared units
-  double accuracy = -1;  // fraction of right classes; -1: the loss compares with no class
+  double mean = 0;        // nats, or squared units
+  double accuracy = -1;   // fraction of right classes; -1: the loss compares with no class
+  int64_t uncounted = 0;  // labels of -1 and rows of weight 0, which mean and accuracy leave out
 };
 
 // A step, or an evaluation.
@@ -122,6 +123,23 @@ struct TakenNames {
   std::vector<std::string> left_over;  // of the source: the network has no use for them
 };
 
+// A column of a table's rows: numbers, NaN where there is none, or texts as they would stand in a
+// CSV file.
+struct NamedColumn {
+  std::string name;
+  std::vector<double> numbers = {};
+  std::vector<std::string> texts = {};  // if there are no numbers
+
+  size_t size() const { return texts.empty() ? numbers.size() : texts.size(); }
+};
+
+// Rows of a table as a network takes them, with their targets or labels if each row has one.
+struct EncodedRows {
+  ArraySet arrays;
+  std::vector<std::string> notes;      // a line each of what the user should know
+  std::shared_ptr<const void> memory;  // what the arrays point to, while this or a copy lives
+};
+
 // A network with fixed exponents. Predictions do not depend on their neighbours in the batch.
 class MANTISSA_EXPORT Model {
  public:
@@ -130,10 +148,20 @@ class MANTISSA_EXPORT Model {
   static Outcome<Model> load(const std::string& path, int threads = 1);
   Outcome<Done> save(const std::string& path) const;
 
-  // By output of the network: its numbers, example after example.
+  // By output of the network: its numbers, example after example. If a table's number is predicted,
+  // in the units of its file.
   Outcome<std::vector<std::vector<double>>> predict(const ArraySet& examples) const;
   // Losses of labelled examples.
   Outcome<StepReport> evaluate(const ArraySet& examples) const;
+  // The names of the classes in the order of the logits; empty if it predicts numbers.
+  const std::vector<std::string>& class_names() const;
+
+  // The columns of the table that it was trained on (docs/data.md); "" if it was on none.
+  std::string table_json() const;
+  // Rows as that table's file has them, for predict() and evaluate(), which take no others. Columns
+  // are found by name, and there may be more.
+  Outcome<EncodedRows> encode(const std::vector<NamedColumn>& columns) const;
+
   Network network() const;
   // SHA-256 of the parameters and running statistics that it was frozen from.
   std::string weights_sha256() const;
@@ -145,7 +173,8 @@ class MANTISSA_EXPORT Model {
   std::shared_ptr<Data> data_;
 };
 
-// Trains a network step by step, or epoch by epoch: the same bits.
+// Trains a network step by step, or epoch by epoch: the same bits. For one thread at a time; a Model
+// predicts and evaluates in several.
 class MANTISSA_EXPORT Trainer {
  public:
   // Settings as on the command line of `train`, but for the network, data and files. Memory is
@@ -164,7 +193,8 @@ class MANTISSA_EXPORT Trainer {
   // Epochs in the order that the seed gives; the learning rate follows the settings. The last,
   // smaller batch of an epoch is left out. The history has the epochs that were ended.
   Outcome<std::vector<EpochReport>> fit(const ArraySet& examples, const FitOptions& options = {});
-  int64_t steps_done() const;
+  int64_t steps_done() const;  // other threads may ask while one is at work
+  int64_t batch_size() const;
 
   // Fixes the exponents on these examples.
   Outcome<Model> freeze(const ArraySet& examples) const;

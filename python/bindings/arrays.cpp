@@ -17,6 +17,25 @@ std::optional<Elements> elements_of(const nb::dlpack::dtype& type) {
   return {};
 }
 
+nb::dlpack::dtype type_of(Elements elements) {
+  switch (elements) {
+    case Elements::kUint8:
+      return nb::dtype<uint8_t>();
+    case Elements::kInt16:
+    case Elements::kMantissa:
+      return nb::dtype<int16_t>();
+    case Elements::kInt32:
+      return nb::dtype<int32_t>();
+    case Elements::kInt64:
+      return nb::dtype<int64_t>();
+    case Elements::kFloat:
+      return nb::dtype<float>();
+    case Elements::kDouble:
+      break;
+  }
+  return nb::dtype<double>();
+}
+
 bool is_contiguous(const AnyArray& array) {
   int64_t stride = 1;
   for (size_t axis = array.ndim(); axis-- > 0;) {
@@ -65,6 +84,10 @@ void BorrowedArrays::set(size_t place, const std::string& name, nb::handle array
   Array& to = set_.arrays[place];
   if (to.name != name) to.name = name;
   to.elements = *elements;
+  // mantissas() of the package marks them: other whole numbers are numbers.
+  if (*elements == Elements::kInt16 && nb::hasattr(array, "_is_mantissas")) {
+    to.elements = Elements::kMantissa;
+  }
   to.data = owner.data();
   to.dims.resize(owner.ndim() - 1);
   for (size_t axis = 1; axis < owner.ndim(); ++axis) {
@@ -81,6 +104,20 @@ BorrowedArrays borrow(const std::vector<std::pair<std::string, nb::object>>& arr
   borrowed.resize(arrays.size());
   for (size_t i = 0; i < arrays.size(); ++i) borrowed.set(i, arrays[i].first, arrays[i].second);
   return borrowed;
+}
+
+nb::dict arrays_of(const ArraySet& split, const std::shared_ptr<const void>& memory) {
+  using Owner = std::shared_ptr<const void>;
+  nb::dict arrays;
+  for (const Array& array : split.arrays) {
+    std::vector<size_t> shape{static_cast<size_t>(split.count)};
+    shape.insert(shape.end(), array.dims.begin(), array.dims.end());
+    const nb::capsule owner(new Owner(memory),
+                            [](void* p) noexcept { delete static_cast<Owner*>(p); });
+    arrays[array.name.c_str()] = nb::cast(nb::ndarray<nb::numpy, nb::ro>(
+        array.data, shape.size(), shape.data(), owner, nullptr, type_of(array.elements)));
+  }
+  return arrays;
 }
 
 }  // namespace mantissa::python

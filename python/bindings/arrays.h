@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,9 @@ class BorrowedArrays {
 };
 
 BorrowedArrays borrow(const std::vector<std::pair<std::string, nb::object>>& arrays);
+
+// Arrays as NumPy's, where they lie: each keeps `memory` alive.
+nb::dict arrays_of(const ArraySet& set, const std::shared_ptr<const void>& memory);
 
 // A NumPy array that takes the numbers over.
 template <typename T>

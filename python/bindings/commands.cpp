@@ -27,10 +27,7 @@ class Watcher {
  public:
   explicit Watcher(nb::object callback) : callback_(std::move(callback)) {}
 
-  bool operator()(const Progress& progress) {
-    const nb::gil_scoped_acquire held;
-    return calls_.goes_on(callback_, progress);
-  }
+  bool operator()(const Progress& progress) { return calls_.goes_on(callback_, progress); }
 
   // The outcome of work with this observer; what Python raised in it is raised again.
   template <typename Work>
@@ -113,10 +110,7 @@ nb::object sentence_vectors(const Settings& settings, const std::vector<std::str
                             nb::object callback) {
   PythonCalls calls;
   EmbeddingOutcome outcome = released([&] {
-    return embed(settings, sentences, [&](int64_t done) {
-      const nb::gil_scoped_acquire held;
-      return calls.goes_on(callback, done);
-    });
+    return embed(settings, sentences, [&](int64_t done) { return calls.goes_on(callback, done); });
   });
   calls.raise_if_failed();
   outcome = checked(std::move(outcome));
@@ -172,6 +166,13 @@ std::tuple<std::string, std::string, std::vector<std::pair<std::string, std::str
 
 void bind_commands(nb::module_& module) {
   nb::class_<Progress>(module, "Progress")
+      .def("__repr__",
+           [](const Progress& p) {
+             std::string text = "<" + std::string(kind_name(p)) + ": step " +
+                                std::to_string(p.step) + " of " + std::to_string(p.steps);
+             if (!p.message.empty()) text += ", " + p.message;
+             return text + ">";
+           })
       .def_prop_ro("kind", &kind_name)
       .def_ro("step", &Progress::step)
       .def_ro("steps", &Progress::steps)

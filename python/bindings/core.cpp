@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "calls.h"
 #include "errors.h"
 
 namespace mantissa::python {
@@ -31,6 +32,7 @@ void translate_errors() {
 
 NB_MODULE(_core, module) {
   mantissa::python::translate_errors();
+  mantissa::python::watch_the_end(module);
   mantissa::python::bind_data(module);
   mantissa::python::bind_networks(module);
   mantissa::python::bind_training(module);

@@ -17,7 +17,9 @@ namespace nb = nanobind;
 namespace {
 
 const char* name_of(Elements elements) {
-  return elements == Elements::kUint8 ? "uint8" : elements == Elements::kInt16 ? "int16" : "int32";
+  return elements == Elements::kUint8      ? "uint8"
+         : elements == Elements::kMantissa ? "int16"
+                                           : "int32";
 }
 
 std::vector<std::tuple<std::string, std::string, Dims, int>> inputs_of(const Network& network) {
@@ -108,6 +110,7 @@ class Builder {
 
 void bind_networks(nb::module_& module) {
   nb::class_<Network>(module, "Network")
+      .def("__repr__", [](const Network& n) { return "<network " + n.name() + ">"; })
       .def_static("from_json", [](const std::string& t) { return value_of(Network::from_json(t)); })
       .def_static("read", [](const std::string& path) { return value_of(Network::read(path)); })
       .def_static("built_in", &built_in)
@@ -124,6 +127,7 @@ void bind_networks(nb::module_& module) {
       });
   nb::class_<Builder>(module, "Builder")
       .def(nb::init<const std::string&>())
+      .def("__repr__", [](const Builder&) { return "<network that is being built>"; })
       .def("pixels", &Builder::pixels)
       .def("numbers", &Builder::numbers)
       .def("indices", &Builder::indices)

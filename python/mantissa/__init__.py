@@ -15,7 +15,7 @@ from .callbacks import Callback, Checkpoint, EarlyStop, ProgressLine
 from .commands import (Imported, Plan, Report, Setting, describe_data, embed, evaluate, export_onnx,
                        fill_mask, import_onnx, info, plan, quantize, report, settings, statistics,
                        train, translate)
-from .data import Data, DataSet, class_weights
+from .data import Data, DataSet, class_weights, mantissas
 from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
 from .model import Model
@@ -38,7 +38,7 @@ __all__ = [
     "embed", "embedding", "evaluate", "export_onnx", "fill_mask", "flatten", "formats", "fp32",
     "gelu", "global_average_pool", "gru", "hard_sigmoid", "hard_swish", "import_onnx",
     "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear", "lstm",
-    "max_pool", "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding",
+    "mantissas", "max_pool", "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding",
     "quantize", "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid",
     "sigmoid_cross_entropy", "silu", "slice", "squared_error", "statistics", "tanh", "train", "translate",
 ]

@@ -3,9 +3,12 @@ epoch; nothing is called inside a step."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
+
+from .errors import InvalidInput
 
 if TYPE_CHECKING:
     from . import _core
@@ -24,34 +27,64 @@ class Callback:
     def on_epoch(self, trainer: Trainer, epoch: Epoch) -> bool | None:
         """After each epoch, and its validation."""
 
+    def on_finish(self, trainer: Trainer, history: History) -> None:
+        """After the last step, where nothing failed; before on_end."""
+
     def on_end(self, trainer: Trainer, history: History) -> None:
         """At the end, however it came."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
 
 class EarlyStop(Callback):
     """Ends the training when the validation loss (without validation: the loss) has not become lower
-    for so many epochs."""
+    for so many epochs. At the end the trainer has the state of the best epoch, as a run of the
+    command line has its weights, and `history.kept` is that epoch."""
 
     def __init__(self, patience: int = 3):
+        if not patience >= 1:
+            raise InvalidInput(f"EarlyStop: patience is 1 epoch or more, not {patience}")
         self.patience = patience
+        self._folder: Any = None
 
     def on_begin(self, trainer: Trainer) -> None:
+        from tempfile import TemporaryDirectory
+
         self._best = float("inf")
+        self._epoch = 0  # the best one; 0: none yet
         self._waited = 0
+        self._folder = TemporaryDirectory()
 
     def on_epoch(self, trainer: Trainer, epoch: Epoch) -> bool:
         loss = epoch.loss if epoch.validation_loss is None else epoch.validation_loss
         if loss < self._best:
-            self._best, self._waited = loss, 0
+            self._best, self._epoch, self._waited = loss, epoch.epoch, 0
+            trainer.save(self._state())
         else:
             self._waited += 1
         return self._waited < self.patience
+
+    def on_finish(self, trainer: Trainer, history: History) -> None:
+        if self._epoch == 0:
+            return
+        history.kept = self._epoch
+        if self._epoch != history[-1].epoch:
+            trainer.load(self._state())
+
+    def on_end(self, trainer: Trainer, history: History) -> None:
+        self._folder.cleanup()
+
+    def _state(self) -> str:
+        return os.path.join(self._folder.name, "best.safetensors")
 
 
 class Checkpoint(Callback):
     """Saves the trainer's state after every so many epochs; `{epoch}` in the path is the epoch."""
 
     def __init__(self, path: str, every: int = 1):
+        if not every >= 1:
+            raise InvalidInput(f"Checkpoint: every is 1 epoch or more, not {every}")
         self.path = path
         self.every = every
 
@@ -65,6 +98,8 @@ def epoch_line(epoch: Epoch) -> str:
     text = f"epoch {epoch.epoch}/{epoch.epochs}  loss {epoch.loss:.4f}"
     if epoch.accuracy is not None:
         text += f"  accuracy {100 * epoch.accuracy:.2f} %"
+    if epoch.uncounted > 0:
+        text += f"  ({epoch.uncounted} labels do not count)"
     if epoch.validation_loss is not None:
         text += f"  validation loss {epoch.validation_loss:.4f}"
     if epoch.validation_accuracy is not None:

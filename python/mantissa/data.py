@@ -1,7 +1,8 @@
 """Examples in memory: arrays that stay where they are.
 
 Arrays are borrowed where the engine can read them: C order, and elements uint8, int16, int32, int64,
-float32 or float64. Where they are not, `copy=True` allows a copy, and without it an error says so.
+float32 or float64. Other whole numbers, float16, the other byte order and frames are copied; another
+order is an error, unless `copy=True` allows a copy.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._arrays import as_array
 from ._settings import settings_of
 from .errors import InvalidInput
 
@@ -20,42 +22,13 @@ if TYPE_CHECKING:
 
     from .network import Network
 
-_READ_AS_THEY_ARE = frozenset(("uint8", "int16", "int32", "int64", "float32", "float64"))
 
+def mantissas(values: Any) -> np.ndarray:
+    """Whole numbers from -32767 to 32767 as mantissas of an input of numbers: times 2^exponent, where
+    `exponent` is the input's. Other arrays, whole numbers too, are the numbers themselves."""
+    from ._mantissas import mantissas as made
 
-def is_readable(value: Any) -> bool:
-    """Whether the engine knows the elements as they are."""
-    import numpy as np
-
-    return isinstance(value, np.ndarray) and value.dtype.name in _READ_AS_THEY_ARE
-
-
-def as_array(value: Any, name: str = "array", copy: bool = False) -> np.ndarray:
-    """The value as an array that the engine can read, without a copy where that is possible: an
-    ndarray, a memmap, anything with DLPack or a buffer. Frames and columns of pandas, lists, small
-    integers (int8, uint16, bool ...) and float16 are converted."""
-    import numpy as np
-
-    if hasattr(value, "to_numpy"):  # pandas, polars: columns become rows, which copies
-        value = np.ascontiguousarray(value.to_numpy())
-    elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
-        if getattr(value, "requires_grad", False):
-            value = value.detach()
-        value = np.from_dlpack(value)
-    array = np.asarray(value)
-    if array.dtype.name not in _READ_AS_THEY_ARE:
-        if array.dtype.kind in "iub":
-            array = array.astype(np.int64 if array.dtype.itemsize > 2 else np.int32)
-        elif array.dtype.kind == "f":
-            array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
-        else:
-            raise InvalidInput(f"'{name}': elements of {array.dtype} are no numbers")
-    if not array.flags.c_contiguous:
-        if not copy:
-            raise InvalidInput(f"'{name}' is not contiguous: copy=True copies it, or "
-                               "numpy.ascontiguousarray() does")
-        array = np.ascontiguousarray(array)
-    return array
+    return made(values)
 
 
 class Data:
@@ -87,12 +60,21 @@ class Data:
         file, NPZ. Settings are those of `mantissa data`, such as `input_size="32"`. docs/data.md."""
         import json
 
+        import numpy as np
+
+        from ._mantissas import mantissas as made
+
         loaded = _core.load_data(settings_of({"data": data, **settings}, "data"))
+
+        table = json.loads(loaded.table_json) if loaded.table_json else None
 
         def split(arrays: dict[str, Any]) -> Data | None:
             if not arrays or len(next(iter(arrays.values()))) == 0:
                 return None
-            part = cls(**arrays)
+            named: dict[str, Any] = {
+                name: made(array, table) if array.dtype == np.int16 else array
+                for name, array in arrays.items()}
+            part = cls(**named)
             part.class_names = loaded.class_names
             return part
 
@@ -101,7 +83,7 @@ class Data:
             raise InvalidInput(f"{data}: there are no training examples")
         return DataSet(train, split(loaded.validation), split(loaded.test), loaded.kind,
                        loaded.class_names, loaded.notes,
-                       json.loads(loaded.table_json) if loaded.table_json else None,
+                       table,
                        loaded.number_exponent, loaded.target_exponent, loaded.target_mean,
                        loaded.target_deviation)
 
@@ -149,6 +131,8 @@ class Data:
         Copies both."""
         import numpy as np
 
+        if not 0 <= fraction <= 1:
+            raise InvalidInput(f"split: the fraction {fraction} is not one from 0 to 1")
         order = np.random.Generator(np.random.PCG64(seed)).permutation(len(self))
         first = len(self) - round(fraction * len(self))
         return self[np.sort(order[:first])], self[np.sort(order[first:])]
@@ -158,12 +142,14 @@ class Data:
         batch is left out."""
         import numpy as np
 
+        if size < 1:
+            raise InvalidInput(f"batches: a batch has 1 example or more, not {size}")
         arrays = tuple(self._arrays.values())
         order = (None if seed is None else
                  np.random.Generator(np.random.PCG64(seed)).permutation(len(self)))
-        for begin in range(0, len(self) - size + 1, size):
-            rows = slice(begin, begin + size) if order is None else order[begin:begin + size]
-            yield tuple(array[rows] for array in arrays)
+        places = (slice(begin, begin + size) if order is None else order[begin:begin + size]
+                  for begin in range(0, len(self) - size + 1, size))
+        return (tuple(array[rows] for array in arrays) for rows in places)
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name}: {array.dtype} {list(array.shape[1:])}"
@@ -207,23 +193,29 @@ def class_weights(labels: Any, weights: str | Mapping[int, float] = "balanced") 
 
 def in_range_of_weights(weights: Any) -> np.ndarray:
     """Weights times the power of two that brings the largest to between 8 and 16, where it is above 31 or
-    below 1: only their ratios matter, and a loss takes them in steps of 1/1024."""
+    below 1: only their ratios matter, and a loss takes them in steps of 1/1024. Warns of those that
+    become 0 by that."""
     import numpy as np
 
     array = np.asarray(weights, np.float64)
     if array.size == 0 or not np.isfinite(array).all() or array.min() < 0 or array.max() == 0:
         raise InvalidInput("weights are numbers from 0 up, and one of them is above 0")
     largest = float(array.max())
-    if 1 <= largest <= 31:
-        return array
-    scaled: np.ndarray = array * 2.0 ** (3 - np.floor(np.log2(largest)))
-    return scaled
+    if not 1 <= largest <= 31:
+        array = array * 2.0 ** (3 - np.floor(np.log2(largest)))
+    vanished = int(((array > 0) & (array * 1024 <= 0.5)).sum())
+    if vanished > 0:
+        import warnings
+
+        warnings.warn(f"{vanished} weights are so small beside the largest, {largest}, that they count "
+                      "nothing: a loss takes weights in steps of 1/1024", stacklevel=3)
+    return array
 
 
 @dataclass(frozen=True)
 class DataSet:
     """A data set in memory. Arrays are called `pixels` (pictures) or `numbers` (tables), and `labels` or
-    `targets`. Numbers are mantissas of 16 bits, with the exponent that `mt.numbers(...,
+    `targets`. Numbers are mantissas (see mt.mantissas), with the exponent that `mt.numbers(...,
     exponent=data.number_exponent)` wants; a target is (number - target_mean) / target_deviation. With
     `row_weights="column"` the training rows of a table have `weights` too, for a loss with
     `weights="weights"`."""
@@ -247,10 +239,17 @@ class DataSet:
         return f"{self.kind}: " + "; ".join(parts)
 
 
-def as_data(value: Any) -> Data:
-    """Data as they are; or a tuple or dict of arrays; or one array."""
+def as_data(value: Any, part: str = "") -> Data:
+    """Data as they are; or a tuple or dict of arrays; or one array; or this part of a DataSet."""
     if isinstance(value, Data):
         return value
+    if isinstance(value, DataSet):
+        named: Data | None = getattr(value, part) if part else None
+        if named is None:
+            parts = ", ".join(f".{name}" for name in ("train", "validation", "test")
+                              if getattr(value, name) is not None)
+            raise InvalidInput(f"a DataSet has parts: give one of them, {parts}")
+        return named
     if isinstance(value, dict):
         return Data(**value)
     if isinstance(value, tuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _core
-from .data import Data
+from .data import Data, DataSet, as_data
 from .errors import InvalidInput
 from .network import Network
 
@@ -19,7 +19,7 @@ def names() -> list[str]:
     return [name for name, _ in _core.built_in_models()]
 
 
-def build(name: str, data: Data | None = None, *, pixels: Sequence[int] | None = None,
+def build(name: str, data: Data | DataSet | None = None, *, pixels: Sequence[int] | None = None,
           classes: int | None = None, means: Sequence[int] | None = None, width: float = 1.0,
           label_smoothing: float = 0.0, loss: str = "cross-entropy") -> Network:
     """A built-in network by name. Sizes, classes and means of the channels are those of the data, as in a
@@ -28,7 +28,7 @@ def build(name: str, data: Data | None = None, *, pixels: Sequence[int] | None =
         raise InvalidInput(f"loss: '{loss}' is neither cross-entropy nor mse")
     found: tuple[Sequence[int], int, list[int] | None] = ((28, 28, 1), 10, None)
     if data is not None:
-        found = _read(data)
+        found = _read(as_data(data, "train"))
     found_pixels, found_classes, found_means = found
     network = Network._of(_core.Network.built_in(
         name, list(pixels or found_pixels), classes or found_classes, width, label_smoothing,
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Callable[..., Network]:
     if name not in names():
         raise AttributeError(f"there is no network '{name}'; there are {', '.join(names())}")
 
-    def built(data: Data | None = None, **options: Any) -> Network:
+    def built(data: Data | DataSet | None = None, **options: Any) -> Network:
         return build(name, data, **options)
 
     built.__name__ = name

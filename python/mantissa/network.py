@@ -15,7 +15,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from . import _core
 from .errors import InvalidInput
@@ -87,17 +87,21 @@ def input(height: int, width: int, channels: int = 1, *, means: Sequence[int] = 
 
 def numbers(*shape: int, largest: float | None = None, exponent: int | None = None,
             name: str = "numbers") -> Var:
-    """Real numbers, for the network 16 bits times 2^exponent: floats are rounded to that. Give the
-    exponent, or the largest size that numbers have."""
+    """Real numbers, for the network 16 bits times 2^exponent: what is given, whole or real, is rounded
+    to that. Give the exponent, or the largest size that numbers have. See also `mantissas`."""
     return _input("numbers", shape, name, exponent=_exponent_of("numbers", largest, exponent))
 
 
 def _exponent_of(what: str, largest: float | None, exponent: int | None) -> int:
-    if exponent is None and largest is not None:
-        return _core.exponent_for(largest)
-    if exponent is None or largest is not None:
+    if (exponent is None) == (largest is None):
         raise InvalidInput(f"{what}: give either `largest` or `exponent`")
-    return exponent
+    if largest is not None:
+        if not 2.0**-100 <= largest <= 2.0**100:
+            raise InvalidInput(f"{what}: largest is a number from 2^-100 to 2^100, not {largest}")
+        return _core.exponent_for(largest)
+    if not hasattr(exponent, "__index__") or not -128 <= cast(int, exponent) <= 127:
+        raise InvalidInput(f"{what}: exponent is a whole number from -128 to 127, not {exponent}")
+    return int(cast(int, exponent))
 
 
 def indices(*shape: int, name: str = "indices") -> Var:
@@ -346,6 +350,9 @@ class Sequential:
             x = one(x)
         return x
 
+    def __repr__(self) -> str:
+        return f"<Sequential of {len(self.layers)} layers>"
+
 
 # --- losses ---------------------------------------------------------------------------------------
 
@@ -383,8 +390,8 @@ def squared_error(results: Var, targets: str = "targets", *, largest: float | No
 
 @dataclass(frozen=True)
 class Input:
-    """An array that batches bring: uint8, int32, or int16 (numbers: mantissas times 2^exponent; floats
-    are rounded to them)."""
+    """An array that batches bring: uint8, int32, or int16 (numbers, which are rounded to mantissas times
+    2^exponent)."""
 
     name: str
     elements: str

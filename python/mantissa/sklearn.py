@@ -5,8 +5,8 @@
     >>> model.score(X_test, y_test)
 
 Features are brought to mean 0 and deviation 1 (a StandardScaler before changes nothing), and then
-become 16 bits times one power of two. Numbers beyond four times the largest that fit() saw are clipped
-to that.
+become 16 bits times one power of two. A feature that is the same number everywhere, but for rounding,
+is left out. Numbers beyond four times the largest that fit() saw are clipped to that.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sklearn.utils.validation import (_check_sample_weight, check_is_fitted, col
                                       validate_data)
 
 from . import network as layers
+from ._arrays import columns_of, missing_in, numbers_of_column
 from .data import as_data, in_range_of_weights
 from .errors import InvalidInput
 from .model import Model
@@ -30,27 +31,75 @@ from .network import Network, Var
 from .trainer import Trainer
 
 _ROOM = 4.0  # numbers may become so many times larger than those of the training
+_REACH = 16.0  # deviations that a column of the training may have
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """Mean and deviation of each column."""
+    """Mean and deviation of each column, computed in float64; 0 where all of it is one number, but
+    for rounding."""
 
     mean: np.ndarray
     deviation: np.ndarray
 
     @staticmethod
     def of(numbers: np.ndarray) -> _Scale:
-        deviation = numbers.std(axis=0)
-        return _Scale(numbers.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+        mean = numbers.mean(axis=0, dtype=np.float64)
+        mean = mean + (numbers - mean).mean(axis=0)  # what rounding of a large sum took
+        centred = numbers - mean
+        largest = np.abs(centred).max(axis=0)
+        if not np.isfinite(largest).all():
+            raise InvalidInput(f"column {int(np.argmin(np.isfinite(largest)))}: its numbers are too "
+                               "large for their mean and deviation")
+        unit = np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
+        deviation = unit * np.sqrt(np.square(centred / unit).mean(axis=0))
+        return _Scale(mean, np.where(deviation > _rounding(numbers, mean), deviation, 0.0))
 
     def to_standard(self, numbers: np.ndarray) -> np.ndarray:
-        scaled: np.ndarray = (numbers - self.mean) / self.deviation
+        """(number - mean) / deviation; 0 in columns of one number."""
+        scaled: np.ndarray = np.zeros(numbers.shape)
+        np.divide(numbers - self.mean, self.deviation, out=scaled, where=self.deviation > 0)
         return scaled
 
     def from_standard(self, numbers: np.ndarray) -> np.ndarray:
         scaled: np.ndarray = numbers * self.deviation + self.mean
         return scaled
+
+    def within(self, numbers: np.ndarray) -> _Scale:
+        """The same, with larger deviations where a column goes further than _REACH: one such column
+        would leave all others few of the 16 bits."""
+        largest = np.abs(self.to_standard(numbers)).max(axis=0, initial=0.0)
+        return _Scale(self.mean, self.deviation * np.maximum(1.0, largest / _REACH))
+
+
+def _rounding(numbers: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The deviation that rounding alone may give a column of one number: one unit in the last place
+    of float32, and what a sum of as many terms makes of it in float64, as scikit-learn has it."""
+    if numbers.dtype == np.float32:
+        unit = float(np.finfo(np.float32).eps)
+    else:
+        unit = len(numbers) * float(np.finfo(np.float64).eps)
+    bound: np.ndarray = unit * np.abs(mean)
+    return bound
+
+
+def _check_columns(X: Any) -> None:
+    """Names the column of a frame that has no numbers, or lacks some."""
+    for name, column in columns_of(X) or []:
+        try:
+            numbers_of_column(column, f"column '{name}'")
+        except InvalidInput:
+            if missing_in(column) > 0 or not _are_numbers(column):
+                raise
+
+
+def _are_numbers(column: Any) -> bool:
+    """Whether objects or categories are numbers, as scikit-learn takes them."""
+    try:
+        np.asarray(column, np.float64)
+    except (TypeError, ValueError):
+        return False
+    return getattr(getattr(column, "dtype", None), "kind", "") not in ("m", "M")
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -105,13 +154,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return in_range_of_weights(weights if by_class is None else weights * by_class)
 
     def _input(self, X: np.ndarray) -> Var:
-        self._scale = _Scale.of(X)
+        self._scale = _Scale.of(X).within(X)
         largest = float(np.abs(self._scale.to_standard(X)).max(initial=2.0**-20))
         self._largest = _ROOM * largest
         return layers.numbers(X.shape[1], largest=self._largest, name="x")
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
+        _check_columns(X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False, order="C")
         # One unit of 16 bits below the bound: rounding must not reach it.
         bound = self._largest * (1 - 2.0**-14)
@@ -144,6 +194,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Classifier:
+        _check_columns(X)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -179,12 +230,13 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """The same for numbers: one target or several, brought to mean 0 and deviation 1 for the training."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Regressor:
+        _check_columns(X)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C",
                              multi_output=True, y_numeric=True)
         if np.ndim(y) == 2 and np.shape(y)[1] == 1:
             y = column_or_1d(y, warn=True)
         self._one_target = np.ndim(y) == 1
-        targets = np.asarray(y, np.float64).reshape(len(X), -1)
+        targets = np.ascontiguousarray(y, np.float64).reshape(len(X), -1)
         self._target_scale = _Scale.of(targets)
         targets = self._target_scale.to_standard(targets)
         results = layers.linear(self._hidden_layers(self._input(X)), targets.shape[1])

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from ._settings import settings_of
 from .callbacks import Callback, ProgressLine
-from .data import as_array, as_data, is_readable
+from ._arrays import as_array, is_readable
+from .data import Data, as_data
 from .errors import InvalidInput
 from .model import Model
 from .network import Network
@@ -31,13 +32,15 @@ class Epoch:
     clipped: int  # mantissas that did not fit
     validation_loss: float | None = None
     validation_accuracy: float | None = None
+    uncounted: int = 0  # labels of -1 and rows of weight 0, which the means leave out
 
 
 @dataclass
 class History:
-    """The epochs of a fit()."""
+    """The epochs of a fit(). `kept` is the one whose state the trainer has; None: the last one's."""
 
     epochs: list[Epoch] = field(default_factory=list)
+    kept: int | None = None
 
     def __len__(self) -> int:
         return len(self.epochs)
@@ -85,6 +88,10 @@ class Trainer:
     def __init__(self, network: Network, *, memory: str | int | None = None, **settings: Any):
         if memory is not None:
             settings["memory_budget"] = f"{memory}B" if isinstance(memory, int) else memory
+        import numpy
+
+        self._plain = numpy.ndarray
+        self._warned = False
         self.network = network
         self._core = _core.Trainer(network._core, settings_of(settings, "train"))
         if network._trained is not None:
@@ -95,18 +102,32 @@ class Trainer:
     def step(self, *arrays: Any, learning_rate: float) -> _core.StepReport:
         """One update on `batch_size` examples: arrays in the order of the network's inputs. The report has
         `loss`, `accuracy` (-1 where no loss compares with a class) and `clipped`."""
+        for array in arrays:
+            if type(array) is not self._plain:
+                arrays = tuple(as_array(one) for one in arrays)
+                break
         try:
-            return self._core.step(arrays, learning_rate)
+            report = self._core.step(arrays, learning_rate)
         except InvalidInput:
             if all(is_readable(array) for array in arrays):
                 raise
-            return self._core.step(tuple(as_array(array) for array in arrays), learning_rate)
+            arrays = tuple(as_array(array) for array in arrays)
+            report = self._core.step(arrays, learning_rate)
+        except TypeError:
+            raise _no_rate(learning_rate) from None
+        if report.uncounted and not self._warned:
+            self._warn_of_one_class(arrays)
+        return report
 
     def observed_step(self, *arrays: Any, learning_rate: float) -> list[_core.TensorStatistics]:
         """The same update, and for each tensor how it used its bits: `name`, `kind` ("value", "gradient",
         "parameter", "parameter gradient"), `written_by`, `bits`, `exponent`, `clipped`, `mean_bits`,
         `lengths` (how many mantissas have which bit length)."""
-        return self._core.observed_step(tuple(as_array(array) for array in arrays), learning_rate)
+        try:
+            return self._core.observed_step(tuple(as_array(array) for array in arrays),
+                                            learning_rate)
+        except TypeError:
+            raise _no_rate(learning_rate) from None
 
     def fit(self, data: Any, *, epochs: int | None = None, steps: int | None = None,
             validation: Any = None, callbacks: Sequence[Callback] = (),
@@ -114,7 +135,8 @@ class Trainer:
             progress: bool = True) -> History:
         """Epochs over the data, in the order that the seed gives; the learning rate follows the settings.
 
-        data: Data, or a tuple or dict of arrays. The last, smaller batch of an epoch is left out.
+        data: Data, a tuple or dict of arrays, or a DataSet, whose .train it takes. The last, smaller
+            batch of an epoch is left out.
         epochs, steps: how many (one epoch where nothing is said).
         validation: examples that are measured after each epoch; training does not change by it.
         callbacks: see mantissa.callbacks.
@@ -126,14 +148,15 @@ class Trainer:
         Ctrl-C ends the step, saves the checkpoint, and raises KeyboardInterrupt."""
         if epochs is not None and steps is not None:
             raise InvalidInput("fit: give either `epochs` or `steps`")
-        if steps is not None and steps < 1:
-            raise InvalidInput("fit: `steps` must be 1 or more")
+        for name, number in (("epochs", epochs), ("steps", steps)):
+            if number is not None and (not hasattr(number, "__index__") or number < 1):
+                raise InvalidInput(f"fit: `{name}` must be a whole number, 1 or more, not {number}")
         if resume and checkpoint is None:
             raise InvalidInput("fit: `resume` wants the `checkpoint` to go on from")
         if resume and checkpoint is not None and os.path.exists(checkpoint):
             self.load(checkpoint)
-        examples = as_data(data)
-        measured = None if validation is None else as_data(validation)
+        examples = as_data(data, "train")
+        measured = None if validation is None else as_data(validation, "validation")
         watchers = [*callbacks, *([ProgressLine()] if progress else [])]
         history = History()
 
@@ -143,6 +166,8 @@ class Trainer:
         def on_epoch(report: _core.EpochReport) -> bool:
             score = (None if measured is None else
                      self.freeze(examples).evaluate(measured))
+            if report.training.uncounted and not history.epochs:
+                self._warn_of_uncounted(examples, report.training)
             history.epochs.append(_epoch_of(report, score))
             if checkpoint is not None:
                 self.save(checkpoint)
@@ -159,6 +184,9 @@ class Trainer:
             if checkpoint is not None:
                 self.save(checkpoint)
             raise
+        else:
+            for watcher in watchers:
+                watcher.on_finish(self, history)
         finally:
             for watcher in watchers:
                 watcher.on_end(self, history)
@@ -167,11 +195,24 @@ class Trainer:
     def fit_batches(self, batches: Iterable[Any], *, learning_rate: float | Callable[[int], float]
                     ) -> list[float]:
         """A step on each batch of an iterable, a generator or a PyTorch DataLoader; each is a tuple of
-        arrays. The learning rate may be a function of the step. Returns the losses."""
-        losses = []
-        for i, batch in enumerate(batches):
-            rate = learning_rate(i) if callable(learning_rate) else learning_rate
-            losses.append(self.step(*batch, learning_rate=rate).loss)
+        arrays. The learning rate may be a function of the step. Batches with fewer examples than
+        `batch_size`, as the last one of a loader, are left out, with a warning. Returns the losses."""
+        losses: list[float] = []
+        left_out = []
+        for batch in batches:
+            arrays = tuple(as_array(array, str(i)) for i, array in enumerate(batch))
+            examples = min((len(array) for array in arrays if array.ndim), default=0)
+            if examples < self.batch_size:
+                left_out.append(examples)
+                continue
+            rate = learning_rate(len(losses)) if callable(learning_rate) else learning_rate
+            losses.append(self.step(*arrays, learning_rate=rate).loss)
+        if left_out and not losses:
+            raise InvalidInput(f"fit_batches: all batches have fewer than batch_size "
+                               f"{self.batch_size} examples; the first has {left_out[0]}")
+        if left_out:
+            _warn(f"fit_batches: {len(left_out)} batches with fewer than {self.batch_size} examples, "
+                  f"{sum(left_out)} in all, were left out")
         return losses
 
     def take(self, path: str | os.PathLike[str]) -> Taken:
@@ -180,14 +221,42 @@ class Trainer:
         return Taken(*self._core.take(_core.TrainedParameters.read(os.fspath(path))))
 
     @property
+    def batch_size(self) -> int:
+        """Examples of a step."""
+        return self._core.batch_size()
+
+    @property
     def steps_done(self) -> int:
+        """Steps that were taken; other threads may ask while fit() runs."""
         return self._core.steps_done()
+
+    def _label_arrays(self, arrays: Sequence[Any]) -> list[tuple[str, Any]]:
+        """Arrays of one class for each example, by name."""
+        return [(one.name, array) for one, array in zip(self.network.inputs, arrays)
+                if one.elements == "int32" and one.shape == ()]
+
+    def _warn_of_one_class(self, arrays: Sequence[Any]) -> None:
+        """Labels of -1 and 1 are no two classes, and a step on them is always right."""
+        for name, labels in self._label_arrays(arrays):
+            classes = set(labels.tolist()) - {-1}
+            if len(labels) > 1 and len(classes) == 1 and (labels == -1).any():
+                self._warned = True
+                _warn(f"'{name}' has -1 and {classes.pop()} alone: -1 says that there is no label, and "
+                      "one class is left; classes are numbered 0, 1, ...")
+
+    def _warn_of_uncounted(self, examples: Data, training: _core.StepReport) -> None:
+        bound = dict(examples.bound_to(self.network))
+        for name, labels in self._label_arrays([bound.get(one.name) for one in self.network.inputs]):
+            if labels is not None and (missing := int((labels == -1).sum())):
+                _warn(f"fit: {missing} of {len(labels)} labels in '{name}' are -1, which says that "
+                      "there is none: they do not count")
 
     # --- results ---
 
     def freeze(self, data: Any) -> Model:
         """The network with exponents fixed on these examples."""
-        return Model(self._core.freeze(as_data(data).bound_to(self.network, with_targets=False)))
+        return Model(self._core.freeze(
+            as_data(data, "train").bound_to(self.network, with_targets=False)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """All of the state: a trainer of the same network and settings that loads it goes on with the same
@@ -235,8 +304,21 @@ class Trainer:
             raise InvalidInput(f"'{name}' is {list(expected)}, and {list(array.shape)} is given")
         self._core.set_parameter(name, array)
 
+    def __repr__(self) -> str:
+        return f"<trainer of {self.network.name} after {self.steps_done} steps>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Trainer cannot be pickled: save() keeps its state, freeze() its network")
+
+
+def _warn(text: str) -> None:
+    import warnings
+
+    warnings.warn(text, stacklevel=4)
+
+
+def _no_rate(learning_rate: Any) -> InvalidInput:
+    return InvalidInput(f"learning_rate: {learning_rate!r} is no number")
 
 
 def _epoch_of(report: _core.EpochReport, score: _core.StepReport | None) -> Epoch:
@@ -246,4 +328,4 @@ def _epoch_of(report: _core.EpochReport, score: _core.StepReport | None) -> Epoc
     return Epoch(report.epoch, report.epochs, report.training.loss,
                  known(report.training.accuracy), report.learning_rate, report.training.clipped,
                  None if score is None else score.loss,
-                 None if score is None else known(score.accuracy))
+                 None if score is None else known(score.accuracy), report.training.uncounted)

@@ -66,7 +66,7 @@ def test_floats_are_rounded_the_same_way_everywhere():
         trainer = mt.Trainer(net, batch_size=16, optimizer="adam", learning_rate=0.01)
         trainer.fit(mt.Data(x=cast(x), y=cast(y)), epochs=60, progress=False)
         return trainer.weights_sha256, trainer.freeze(mt.Data(x=x)).predict(mt.Data(x=x))
-    mantissas = run(lambda a: np.rint(a * 2.0**12).astype(np.int16))
+    mantissas = run(lambda a: mt.mantissas(np.rint(a * 2.0**12).astype(np.int16)))
     doubles = run(lambda a: a)
     assert mantissas[0] == doubles[0]
     assert np.abs(doubles[1] - y).mean() < 0.15

@@ -70,3 +70,108 @@ def test_weights_of_classes_and_samples():
     heavy = Regressor((8,), epochs=20).fit(x[:, :1], x[:, 1], sample_weight=np.where(
         x[:, 1] > 0, 1, 0))
     assert heavy.predict(x[:, :1]).mean() > 0.4  # only what lies above 0 counted
+
+
+def problem(count=600):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(count, 4))
+    return x, (x[:, 0] + x[:, 1] * x[:, 2] > 0).astype(int)
+
+
+def accuracy(x, y):
+    return Classifier((32,), epochs=30).fit(x[:400], y[:400]).score(x[400:], y[400:])
+
+
+def test_a_column_of_one_number_but_for_rounding():
+    x, y = problem()
+    plain = accuracy(x, y)
+    for value in (0.1, 1e6, -3e-9):
+        column = np.full(600, value)
+        column[7] = np.nextafter(column[7], 1e9)  # one of 600 is 25 deviations away
+        assert accuracy(np.column_stack([x, column]), y) == pytest.approx(plain, abs=0.03)
+    noise = 20 + 4e-15 * np.random.default_rng(1).integers(-1, 2, 600)
+    model = Classifier((32,), epochs=5).fit(np.column_stack([x, noise]), y)
+    # It is left out: whatever stands there later changes nothing.
+    other = np.column_stack([x, np.linspace(-1e6, 1e6, 600)])
+    assert (model.predict_proba(other) == model.predict_proba(np.column_stack([x, noise]))).all()
+
+
+def test_a_column_that_reaches_far_leaves_the_others_their_bits():
+    x, y = problem()
+    plain = accuracy(x, y)
+    far = np.zeros(600)
+    far[3] = 1e12
+    assert accuracy(np.column_stack([x, far]), y) == pytest.approx(plain, abs=0.03)
+    lognormal = np.exp(6 * np.random.default_rng(3).normal(size=600))
+    assert accuracy(np.column_stack([x, lognormal]), y) == pytest.approx(plain, abs=0.05)
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e5, -3e5])
+def test_float32_far_from_zero(offset):
+    x, y = problem()
+    wide = (x + offset).astype(np.float32)
+    assert accuracy(wide, y) == pytest.approx(accuracy(wide.astype(np.float64), y), abs=0.01)
+    assert accuracy(wide, y) > accuracy(x, y) - 0.05
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e150])
+def test_units_change_nothing(unit):
+    x, y = problem()
+    assert accuracy(x * unit, y) == pytest.approx(accuracy(x, y), abs=0.02)
+    targets = Regressor((16,), epochs=40).fit(x, x[:, 0] * unit).predict(x) / unit
+    assert np.abs(targets - x[:, 0]).mean() < 0.2
+
+
+def test_numbers_without_a_mean_are_refused():
+    x, y = problem()
+    with pytest.raises(mt.InvalidInput, match="column 2"):
+        Classifier(epochs=1).fit(np.column_stack([x[:, :2], np.full(600, 1.5e308)]), y)
+
+
+def test_targets_far_from_zero_and_of_one_number():
+    x, _ = problem()
+    for y in (1e9 + x[:, 0], (1e5 + x[:, 0]).astype(np.float32), (1e12 + 1000 * x[:, 0]).astype(int)):
+        assert Regressor((16,), epochs=30).fit(x, y).score(x, y) > 0.9
+    found = Regressor((16,), epochs=2).fit(x, np.full(600, 1e9 + 0.1)).predict(x)
+    assert (found == 1e9 + 0.1).all()
+
+
+def test_frames_of_targets_and_of_columns():
+    pandas = pytest.importorskip("pandas")
+    x, y = problem()
+    frame = pandas.DataFrame(x, columns=list("abcd"))
+    targets = pandas.DataFrame({"u": x[:, 0], "v": -x[:, 1]})
+    both = Regressor((16,), epochs=20).fit(frame, targets)
+    assert both.predict(frame).shape == (600, 2) and both.score(frame, targets) > 0.8
+    again = Regressor((16,), epochs=20).fit(x, np.asfortranarray(targets.to_numpy()))
+    assert (both.predict(frame) == again.predict(x)).all()
+    assert Regressor((8,), epochs=1).fit(frame, targets["u"]).predict(frame).shape == (600,)
+    expected = Classifier((16,), epochs=2).fit(x, y).predict_proba(x)
+    for kind in ("Float64", "float64[pyarrow]"):
+        if "arrow" in kind:
+            pytest.importorskip("pyarrow")
+        nullable = frame.astype(kind)
+        model = Classifier((16,), epochs=2).fit(nullable, pandas.Series(y, dtype="Int64"))
+        assert (model.predict_proba(nullable) == expected).all()
+        nullable.loc[3, "c"] = pandas.NA
+        for call in (model.predict, lambda f: Classifier(epochs=1).fit(f, y)):
+            with pytest.raises(mt.InvalidInput, match="column 'c' has 1 missing"):
+                call(nullable)
+    for values in (["u"] * 600, pandas.Categorical(["u"] * 600),
+                   pandas.to_datetime(["2020-01-01"] * 600)):
+        with pytest.raises(mt.InvalidInput, match="column 'b' has elements of"):
+            Classifier(epochs=1).fit(frame.assign(b=values), y)
+    whole = pandas.DataFrame({"a": (100 * x[:, 0]).astype(int), "b": x[:, 1] > 0})
+    assert Classifier((16,), epochs=20).fit(whole, x[:, 0] > 0).score(whole, x[:, 0] > 0) > 0.9
+
+
+def test_weights_too_small_to_count_are_said():
+    x, y = problem()
+    weights = np.ones(600)
+    weights[:5] = 1e-6
+    with pytest.warns(UserWarning, match="5 weights"):
+        Classifier((8,), epochs=1).fit(x, y, sample_weight=weights)
+    for wrong in (np.full(600, np.nan), -np.ones(600), np.full(600, np.inf), np.ones(599),
+                  np.zeros(600)):
+        with pytest.raises(ValueError):
+            Classifier((8,), epochs=1).fit(x, y, sample_weight=wrong)

@@ -1,4 +1,7 @@
-"""Modules, tensors and datasets of PyTorch; skipped where it is not there (tests/long/python_torch has it)."""
+"""Modules, tensors and datasets of PyTorch; skipped where it is not there."""
+
+import copy
+import random
 
 import numpy as np
 import pytest
@@ -102,3 +105,124 @@ def test_tensors_datasets_and_loaders(network, digits):
     assert (mt.Data.from_iterable(dataset).arrays["0"] == x).all()
     loader = torch.utils.data.DataLoader(dataset, batch_size=40, shuffle=True)
     assert len(trainers[0].fit_batches(loader, learning_rate=0.01)) == 10
+
+
+class Net(nn.Module):
+    """Batch norms as layers and as a function, dropout, one pixel at the end; and what forward()
+    changes besides: a buffer, a counter, all random numbers, the input."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 8, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.drop = nn.Dropout(0.4)
+        self.conv2 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(8)
+        self.last = nn.Sequential(nn.Linear(8, 8, bias=False), nn.BatchNorm1d(8), nn.Linear(8, 3))
+        self.register_buffer("seen", torch.zeros(1))
+        self.runs = 0
+
+    def forward(self, x):
+        self.runs += 1
+        self.seen += 1
+        random.random(), np.random.rand()
+        h = functional.relu(self.norm(self.conv(x)))
+        h = self.conv2(self.drop(h))
+        h = functional.relu(functional.batch_norm(
+            h, self.norm2.running_mean, self.norm2.running_var, self.norm2.weight, self.norm2.bias,
+            self.training))
+        return self.last(functional.adaptive_avg_pool2d(h, 1).flatten(1))
+
+
+def trained_module():
+    torch.manual_seed(3)
+    module = Net()
+    for _ in range(10):
+        module(3 * torch.rand(16, 1, 8, 8) + 1)
+    return module
+
+
+def state_of(module):
+    return ({name: tensor.clone() for name, tensor in module.state_dict().items()}, module.runs,
+            [part.training for part in module.modules()],
+            [None if p.grad is None else p.grad.clone() for p in module.parameters()])
+
+
+def random_state():
+    return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
+
+
+@pytest.mark.parametrize("mode", ["train", "eval", "mixed"])
+def test_a_module_stays_as_it_is_and_its_network_computes_the_same(mode):
+    module = trained_module()
+    module(torch.rand(4, 1, 8, 8)).sum().backward()
+    module.train(mode != "eval")
+    if mode == "mixed":
+        module.norm.eval()
+        module.last.eval()
+    example = torch.rand(1, 1, 8, 8)
+    state, numbers, kept = state_of(module), random_state(), example.clone()
+    x = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 1), dtype=np.uint8)
+    pixels = torch.tensor(x).float().permute(0, 3, 1, 2) / 255
+    with torch.no_grad():
+        expected = copy.deepcopy(module).eval()(pixels).numpy()
+    numbers = random_state()
+    for _ in range(2):  # a second call finds what the first one left
+        net = mantissa.torch.from_module(module, example, input_mean="0", input_std="1").network
+        found = mt.Trainer(net, format="fp32", batch_size=8).freeze((x,)).predict(x)
+        assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+        ops = [node["op"] for node in net.nodes]
+        assert ops.count("batch_norm") == 3 and "dropout" in ops
+        after = state_of(module)
+        assert all(torch.equal(after[0][name], tensor) for name, tensor in state[0].items())
+        assert after[1:3] == state[1:3] and random_state() == numbers
+        assert all(torch.equal(a, b) for a, b in zip(after[3], state[3]) if a is not None)
+        assert torch.equal(example, kept)
+
+
+def test_what_pytorch_runs_in_place_stays_too():
+    module = nn.Sequential(nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(16, 3))
+    example = torch.randn(1, 1, 4, 4)
+    kept = example.clone()
+    mantissa.torch.from_module(module, example)
+    assert torch.equal(example, kept)
+
+
+def test_a_weight_norm_is_copied_and_what_cannot_be_is_named():
+    module = nn.Sequential(nn.Flatten(), torch.nn.utils.weight_norm(nn.Linear(16, 3)))
+    module(torch.zeros(1, 1, 4, 4))
+
+    class NoCopy:
+        def __deepcopy__(self, memo):
+            raise TypeError("one of a kind")
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    plain.held = NoCopy()
+    with pytest.raises(mt.InvalidInput, match="cannot be copied: one of a kind"):
+        mantissa.torch.from_module(plain, torch.zeros(1, 1, 4, 4))
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    try:
+        mantissa.torch.from_module(module, torch.zeros(1, 1, 4, 4))
+    except mt.InvalidInput:
+        pass  # the importer may not know the layer; the copy is made
+    assert all(torch.equal(module.state_dict()[name], tensor) for name, tensor in before.items())
+
+
+def test_tensors_that_cannot_be_read_are_named():
+    for wrong in (torch.zeros(4, dtype=torch.bfloat16), torch.zeros(4).to_sparse(),
+                  torch.zeros(4, dtype=torch.complex64), torch.zeros(4, device="meta")):
+        with pytest.raises(mt.InvalidInput, match="'x'"):
+            mt.Data(x=wrong)
+    wanted = torch.arange(4.0, requires_grad=True)
+    assert mt.Data(x=wanted).arrays["x"].tolist() == [0, 1, 2, 3]
+    assert mt.Data(x=torch.arange(4, dtype=torch.int16)).arrays["x"].dtype == np.int16
+
+
+def test_the_smaller_last_batch_of_a_loader_is_left_out(network, digits):
+    tensors = (torch.tensor(digits[0][:100]), torch.tensor(digits[1][:100]))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*tensors), batch_size=40)
+    trainer = mt.Trainer(network, batch_size=40)
+    with pytest.warns(UserWarning, match="1 batches with fewer than 40 examples, 20 in all"):
+        losses = trainer.fit_batches(loader, learning_rate=0.01)
+    assert len(losses) == 2 == trainer.steps_done
+    with pytest.raises(mt.InvalidInput, match="all batches have fewer"):
+        mt.Trainer(network, batch_size=50).fit_batches(loader, learning_rate=0.01)

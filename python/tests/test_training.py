@@ -263,3 +263,85 @@ def test_a_rare_class_is_found_with_weights():
         return float((predicted[y == 1] == 1).mean())
 
     assert found(mt.class_weights(y)) > found(np.ones(2000)) + 0.3
+
+
+class Losses(mt.Callback):
+    """Gives epochs validation losses of its own, and keeps the weights that they had."""
+
+    def __init__(self, losses):
+        self.losses, self.weights = losses, []
+
+    def on_epoch(self, trainer, epoch):
+        object.__setattr__(epoch, "validation_loss", self.losses[epoch.epoch - 1])
+        self.weights.append(trainer.weights_sha256)
+
+
+@pytest.mark.parametrize("losses,kept,epochs", [
+    ([3, 2, 1, 4, 5, 6, 7], 3, 5), ([3, 1, 2], 2, 3), ([3, 2, 1], 3, 3),
+    ([1, float("nan"), float("nan")], 1, 3), ([float("nan")] * 3, None, 2)])
+def test_early_stop_keeps_the_best(trainer, digits, tmp_path, losses, kept, epochs):
+    watch = Losses(losses)
+    history = trainer.fit(digits, epochs=len(losses), progress=False,
+                          callbacks=[watch, mt.EarlyStop(2)], checkpoint=tmp_path / "last")
+    assert history.kept == kept and len(history) == epochs
+    assert trainer.weights_sha256 == watch.weights[(kept or epochs) - 1]
+    assert trainer.steps_done == 10 * (kept or epochs)
+    last = mt.Trainer(trainer.network, batch_size=40, learning_rate=0.05, seed=1)
+    last.load(tmp_path / "last")
+    assert last.weights_sha256 == watch.weights[-1]
+
+
+def test_early_stop_keeps_the_best_where_another_callback_ends_it(trainer, digits):
+    class End(mt.Callback):
+        def on_epoch(self, trainer, epoch):
+            return epoch.epoch < 3
+    watch = Losses([1, 2, 3])
+    stop = mt.EarlyStop(9)
+    history = trainer.fit(digits, epochs=9, progress=False, callbacks=[watch, stop, End()])
+    assert history.kept == 1 and trainer.weights_sha256 == watch.weights[0]
+
+    class Fail(mt.Callback):
+        def on_epoch(self, trainer, epoch):
+            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(digits, epochs=2, progress=False, callbacks=[stop, Fail()])
+    assert trainer.fit(digits, epochs=1, progress=False, callbacks=[stop]).kept == 1
+
+
+def test_smaller_batches_are_left_out_and_said(network, digits):
+    x, y = digits
+    trainer, plain = (mt.Trainer(network, batch_size=40) for _ in range(2))
+    batches = [(x[:40], y[:40]), (x[40:50], y[40:50]), (x[50:90], y[50:90])]
+    with pytest.warns(UserWarning, match="1 batches .* 10 in all, were left out"):
+        losses = trainer.fit_batches(batches, learning_rate=lambda i: 0.01 * (i + 1))
+    for i, (a, b) in enumerate((batches[0], batches[2])):
+        assert plain.step(a, b, learning_rate=0.01 * (i + 1)).loss == losses[i]
+    assert trainer.weights_sha256 == plain.weights_sha256
+    with pytest.raises(mt.InvalidInput, match="batch-size 40"):
+        trainer.fit_batches([(x[:50], y[:50])], learning_rate=0.01)
+
+
+def test_nothing_shows_an_address(trainer, network, digits, tmp_path):
+    seen = []
+
+    class See(mt.Callback):
+        def on_step(self, trainer, now):
+            seen.append(now)
+
+        def on_epoch(self, trainer, epoch):
+            seen.append(epoch)
+    history = trainer.fit(digits, epochs=1, progress=False, callbacks=[See()])
+    model = trainer.freeze(digits)
+    model.save(tmp_path / "m.safetensors")
+    report = model.evaluate(digits)
+    assert repr(report).startswith("<400 examples: loss ") and "accuracy" in repr(report)
+    image = mt.input(8, 8, 1)
+    shown = [*seen, history, model, report, trainer, network, image, mt.Data(*digits),
+             trainer.observed_step(*(a[:40] for a in digits), learning_rate=0.1)[0],
+             trainer.take(tmp_path / "m.safetensors"), mt.EarlyStop(), mt.Checkpoint("a"), See(),
+             mt.ProgressLine(), mt.Sequential(mt.relu), mt.cross_entropy(image), mt.bfp(), mt.fp32,
+             model._core, trainer._core, network._core, network.inputs, network.parameters,
+             mt._core.TrainedParameters.read(str(tmp_path / "m.safetensors")),
+             mt._core.Builder("b"), mt.settings("train")[0], mt.mantissas([1, 2])]
+    for one in shown:
+        assert " at 0x" not in repr(one) and "object" not in repr(one), repr(one)

@@ -10,22 +10,10 @@
 namespace mantissa {
 namespace {
 
-DataType type_of(Elements elements) {
-  switch (elements) {
-    case Elements::kUint8:
-      return DataType::kUint8;
-    case Elements::kInt16:
-      return DataType::kInt16;
-    case Elements::kInt32:
-      return DataType::kInt32;
-    case Elements::kInt64:
-      return DataType::kInt64;
-    case Elements::kFloat:
-      return DataType::kFloat;
-    case Elements::kDouble:
-      break;
-  }
-  return DataType::kDouble;
+const char* name_of(Elements elements) {
+  constexpr const char* kNames[] = {"uint8",   "int16",   "int32",    "int64",
+                                    "float32", "float64", "mantissas"};
+  return kNames[static_cast<size_t>(elements)];
 }
 
 bool is_of(const Dims& dims, const Shape& shape) {
@@ -72,25 +60,53 @@ Status convert_real(const Array& array, int64_t count, int exponent, std::vector
   return {};
 }
 
+Status convert_index(const Array& array, int64_t count, std::vector<std::byte>& to) {
+  switch (array.elements) {
+    case Elements::kUint8:
+      return convert_whole<int32_t, uint8_t>(array, count, to);
+    case Elements::kInt16:
+      return convert_whole<int32_t, int16_t>(array, count, to);
+    default:
+      return convert_whole<int32_t, int64_t>(array, count, to);
+  }
+}
+
+Status convert_number(const Array& array, int64_t count, int exponent, std::vector<std::byte>& to) {
+  switch (array.elements) {
+    case Elements::kUint8:
+      return convert_real<uint8_t>(array, count, exponent, to);
+    case Elements::kInt16:
+      return convert_real<int16_t>(array, count, exponent, to);
+    case Elements::kInt32:
+      return convert_real<int32_t>(array, count, exponent, to);
+    case Elements::kInt64:
+      return convert_real<int64_t>(array, count, exponent, to);
+    case Elements::kFloat:
+      return convert_real<float>(array, count, exponent, to);
+    default:
+      return convert_real<double>(array, count, exponent, to);
+  }
+}
+
+bool is_whole(Elements elements) {
+  return elements == Elements::kUint8 || elements == Elements::kInt16 ||
+         elements == Elements::kInt32 || elements == Elements::kInt64;
+}
+
+// What a network's input takes without a conversion.
+Elements elements_of(const Value& input) {
+  return input.element == Element::kIndex    ? Elements::kInt32
+         : input.element == Element::kNumber ? Elements::kMantissa
+                                             : Elements::kUint8;
+}
+
 Status convert(const Value& input, const Array& array, int64_t count, std::vector<std::byte>& to) {
-  if (input.element == Element::kIndex && array.elements == Elements::kInt64) {
-    return convert_whole<int32_t, int64_t>(array, count, to);
-  }
-  if (input.element == Element::kIndex && array.elements == Elements::kUint8) {
-    return convert_whole<int32_t, uint8_t>(array, count, to);
-  }
-  if (input.element == Element::kNumber && array.elements == Elements::kFloat) {
-    return convert_real<float>(array, count, input.exponent, to);
-  }
-  if (input.element == Element::kNumber && array.elements == Elements::kDouble) {
-    return convert_real<double>(array, count, input.exponent, to);
-  }
-  const char* wants = input.element == Element::kIndex    ? "int32 (or int64, uint8)"
-                      : input.element == Element::kNumber ? "int16 (or float, double)"
-                                                          : "uint8";
-  return invalid_input("'" + array.name + "' has elements of " +
-                       data_type_name(type_of(array.elements)) + "; the network's input wants " +
-                       wants);
+  if (input.element == Element::kNumber) return convert_number(array, count, input.exponent, to);
+  const bool is_index = input.element == Element::kIndex;
+  if (is_index && is_whole(array.elements)) return convert_index(array, count, to);
+  return invalid_input("'" + array.name + "' has elements of " + name_of(array.elements) +
+                       "; the network's input wants " +
+                       (is_index ? "whole numbers: int32 (or uint8, int16, int64)" : "uint8"));
 }
 
 // Whether a node reads the input; with `needs_labels` losses are among them.
@@ -127,7 +143,7 @@ Status BoundArrays::bind(const Graph& network, const ArraySet& arrays, bool need
       return invalid_input("'" + input.name + "' has no data");
     }
     const void* from = array->data;
-    if (type_of(array->elements) != input.type) {
+    if (array->elements != elements_of(input)) {
       MANTISSA_RETURN_IF_ERROR(convert(input, *array, count * input.shape.count(), converted[i]));
       from = converted[i].data();
     }

@@ -23,16 +23,17 @@ ArraySet arrays_of(ImageSet& set, std::vector<int32_t>& labels) {
   ArraySet arrays{.count = set.count, .arrays = {}};
   if (set.count == 0) return arrays;
   if (set.features > 0) {
-    arrays.arrays.push_back({kNumberTensor, Elements::kInt16, {set.features}, set.numbers.data()});
+    arrays.arrays.push_back(
+        {kNumberTensor, Elements::kMantissa, {set.features}, set.numbers.data()});
   } else {
     arrays.arrays.push_back(
         {kPixelTensor, Elements::kUint8, {set.height, set.width, set.channels}, set.pixels.data()});
   }
   if (!set.weights.empty()) {
-    arrays.arrays.push_back({kWeightTensor, Elements::kInt16, {}, set.weights.data()});
+    arrays.arrays.push_back({kWeightTensor, Elements::kMantissa, {}, set.weights.data()});
   }
   if (set.labels.empty()) {
-    arrays.arrays.push_back({kTargetTensor, Elements::kInt16, {1}, set.targets.data()});
+    arrays.arrays.push_back({kTargetTensor, Elements::kMantissa, {1}, set.targets.data()});
     return arrays;
   }
   labels.assign(set.labels.begin(), set.labels.end());

@@ -69,7 +69,7 @@ std::vector<InputInfo> Network::inputs() const {
   for (const int input : data_->graph.inputs) {
     const Value& value = data_->graph.values[input];
     const Elements elements = value.type == DataType::kUint8   ? Elements::kUint8
-                              : value.type == DataType::kInt16 ? Elements::kInt16
+                              : value.type == DataType::kInt16 ? Elements::kMantissa
                                                                : Elements::kInt32;
     infos.push_back({value.name, elements, dims_of(value.shape), value.exponent});
   }

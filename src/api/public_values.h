@@ -19,6 +19,11 @@ inline Network network_of_graph(Graph graph) {
 
 inline Failure failure_of(const Error& error) { return {exit_of(error.code), error.message}; }
 
+inline Outcome<Done> outcome_of(const Status& status) {
+  if (!status.ok()) return failure_of(status.error());
+  return Done{};
+}
+
 // An error for more dimensions than shapes have.
 Result<Shape> shape_of(const Dims& dims);
 

@@ -1,16 +1,19 @@
 #include "mantissa/training.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
 #include "api/array_set.h"
+#include "api/labels.h"
+#include "api/loss_sums.h"
+#include "api/model_data.h"
 #include "api/public_values.h"
 #include "api/settings.h"
 #include "api/trained_file.h"
-#include "base/thread_pool.h"
+#include "base/real_text.h"
 #include "data/shuffled_batches.h"
+#include "train/learning_rate.h"
 #include "train/run_plan.h"
 #include "train/schedule.h"
 #include "train/session.h"
@@ -19,39 +22,11 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kExamplesAtOnce = 128;
-
-// Losses and classes over some examples, from the sums of steps.
-struct Sums {
-  const Graph* graph;
-  int64_t examples = 0, clipped = 0;
-  std::array<LossTotals, kMostLosses> losses = {};
-
-  void add(const StepResult& result) {
-    examples += result.examples;
-    clipped += result.saturated;
-    for (size_t i = 0; i < losses.size(); ++i) losses[i] += result.losses[i];
-  }
-
-  StepReport report() const {
-    StepReport report{.examples = examples, .clipped = clipped};
-    report.loss_count = static_cast<int>(graph->losses.size());
-    for (size_t i = 0; i < graph->losses.size(); ++i) {
-      const Node& node = graph->nodes[graph->losses[i]];
-      LossReport& loss = report.losses[i];
-      const double weight = static_cast<double>(std::max<int64_t>(1, losses[i].weight_q10));
-      loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / weight * 0x1p10;
-      report.loss += loss.mean;
-      const bool is_class =
-          node.inputs.size() > 1 && graph->values[node.inputs[1]].element == Element::kIndex;
-      if (is_class) {
-        loss.accuracy = static_cast<double>(losses[i].correct) /
-                        static_cast<double>(std::max<int64_t>(1, losses[i].counted));
-      }
-    }
-    return report;
-  }
-};
+Status check_learning_rate(double rate) {
+  if (is_learning_rate(rate)) return {};
+  return invalid_input("learning_rate: " + real_text(rate) +
+                       " is neither 0 nor a number from 1.2e-38 to 1000");
+}
 
 int index_of(const Graph& graph, const std::string& name) {
   const auto found = std::find_if(graph.parameters.begin(), graph.parameters.end(),
@@ -63,20 +38,6 @@ Failure no_parameter(const Graph& graph, const std::string& name) {
   std::string names;
   for (const Parameter& p : graph.parameters) names += (names.empty() ? "" : ", ") + p.name;
   return {Exit::kInvalidInput, "there is no parameter '" + name + "'; there are " + names};
-}
-
-Outcome<Done> done(const Status& status) {
-  if (!status.ok()) return failure_of(status.error());
-  return Done{};
-}
-
-// A number of an output.
-double number_of(const Tensor& tensor, int64_t i) {
-  if (tensor.type == DataType::kFloat) return tensor.as<float>()[i];
-  const int64_t mantissa = tensor.type == DataType::kInt32   ? tensor.as<int32_t>()[i]
-                           : tensor.type == DataType::kInt16 ? tensor.as<int16_t>()[i]
-                                                             : tensor.as<int8_t>()[i];
-  return std::ldexp(static_cast<double>(mantissa), *tensor.exponent);
 }
 
 // Steps of a fit, counted from its own beginning.
@@ -144,12 +105,6 @@ Result<std::vector<EpochReport>> fit(Session& session, const Examples& examples,
 
 }  // namespace
 
-struct Model::Data {
-  FrozenNetwork network;
-  int threads = 1;
-  Isa isa = best_isa();
-};
-
 struct Trainer::Data {
   std::unique_ptr<Session> session;
   BoundArrays arrays;  // of the last step
@@ -206,6 +161,8 @@ Outcome<Trainer> Trainer::create(const Network& network, const Settings& setting
 
 Outcome<StepReport> Trainer::step(const ArraySet& batch, double learning_rate) {
   Session& session = *data_->session;
+  const Status rate = check_learning_rate(learning_rate);
+  if (!rate.ok()) return failure_of(rate.error());
   const Status bound = data_->arrays.bind(session.network(), batch, true);
   if (!bound.ok()) return failure_of(bound.error());
   const auto result = session.step(data_->arrays.batch(), learning_rate);
@@ -218,6 +175,8 @@ Outcome<StepReport> Trainer::step(const ArraySet& batch, double learning_rate) {
 Outcome<std::vector<TensorStatistics>> Trainer::observed_step(const ArraySet& batch,
                                                               double learning_rate) {
   Session& session = *data_->session;
+  const Status rate = check_learning_rate(learning_rate);
+  if (!rate.ok()) return failure_of(rate.error());
   const Status bound = data_->arrays.bind(session.network(), batch, true);
   if (!bound.ok()) return failure_of(bound.error());
   const auto result = session.observed_step(data_->arrays.batch(), learning_rate);
@@ -244,6 +203,8 @@ Outcome<std::vector<EpochReport>> Trainer::fit(const ArraySet& examples,
   BoundArrays arrays;
   const Status bound = arrays.bind(session.network(), examples, true);
   if (!bound.ok()) return failure_of(bound.error());
+  const Status labels = check_classes(session.network(), arrays);
+  if (!labels.ok()) return failure_of(labels.error());
   auto plan = fit_plan(session, arrays.count, options);
   if (!plan.ok()) return failure_of(plan.error());
   auto history = mantissa::fit(session, arrays.examples(), *plan, options);
@@ -252,6 +213,8 @@ Outcome<std::vector<EpochReport>> Trainer::fit(const ArraySet& examples,
 }
 
 int64_t Trainer::steps_done() const { return data_->session->steps(); }
+
+int64_t Trainer::batch_size() const { return data_->session->config().batch_size; }
 
 Outcome<Model> Trainer::freeze(const ArraySet& examples) const {
   Session& session = *data_->session;
@@ -314,71 +277,17 @@ Outcome<TakenNames> Trainer::take(const TrainedParameters& trained) {
 }
 
 Outcome<Done> Trainer::save(const std::string& path) const {
-  return done(data_->session->save(path));
+  return outcome_of(data_->session->save(path));
 }
 
-Outcome<Done> Trainer::load(const std::string& path) { return done(data_->session->load(path)); }
+Outcome<Done> Trainer::load(const std::string& path) {
+  return outcome_of(data_->session->load(path));
+}
 
 std::string Trainer::weights_sha256() const {
   return data_->session->state().sha256(StateGroup::kStatistics);
 }
 
 std::string Trainer::plan() const { return to_string(data_->session->memory()); }
-
-Outcome<Model> Model::load(const std::string& path, int threads) {
-  if (threads < 0) return Failure{Exit::kInvalidInput, "threads must be 0 or more"};
-  auto network = load_frozen(path);
-  if (!network.ok()) return failure_of(network.error());
-  const int workers = threads == 0 ? processors() : threads;
-  return Model(std::make_shared<Data>(Data{std::move(*network), workers}));
-}
-
-Outcome<Done> Model::save(const std::string& path) const {
-  return done(save_frozen(path, data_->network));
-}
-
-Network Model::network() const { return network_of_graph(data_->network.description.network); }
-
-std::string Model::weights_sha256() const { return data_->network.description.weights_sha256; }
-
-Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& examples) const {
-  FrozenNetwork& network = data_->network;
-  BoundArrays arrays;
-  const Status bound = arrays.bind(network.description.network, examples, false);
-  if (!bound.ok()) return failure_of(bound.error());
-  const size_t outputs = network.graph.outputs.size();
-  std::vector<std::vector<double>> predictions(outputs);
-  ThreadPool pool(data_->threads);
-  const Status status =
-      run_frozen(network, arrays.examples(), kExamplesAtOnce, false, pool, data_->isa,
-                 [&](const Batch&, const StepResult&, const Programs& programs) -> Status {
-                   for (size_t k = 0; k < outputs; ++k) {
-                     const Tensor tensor = programs.outputs(static_cast<int>(k));
-                     for (int64_t i = 0; i < tensor.count(); ++i) {
-                       predictions[k].push_back(number_of(tensor, i));
-                     }
-                   }
-                   return {};
-                 });
-  if (!status.ok()) return failure_of(status.error());
-  return predictions;
-}
-
-Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {
-  FrozenNetwork& network = data_->network;
-  BoundArrays arrays;
-  const Status bound = arrays.bind(network.description.network, examples, true);
-  if (!bound.ok()) return failure_of(bound.error());
-  Sums sums{.graph = &network.graph};
-  ThreadPool pool(data_->threads);
-  const Status status =
-      run_frozen(network, arrays.examples(), kExamplesAtOnce, true, pool, data_->isa,
-                 [&](const Batch&, const StepResult& result, const Programs&) -> Status {
-                   sums.add(result);
-                   return {};
-                 });
-  if (!status.ok()) return failure_of(status.error());
-  return sums.report();
-}
 
 }  // namespace mantissa

@@ -67,7 +67,10 @@ Status check_weights(const Graph& graph, const Node& loss, std::span<const void*
   const auto* weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[2]));
   const int64_t rows = examples * rows_of_example(graph, loss);
   for (int64_t i = 0; weights != nullptr && i < rows; ++i) {
-    if (weights[i] < 0) return invalid_input("a weight of the loss is below 0");
+    if (weights[i] < 0) {
+      return invalid_input("'" + graph.values[loss.inputs[2]].name +
+                           "': a weight of the loss is below 0");
+    }
   }
   return {};
 }

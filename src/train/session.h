@@ -2,6 +2,7 @@
 // that has no folder and no data set.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -70,7 +71,7 @@ class Session {
   std::optional<AlignedMemory> arena_;
   std::optional<Programs> programs_;
   std::optional<Observations> observations_;
-  int64_t steps_ = 0;
+  std::atomic<int64_t> steps_ = 0;  // read by other threads too
 };
 
 // The labels or rows of targets that an example has for a loss of the graph: one, or one for each

@@ -6,6 +6,7 @@
 #include "base/sizes.h"
 #include "data/sentence_piece.h"
 #include "train/division.h"
+#include "train/learning_rate.h"
 #include "train/network.h"
 #include "train/profile_file.h"
 #include "train/run_config.h"
@@ -291,7 +292,12 @@ const Setting kSettings[] = {
      [](const Config& c) { return of_optimizer(c, "epsilon", c.epsilon); }},
     {"learning-rate", "largest learning rate (0: the model's default; with adam and adamw 0.001)",
      "0", kValue, kIdentity,
-     [](S text, Config& c) { return real("learning-rate", text, 0, 1000, c.learning_rate); },
+     [](S text, Config& c) -> Status {
+       MANTISSA_RETURN_IF_ERROR(
+           real("learning-rate", text, 0, kLargestLearningRate, c.learning_rate));
+       if (is_learning_rate(c.learning_rate)) return {};
+       return invalid_input("learning-rate: '" + text + "' is too small to change a weight");
+     },
      [](const Config& c) { return real_text(c.learning_rate); }},
     {"lr-schedule", "constant, step, cosine, one-cycle or plateau", "one-cycle", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_schedule(text), c.schedule); },
