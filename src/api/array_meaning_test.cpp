@@ -113,7 +113,7 @@ std::string prices() {
     const int size = 500 + 37 * i % 1000;
     const bool red = i % 3 == 0;
     rows += std::to_string(size) + (red ? ",red," : ",blue,") +
-            std::to_string(size / 5 + (red ? 40 : 0)) + "\n";
+            std::to_string(size / 5 + (red ? 40 : 0)) + ".5\n";
   }
   return rows;
 }
