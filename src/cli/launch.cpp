@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -144,6 +146,24 @@ int start(const std::vector<std::string>& words, pid_t& child, int& errors) {
   return error;
 }
 
+// The processes of this machine that mpirun has started.
+std::vector<pid_t> children_of(pid_t parent) {
+  const std::string id = std::to_string(parent);
+  std::ifstream file("/proc/" + id + "/task/" + id + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+// Stopped by a signal, or by a debugger.
+bool is_frozen(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const size_t end = text.rfind(") ");  // of the name
+  return end != std::string::npos && end + 2 < text.size() && std::tolower(text[end + 2]) == 't';
+}
+
 // mpirun while it runs.
 class Job {
  public:
@@ -173,6 +193,7 @@ class Job {
       if (waits[1].revents != 0) take_signal();
       check_status_file();
       check_answer();
+      check_frozen();
     }
     // Processes on another host may hold the pipe open.
     pollfd left = {errors_, POLLIN, 0};
@@ -183,6 +204,8 @@ class Job {
 
   const MpirunMessages& messages() const { return messages_; }
   bool was_stopped() const { return requests_ > 0; }
+  // Stopped where a process was frozen: all were ended.
+  bool found_frozen() const { return found_frozen_; }
   // Stopped before a process was there.
   bool ended_early() const { return requests_ > 0 && !was_written_ && !was_heard_; }
 
@@ -220,6 +243,16 @@ class Job {
     if (waited > kAnswer + kAnswer / 2) kill(-child_, SIGKILL);
   }
 
+  // A step that a frozen process takes part in does not end: whoever asks to stop would wait until
+  // the deadline.
+  void check_frozen() {
+    if (requests_ == 0 || found_frozen_ || Clock::now() - asked_ < kAnswer) return;
+    const std::vector<pid_t> processes = children_of(child_);
+    found_frozen_ = std::ranges::any_of(processes, is_frozen);
+    if (!found_frozen_) return;
+    for (const pid_t process : processes) kill(process, SIGKILL);
+  }
+
   // The first process writes it every second, if it is on this machine. mpirun may hang where a
   // host is gone.
   void check_status_file() {
@@ -245,6 +278,7 @@ class Job {
   seconds deadline_;
   MpirunMessages messages_;
   int requests_ = 0;
+  bool found_frozen_ = false;
   Clock::time_point asked_;
   bool was_heard_ = false;  // since then
   timespec changed_ = {};
@@ -315,15 +349,17 @@ int run_launch(const CommandLine& line) {
   Job job(child, errors, status, seconds(deadline));
   const int ended = job.watch();
   status.read();
+  if (job.ended_early() || job.found_frozen()) {
+    say(job.found_frozen() ? "mantissa launch: interrupted while a process was frozen: all were "
+                             "ended; what was saved is there, and --resume goes on from it"
+                           : "mantissa launch: interrupted before the processes were there");
+    return static_cast<int>(Exit::kInterrupted);
+  }
   if (const auto& process = job.messages().ended()) {
     say("mantissa launch: " + printable(status.line_of(process->process)) +
         ": its last sign of life before signal " + std::to_string(process->signal) +
         " ended it; what was saved is there, and --resume goes on from it");
     return kFailed;
-  }
-  if (job.ended_early()) {
-    say("mantissa launch: interrupted before the processes were there");
-    return static_cast<int>(Exit::kInterrupted);
   }
   return code_of(ended, job.was_stopped());
 }

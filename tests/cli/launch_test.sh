@@ -198,6 +198,13 @@ ends "a process is frozen: the run ends" 20 1
 holds "the message names it" grep -qE "process 1 \(stage 2\).*not been heard of" "$folder/stderr"
 holds "all processes are gone, the frozen one too" nothing_left "$folder/frozen"
 
+start "$folder/frozen-stopped"
+kill -STOP "$(worker "$folder/frozen-stopped")"
+kill -INT "$launched"
+ends "Ctrl-C while a process is frozen: the run ends" 2 130
+holds "... with a word" grep -q "while a process was frozen" "$folder/stderr"
+holds "... and no process is left" nothing_left "$folder/frozen-stopped"
+
 start "$folder/stopped"
 kill -INT "$launched"
 ends "Ctrl-C ends the step" 20 130
