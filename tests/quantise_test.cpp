@@ -453,6 +453,104 @@ TEST(FixedGrids, UpdatesSplitByOtherGrids) {
   }
 }
 
+// The float weights of the layers of few bits, and what the optimiser stepped along.
+struct FloatWeights {
+  float* numbers = nullptr;
+  const float* directions = nullptr;
+  int64_t count = 0;
+  double unit = 0;
+};
+
+FloatWeights float_weights(Harness& harness) {
+  for (size_t i = 0; i < harness.graph().parameters.size(); ++i) {
+    const Parameter& parameter = harness.graph().parameters[i];
+    if (parameter.grid.bits == 0) continue;
+    const ParameterState& tensors = harness.state().layout().parameters[i];
+    return {harness.state().data<float>(tensors.mantissa),
+            harness.state().data<float>(tensors.moments[0].mantissa), parameter.shape.count(),
+            std::ldexp(1.0, parameter.grid_exponent)};
+  }
+  return {};
+}
+
+Graph through_tanh(Graph graph) {
+  for (Node& node : graph.nodes) {
+    if (node.op != &ops::kConvolution || node.attributes.whole("weight_bits") == 0) continue;
+    std::vector<Attributes::Item> items;
+    for (const Attributes::Item& item : node.attributes.items()) {
+      if (item.first != "weight_tanh") items.push_back(item);
+    }
+    items.emplace_back("weight_tanh", int64_t{1});
+    node.attributes = Attributes(std::move(items));
+  }
+  return graph;
+}
+
+// In float weights have a master copy, which is not clipped: its gradient is the method's own,
+// within the range and beyond.
+TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
+  using quantize::TrainingMethod;
+  constexpr double kDecay = 5e-4;  // the harness'
+  for (const WeightGrid& grid : {WeightGrid{.bits = 3}, WeightGrid{.bits = 3, .is_full = true},
+                                 WeightGrid{.bits = 1}, WeightGrid{.bits = 1, .is_full = true}}) {
+    const auto range =
+        quantize::mantissa_range(grid.bits, grid.is_full ? quantize::RangeConvention::kFull
+                                                         : quantize::RangeConvention::kSymmetric);
+    const double n = std::ldexp(1.0, grid.bits - 1);
+    // Weights from -1.25 n to 1.25 n; the gradient as rounding passes it on, from a grid that lets
+    // it through as far as n.
+    const auto step = [&](const Graph& network, double reach) {
+      Harness harness({.format = "fp32", .learning_rate = 1e-6}, network);
+      const FloatWeights w = float_weights(harness);
+      std::vector<double> places, gradients;
+      for (int64_t i = 0; i < w.count; ++i) {
+        const double drawn = static_cast<double>(i * 7919 % 2001 - 1000) / 1000;
+        places.push_back(drawn * 1.25 * n);
+        w.numbers[i] = static_cast<float>(std::clamp(places.back(), -reach, reach) * w.unit);
+      }
+      const std::vector<float> before(w.numbers, w.numbers + w.count);
+      harness.step();
+      for (int64_t i = 0; i < w.count; ++i) {
+        gradients.push_back(w.directions[i] - kDecay * before[static_cast<size_t>(i)]);
+      }
+      return std::pair(places, gradients);
+    };
+    WeightGrid stops = grid;
+    stops.stops = true;
+    const auto [places, passed] = step(with_grids(stops), n);
+    double most = 0;
+    for (const double g : passed) most = std::max(most, std::abs(g));
+    ASSERT_GT(most, 0);
+    for (const auto& [method, network] :
+         {std::pair{TrainingMethod::kUniform, with_grids(grid)},
+          {TrainingMethod::kWrpn, with_grids(stops)},
+          {TrainingMethod::kDorefa, through_tanh(with_grids(grid))}}) {
+      SCOPED_TRACE(std::string("bits ") + std::to_string(grid.bits) +
+                   (grid.is_full ? ", full" : "") + ", method " +
+                   std::to_string(static_cast<int>(method)));
+      const auto form = quantize::weight_form(method, *range, 1.0);
+      const auto gradients = step(network, 2 * n).second;
+      int64_t zeros = 0, others = 0;
+      for (size_t i = 0; i < places.size(); ++i) {
+        double latent = method == TrainingMethod::kWrpn ? places[i] / n : places[i];
+        if (method == TrainingMethod::kDorefa) {
+          const auto lo = static_cast<double>(range->lo), hi = static_cast<double>(range->hi);
+          const double tangent = form.largest_tangent * (2 * (places[i] - lo) / (hi - lo) - 1);
+          if (std::abs(tangent) >= 1) continue;  // no number has it
+          latent = std::atanh(tangent);
+        }
+        const double slope = quantize::gradient(form, latent, 1).weight;
+        // A step of the weight itself: slope^2, over the squared slope that rates are divided by.
+        const double expected = passed[i] * slope * slope / quantize::squared_slope(form);
+        ASSERT_NEAR(gradients[i], expected, 1e-4 * most) << places[i];
+        ++(slope == 0 ? zeros : others);
+      }
+      EXPECT_GT(others, 100);
+      EXPECT_TRUE(method == TrainingMethod::kDorefa || zeros > 100);
+    }
+  }
+}
+
 // A file with weights that the grid does not have, or that are not split by it, is refused.
 TEST(FixedGrids, FilesAreCheckedAgainstTheGrid) {
   const TestFolder folder;

@@ -159,6 +159,19 @@ bool is_same_grid(const SourceNumbers& numbers, const ParameterState& to, const 
   return true;
 }
 
+// The same of weights on a grid that does more than round: V is split as the grid splits it.
+bool is_split_alike(const SourceNumbers& numbers, const ParameterState& to, const State& state) {
+  const StateTensor& mantissas = state.layout().tensors[to.mantissa];
+  if (mantissas.type != numbers.from.type || numbers.blocks() != 1) return false;
+  if (numbers.exponent(0) != *to.grid_exponent) return false;
+  const int shift = state.layout().lazy_shift;
+  if (!numbers.from.accumulator.empty() && numbers.from.lazy_shift != shift) return false;
+  for (int64_t i = 0; i < numbers.count(); ++i) {
+    if (!to.grid.is_split(numbers.mantissa(i), numbers.waiting(i), shift)) return false;
+  }
+  return true;
+}
+
 // The accumulator at the state's shift. The weights stay: it is at most half a unit of them.
 void take_accumulator(const SourceNumbers& numbers, int tensor, State& state) {
   const int to = state.layout().lazy_shift, from = numbers.from.lazy_shift;
@@ -192,9 +205,10 @@ Status take(const NamedParameter& from, const Format& format, const ParameterSta
   }
   const SourceNumbers numbers{from};
   if (format.is_float()) return take_floats(numbers, state.data<float>(to.mantissa));
-  // On a grid of its own V decides about W, with more than rounding.
-  const bool keeps_mantissas = to.grid.bits == 0 || to.grid.is_plain();
-  if (!is_mantissas(from.type) || !keeps_mantissas || !is_same_grid(numbers, to, state)) {
+  const bool splits = to.grid.bits > 0 && !to.grid.is_plain();
+  const bool is_same = is_mantissas(from.type) && (splits ? is_split_alike(numbers, to, state)
+                                                          : is_same_grid(numbers, to, state));
+  if (!is_same) {
     const int bits = state.layout().tensors[to.mantissa].bits;
     if (!to.grid_exponent && initial_exponent(numbers.bound(), bits) > kExponentMax) {
       return wrong(from, "has a number beyond the format's largest");
@@ -204,7 +218,12 @@ Status take(const NamedParameter& from, const Format& format, const ParameterSta
   }
   copy_bytes(from.numbers, state.bytes(to.mantissa));
   copy_bytes(from.exponents, state.bytes(to.exponent));
-  if (to.accumulator >= 0) take_accumulator(numbers, to.accumulator, state);
+  if (to.accumulator < 0) return {};
+  if (splits && !from.accumulator.empty()) {
+    copy_bytes(from.accumulator, state.bytes(to.accumulator));
+  } else {
+    take_accumulator(numbers, to.accumulator, state);
+  }
   return {};
 }
 

@@ -34,6 +34,8 @@ prints_json "quantize as JSON" quantize --from "$folder/a" --data "$data" "${sho
 accepts "quantize and train" "test accuracy" quantize --from "$folder/a" --data "$data" \
   "${short[@]}" --weights 3 --activations 3 --steps 8 --checkpoint-every 4 --threads 1 \
   --out "$folder/trained"
+holds "statistics are averaged before the first step and behind the last" eval \
+  '[[ $(grep -c "averaged over 2 batches" "$folder/stderr") == 2 ]]'
 for isa in scalar auto; do
   run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 3 --activations 3 \
     --steps 8 --checkpoint-every 4 --threads 2 --isa $isa --out "$folder/again-$isa"
