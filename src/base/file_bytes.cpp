@@ -51,6 +51,32 @@ Error outside(const fs::path& name) {
                        "without links");
 }
 
+Error linked(const fs::path& folder, const fs::path& name) {
+  return invalid_input("'" + name.string() +
+                       "' is, or lies behind, a link, which may lead out of the folder: copy the "
+                       "folder with what its links lead to: cp -rL '" +
+                       folder.string() + "' COPY");
+}
+
+// Where a link leads in the cache of a download, as Hugging Face's hub lays it out: from below
+// ROOT/snapshots to a file of ROOT/blobs. The name there; empty for other links.
+struct CachedFile {
+  fs::path blobs, name;
+};
+CachedFile cached_file(const fs::path& link) {
+  std::error_code error;
+  const fs::path folder = fs::canonical(link.parent_path(), error);
+  if (error) return {};
+  const fs::path target = fs::canonical(link, error);
+  if (error) return {};
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
+    if (at.filename() != "snapshots") continue;
+    const fs::path blobs = at.parent_path() / "blobs";
+    if (target.parent_path() == blobs) return {blobs, target.filename()};
+  }
+  return {};
+}
+
 }  // namespace
 
 FileBytes::~FileBytes() {
@@ -143,9 +169,14 @@ Result<std::shared_ptr<FileBytes>> FileBytes::open_inside(const fs::path& folder
     const int flags = (last ? kFileFlags : kFolderFlags) | O_NOFOLLOW;
     place.reset(::openat(place.get(), part->c_str(), flags));
     if (place.get() >= 0) continue;
+    const int reason = errno;
+    if (reason == ELOOP && last) {
+      const CachedFile cached = cached_file(start / name);
+      if (!cached.name.empty()) return open_inside(cached.blobs, cached.name);
+    }
     // ENOTDIR: a link where a folder is wanted.
-    if (errno == ELOOP || errno == ENOTDIR) return outside(name);
-    return file_error("open", start / name, errno);
+    if (reason == ELOOP || reason == ENOTDIR) return linked(start, name);
+    return file_error("open", start / name, reason);
   }
   return open(place.release(), start / name, INT64_MAX, true);
 }

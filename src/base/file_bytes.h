@@ -22,7 +22,9 @@ class FileBytes {
 
   // A file in `folder` or below it that must lie there itself: `name` is relative, has no "..", and
   // no part of it is a link; the file has one hard link. So no file from elsewhere can be reached.
-  // Only the parts that are asked for are read, and take memory.
+  // One kind of link is followed: in the cache of a download, from below ROOT/snapshots to a file
+  // of ROOT/blobs, which is of the same download. Only the parts that are asked for are read, and
+  // take memory.
   static Result<std::shared_ptr<FileBytes>> open_inside(const std::filesystem::path& folder,
                                                         const std::filesystem::path& name);
 

@@ -85,6 +85,32 @@ PYTHON
   prints_json "run --json" run "$net" --inputs "$in" --out "$out" --json
   run run "$folder/external.onnx" --inputs "$in" --out "$out"
   holds "weights in a file of their own" cmp -s "$out" "$folder/first.npz"
+  check_links
+}
+
+# The cache of a download: a snapshot of links to blobs beside it.
+check_links() {
+  local cache=$folder/models--net
+  local snapshot=$cache/snapshots/0123/onnx
+  mkdir -p "$cache/blobs" "$snapshot" "$folder/elsewhere"
+  cp "$folder/external.onnx" "$cache/blobs/aa"
+  cp "$folder/net.data" "$cache/blobs/bb"
+  ln -s ../../../blobs/aa "$snapshot/model.onnx"
+  ln -s ../../../blobs/bb "$snapshot/net.data"
+  run run "$snapshot/model.onnx" --inputs "$in" --out "$out"
+  holds "links of a download's cache" cmp -s "$out" "$folder/first.npz"
+  cp "$folder/net.data" "$folder/elsewhere/net.data"
+  ln -sf "$folder/elsewhere/net.data" "$snapshot/net.data"
+  refuses "a link that leaves the cache" 2 "may lead out of the folder.*cp -rL" \
+    run "$snapshot/model.onnx" --inputs "$in" --out "$out"
+  mkdir "$folder/linked"
+  cp "$folder/external.onnx" "$folder/linked"
+  ln -s "$folder/net.data" "$folder/linked/net.data"
+  refuses "a link in no cache" 2 "may lead out of the folder.*cp -rL" \
+    run "$folder/linked/external.onnx" --inputs "$in" --out "$out"
+  cp -rL "$folder/linked" "$folder/copied"
+  run run "$folder/copied/external.onnx" --inputs "$in" --out "$out"
+  holds "the command that the message names helps" cmp -s "$out" "$folder/first.npz"
 }
 
 check_refusals() {
