@@ -105,7 +105,11 @@ Result<ImportOutcome> import_to_file(const std::string& path, const Settings& se
   if (is_bert_path(path)) return import_encoder(path, config, settings);
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
   MANTISSA_RETURN_IF_ERROR(check_sequence(imported.graph, run.sequence));
-  if (run.inserts_batch_norm) MANTISSA_RETURN_IF_ERROR(insert_norms(run, imported));
+  if (run.inserts_batch_norm) {
+    MANTISSA_RETURN_IF_ERROR(insert_norms(run, imported));
+  } else if (const std::string hint = folded_norms_text(imported.graph); !hint.empty()) {
+    imported.notes.push_back(hint);
+  }
   if (run.classes > 0 && run.classes != imported.graph.classes()) {
     MANTISSA_RETURN_IF_ERROR(
         set_classes(run.classes, run.classifier, run.import_options.output, imported));

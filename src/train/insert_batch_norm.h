@@ -31,6 +31,10 @@ Result<std::vector<std::string>> insert_batch_norms(const ImageSet& pictures,
 // A line about them for people.
 std::string describe_inserted_norms(const std::vector<std::string>& layers);
 
+// A line for people where the network has several such convolutions and no batch norm: an exporter
+// may have folded those away. Else empty.
+std::string folded_norms_text(const Graph& network);
+
 // Makes the folder of a run that starts from an ONNX model with batch norms put back: network.json
 // and start.safetensors, which `config` names from then on. Where a run that is resumed has them,
 // they stay. A folder that it made goes where it fails.

@@ -65,6 +65,7 @@ Error lacks(const RunConfig& config, const RunPlan& plan) {
 Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver& observer) {
   MANTISSA_ASSIGN(const DatasetInfo found, inspect_run_data(config));
   MANTISSA_ASSIGN(RunPlan plan, plan_run(config, found));
+  for (const std::string& note : config.notes) tell_message(observer, note);
   for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_ASSIGN(RunData data, load_run_data(config, found, plan));
   MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data, plan));

@@ -13,6 +13,7 @@
 #include "train/derived_settings.h"
 #include "train/division.h"
 #include "train/imported_network.h"
+#include "train/insert_batch_norm.h"
 #include "train/language.h"
 #include "train/length_programs.h"
 #include "train/network.h"
@@ -190,6 +191,12 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
   }
   if (settings.contains("model")) return {};
   MANTISSA_ASSIGN(TrainedNetwork found, network_of(trained));
+  const auto kind = trained.file.metadata.find("kind");
+  const bool was_imported = kind != trained.file.metadata.end() && kind->second == kImportedKind;
+  if ((trained.imported || was_imported) && found.network && !config.inserts_batch_norm) {
+    const std::string hint = folded_norms_text(*found.network);
+    if (!hint.empty()) config.notes.push_back(hint);
+  }
   for (const auto& [name, text] : found.settings) {
     if (!settings.contains(name)) MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
   }

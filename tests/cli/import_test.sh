@@ -20,10 +20,15 @@ refuses "another output" 2 "no output 'nothing'" import "$model" --output nothin
 refuses "means without a model" 2 "is for ONNX models" \
   train --model mlp --input-mean 0.5 --out "$folder/x"
 
+# Its two convolutions have biases and no batch norm.
+hint='2 convolutions have a bias.*--insert-batch-norm'
+run import "$model" --out "$folder/small.safetensors"
+holds "import names --insert-batch-norm" grep -q -e "$hint" "$folder/stderr"
 for from in "$model" "$folder/small.safetensors"; do
   run train --from "$from" "${short[@]}" --out "$folder/run" --overwrite
   holds "trains from ${from##*.}" eval '((status == 0))'
   holds "and tells what it took" grep -q "taken: [46] of 6 parameters" "$folder/stderr"
+  holds "and names --insert-batch-norm" grep -q -e "$hint" "$folder/stderr"
 done
 # The data have 10 classes, the model 7.
 run import "$model" --classes 10 --out "$folder/ten.safetensors" --json
