@@ -129,11 +129,18 @@ size_t first_not_utf8(std::string_view text) {
   return at;
 }
 
-void for_bert_words(std::string_view text, const WordPieceOptions& options,
-                    const std::function<void(std::string_view word)>& visit) {
+std::string bert_normalised(std::string_view text, const WordPieceOptions& options) {
   std::string plain = cleaned(text, options.split_chinese);
   if (options.strip_accents) plain = without_accents(plain);
-  if (options.lower_case) plain = lower_case(plain);
+  return options.lower_case ? lower_case(plain) : plain;
+}
+
+void for_bert_words(std::string_view text, const WordPieceOptions& options,
+                    const std::function<void(std::string_view word)>& visit) {
+  for_words(bert_normalised(text, options), visit);
+}
+
+void for_words(std::string_view plain, const std::function<void(std::string_view word)>& visit) {
   std::string word;
   const auto end_word = [&] {
     if (!word.empty()) visit(word);

@@ -1,6 +1,7 @@
 #include "data/wordpiece.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "data/bert_words.h"
@@ -24,6 +25,31 @@ Status check_piece(const std::string& piece, size_t number) {
   return {};
 }
 
+struct Finders {
+  AddedTokenFinder raw, normalised;
+};
+
+// Of texts that are normalised to one the first counts; in tokenizers a hash table decides.
+Result<Finders> finders_of(std::vector<AddedToken> tokens, const WordPieceOptions& options) {
+  std::vector<AddedToken> raw, normal;
+  std::vector<std::string> raw_texts, normal_texts;
+  for (AddedToken& token : tokens) {
+    if (!token.normalised) {
+      raw_texts.push_back(token.text);
+      raw.push_back(std::move(token));
+      continue;
+    }
+    normal_texts.push_back(bert_normalised(token.text, options));
+    if (normal_texts.back().empty()) {
+      return invalid_input("nothing is left of the added token '" + token.text +
+                           "' when it is normalised");
+    }
+    normal.push_back(std::move(token));
+  }
+  return Finders{{std::move(raw), std::move(raw_texts)},
+                 {std::move(normal), std::move(normal_texts)}};
+}
+
 }  // namespace
 
 Result<WordPiece> WordPiece::create(std::vector<std::string> pieces,
@@ -36,32 +62,73 @@ Result<WordPiece> WordPiece::create(std::vector<std::string> pieces,
   WordPiece result;
   result.options_ = options;
   result.pieces_ = std::move(pieces);
-  const std::string& prefix = options.continuation;
-  for (size_t i = 0; i < result.pieces_.size(); ++i) {
-    const std::string& piece = result.pieces_[i];
-    MANTISSA_RETURN_IF_ERROR(check_piece(piece, i));
-    if (!result.numbers_.emplace(piece, static_cast<int32_t>(i)).second) {
-      return invalid_input("the tokenizer has the piece '" + piece + "' twice");
-    }
-    if (piece.size() > prefix.size() && piece.starts_with(prefix)) {
-      result.continuations_.emplace(std::string_view(piece).substr(prefix.size()),
-                                    static_cast<int32_t>(i));
-    }
-    result.longest_piece_ = std::max(result.longest_piece_, piece.size());
-  }
+  result.model_pieces_ = std::ssize(result.pieces_);
+  MANTISSA_RETURN_IF_ERROR(result.add_tokens());
+  MANTISSA_RETURN_IF_ERROR(result.index_pieces());
   const std::pair<const std::string&, int32_t&> specials[] = {{options.unknown, result.unknown_},
                                                               {options.first, result.first_},
                                                               {options.last, result.last_},
                                                               {options.padding, result.padding_},
                                                               {options.mask, result.mask_}};
+  std::vector<AddedToken> known;
   for (const auto& [name, number] : specials) {
-    const auto found = result.numbers_.find(name);
-    if (found == result.numbers_.end()) {
-      return invalid_input("the tokenizer has no piece '" + name + "'");
-    }
-    number = found->second;
+    MANTISSA_ASSIGN(number, result.number_of(name));
+    result.special_[static_cast<size_t>(number)] = true;
+    known.push_back({.text = name, .number = number, .special = true});
   }
+  MANTISSA_ASSIGN(Finders finders, finders_of(options.added.value_or(std::move(known)), options));
+  result.finder_ = std::move(finders.raw);
+  result.normalised_finder_ = std::move(finders.normalised);
   return result;
+}
+
+// Numbers that the vocabulary has are its own; others are the next ones.
+Status WordPiece::add_tokens() {
+  if (!options_.added) return {};
+  std::set<std::string_view> texts;
+  for (const AddedToken& token : *options_.added) {
+    const std::string subject = "the added token '" + token.text + "' ";
+    if (!texts.insert(token.text).second) return invalid_input(subject + "is there twice");
+    if (token.number == std::ssize(pieces_)) {
+      pieces_.push_back(token.text);
+    } else if (token.number < 0 || token.number > std::ssize(pieces_) ||
+               pieces_[static_cast<size_t>(token.number)] != token.text) {
+      return invalid_input(subject + "has the number " + std::to_string(token.number) +
+                           ", which is another piece's, or not the next one");
+    }
+  }
+  return {};
+}
+
+Status WordPiece::index_pieces() {
+  const std::string& prefix = options_.continuation;
+  special_.resize(pieces_.size());
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const std::string& piece = pieces_[i];
+    MANTISSA_RETURN_IF_ERROR(check_piece(piece, i));
+    if (static_cast<int64_t>(i) >= model_pieces_) continue;
+    if (!numbers_.emplace(piece, static_cast<int32_t>(i)).second) {
+      return invalid_input("the tokenizer has the piece '" + piece + "' twice");
+    }
+    if (piece.size() > prefix.size() && piece.starts_with(prefix)) {
+      continuations_.emplace(std::string_view(piece).substr(prefix.size()),
+                             static_cast<int32_t>(i));
+    }
+    longest_piece_ = std::max(longest_piece_, piece.size());
+  }
+  if (!options_.added) return {};
+  for (const AddedToken& token : *options_.added) {
+    special_[static_cast<size_t>(token.number)] = token.special;
+  }
+  return {};
+}
+
+Result<int32_t> WordPiece::number_of(const std::string& piece) const {
+  if (const auto found = numbers_.find(piece); found != numbers_.end()) return found->second;
+  for (const AddedToken& token : options_.added.value_or(std::vector<AddedToken>())) {
+    if (token.text == piece) return token.number;
+  }
+  return invalid_input("the tokenizer has no piece '" + piece + "'");
 }
 
 // The longest piece from the left, again and again; the word is unknown if one is not there.
@@ -88,31 +155,20 @@ void WordPiece::encode_word(std::string_view word, std::vector<int32_t>& tokens)
 }
 
 void WordPiece::encode_part(std::string_view text, std::vector<int32_t>& tokens) const {
-  for_bert_words(text, options_, [&](std::string_view word) { encode_word(word, tokens); });
+  normalised_finder_.divide(
+      bert_normalised(text, options_),
+      [&](std::string_view part) {
+        for_words(part, [&](std::string_view word) { encode_word(word, tokens); });
+      },
+      [&](int32_t token) { tokens.push_back(token); });
 }
 
 Result<std::vector<int32_t>> WordPiece::encode(std::string_view text) const {
   if (const size_t wrong = first_not_utf8(text); wrong < text.size()) return not_utf8(text, wrong);
-  const std::pair<std::string_view, int32_t> specials[] = {{options_.unknown, unknown_},
-                                                           {options_.first, first_},
-                                                           {options_.last, last_},
-                                                           {options_.padding, padding_},
-                                                           {options_.mask, mask_}};
   std::vector<int32_t> tokens;
-  for (size_t at = 0; at < text.size();) {
-    size_t next = text.size();
-    std::pair<std::string_view, int32_t> special = {{}, -1};
-    for (const auto& each : specials) {
-      const size_t found = text.find(each.first, at);
-      if (found < next) {
-        next = found;
-        special = each;
-      }
-    }
-    encode_part(text.substr(at, next - at), tokens);
-    if (special.second >= 0) tokens.push_back(special.second);
-    at = next + special.first.size();
-  }
+  finder_.divide(
+      text, [&](std::string_view part) { encode_part(part, tokens); },
+      [&](int32_t token) { tokens.push_back(token); });
   return tokens;
 }
 

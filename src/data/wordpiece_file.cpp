@@ -3,6 +3,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file_system.h"
+#include "data/tokenizer_files.h"
 #include "data/wordpiece.h"
 #include "formats/json_text.h"
 
@@ -13,11 +14,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int64_t kMostTokenizerBytes = int64_t{64} << 20;
-
-Result<std::string> read_text(const fs::path& path) {
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostTokenizerBytes));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 // A piece on each line; its number is the line's.
 std::vector<std::string> lines_of(const std::string& text) {
@@ -32,87 +28,51 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The pieces of an object from pieces to numbers, which are 0, 1, 2 ...
-Result<std::vector<std::string>> pieces_of(const json& vocabulary) {
-  std::vector<std::string> pieces(vocabulary.size());
-  for (const auto& [piece, number] : vocabulary.items()) {
-    const bool fits = number.is_number_unsigned() && number.get<uint64_t>() < pieces.size() &&
-                      pieces[number.get<uint64_t>()].empty();
-    if (!fits) {
-      return invalid_input("the numbers of its " + std::to_string(pieces.size()) +
-                           " pieces are not 0 to " + std::to_string(pieces.size() - 1) +
-                           ", each once: see '" + piece + "'");
-    }
-    pieces[number.get<uint64_t>()] = piece;
+// A folder without tokenizer.json and vocab.txt may have a tokenizer of another kind.
+Status check_no_other_kind(const fs::path& folder) {
+  MANTISSA_ASSIGN(const bool has_pieces, is_there(folder / "vocab.txt"));
+  if (has_pieces) return {};
+  for (const char* other :
+       {"spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "vocab.json", "merges.txt"}) {
+    MANTISSA_ASSIGN(const bool there, is_there(folder / other));
+    if (!there) continue;
+    return invalid_input((folder / other).string() +
+                         ": is of a tokenizer of another kind; WordPiece is the one that is read: "
+                         "tokenizer.json or vocab.txt");
   }
-  return pieces;
-}
-
-// null, or left out, means as `lower_case`.
-bool strips_accents(const json& options, bool lower_case) {
-  const auto found = options.find("strip_accents");
-  return found == options.end() || found->is_null() ? lower_case : found->get<bool>();
-}
-
-Result<WordPiece> from_tokenizer_json(const json& file) {
-  const json& model = file.at("model");
-  const std::string kind = model.value("type", "");
-  if (kind != "WordPiece") {
-    return invalid_input("its model is '" + kind + "'; WordPiece is the one that is read");
-  }
-  const json& normalizer = file.at("normalizer");
-  const std::string normal = normalizer.is_object() ? normalizer.value("type", "") : "none";
-  if (normal != "BertNormalizer") {
-    return invalid_input("its normalizer is '" + normal +
-                         "'; BertNormalizer is the one that is "
-                         "read");
-  }
-  if (!normalizer.value("clean_text", true)) {
-    return invalid_input("clean_text is off, which is not supported");
-  }
-  WordPieceOptions options;
-  options.lower_case = normalizer.value("lowercase", true);
-  options.strip_accents = strips_accents(normalizer, options.lower_case);
-  options.split_chinese = normalizer.value("handle_chinese_chars", true);
-  options.unknown = model.value("unk_token", options.unknown);
-  options.continuation = model.value("continuing_subword_prefix", options.continuation);
-  options.longest_word = model.value("max_input_chars_per_word", options.longest_word);
-  MANTISSA_ASSIGN(std::vector<std::string> pieces, pieces_of(model.at("vocab")));
-  return WordPiece::create(std::move(pieces), options);
-}
-
-// tokenizer_config.json beside vocab.txt, if it is there.
-Result<WordPieceOptions> options_beside(const fs::path& vocabulary) {
-  WordPieceOptions options;
-  const fs::path path = vocabulary.parent_path() / "tokenizer_config.json";
-  MANTISSA_ASSIGN(const bool there, is_there(path));
-  if (!there) return options;
-  MANTISSA_ASSIGN(const std::string text, read_text(path));
-  try {
-    const json config = parse_json(text);
-    options.lower_case = config.value("do_lower_case", options.lower_case);
-    options.strip_accents = strips_accents(config, options.lower_case);
-    options.split_chinese = config.value("tokenize_chinese_chars", options.split_chinese);
-  } catch (const json::exception&) {
-    return invalid_input(path.string() + ": is damaged");
-  }
-  return options;
+  return {};
 }
 
 Result<WordPiece> read_tokenizer(const fs::path& path) {
-  MANTISSA_ASSIGN(const std::string text, read_text(path));
-  if (path.extension() == ".json") {
+  MANTISSA_ASSIGN(const std::string text, read_tokenizer_text(path));
+  const bool is_json = path.extension() == ".json";
+  MANTISSA_ASSIGN(const TokenizerConfig config,
+                  read_tokenizer_config(path.parent_path(), !is_json));
+  if (is_json) {
     try {
-      return from_tokenizer_json(parse_json(text, kMostPieces));
+      return parse_tokenizer_json(parse_json(text, kMostPieces), config);
     } catch (const json::exception&) {
       return invalid_input("is no tokenizer.json");
     }
   }
-  MANTISSA_ASSIGN(const WordPieceOptions options, options_beside(path));
-  return WordPiece::create(lines_of(text), options);
+  std::vector<std::string> pieces = lines_of(text);
+  MANTISSA_ASSIGN(const WordPieceOptions options, vocabulary_options(config, pieces));
+  return WordPiece::create(std::move(pieces), options);
+}
+
+json to_json(const AddedToken& token) {
+  return {{"content", token.text},         {"id", token.number},
+          {"special", token.special},      {"single_word", token.single_word},
+          {"lstrip", token.left_strip},    {"rstrip", token.right_strip},
+          {"normalized", token.normalised}};
 }
 
 }  // namespace
+
+Result<std::string> read_tokenizer_text(const fs::path& path) {
+  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostTokenizerBytes));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
 
 Result<WordPiece> read_wordpiece(const fs::path& path) {
   fs::path file = path;
@@ -121,6 +81,7 @@ Result<WordPiece> read_wordpiece(const fs::path& path) {
     file = path / "tokenizer.json";
     MANTISSA_ASSIGN(const bool there, is_there(file));
     if (!there) file = path / "vocab.txt";
+    if (!there) MANTISSA_RETURN_IF_ERROR(check_no_other_kind(path));
   }
   auto tokenizer = read_tokenizer(file);
   if (tokenizer.ok()) return tokenizer;
@@ -133,19 +94,25 @@ Result<WordPiece> read_wordpiece(const fs::path& path) {
 
 std::string to_json(const WordPiece& tokenizer) {
   const WordPieceOptions& options = tokenizer.options();
-  return json({{"kind", "wordpiece"},
-               {"lower_case", options.lower_case},
-               {"strip_accents", options.strip_accents},
-               {"split_chinese", options.split_chinese},
-               {"longest_word", options.longest_word},
-               {"unknown", options.unknown},
-               {"first", options.first},
-               {"last", options.last},
-               {"padding", options.padding},
-               {"mask", options.mask},
-               {"continuation", options.continuation},
-               {"pieces", tokenizer.pieces()}})
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  json entry = {{"kind", "wordpiece"},
+                {"lower_case", options.lower_case},
+                {"strip_accents", options.strip_accents},
+                {"split_chinese", options.split_chinese},
+                {"longest_word", options.longest_word},
+                {"unknown", options.unknown},
+                {"first", options.first},
+                {"last", options.last},
+                {"padding", options.padding},
+                {"mask", options.mask},
+                {"continuation", options.continuation},
+                {"pieces", tokenizer.model_pieces()}};
+  // Files without these entries are those of earlier versions, and of tokenizers without them.
+  if (options.most_tokens > 0) entry["most_tokens"] = options.most_tokens;
+  if (options.added) {
+    entry["added"] = json::array();
+    for (const AddedToken& token : *options.added) entry["added"].push_back(to_json(token));
+  }
+  return entry.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Result<WordPiece> parse_wordpiece(const std::string& text) {
@@ -162,6 +129,11 @@ Result<WordPiece> parse_wordpiece(const std::string& text) {
     entry.at("padding").get_to(options.padding);
     entry.at("mask").get_to(options.mask);
     entry.at("continuation").get_to(options.continuation);
+    options.most_tokens = entry.value("most_tokens", options.most_tokens);
+    if (entry.contains("added")) {
+      options.added.emplace();
+      for (const json& token : entry.at("added")) options.added->push_back(added_token(token));
+    }
     return WordPiece::create(entry.at("pieces").get<std::vector<std::string>>(), options);
   } catch (const json::exception&) {
     return invalid_input("its tokenizer is damaged");

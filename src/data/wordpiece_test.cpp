@@ -137,6 +137,7 @@ TEST_F(WordPieceFile, IsAVocabularyWithOptionsBesideOrATokenizer) {
   write("vocab.txt", "[PAD]\n[UNK]\r\n[CLS]\n[SEP]\n[MASK]\nA\n");
   write("tokenizer_config.json", R"({"do_lower_case": false, "strip_accents": null})");
   EXPECT_EQ(*read_wordpiece(folder())->encode("A a"), (Tokens{5, 1}));
+  write("tokenizer_config.json", "{}");
   write("tokenizer.json",
         R"({"normalizer": {"type": "BertNormalizer", "lowercase": true},
             "model": {"type": "WordPiece", "max_input_chars_per_word": 3,

@@ -243,7 +243,9 @@ Result<SentenceVectors> embed_sentences(Encoder& encoder, std::span<const std::s
                                         const EmbeddingOptions& options, ThreadPool& pool, Isa isa,
                                         const EmbeddingObserver& observer) {
   constexpr int64_t kLeastSequence = 3;  // one token between the special ones
-  const int64_t sequence = options.sequence == 0 ? encoder.sequence() : options.sequence;
+  const int64_t most = encoder.tokenizer.options().most_tokens;
+  const int64_t usual = most > 0 ? std::min(most, encoder.sequence()) : encoder.sequence();
+  const int64_t sequence = options.sequence == 0 ? usual : options.sequence;
   if (sequence < kLeastSequence) return invalid_input("sequence: is at least 3");
   std::vector<TokenisedSentence> tokenised;
   SentenceVectors vectors;

@@ -69,6 +69,52 @@ holds "a=16" eval '((status == 0))'
 refuses "exponents that would have to be calibrated" 2 'blocks=token need none' \
   embed --from "$folder/bert" --data "$folder/text.txt" --format bfp8 --out "$folder/v.npy"
 
+# Added tokens, found as Hugging Face's tokenizers find them; what a file asks for besides is named.
+tokenizer() {
+  python3 - "$folder/bert/vocab.txt" "$folder/added/tokenizer.json" "$@" <<'END'
+import json, sys
+words = open(sys.argv[1]).read().split()
+file = {"truncation": None, "padding": None,
+        "added_tokens": [{"id": i, "content": w, "special": True, "normalized": False}
+                         for i, w in enumerate(words[:5])] + [
+            {"id": 16, "content": "Covid", "special": False, "normalized": True},
+            {"id": 17, "content": "<user>", "special": True, "normalized": False, "lstrip": True}],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                       "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": {w: i for i, w in enumerate(words)}}}
+for change in sys.argv[3:]:
+    key, value = change.split("=", 1)
+    file[key] = json.loads(value)
+json.dump(file, open(sys.argv[2], "w"))
+END
+}
+make "$folder/added"
+tokenizer
+printf '%s\n' 'covid cats' 'COVID  cats' '[UNK] cats' '<user>  cats' 'the <user>cats' >"$folder/text.txt"
+embed --from "$folder/added" >"$folder/with"
+holds "added tokens are tokens" eval '[[ $(sed -n 1p "$folder/with") == "$(sed -n 2p "$folder/with")" &&
+  $(sort -u "$folder/with" | wc -l) == 4 ]]'
+run import "$folder/added" --out "$folder/a.safetensors"
+holds "an imported file has them" eval '[[ $(embed --from "$folder/a.safetensors") == "$(<"$folder/with")" ]]'
+for change in 'pre_tokenizer={"type": "Whitespace"}:Whitespace' 'normalizer={"type": "NFC"}:NFC' \
+  'post_processor=null:post-processor' 'decoder={"type": "ByteLevel"}:ByteLevel' \
+  'truncation={"direction": "Left", "max_length": 9}:truncation' \
+  'added_tokens=[{"id": 30, "content": "far"}]:far'; do
+  tokenizer "${change%:*}"
+  refuses "a tokenizer with ${change%:*}" 2 "tokenizer.json.*${change##*:}" \
+    import "$folder/added" --out "$folder/x.safetensors"
+done
+tokenizer 'truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}'
+embed --from "$folder/added" >/dev/null
+holds "its limit on tokens holds, and is counted" grep -q 'cut short' "$folder/stderr"
+cat >"$folder/text.txt" <<'END'
+The cat sat on the mat.
+END
+
 for change in 'model_type="gpt2"' 'hidden_act="relu"' 'position_embedding_type="relative_key"' \
   'is_decoder=true' 'hidden_size="16"' 'num_hidden_layers=0' 'num_hidden_layers=99999999999'; do
   make "$folder/other" "$change"
