@@ -49,7 +49,8 @@ Result<ExportOutcome> run_export(const Settings& settings) {
   if (target == onnx::ExportTarget::kPortable) {
     outcome.notes.push_back(
         "weights of 4 bits make the file smaller; ONNX Runtime computes such layers in float32, "
-        "slower than with --target ort");
+        "slower than with --target ort, and rounds some of their sums: logits may differ a little "
+        "from those of predict --raw");
   }
   return outcome;
 }

@@ -14,6 +14,7 @@
 #include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
 #include "numerics/exponent.h"
+#include "ops/value_histogram.h"
 
 namespace mantissa::ops {
 
@@ -326,14 +327,18 @@ void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int 
 }
 
 // Counts a wide value, or so many alike, in the histogram of kCalibrate: by the smallest exponent
-// e >= wide_exponent with |value| <= (2^(bits-1) - 1/2) * 2^e.
+// e >= wide_exponent with |value| <= (2^(bits-1) - 1/2) * 2^e. Zeros count apart.
 inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, const Tensor& tensor,
                        int64_t times = 1) {
+  if (wide == 0) {
+    histogram[kZerosBin] += times;
+    return;
+  }
   const uint64_t size = magnitude(wide), most = (uint64_t{1} << tensor.bits) - 1;
   int shift = std::max(0, bit_length(size) - tensor.bits);
   while (2 * size > (most << shift)) ++shift;
   const int exponent = std::min(wide_exponent + shift, tensor.exponent_limit);
-  histogram[std::clamp(exponent + 128, 0, kHistogramBins - 1)] += times;
+  histogram[std::clamp(exponent + 128, kZerosBin + 1, kHistogramBins - 1)] += times;
 }
 
 // Whether the output's wide values are counted.

@@ -180,7 +180,7 @@ Result<FrozenNetwork> load_deployed(const fs::path& path) {
   const std::span<const std::byte> expected = std::as_bytes(std::span(bytes));
   const std::span<const std::byte> found = deployed.file->bytes();
   if (std::equal(expected.begin(), expected.end(), found.begin(), found.end())) return network;
-  return changed(path, difference(again.model, model));
+  return changed(path, difference(again.model, model) + ", or an earlier version exported it");
 }
 
 Result<bool> is_deployed(const fs::path& path) {

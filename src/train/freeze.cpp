@@ -12,18 +12,24 @@
 #include "ops/fold_affine.h"
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
+#include "ops/value_histogram.h"
 
 namespace mantissa {
 namespace {
 
-// Smallest exponent with at most kClippedPart of the counted values above it.
-int chosen_exponent(std::span<const int64_t> counts) {
+// Smallest exponent with at most kClippedPart of the counted values above it. Where hardly any is
+// not zero none is clipped. Where all are zero, `of_zeros`: nothing says how large the value
+// becomes elsewhere, and the finest exponent would clip all of it, and the biases of its readers.
+int chosen_exponent(std::span<const int64_t> counts, int of_zeros) {
   int64_t total = 0;
   for (const int64_t count : counts) total += count;
-  const auto allowed = static_cast<int64_t>(std::floor(static_cast<double>(total) * kClippedPart));
+  const int64_t others = total - counts[ops::kZerosBin];
+  if (others == 0) return of_zeros;
+  auto allowed = static_cast<int64_t>(std::floor(static_cast<double>(total) * kClippedPart));
+  if (others <= allowed) allowed = 0;
   int64_t above = 0;
   int bin = kHistogramBins - 1;
-  while (bin > 0 && above + counts[bin] <= allowed) above += counts[bin--];
+  while (above + counts[bin] <= allowed) above += counts[bin--];
   return bin - 128;
 }
 
@@ -61,14 +67,15 @@ class Exponents {
     }
     const std::vector<int> sums = sum_exponents(instruction);
     if (!output.is_guarded()) {
-      int chosen = chosen_exponent(histogram);
+      int chosen = chosen_exponent(histogram, zero_exponent(output.bits));
       if (sums.size() > 1) chosen = std::max(chosen, *std::max_element(sums.begin(), sums.end()));
       values_[value] = static_cast<int16_t>(chosen);
       return;
     }
     std::vector<int> exponents;
     for (size_t c = 0; c < channels; ++c) {
-      const int chosen = chosen_exponent(histogram.subspan(c * kHistogramBins, kHistogramBins));
+      const int chosen =
+          chosen_exponent(histogram.subspan(c * kHistogramBins, kHistogramBins), kExponentMin);
       exponents.push_back(std::max(chosen, sums[sums.size() > 1 ? c : 0]));
     }
     const int largest = *std::max_element(exponents.begin(), exponents.end());
@@ -163,8 +170,8 @@ void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& c
     const auto& parameters = frozen.graph.nodes[node].parameters;
     if (graph.nodes[node].op->frozen == &ops::kScaleOffset) {
       ops::fp32::freeze_affine(executor.context(i),
-                                   frozen.state.data<float>(to[parameters[0]].mantissa),
-                                   frozen.state.data<float>(to[parameters[1]].mantissa));
+                               frozen.state.data<float>(to[parameters[0]].mantissa),
+                               frozen.state.data<float>(to[parameters[1]].mantissa));
       continue;
     }
     for (size_t k = 0; k < parameters.size(); ++k) {

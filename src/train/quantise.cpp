@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/sizes.h"
 #include "models/network_json.h"
+#include "onnx/export/quantise_scale.h"
 #include "ops/batch_norm.h"
 #include "train/network.h"
 #include "train/quantise_weights.h"
@@ -131,6 +132,14 @@ Result<quantize::LinearGrid> activation_grid(const std::string& name, const Quan
                    .whole_offset = true});
   if (!grid.ok()) return invalid_input(name + ": " + grid.error().message);
   grid->offset = std::max(grid->offset, -grid->beta());
+  // ONNX Runtime quantises by a float32 scale: the range is the nearest that has one.
+  const auto levels = static_cast<double>(grid->range.hi);
+  const double range = grid->scale * levels;
+  const double exported = onnx::range_with_scales(range, layer.bits.activations, is_signed);
+  if (exported != range) {
+    grid->offset *= exported / range;
+    grid->scale = exported / levels;
+  }
   return grid;
 }
 
@@ -343,8 +352,7 @@ std::string offsets_text(const std::vector<LayerOutcome>& layers) {
   const auto count = std::count_if(layers.begin(), layers.end(),
                                    [](const LayerOutcome& layer) { return layer.offset != 0; });
   if (count == 0) return "";
-  return "the ranges of " + layers_text(count) +
-         " begin below zero and are trained: export refuses such grids";
+  return "the ranges of " + layers_text(count) + " begin below zero and are trained";
 }
 
 }  // namespace

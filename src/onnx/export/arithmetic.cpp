@@ -1,11 +1,9 @@
 // Sums, products, ReLU, and the quantisation to few bits in front of a layer.
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
 #include "onnx/export/operators.h"
+#include "onnx/export/quantise_scale.h"
 #include "ops/ops.h"
 #include "ops/quantise_steps.h"
 
@@ -21,15 +19,25 @@ std::vector<std::string> both(ExportContext& context, const Node& node) {
   return inputs;
 }
 
-// Whether a float32 step gives the same mantissas as the network for everything that `in` can be.
-bool agrees(const ops::QuantiseSteps& steps, const Exported& in, float step) {
-  for (int q = in.is_signed ? -in.most : 0; q <= in.most; ++q) {
-    const float quotient = std::nearbyint(std::ldexp(static_cast<float>(q), in.exponent) / step);
-    const auto found =
-        std::clamp(quotient, static_cast<float>(steps.low()), static_cast<float>(steps.high()));
-    if (found != static_cast<float>(steps.step(q))) return false;
+ops::GridNumber grid_number(const ExportContext& context, const Node& node, size_t i) {
+  const ExportedParameter& from =
+      context.network.parameters[static_cast<size_t>(node.parameters[i])];
+  int16_t mantissa = 0;
+  std::memcpy(&mantissa, from.numbers.data(), sizeof mantissa);
+  return {mantissa, from.exponents[0]};
+}
+
+// The steps as a look-up: exact for every range, and slower than QuantizeLinear.
+void look_up_steps(ExportContext& context, const Node& node, const ops::QuantiseSteps& steps,
+                   const Exported& out) {
+  const int zero = context.input(node).zero;
+  std::vector<uint8_t> table;
+  for (int byte = 0; byte <= UINT8_MAX; ++byte) {
+    table.push_back(static_cast<uint8_t>(steps.step(byte - zero) + out.zero));
   }
-  return true;
+  look_up(context, node, 1, table, out);
+  context.notes.push_back("'" + node.name +
+                          "' is a look-up: no float32 scale gives its range to the same bits");
 }
 
 }  // namespace
@@ -56,7 +64,7 @@ Result<Exported> export_multiply(ExportContext& context, int n) {
     inputs[1] = to.add("Reshape", node.name + "/gate",
                        {inputs[1], to.list(node.name + "/gate/shape", {0, gate[0], 1, 1})});
   }
-  const bool any_signed = context.input(node, 0).is_signed || context.input(node, 1).is_signed;
+  const bool any_signed = context.input(node, 0).is_signed() || context.input(node, 1).is_signed();
   return quantised(context, n, context.builder.add("Mul", node.name + "/real", std::move(inputs)),
                    any_signed && is_signed(context, n));
 }
@@ -65,41 +73,33 @@ Result<Exported> export_multiply(ExportContext& context, int n) {
 Result<Exported> export_relu(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   Exported out = context.input(node);
-  if (!out.is_signed) return out;
+  if (!out.is_signed()) return out;
   ExportBuilder& to = context.builder;
   out.name = to.add("Clip", context.output_name(node),
-                    {out.name, to.byte(kSignedZero), to.byte(out.most_byte())});
+                    {out.name, to.byte(out.zero), to.byte(out.most_byte())});
   return out;
 }
 
-// The float32 step that gives the same mantissas for every input is near the quotient of range and
-// levels; a quotient that is rounded twice may need its neighbour.
+// A grid with an offset has its lowest step as byte 0, so that the offset is the zero point.
 Result<Exported> export_quantise(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const Exported in = context.input(node);
-  const ExportedParameter& range =
-      context.network.parameters[static_cast<size_t>(node.parameters[0])];
-  int16_t mantissa = 0;
-  std::memcpy(&mantissa, range.numbers.data(), sizeof mantissa);
-  if (node.attributes.is_set("offset")) {
-    return invalid_input("has a grid with an offset, which is not exported");
-  }
-  const ops::QuantiseSteps steps(node.attributes, {mantissa, range.exponents[0]}, in.exponent);
-  const auto nearest =
-      static_cast<float>(steps.range().to_double() / static_cast<double>(steps.high()));
-  const std::array candidates = {nearest, std::nextafter(nearest, 0.0f),
-                                 std::nextafter(nearest, 2 * nearest)};
-  const auto* step = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](float each) { return agrees(steps, in, each); });
-  if (step == candidates.end()) {
-    return invalid_input("has a range that no float32 scale gives to the same bits");
-  }
+  const bool has_offset = node.attributes.is_set("offset");
+  const ops::QuantiseSteps steps(node.attributes, grid_number(context, node, 0), in.exponent,
+                                 has_offset ? grid_number(context, node, 1) : ops::GridNumber{});
+  const auto low = static_cast<int>(steps.low());
   const Exported out{.name = context.output_name(node),
                      .exponent = static_cast<int>(node.attributes.whole("exponent")),
+                     .least = low,
                      .most = static_cast<int>(steps.high()),
-                     .is_signed = steps.low() < 0};
+                     .zero = node.attributes.is_set("signed") ? kSignedZero : -low};
+  const auto scale = quantise_scale(steps, {in.least, in.most, in.exponent});
+  if (!scale) {
+    look_up_steps(context, node, steps, out);
+    return out;
+  }
   const std::string tensor = real(context, in, node.name);
-  quantise_to(context, tensor, context.builder.scalar(*step, node.name + "/step"), out);
+  quantise_to(context, tensor, context.builder.scalar(*scale, node.name + "/step"), out);
   return out;
 }
 

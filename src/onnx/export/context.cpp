@@ -26,14 +26,14 @@ bool is_signed(const ExportContext& context, int n) {
 std::string real(ExportContext& context, const Exported& value, const std::string& reader) {
   ExportBuilder& to = context.builder;
   return to.add("DequantizeLinear", value.name + "/" + reader,
-                {value.name, to.power(value.exponent), to.byte(value.zero())});
+                {value.name, to.power(value.exponent), to.byte(value.zero)});
 }
 
 void quantise_to(ExportContext& context, const std::string& tensor, const std::string& scale,
                  const Exported& out) {
   ExportBuilder& to = context.builder;
   const std::string wide =
-      to.add("QuantizeLinear", out.name + "/unclipped", {tensor, scale, to.byte(out.zero())});
+      to.add("QuantizeLinear", out.name + "/unclipped", {tensor, scale, to.byte(out.zero)});
   to.add("Clip", out.name, {wide, to.byte(out.least_byte()), to.byte(out.most_byte())});
 }
 
@@ -41,10 +41,8 @@ Exported quantised(ExportContext& context, int n, const std::string& tensor,
                    std::optional<bool> sign) {
   const Node& node = context.graph.nodes[n];
   const int value = node.outputs[0];
-  Exported out{.name = context.output_name(node),
-               .exponent = context.exponent(value),
-               .most = context.limit(value),
-               .is_signed = sign.value_or(is_signed(context, n))};
+  Exported out = exported_value(context.output_name(node), context.exponent(value),
+                                context.limit(value), sign.value_or(is_signed(context, n)));
   if (is_relu6(node)) out.most = ops::largest_of_relu6(out.exponent, out.most);
   quantise_to(context, tensor, context.builder.power(out.exponent), out);
   return out;

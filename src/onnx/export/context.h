@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "onnx/export/builder.h"
@@ -18,14 +19,23 @@ constexpr int kSignedZero = 128;  // the byte for mantissa 0 where mantissas may
 struct Exported {
   std::string name;  // a tensor of uint8
   int exponent = 0;
-  int most = 127;         // the largest mantissa
-  bool is_signed = true;  // the byte for mantissa 0 is 128, else 0
-  bool is_real = false;   // float32 logits
+  int least = -127, most = 127;  // mantissas
+  int zero = kSignedZero;        // the byte for mantissa 0
+  bool is_real = false;          // float32 logits
 
-  int zero() const { return is_signed ? kSignedZero : 0; }
-  int most_byte() const { return most + zero(); }
-  int least_byte() const { return is_signed ? kSignedZero - most : 0; }
+  bool is_signed() const { return least < 0; }
+  int most_byte() const { return most + zero; }
+  int least_byte() const { return least + zero; }
 };
+
+// A value whose mantissas reach from -most, or from 0, to `most`.
+inline Exported exported_value(std::string name, int exponent, int most, bool is_signed) {
+  return {.name = std::move(name),
+          .exponent = exponent,
+          .least = is_signed ? -most : 0,
+          .most = most,
+          .zero = is_signed ? kSignedZero : 0};
+}
 
 struct ExportContext {
   const ExportedNetwork& network;
@@ -63,6 +73,10 @@ std::string real(ExportContext& context, const Exported& value, const std::strin
 // Quantises a float32 tensor, and clips it to the mantissas that there are. `out` says how.
 void quantise_to(ExportContext& context, const std::string& tensor, const std::string& scale,
                  const Exported& out);
+
+// Adds a look-up of 256 bytes, or of as many for each channel, from the node's input to `out`.
+void look_up(ExportContext& context, const Node& node, int64_t channels,
+             const std::vector<uint8_t>& table, const Exported& out);
 
 // The same for the output of a node, at its exponent. `sign`: in place of is_signed.
 Exported quantised(ExportContext& context, int n, const std::string& tensor,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "onnx/export/check_exported.h"
 #include "onnx/export/each_node.h"
 #include "onnx/export/operators.h"
 #include "ops/ops.h"
@@ -70,7 +71,7 @@ Status add_ends(ExportContext& context) {
   const Exported& logits = *context.values[static_cast<size_t>(graph.outputs[0])];
   if (!logits.is_real) {
     to.add("DequantizeLinear", kLogits,
-           {logits.name, to.power(logits.exponent), to.byte(logits.zero())});
+           {logits.name, to.power(logits.exponent), to.byte(logits.zero)});
   }
   to.graph.outputs.push_back(
       {kLogits, ElementType::kFloat, true, {{-1, "N"}, {graph.classes(), ""}}});
@@ -92,6 +93,7 @@ Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarge
   result.model.producer_name = "mantissa";
   result.model.graph = std::move(context.builder.graph);
   result.model.graph.name = graph.name;
+  MANTISSA_RETURN_IF_ERROR(check_exported(result.model));
   result.notes = std::move(context.notes);
   return result;
 }

@@ -64,9 +64,9 @@ Result<LayerNumbers> numbers_of(ExportContext& context, const Node& node) {
     return invalid_input("makes a value with an exponent for each channel");
   }
   const Exported& in = context.input(node);
-  MANTISSA_ASSIGN(LayerNumbers layer,
-                  layer_numbers(context.network, node,
-                                {in.exponent, context.exponent(node.outputs[0]), in.most}));
+  MANTISSA_ASSIGN(LayerNumbers layer, layer_numbers(context.network, node,
+                                                    {in.exponent, context.exponent(node.outputs[0]),
+                                                     std::max(in.most, -in.least)}));
   if (!layer.is_rescaled && layer.most_sum >= kExactSums) {
     context.notes.push_back("layer '" + node.name + "' may have sums of 2^24 and more (" +
                             std::to_string(layer.most_sum) + "), which float32 rounds");

@@ -32,7 +32,7 @@ Result<Exported> export_concat(ExportContext& context, int n) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Exported& in = context.input(node, i);
     inputs.push_back(real(context, in, node.name + "/" + std::to_string(i)));
-    any_signed = any_signed || in.is_signed;
+    any_signed = any_signed || in.is_signed();
   }
   return quantised(
       context, n,
@@ -77,7 +77,7 @@ Result<Exported> export_pad(ExportContext& context, int n) {
   Exported out = context.input(node);
   const std::string sides = to.list(
       node.name + "/sides", {0, 0, side("top"), side("left"), 0, 0, side("bottom"), side("right")});
-  out.name = to.add("Pad", context.output_name(node), {out.name, sides, to.byte(out.zero())});
+  out.name = to.add("Pad", context.output_name(node), {out.name, sides, to.byte(out.zero)});
   return out;
 }
 

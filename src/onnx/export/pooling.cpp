@@ -1,4 +1,6 @@
 // Maxima and means.
+#include <cmath>
+
 #include "onnx/export/operators.h"
 #include "ops/ops.h"
 #include "ops/pool_axes.h"
@@ -13,6 +15,14 @@ std::vector<NodeAttribute> windows(const Attributes& a, bool ceil) {
       ints("strides", {vertical.stride, horizontal.stride}),
       ints("pads", {vertical.padding, horizontal.padding, vertical.padding, horizontal.padding}),
       {"ceil_mode", int64_t{ceil ? 1 : 0}}};
+}
+
+// ONNX Runtime's integer kernel refuses images, and quotients of scales, beyond these bounds.
+Status check_mean(float input_scale, float output_scale, int64_t pixels) {
+  constexpr int64_t kMostPixels = int64_t{1} << 24;
+  const float factor = input_scale / (output_scale * static_cast<float>(pixels));
+  if (pixels < kMostPixels && factor >= 0x1p-32F && factor < 256) return {};
+  return invalid_input("has scales whose quotient ONNX Runtime refuses");
 }
 
 }  // namespace
@@ -40,7 +50,7 @@ Result<Exported> export_average_pool(ExportContext& context, int n) {
   return quantised(
       context, n,
       context.builder.add("AveragePool", node.name + "/real", {input}, std::move(attributes)),
-      in.is_signed);
+      in.is_signed());
 }
 
 Result<Exported> export_global_average(ExportContext& context, int n) {
@@ -49,7 +59,10 @@ Result<Exported> export_global_average(ExportContext& context, int n) {
   const std::string input = real(context, in, node.name);
   Exported out =
       quantised(context, n, context.builder.add("GlobalAveragePool", node.name + "/real", {input}),
-                in.is_signed);
+                in.is_signed());
+  const Shape& image = context.shape(node.inputs[0]);
+  MANTISSA_RETURN_IF_ERROR(check_mean(std::ldexp(1.0F, in.exponent), std::ldexp(1.0F, out.exponent),
+                                      image[0] * image[1]));
   out.name = context.builder.add("Flatten", out.name + "/vector", {out.name});
   return out;
 }

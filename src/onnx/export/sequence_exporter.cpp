@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "onnx/export/check_exported.h"
 #include "onnx/export/each_node.h"
 #include "onnx/export/exporter.h"
 #include "onnx/export/sequence_operators.h"
@@ -141,6 +142,7 @@ Result<ExportedModel> export_sequence_network(const ExportedNetwork& network) {
   result.model.producer_name = "mantissa";
   result.model.graph = std::move(context.builder.graph);
   result.model.graph.name = graph.name;
+  MANTISSA_RETURN_IF_ERROR(check_exported(result.model));
   return result;
 }
 

@@ -20,26 +20,31 @@ T number_at(const ExportedParameter& parameter, int64_t i) {
 
 Result<SequenceValue> export_few_bits(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (node.attributes.is_set("offset")) {
-    return invalid_input("has a grid that begins below zero and is trained (lsqplus, wrpn)");
+  if (is_real(context.network.parameters[node.parameters[0]])) {
+    return invalid_input("is in float: files in float have no few bits");
   }
-  const ExportedParameter& range = context.network.parameters[node.parameters[0]];
-  if (is_real(range)) return invalid_input("is in float: files in float have no few bits");
+  const auto number = [&](size_t i) -> ops::GridNumber {
+    const ExportedParameter& from = context.network.parameters[node.parameters[i]];
+    return {number_at<int16_t>(from, 0), from.exponents[0]};
+  };
+  const bool has_offset = node.attributes.is_set("offset");
+  const int any_exponent = 0;  // the ends of the grid are the same for each of the input
+  const ops::QuantiseSteps steps(node.attributes, number(0), any_exponent,
+                                 has_offset ? number(1) : ops::GridNumber{});
   const auto exponent = static_cast<int>(node.attributes.whole("exponent"));
-  const auto levels = static_cast<double>(ops::quantise_levels(node.attributes));
-  const double number =
-      ops::range_of({number_at<int16_t>(range, 0), range.exponents[0]}).to_double();
   const double unit = std::ldexp(1.0, exponent);
   ExportBuilder& to = context.builder;
   const std::string name = output_name(context, node);
-  const std::string factor =
-      to.scalar(static_cast<float>(levels * unit / number), node.name + "/factor");
+  const std::string factor = to.scalar(
+      static_cast<float>(static_cast<double>(steps.levels()) * unit / steps.range().to_double()),
+      node.name + "/factor");
   const std::string scaled = to.add("Mul", name + "/scaled", {context.input(node).name, factor});
-  const double low = node.attributes.is_set("signed") ? -levels : 0;
+  const auto end = [&](int64_t step, const char* what) {
+    return to.scalar(static_cast<float>(static_cast<double>(step) * unit), node.name + what);
+  };
   SequenceValue result = context.input(node);
-  result.name = to.add("Clip", name,
-                       {scaled, to.scalar(static_cast<float>(low * unit), node.name + "/low"),
-                        to.scalar(static_cast<float>(levels * unit), node.name + "/high")});
+  result.name =
+      to.add("Clip", name, {scaled, end(steps.low(), "/low"), end(steps.high(), "/high")});
   return result;
 }
 

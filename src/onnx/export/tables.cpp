@@ -29,33 +29,16 @@ Exported look_up(ExportContext& context, int n, int64_t channels, const Wide& wi
   const Node& node = context.graph.nodes[n];
   const Exported& in = context.input(node);
   const int value = node.outputs[0];
-  const Exported out{.name = context.output_name(node),
-                     .exponent = context.exponent(value),
-                     .most = context.limit(value),
-                     .is_signed = is_signed(context, n)};
+  Exported out = exported_value(context.output_name(node), context.exponent(value),
+                                context.limit(value), is_signed(context, n));
   std::vector<uint8_t> table;
   for (int64_t channel = 0; channel < channels; ++channel) {
     for (int byte = 0; byte < kBytes; ++byte) {
-      const int64_t narrow =
-          saturate(rescale_rne(wide(byte - in.zero(), channel), shift), out.most);
-      table.push_back(
-          static_cast<uint8_t>(std::max<int64_t>(narrow + out.zero(), out.least_byte())));
+      const int64_t narrow = saturate(rescale_rne(wide(byte - in.zero, channel), shift), out.most);
+      table.push_back(static_cast<uint8_t>(std::max<int64_t>(narrow + out.zero, out.least_byte())));
     }
   }
-  ExportBuilder& to = context.builder;
-  const std::string bytes =
-      to.numbers(node.name + "/table", ElementType::kUint8, {std::ssize(table)}, table);
-  std::string index = to.add("Cast", node.name + "/index", {in.name},
-                             {{"to", static_cast<int64_t>(ElementType::kInt32)}});
-  if (channels > 1) {
-    std::vector<int32_t> offsets;
-    for (int channel = 0; channel < channels; ++channel) offsets.push_back(channel * kBytes);
-    std::vector<int64_t> dims = {channels};
-    if (context.shape(value).rank == 3) dims.insert(dims.end(), {1, 1});
-    index = to.add("Add", node.name + "/place",
-                   {index, to.numbers(node.name + "/offsets", ElementType::kInt32, dims, offsets)});
-  }
-  to.add("Gather", out.name, {bytes, index});
+  look_up(context, node, channels, table, out);
   return out;
 }
 
@@ -65,6 +48,24 @@ T number_at(std::span<const std::byte> bytes, int64_t i) {
 }
 
 }  // namespace
+
+void look_up(ExportContext& context, const Node& node, int64_t channels,
+             const std::vector<uint8_t>& table, const Exported& out) {
+  ExportBuilder& to = context.builder;
+  const std::string bytes =
+      to.numbers(node.name + "/table", ElementType::kUint8, {std::ssize(table)}, table);
+  std::string index = to.add("Cast", node.name + "/index", {context.input(node).name},
+                             {{"to", static_cast<int64_t>(ElementType::kInt32)}});
+  if (channels > 1) {
+    std::vector<int32_t> offsets;
+    for (int channel = 0; channel < channels; ++channel) offsets.push_back(channel * kBytes);
+    std::vector<int64_t> dims = {channels};
+    if (context.shape(node.outputs[0]).rank == 3) dims.insert(dims.end(), {1, 1});
+    index = to.add("Add", node.name + "/place",
+                   {index, to.numbers(node.name + "/offsets", ElementType::kInt32, dims, offsets)});
+  }
+  to.add("Gather", out.name, {bytes, index});
+}
 
 Result<Exported> export_function_of_value(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];

@@ -134,14 +134,13 @@ Result<std::vector<int8_t>> recovered(const Parameter& parameter, const LayerNum
 std::string real_weights(const Parameter& parameter) { return parameter.name + "/real"; }
 
 WeightsForm weights_form(const LayerNumbers& layer, ExportTarget target, int most_input) {
-  WeightsForm form;
   if (target == ExportTarget::kPortable) {
-    form.shift = common_shift(layer.weights);
-    if (layer.most_weight >> form.shift <= kMostInt4) form.type = ElementType::kInt4;
-  } else if (2 * most_input * layer.most_weight > kMostPair) {
-    form.type = ElementType::kUint8;
+    const int shift = common_shift(layer.weights);
+    if (layer.most_weight >> shift <= kMostInt4) return {ElementType::kInt4, shift};
   }
-  return form;
+  // Not shifted: ONNX Runtime's integer kernels take the bias to be in units of input times weight.
+  const bool saturates = 2 * most_input * layer.most_weight > kMostPair;
+  return {saturates ? ElementType::kUint8 : ElementType::kInt8, 0};
 }
 
 std::string add_weights(ExportBuilder& to, const Parameter& parameter, const LayerNumbers& layer,

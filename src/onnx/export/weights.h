@@ -14,11 +14,12 @@ namespace mantissa::onnx {
 // The form of a layer's weights in the file.
 struct WeightsForm {
   ElementType type = ElementType::kInt8;  // in uint8, 128 stands for zero
-  int shift = 0;                          // weights are shifted right by it, scales left
+  int shift = 0;  // of kInt4, which is computed in float: weights are shifted right, scales left
 };
 
 // `most_input`: the largest byte that the weights meet in sums where products are added in pairs;
-// 0: there are none. Weights of few bits fill 8 (0065): portable files have them as they were.
+// 0: there are none. Weights of few bits fill 8 (0065): portable files have those that fit 4 as
+// they were.
 WeightsForm weights_form(const LayerNumbers& layer, ExportTarget target, int most_input);
 
 // The name of the float32 tensor of a parameter.
