@@ -106,6 +106,7 @@ Result<std::shared_ptr<FileBytes>> FileBytes::open(int descriptor, const fs::pat
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) return out_of_memory("'" + path.string() + "'", status.st_size);
   file->bytes_ = {static_cast<std::byte*>(address), size};
+  file->most_bytes_ = memory_limit().bytes;
   file->has_block_.resize((size + kBlockBytes - 1) / kBlockBytes);
   return file;
 }
@@ -133,14 +134,17 @@ Status FileBytes::read_block(size_t block) {
 
 Result<std::span<const std::byte>> FileBytes::part(int64_t offset, int64_t bytes) {
   const auto first = static_cast<size_t>(offset), count = static_cast<size_t>(bytes);
-  const MemoryLimit limit = memory_limit();
-  if (limit.bytes > 0 && bytes > limit.bytes - bytes_read_) {
-    return make_error(ErrorCode::kOverBudget, "'" + path_.string() + "': " + format_bytes(bytes) +
+  const size_t begin = first / kBlockBytes;
+  const size_t end = count == 0 ? begin : (first + count - 1) / kBlockBytes + 1;
+  int64_t unread = 0;
+  for (size_t block = begin; block < end; ++block)
+    unread += has_block_[block] ? 0 : int64_t{kBlockBytes};
+  if (most_bytes_ > 0 && unread > most_bytes_ - bytes_read_) {
+    return make_error(ErrorCode::kOverBudget, "'" + path_.string() + "': " + format_bytes(unread) +
                                                   " of it are wanted, and there are " +
-                                                  format_bytes(limit.bytes) + " of memory");
+                                                  format_bytes(most_bytes_) + " of memory");
   }
-  for (size_t block = first / kBlockBytes; count > 0 && block * kBlockBytes < first + count;
-       ++block) {
+  for (size_t block = begin; unread > 0 && block < end; ++block) {
     if (!has_block_[block]) MANTISSA_RETURN_IF_ERROR(read_block(block));
   }
   return std::span<const std::byte>(bytes_).subspan(first, count);

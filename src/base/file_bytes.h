@@ -47,9 +47,9 @@ class FileBytes {
 
   int descriptor_;
   std::filesystem::path path_;
-  std::span<std::byte> bytes_;   // reserved; memory is taken where it was read
-  std::vector<bool> has_block_;  // which blocks were read
-  int64_t bytes_read_ = 0;
+  std::span<std::byte> bytes_;               // reserved; memory is taken where it was read
+  std::vector<bool> has_block_;              // which blocks were read
+  int64_t bytes_read_ = 0, most_bytes_ = 0;  // of memory; 0: no limit is known
 };
 
 }  // namespace mantissa
