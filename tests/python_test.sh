@@ -26,7 +26,7 @@ try_environment() {
   local folder=$work/$1 wanted="${*:2}"
   [[ ! -f $folder/wanted || $(<"$folder/wanted") != "$wanted" ]] || return 0
   rm -rf "$folder"
-  python3 -m venv "$folder"
+  python3 -m venv "$folder" || exit 1
   "$folder/bin/pip" install "${@:2}" || return 1
   printf '%s' "$wanted" >"$folder/wanted"
 }

@@ -20,6 +20,22 @@ class Mantissas(np.ndarray):
     def __array_finalize__(self, other: Any) -> None:
         self.table = getattr(other, "table", None)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        """Mantissas put together are mantissas; with other numbers they have no common unit."""
+        if function is not np.concatenate:
+            return super().__array_function__(function, types, args, options)
+        parts = list(args[0])
+        if not all(isinstance(one, Mantissas) for one in parts):
+            raise InvalidInput("mantissas and other numbers cannot be put into one array")
+        table = parts[0].table
+        if any(one.table != table for one in parts):
+            raise InvalidInput("mantissas that came through the columns of several tables have no "
+                               "common units")
+        whole = np.concatenate([np.asarray(one) for one in parts], *args[1:], **options)
+        result = whole.view(Mantissas)
+        result.table = table
+        return result
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         def plain(value: Any) -> Any:
             return value.view(np.ndarray) if isinstance(value, Mantissas) else value

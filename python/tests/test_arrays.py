@@ -81,6 +81,14 @@ def test_mantissas_have_a_name_of_their_own(whole):
     trainer.fit(halves[both], epochs=1, progress=False)
     other.fit({"x": x, "y": y}, epochs=1, progress=False)
     assert trainer.weights_sha256 == other.weights_sha256
+    # Parts, copies and what they are put together to are mantissas.
+    rows = mt.Data.from_iterable(list(zip(mantissas, y)))
+    for same in (np.concatenate([mantissas[:50], mantissas[50:]]), np.vstack(list(mantissas)),
+                 np.stack(list(mantissas)), mantissas.copy(), mantissas[np.arange(200)],
+                 rows.arrays["0"]):
+        assert trained(same, y) == trained(x, y)
+    with pytest.raises(mt.InvalidInput, match="cannot be put into one array"):
+        np.concatenate([mantissas, x])
     # What is computed from mantissas is numbers again.
     assert trained(mantissas * 2.0**exponent, y) == trained(x, y)
     for wrong in ([0.5], [40000], [-32768], np.array([2**40])):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 #include <unordered_set>
@@ -92,7 +93,10 @@ class ColumnValues {
     column.mean = mean;
     const double variance = count > 0 ? squares / static_cast<double>(count) : 0;
     column.deviation = std::sqrt(variance);
-    if (!(column.deviation > 0) || !std::isfinite(column.deviation)) column.deviation = 1;
+    // What rounding makes of one number is no deviation: a sum of as many terms has as much.
+    const double rounding =
+        static_cast<double>(count) * std::numeric_limits<double>::epsilon() * std::abs(mean);
+    if (!(column.deviation > rounding) || !std::isfinite(column.deviation)) column.deviation = 1;
     return column;
   }
 

@@ -92,6 +92,14 @@ TEST_F(Table, RowsBecomeNumbers) {
   EXPECT_EQ(data.test.labels, (std::vector<Label>{1, 0, 0}));
 }
 
+// A unit in the last place is what rounding makes of one number.
+TEST_F(Table, AColumnOfOneNumberButForRounding) {
+  put("x,label\n20.1,a\n20.1,b\n20.100000000000005,a\n", "x,label\n20.1,a\n");
+  const Dataset data = load();
+  EXPECT_EQ(data.info.table->columns[0].deviation, 1);
+  EXPECT_EQ(data.train.numbers, (std::vector<int16_t>{0, 0, 0}));
+}
+
 TEST_F(Table, NumbersToPredict) {
   put("a,y\n1,10.5\n2,20.5\n3,30.5\n", "a,y\n2,20.5\n");
   const Dataset data = load();
