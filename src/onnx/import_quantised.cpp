@@ -92,11 +92,11 @@ Status clip(const ImportContext& context, const NodeData& node, Grid& grid) {
 }
 
 // The kind of node that has the grid; an error where none has it.
-struct Kind {
+struct GridKind {
   int64_t bits, steps;  // the steps that the range has
   bool is_signed;
 };
-Result<Kind> kind_of(ImportContext& context, const Grid& grid) {
+Result<GridKind> kind_of(ImportContext& context, const Grid& grid) {
   const int64_t steps = grid.high - grid.low;
   const auto is_full = [](int64_t n) { return n > 0 && (n & (n + 1)) == 0; };  // 2^k - 1
   const auto bits = [](int64_t n) {
@@ -109,10 +109,10 @@ Result<Kind> kind_of(ImportContext& context, const Grid& grid) {
                 "grids of whole numbers from -2^(k-1) are symmetric here: the lowest, such "
                 "as -128, becomes the next");
     }
-    return Kind{1 + bits(grid.high), grid.high, true};
+    return GridKind{1 + bits(grid.high), grid.high, true};
   }
   if (grid.low <= 0 && grid.high >= 0 && is_full(steps) && steps <= kMostSteps) {
-    return Kind{bits(steps), steps, false};
+    return GridKind{bits(steps), steps, false};
   }
   return invalid_input("has a grid of " + std::to_string(grid.low) + " to " +
                        std::to_string(grid.high) +
@@ -161,7 +161,7 @@ Result<Imported> quantised(ImportContext& context, const NodeData& node, Importe
               "the format says how many bits values have");
     return value;
   }
-  MANTISSA_ASSIGN(const Kind kind, kind_of(context, grid));
+  MANTISSA_ASSIGN(const GridKind kind, kind_of(context, grid));
   MANTISSA_ASSIGN(const double factor, take_factor(context, value));
   const double step = grid.scale / factor;
   const int exponent = std::ilogb(step);
