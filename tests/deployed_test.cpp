@@ -166,45 +166,6 @@ TEST_P(Deployed, ComesBackFromItsFile) {
 INSTANTIATE_TEST_SUITE_P(Networks, Deployed, ::testing::ValuesIn(all_networks()),
                          [](const auto& each) { return each.param.name; });
 
-// A layer whose bias is so far below zero that its ReLU is always zero.
-Graph with_a_dead_layer() {
-  Layers net("dead", fashion_options());
-  net.convolution("conv1", 8, 5, 2, 2, true);
-  net.relu("relu1");
-  net.convolution("conv2", 8, 3, 1, 1, true);
-  net.relu("relu2");
-  net.add(ops::kGlobalAveragePool, "mean");
-  return finished(net);
-}
-
-// Its exponent is not the finest of the sums: then the biases behind it would be clipped.
-TEST(DeployedFile, AValueThatIsAlwaysZeroHasAnOrdinaryScale) {
-  Harness harness({.batch_size = kBatch, .micro_batch_size = kBatch, .threads = 2},
-                  with_a_dead_layer());
-  const auto& graph = harness.graph();
-  const auto bias = std::ranges::find(graph.parameters, "conv2.bias", &Parameter::name);
-  const ParameterState& state =
-      harness.state().layout().parameters[bias - graph.parameters.begin()];
-  std::ranges::fill(harness.state().bytes(state.mantissa), std::byte{0x81});  // below -2^-8 of all
-  *harness.state().data<int16_t>(state.exponent) = 10;
-  const Program calibration = calibration_program(graph, {}, kBatch, false);
-  auto arena = AlignedMemory::create(freeze_bytes(calibration));
-  FrozenDescription description;
-  description.network = with_a_dead_layer();
-  description.options = fashion_options();
-  auto network = freeze_with(harness, calibration, arena->span(), description, 2 * kBatch);
-  ASSERT_TRUE(network.ok());
-  const auto& values = network->graph.values;
-  for (const char* name : {"relu2", "mean"}) {
-    const auto value = std::ranges::find(values, name, &Value::name) - values.begin();
-    const int slot = network->state.layout().slots.of_value[value];
-    const int exponent = network->state.data<int16_t>(network->state.layout().exponents)[slot];
-    EXPECT_GE(exponent, zero_exponent(8)) << name;
-    EXPECT_LT(exponent, 16) << name;
-  }
-  EXPECT_TRUE(export_frozen(*network, onnx::ExportTarget::kOnnxRuntime).ok());
-}
-
 // Whatever bit of a file is another.
 TEST(DeployedFile, IsRefusedWhereItWasChanged) {
   const FrozenNetwork network = frozen(with_batch_norms_alone());

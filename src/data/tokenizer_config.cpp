@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr std::array kRoles = {"unk_token", "cls_token", "sep_token", "pad_token", "mask_token"};
 
 // A token is its text, or an object with it.
-std::string text_of(const json& token) {
+std::string token_text(const json& token) {
   return token.is_object() ? token.at("content").get<std::string>() : token.get<std::string>();
 }
 
@@ -60,13 +60,14 @@ void take_flag(const json& config, const char* key, std::optional<bool>& flag) {
 void take_special(const json& config, TokenizerConfig& result) {
   for (const char* role : kRoles) {
     const auto found = config.find(role);
-    if (found != config.end() && !found->is_null()) result.special.emplace(role, text_of(*found));
+    if (found != config.end() && !found->is_null())
+      result.special.emplace(role, token_text(*found));
   }
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;
     for (const auto& [ignored, token] : found->items()) {
-      result.added_special.push_back(text_of(token));
+      result.added_special.push_back(token_text(token));
     }
   }
 }
@@ -93,7 +94,7 @@ Status take_config(const json& config, bool of_a_vocabulary, TokenizerConfig& re
 }
 
 // The older form of added tokens: their numbers by their texts.
-void take_added(const json& file, TokenizerConfig& result) {
+void take_added_numbers(const json& file, TokenizerConfig& result) {
   for (const auto& [text, number] : file.items()) {
     const bool is_known = std::any_of(result.added.begin(), result.added.end(),
                                       [&](const AddedToken& token) { return token.text == text; });
@@ -144,7 +145,7 @@ Result<TokenizerConfig> read_tokenizer_config(const fs::path& folder, bool of_a_
     return Status{};
   }));
   MANTISSA_RETURN_IF_ERROR(read_beside(folder / "added_tokens.json", [&](const json& file) {
-    take_added(file, result);
+    take_added_numbers(file, result);
     return Status{};
   }));
   return result;
