@@ -130,6 +130,12 @@ check_language_models() {
       export --checkpoint "$folder/few" --out "$folder/few.onnx"
     is_near_eval "W${bits/ /A}" "$folder/few"
   done
+  run quantize --from "$out" --weights 4 --activations 5 --train lsqplus --steps 10 \
+    --learning-rate 0.001 --quiet --overwrite --out "$folder/few"
+  holds "a grid has an offset" grep -q '"offset": true' "$folder/few/network.json"
+  accepts "export of grids with an offset" 'written to' \
+    export --checkpoint "$folder/few" --out "$folder/few.onnx"
+  is_near_eval "W4A5 with offsets" "$folder/few"
   run quantize --from "$out" --weights 4 --activations 32 --overwrite --out "$folder/few"
   refuses "few bits in float" 2 'files in float have no few bits' \
     export --checkpoint "$folder/few" --out "$folder/none.onnx"
