@@ -259,7 +259,7 @@ TEST(GradientCheck, SmoothedCrossEntropyAndSquaredError) {
 
 TEST(GradientCheck, SigmoidCrossEntropy) {
   for (const int64_t outputs : {1, 5}) {
-    for (const char* format : {"bfp8", "dfp8", "bfp:g=8"}) {
+    for (const char* format : {"bfp8", "bfp:g=8"}) {
       Network net(Shape{5, 6, 1});
       net.add(ops::kFlatten);
       net.add(ops::kLinear, {{"channels", 7}});
