@@ -9,10 +9,13 @@
 #include <optional>
 #include <utility>
 
+#include "base/sizes.h"
+
 namespace mantissa {
 namespace {
 
 constexpr uint32_t kMagic = 0x950412DE, kOtherMagic = 0xDE120495;
+constexpr uint64_t kMostSharing = 4;  // times that a catalogue's bytes are used, on average
 constexpr char kContextEnd = '\x04';
 constexpr const char* kUtf8 = "UTF-8";
 
@@ -157,10 +160,17 @@ Result<std::vector<SentencePair>> parse_catalogue(std::string_view bytes,
                                                   const std::string& document, int64_t& skipped) {
   MANTISSA_ASSIGN(const Catalogue catalogue, Catalogue::open(bytes));
   std::string charset = kUtf8;
+  uint64_t text_bytes = 0;
   for (uint32_t i = 0; i < catalogue.count(); ++i) {
     MANTISSA_ASSIGN(const std::string_view original, catalogue.original(i));
     MANTISSA_ASSIGN(const std::string_view translation, catalogue.translation(i));
     if (original.empty()) charset = charset_of(translation);
+    text_bytes += original.size() + translation.size();
+  }
+  if (text_bytes > kMostSharing * bytes.size()) {
+    return invalid_input("has messages of " + format_bytes(static_cast<int64_t>(text_bytes)) +
+                         " in " + format_bytes(std::ssize(bytes)) +
+                         ": many point at the same text, as in no catalogue of gettext");
   }
   MANTISSA_ASSIGN(const Converter converter, Converter::open(charset));
   std::vector<SentencePair> pairs;

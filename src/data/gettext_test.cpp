@@ -158,5 +158,20 @@ TEST(Gettext, CataloguesOfAFolderAreDocuments) {
   EXPECT_NE(one.error().message.find("2 pairs of sentences"), std::string::npos);
 }
 
+// 5 MB that would be 400 GB: 200,000 messages point at one text.
+TEST(Gettext, MessagesMayNotShareTheirTexts) {
+  constexpr uint32_t kCount = 20'000, kText = 200'000;
+  std::string bytes;
+  for (const uint32_t value : {0x950412DEU, 0U, kCount, 28U, 28 + 8 * kCount, 0U, 0U}) {
+    append_number(value, false, bytes);
+  }
+  for (uint32_t i = 0; i < 2 * kCount; ++i) {
+    append_number(kText, false, bytes);
+    append_number(28 + 16 * kCount, false, bytes);
+  }
+  bytes += std::string(kText, 'a');
+  EXPECT_NE(error_of(bytes).find("many point at the same text"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mantissa

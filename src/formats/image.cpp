@@ -24,16 +24,59 @@ constexpr Decoder kDecoders[] = {
     {"\xff\xd8\xff", read_jpeg, read_jpeg_header},
 };
 
+// Formats that are not read, by their bytes at a place.
+struct OtherFormat {
+  size_t at;
+  std::string_view magic;
+  const char* name;
+};
+
+constexpr OtherFormat kOthers[] = {
+    {8, "WEBP", "a WebP picture"},
+    {0, "GIF8", "a GIF picture"},
+    {0, "BM", "a BMP picture"},
+    {0, {"II*\0", 4}, "a TIFF picture"},
+    {0, {"MM\0*", 4}, "a TIFF picture"},
+    {4, "ftypavi", "an AVIF picture"},
+    {4, "ftyphei", "a HEIC picture"},
+    {4, "ftyphev", "a HEIC picture"},
+    {4, "ftypmif1", "a HEIF picture"},
+    {4, "ftypmsf1", "a HEIF picture"},
+    {4, {"JXL \r\n\x87\n", 8}, "a JPEG XL picture"},
+    {0, "\xff\x0a", "a JPEG XL picture"},
+    {4, {"jP  \r\n\x87\n", 8}, "a JPEG 2000 picture"},
+    {0, "8BPS", "a Photoshop picture"},
+    {0, {"\0\0\1\0", 4}, "an icon"},
+    {0, "qoif", "a QOI picture"},
+    {0, "%PDF", "a PDF document"},
+    {0, {"PK\3\4", 4}, "a ZIP archive"},
+    {0, "\x1f\x8b", "compressed by gzip"},
+    {0, "<svg", "an SVG drawing"},
+    {0, "<?xml", "an XML document"},
+    {0, "<!DOCTYPE", "a web page"},
+    {0, "<!doctype", "a web page"},
+    {0, "<html", "a web page"},
+};
+
+std::string not_a_picture(std::string_view begin) {
+  if (begin.empty()) return "is empty, not a picture";
+  for (const OtherFormat& other : kOthers) {
+    if (begin.size() < other.at || !begin.substr(other.at).starts_with(other.magic)) continue;
+    return std::string("is ") + other.name +
+           ", whatever its name says; PNG and JPEG are read: " + "convert it";
+  }
+  return "not a picture: neither PNG nor JPEG";
+}
+
 Result<const Decoder*> find_decoder(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
-  std::array<char, 8> begin{};
+  std::array<char, 16> begin{};
   MANTISSA_ASSIGN(const int64_t bytes, file.read(std::as_writable_bytes(std::span(begin))));
   const std::string_view found(begin.data(), static_cast<size_t>(bytes));
   for (const Decoder& decoder : kDecoders) {
     if (found.starts_with(decoder.magic)) return &decoder;
   }
-  return image_error(
-      path, found.empty() ? "is empty, not a picture" : "not a picture: neither PNG nor JPEG");
+  return image_error(path, not_a_picture(found));
 }
 
 }  // namespace

@@ -61,5 +61,34 @@ TEST(Image, ChannelsAreConverted) {
   EXPECT_EQ(back, rgb);
 }
 
+TEST(Images, OfOtherFormatsAreCalledByTheirNames) {
+  const TestFolder folder;
+  const std::pair<std::string, const char*> cases[] = {
+      {std::string("RIFF\x24\0\0\0WEBPVP8 ", 16), "is a WebP picture"},
+      {"GIF89a          ", "is a GIF picture"},
+      {std::string("\0\0\0\x20"
+                   "ftypavif\0\0\0\0",
+                   16),
+       "is an AVIF picture"},
+      {std::string("\0\0\0\x18"
+                   "ftypheic\0\0\0\0",
+                   16),
+       "is a HEIC picture"},
+      {std::string("II*\0\x08\0\0\0        ", 16), "is a TIFF picture"},
+      {"BM              ", "is a BMP picture"},
+      {"<!DOCTYPE html> ", "is a web page"},
+      {std::string("PK\3\4            ", 16), "is a ZIP archive"}};
+  for (const auto& [bytes, name] : cases) {
+    put_file(folder / "a.jpg", bytes);
+    const std::string message = read_image(folder / "a.jpg", 3).error().message;
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+    EXPECT_NE(message.find("PNG and JPEG are read: convert it"), std::string::npos) << message;
+  }
+  put_file(folder / "a.jpg",
+           std::string("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"));
+  EXPECT_NE(read_image(folder / "a.jpg", 3).error().message.find("is a pointer of Git LFS"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace mantissa

@@ -46,18 +46,21 @@ std::optional<int64_t> bytes_of(NpyType type, const std::vector<int64_t>& shape)
   return bytes;
 }
 
-Result<NpyType> type_of(std::string_view code) {
+// The type of a code; one byte has no order, and older files write "<" for it.
+std::optional<NpyType> type_of(std::string_view code) {
+  if (code.size() != 3) return std::nullopt;
   for (size_t i = 0; i < std::size(kTypes); ++i) {
-    const std::string_view known = kTypes[i].code;
-    // One byte has no order, which older files write as "<".
-    const bool same_order = code.substr(0, 1) == known.substr(0, 1) || kTypes[i].bytes == 1;
-    if (same_order && code.size() == 3 && code.substr(1) == known.substr(1)) {
+    if (code.substr(1) == std::string_view(kTypes[i].code).substr(1))
       return static_cast<NpyType>(i);
-    }
   }
-  std::string text = "its numbers have the type '" + std::string(code.substr(0, 20)) +
-                     "', and are to be little-endian integers, float32, float64 or bool";
-  return invalid_input(std::move(text));
+  return std::nullopt;
+}
+
+void swap_bytes(std::vector<std::byte>& data, size_t element) {
+  for (size_t at = 0; at + element <= data.size(); at += element) {
+    std::reverse(data.begin() + static_cast<int64_t>(at),
+                 data.begin() + static_cast<int64_t>(at + element));
+  }
 }
 
 // The Python dictionary of a header: {'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }.
@@ -78,13 +81,13 @@ class HeaderParser {
     }
     skip_space();
     if (!left_.empty()) return damaged("something follows its header's dictionary");
-    if (!type || !fortran_order || !shape) {
+    if (!code || !fortran_order || !shape) {
       return damaged("its header lacks descr, fortran_order or shape");
     }
     return {};
   }
 
-  std::optional<NpyType> type;
+  std::optional<std::string> code;  // empty: of records
   std::optional<bool> fortran_order;
   std::optional<std::vector<int64_t>> shape;
 
@@ -112,11 +115,10 @@ class HeaderParser {
   }
 
   Status take_entry(std::string_view key) {
-    if (key == "descr" && !type) {
-      const std::optional<std::string_view> code = take_string();
-      if (!code) return invalid_input("it holds records, not numbers");
-      MANTISSA_ASSIGN(type, type_of(*code));
-      return {};
+    if (key == "descr" && !code) {
+      const std::optional<std::string_view> text = take_string();
+      code = text ? std::string(*text) : std::string();
+      return text ? Status() : skip_records();
     }
     if (key == "fortran_order" && !fortran_order) {
       if (take("True")) {
@@ -131,6 +133,23 @@ class HeaderParser {
     if (key == "shape" && !shape) return take_shape();
     return damaged("its header has an entry '" + std::string(key.substr(0, 20)) +
                    "' that is unknown, or twice");
+  }
+
+  // A list of fields, with lists in it.
+  Status skip_records() {
+    skip_space();
+    int depth = 0;
+    for (size_t at = 0; at < left_.size(); ++at) {
+      const char c = left_[at];
+      if (c == '\'' || c == '"') at = std::min(left_.find(c, at + 1), left_.size());
+      if (c == '[' || c == '(') ++depth;
+      if ((c == ']' || c == ')') && --depth == 0) {
+        left_.remove_prefix(at + 1);
+        return {};
+      }
+      if (depth == 0) break;
+    }
+    return damaged("its type is neither a text nor a list");
   }
 
   Status take_shape() {
@@ -226,22 +245,40 @@ Result<std::string> npy_header(const NpyView& view) {
   return std::string(kMagic) + std::string("\1\0", 2) + length + header;
 }
 
-Result<NpyArray> parse_npy(std::span<const std::byte> file) {
-  MANTISSA_ASSIGN(const auto header, find_header(file));
+Result<NpyHead> parse_npy_head(std::span<const std::byte> begin) {
+  MANTISSA_ASSIGN(const auto header, find_header(begin));
   HeaderParser parser(header.first);
   MANTISSA_RETURN_IF_ERROR(parser.parse());
-  const std::span<const std::byte> data = file.subspan(header.second);
-  const std::optional<int64_t> bytes = bytes_of(*parser.type, *parser.shape);
-  if (!bytes || *bytes != std::ssize(data)) {
-    return damaged(std::to_string(data.size()) + " bytes follow its header, not " +
-                   (bytes ? std::to_string(*bytes) : "so many") + " as its shape says");
+  NpyHead head{.type_code = parser.code->substr(0, 20),
+               .type = type_of(*parser.code),
+               .is_big_endian = parser.code->starts_with('>'),
+               .is_fortran = *parser.fortran_order,
+               .shape = std::move(*parser.shape),
+               .data_at = header.second};
+  if (head.type) head.bytes = bytes_of(*head.type, head.shape);
+  return head;
+}
+
+Result<NpyArray> parse_npy(std::span<const std::byte> file) {
+  MANTISSA_ASSIGN(NpyHead head, parse_npy_head(file));
+  if (head.type_code.empty()) return invalid_input("it holds records, not numbers");
+  if (!head.type) {
+    return invalid_input("its numbers have the type '" + head.type_code +
+                         "', and are to be integers, float32, float64 or bool");
   }
-  NpyArray array{.name = {}, .type = *parser.type, .shape = std::move(*parser.shape), .data = {}};
-  if (*parser.fortran_order && array.shape.size() > 1) {
-    array.data = transposed(data, static_cast<size_t>(info(array.type).bytes), array.shape);
+  const std::span<const std::byte> data = file.subspan(head.data_at);
+  if (head.bytes != std::ssize(data)) {
+    return damaged(std::to_string(data.size()) + " bytes follow its header, not " +
+                   (head.bytes ? std::to_string(*head.bytes) : "so many") + " as its shape says");
+  }
+  const auto element = static_cast<size_t>(info(*head.type).bytes);
+  NpyArray array{.name = {}, .type = *head.type, .shape = std::move(head.shape), .data = {}};
+  if (head.is_fortran && array.shape.size() > 1) {
+    array.data = transposed(data, element, array.shape);
   } else {
     array.data.assign(data.begin(), data.end());
   }
+  if (head.is_big_endian && element > 1) swap_bytes(array.data, element);
   return array;
 }
 

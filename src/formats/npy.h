@@ -1,9 +1,10 @@
 // NPY files: one array of numbers, as numpy.save writes it (NEP 1): magic, version, the length of a
-// header, the header (a Python dictionary: type, order, shape), and the numbers, little-endian.
+// header, the header (a Python dictionary: type, order, shape), and the numbers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,9 +52,25 @@ struct NpyArray {
 // Errors: a negative dimension, data whose size is not the shape's.
 Result<std::string> npy_header(const NpyView& view);
 
-// The array of a whole file. Arrays in Fortran's order are transposed. Errors: other types of
-// numbers, big-endian ones, records and Python objects; more or fewer bytes than the shape says;
-// a header that Python could not have written.
+// The beginning of a file: what it says of its array.
+struct NpyHead {
+  std::string type_code;        // as it stands there: "<f4", "|S5", "|O"; "" of records
+  std::optional<NpyType> type;  // none: no numbers, or such as are not read
+  bool is_big_endian = false;
+  bool is_fortran = false;
+  std::vector<int64_t> shape = {};
+  size_t data_at = 0;                 // where its numbers begin
+  std::optional<int64_t> bytes = {};  // of all of them; none: too many for a size
+};
+
+constexpr size_t kMostNpyHeadBytes = (size_t{1} << 16) + 12;
+
+// Reads the head of a file that begins so. An error for one that Python could not have written.
+Result<NpyHead> parse_npy_head(std::span<const std::byte> begin);
+
+// The array of a whole file, little-endian. Arrays in Fortran's order are transposed. Errors: other
+// types of numbers, texts, records and Python objects; more or fewer bytes than the shape says; a
+// header that Python could not have written.
 Result<NpyArray> parse_npy(std::span<const std::byte> file);
 
 }  // namespace mantissa

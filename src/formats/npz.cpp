@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -60,7 +61,6 @@ Result<const Zip*> load_zip() {
 }
 
 using Archive = std::unique_ptr<zip_t, decltype(&zip_discard)>;
-using Entry = std::unique_ptr<zip_file_t, decltype(&zip_fclose)>;
 using Source = std::unique_ptr<zip_source_t, decltype(&zip_source_free)>;
 
 // One line of a text that another library made, or of a name in a file.
@@ -71,29 +71,56 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-// The bytes of an entry, of which there are to be `claimed`.
-Result<std::vector<std::byte>> read_entry(const Zip& zip, zip_t* archive, const zip_stat_t& stat) {
-  const Entry entry(zip.open_entry(archive, stat.index, 0), zip.close_entry);
-  if (entry == nullptr) return invalid_input(printable(zip.archive_error(archive)));
-  std::vector<std::byte> bytes;
-  bytes.reserve(std::min<size_t>(stat.size, kStepBytes));
-  while (true) {
-    const size_t done = bytes.size();
-    const size_t step = std::min<size_t>(stat.size - done + 1, std::max(done, kStepBytes));
-    bytes.resize(done + step);  // one more than claimed, so that a longer entry is noticed
-    const zip_int64_t n = zip.read(entry.get(), bytes.data() + done, step);
-    if (n < 0) return invalid_input(printable(zip.entry_error(entry.get())));
-    bytes.resize(done + static_cast<size_t>(n));
-    if (bytes.size() > stat.size) break;
-    if (n == 0) break;
+// An entry that is being unpacked.
+class Entry {
+ public:
+  static Result<Entry> open(const Zip& zip, zip_t* archive, zip_uint64_t index) {
+    Entry entry(zip, zip.open_entry(archive, index, 0));
+    if (entry.file_ == nullptr) return invalid_input(printable(zip.archive_error(archive)));
+    return entry;
   }
-  if (bytes.size() != stat.size) return invalid_input("it has not the size that the archive says");
-  return bytes;
+
+  // Appends what follows, until `bytes` holds so many or there are no more.
+  Status read_to(size_t end, std::vector<std::byte>& bytes) const {
+    bytes.reserve(std::min(end, kStepBytes));
+    while (bytes.size() < end) {
+      const size_t done = bytes.size();
+      const size_t step = std::min(end - done, std::max(done, kStepBytes));
+      bytes.resize(done + step);
+      const zip_int64_t n = zip_.read(file_.get(), bytes.data() + done, step);
+      if (n < 0) return invalid_input(printable(zip_.entry_error(file_.get())));
+      bytes.resize(done + static_cast<size_t>(n));
+      if (n == 0) break;
+    }
+    return {};
+  }
+
+ private:
+  Entry(const Zip& zip, zip_file_t* file) : zip_(zip), file_(file, zip.close_entry) {}
+  const Zip& zip_;
+  std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file_;
+};
+
+// The rest of an array's file, of which the archive says `size`. One that is larger than the array
+// is not unpacked.
+Status read_rest(const Entry& entry, uint64_t size, const NpyHead& head,
+                 std::vector<std::byte>& bytes) {
+  if (!head.bytes || head.data_at + static_cast<uint64_t>(*head.bytes) != size) {
+    return invalid_input("not an NPY array: " + std::to_string(size - head.data_at) +
+                         " bytes follow its header, not " +
+                         (head.bytes ? std::to_string(*head.bytes) : "so many") +
+                         " as its shape says");
+  }
+  // One more than claimed, so that a longer entry is noticed.
+  MANTISSA_RETURN_IF_ERROR(entry.read_to(size + 1, bytes));
+  if (bytes.size() == size) return {};
+  return invalid_input("it has not the size that the archive says");
 }
 
-// Reads the entry at `index`. `bytes_left`: what the limit leaves to it.
-Result<NpyArray> read_array(const Zip& zip, zip_t* archive, zip_uint64_t index,
-                            int64_t& bytes_left) {
+// Reads the entry at `index`, or notes it among the others. `bytes_left`: what the limit leaves to
+// it.
+Result<std::optional<NpyArray>> read_array(const Zip& zip, zip_t* archive, zip_uint64_t index,
+                                           int64_t& bytes_left, std::vector<OtherArray>* others) {
   zip_stat_t stat;
   if (zip.stat(archive, index, 0, &stat) != 0) {
     return invalid_input("entry " + std::to_string(index) + " of the archive is damaged");
@@ -111,20 +138,33 @@ Result<NpyArray> read_array(const Zip& zip, zip_t* archive, zip_uint64_t index,
     return wrong("is compressed by method " + std::to_string(stat.comp_method) +
                  "; stored (0) and deflated (8) ones can be read");
   }
+  const auto entry = Entry::open(zip, archive, index);
+  if (!entry.ok()) return wrong(entry.error().message);
+  std::vector<std::byte> bytes;
+  const Status begin = entry->read_to(std::min<uint64_t>(stat.size, kMostNpyHeadBytes), bytes);
+  if (!begin.ok()) return wrong(begin.error().message);
+  const auto head = parse_npy_head(bytes);
+  if (!head.ok()) return wrong(head.error().message);
+  std::string array_name(name.substr(0, name.size() - kSuffix.size()));
+  if (!head->type && others != nullptr) {
+    others->push_back({std::move(array_name), head->type_code});
+    return std::optional<NpyArray>();
+  }
   if (stat.size > static_cast<zip_uint64_t>(bytes_left)) {
     return wrong("holds " + std::to_string(stat.size) + " bytes, more than the " +
                  format_bytes(bytes_left) + " left of the limit");
   }
-  auto bytes = read_entry(zip, archive, stat);
-  if (!bytes.ok()) return wrong(bytes.error().message);
-  bytes_left -= std::ssize(*bytes);
-  auto array = parse_npy(*bytes);
+  const Status rest = head->type ? read_rest(*entry, stat.size, *head, bytes) : Status();
+  if (!rest.ok()) return wrong(rest.error().message);
+  bytes_left -= std::ssize(bytes);
+  auto array = parse_npy(bytes);
   if (!array.ok()) return wrong(array.error().message);
-  array->name = name.substr(0, name.size() - kSuffix.size());
-  return array;
+  array->name = std::move(array_name);
+  return std::optional(std::move(*array));
 }
 
-Result<std::vector<NpyArray>> read_arrays(const Zip& zip, zip_t* archive, const NpzLimits& limits) {
+Result<std::vector<NpyArray>> read_arrays(const Zip& zip, zip_t* archive, const NpzLimits& limits,
+                                          std::vector<OtherArray>* others) {
   const zip_int64_t entries = zip.entries(archive, 0);
   if (entries < 0 || entries > limits.arrays) {
     return invalid_input("it has " + std::to_string(entries) + " arrays; " +
@@ -135,9 +175,10 @@ Result<std::vector<NpyArray>> read_arrays(const Zip& zip, zip_t* archive, const 
   arrays.reserve(static_cast<size_t>(entries));  // so that names stay where they are
   int64_t bytes_left = limits.bytes;
   for (zip_int64_t i = 0; i < entries; ++i) {
-    MANTISSA_ASSIGN(NpyArray array,
-                    read_array(zip, archive, static_cast<zip_uint64_t>(i), bytes_left));
-    arrays.push_back(std::move(array));
+    MANTISSA_ASSIGN(auto array,
+                    read_array(zip, archive, static_cast<zip_uint64_t>(i), bytes_left, others));
+    if (!array) continue;
+    arrays.push_back(std::move(*array));
     if (!names.insert(arrays.back().name).second) {
       return invalid_input("it has two arrays named '" + printable(arrays.back().name) + "'");
     }
@@ -227,7 +268,8 @@ Result<std::vector<std::byte>> archive_bytes(const Zip& zip, std::span<const Npy
 
 }  // namespace
 
-Result<std::vector<NpyArray>> read_npz(const std::filesystem::path& path, const NpzLimits& limits) {
+Result<std::vector<NpyArray>> read_npz(const std::filesystem::path& path, const NpzLimits& limits,
+                                       std::vector<OtherArray>* others) {
   MANTISSA_ASSIGN(const Zip* zip, load_zip());
   // Says what is wrong with a file that is missing or none, which libzip might wait for.
   MANTISSA_ASSIGN(const InputFile file, InputFile::open(path));
@@ -240,7 +282,7 @@ Result<std::vector<NpyArray>> read_npz(const std::filesystem::path& path, const 
     zip->error_end(&error);
     return invalid_input("'" + path.string() + "': not an NPZ file: " + text);
   }
-  auto arrays = read_arrays(*zip, archive.get(), limits);
+  auto arrays = read_arrays(*zip, archive.get(), limits, others);
   if (arrays.ok()) return arrays;
   return make_error(arrays.error().code, "'" + path.string() + "': " + arrays.error().message);
 }

@@ -3,6 +3,7 @@
 #include <png.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -20,6 +21,7 @@ namespace {
 constexpr int64_t kMaxExpansion = 1032;          // of deflate
 constexpr int64_t kMaxAncillaryBytes = 1 << 20;  // comments and profiles are not ours to unpack
 constexpr int64_t kDecodedChannels = 4;          // rows are decoded as 8-bit RGBA
+constexpr int64_t kSpareRowBytes = 1 << 16;      // of the file, read for a row beyond what it needs
 
 // All that libpng's callbacks need. Plain data: libpng reports errors by longjmp, which must not
 // skip destructors, so the functions that call libpng hold nothing else.
@@ -29,6 +31,7 @@ struct PngReader {
   png_infop info;
   char message[200];
   bool lacks_memory;
+  int64_t bytes_left;  // that may be read from the file now
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
@@ -63,6 +66,8 @@ bool read_whole(InputFile* file, png_bytep out, size_t bytes) {
 
 void on_read(png_structp png, png_bytep out, size_t bytes) {
   auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
+  reader->bytes_left -= static_cast<int64_t>(bytes);
+  if (reader->bytes_left < 0) png_error(png, "more data follow its pixels than they need");
   if (!read_whole(reader->file, out, bytes)) png_error(png, "the file is cut short");
 }
 
@@ -92,6 +97,10 @@ bool read_header(PngReader* reader, PngHeader* header) {
   png_set_sig_bytes(png, 8);  // read already
   png_set_user_limits(png, kMaxImageSide, kMaxImageSide);
   png_set_chunk_malloc_max(png, kMaxAncillaryBytes);
+  // Texts and profiles are not unpacked: they may be of any number. Orientation is what counts.
+  constexpr png_byte kOrientation[] = "eXIf";
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT, kOrientation, 1);
   png_read_info(png, reader->info);
   header->width = png_get_image_width(png, reader->info);
   header->height = png_get_image_height(png, reader->info);
@@ -134,15 +143,19 @@ bool read_pixels(PngReader* reader, const PngHeader* header, int64_t channels, u
   const Placement placement = header->placement();
   uint8_t* converted = rows + header->decoded_rows() * width * kDecodedChannels;
   const int passes = header->interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1;
+  // libpng unpacks all that is left of the pixels' data with the last row.
+  const int64_t row_bytes = header->row_bits / 4 + kSpareRowBytes;
   for (int pass = 0; pass < passes; ++pass) {
     for (int64_t y = 0; y < header->height; ++y) {
       uint8_t* row = header->interlaced ? rows + y * width * kDecodedChannels : rows;
+      reader->bytes_left = row_bytes;
       png_read_row(reader->png, row, nullptr);
       if (pass + 1 < passes) continue;
       convert_row(row, width, channels, converted);
       place_row(converted, y, width, channels, placement, pixels);
     }
   }
+  reader->bytes_left = INT64_MAX;
   png_read_end(reader->png, nullptr);
   return true;
 }
@@ -190,7 +203,7 @@ Result<Image> read_png(const std::filesystem::path& path, int channels) {
                          std::to_string(channels));
   }
   MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
-  PngReader reader{&file, nullptr, nullptr, "", false};
+  PngReader reader{&file, nullptr, nullptr, "", false, INT64_MAX};
   const ReaderCleanup cleanup{&reader};
   PngHeader header;
   MANTISSA_RETURN_IF_ERROR(begin(reader, header));
@@ -211,7 +224,7 @@ Result<Image> read_png(const std::filesystem::path& path, int channels) {
 
 Result<ImageHeader> read_png_header(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
-  PngReader reader{&file, nullptr, nullptr, "", false};
+  PngReader reader{&file, nullptr, nullptr, "", false, INT64_MAX};
   const ReaderCleanup cleanup{&reader};
   PngHeader header;
   MANTISSA_RETURN_IF_ERROR(begin(reader, header));

@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 #include <zlib.h>
 
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -291,6 +292,22 @@ TEST(Png, SaysWhatIsWrong) {
   EXPECT_NE(read_png(folder / "a.png", 3).error().message.find("not a PNG"), std::string::npos);
   EXPECT_NE(read_png(folder / "a.png", 4).error().message.find("not 4"), std::string::npos);
   EXPECT_FALSE(read_png(folder / "missing.png", 3).ok());
+}
+
+// The picture's size says how much data its pixels have: no more is unpacked.
+TEST_F(PngChunks, AreNotUnpackedBeyondThePixels) {
+  const auto before = std::chrono::steady_clock::now();
+  std::string zeros = deflated(rows_ + std::string(size_t{400} << 20, '\0'));
+  EXPECT_NE(read(png_file(1, 1, PNG_COLOR_TYPE_RGB, chunk("IDAT", zeros)))
+                .find("more data follow its pixels than they need"),
+            std::string::npos);
+  const std::string text =
+      chunk("zTXt", std::string("k\0\0", 3) + deflated(std::string(1'000'000, 'a')));
+  std::string texts;
+  for (int i = 0; i < 400; ++i) texts += text;
+  EXPECT_EQ(read(png_file(1, 1, PNG_COLOR_TYPE_RGB, texts + pixels_)), "\1\2\3");
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - before;
+  EXPECT_LT(seconds.count(), 20);  // most of them to make the data
 }
 
 }  // namespace
