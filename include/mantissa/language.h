@@ -44,6 +44,7 @@ struct TranslationOutcome {
   std::string error;
   std::vector<std::string> sources, translations;  // one for each sentence
   int64_t truncated = 0;                           // sentences that were longer than is read
+  std::vector<std::string> notes;                  // a line each of what the user should know
   double seconds = 0;                              // of the computation
 };
 

@@ -19,6 +19,14 @@
 namespace mantissa {
 namespace {
 
+void tell(const Observer& observer, std::string message) {
+  if (observer == nullptr) return;
+  Progress progress;
+  progress.kind = Progress::Kind::kMessage;
+  progress.message = std::move(message);
+  observer(progress);
+}
+
 // The score of translations of all test pairs, those too that are longer than is read.
 Result<TranslationScore> score_test(FrozenNetwork& network, const std::string& path,
                                     const InferenceConfig& config, ThreadPool& pool,
@@ -44,7 +52,10 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
   const std::string source = config.data.empty() ? network.description.data : config.data;
   MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
   const TextOptions text{.sequence = options.sequence, .task = options.task};
-  MANTISSA_ASSIGN(const std::vector<Token> tokens, load_test_tokens(source, vocabulary, text));
+  std::vector<std::string> notes;
+  MANTISSA_ASSIGN(const std::vector<Token> tokens,
+                  load_test_tokens(source, vocabulary, text, notes));
+  for (const std::string& note : notes) tell(observer, source + ": " + note);
   const Examples examples = examples_for(vocabulary, tokens, text, kTestMasks);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,

@@ -55,6 +55,9 @@ Status run_translation(const Settings& settings, std::vector<std::string> senten
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   outcome.seconds = seconds.count();
   outcome.truncated = translations.truncated;
+  if (std::string note = describe(translations.unknown); !note.empty()) {
+    outcome.notes.push_back(std::move(note));
+  }
   outcome.sources = std::move(sentences);
   outcome.translations = std::move(translations.texts);
   if (out.empty()) return {};

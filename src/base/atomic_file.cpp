@@ -16,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/output_file.h"
 #include "base/sizes.h"
+#include "base/text_file.h"
 
 namespace mantissa {
 namespace {
@@ -197,6 +198,7 @@ Result<InputFile> InputFile::open(const std::filesystem::path& path) {
     return invalid_input("'" + path.string() + "' is not a regular file");
   }
   file.size_ = status.st_size;
+  MANTISSA_RETURN_IF_ERROR(check_no_lfs_pointer(descriptor, file.size_, path));
   return file;
 }
 

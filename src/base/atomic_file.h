@@ -38,7 +38,8 @@ Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, int6
 // A regular file opened for reading from its start.
 class InputFile {
  public:
-  // Errors: missing, not readable, not a regular file (so that no read can hang).
+  // Errors: missing, not readable, not a regular file (so that no read can hang), a pointer of Git
+  // LFS.
   static Result<InputFile> open(const std::filesystem::path& path);
 
   ~InputFile();

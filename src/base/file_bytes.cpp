@@ -13,6 +13,7 @@
 #include "base/file_system.h"
 #include "base/memory_limit.h"
 #include "base/sizes.h"
+#include "base/text_file.h"
 
 namespace mantissa {
 namespace {
@@ -100,6 +101,7 @@ Result<std::shared_ptr<FileBytes>> FileBytes::open(int descriptor, const fs::pat
     return invalid_input("'" + path.string() + "' has " + format_bytes(status.st_size) +
                          "; at most " + format_bytes(max_bytes) + " are read");
   }
+  MANTISSA_RETURN_IF_ERROR(check_no_lfs_pointer(descriptor, status.st_size, path));
   if (status.st_size == 0) return file;
   const auto size = static_cast<size_t>(status.st_size);
   void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,

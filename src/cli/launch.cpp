@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/host_file.h"
 #include "cli/launch_folder.h"
 #include "cli/mpirun_messages.h"
 #include "cli/output.h"
@@ -328,6 +329,7 @@ int run_launch(const CommandLine& line) {
     return refuse(hosts + ": is no regular file");
   }
   allow_root();
+  const HostFile host_file(hosts);
   const LaunchFolder folder;
   if (folder.path().empty()) {
     say("mantissa launch: no temporary folder can be made: " + std::string(std::strerror(errno)));
@@ -339,7 +341,8 @@ int run_launch(const CommandLine& line) {
   pid_t child = 0;
   int errors = -1;
   const int fault = start(
-      mpirun_words(line, std::to_string(processes), hosts, status, folder.memory()), child, errors);
+      mpirun_words(line, std::to_string(processes), host_file.path(), status, folder.memory()),
+      child, errors);
   if (fault != 0) {
     say("mantissa launch: mpirun cannot be started: " + std::string(std::strerror(fault)) +
         " (it is part of Open MPI: on Debian, apt-get install openmpi-bin)");

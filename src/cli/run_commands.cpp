@@ -94,6 +94,7 @@ int run_translate(const CommandLine& line) {
     });
   }
   if (const int code = exit_code(line, outcome)) return code;
+  for (const std::string& note : outcome.notes) say("mantissa translate: " + printable(note));
   if (outcome.truncated > 0) {
     say("mantissa translate: of " + std::to_string(outcome.truncated) +
         " sentences the end was not read: they have more tokens than the network reads");
@@ -103,6 +104,7 @@ int run_translate(const CommandLine& line) {
     const nlohmann::ordered_json json = {{"sources", outcome.sources},
                                          {"translations", outcome.translations},
                                          {"truncated", outcome.truncated},
+                                         {"notes", outcome.notes},
                                          {"seconds", outcome.seconds}};
     print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   } else if (file.empty()) {

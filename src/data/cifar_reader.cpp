@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/atomic_file.h"
+#include "base/text_file.h"
 #include "data/readers.h"
 #include "formats/gzip.h"
 
@@ -57,8 +58,8 @@ bool recognises(const CifarKind& kind, const fs::path& folder) {
 
 // A line for each class; numbers where there is no such file.
 Result<std::vector<std::string>> read_names(const CifarKind& kind, const fs::path& path) {
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMaxNamesBytes));
-  std::istringstream lines(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  MANTISSA_ASSIGN(std::string text, read_text_file(path, kMaxNamesBytes));
+  std::istringstream lines(std::move(text));
   std::vector<std::string> names;
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/text_file.h"
 #include "data/code_point.h"
 #include "data/gettext.h"
 
@@ -101,9 +101,9 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
 }
 
 Result<std::string> read_pairs_file(const std::string& file) {
-  MANTISSA_ASSIGN(const auto bytes, read_file(file, kMostParallelBytes));
-  if (bytes.empty()) return invalid_input("'" + file + "' is empty");
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  MANTISSA_ASSIGN(std::string text, read_text_file(file, kMostParallelBytes));
+  if (text.empty()) return invalid_input("'" + file + "' is empty");
+  return text;
 }
 
 }  // namespace

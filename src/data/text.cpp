@@ -4,17 +4,17 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/text_file.h"
 #include "data/parallel_text.h"
 
 namespace mantissa {
 namespace {
 
 Result<std::string> read_text(const std::string& path) {
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostTextBytes));
-  if (bytes.empty()) return invalid_input("'" + path + "' is empty");
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  MANTISSA_ASSIGN(std::string text, read_text_file(path, kMostTextBytes));
+  if (text.empty()) return invalid_input("'" + path + "' is empty");
+  return text;
 }
 
 // Where validation begins, and where the test does.
@@ -24,13 +24,14 @@ struct Parts {
       : first(count / 100 * 90 + count % 100 * 90 / 100), second(first + (count - first) / 2) {}
 };
 
-Status check_length(const std::string& path, int64_t count, int64_t sequence) {
+// `can_choose`: whether the sequence is a setting, and not the network's.
+Status check_length(const std::string& path, int64_t count, int64_t sequence, bool can_choose) {
   const Parts parts(count);
   if (text_example_count(parts.second - parts.first, sequence) >= 1) return {};
   return invalid_input("'" + path + "' has " + std::to_string(count) +
                        " tokens: too few, a twentieth of them is to be a sequence of " +
-                       std::to_string(sequence) + " and one more; choose a longer text, or a " +
-                       "smaller --sequence");
+                       std::to_string(sequence) + " and one more; choose a longer text" +
+                       (can_choose ? ", or a smaller --sequence" : ""));
 }
 
 // The vocabulary and a token that stands for what is to be found.
@@ -87,14 +88,15 @@ std::string sentence_place(std::string_view text, size_t at) {
 }
 
 Result<std::vector<Token>> encode_pairs(const std::string& path, const Vocabulary& vocabulary,
-                                        const std::string& lines, const TextOptions& options) {
+                                        const std::string& lines, const TextOptions& options,
+                                        bool can_choose) {
   if (!vocabulary.line_feed()) return invalid_input("the vocabulary has no line feed");
   auto tokens = vocabulary.encode(lines, sentence_place);
   if (!tokens.ok()) return in_file(path, tokens.error());
   if (pair_examples(*tokens, options.sequence, *vocabulary.line_feed()).count > 0) return tokens;
   return invalid_input("'" + path + "' has, in a part, no pair of sentences of at most " +
-                       std::to_string(options.sequence) +
-                       " tokens; choose a larger --sequence, or a longer text");
+                       std::to_string(options.sequence) + " tokens; choose " +
+                       (can_choose ? "a larger --sequence, or " : "") + "a longer text");
 }
 
 // The known vocabulary, or one learned from the text.
@@ -143,7 +145,7 @@ Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
   for (const auto& [tokens, lines] :
        {std::pair(&text.train, &train), std::pair(&text.validation, &validation),
         std::pair(&text.test, &test)}) {
-    MANTISSA_ASSIGN(*tokens, encode_pairs(path, text.vocabulary, *lines, options));
+    MANTISSA_ASSIGN(*tokens, encode_pairs(path, text.vocabulary, *lines, options, true));
     all += std::count(lines->begin(), lines->end(), '\n') / 2;
     short_enough += pair_examples(*tokens, options.sequence, *text.vocabulary.line_feed()).count;
   }
@@ -177,7 +179,7 @@ Result<Text> load_text(const std::string& path, const TextOptions& options) {
   const std::vector<Token> tokens = std::move(*encoded);
   note_unknown(tokens, text);
   const auto count = std::ssize(tokens);
-  MANTISSA_RETURN_IF_ERROR(check_length(path, count, options.sequence));
+  MANTISSA_RETURN_IF_ERROR(check_length(path, count, options.sequence, true));
   const Parts parts(count);
   const auto begin = tokens.begin();
   text.train.assign(begin, begin + parts.first);
@@ -188,16 +190,45 @@ Result<Text> load_text(const std::string& path, const TextOptions& options) {
   return text;
 }
 
-Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
-                                            const TextOptions& options) {
-  if (options.task == TextTask::kTranslation) {
-    MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
-    return encode_pairs(path, vocabulary, lines_text(pairs.test), options);
+namespace {
+
+// The pairs as the network knows them.
+std::vector<SentencePair> known_pairs(std::vector<SentencePair> pairs, const Vocabulary& vocabulary,
+                                      std::vector<std::string>& notes) {
+  UnknownCharacters unknown;
+  for (SentencePair& pair : pairs) {
+    pair.source = vocabulary.known_part(pair.source, unknown);
+    pair.target = vocabulary.known_part(pair.target, unknown);
   }
-  MANTISSA_ASSIGN(const std::string bytes, read_text(path));
-  auto tokens = vocabulary.encode(bytes);
+  const auto is_blank = [](const std::string& text) {
+    return text.find_first_not_of(" \t") == std::string::npos;
+  };
+  const auto emptied = std::erase_if(pairs, [&](const SentencePair& pair) {
+    return is_blank(pair.source) || is_blank(pair.target);
+  });
+  if (unknown.count > 0) {
+    notes.push_back(describe(unknown) +
+                    (emptied > 0 ? ", and " + std::to_string(emptied) + " pairs with them" : ""));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
+                                            const TextOptions& options,
+                                            std::vector<std::string>& notes) {
+  if (options.task == TextTask::kTranslation) {
+    MANTISSA_ASSIGN(ParallelText pairs, load_parallel_text(path));
+    const auto known = known_pairs(std::move(pairs.test), vocabulary, notes);
+    return encode_pairs(path, vocabulary, lines_text(known), options, false);
+  }
+  MANTISSA_ASSIGN(const std::string text, read_text(path));
+  UnknownCharacters unknown;
+  auto tokens = vocabulary.encode(vocabulary.known_part(text, unknown));
   if (!tokens.ok()) return in_file(path, tokens.error());
-  MANTISSA_RETURN_IF_ERROR(check_length(path, std::ssize(*tokens), options.sequence));
+  if (unknown.count > 0) notes.push_back(describe(unknown));
+  MANTISSA_RETURN_IF_ERROR(check_length(path, std::ssize(*tokens), options.sequence, false));
   tokens->erase(tokens->begin(), tokens->begin() + Parts(std::ssize(*tokens)).second);
   return std::move(*tokens);
 }

@@ -56,8 +56,11 @@ bool is_text_file(const std::string& path);
 Result<Text> load_text(const std::string& path, const TextOptions& options);
 
 // The test part of a text as a network's tokens: sequence and task are those of `options`.
+// Characters that the network does not know are left out, and pairs of which nothing is left; notes
+// say how many.
 Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
-                                            const TextOptions& options);
+                                            const TextOptions& options,
+                                            std::vector<std::string>& notes);
 
 // The same as a data set, for plans: examples are sequences, classes are tokens.
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options);

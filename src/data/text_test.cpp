@@ -105,10 +105,45 @@ TEST(Text, HasContiguousPartsAndExamplesOfThem) {
   EXPECT_EQ(info->train_count, 112);
   EXPECT_EQ(info->validation_count, 6);
   EXPECT_EQ(info->test_count, 6);
-  const auto test = load_test_tokens(path, text->vocabulary, {.sequence = 8});
+  std::vector<std::string> notes;
+  const auto test = load_test_tokens(path, text->vocabulary, {.sequence = 8}, notes);
   ASSERT_TRUE(test.ok());
+  EXPECT_TRUE(notes.empty());
   EXPECT_EQ(*test, text->test);
   EXPECT_NE(load_text(path, {.sequence = 9})->sha256, text->sha256);
+}
+
+// Windows programs put it before UTF-8.
+TEST(Text, AByteOrderMarkIsNoCharacter) {
+  const TestFolder folder;
+  const std::string plain = (folder / "a.txt").string(), marked = (folder / "b.txt").string();
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "The quick brown fox.\n";
+  std::ofstream(plain) << text;
+  std::ofstream(marked) << "\xef\xbb\xbf" << text;
+  const auto a = load_text(plain, {.sequence = 8}), b = load_text(marked, {.sequence = 8});
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->vocabulary.names(), b->vocabulary.names());
+  EXPECT_EQ(a->train, b->train);
+}
+
+TEST(Text, UnknownCharactersAreLeftOutAndCounted) {
+  const TestFolder folder;
+  const std::string path = (folder / "a.txt").string();
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "The quick brown fox.\n";
+  std::ofstream(path) << text;
+  const auto known = load_text(path, {.sequence = 8});
+  ASSERT_TRUE(known.ok());
+  std::ofstream(path) << "\xC3\xB6" << text << "\xC3\xB6\xC3\xB1";
+  std::vector<std::string> notes;
+  const auto test = load_test_tokens(path, known->vocabulary, {.sequence = 8}, notes);
+  ASSERT_TRUE(test.ok()) << test.error().message;
+  EXPECT_EQ(*test, known->test);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "3 characters ('ö', 'ñ') are left out: the network does not know them");
+  std::ofstream(path) << text << "\xff";
+  EXPECT_FALSE(load_test_tokens(path, known->vocabulary, {.sequence = 8}, notes).ok());
 }
 
 TEST(Text, IsReadWithAVocabularyThatIsKnown) {

@@ -24,15 +24,15 @@ std::string byte_name(size_t byte) {
 
 // Calls visit(character, place) for each. Its error, or the one of text that is no text.
 template <typename Visit>
-Status for_characters(std::string_view text, const PlaceText& place, const Visit& visit) {
+Status for_characters(std::string_view text, const PlaceText& place, const Visit& visit,
+                      const std::string& advice = "") {
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = code_point_at(text, at);
     if (point.number < 0) {
-      return invalid_input(place(text, at) + ": is not UTF-8; --tokens bytes takes any bytes");
+      return invalid_input(place(text, at) + ": is not UTF-8" + advice);
     }
     if (text[at] == '\0') {
-      return invalid_input(place(text, at) +
-                           ": has a NUL byte, so it is no text; --tokens bytes takes any bytes");
+      return invalid_input(place(text, at) + ": has a NUL byte, so it is no text" + advice);
     }
     MANTISSA_RETURN_IF_ERROR(visit(text.substr(at, point.length), at));
     at += point.length;
@@ -109,6 +109,37 @@ Status Vocabulary::check_known(std::string_view text, const PlaceText& place) co
   });
 }
 
+std::string describe(const UnknownCharacters& unknown) {
+  if (unknown.count == 0) return "";
+  return std::to_string(unknown.count) + " characters (" + unknown.some +
+         ") are left out: the network does not know them";
+}
+
+std::string Vocabulary::known_part(std::string_view text, UnknownCharacters& unknown) const {
+  constexpr size_t kMostNamed = 5;
+  const Tokens kind = tokens();
+  if (wordpiece_ || kind == Tokens::kBytes) return std::string(text);
+  std::set<std::string_view> known(names_.begin(), names_.end()), different;
+  if (kind == Tokens::kPieces && known.contains(kPieceSpace)) known.insert(" ");
+  std::string part;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = code_point_at(text, at);
+    const std::string_view character = text.substr(at, point.length);
+    at += point.length;
+    // What is no text is an error where it is encoded.
+    if (point.number <= 0 || known.contains(character)) {
+      part += character;
+      continue;
+    }
+    ++unknown.count;
+    if (different.size() >= kMostNamed || !different.insert(character).second) continue;
+    const std::string name = "'" + std::string(character) + "'";
+    if (unknown.some.find(name) != std::string::npos) continue;
+    unknown.some += (unknown.some.empty() ? "" : ", ") + name;
+  }
+  return part;
+}
+
 Result<std::vector<Token>> Vocabulary::encode_words(std::string_view text) const {
   std::vector<Token> tokens;
   while (!text.empty()) {
@@ -175,11 +206,13 @@ Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t p
   }
   // The order of UTF-8 is the one of code points.
   std::set<std::string_view> characters;
-  MANTISSA_RETURN_IF_ERROR(
-      for_characters(text, text_place, [&](std::string_view character, size_t) {
+  MANTISSA_RETURN_IF_ERROR(for_characters(
+      text, text_place,
+      [&](std::string_view character, size_t) {
         characters.insert(character);
         return Status();
-      }));
+      },
+      "; --tokens bytes takes any bytes"));
   if (tokens == Tokens::kWordPieces) {
     MANTISSA_ASSIGN(WordPiece tokenizer, learn_wordpiece(text, pieces));
     return Vocabulary::of(std::move(tokenizer));

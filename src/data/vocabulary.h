@@ -32,6 +32,14 @@ constexpr const char* kMaskName = "[MASK]";
 std::string text_place(std::string_view text, size_t at);
 using PlaceText = std::function<std::string(std::string_view text, size_t at)>;
 
+// Characters of a text that are no tokens of a vocabulary, and were left out.
+struct UnknownCharacters {
+  int64_t count = 0;
+  std::string some = {};  // "'ö', 'ñ'": a few different ones
+};
+// "12 characters ('ö', 'ñ') are left out: the network does not know them"; "" where there are none.
+std::string describe(const UnknownCharacters& unknown);
+
 // The tokens that a network knows, in the order of their numbers. Of characters each is one code
 // point as UTF-8; of bytes "\x0A", and the vocabulary has all 256; of pieces those of
 // sentence_piece.h. The names tell which of these they are. Pieces of WordPiece have their
@@ -58,6 +66,9 @@ class Vocabulary {
   // WordPiece does not know are its token for them.
   Result<std::vector<Token>> encode(std::string_view text,
                                     const PlaceText& place = text_place) const;
+  // The text without characters that are no tokens, which are counted. WordPiece has a token for
+  // them, and bytes know all.
+  std::string known_part(std::string_view text, UnknownCharacters& unknown) const;
   // The text of tokens. WordPiece's has a space before each word, and nothing for special tokens.
   std::string decode(std::span<const Token> tokens) const;
   // Code points, or bytes, of the text of tokens.

@@ -1,8 +1,8 @@
 // Files of WordPiece tokenizers.
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
 #include "base/file_system.h"
+#include "base/text_file.h"
 #include "data/tokenizer_files.h"
 #include "data/wordpiece.h"
 #include "formats/json_text.h"
@@ -70,8 +70,7 @@ json to_json(const AddedToken& token) {
 }  // namespace
 
 Result<std::string> read_tokenizer_text(const fs::path& path) {
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostTokenizerBytes));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return read_text_file(path, kMostTokenizerBytes);
 }
 
 Result<WordPiece> read_wordpiece(const fs::path& path) {

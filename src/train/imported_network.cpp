@@ -1,8 +1,12 @@
 #include "train/imported_network.h"
 
+#include <array>
+#include <cstddef>
+#include <cstring>
 #include <map>
 #include <span>
 
+#include "base/atomic_file.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_header.h"
 #include "models/network_json.h"
@@ -11,7 +15,22 @@
 
 namespace mantissa {
 
-bool is_onnx_file(const std::filesystem::path& path) { return path.extension() == ".onnx"; }
+// The first bytes say what a file is; the name, where they do not tell, or it cannot be read.
+bool is_onnx_file(const std::filesystem::path& path) {
+  constexpr size_t kHeader = 9;  // of safetensors: a length, and JSON
+  constexpr auto kVersionTag = std::byte{0x08};
+  constexpr auto kLatestVersion = std::byte{0x20};  // of ONNX, by far
+  const bool is_named_so = path.extension() == ".onnx";
+  auto file = InputFile::open(path);
+  if (!file.ok()) return is_named_so;
+  std::array<std::byte, kHeader> begin{};
+  const auto bytes = file->read(begin);
+  if (!bytes.ok() || *bytes < static_cast<int64_t>(kHeader)) return is_named_so;
+  uint64_t length = 0;
+  std::memcpy(&length, begin.data(), sizeof length);
+  if (begin[8] == std::byte{'{'} && length <= static_cast<uint64_t>(file->size())) return false;
+  return is_named_so || (begin[0] == kVersionTag && begin[1] < kLatestVersion);
+}
 
 Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
                                           const onnx::ImportOptions& options) {

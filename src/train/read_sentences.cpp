@@ -1,19 +1,18 @@
 #include <algorithm>
 
-#include "base/atomic_file.h"
+#include "base/text_file.h"
 #include "train/encoder.h"
 
 namespace mantissa {
 
 Result<std::vector<std::string>> read_sentences(const std::filesystem::path& path) {
   constexpr int64_t kMostBytes = int64_t{1} << 30;
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostBytes));
-  if (bytes.empty()) return invalid_input(path.string() + ": is empty");
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  MANTISSA_ASSIGN(const std::string text, read_text_file(path, kMostBytes));
+  if (text.empty()) return invalid_input(path.string() + ": is empty");
   std::vector<std::string> sentences;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
+    std::string_view line = std::string_view(text).substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
     const std::string subject =
         path.string() + ", line " + std::to_string(sentences.size() + 1) + ": ";

@@ -173,9 +173,10 @@ Result<Translations> translate_sentences(FrozenNetwork& network,
     return invalid_input("network '" + name + "' does not translate, as transformer_nmt does");
   }
   MANTISSA_ASSIGN(const std::string text, joined(sentences));
-  MANTISSA_ASSIGN(const std::vector<Token> tokens, vocabulary.encode(text));
-  const auto lines = lines_of(tokens, *end);
   Translations result;
+  MANTISSA_ASSIGN(const std::vector<Token> tokens,
+                  vocabulary.encode(vocabulary.known_part(text, result.unknown)));
+  const auto lines = lines_of(tokens, *end);
   result.texts.resize(sentences.size());
   std::vector<size_t> order;
   for (size_t i = 0; i < lines.size(); ++i) {

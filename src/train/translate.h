@@ -26,6 +26,7 @@ struct TranslationOptions {
 struct Translations {
   std::vector<std::string> texts;  // one for each sentence; "" of an empty one
   int64_t truncated = 0;           // sentences with more tokens than the network reads
+  UnknownCharacters unknown = {};  // of all sentences, which are read without them
 };
 
 // Told how many sentences are done. Returns false to stop.
@@ -35,8 +36,8 @@ using TranslationObserver = std::function<bool(int64_t done)>;
 // of all that end is taken, by its cost per token. A translation has at most as many tokens as the
 // network's sequence, and 16 more than twice those of the source. Sentences of similar length are
 // computed together; in integer formats neither neighbours nor padding change a translation.
-// Errors: a network that does not translate; a sentence with a line feed, or a character that the
-// network does not know, with the sentence's number as a line; kInterrupted.
+// Errors: a network that does not translate; a sentence with a line feed, or that is no UTF-8, with
+// the sentence's number as a line; kInterrupted.
 Result<Translations> translate_sentences(FrozenNetwork& network,
                                          std::span<const std::string> sentences,
                                          const TranslationOptions& options, ThreadPool& pool,

@@ -130,8 +130,17 @@ accepts "few bits translate" '.' translate --checkpoint "$folder/w4a4" --text 'b
 run quantize --from "$folder/lstm" --steps 4 --out "$folder/lstm-w4a4"
 holds "quantize a recurrent translator" eval '((status == 0))'
 
-refuses "a character that the network does not know" 2 "line 1, byte 4: the network does not know 'X'" \
-  translate --checkpoint "$folder/a" --text 'big X'
+# What the network does not know is left out, counted and named.
+printf 'big X dog\n\xc3\xa4\nred cat\n' >"$folder/unknown.txt"
+run translate --checkpoint "$folder/a" --data "$folder/unknown.txt"
+holds "unknown characters stop no file" eval '((status == 0)) && (($(wc -l <"$folder/stdout") == 3))'
+holds "and are named" grep -q "2 characters ('X', 'ä') are left out: the network does not know them" "$folder/stderr"
+run translate --checkpoint "$folder/a" --data "$folder/unknown.txt" --json
+holds "and in JSON" grep -q '"notes": \[' "$folder/stdout"
+printf 'big \xff\n' >"$folder/no-text.txt"
+run translate --checkpoint "$folder/a" --data "$folder/no-text.txt"
+holds "what is no text is refused without --tokens, which translate lacks" eval \
+  '((status == 2)) && grep -q "is not UTF-8" "$folder/stderr" && ! grep -q -- "--tokens" "$folder/stderr"'
 refuses "nothing to translate" 2 'name a sentence' translate --checkpoint "$folder/a"
 refuses "a sentence and a file" 2 'name a sentence' \
   translate --checkpoint "$folder/a" --text dog --data "$folder/english.txt"
