@@ -25,6 +25,8 @@ const Row kRows[] = {
     {"isa", {"auto", "scalar", "avx2", "avxvnni", "avx512vnni", "amx"}},
     {"data", {"fashion-mnist", "cifar-10", "cifar-100"}},
     {"show", {"program", "exponents", "schedule"}},
+    {"header", {"auto", "yes", "no"}},
+    {"decimal", {"auto", "point", "comma"}},
     {"sort", {"program", "time"}}};
 
 constexpr std::array kPaths = {"data",  "out",         "config", "checkpoint",   "compare",

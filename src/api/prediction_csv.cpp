@@ -1,12 +1,35 @@
 #include "api/prediction_csv.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
 #include "base/real_text.h"
 
 namespace mantissa {
 namespace {
 
-// Quoted where a comma, quote or line break would be misread.
-std::string field(const std::string& text) {
+// Whether spreadsheets would compute a text as a formula. Numbers are none.
+bool is_formula(const std::string& text) {
+  constexpr std::array<std::string_view, 10> kBegins = {
+      "=",           "+", "-", "@", "\t", "\r", "\xEF\xBC\x9D", "\xEF\xBC\x8B", "\xEF\xBC\x8D",
+      "\xEF\xBC\xA0"};
+  const bool begins = std::any_of(kBegins.begin(), kBegins.end(),
+                                  [&](std::string_view begin) { return text.starts_with(begin); });
+  if (!begins || text.size() < 2) return false;
+  double number = 0;
+  const char* const first = text.data() + (text[0] == '+' ? 1 : 0);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(first, end, number);
+  return stop != end || error != std::errc();
+}
+
+// Quoted where a comma, quote or line break would be misread; an apostrophe keeps spreadsheets from
+// computing it.
+std::string field(const std::string& plain) {
+  const std::string text = (is_formula(plain) ? "'" : "") + plain;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {

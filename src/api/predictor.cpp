@@ -20,8 +20,7 @@ std::string source_of(const TableRows& rows, const std::string& file, bool sever
 }
 
 // The target of a row, where it has one that the network knows.
-void take_target(const TableEncoder& encoder, std::span<const TableField> row,
-                 Prediction& prediction) {
+void take_target(TableEncoder& encoder, std::span<const TableField> row, Prediction& prediction) {
   const auto target = encoder.target(row);
   if (!target.ok() || !target->is_known) return;
   prediction.label = static_cast<int>(target->label);
@@ -30,7 +29,7 @@ void take_target(const TableEncoder& encoder, std::span<const TableField> row,
 
 Status predict_file(const std::string& file, bool several, Predictor& predictor) {
   const TableSchema& schema = *predictor.network.description.table;
-  MANTISSA_ASSIGN(const auto rows, open_csv_rows(file));
+  MANTISSA_ASSIGN(const auto rows, open_csv_rows(file, schema.file_format()));
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
   std::vector<int16_t> numbers;
   std::vector<Prediction> batch;
@@ -47,10 +46,8 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
     numbers.clear();
     if (row.empty()) break;
   }
-  if (encoder.unknown() > 0) {
-    predictor.outcome.notes.push_back("'" + file + "': " + std::to_string(encoder.unknown()) +
-                                      " texts are none of the training rows' categories: they " +
-                                      "count as missing");
+  for (const std::string& note : encoder.notes()) {
+    predictor.outcome.notes.push_back("'" + file + "': " + note);
   }
   return {};
 }

@@ -338,7 +338,10 @@ Result<Settings> with_data_of_source(Settings settings) {
     }
   };
   take({"sequence", "tokens", "vocabulary"});
-  if (same_data) take({"data", "input-size", "target", "ignore", "task", "text-column"});
+  if (same_data) {
+    take({"data", "input-size", "target", "ignore", "task", "text-column", "header", "missing",
+          "decimal"});
+  }
   return settings;
 }
 

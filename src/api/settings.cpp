@@ -82,7 +82,8 @@ std::vector<SettingInfo> training_infos(bool writes) {
     const bool about_files =
         name == "out" || name == "resume" || name == "overwrite" || name == "tensorboard";
     if (!writes && about_files) continue;
-    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+    infos.push_back(
+        {setting.name, setting.help, setting.default_text, setting.is_switch, setting.is_list});
   }
   infos.push_back({"config", "TOML file with settings; those on the command line win", ""});
   return infos;
@@ -97,7 +98,8 @@ std::vector<SettingInfo> network_infos() {
                          is_of_tables(name) || name == "sequence" || name == "tokens" ||
                          name == "vocabulary";
     if (name != "model" && !of_data && !is_of_built_in_networks(name)) continue;
-    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+    infos.push_back(
+        {setting.name, setting.help, setting.default_text, setting.is_switch, setting.is_list});
   }
   return infos;
 }
@@ -186,7 +188,8 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""}};
     for (const Setting& setting : training_settings()) {
       if (!is_of_tables(setting.name)) continue;
-      infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+      infos.push_back(
+          {setting.name, setting.help, setting.default_text, setting.is_switch, setting.is_list});
     }
     infos.push_back(kThreads);
     return infos;
@@ -242,7 +245,8 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
          ""}};
     for (const Setting& setting : training_settings()) {
       if (!is_setting_of_import(setting.name)) continue;
-      infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+      infos.push_back(
+          {setting.name, setting.help, setting.default_text, setting.is_switch, setting.is_list});
     }
     infos.push_back(kThreads);
     return infos;
@@ -256,16 +260,16 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             {"tensorboard", "folder for event files of the runs, one folder each", ""}};
   }
   if (command == "export") {
-    return {kCheckpoint,
-            {"from", "encoder in place of a run: a file of import, or a folder in BERT's layout",
-             ""},
-            {"format", "with --from: number format; fp32 writes a network of real numbers",
-             kEncoderFormat},
-            {"target",
-             "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where "
-             "they fit",
-             "ort"},
-            {"out", "the ONNX file to write", ""}};
+    return {
+        kCheckpoint,
+        {"from", "encoder in place of a run: a file of import, or a folder in BERT's layout", ""},
+        {"format", "with --from: number format; fp32 writes a network of real numbers",
+         kEncoderFormat},
+        {"target",
+         "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where "
+         "they fit",
+         "ort"},
+        {"out", "the ONNX file to write", ""}};
   }
   if (command == "predict") {
     return {

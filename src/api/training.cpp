@@ -144,6 +144,9 @@ Outcome<Trainer> Trainer::create(const Network& network, const Settings& setting
                            "hidden",
                            "target",
                            "ignore",
+                           "header",
+                           "missing",
+                           "decimal",
                            "task"}) {
     if (settings.count(name) == 0) continue;
     return Failure{Exit::kInvalidInput, std::string("setting '") + name +

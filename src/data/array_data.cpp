@@ -93,7 +93,8 @@ Result<ArrayPair> read_pair(const FoundSplit& split) {
     MANTISSA_ASSIGN(pair.y, read_npy(split.file(1)));
     return pair;
   }
-  MANTISSA_ASSIGN(std::vector<NpyArray> arrays, read_npz(split.file(0)));
+  std::vector<OtherArray> passed_over;
+  MANTISSA_ASSIGN(std::vector<NpyArray> arrays, read_npz(split.file(0), {}, &passed_over));
   for (NpyArray& array : arrays) {
     if (array.name == split.files[1]) pair.x = std::move(array);
     if (array.name == split.files[2]) pair.y = std::move(array);
@@ -101,9 +102,9 @@ Result<ArrayPair> read_pair(const FoundSplit& split) {
   return pair;
 }
 
-Result<std::unique_ptr<TableRows>> open(const FoundSplit& split) {
+Result<std::unique_ptr<TableRows>> open(const FoundSplit& split, const TableFormat& format) {
   MANTISSA_ASSIGN(ArrayPair pair, read_pair(split));
-  return array_rows(quoted(split.file(0)), std::move(pair.x), std::move(pair.y));
+  return array_rows(quoted(split.file(0)), std::move(pair.x), std::move(pair.y), format);
 }
 
 // Pairs inputs and targets by split.
@@ -257,17 +258,43 @@ Status inspect_all_pictures(FoundData& found) {
   return {};
 }
 
+// What an array of another type holds: "texts (<U5)".
+std::string described(const OtherArray& array) {
+  const std::string& type = array.type;
+  const char kind = type.size() > 1 ? type[1] : '\0';
+  const std::string what = type.empty()                 ? "records"
+                           : kind == 'U' || kind == 'S' ? "texts"
+                           : kind == 'O'                ? "Python objects"
+                           : kind == 'M' || kind == 'm' ? "times"
+                                                        : "numbers that are not read";
+  return what + (type.empty() ? "" : " (" + type + ")");
+}
+
+Error unread_array(const fs::path& path, const OtherArray& array) {
+  return invalid_input(quoted(path) + ": the array '" + array.name + "' holds " + described(array) +
+                       "; inputs and targets are integers, float32, float64 or bool" +
+                       (role_of(array.name)->is_input ? "" : ", classes numbers from 0 on"));
+}
+
 // Where a file is named, or a folder with one archive: the file with the arrays.
 Result<FoundData> find_files(const fs::path& path) {
   if (is_npz(path)) {
-    MANTISSA_ASSIGN(const std::vector<NpyArray> arrays, read_npz(path));
+    std::vector<OtherArray> others;
+    MANTISSA_ASSIGN(const std::vector<NpyArray> arrays, read_npz(path, {}, &others));
     std::vector<std::string> names;
     int64_t bytes = 0;
+    for (const OtherArray& other : others) {
+      if (role_of(other.name)) return unread_array(path, other);
+    }
     for (const NpyArray& array : arrays) {
       names.push_back(array.name);
       bytes += std::ssize(array.data);
     }
     MANTISSA_ASSIGN(FoundData found, find_arrays(path, std::move(names)));
+    for (const OtherArray& other : others) {
+      found.notes.push_back("the array '" + other.name + "' is not read: it holds " +
+                            described(other) + ", and is named as no input or target");
+    }
     found.array_bytes = bytes;
     return found;
   }
@@ -301,7 +328,7 @@ Result<FoundData> inspect(const fs::path& path, const DataOptions& options) {
 }
 
 Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
-  if (found.table) return read_table(open, found, split);
+  if (found.table) return read_table(open, found, split, options);
   MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
   MANTISSA_ASSIGN(const PictureForm stored, form_of(split, pair.x));
   MANTISSA_ASSIGN(ImageSet set, empty_set(split.count, options.form));

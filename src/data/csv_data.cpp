@@ -46,8 +46,8 @@ bool recognises(const fs::path& folder) {
          entries->pictures.empty();
 }
 
-Result<std::unique_ptr<TableRows>> open(const FoundSplit& split) {
-  return open_csv_rows(split.file(0));
+Result<std::unique_ptr<TableRows>> open(const FoundSplit& split, const TableFormat& format) {
+  return open_csv_rows(split.file(0), format);
 }
 
 // The file of each split in a folder. Others are passed over, with a note.
@@ -86,8 +86,8 @@ Result<FoundData> inspect(const fs::path& path, const DataOptions& options) {
   return found;
 }
 
-Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const ReadOptions&) {
-  return read_table(open, found, split);
+Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
+  return read_table(open, found, split, options);
 }
 
 }  // namespace

@@ -153,7 +153,8 @@ Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with
   MANTISSA_ASSIGN(dataset.info, describe_found(name_or_path, data, options));
   const ReadOptions read{
       .form = data.found.table ? PictureForm{0, 0, 0} : loaded_form(data.found, options),
-      .threads = options.threads};
+      .threads = options.threads,
+      .notes = &dataset.info.notes};
   for (const SplitRow& row : kSplitRows) {
     const FoundSplit& split = data.found.*row.found;
     const bool wanted = row.found == &FoundData::test ? with_test : with_train;

@@ -180,7 +180,7 @@ Status read_list(const fs::path& folder, const PictureList& list,
     }
     if (list.columns.label < 0) one.label = folder_of(one.file);
     if (one.label.empty()) return wrong("there is no class, and no folder that is named as one");
-    one.label = category_of(read_field(one.label, false));
+    one.label = category_of(read_field(one.label));
     pictures.push_back(std::move(one));
   }
 }
@@ -208,11 +208,11 @@ std::map<std::string, Label> number_classes(const std::vector<ListedPicture>& pi
   }
   for (const auto& [name, number] : numbers) names.push_back(name);
   const bool whole = std::all_of(names.begin(), names.end(), [](const std::string& name) {
-    return read_field(name, false).kind == FieldKind::kWhole;
+    return read_field(name).kind == FieldKind::kWhole;
   });
   if (whole) {
     std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-      return read_field(a, false).number < read_field(b, false).number;
+      return read_field(a).number < read_field(b).number;
     });
   }
   for (size_t i = 0; i < names.size() && i < kMaxClasses; ++i) {

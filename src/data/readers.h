@@ -47,6 +47,8 @@ struct ReadOptions {
   int threads = 1;   // changes no result
   // Where given, unreadable pictures are left out and listed here; else the first is an error.
   std::vector<std::string>* unreadable = nullptr;
+  // A line each of what only reading tells is added here, where given.
+  std::vector<std::string>* notes = nullptr;
 };
 
 // A split before and after its pictures are read.

@@ -109,7 +109,8 @@ Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOpt
   const bool is_table = data.found.table.has_value();
   const ReadOptions read{.form = is_table ? PictureForm{0, 0, 0} : loaded_form(data.found, options),
                          .threads = options.threads,
-                         .unreadable = &data.found.unreadable};
+                         .unreadable = &data.found.unreadable,
+                         .notes = &survey.info.notes};
   for (const SplitRow& row : kSplitRows) {
     FoundSplit& split = data.found.*row.found;
     if (split.count == 0 && row.found == &FoundData::validation) continue;

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <set>
-#include <unordered_set>
+#include <span>
 #include <utility>
 
 #include "base/random.h"
+#include "data/column_values.h"
 #include "data/dataset.h"
 #include "data/row_weights.h"
 
@@ -18,9 +17,10 @@ namespace {
 
 constexpr uint64_t kPartRows = 5;         // one row in so many is kept for testing
 constexpr size_t kMostCategories = 256;   // of an input; more are no categories
-constexpr size_t kLongestCategory = 256;  // bytes; longer texts are none
 constexpr int64_t kMostFeatures = 65536;  // of a table
 constexpr size_t kMostWholeClasses = 64;  // whole numbers that are taken for classes
+constexpr size_t kMostCodes = 20;         // whole numbers that are taken for categories, with texts
+constexpr int64_t kLeastCounted = 20;     // rows, to take a column for their numbers
 constexpr std::array<const char*, 4> kTargetNames = {"label", "target", "class", "y"};
 
 std::string lower(std::string text) {
@@ -28,98 +28,18 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The values of a column. Mean and deviation by Welford's recurrence, in the rows' order: the same
-// bits everywhere.
-class ColumnValues {
- public:
-  explicit ColumnValues(size_t most) : most_(most) {}
-
-  Status add(const TableField& field, const std::string& name, const TableRows& rows) {
-    if (field.kind == FieldKind::kMissing) {
-      ++missing;
-      return {};
-    }
-    ++count;
-    if (!field.is_number() && numbers) {
-      numbers = false;
-      first_text = "'" + category_of(field).substr(0, 40) + "', " + rows.place();
-    }
-    whole = whole && field.kind == FieldKind::kWhole;
-    if (field.is_number()) {
-      if (!std::isfinite(field.number)) {
-        return invalid_input(rows.place() + ": column '" + name +
-                             "' has a number that is not finite");
-      }
-      const double step = field.number - mean;
-      mean += step / static_cast<double>(count);
-      squares += step * (field.number - mean);
-    }
-    if (too_many) return {};
-    if (field.is_number()) {
-      different_numbers.insert(field.number);
-    } else {
-      std::string category = category_of(field);
-      too_many = category.size() > kLongestCategory;
-      if (!too_many) texts.insert(std::move(category));
-    }
-    too_many = too_many || different() > most_;
-    if (too_many) {
-      texts.clear();
-      different_numbers.clear();
-    }
-    return {};
-  }
-
-  size_t different() const { return texts.size() + different_numbers.size(); }
-
-  // Numbers by size, and behind them texts byte by byte.
-  std::vector<std::string> sorted() const {
-    std::vector<double> ascending(different_numbers.begin(), different_numbers.end());
-    std::sort(ascending.begin(), ascending.end());
-    std::vector<std::string> list;
-    for (const double number : ascending) {
-      list.push_back(category_of({FieldKind::kReal, number, {}}));
-    }
-    list.insert(list.end(), texts.begin(), texts.end());
-    return list;
-  }
-
-  TableColumn column(std::string name, bool as_number) const {
-    TableColumn column{.name = std::move(name), .missing = missing};
-    if (!as_number) {
-      column.categories = sorted();
-      return column;
-    }
-    column.mean = mean;
-    const double variance = count > 0 ? squares / static_cast<double>(count) : 0;
-    column.deviation = std::sqrt(variance);
-    // What rounding makes of one number is no deviation: a sum of as many terms has as much.
-    const double rounding =
-        static_cast<double>(count) * std::numeric_limits<double>::epsilon() * std::abs(mean);
-    if (!(column.deviation > rounding) || !std::isfinite(column.deviation)) column.deviation = 1;
-    return column;
-  }
-
-  int64_t count = 0, missing = 0;
-  bool numbers = true, whole = true, too_many = false;
-  std::string first_text;  // where the column is not of numbers
-  double mean = 0, squares = 0;
-  std::unordered_set<double> different_numbers;
-  std::set<std::string> texts;
-
- private:
-  size_t most_;
-};
-
-// The target that nobody names: a column that is called so, or the last but for that of weights.
-size_t usual_target(const std::vector<std::string>& names, std::optional<size_t> weights) {
+// The target that nobody names: a column that is called so, or the last that is used otherwise
+// nowhere.
+size_t usual_target(const std::vector<std::string>& names, const std::set<size_t>& others) {
   for (const char* name : kTargetNames) {
     const auto found = std::find_if(names.begin(), names.end(),
                                     [&](const std::string& one) { return lower(one) == name; });
     if (found != names.end()) return static_cast<size_t>(found - names.begin());
   }
-  const bool is_last = weights == names.size() - 1 && names.size() > 1;
-  return names.size() - (is_last ? 2 : 1);
+  for (size_t i = names.size(); i-- > 0;) {
+    if (others.count(i) == 0) return i;
+  }
+  return names.size() - 1;
 }
 
 struct ChosenColumns {
@@ -156,7 +76,7 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   const std::vector<std::string>& names = rows.names();
   ChosenColumns chosen;
   MANTISSA_ASSIGN(const std::set<size_t> ignored, other_columns(rows, choices, chosen, notes));
-  chosen.target = usual_target(names, chosen.weights);
+  chosen.target = usual_target(names, ignored);
   if (!choices.target.empty()) {
     const bool is_there = std::find(names.begin(), names.end(), choices.target) != names.end();
     if (!is_there && choices.target.find(',') != std::string::npos) {
@@ -212,63 +132,145 @@ Result<TextColumn> text_column(const std::vector<std::string>& names,
   return column;
 }
 
+// An error for a target that is of numbers but for markers of missing values, or for a few texts.
+Status check_number_target(const ColumnValues& values, const std::string& name, bool few) {
+  const std::string remedy = "; correct the row, or --task classification takes it for a class";
+  const NumberStats& numbers = values.numbers();
+  const bool only_lacks = numbers.count > 0 && numbers.count + values.marked == values.count;
+  if (only_lacks && values.marked > 0) {
+    return invalid_input(values.marker_place + ": has no value of the target '" + name + "' but '" +
+                         values.first_marker + "'" + remedy);
+  }
+  if (values.is_of_numbers() || !values.is_nearly_of_numbers() || few) return {};
+  return invalid_input(numbers.misfit_place + ": the target '" + name +
+                       "' is of numbers, and has " + numbers.misfit + remedy);
+}
+
+// Of the target's classes that are texts and numbers.
+void note_mixed_classes(const ColumnValues& values, const std::string& name,
+                        std::vector<std::string>& notes) {
+  const NumberStats& numbers = values.numbers();
+  if (numbers.count == 0 || values.is_of_numbers()) return;
+  notes.push_back("the target '" + name + "' has numbers and texts (" + numbers.misfit + ", " +
+                  numbers.misfit_place + "): all are taken for classes");
+}
+
 // The target's column: numbers, or classes.
 Result<TableColumn> target_column(const ColumnValues& values, const std::string& name,
                                   TableTask task, std::vector<std::string>& notes) {
-  const bool few = !values.too_many && values.different() <= kMostWholeClasses &&
+  const bool few = !values.too_many() && values.different() <= kMostWholeClasses &&
                    2 * static_cast<int64_t>(values.different()) <= values.count;
-  const bool by_kind = values.numbers && !(values.whole && few);
-  const bool is_number =
-      task == TableTask::kRegression || (task == TableTask::kByTarget && by_kind);
   const std::string subject = "the target '" + name + "' ";
   if (values.count == 0) return invalid_input(subject + "has no values in the training rows");
-  if (is_number && !values.numbers) {
-    return invalid_input(subject + "is not of numbers (" + values.first_text +
-                         "): --task classification predicts texts");
+  if (task == TableTask::kByTarget) {
+    MANTISSA_RETURN_IF_ERROR(check_number_target(values, name, few));
   }
-  if (!is_number && values.too_many) {
+  const NumberStats& numbers = values.numbers();
+  const bool by_kind = values.is_of_numbers() && !(numbers.whole && few);
+  const bool is_number =
+      task == TableTask::kRegression || (task == TableTask::kByTarget && by_kind);
+  if (is_number && !values.is_of_numbers()) {
+    return invalid_input(subject + "is not of numbers (" + numbers.misfit + ", " +
+                         numbers.misfit_place + "): --task classification predicts texts");
+  }
+  if (!is_number && values.too_many()) {
     return invalid_input(subject + "has more than " + std::to_string(kMaxClasses) +
                          " different values, or longer ones than " +
                          std::to_string(kLongestCategory) + " bytes: it is no class");
   }
-  if (!values.too_many && values.different() < 2) {
+  if (!values.too_many() && values.different() < 2) {
     return invalid_input(subject + "is '" + values.sorted()[0] +
                          "' in all training rows: there is nothing to learn");
   }
-  if (task == TableTask::kByTarget && values.numbers) {
+  if (is_number && numbers.deviation() == 0) {
+    return invalid_input(subject + "is the same in all training rows but for rounding: there is " +
+                         "nothing to learn");
+  }
+  if (task == TableTask::kByTarget && values.is_of_numbers()) {
     notes.push_back(subject + "is taken for " +
                     (is_number ? "numbers; --task classification takes it for classes"
                                : std::to_string(values.different()) +
                                      " classes; --task regression takes it for numbers"));
   }
+  if (!is_number) note_mixed_classes(values, name, notes);
   return values.column(name, is_number);
 }
 
-// Whether texts are categories, and not names of single rows.
-bool are_categories(const ColumnValues& values) {
-  return !values.too_many && 2 * static_cast<int64_t>(values.different()) <= values.count;
+// What a column of numbers makes one think of.
+void note_numbers(const ColumnValues& values, const std::string& name,
+                  std::vector<std::string>& notes) {
+  const NumberStats& numbers = values.numbers();
+  if (!values.doubt().empty()) notes.push_back("guessed: column '" + name + "': " + values.doubt());
+  if (numbers.grows && numbers.count >= kLeastCounted) {
+    notes.push_back("column '" + name +
+                    "' has whole numbers that grow from row to row, as numbers " +
+                    "of rows do: --ignore '" + name + "' leaves it out");
+  }
+  if (numbers.deviation() == 0) {
+    notes.push_back("column '" + name + "' is the same in all training rows" +
+                    (values.different() > 1 || values.too_many() ? " but for rounding" : "") +
+                    ": it tells nothing");
+  }
 }
 
-void add_input(const ColumnValues& values, const std::string& name, FoundSchema& found) {
+// A column of numbers, or of categories. An error for a text in a column of numbers.
+Status add_input(const ColumnValues& values, const std::string& name, FoundSchema& found) {
+  const NumberStats& numbers = values.numbers();
+  const std::string misfit = numbers.misfit + ", " + numbers.misfit_place;
   const auto leave_out = [&](const std::string& why) {
     found.notes.push_back("column '" + name + "' is left out: " + why);
+    return Status();
   };
   if (values.count == 0) return leave_out("it has no values");
-  if (values.numbers || are_categories(values)) {
-    found.schema.columns.push_back(values.column(name, values.numbers));
-    return;
+  if (values.is_of_numbers()) {
+    note_numbers(values, name, found.notes);
+    found.schema.columns.push_back(values.column(name, true));
+    return {};
   }
-  leave_out("it has too many different texts for categories (the first value that is no number: " +
-            values.first_text + ")");
+  const bool are_codes =
+      values.are_categories() && values.different() <= kMostCodes && numbers.whole;
+  if (values.is_nearly_of_numbers() && !are_codes) {
+    return odd_value(numbers.misfit_place, name, numbers.misfit);
+  }
+  if (!values.are_categories()) {
+    return leave_out(
+        "it has too many different texts for categories (the first value that is no "
+        "number: " +
+        misfit + ")");
+  }
+  if (numbers.count > 0) {
+    found.notes.push_back(
+        "column '" + name +
+        "' is taken for categories: " + std::to_string(values.count - numbers.count) + " of its " +
+        std::to_string(values.count) + " values are no numbers (the first: " + misfit + ")");
+  }
+  found.schema.columns.push_back(values.column(name, false));
+  return {};
 }
 
-void note_missing(FoundSchema& found) {
-  for (const TableColumn& column : found.schema.columns) {
-    if (column.missing == 0) continue;
-    found.notes.push_back(
-        "column '" + column.name + "' lacks " + std::to_string(column.missing) + " values: " +
-        (column.is_number() ? "they are taken for the mean" : "they are of no category"));
+// How many values a column lacks, and what stands in their place.
+void note_missing(const ColumnValues& values, const TableColumn& column,
+                  std::vector<std::string>& notes) {
+  if (values.missing == 0) return;
+  std::string markers;
+  for (const auto& [text, count] : values.markers) {
+    if (text.empty()) continue;
+    markers +=
+        (markers.empty() ? ", of which " : ", ") + std::to_string(count) + " are '" + text + "'";
   }
+  notes.push_back("column '" + column.name + "' lacks " + std::to_string(values.missing) +
+                  " values" + markers + ": " +
+                  (column.is_number() ? "they are taken for the mean" : "they are of no category"));
+}
+
+// The decimal sign of the columns of which it is sure; 0 where they differ.
+char usual_decimal(std::span<const ColumnValues> inputs, const ColumnValues& target) {
+  std::set<char> signs;
+  for (const ColumnValues& values : inputs) {
+    if (const auto sign = values.decimal()) signs.insert(*sign);
+  }
+  if (const auto sign = target.decimal()) signs.insert(*sign);
+  return signs.size() == 1 ? *signs.begin() : '\0';
 }
 
 }  // namespace
@@ -282,15 +284,15 @@ bool is_of_part(int64_t row, RowPart part) {
 }
 
 Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoices& choices) {
-  FoundSchema found;
+  FoundSchema found{.schema = {}, .notes = rows.notes()};
   MANTISSA_ASSIGN(ChosenColumns chosen, choose_columns(rows, choices, found.notes));
   if (choices.text.tokenizer) {
     MANTISSA_ASSIGN(found.schema.text, text_column(rows.names(), chosen.inputs, choices.text));
     chosen.inputs.clear();
   }
   const std::vector<std::string>& names = rows.names();
-  std::vector<ColumnValues> inputs(chosen.inputs.size(), ColumnValues(kMostCategories));
-  ColumnValues target(kMaxClasses);
+  std::vector<ColumnValues> inputs(chosen.inputs.size(), ColumnValues(kMostCategories, false));
+  ColumnValues target(kMaxClasses, true);
   bool counts = !chosen.weights;  // whether any row does
   int64_t number = 0;
   while (true) {
@@ -319,10 +321,23 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
                          "' is 0 in all training rows, or too small; steps are 1/1024");
   }
   found.schema.weights = choices.weights;
-  for (size_t i = 0; i < inputs.size(); ++i) add_input(inputs[i], names[chosen.inputs[i]], found);
+  found.schema.format = choices.format;
+  const bool is_told = choices.decimal != '\0';
+  const char decimal = is_told ? choices.decimal : usual_decimal(inputs, target);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].choose(decimal, is_told, rows.separator());
+    const size_t before = found.schema.columns.size();
+    MANTISSA_RETURN_IF_ERROR(add_input(inputs[i], names[chosen.inputs[i]], found));
+    if (found.schema.columns.size() > before) {
+      note_missing(inputs[i], found.schema.columns.back(), found.notes);
+    }
+  }
+  target.choose(decimal, is_told, rows.separator());
   MANTISSA_ASSIGN(found.schema.target,
                   target_column(target, names[chosen.target], choices.task, found.notes));
-  note_missing(found);
+  if (!target.doubt().empty()) {
+    found.notes.push_back("guessed: column '" + names[chosen.target] + "': " + target.doubt());
+  }
   if (found.schema.text && found.schema.is_regression()) {
     return invalid_input("the target '" + found.schema.target.name +
                          "' is of numbers, and a network of texts knows classes; --task " +

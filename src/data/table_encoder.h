@@ -34,21 +34,26 @@ class TableEncoder {
   Status append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers);
 
   // An error for a class that is not known, or a text where there should be a number.
-  Result<TableTarget> target(std::span<const TableField> row) const;
+  Result<TableTarget> target(std::span<const TableField> row);
 
   bool has_target() const { return target_.has_value(); }
-  int64_t unknown() const { return unknown_; }      // values that were none of the categories
   int64_t truncated() const { return truncated_; }  // texts that were cut short
+  // A line each of what rows had that the network does not get: texts that are none of a column's
+  // categories, and numbers that were clipped.
+  std::vector<std::string> notes() const;
 
  private:
   struct Place {
     size_t place = 0;                                  // of the column in a row
     std::unordered_map<std::string, int64_t> numbers;  // of its categories
+    int64_t unknown = 0, clipped = 0;                  // values so far
+    std::string first_unknown = {};
   };
   TableEncoder(const TableSchema& schema, const TableRows& rows) : schema_(schema), rows_(rows) {}
   static std::unordered_map<std::string, int64_t> numbers_of(const TableColumn& column);
   Status append_text(const TableField& field, std::vector<int16_t>& numbers);
   static bool is_odd(const TableField& field);
+  int16_t mantissa(double number, const TableColumn& column, int exponent, Place& place);
   Error wrong(const TableColumn& column, const TableField& field) const;
 
   const TableSchema& schema_;
@@ -56,7 +61,7 @@ class TableEncoder {
   std::vector<Place> columns_;
   std::optional<Place> target_;
   size_t text_ = 0;  // of the text's column in a row
-  int64_t unknown_ = 0, truncated_ = 0;
+  int64_t truncated_ = 0;
 };
 
 }  // namespace mantissa

@@ -22,7 +22,7 @@ int64_t count_part(int64_t rows, RowPart part) {
 
 // The rows of a file, which has the schema's columns; 0 where it lacks the target.
 Result<int64_t> count_rows(OpenRows open, const FoundSplit& split, const FoundData& found) {
-  MANTISSA_ASSIGN(const auto rows, open(split));
+  MANTISSA_ASSIGN(const auto rows, open(split, found.table->file_format()));
   MANTISSA_ASSIGN(const TableEncoder encoder, TableEncoder::create(*found.table, *rows));
   if (!encoder.has_target()) return int64_t{0};
   for (int64_t count = 0;; ++count) {
@@ -51,7 +51,7 @@ Result<int64_t> take_schema(OpenRows open, RowPart part, const DataOptions& opti
     found.table = options.schema;
     return count_rows(open, found.train, found);
   }
-  MANTISSA_ASSIGN(const auto rows, open(found.train));
+  MANTISSA_ASSIGN(const auto rows, open(found.train, options.table.format));
   MANTISSA_ASSIGN(FoundSchema schema, find_schema(*rows, part, options.table));
   found.table = std::move(schema.schema);
   for (std::string& note : schema.notes) found.notes.push_back(std::move(note));
@@ -105,14 +105,31 @@ Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found
   return {};
 }
 
-Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split) {
+namespace {
+
+// What of a split's rows the network does not get.
+void add_notes(const FoundData& found, const FoundSplit& split, const TableEncoder& encoder,
+               const ReadOptions& options) {
+  if (options.notes == nullptr) return;
+  for (const SplitRow& row : kSplitRows) {
+    if (&(found.*row.found) != &split) continue;
+    for (const std::string& note : encoder.notes()) {
+      options.notes->push_back(std::string(row.name) + " rows: " + note);
+    }
+  }
+}
+
+}  // namespace
+
+Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
+                            const ReadOptions& options) {
   const TableSchema& schema = *found.table;
   ImageSet set;
   set.features = schema.features();
   if (schema.text) set.padding = schema.text->tokenizer->padding();
   try {
     set.numbers.reserve(static_cast<size_t>(split.count * set.features));
-    MANTISSA_ASSIGN(const auto rows, open(split));
+    MANTISSA_ASSIGN(const auto rows, open(split, schema.file_format()));
     MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
     std::optional<size_t> weights;
     if (!schema.weights.empty() && &split == &found.train) {
@@ -136,6 +153,7 @@ Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSp
       }
       ++set.count;
     }
+    add_notes(found, split, encoder, options);
   } catch (const std::bad_alloc&) {
     return out_of_memory(std::to_string(split.count) + " rows of " + quoted(split.file(0)),
                          split.count * set.example_bytes());

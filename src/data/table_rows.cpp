@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
+<<<<<<< HEAD
 #include "base/atomic_file.h"
 #include "base/file_system.h"
+=======
+>>>>>>> ece4f4cf (Tables: what is guessed, left out or cut is said, and can be told)
 #include "base/real_text.h"
-#include "data/readers.h"
-#include "formats/csv.h"
 
 namespace mantissa {
 namespace {
@@ -29,90 +26,24 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-bool is_missing(std::string_view text) {
-  constexpr std::array<std::string_view, 7> kMissing = {"",    "?",    "na",  "n/a",
-                                                        "nan", "null", "none"};
-  if (text.size() > 4) return false;
+// Texts that stand for missing values where programs write tables: pandas and R, SQL and JSON,
+// spreadsheets, with their errors, statistics programs, and people.
+bool is_marker(std::string_view text) {
+  constexpr std::array<std::string_view, 40> kMarkers = {
+      "?",      "na",      "n/a",     "n.a.",         "n.a",         "n/a.",    "nan",
+      "-nan",   "+nan",    "null",    "none",         "nil",         "<na>",    "<null>",
+      "(null)", "nat",     "#n/a",    "#n/a n/a",     "#na",         "#div/0!", "#value!",
+      "#ref!",  "#name?",  "#num!",   "#null!",       "#error!",     "#spill!", "#calc!",
+      "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan",     "\\n",         ".",       "..",
+      "-",      "--",      "---",     "\xE2\x80\x93", "\xE2\x80\x94"};
+  constexpr size_t kLongest = 9;
+  const bool is_short_number = text.find_first_not_of("+-0123456789.") == text.npos &&
+                               text.find_first_of("0123456789") != text.npos;
+  if (text.size() > kLongest || is_short_number) return false;
   std::string lower(text);
   for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-  return std::find(kMissing.begin(), kMissing.end(), lower) != kMissing.end();
+  return std::find(kMarkers.begin(), kMarkers.end(), lower) != kMarkers.end();
 }
-
-bool is_whole(std::string_view text) {
-  if (text.starts_with('-')) text.remove_prefix(1);
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-// A number as its text says, rounded to nearest; infinite where it is too large. False if the text
-// is none.
-bool parse_number(std::string_view text, double& number) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (stop != end || std::isnan(number)) return false;
-  if (error == std::errc::result_out_of_range) {
-    number = text.find("e-") != text.npos || text.find("E-") != text.npos
-                 ? 0
-                 : std::numeric_limits<double>::infinity();
-    return true;
-  }
-  return error == std::errc{};
-}
-
-class CsvRows : public TableRows {
- public:
-  explicit CsvRows(const std::filesystem::path& path)
-      : name_(quoted(path)), file_(path, std::ios::binary), reader_(file_, name_) {}
-
-  bool is_open() const { return file_.is_open(); }
-
-  Status begin() {
-    MANTISSA_ASSIGN(const auto first, reader_.next());
-    if (first.empty()) return invalid_input(name_ + ": is empty");
-    read(first);
-    const bool is_header = std::none_of(fields_.begin(), fields_.end(),
-                                        [](const TableField& f) { return f.is_number(); });
-    std::set<std::string_view> seen;
-    names_.reserve(first.size());
-    for (size_t i = 0; i < first.size(); ++i) {
-      names_.push_back(is_header ? utf8_text(trimmed(first[i])) : std::to_string(i + 1));
-      if (names_[i].empty() || seen.insert(names_[i]).second) continue;
-      return invalid_input(place() + ": two columns are called '" + names_[i] + "'");
-    }
-    waiting_ = !is_header;
-    return {};
-  }
-
-  const std::vector<std::string>& names() const override { return names_; }
-
-  Result<std::span<const TableField>> next() override {
-    if (!std::exchange(waiting_, false)) {
-      MANTISSA_ASSIGN(const auto row, reader_.next());
-      if (!row.empty() && row.size() != names_.size()) {
-        return invalid_input(place() + ": has " + std::to_string(row.size()) +
-                             " fields, and the first row " + std::to_string(names_.size()));
-      }
-      read(row);
-    }
-    return std::span<const TableField>(fields_);
-  }
-
-  std::string place() const override { return name_ + ", line " + std::to_string(reader_.line()); }
-
- private:
-  void read(std::span<const std::string_view> row) {
-    fields_.clear();
-    for (const std::string_view text : row) {
-      fields_.push_back(read_field(text, reader_.separator() != ','));
-    }
-  }
-
-  std::string name_;
-  std::ifstream file_;
-  CsvReader reader_;
-  std::vector<std::string> names_;
-  std::vector<TableField> fields_;
-  bool waiting_ = false;  // the first row is data, and has not been given yet
-};
 
 template <typename T>
 double number_at(const NpyArray& array, int64_t i) {
@@ -155,8 +86,10 @@ struct Cells {
   int64_t columns = 0;
   NumberAt number = nullptr;
   FieldKind kind = FieldKind::kReal;
+  std::vector<double> missing;  // numbers that stand for missing values
 
-  explicit Cells(NpyArray from) : array(std::move(from)), number(reader_of(array.type)) {
+  Cells(NpyArray from, std::vector<double> none)
+      : array(std::move(from)), number(reader_of(array.type)), missing(std::move(none)) {
     const bool is_float = array.type == NpyType::kFloat || array.type == NpyType::kDouble;
     kind = is_float ? FieldKind::kReal : FieldKind::kWhole;
     if (array.shape.empty()) return;
@@ -166,15 +99,20 @@ struct Cells {
   void add_row(int64_t row, std::vector<TableField>& fields) const {
     for (int64_t i = row * columns; i < (row + 1) * columns; ++i) {
       const double value = number(array, i);
-      fields.push_back({std::isnan(value) ? FieldKind::kMissing : kind, value, {}});
+      const bool is_missing =
+          std::isnan(value) || std::find(missing.begin(), missing.end(), value) != missing.end();
+      fields.push_back({is_missing ? FieldKind::kMissing : kind, value, {}});
     }
   }
 };
 
 class ArrayRows : public TableRows {
  public:
-  ArrayRows(std::string name, NpyArray x, NpyArray y)
-      : name_(std::move(name)), x_(std::move(x)), y_(std::move(y)), rows_(x_.array.shape[0]) {
+  ArrayRows(std::string name, NpyArray x, NpyArray y, const std::vector<double>& missing)
+      : name_(std::move(name)),
+        x_(std::move(x), missing),
+        y_(std::move(y), missing),
+        rows_(x_.array.shape[0]) {
     for (int64_t i = 0; i < x_.columns; ++i) names_.push_back(std::to_string(i + 1));
     if (y_.columns > 0) names_.emplace_back("y");
   }
@@ -203,31 +141,26 @@ class ArrayRows : public TableRows {
 
 }  // namespace
 
-TableField read_field(std::string_view text, bool comma) {
+TableField read_field(std::string_view text) {
   text = trimmed(text);
   TableField field{.kind = FieldKind::kText, .text = text};
-  if (is_missing(text)) {
+  if (text.empty()) {
     field.kind = FieldKind::kMissing;
-    return field;
-  }
-  if (text.starts_with('+')) text.remove_prefix(1);
-  const char first =
-      text.empty() ? '\0' : text[text.starts_with('-') ? std::min<size_t>(1, text.size() - 1) : 0];
-  if (first != '.' && first != ',' && first != 'i' && first != 'I' &&
-      (first < '0' || first > '9')) {
-    return field;
-  }
-  std::array<char, 64> point;
-  const size_t at = comma ? text.find(',') : text.npos;
-  if (at != text.npos && text.find('.') == text.npos && text.size() < point.size()) {
-    std::copy(text.begin(), text.end(), point.begin());
-    point[at] = '.';
-    text = {point.data(), text.size()};
-  }
-  if (parse_number(text, field.number)) {
-    field.kind = is_whole(text) ? FieldKind::kWhole : FieldKind::kReal;
+  } else if (is_marker(text)) {
+    field.kind = FieldKind::kMarker;
+  } else if (const auto number = number_in(text, {})) {
+    field.kind = number->is_whole ? FieldKind::kWhole : FieldKind::kReal;
+    field.number = number->value;
   }
   return field;
+}
+
+TableField field_in(const TableField& field, NumberStyle style) {
+  if (field.is_missing() || !has_separator(field.text)) return field;
+  auto number = number_in(field.text, style);
+  if (!number) number = clear_number(field.text);
+  if (!number) return {FieldKind::kText, 0, field.text};
+  return {number->is_whole ? FieldKind::kWhole : FieldKind::kReal, number->value, field.text};
 }
 
 std::string category_of(const TableField& field) {
@@ -257,6 +190,12 @@ std::string utf8_text(std::string_view text) {
   }
 }
 
+Error odd_value(const std::string& place, const std::string& column, const std::string& value) {
+  return invalid_input(place + ": column '" + column + "' is of numbers, and has " + value +
+                       "; correct it, or train with --missing " + value +
+                       " (a missing value) or --ignore '" + column + "'");
+}
+
 Result<size_t> find_column(const std::vector<std::string>& names, const std::string& name,
                            const std::string& subject) {
   constexpr size_t kMostListed = 20;
@@ -270,6 +209,7 @@ Result<size_t> find_column(const std::vector<std::string>& names, const std::str
                        (names.size() > kMostListed ? ", ..." : ""));
 }
 
+<<<<<<< HEAD
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(const InputFile checked, InputFile::open(path));  // a pipe would be waited for
   auto rows = std::make_unique<CsvRows>(path);
@@ -279,6 +219,10 @@ Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& pa
 }
 
 Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y) {
+=======
+Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y,
+                                              const TableFormat& format) {
+>>>>>>> ece4f4cf (Tables: what is guessed, left out or cut is said, and can be told)
   const auto shape = [](const NpyArray& array) {
     std::string text;
     for (const int64_t dim : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(dim);
@@ -293,8 +237,14 @@ Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyA
   if (!y.name.empty() && !is_column) {
     return invalid_input(name + ": " + shape(y) + " has not one number for each row");
   }
+  std::vector<double> missing;
+  for (const std::string& text : format.missing) {
+    if (const TableField field = read_field(text); field.is_number()) {
+      missing.push_back(field.number);
+    }
+  }
   return std::unique_ptr<TableRows>(
-      std::make_unique<ArrayRows>(std::move(name), std::move(x), std::move(y)));
+      std::make_unique<ArrayRows>(std::move(name), std::move(x), std::move(y), missing));
 }
 
 }  // namespace mantissa

@@ -14,11 +14,24 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kTaskNames[] = {"auto", "classification", "regression"};
 
+// The decimal sign, and the one between thousands: ",.".
+std::string style_text(NumberStyle style) {
+  return std::string(1, style.decimal) + (style.group == '\0' ? "" : std::string(1, style.group));
+}
+
+std::optional<NumberStyle> style_of(const std::string& text) {
+  const auto found = std::find_if(kNumberStyles.begin(), kNumberStyles.end(),
+                                  [&](NumberStyle style) { return style_text(style) == text; });
+  if (found == kNumberStyles.end()) return std::nullopt;
+  return *found;
+}
+
 Json column_json(const TableColumn& column) {
   Json json = {{"name", column.name}};
   if (column.is_number()) {
     json["mean"] = column.mean;
     json["deviation"] = column.deviation;
+    if (column.style != NumberStyle()) json["number_style"] = style_text(column.style);
   } else {
     json["categories"] = column.categories;
   }
@@ -37,7 +50,10 @@ Result<TableColumn> column_of(const Json& json) {
   } else {
     json.at("mean").get_to(column.mean);
     json.at("deviation").get_to(column.deviation);
-    if (std::isfinite(column.mean) && std::isfinite(column.deviation) && column.deviation > 0) {
+    const auto style = style_of(json.value("number_style", "."));
+    if (style) column.style = *style;
+    if (style && std::isfinite(column.mean) && std::isfinite(column.deviation) &&
+        column.deviation > 0) {
       return column;
     }
   }
@@ -79,11 +95,56 @@ Result<TableTask> parse_table_task(const std::string& text) {
 
 const char* table_task_name(TableTask task) { return kTaskNames[static_cast<size_t>(task)]; }
 
+Result<std::optional<bool>> parse_header(const std::string& text) {
+  if (text == "auto") return std::optional<bool>();
+  if (text == "yes" || text == "true") return std::optional(true);
+  if (text == "no" || text == "false") return std::optional(false);
+  return invalid_input("header: '" + text + "' is none of yes, no and auto");
+}
+
+const char* header_name(const std::optional<bool>& has_header) {
+  return !has_header ? "auto" : *has_header ? "yes" : "no";
+}
+
+std::vector<std::string> parse_missing(const std::string& text) {
+  std::vector<std::string> list;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(",\n", begin), text.size());
+    if (end > begin) list.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return list;
+}
+
+std::string missing_text(const std::vector<std::string>& missing) {
+  std::string text;
+  for (const std::string& one : missing) text += (text.empty() ? "" : ",") + one;
+  return text;
+}
+
+Result<char> parse_decimal(const std::string& text) {
+  for (const char choice : {'\0', '.', ','}) {
+    if (text == decimal_name(choice)) return choice;
+  }
+  return invalid_input("decimal: '" + text + "' is none of point, comma and auto");
+}
+
+const char* decimal_name(char decimal) {
+  return decimal == '\0' ? "auto" : decimal == '.' ? "point" : "comma";
+}
+
 int64_t TableSchema::features() const {
   if (text) return text->sequence;
   int64_t features = 0;
   for (const TableColumn& column : columns) features += column.width();
   return features;
+}
+
+TableFormat TableSchema::file_format() const {
+  TableFormat known = format;
+  for (const TableColumn& column : columns) known.names.push_back(column.name);
+  if (text) known.names.push_back(text->name);
+  return known;
 }
 
 std::string to_json(const TableSchema& schema) {
@@ -95,6 +156,8 @@ std::string to_json(const TableSchema& schema) {
                     {"tokenizer", to_json(*schema.text->tokenizer)}};
   }
   if (!schema.weights.empty()) json["weights"] = schema.weights;
+  if (schema.format.has_header) json["header"] = *schema.format.has_header;
+  if (!schema.format.missing.empty()) json["missing"] = schema.format.missing;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -112,6 +175,8 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
       MANTISSA_ASSIGN(schema.text, text_column_of(json.at("text")));
     }
     if (json.contains("weights")) json.at("weights").get_to(schema.weights);
+    if (json.contains("header")) schema.format.has_header = json.at("header").get<bool>();
+    if (json.contains("missing")) json.at("missing").get_to(schema.format.missing);
   } catch (const Json::exception&) {
     return invalid_input("the table's columns are damaged");
   }

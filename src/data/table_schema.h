@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/number_style.h"
 
 namespace mantissa {
 
@@ -33,6 +34,25 @@ constexpr int64_t kMostTextPieces = 32767;  // tokens are int16 in tables
 // An error for a sequence that is no text's, or a tokenizer with too many pieces.
 Status check_text_column(const TextColumn& column);
 
+// How the text of a table's files is read.
+struct TableFormat {
+  std::optional<bool> has_header = std::nullopt;  // whether names stand first; nothing: found out
+  // Texts that stand for missing values, besides the usual ones, of the target too. Numbers stand
+  // for all that are written so or otherwise.
+  std::vector<std::string> missing = {};
+  // Columns that are known: a first row with all of these has names.
+  std::vector<std::string> names = {};
+};
+Result<std::optional<bool>> parse_header(const std::string& text);  // yes, no or auto
+const char* header_name(const std::optional<bool>& has_header);
+// Texts with commas, or line ends, between them; and back, with commas.
+std::vector<std::string> parse_missing(const std::string& text);
+std::string missing_text(const std::vector<std::string>& missing);
+
+// The decimal sign of numbers that can be read in two ways; 0: found out.
+Result<char> parse_decimal(const std::string& text);  // point, comma or auto
+const char* decimal_name(char decimal);
+
 // The user's settings for a table.
 struct TableChoices {
   std::string target = {};  // the column that is predicted; "": one called so, or the last
@@ -42,6 +62,8 @@ struct TableChoices {
   // only one.
   TextColumn text = {};
   std::string weights = {};  // the column of the rows' weights in training; "": none
+  TableFormat format = {};
+  char decimal = '\0';
 };
 
 // A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
@@ -51,6 +73,7 @@ struct TableColumn {
   std::vector<std::string> categories = {};  // sorted; empty: a column of numbers
   double mean = 0, deviation = 1;            // of the numbers in training rows
   int64_t missing = 0;                       // training rows without a value
+  NumberStyle style = {};                    // of the texts of its numbers
 
   bool is_number() const { return categories.empty(); }
   int64_t width() const { return is_number() ? 1 : static_cast<int64_t>(categories.size()); }
@@ -60,11 +83,14 @@ struct TableSchema {
   std::vector<TableColumn> columns;  // the inputs, in the order of their numbers
   TableColumn target;                // its categories are the classes; a number: regression
   std::optional<TextColumn> text = std::nullopt;  // the input, in place of columns
-  std::string weights = {};          // the column of the rows' weights in training; "": none
+  std::string weights = {};  // the column of the rows' weights in training; "": none
+  TableFormat format = {};   // of the files, without names
 
   bool is_regression() const { return target.is_number(); }
   // Numbers of a row, or tokens of its text.
   int64_t features() const;
+  // How files with these columns are read.
+  TableFormat file_format() const;
 };
 
 // The schema as JSON, in a frozen network's description, and back. Real numbers stay what they

@@ -26,6 +26,13 @@ char find_separator(std::string_view text) {
                                          counts.begin())];
 }
 
+// The separator that a first line "sep=;" names, as Excel writes it; 0: there is no such line.
+char told_separator(std::string_view line) {
+  if (line.size() == 7 && line.starts_with('"') && line.ends_with('"')) line = line.substr(1, 5);
+  const bool tells = line.size() == 5 && (line.starts_with("sep=") || line.starts_with("SEP="));
+  return tells && line[4] != '"' ? line[4] : '\0';
+}
+
 }  // namespace
 
 CsvReader::CsvReader(std::istream& file, const std::string& name, const CsvLimits& limits)
@@ -63,7 +70,16 @@ Status CsvReader::begin() {
   if (text.starts_with("\xef\xbb\xbf")) at_ = 3;
   text.remove_prefix(at_);
   text.remove_prefix(std::min(text.find_first_not_of("\r\n"), text.size()));
-  separator_ = find_separator(text);
+  const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+  separator_ = told_separator(line);
+  if (separator_ == '\0') {
+    separator_ = find_separator(text);
+    return {};
+  }
+  // Up to the end of the line, which is an empty row then.
+  const auto before = text.data() - block_.data();
+  line_ += std::count(block_.begin() + static_cast<int64_t>(at_), block_.begin() + before, '\n');
+  at_ = static_cast<size_t>(before) + line.size();
   return {};
 }
 

@@ -36,6 +36,17 @@ TEST(Csv, SeparatorsLineEndsAndByteOrderMark) {
   EXPECT_EQ(parse("one\ntwo"), (Rows{{"one"}, {"two"}}));
 }
 
+// As Excel writes it.
+TEST(Csv, ALineMayNameTheSeparator) {
+  const Rows wanted = {{"a,b", "c"}, {"1", "2,5"}};
+  EXPECT_EQ(parse("sep=;\na,b;c\n1;2,5\n"), wanted);
+  EXPECT_EQ(parse("\xef\xbb\xbf\"sep=;\"\r\na,b;c\r\n1;2,5\r\n"), wanted);
+  EXPECT_EQ(parse("sep=|\na|b\n"), (Rows{{"a", "b"}}));
+  EXPECT_EQ(parse("sep=,x\n"), (Rows{{"sep=", "x"}}));
+  EXPECT_EQ(parse("sep=;\na;b\n\"1\n"),
+            (Rows{{"t.csv, line 3: the quote that begins here does not end"}}));
+}
+
 TEST(Csv, Quotes) {
   EXPECT_EQ(parse("a,b\n\"x\"\"y\",\"1\n2\"\n"), (Rows{{"a", "b"}, {"x\"y", "1\n2"}}));
   EXPECT_EQ(parse("a,b\n5\" wide,x\"\n"), (Rows{{"a", "b"}, {"5\" wide", "x\""}}));

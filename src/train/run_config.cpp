@@ -393,7 +393,7 @@ bool is_setting_of_import(std::string_view setting) {
 
 bool is_of_tables(std::string_view setting) {
   return setting == "target" || setting == "ignore" || setting == "row-weights" ||
-         setting == "task";
+         setting == "task" || setting == "header" || setting == "missing" || setting == "decimal";
 }
 
 bool is_of_built_in_networks(std::string_view setting) {

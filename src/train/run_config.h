@@ -80,7 +80,7 @@ struct RunConfig {
   std::string vocabulary_file = {};     // in its place: that of a tokenizer
   std::shared_ptr<const Vocabulary> known_vocabulary = nullptr;  // the vocabulary of `start`
   int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
-  bool tied = false;  // the classifier of a language model has the embedding's weights
+  bool tied = false;    // the classifier of a language model has the embedding's weights
   Format format;
   int64_t epochs = 3;
   int64_t steps = 0;  // > 0: this many instead of whole epochs
@@ -140,6 +140,7 @@ struct Setting {
   Status (*parse)(const std::string& text, RunConfig& config);
   std::string (*print)(const RunConfig& config);
   bool only_if_given = false;
+  bool is_list = false;  // may have several values; a line each
 };
 
 std::span<const Setting> training_settings();

@@ -1,5 +1,6 @@
 #include "train/run_data.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "data/split.h"
@@ -53,6 +54,9 @@ Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspec
               .test = {},
               .sha256 = data_sha256(data),
               .table = std::move(data.info.table)};
+  const std::vector<std::string>& notes = data.info.notes;
+  run.notes.assign(notes.begin() + std::min(std::ssize(notes), std::ssize(inspected.notes)),
+                   notes.end());
   run.train = std::move(data.train);
   run.test = std::move(data.test);
   run.validation = std::move(data.validation);

@@ -25,7 +25,8 @@ struct RunData {
   // In place of pictures and rows: a text, and how examples are made of it.
   std::optional<Text> text = {};
   TextOptions text_options = {};
-  uint64_t seed = 0;  // of masks
+  uint64_t seed = 0;                    // of masks
+  std::vector<std::string> notes = {};  // what only reading the data told
 
   // The training examples as the settings change them in each epoch, with weights of their classes
   // if the settings have some.

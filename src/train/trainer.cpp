@@ -350,6 +350,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   tell_what_is_slow(config, observer);
   for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_ASSIGN(const RunData data, load_run_data(config, found, plan));
+  for (const std::string& note : data.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data, plan));
   CheckpointInfo info;
   info.run_identity = run_identity(config, data.sha256);

@@ -203,6 +203,32 @@ const Setting kSettings[] = {
                                                    : std::string(table_task_name(c.table.task));
      },
      true},
+    {"header",
+     "whether the first row of a CSV file has the names of its columns: yes, no, or auto (by what "
+     "stands below)",
+     "auto", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_header(text), c.table.format.has_header); },
+     [](const Config& c) {
+       return c.table.format.has_header ? std::string(header_name(c.table.format.has_header)) : "";
+     },
+     true},
+    {"missing",
+     "texts of a table that stand for missing values besides the usual ones, also in the target",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.table.format.missing = parse_missing(text);
+       return Status();
+     },
+     [](const Config& c) { return missing_text(c.table.format.missing); }, true, true},
+    {"decimal",
+     "how a table's numbers are read that have two readings, as 1.642: point, comma (with points "
+     "between thousands), or auto (as its other columns)",
+     "auto", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_decimal(text), c.table.decimal); },
+     [](const Config& c) {
+       return c.table.decimal == '\0' ? "" : std::string(decimal_name(c.table.decimal));
+     },
+     true},
     {"classes", "outputs of the network, at least the classes of the data (0: as many)", "0",
      kValue, kIdentity,
      [](S text, Config& c) {
