@@ -13,7 +13,8 @@ namespace {
 
 class ColumnRows : public TableRows {
  public:
-  explicit ColumnRows(const std::vector<NamedColumn>& columns) : columns_(columns) {
+  ColumnRows(const std::vector<NamedColumn>& columns, const TableFormat& format)
+      : columns_(columns), format_(format) {
     for (const NamedColumn& column : columns) names_.push_back(column.name);
   }
 
@@ -24,7 +25,8 @@ class ColumnRows : public TableRows {
     if (row_ == columns_[0].size()) return std::span<const TableField>(fields_);
     for (const NamedColumn& column : columns_) {
       fields_.push_back(column.texts.empty() ? field_of(column.numbers[row_])
-                                             : read_field(column.texts[row_], false));
+                                             : read_field(column.texts[row_]));
+      if (is_told_missing(fields_.back(), format_)) fields_.back().kind = FieldKind::kMissing;
     }
     ++row_;
     return std::span<const TableField>(fields_);
@@ -42,6 +44,7 @@ class ColumnRows : public TableRows {
   }
 
   const std::vector<NamedColumn>& columns_;
+  const TableFormat& format_;
   std::vector<std::string> names_;
   std::vector<TableField> fields_;
   size_t row_ = 0;
@@ -95,7 +98,7 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
                          "': the commands predict and eval take them");
   }
   MANTISSA_RETURN_IF_ERROR(check_columns(columns));
-  ColumnRows source(columns);
+  ColumnRows source(columns, schema->format);
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(*schema, source));
   const auto rows = std::make_shared<Encoded>();
   while (true) {
@@ -106,12 +109,8 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
     add_target(target, *schema, *rows);
     ++rows->count;
   }
-  EncodedRows encoded{.arrays = arrays_of(*rows, *schema), .notes = {}, .memory = rows};
-  if (encoder.unknown() > 0) {
-    encoded.notes.push_back(std::to_string(encoder.unknown()) +
-                            " texts are none of the training rows' categories: they count as "
-                            "missing");
-  }
+  EncodedRows encoded{
+      .arrays = arrays_of(*rows, *schema), .notes = encoder.notes(), .memory = rows};
   return encoded;
 }
 

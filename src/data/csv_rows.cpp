@@ -93,9 +93,7 @@ class CsvRows : public TableRows {
       return true;
     }
     if (format_.has_header) return *format_.has_header;
-    std::error_code ignored;
-    std::vector<RowTexts> rows;  // a pipe can be read once only
-    if (std::filesystem::is_regular_file(path, ignored)) rows = sample(path, name_);
+    const std::vector<RowTexts> rows = sample(path, name_);
     const std::span<const RowTexts> below =
         std::span(rows).subspan(std::min<size_t>(1, rows.size()));
     const HeaderGuess guess = guess_header(first, below);
@@ -118,19 +116,11 @@ class CsvRows : public TableRows {
                                      "yes takes it for their names");
   }
 
-  bool is_told_missing(const TableField& field) const {
-    return std::any_of(format_.missing.begin(), format_.missing.end(), [&](const auto& text) {
-      if (field.text == text) return true;
-      const TableField told = read_field(text);
-      return told.is_number() && field.is_number() && told.number == field.number;
-    });
-  }
-
   void read(std::span<const std::string_view> row) {
     fields_.clear();
     for (const std::string_view text : row) {
       fields_.push_back(read_field(text));
-      if (is_told_missing(fields_.back())) fields_.back().kind = FieldKind::kMissing;
+      if (is_told_missing(fields_.back(), format_)) fields_.back().kind = FieldKind::kMissing;
     }
   }
 
@@ -147,10 +137,7 @@ class CsvRows : public TableRows {
 
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path,
                                                  const TableFormat& format) {
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) {  // else it may be a pipe
-    MANTISSA_RETURN_IF_ERROR(InputFile::open(path));
-  }
+  MANTISSA_RETURN_IF_ERROR(InputFile::open(path));  // a pipe would be waited for
   auto rows = std::make_unique<CsvRows>(path, format);
   if (!rows->is_open()) return file_error("open", path, errno);
   MANTISSA_RETURN_IF_ERROR(rows->begin(path));

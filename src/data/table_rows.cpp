@@ -7,11 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-<<<<<<< HEAD
-#include "base/atomic_file.h"
-#include "base/file_system.h"
-=======
->>>>>>> ece4f4cf (Tables: what is guessed, left out or cut is said, and can be told)
 #include "base/real_text.h"
 
 namespace mantissa {
@@ -155,6 +150,14 @@ TableField read_field(std::string_view text) {
   return field;
 }
 
+bool is_told_missing(const TableField& field, const TableFormat& format) {
+  return std::any_of(format.missing.begin(), format.missing.end(), [&](const std::string& text) {
+    if (field.text == text) return true;
+    const TableField told = read_field(text);
+    return told.is_number() && field.is_number() && told.number == field.number;
+  });
+}
+
 TableField field_in(const TableField& field, NumberStyle style) {
   if (field.is_missing() || !has_separator(field.text)) return field;
   auto number = number_in(field.text, style);
@@ -209,20 +212,8 @@ Result<size_t> find_column(const std::vector<std::string>& names, const std::str
                        (names.size() > kMostListed ? ", ..." : ""));
 }
 
-<<<<<<< HEAD
-Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path) {
-  MANTISSA_ASSIGN(const InputFile checked, InputFile::open(path));  // a pipe would be waited for
-  auto rows = std::make_unique<CsvRows>(path);
-  if (!rows->is_open()) return file_error("open", path, errno);
-  MANTISSA_RETURN_IF_ERROR(rows->begin());
-  return std::unique_ptr<TableRows>(std::move(rows));
-}
-
-Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y) {
-=======
 Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y,
                                               const TableFormat& format) {
->>>>>>> ece4f4cf (Tables: what is guessed, left out or cut is said, and can be told)
   const auto shape = [](const NpyArray& array) {
     std::string text;
     for (const int64_t dim : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(dim);

@@ -32,6 +32,8 @@ struct TableField {
 // space; markers are those of pandas, R, SQL, spreadsheets and statistics programs, in any case:
 // ?, NA, n.a., nan, null, none, #N/A, \N, - and others.
 TableField read_field(std::string_view text);
+// The same where the user names more of them: these are missing.
+bool is_told_missing(const TableField& field, const TableFormat& format);
 
 // The field as a column has it whose numbers are written in that style: 1.642 may be 1642. A text
 // that is a number in another style alone is that number.
