@@ -102,10 +102,19 @@ def _are_numbers(column: Any) -> bool:
     return getattr(getattr(column, "dtype", None), "kind", "") not in ("m", "M")
 
 
+def _widths(hidden: Sequence[int] | int) -> list[int]:
+    """The hidden layers' channels; a number is one layer."""
+    widths = [hidden] if np.ndim(hidden) == 0 else list(hidden)  # type: ignore[arg-type,list-item]
+    for width in widths:
+        if isinstance(width, (bool, str)) or width != int(width) or width < 1:
+            raise InvalidInput(f"hidden: {hidden!r} is neither a number of channels nor a list of such")
+    return [int(width) for width in widths]
+
+
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both have in common."""
 
-    def __init__(self, hidden: Sequence[int] = (100,), *,
+    def __init__(self, hidden: Sequence[int] | int = (100,), *,
                  body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 100,
                  batch_size: int = 200, optimizer: str = "adam", learning_rate: float = 0.02,
                  lr_schedule: str = "cosine", weight_decay: float = 0.0, seed: int = 1,
@@ -126,7 +135,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _hidden_layers(self, x: Var) -> Var:
         if self.body is not None:
             return self.body(x)
-        for channels in self.hidden:
+        for channels in _widths(self.hidden):
             x = layers.relu(layers.linear(x, channels))
         return x
 
@@ -176,13 +185,13 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A network of linear layers and ReLU for classes of any kind, trained in integers.
 
-    hidden: channels of the hidden layers; or `body`, a function that makes of the input's value the one
+    hidden: channels of the hidden layers, 100 or (100, 50); or `body`, a function that makes of the input's value the one
     that the last linear layer reads. Other settings are those of `mantissa.Trainer`; `settings` takes
     the rest of them. `class_weight` is None, "balanced", or a weight for each class. After fit(): `classes_`, `history_`, `model_`, and, until it is pickled,
     `trainer_`.
     """
 
-    def __init__(self, hidden: Sequence[int] = (100,), *,
+    def __init__(self, hidden: Sequence[int] | int = (100,), *,
                  body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 100,
                  batch_size: int = 200, optimizer: str = "adam", learning_rate: float = 0.02,
                  lr_schedule: str = "cosine", weight_decay: float = 0.0, seed: int = 1,

@@ -175,3 +175,12 @@ def test_weights_too_small_to_count_are_said():
                   np.zeros(600)):
         with pytest.raises(ValueError):
             Classifier((8,), epochs=1).fit(x, y, sample_weight=wrong)
+
+
+def test_hidden_may_be_a_number():
+    x, y = load_digits(return_X_y=True)
+    one, several = (Classifier(hidden, epochs=2, seed=3).fit(x, y) for hidden in (30, (30,)))
+    assert (one.predict(x) == several.predict(x)).all()
+    for wrong in (0, 2.5, "100", True, (10, 0)):
+        with pytest.raises(mt.InvalidInput, match="hidden"):
+            Classifier(wrong, epochs=1).fit(x, y)

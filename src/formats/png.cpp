@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kMaxExpansion = 1032;          // of deflate
 constexpr int64_t kMaxAncillaryBytes = 1 << 20;  // comments and profiles are not ours to unpack
 constexpr int64_t kDecodedChannels = 4;          // rows are decoded as 8-bit RGBA
-constexpr int64_t kSpareRowBytes = 1 << 16;      // of the file, read for a row beyond what it needs
+constexpr int64_t kSpareRowBytes = 1 << 14;      // of the file, read for a row beyond what it needs
 
 // All that libpng's callbacks need. Plain data: libpng reports errors by longjmp, which must not
 // skip destructors, so the functions that call libpng hold nothing else.
