@@ -139,7 +139,7 @@ def endless_chunks(served, size, seconds, path="/nothing"):
 
 
 def zip_bomb(served, size, seconds, path="/nothing"):
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packer = zlib.compressobj(9 if size > 500 * MIB else 1, zlib.DEFLATED, 31)
     body = b"".join(packer.compress(bytes(MIB)) for _ in range(size // MIB)) + packer.flush()
     with served.connect() as client:
         client.sendall(request("POST " + path, "Content-Encoding: gzip", "Connection: close",
@@ -345,8 +345,8 @@ class Checks:
 
 def check_serve(checks, mantissa, run):
     with Served(mantissa, run) as served:
-        for act, arguments in ((endless_chunks, (200 * MIB, 5)), (endless_headers, (50 * MIB, 5)),
-                               (zip_bomb, (200 * MIB, 5)), (endless_line, (50 * MIB, 5)),
+        for act, arguments in ((endless_chunks, (200 * MIB, 3)), (endless_headers, (50 * MIB, 3)),
+                               (zip_bomb, (200 * MIB, 5)), (endless_line, (50 * MIB, 3)),
                                (many_ranges, (130, 10))):
             act(served, *arguments)
             checks.holds(f"{act.__name__}: memory stays", served.growth() < 40, served.growth())
@@ -360,12 +360,14 @@ def check_serve(checks, mantissa, run):
         bodies_at_once(served, 8, 60 * MIB, 20)
         checks.holds("eight large bodies: memory has a limit", served.growth() < 640,
                      served.growth())
-        checks.holds("... and the next is served", served.health(5) < 2)
+        checks.holds("... and the next is served", served.health(10) < 4)
     with Served(mantissa, run) as served:
         unread_answers(served, 40, 1)
         checks.holds("answers that nobody reads: memory has a limit", served.growth() < 400,
                      served.growth())
+        begin = time.monotonic()
         checks.holds("fifty requests at once have fifty answers", pipelined(served, 50) == 50)
+        checks.holds("... and the connection ends then", time.monotonic() - begin < 5)
         predict = request("POST /predict", "Content-Length: 784") + bytes(784)
         checks.holds("... predictions, too", pipelined(served, 50, predict) == 50)
         checks.holds("... and parameters", pipelined(served, 50, request("GET /parameters")) == 50)
@@ -377,11 +379,14 @@ def check_serve(checks, mantissa, run):
         for host in "127.0.0.1:1", "localhost", "LOCALHOST:8080", "[::1]:8080", socket.gethostname():
             status = status_with_host(served, host)
             checks.holds(f"Host '{host}' is this machine", status[:3] == "200", status)
+
+
+def check_slow(checks, mantissa, run):
     with Served(mantissa, run) as served:
-        check_slow(checks, served)
+        check_slow_clients(checks, served)
 
 
-def check_slow(checks, served):
+def check_slow_clients(checks, served):
     took = {}
 
     def measure(name, head):
@@ -396,14 +401,14 @@ def check_slow(checks, served):
     stop = slow_clients(served, 20, b"GET /health HTTP/1.1\r\nA: ")
     for thread in threads:
         thread.start()
-    checks.holds("20 slow clients: others are served", served.health(10) < 2)
+    checks.holds("20 slow clients: others are served", served.health(10) < 4)
     for thread in threads:
         thread.join()
     for name, seconds in took.items():
         checks.holds(f"who drips {name} has ten seconds", 8 < seconds < 13, seconds)
     stop.set()
     opened = idle_clients(served, 600)
-    checks.holds("600 idle clients: others are served", served.health(10) < 2)
+    checks.holds("600 idle clients: others are served", served.health(10) < 4)
     slow_clients(served, 8, request("POST /predict", "Content-Length: 100000"))
     seconds = served.stop(20)
     checks.holds("SIGTERM waits for no client", seconds < 1.5, seconds)
@@ -442,8 +447,14 @@ def check_fetch(checks, mantissa, data):
 def main():
     mantissa, run, data = sys.argv[1:]
     checks = Checks()
+    # What waits for seconds, at the same time.
+    others = [threading.Thread(target=check_fetch, args=(checks, mantissa, data)),
+              threading.Thread(target=check_slow, args=(checks, mantissa, run))]
+    for other in others:
+        other.start()
     check_serve(checks, mantissa, run)
-    check_fetch(checks, mantissa, data)
+    for other in others:
+        other.join()
     sys.exit(checks.failed > 0)
 
 

@@ -33,6 +33,14 @@ struct HttpConnection {
     return now - since > allowed;
   }
 
+  // The client has closed its side, and all that it asked is answered.
+  bool has_hung_up(Clock::time_point now) const {
+    constexpr std::chrono::milliseconds kNext{100};  // what was read already is taken up
+    char byte = 0;
+    return phase == Phase::kWaiting && now - since > kNext &&
+           recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  }
+
   // Ends it: what waits for the client finds the connection closed.
   void cut() {
     is_cut = true;

@@ -242,7 +242,8 @@ void Server::cut_late() {
   if (now - looked_ < kTick) return;
   looked_ = now;
   for (HttpConnection* const at : connections_) {
-    if (!at->is_cut && at->is_late(limits_, now)) at->cut();
+    const bool is_over = at->is_late(limits_, now) || at->has_hung_up(now);
+    if (!at->is_cut && is_over) at->cut();
   }
 }
 

@@ -4,25 +4,23 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "cli/host_file.h"
 #include "cli/launch_folder.h"
+#include "cli/launch_status.h"
 #include "cli/mpirun_messages.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
@@ -49,44 +47,6 @@ int positive(const std::string& text) {
       !text.empty() && text.size() < 7 && text.find_first_not_of("0123456789") == std::string::npos;
   return digits ? std::atoi(text.c_str()) : 0;
 }
-
-// A file of the first process that says where each process is.
-class StatusFile {
- public:
-  explicit StatusFile(std::string path) : path_(std::move(path)) { std::ofstream made(path_); }
-
-  const std::string& path() const { return path_; }
-
-  // Reads what it says: the first process removes it when it gives up.
-  void read() {
-    std::ifstream file(path_);
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
-    if (!lines.empty()) lines_ = std::move(lines);
-  }
-  // As it was read last: "process 1 (stage 2) in step 7, ...".
-  std::string line_of(int process) const {
-    const auto at = static_cast<size_t>(process);
-    return at < lines_.size() ? lines_[at] : "process " + std::to_string(process);
-  }
-
-  // Whether it is there, whether it was written, and when last.
-  bool is_there() const { return access(path_.c_str(), F_OK) == 0; }
-  bool is_written() const { return size() > 0; }
-  timespec changed() const {
-    struct stat status = {};
-    stat(path_.c_str(), &status);
-    return status.st_mtim;
-  }
-
- private:
-  int64_t size() const {
-    struct stat status = {};
-    return stat(path_.c_str(), &status) == 0 ? status.st_size : 0;
-  }
-  std::string path_;
-  std::vector<std::string> lines_;
-};
 
 std::vector<std::string> mpirun_words(const CommandLine& line, const std::string& processes,
                                       const std::string& hosts, const StatusFile& status,
@@ -145,24 +105,6 @@ int start(const std::vector<std::string>& words, pid_t& child, int& errors) {
   close(ends[1]);
   errors = ends[0];
   return error;
-}
-
-// The processes of this machine that mpirun has started.
-std::vector<pid_t> children_of(pid_t parent) {
-  const std::string id = std::to_string(parent);
-  std::ifstream file("/proc/" + id + "/task/" + id + "/children");
-  std::vector<pid_t> children;
-  for (pid_t child = 0; file >> child;) children.push_back(child);
-  return children;
-}
-
-// Stopped by a signal, or by a debugger.
-bool is_frozen(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const size_t end = text.rfind(") ");  // of the name
-  return end != std::string::npos && end + 2 < text.size() && std::tolower(text[end + 2]) == 't';
 }
 
 // mpirun while it runs.
