@@ -91,7 +91,9 @@ class Server {
 };
 
 bool Server::start() {
-  const auto limit = static_cast<unsigned>(limits_.connections + 16);
+  // Ours is the limit that counts; the library's also has those that have ended and are not cleared
+  // away yet.
+  const auto limit = static_cast<unsigned>(2 * limits_.connections + 64);
   daemon_ = MHD_start_daemon(
       MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr,
       on_request, this, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
