@@ -222,13 +222,16 @@ TEST(Claims, NameTestsAndFilesThatExist) {
     }
   }
   const std::string page = text_of(root / "docs" / "claims.md");
-  const auto each = [&](const char* pattern, const auto& check) {
+  const auto each_of = [](const std::string& text, const char* pattern, const auto& check) {
     const std::regex regex(pattern);
     int count = 0;
-    for (std::sregex_iterator it(page.begin(), page.end(), regex), end; it != end; ++it, ++count) {
+    for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it, ++count) {
       check(*it);
     }
     return count;
+  };
+  const auto each = [&](const char* pattern, const auto& check) {
+    return each_of(page, pattern, check);
   };
   const auto expect_test = [&](const std::smatch& found) {
     const std::string suite = "(" + found.str(1) + ",", name = suite + " " + found.str(2);
@@ -245,7 +248,10 @@ TEST(Claims, NameTestsAndFilesThatExist) {
   const auto expect_file = [&](const std::smatch& found) {
     EXPECT_TRUE(fs::exists(root / "docs" / found.str(1))) << found.str();
   };
-  EXPECT_GT(each("`([A-Z]\\w+)[.]([A-Z]\\w+|[*])`", expect_test), 50);
+  constexpr const char* kTest = "`([A-Z]\\w+)[.]([A-Z]\\w+|[*])`";
+  EXPECT_GT(each(kTest, expect_test), 50);
+  EXPECT_GT(each_of(text_of(root / "ARCHITECTURE.md"), kTest, expect_test), 10);
+  EXPECT_GT(each_of(text_of(root / "docs" / "methods.md"), kTest, expect_test), 0);
   EXPECT_GT(each("\\]\\(([^)#]+)[^)]*\\)", expect_file), 40);
   EXPECT_GT(each("`(\\w+)` in \\[\\w+[.]sh\\]\\(([^)]+)\\)", expect_in_script), 2);
   EXPECT_GT(each("\"([^\"]+)\" in \\[\\w+[.]sh\\]\\(([^)]+)\\)", expect_in_script), 1);
