@@ -1,4 +1,5 @@
 // What an import cuts, drops or guesses it says: numbers of foreign files at their ends.
+#include "ops/ops.h"
 #include "tests/onnx_models.h"
 
 namespace mantissa::testing {
@@ -250,6 +251,70 @@ TEST(OnnxImportLimits, EqualSlopesAreOne) {
   std::string v = m.conv("c", "x", {4, 1, 3, 3}, {0, 0, 0, 0});
   v = m.add("PRelu", "p", {v, m.numbers("s", {4, 1, 1}, {0.25f, 0.25f, 0.25f, 0.25f})});
   EXPECT_EQ(count_of(expect_same(m, classify(m, v, 4)), "leaky_relu"), 1);
+}
+
+template <typename T>
+std::string zero_point(Model& m, const std::string& name, ElementType type, T zero) {
+  m.tensor(tensor_of(name, type, {}, std::vector<T>{zero}));
+  return name;
+}
+
+// Both nodes of a pair, with a Clip of whole numbers between them if there are limits.
+std::string pair_of(Model& m, const std::string& name, const std::string& value, float scale,
+                    const std::string& zero, const std::vector<std::string>& limits = {}) {
+  const std::string step = m.number(name + ".scale", scale);
+  std::string v = m.add("QuantizeLinear", name, {value, step, zero});
+  if (!limits.empty()) v = m.add("Clip", name + ".clip", {v, limits[0], limits[1]});
+  return m.add("DequantizeLinear", name + ".real", {v, step, zero});
+}
+
+// With and without a sign, with zero points, of fewer bits; read by layers, sums and pools.
+TEST(OnnxImportLimits, PairsOfQuantisersOfAllKinds) {
+  Model m(1, 8, 8);
+  std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
+  v = pair_of(m, "signed", v, 0.011f, zero_point<int8_t>(m, "z1", ElementType::kInt8, 0));
+  v = m.conv("c2", v, {4, 4, 1, 1}, {0, 0, 0, 0});
+  v = pair_of(m, "middle", v, 0.007f, zero_point<uint8_t>(m, "z2", ElementType::kUint8, 128));
+  const std::string left =
+      m.add("MaxPool", "pool", {v}, {{"kernel_shape", Wholes{2, 2}}, {"strides", Wholes{2, 2}}});
+  const std::string right =
+      m.conv("c3", v, {4, 4, 2, 2}, {0, 0, 0, 0}, {{"strides", Wholes{2, 2}}});
+  v = m.add(
+      "Add", "sum",
+      {pair_of(m, "low", left, 0.0103f, zero_point<uint8_t>(m, "z3", ElementType::kUint8, 77)),
+       pair_of(m, "few", right, 0.13f, zero_point<int8_t>(m, "z4", ElementType::kInt8, 0),
+               {zero_point<int8_t>(m, "least", ElementType::kInt8, -7),
+                zero_point<int8_t>(m, "most", ElementType::kInt8, 7)})});
+  v = m.add("Relu", "r", {v});
+  v = pair_of(m, "never", v, 0.009f, zero_point<int8_t>(m, "z5", ElementType::kInt8, -128));
+  const ImportedNetwork network = expect_same(m, classify(m, v, 4));
+  std::vector<int64_t> bits;
+  int offsets = 0;
+  for (const Node& node : network.graph.nodes) {
+    if (node.op != &ops::kQuantise) continue;
+    bits.push_back(node.attributes.whole("bits"));
+    offsets += node.attributes.is_set("offset") ? 1 : 0;
+  }
+  std::sort(bits.begin(), bits.end());
+  EXPECT_EQ(bits, (std::vector<int64_t>{4, 8, 8, 8, 8}));
+  EXPECT_EQ(offsets, 1);
+  const auto run = ImportedRun::create(network, Model::kBatch, true);
+  EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().message);
+}
+
+TEST(OnnxImportLimits, QuantisersWithoutAPairAreNamed) {
+  Model m(1, 8, 8);
+  std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
+  const std::string zero = zero_point<uint8_t>(m, "z", ElementType::kUint8, 0);
+  v = m.add("QuantizeLinear", "q", {v, m.number("s", 0.1f), zero});
+  v = m.add("DequantizeLinear", "d", {v, m.number("t", 0.2f), zero});
+  EXPECT_EQ(message_of(m, classify(m, v, 4)),
+            "1 node cannot be imported: node 'q' (QuantizeLinear): has another scale or zero point "
+            "than the DequantizeLinear behind it");
+  Model integers(1, 8, 8);
+  v = integers.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
+  v = integers.add("QLinearConv", "q", {v});
+  EXPECT_TRUE(says(message_of(integers, classify(integers, v, 4)), "(QDQ) can be imported"));
 }
 
 }  // namespace

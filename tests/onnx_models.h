@@ -111,6 +111,7 @@ class Model {
         tensor_of(name, ElementType::kInt64, {}, std::vector<int64_t>{number}));
     return name;
   }
+  void tensor(TensorData constant) { model_.graph.initialisers.push_back(std::move(constant)); }
   // Any number of pictures.
   void open_batch() { model_.graph.inputs[0].dims[0] = {-1, "N"}; }
   // A node with several outputs, which have these names.

@@ -79,11 +79,11 @@ struct Dataset {
 
 // The form that examples are brought to.
 struct DataOptions {
-  PictureSize size;      // 0 x 0: as they are; 64 x 64 where they differ in size
-  int64_t channels = 0;  // 0: as they are; 3 where any has colours
-  int classes = 0;       // 0: as many as there are; more are allowed
+  PictureSize size = {};      // 0 x 0: as they are; 64 x 64 where they differ in size
+  int64_t channels = 0;       // 0: as they are; 3 where any has colours
+  int classes = 0;            // 0: as many as there are; more are allowed
   std::string positive = {};  // the class that is taken against all others; "": there is none
-  int threads = 1;       // to read pictures with; changes no result
+  int threads = 1;            // to read pictures with; changes no result
   TableChoices table = {};
   // The columns of tables as a network knows them; else they follow from the training rows.
   std::optional<TableSchema> schema = {};

@@ -26,7 +26,7 @@ struct WordPieceOptions {
   int64_t most_tokens = 0;          // of a text, special ones included; 0: no limit
   // Tokens that are found in a text before it is divided into words. Numbers beyond the pieces are
   // the next ones, in this order. Left out: the five special tokens above.
-  std::optional<std::vector<AddedToken>> added;
+  std::optional<std::vector<AddedToken>> added = {};
   bool operator==(const WordPieceOptions&) const = default;
 };
 

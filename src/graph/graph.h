@@ -57,7 +57,7 @@ struct Parameter {
   double rate_factor = 1;  // multiplies the learning rate
   // With bits: the mantissas are those of the grid, and the exponent is and stays grid_exponent, in
   // any format.
-  WeightGrid grid;
+  WeightGrid grid = {};
   int grid_exponent = 0;
   // Whether updates move the numbers as steps of w would of which they are tanh w, times a constant
   // (DoReFa). Of grids that stay.
