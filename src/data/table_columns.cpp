@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/random.h"
@@ -213,6 +214,16 @@ void note_numbers(const ColumnValues& values, const std::string& name,
   }
 }
 
+// "'12 %'", "'$5'", "'2024-01-31'", within quotes: a reader may take these for numbers.
+bool begins_like_number(std::string_view quoted) {
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t first = quoted.find_first_of(kDigits);
+  constexpr size_t kMostSigns = 4;  // the quote, and a sign of up to three bytes
+  const std::string_view before = quoted.substr(0, first);
+  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
+  return first <= kMostSigns && std::ranges::none_of(before, is_letter);
+}
+
 // A column of numbers, or of categories. An error for a text in a column of numbers.
 Status add_input(const ColumnValues& values, const std::string& name, FoundSchema& found) {
   const NumberStats& numbers = values.numbers();
@@ -243,6 +254,10 @@ Status add_input(const ColumnValues& values, const std::string& name, FoundSchem
         "column '" + name +
         "' is taken for categories: " + std::to_string(values.count - numbers.count) + " of its " +
         std::to_string(values.count) + " values are no numbers (the first: " + misfit + ")");
+  } else if (begins_like_number(numbers.misfit)) {
+    found.notes.push_back("column '" + name + "' is taken for " +
+                          std::to_string(values.different()) + " categories, not for numbers (" +
+                          misfit + ")");
   }
   found.schema.columns.push_back(values.column(name, false));
   return {};

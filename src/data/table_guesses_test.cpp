@@ -219,6 +219,22 @@ TEST_F(Guesses, MixedColumnsAreSaidToBeCategories) {
   EXPECT_NE(found.notes.find("column 'code' is taken for categories: "), std::string::npos);
 }
 
+TEST_F(Guesses, CategoriesThatLookLikeNumbersAreSaid) {
+  std::string text = "share,when,size,label\n";
+  for (int i = 0; i < 100; ++i) {
+    text += std::to_string(i % 7) + ".5%,2024-01-" + std::to_string(10 + i % 9) + ",s" +
+            std::to_string(i % 3) + "," + "ab"[i % 2] + "\n";
+  }
+  const std::string notes = load(text).notes;
+  EXPECT_NE(notes.find("column 'share' is taken for 7 categories, not for numbers ('0.5%', "),
+            std::string::npos)
+      << notes;
+  EXPECT_NE(notes.find("column 'when' is taken for 9 categories, not for numbers"),
+            std::string::npos)
+      << notes;
+  EXPECT_EQ(notes.find("column 'size'"), std::string::npos) << notes;
+}
+
 TEST(NumberStyles, OfTexts) {
   const auto value = [](const char* text, NumberStyle style) {
     const auto number = number_in(text, style);
