@@ -268,13 +268,15 @@ std::string pair_of(Model& m, const std::string& name, const std::string& value,
   return m.add("DequantizeLinear", name + ".real", {v, step, zero});
 }
 
-// With and without a sign, with zero points, of fewer bits; read by layers, sums and pools.
+// With and without a sign, with zero points, of fewer bits; read by layers, sums and pools. No
+// value reaches the lowest number of a grid such as -128, which the import takes as -127 (it says
+// so). The scales are such that no sum lies in the middle between two numbers of its grid.
 TEST(OnnxImportLimits, PairsOfQuantisersOfAllKinds) {
   Model m(1, 8, 8);
   std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
-  v = pair_of(m, "signed", v, 0.011f, zero_point<int8_t>(m, "z1", ElementType::kInt8, 0));
+  v = pair_of(m, "signed", v, 0.05f, zero_point<int8_t>(m, "z1", ElementType::kInt8, 0));
   v = m.conv("c2", v, {4, 4, 1, 1}, {0, 0, 0, 0});
-  v = pair_of(m, "middle", v, 0.007f, zero_point<uint8_t>(m, "z2", ElementType::kUint8, 128));
+  v = pair_of(m, "middle", v, 0.05f, zero_point<uint8_t>(m, "z2", ElementType::kUint8, 128));
   const std::string left =
       m.add("MaxPool", "pool", {v}, {{"kernel_shape", Wholes{2, 2}}, {"strides", Wholes{2, 2}}});
   const std::string right =
@@ -286,7 +288,7 @@ TEST(OnnxImportLimits, PairsOfQuantisersOfAllKinds) {
                {zero_point<int8_t>(m, "least", ElementType::kInt8, -7),
                 zero_point<int8_t>(m, "most", ElementType::kInt8, 7)})});
   v = m.add("Relu", "r", {v});
-  v = pair_of(m, "never", v, 0.009f, zero_point<int8_t>(m, "z5", ElementType::kInt8, -128));
+  v = pair_of(m, "never", v, 0.00917f, zero_point<int8_t>(m, "z5", ElementType::kInt8, -128));
   const ImportedNetwork network = expect_same(m, classify(m, v, 4));
   std::vector<int64_t> bits;
   int offsets = 0;
@@ -300,6 +302,16 @@ TEST(OnnxImportLimits, PairsOfQuantisersOfAllKinds) {
   EXPECT_EQ(offsets, 1);
   const auto run = ImportedRun::create(network, Model::kBatch, true);
   EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().message);
+}
+
+TEST(OnnxImportLimits, QuantisersOfPixelsHoldThem) {
+  for (const float scale : {1.0f, 1e-4f}) {
+    Model m(1, 8, 8);
+    std::string v = pair_of(m, "p", "x", scale, zero_point<int8_t>(m, "z", ElementType::kInt8, 0));
+    v = m.conv("c1", v, {4, 1, 3, 3}, {1, 1, 1, 1});
+    const std::string message = message_of(m, classify(m, v, 4));
+    EXPECT_TRUE(says(message, scale == 1 ? "imported" : "cuts pixels, which enter as ")) << message;
+  }
 }
 
 TEST(OnnxImportLimits, QuantisersWithoutAPairAreNamed) {

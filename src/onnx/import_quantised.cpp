@@ -2,14 +2,18 @@
 // `quantise` node, whose range training leaves as it is. The factor between its power of two and
 // the model's scale goes to the layers that read it. Pairs of constants are folded before.
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "onnx/import_form.h"
 #include "onnx/import_operators.h"
 #include "ops/ops.h"
+#include "ops/pixels.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -126,6 +130,34 @@ bool is_pixels(const ImportContext& context, const Imported& value) {
   return producer >= 0 && graph.nodes[producer].op == &ops::kNormaliseInput;
 }
 
+std::string short_text(double number) {
+  std::array<char, 32> text{};
+  constexpr int kDigits = 4;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number,
+                                 std::chars_format::general, kDigits);
+  return {text.data(), end.ptr};
+}
+
+// Pixels are whole numbers from 0 to 255 already, so their grid is left out. One that cuts some of
+// them is none that was made for these pixels.
+Status check_holds_pixels(const ImportContext& context, const Imported& value, const Grid& grid) {
+  const Graph& graph = context.builder.graph();
+  const Node& node = graph.nodes[graph.values[value.value].producer];
+  const auto means = ops::pixel_means(node.attributes);
+  const double least = (static_cast<double>(grid.low) - 1) * grid.scale;
+  const double most = (static_cast<double>(grid.high) + 1) * grid.scale;
+  for (size_t c = 0; c < std::max<size_t>(value.scale.size(), 1); ++c) {
+    const double unit = std::ldexp(value.scale.empty() ? 1.0 : value.scale[c], ops::kPixelExponent);
+    const double black = -means[c] * unit, white = (255 - means[c]) * unit;
+    if (std::min(black, white) >= least && std::max(black, white) <= most) continue;
+    return invalid_input("cuts pixels, which enter as " + short_text(black) + " to " +
+                         short_text(white) + ": it holds " + short_text(least + grid.scale) +
+                         " to " + short_text(most - grid.scale) +
+                         "; --input-mean and --input-std say how pixels enter");
+  }
+  return {};
+}
+
 // The value's one factor, which the grid takes; values with one for each channel get a node.
 Result<double> take_factor(ImportContext& context, Imported& value) {
   if (value.scale.empty()) return 1.0;
@@ -149,6 +181,7 @@ Result<Imported> quantised(ImportContext& context, const NodeData& node, Importe
                            const Grid& grid) {
   // Of pixels in their own steps, or in others, which both are 8 bits.
   if (is_pixels(context, value)) {
+    MANTISSA_RETURN_IF_ERROR(check_holds_pixels(context, value, grid));
     note_once(context,
               "the pair of QuantizeLinear and DequantizeLinear of the input is left out: "
               "pixels are whole numbers from 0 to 255 already");
