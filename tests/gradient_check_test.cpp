@@ -264,7 +264,7 @@ TEST(GradientCheck, SigmoidCrossEntropy) {
       net.add(ops::kFlatten);
       net.add(ops::kLinear, {{"channels", 7}});
       net.add(ops::kRelu);
-      Checked checked(net.finish(outputs), 6, ops::LossKind::kSigmoid, 0, *parse_format(format));
+      Checked checked(net.finish(outputs), 6, ops::LossKind::kSigmoids, 0, *parse_format(format));
       checked.run();
       EXPECT_TRUE(contains(checked.check(), "backward_input sigmoid_cross_entropy"));
     }

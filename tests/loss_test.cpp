@@ -15,7 +15,7 @@ struct Choice {
 constexpr Choice kChoices[] = {{ops::LossKind::kCrossEntropy, 0},
                                {ops::LossKind::kCrossEntropy, 6554},
                                {ops::LossKind::kSquaredError, 0},
-                               {ops::LossKind::kSigmoid, 0}};
+                               {ops::LossKind::kSigmoids, 0}};
 
 HarnessOptions options_for(const Choice& choice) {
   HarnessOptions options;

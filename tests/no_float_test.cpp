@@ -69,7 +69,7 @@ TEST(NoFloat, StepsOfDynamicFixedPointTrapNothing) {
   }
   expect_no_trap({.model = "resnet8", .format = "dfp:w=12,a=12,linear=16,warmup=1"});
   expect_no_trap({.model = "lenet5", .format = "dfp:decide=pass"});
-  expect_no_trap({.model = "lenet5", .format = "dfp:warmup=2", .loss = ops::LossKind::kSigmoid});
+  expect_no_trap({.model = "lenet5", .format = "dfp:warmup=2", .loss = ops::LossKind::kSigmoids});
 }
 
 // What this test would see.

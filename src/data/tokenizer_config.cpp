@@ -95,7 +95,9 @@ Status take_config(const json& config, bool of_a_vocabulary, TokenizerConfig& re
 
 // The older form of added tokens: their numbers by their texts.
 void take_added_numbers(const json& file, TokenizerConfig& result) {
-  for (const auto& [text, number] : file.items()) {
+  for (const auto& item : file.items()) {
+    const std::string& text = item.key();
+    const auto& number = item.value();
     const bool is_known = std::any_of(result.added.begin(), result.added.end(),
                                       [&](const AddedToken& token) { return token.text == text; });
     if (is_known) continue;

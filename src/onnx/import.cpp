@@ -125,7 +125,7 @@ class Import {
       const bool is_softmax = node->op_type == "Softmax" || node->op_type == "LogSoftmax";
       if (is_sigmoid || (is_softmax && value == result_ && is_over_classes(*node))) {
         note("the " + node->op_type + " at the end is left out: it belongs to the loss");
-        context_.loss = is_sigmoid ? ops::LossKind::kSigmoid : ops::LossKind::kCrossEntropy;
+        context_.loss = is_sigmoid ? ops::LossKind::kSigmoids : ops::LossKind::kCrossEntropy;
         value = result_ = node->inputs[0];
         if (is_sigmoid) return;
         continue;

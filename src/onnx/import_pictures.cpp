@@ -139,7 +139,7 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
   }
   MANTISSA_ASSIGN(const Vector vector, vector_of(context, logits, true));
   const ops::LossKind loss = context.loss.value_or(ops::LossKind::kCrossEntropy);
-  const int64_t least = loss == ops::LossKind::kSigmoid ? 1 : 2;
+  const int64_t least = loss == ops::LossKind::kSigmoids ? 1 : 2;
   if (!vector.places.empty() || count < least || count > kMostClasses) {
     return invalid_input("the output '" + readable(result) + "' has " + std::to_string(count) +
                          " numbers an example; a network of pictures has 2 to " +
@@ -148,7 +148,7 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
   }
   MANTISSA_ASSIGN(const int value, made_by_layer(context, vector.value, vector.scale));
   MANTISSA_ASSIGN(Graph graph, finished(context, value));
-  const bool by_output = loss == ops::LossKind::kSigmoid && count > 1;
+  const bool by_output = loss == ops::LossKind::kSigmoids && count > 1;
   return ops::with_loss(std::move(graph), loss, 0, by_output);
 }
 

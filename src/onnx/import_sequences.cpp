@@ -155,11 +155,11 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
                          "' has its channels not in its last dimension, or a factor behind them");
   }
   const ops::LossKind loss = context.loss.value_or(ops::LossKind::kCrossEntropy);
-  if (*channels < 2 && loss != ops::LossKind::kSigmoid)
+  if (*channels < 2 && loss != ops::LossKind::kSigmoids)
     return invalid_input("the output '" + readable(result) + "' has one channel");
   MANTISSA_ASSIGN(const int value, made_by_layer(context, found->second.value));
   MANTISSA_ASSIGN(Graph graph, finished(context, value));
-  const bool by_output = loss == ops::LossKind::kSigmoid && *channels > 1;
+  const bool by_output = loss == ops::LossKind::kSigmoids && *channels > 1;
   return ops::with_loss(std::move(graph), loss, 0, by_output);
 }
 

@@ -227,7 +227,7 @@ using BySquaredError = ByFamily<&kernels::KernelTable::squared_error, kArguments
 
 constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
                             {LossKind::kSquaredError, "mse", &kMeanSquaredError, false},
-                            {LossKind::kSigmoid, "sigmoid", &kSigmoidCrossEntropy, false},
+                            {LossKind::kSigmoids, "sigmoid", &kSigmoidCrossEntropy, false},
                             {LossKind::kRegression, "regression", &kRegressionError, false}};
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace mantissa::ops {
 
 // The last is for numbers that the batch brings, the others are for labels.
-enum class LossKind { kCrossEntropy, kSquaredError, kSigmoid, kRegression };
+enum class LossKind { kCrossEntropy, kSquaredError, kSigmoids, kRegression };
 
 struct Loss {
   LossKind kind;
@@ -25,7 +25,7 @@ const Loss& loss_of(LossKind kind);
 Result<LossKind> parse_loss(std::string_view name);
 
 // The graph with an input of labels, one for each row of its first result [..., classes], or, by
-// output, for each number of it (kSigmoid), or of targets (tensor/table_numbers.h) where the loss
+// output, for each number of it (kSigmoids), or of targets (tensor/table_numbers.h) where the loss
 // is for numbers, and a loss between them and its first result.
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing, bool by_output = false);
 

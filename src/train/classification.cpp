@@ -110,7 +110,7 @@ class LabelCounts {
 };
 
 bool has_labels(const ClassifierOptions& options) {
-  return options.loss == ops::LossKind::kSigmoid && !options.one_logit;
+  return options.loss == ops::LossKind::kSigmoids && !options.one_logit;
 }
 
 // Whether a batch has a label for each output of an example.
@@ -175,7 +175,7 @@ Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
 
 double guessing_loss(ops::LossKind loss, int64_t classes) {
   const auto count = static_cast<double>(std::max<int64_t>(2, classes));
-  if (loss == ops::LossKind::kSigmoid) {
+  if (loss == ops::LossKind::kSigmoids) {
     return classes == 1 ? std::log(2.0)
                         : std::log(count) + (count - 1) * std::log(count / (count - 1));
   }
@@ -269,7 +269,7 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
   const FrozenDescription& description = network.description;
   if (description.options.loss != ops::LossKind::kRegression) {
     const ModelOptions& options = description.options;
-    const bool labels = options.loss == ops::LossKind::kSigmoid && !options.one_logit;
+    const bool labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
     OneLogit two;
     result.probabilities =
         labels ? label_probabilities(logits, *table.softmax)

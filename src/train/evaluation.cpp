@@ -85,12 +85,13 @@ std::optional<double> Evaluation::top5_accuracy() const {
   return part(correct_in_5);
 }
 
-void Evaluation::add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
-                     int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax) {
+void Evaluation::add(const Tensor& logits, const int32_t* batch_labels,
+                     std::span<const uint32_t> numbers, int64_t batch_loss_q24,
+                     const kernels::SoftmaxKernels& softmax) {
   const int64_t count = logits.shape.last();
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
   for (int64_t i = 0; i < logits.shape[0]; ++i) {
-    const int label = labels[i];
+    const int label = batch_labels[i];
     const Ranks ranks = logits.type == DataType::kFloat
                             ? ranks_of(logits.as<float>() + i * count, count, label)
                             : ranks_of(logits.as<int32_t>() + i * count, count, label);

@@ -131,11 +131,11 @@ Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
   const ops::Loss* known = nullptr;
   for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError,
-                          ops::LossKind::kSigmoid, ops::LossKind::kRegression}) {
+                          ops::LossKind::kSigmoids, ops::LossKind::kRegression}) {
     if (ops::loss_of(kind).op == loss->op) known = &ops::loss_of(kind);
   }
   if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
-  const bool one_logit = known->kind == ops::LossKind::kSigmoid && network.classes() == 1;
+  const bool one_logit = known->kind == ops::LossKind::kSigmoids && network.classes() == 1;
   ModelOptions options{
       .classes = one_logit ? 2 : network.classes(), .one_logit = one_logit, .loss = known->kind};
   if (const Value* const pixels = input_named(network, kPixelTensor)) {
@@ -213,7 +213,7 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   options.width_multiplier = config.width;
   options.channel_means = std::vector<int>(data.channels, 0);
   options.loss = data.is_regression() ? ops::LossKind::kRegression : config.loss;
-  options.one_logit = options.loss == ops::LossKind::kSigmoid && options.classes == 2;
+  options.one_logit = options.loss == ops::LossKind::kSigmoids && options.classes == 2;
   options.label_smoothing = config.label_smoothing;
   options.hidden = config.hidden;
   if (config.sequence > 0) options.sequence = config.sequence;

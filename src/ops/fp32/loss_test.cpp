@@ -122,7 +122,7 @@ TEST(Fp32Loss, OfSigmoidsIsItsDefinition) {
           of.labels.push_back(static_cast<int32_t>(i % 5) % 3 - 1);
         }
       }
-      of.compute(*loss_of(LossKind::kSigmoid).op, {}, 2);
+      of.compute(*loss_of(LossKind::kSigmoids).op, {}, 2);
       double loss = 0;
       int64_t correct = 0;
       for (int64_t n = 0; n < kRows; ++n) {
