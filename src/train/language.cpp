@@ -9,6 +9,7 @@
 
 #include "data/text.h"
 #include "train/classification.h"
+#include "train/network.h"
 
 namespace mantissa {
 namespace {
@@ -18,12 +19,6 @@ Error no_language_model(const Graph& network, const std::string& why) {
                        "; a language model has the inputs 'tokens' and 'labels' (int32, "
                        "[sequence]), one output [sequence, vocabulary], and one cross-entropy that "
                        "reads it and the labels");
-}
-
-const Value* input_named(const Graph& network, const char* name) {
-  const auto found = std::find_if(network.inputs.begin(), network.inputs.end(),
-                                  [&](int input) { return network.values[input].name == name; });
-  return found == network.inputs.end() ? nullptr : &network.values[*found];
 }
 
 std::string describe(const Score& score) {

@@ -29,12 +29,6 @@ Error not_for_examples(const Graph& network, const std::string& why) {
                        "), one output, and one loss that reads both");
 }
 
-const Value* input_named(const Graph& network, const std::string& name) {
-  const auto found = std::find_if(network.inputs.begin(), network.inputs.end(),
-                                  [&](int input) { return network.values[input].name == name; });
-  return found == network.inputs.end() ? nullptr : &network.values[*found];
-}
-
 // An input that examples have: what a network reads, or what its loss compares with.
 struct KnownInput {
   const char* name;
@@ -125,6 +119,12 @@ ModelOptions options_of(const DatasetInfo& data) {
 }
 
 }  // namespace
+
+const Value* input_named(const Graph& network, const std::string& name) {
+  const auto found = std::find_if(network.inputs.begin(), network.inputs.end(),
+                                  [&](int input) { return network.values[input].name == name; });
+  return found == network.inputs.end() ? nullptr : &network.values[*found];
+}
 
 Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));

@@ -11,6 +11,9 @@
 
 namespace mantissa {
 
+// The input of this name, or null.
+const Value* input_named(const Graph& network, const std::string& name);
+
 // The examples and classes of a network that `train` trains: it has the inputs "pixels" or
 // "numbers", or "tokens", "lengths" and perhaps "segments", and "labels" or "targets", one result,
 // and one loss between that and these. Else an error.
