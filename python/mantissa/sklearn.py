@@ -11,7 +11,7 @@ is left out. Numbers beyond four times the largest that fit() saw are clipped to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +44,11 @@ class _Scale:
 
     @staticmethod
     def of(numbers: np.ndarray) -> _Scale:
-        mean = numbers.mean(axis=0, dtype=np.float64)
-        mean = mean + (numbers - mean).mean(axis=0)  # what rounding of a large sum took
-        centred = numbers - mean
-        largest = np.abs(centred).max(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # which is found below
+            mean = numbers.mean(axis=0, dtype=np.float64)
+            mean = mean + (numbers - mean).mean(axis=0)  # what rounding of a large sum took
+            centred = numbers - mean
+            largest = np.abs(centred).max(axis=0)
         if not np.isfinite(largest).all():
             raise InvalidInput(f"column {int(np.argmin(np.isfinite(largest)))}: its numbers are too "
                                "large for their mean and deviation")
@@ -104,9 +105,10 @@ def _are_numbers(column: Any) -> bool:
 
 def _widths(hidden: Sequence[int] | int) -> list[int]:
     """The hidden layers' channels; a number is one layer."""
-    widths = [hidden] if np.ndim(hidden) == 0 else list(hidden)  # type: ignore[arg-type,list-item]
+    widths: list[Any] = list(hidden) if isinstance(hidden, Iterable) else [hidden]
     for width in widths:
-        if isinstance(width, (bool, str)) or width != int(width) or width < 1:
+        is_number = isinstance(width, (int, float, np.number)) and not isinstance(width, bool)
+        if not (is_number and width >= 1 and width % 1 == 0):
             raise InvalidInput(f"hidden: {hidden!r} is neither a number of channels nor a list of such")
     return [int(width) for width in widths]
 

@@ -33,10 +33,11 @@ def test_one_logit_and_several_labels_learn():
     x, labels = points()
     one = mt.Network(mt.sigmoid(mt.linear(hidden(), 1)))
     assert one.inputs[-1].shape == ()
-    trainer = trained(one, x=x, labels=labels[:, 0])
-    assert trainer.freeze((x,)).evaluate(mt.Data(x=x, labels=labels[:, 0])).accuracy > 0.95
+    first = labels[:, 0].copy()
+    trainer = trained(one, x=x, labels=first)
+    assert trainer.freeze((x,)).evaluate(mt.Data(x=x, labels=first)).accuracy > 0.95
     guesses = trainer.freeze((x,)).predict(x)[:, 0] > 0
-    assert (guesses == labels[:, 0]).mean() > 0.95
+    assert (guesses == first).mean() > 0.95
     trainer = trained(mt.Network(mt.sigmoid(mt.linear(hidden(), 3))), x=x, labels=labels)
     guesses = trainer.freeze((x,)).predict(x) > 0
     assert (guesses == labels).mean() > 0.93
