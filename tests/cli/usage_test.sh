@@ -58,7 +58,7 @@ check_settings() {
   refuses "epochs -1" 2 "epochs.*'-1'" "${train[@]}" --epochs -1
   refuses "format bfp:w=1" 2 "w=1.*2, 3.*8" "${train[@]}" --format bfp:w=1
   refuses "no such format" 2 "int3" "${train[@]}" --format int3
-  refuses "no such loss" 2 "hinge.*cross-entropy or mse" "${train[@]}" --loss hinge
+  refuses "no such loss" 2 "hinge.*cross-entropy, mse, sigmoid" "${train[@]}" --loss hinge
   refuses "smoothing of mse" 2 "label-smoothing.*cross-entropy" "${train[@]}" --loss mse \
     --label-smoothing 0.1
   refuses "no such isa" 2 "mmx.*scalar" "${train[@]}" --isa mmx
