@@ -19,7 +19,7 @@ constexpr int kZeroByte = 128;  // the zero point of uint8 weights
 constexpr int kMostInt4 = 7;
 // CPUs with AVX2 and without VNNI add two products of bytes with saturation.
 constexpr int kMostPair = 32767;
-constexpr int kMostShift = 7;
+constexpr int kMostWeightShift = 7;
 
 // By how many bits all weights can be shifted to the right, exactly.
 int common_shift(const std::vector<int8_t>& weights) {
@@ -103,7 +103,7 @@ Result<int> shift_of(const TensorData& scales, const LayerNumbers& layer) {
   if (scales.type == ElementType::kFloat && scales.bytes.size() >= sizeof(float)) {
     std::memcpy(&scale, scales.bytes.data(), sizeof(float));
   }
-  for (int shift = 0; shift <= kMostShift; ++shift) {
+  for (int shift = 0; shift <= kMostWeightShift; ++shift) {
     if (scale == std::ldexp(layer.scales[0], shift)) return shift;
   }
   return invalid_input("tensor '" + scales.name + "' is not as it was exported");
