@@ -32,6 +32,16 @@ void remove_tree(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
+// The lock goes last: whoever is killed in between leaves a folder that the next launch removes.
+void remove_folder(const fs::path& path) {
+  std::error_code error;
+  fs::directory_iterator entries(path, error), end;
+  for (; !error && entries != end; entries.increment(error)) {
+    if (entries->path().filename() != kLock) remove_tree(entries->path());
+  }
+  remove_tree(path);
+}
+
 // Whether it is this user's, and the launch that made it is gone: its lock can be had.
 bool is_dead(const fs::path& path) {
   struct stat status = {};
@@ -51,7 +61,7 @@ void remove_dead() {
     const fs::path path = entries->path();
     if (!path.filename().native().starts_with(kPrefix) || !is_dead(path)) continue;
     remove_tree(kMemory / path.filename());
-    remove_tree(path);
+    remove_folder(path);
   }
 }
 
@@ -101,7 +111,7 @@ LaunchFolder::LaunchFolder() {
 
 void LaunchFolder::remove() const {
   if (!memory_.empty()) remove_tree(memory_);
-  if (!path_.empty()) remove_tree(path_);
+  if (!path_.empty()) remove_folder(path_);
 }
 
 LaunchGuard::LaunchGuard(const LaunchFolder& folder) {

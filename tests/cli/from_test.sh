@@ -79,6 +79,13 @@ check_what_is_taken() {
   accepts "another network" "test accuracy" train --from "$folder/a" --model resnet20 "${short[@]}" \
     --out "$folder/d"
   holds "takes what it has of it" tells "taken: [0-9]+ of [0-9]+ parameters .*initial: stage1.block2"
+  # What a file is, its bytes say, whatever its name ends with.
+  cp "$folder/a/model.safetensors" "$folder/weights.bin"
+  accepts "a frozen network under another name" "test accuracy" train --from "$folder/weights.bin" \
+    "${short[@]}" --out "$folder/named"
+  cp "${BASH_SOURCE[0]%/*}/../fixtures/foreign/qdq.onnx" "$folder/weights.bin"
+  accepts "an ONNX model under another name" "test accuracy" train --from "$folder/weights.bin" \
+    --data fashion-mnist --steps 1 --out "$folder/named-onnx"
   accepts "a frozen network" "test accuracy" train --from "$folder/a/model.safetensors" \
     "${short[@]}" --out "$folder/f"
   holds "has no scales of batch norm" tells \

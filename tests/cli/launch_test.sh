@@ -20,6 +20,9 @@ refuses "no number of processes" 2 "how many processes" launch -- train
 refuses "another command" 2 "train with its options" launch -n 2 -- eval
 refuses "no command" 2 "train with its options" launch -n 2
 refuses "no such file of hosts" 2 "No such file" launch -n 2 --hosts "$folder/none" -- train
+printf '\xef\xbb\xbflocalhost slots=2\r\n' >"$folder/hosts"
+accepts "a file of hosts that Windows wrote" "test accuracy" launch -n 2 --hosts "$folder/hosts" -- \
+  train "${settings[@]}" --replicas 2 --out "$folder/hosts-run"
 refuses "replicas without processes" 2 "mantissa launch -n 2" train "${settings[@]}" \
   --replicas 2 --out "$folder/refused"
 refuses "more processes than stages" 2 "3 processes were started" launch -n 3 -- train \
@@ -172,6 +175,8 @@ pkill -9 -P "$launched"
 kill -9 "$launched"
 wait "$launched"
 holds "all are killed: no process is left" nothing_left "$folder/without-all"
+# A process that was killed may hold its lock a moment longer than its name can be seen.
+sleep 0.5
 refuses "the next launch" 2 "no data set" launch -n 2 -- train --data "$folder/none" --out "$folder/none"
 holds "... tidies up" tidy
 # Other numbers of mpirun are none of the documented ones.
