@@ -45,7 +45,7 @@ EngineCall::~EngineCall() {
 
 void wait_for_calls() {
   const nb::object threads = nb::module_::import_("threading").attr("active_count")();
-  // What other threads hold is not given back.
+  // Memory that other threads hold is not given back.
   if (nb::cast<int>(threads) > 1) nb::set_leak_warnings(false);
   ender = std::this_thread::get_id();
   ending = true;

@@ -89,7 +89,7 @@ def test_mantissas_have_a_name_of_their_own(whole):
         assert trained(same, y) == trained(x, y)
     with pytest.raises(mt.InvalidInput, match="cannot be put into one array"):
         np.concatenate([mantissas, x])
-    # What is computed from mantissas is numbers again.
+    # Results of arithmetic on mantissas are numbers again.
     assert trained(mantissas * 2.0**exponent, y) == trained(x, y)
     for wrong in ([0.5], [40000], [-32768], np.array([2**40])):
         with pytest.raises(mt.InvalidInput, match="-32767 to 32767"):

@@ -1,4 +1,4 @@
-// What arrays mean, whatever their elements are.
+// Elements of arrays are numbers, or mantissas where the caller says so, whatever their type.
 #include <gtest/gtest.h>
 
 #include <cmath>
