@@ -315,16 +315,20 @@ TEST(OnnxImportLimits, QuantisersOfPixelsHoldThem) {
 }
 
 TEST(OnnxImportLimits, QuantisersWithoutAPairAreNamed) {
-  Model m(1, 8, 8);
-  std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
-  const std::string zero = zero_point<uint8_t>(m, "z", ElementType::kUint8, 0);
-  v = m.add("QuantizeLinear", "q", {v, m.number("s", 0.1f), zero});
-  v = m.add("DequantizeLinear", "d", {v, m.number("t", 0.2f), zero});
-  EXPECT_EQ(message_of(m, classify(m, v, 4)),
-            "1 node cannot be imported: node 'q' (QuantizeLinear): has another scale or zero point "
-            "than the DequantizeLinear behind it");
+  for (const auto& [scale, second_zero] : {std::pair{0.2f, 0}, std::pair{0.1f, 3}}) {
+    Model m(1, 8, 8);
+    std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
+    v = m.add("QuantizeLinear", "q",
+              {v, m.number("s", 0.1f), zero_point<uint8_t>(m, "z", ElementType::kUint8, 0)});
+    v = m.add("DequantizeLinear", "d",
+              {v, m.number("t", scale),
+               zero_point<uint8_t>(m, "w", ElementType::kUint8, static_cast<uint8_t>(second_zero))});
+    EXPECT_EQ(message_of(m, classify(m, v, 4)),
+              "1 node cannot be imported: node 'q' (QuantizeLinear): has another scale or zero "
+              "point than the DequantizeLinear behind it");
+  }
   Model integers(1, 8, 8);
-  v = integers.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
+  std::string v = integers.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
   v = integers.add("QLinearConv", "q", {v});
   EXPECT_TRUE(says(message_of(integers, classify(integers, v, 4)), "(QDQ) can be imported"));
 }

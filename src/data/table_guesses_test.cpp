@@ -113,6 +113,7 @@ TEST(Header, IsWhatTheRowsBelowSay) {
   EXPECT_TRUE(has_names({"text,label", "so good,pos", "so bad,neg"}));
   EXPECT_TRUE(has_names({"a,b"}));
   EXPECT_FALSE(has_names({"5.1,3.5,setosa", "4.9,3.0,setosa", "6.3,3.3,other"}));
+  EXPECT_FALSE(has_names({"5.1,3.5,virginica", "4.9,3.0,setosa", "6.3,3.3,setosa"}));
   EXPECT_FALSE(has_names({"1,2.5,a", "2,3.5,b", "5,1,b", "1,2,a"}));
   EXPECT_FALSE(has_names({"red,cat", "blue,dog", "red,dog", "blue,cat"}));
   EXPECT_FALSE(has_names({"5.1,3.5", "4.9,3.0", "6.3,3.3"}));

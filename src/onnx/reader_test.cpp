@@ -319,6 +319,13 @@ TEST_F(OnnxExternalData, StaysInTheFolder) {
     EXPECT_NE(fault_of(name).find("may lead out of the folder"), std::string::npos)
         << name << ": " << fault_of(name);
   }
+  // A file with one name alone: of `outside` the hard links are refused already.
+  put(test_.path() / "other", "12345678abcdefgh");
+  fs::create_symlink(test_.path() / "other", folder_ / "only_link");
+  for (const char* name : {"only_link", "up/other"}) {
+    EXPECT_NE(fault_of(name).find("may lead out of the folder"), std::string::npos)
+        << name << ": " << fault_of(name);
+  }
   EXPECT_NE(fault_of(std::string("data\0x", 6)).find("may lead out"), std::string::npos);
   EXPECT_NE(fault_of("hard").find("several hard links"), std::string::npos);
   EXPECT_NE(fault_of("sub").find("not a regular file"), std::string::npos);

@@ -27,6 +27,7 @@ TEST(LabelScores, RankingOfTheBestAndOfOneClass) {
   EXPECT_EQ(best.average_precision, 1);
   for (ScoredLabel& one : scored) one.is_one = true;
   EXPECT_TRUE(std::isnan(ranking_score(scored).auc));
+  EXPECT_TRUE(std::isnan(ranking_score(scored).average_precision));
   EXPECT_TRUE(std::isnan(ranking_score({}).average_precision));
 }
 

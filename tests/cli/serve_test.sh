@@ -112,6 +112,6 @@ refuses "a port that another server has" 1 "port ${address##*:}: it is taken" \
 kill -TERM $server
 wait $server
 refuses "a port that is no number" 2 "port: 'x' is no number" serve --checkpoint "$folder/a" --port x
-refuses "nothing to serve" 2 "." serve --checkpoint "$folder/nothing"
+refuses "nothing to serve" 2 "No such file" serve --checkpoint "$folder/nothing"
 
 finish

@@ -58,7 +58,8 @@ holds "no class of a name" eval '[[ $(class_names "$folder/run") == "['"'a', 'b'
 trains "an index, and names that are numbers" "guessed: line 1" index.csv
 holds "no class of a name there" eval '[[ $(class_names "$folder/run") == "['"'a', 'b', 'c'"']" ]]'
 trains "years" "guessed: line 1" years.csv
-trains "told: no names" "[0-9]" names.csv --header no
+trains "told: no names" "there are no test rows" names.csv --header no
+holds "told: nothing is guessed" eval '! grep -q guessed "$folder/stdout"'
 holds "and so a class" eval '[[ $(class_names "$folder/run") == *label* ]]'
 refuses "header of another word" 2 "none of yes, no and auto" data "$folder/names.csv" --header maybe
 for i in 0 1 2 3 4 5 6 7; do
