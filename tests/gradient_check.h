@@ -66,9 +66,10 @@ using Function =
 class Checked {
  public:
   Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
-          int64_t smoothing = 0, const Format& format = {})
-      : graph_(in_format(with_loss(graph, loss, smoothing), format)),
+          int64_t smoothing = 0, const Format& format = {}, bool by_output = false)
+      : graph_(in_format(with_loss(graph, loss, smoothing, by_output), format)),
         batch_(batch),
+        by_output_(by_output),
         smoothing_(smoothing) {
     auto state = State::create(training_layout(graph_, format, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
@@ -84,9 +85,11 @@ class Checked {
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
     fill_input();
     const int64_t logits = graph_.values[graph_.nodes[graph_.losses[0]].inputs[0]].shape.count();
-    for (int64_t i = 0; i < batch * logits / graph_.classes(); ++i) {
-      // Of one logit the labels are 0 and 1.
-      labels_.push_back(static_cast<int32_t>(i % std::max<int64_t>(2, graph_.classes())));
+    // Of one logit the labels are 0 and 1, as they are of each output.
+    const int64_t labels_of_row = by_output ? graph_.classes() : 1;
+    const int64_t classes = by_output ? 2 : std::max<int64_t>(2, graph_.classes());
+    for (int64_t i = 0; i < batch * logits / graph_.classes() * labels_of_row; ++i) {
+      labels_.push_back(static_cast<int32_t>(i % classes));
     }
   }
 
@@ -539,8 +542,9 @@ class Checked {
     const int64_t outputs = graph_.classes();
     double loss = 0;
     for (int64_t k = 0; k < std::ssize(logits); ++k) {
-      const int32_t label = labels_[static_cast<size_t>(k / outputs)];
-      const double target = outputs == 1 ? label : label == k % outputs ? 1 : 0;
+      const int32_t label = labels_[static_cast<size_t>(by_output_ ? k : k / outputs)];
+      const bool is_bit = by_output_ || outputs == 1;
+      const double target = is_bit ? label : label == k % outputs ? 1 : 0;
       const double p = 1 / (1 + std::exp(-logits[k]));
       loss -= std::log(target == 1 ? p : 1 - p) / static_cast<double>(batch_);
       compare_gradient(c.grad_inputs[0], k, p - target, 10);
@@ -571,6 +575,7 @@ class Checked {
 
   Graph graph_;
   int64_t batch_;
+  bool by_output_;  // a label of 0 or 1 for each output
   int64_t smoothing_;
   ThreadPool pool_{2};
   Program program_;

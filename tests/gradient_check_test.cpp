@@ -258,13 +258,14 @@ TEST(GradientCheck, SmoothedCrossEntropyAndSquaredError) {
 }
 
 TEST(GradientCheck, SigmoidCrossEntropy) {
-  for (const int64_t outputs : {1, 5}) {
+  for (const auto& [outputs, by_output] : {std::pair{1, false}, {5, false}, {1, true}, {5, true}}) {
     for (const char* format : {"bfp8", "bfp:g=8"}) {
       Network net(Shape{5, 6, 1});
       net.add(ops::kFlatten);
       net.add(ops::kLinear, {{"channels", 7}});
       net.add(ops::kRelu);
-      Checked checked(net.finish(outputs), 6, ops::LossKind::kSigmoids, 0, *parse_format(format));
+      Checked checked(net.finish(outputs), 6, ops::LossKind::kSigmoids, 0, *parse_format(format),
+                      by_output);
       checked.run();
       EXPECT_TRUE(contains(checked.check(), "backward_input sigmoid_cross_entropy"));
     }

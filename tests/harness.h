@@ -53,10 +53,10 @@ inline std::array<const void*, 2> inputs(const std::vector<uint8_t>& pixels,
 
 // The graph with this loss, unless it has one. Label smoothing in units of 2^-16.
 inline Graph with_loss(Graph graph, ops::LossKind loss = ops::LossKind::kCrossEntropy,
-                       int64_t smoothing = 0) {
+                       int64_t smoothing = 0, bool by_output = false) {
   if (!graph.losses.empty()) return graph;
-  auto result =
-      ops::with_loss(std::move(graph), loss, static_cast<double>(smoothing) / ops::kSmoothingOne);
+  auto result = ops::with_loss(std::move(graph), loss,
+                               static_cast<double>(smoothing) / ops::kSmoothingOne, by_output);
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
   return std::move(*result);
 }

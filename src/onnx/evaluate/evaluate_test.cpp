@@ -189,6 +189,22 @@ TEST(OnnxEvaluate, RunsOperatorSetsThatChangeNothingForAnOperator) {
   }
 }
 
+// In set 13 the axes are an attribute, in set 18 an input.
+TEST(OnnxEvaluate, RunsAFunctionByItsOwnOperatorSet) {
+  const std::string axes =
+      bytes_field(5, bytes_field(1, "axes") + number_field(8, 1) + number_field(20, 7));
+  const std::string function = bytes_field(
+      25, bytes_field(1, "mean") + bytes_field(4, "a") + bytes_field(5, "b") +
+              bytes_field(7, node_message("ReduceMean", {"a"}, {"b"}, axes)) +
+              bytes_field(9, number_field(2, 13)) + bytes_field(10, "my"));
+  const std::string call = bytes_field(1, node_message("mean", {"x"}, {"y"}) + bytes_field(7, "my"));
+  ThreadPool pool(1);
+  const std::string bytes = model_message(call + input("x", {2, 3}) + output("y"), 18) + function;
+  const auto outputs = evaluate(parse(bytes), {{"x", tensor({2, 3})}}, pool);
+  ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+  EXPECT_EQ(floats((*outputs)[0]), (std::vector<float>{2, 5}));
+}
+
 TEST(OnnxEvaluate, TakesAnOpenBatchAsOne) {
   const std::string x = bytes_field(
       11, bytes_field(1, "x") +
