@@ -126,6 +126,19 @@ Graph through_tanh(Graph graph) {
   return graph;
 }
 
+// The smallest weight counts as one of its sign: {-1, +1} has no 0.
+TEST(FixedGrids, InFloatsSignsHaveNoZero) {
+  const auto loss = [](double size) {
+    Harness harness({.format = "fp32"}, with_grids({.bits = 1}));
+    const FloatWeights w = float_weights(harness);
+    for (int64_t i = 0; i < w.count; ++i) {
+      w.numbers[i] = static_cast<float>(std::copysign(size * w.unit, w.numbers[i]));
+    }
+    return harness.step().loss;
+  };
+  EXPECT_EQ(loss(0.1), loss(1));
+}
+
 // In float weights have a master copy, which is not clipped: its gradient is the method's own,
 // within the range and beyond.
 TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {

@@ -304,6 +304,28 @@ TEST(OnnxImportLimits, PairsOfQuantisersOfAllKinds) {
   EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().message);
 }
 
+// Pairs of 16 bits, and the pair of the output, whose reader is the loss.
+TEST(OnnxImportLimits, QuantisersLeftOutAreSaid) {
+  for (const bool is_output : {false, true}) {
+    Model m(1, 8, 8);
+    std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
+    if (is_output) {
+      const std::string zero = zero_point<int8_t>(m, "z", ElementType::kInt8, 0);
+      v = pair_of(m, "last", classify(m, v, 4), 0.1f, zero);
+    } else {
+      const std::string zero = zero_point<int16_t>(m, "z", ElementType::kInt16, 0);
+      v = classify(m, pair_of(m, "wide", v, 1e-4f, zero), 4);
+    }
+    const auto network = imported(m.finish(v));
+    ASSERT_TRUE(network.ok()) << network.error().message;
+    EXPECT_TRUE(std::any_of(network->notes.begin(), network->notes.end(), [&](const auto& note) {
+      return says(note, is_output ? "quantisation of the output is left out"
+                                  : "with 16 bits are left out");
+    }));
+    for (const Node& node : network->graph.nodes) EXPECT_NE(node.op, &ops::kQuantise);
+  }
+}
+
 TEST(OnnxImportLimits, QuantisersOfPixelsHoldThem) {
   for (const float scale : {1.0f, 1e-4f}) {
     Model m(1, 8, 8);
