@@ -85,7 +85,7 @@ class Checked {
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
     fill_input();
     const int64_t logits = graph_.values[graph_.nodes[graph_.losses[0]].inputs[0]].shape.count();
-    // Of one logit the labels are 0 and 1, as they are of each output.
+    // Labels are 0 and 1 where there is one logit, or a label for each output.
     const int64_t labels_of_row = by_output ? graph_.classes() : 1;
     const int64_t classes = by_output ? 2 : std::max<int64_t>(2, graph_.classes());
     for (int64_t i = 0; i < batch * logits / graph_.classes() * labels_of_row; ++i) {

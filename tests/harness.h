@@ -52,6 +52,7 @@ inline std::array<const void*, 2> inputs(const std::vector<uint8_t>& pixels,
 }
 
 // The graph with this loss, unless it has one. Label smoothing in units of 2^-16.
+// by_output: sigmoids with a label for each output.
 inline Graph with_loss(Graph graph, ops::LossKind loss = ops::LossKind::kCrossEntropy,
                        int64_t smoothing = 0, bool by_output = false) {
   if (!graph.losses.empty()) return graph;

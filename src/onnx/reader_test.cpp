@@ -369,24 +369,10 @@ TEST_F(OnnxExternalData, IsReadInParts) {
   EXPECT_EQ(read->graph.initialisers[0].bytes[0], std::byte{0});
 }
 
-std::string function_message(std::string_view name, std::initializer_list<std::string_view> inputs,
-                             std::initializer_list<std::string_view> outputs,
-                             const std::string& nodes) {
-  std::string bytes = bytes_field(1, name) + bytes_field(10, "my");
-  for (const std::string_view input : inputs) bytes += bytes_field(4, input);
-  for (const std::string_view output : outputs) bytes += bytes_field(5, output);
-  return bytes_field(25, bytes + nodes);
-}
-
 std::string body_node(std::string_view op, std::initializer_list<std::string_view> in,
                       std::initializer_list<std::string_view> out, bool is_call = false,
                       const std::string& more = "") {
   return bytes_field(7, node_message(op, in, out, more) + (is_call ? bytes_field(7, "my") : ""));
-}
-
-std::string call_node(std::string_view op, std::initializer_list<std::string_view> in,
-                      std::initializer_list<std::string_view> out, const std::string& more = "") {
-  return bytes_field(1, node_message(op, in, out, more) + bytes_field(7, "my"));
 }
 
 std::string graph_of_x(const std::string& nodes) {

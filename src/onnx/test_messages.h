@@ -58,6 +58,23 @@ inline std::string node_message(std::string_view type, std::initializer_list<std
   return bytes + bytes_field(4, type) + std::string(attributes);
 }
 
+// A node of a graph that calls a function of the domain "my".
+inline std::string call_node(std::string_view name, std::initializer_list<std::string_view> in,
+                             std::initializer_list<std::string_view> out) {
+  return bytes_field(1, node_message(name, in, out) + bytes_field(7, "my"));
+}
+
+// A model's function in the domain "my". `rest`: fields of its nodes, attributes, operator sets.
+inline std::string function_message(std::string_view name,
+                                    std::initializer_list<std::string_view> inputs,
+                                    std::initializer_list<std::string_view> outputs,
+                                    const std::string& rest) {
+  std::string bytes = bytes_field(1, name) + bytes_field(10, "my");
+  for (const std::string_view input : inputs) bytes += bytes_field(4, input);
+  for (const std::string_view output : outputs) bytes += bytes_field(5, output);
+  return bytes_field(25, bytes + rest);
+}
+
 inline std::string model_message(std::string_view graph, int64_t opset = 17) {
   return number_field(1, 8) + bytes_field(7, graph) + bytes_field(8, number_field(2, opset));
 }

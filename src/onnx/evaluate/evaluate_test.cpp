@@ -189,28 +189,16 @@ TEST(OnnxEvaluate, RunsOperatorSetsThatChangeNothingForAnOperator) {
   }
 }
 
-std::string call(std::string_view name, std::initializer_list<std::string_view> in,
-                 std::string_view out) {
-  return bytes_field(1, node_message(name, in, {out}) + bytes_field(7, "my"));
-}
-
-// A function that makes "b" by one node.
-std::string function(std::string_view name, std::initializer_list<std::string_view> inputs,
-                     const std::string& node, int64_t opset) {
-  std::string bytes = bytes_field(1, name) + bytes_field(5, "b") + bytes_field(7, node) +
-                      bytes_field(9, number_field(2, opset)) + bytes_field(10, "my");
-  for (const std::string_view input : inputs) bytes += bytes_field(4, input);
-  return bytes_field(25, bytes);
-}
-
 // In set 13 the axes are an attribute, in set 18 an input.
 TEST(OnnxEvaluate, RunsAFunctionByItsOwnOperatorSet) {
   const std::string axes =
       bytes_field(5, bytes_field(1, "axes") + number_field(8, 1) + number_field(20, 7));
   ThreadPool pool(1);
   const std::string bytes =
-      model_message(call("mean", {"x"}, "y") + input("x", {2, 3}) + output("y"), 18) +
-      function("mean", {"a"}, node_message("ReduceMean", {"a"}, {"b"}, axes), 13);
+      model_message(call_node("mean", {"x"}, {"y"}) + input("x", {2, 3}) + output("y"), 18) +
+      function_message("mean", {"a"}, {"b"},
+                       bytes_field(7, node_message("ReduceMean", {"a"}, {"b"}, axes)) +
+                           bytes_field(9, number_field(2, 13)));
   const auto outputs = evaluate(parse(bytes), {{"x", tensor({2, 3})}}, pool);
   ASSERT_TRUE(outputs.ok()) << outputs.error().message;
   EXPECT_EQ(floats((*outputs)[0]), (std::vector<float>{2, 5}));
@@ -220,14 +208,16 @@ TEST(OnnxEvaluate, RunsAFunctionByItsOwnOperatorSet) {
 TEST(OnnxEvaluate, RunsBranchesWithinFunctions) {
   const std::string branches =
       graph_attribute("then_branch", node("Neg", {"a"}, {"t"}) + output("t")) +
-      graph_attribute("else_branch", call("twice", {"a"}, "t") + output("t"));
+      graph_attribute("else_branch", call_node("twice", {"a"}, {"t"}) + output("t"));
   const std::string bytes =
-      model_message(call("pick", {"condition", "x"}, "t") + node("Abs", {"x"}, {"a"}) +
+      model_message(call_node("pick", {"condition", "x"}, {"t"}) + node("Abs", {"x"}, {"a"}) +
                         node("Add", {"t", "a"}, {"y"}) + input("condition", {}, kBool) +
                         input("x", {2}) + output("y"),
                     18) +
-      function("pick", {"c", "a"}, node_message("If", {"c"}, {"b"}, branches), 18) +
-      function("twice", {"a"}, node_message("Add", {"a", "a"}, {"b"}), 18);
+      function_message("pick", {"c", "a"}, {"b"},
+                       bytes_field(7, node_message("If", {"c"}, {"b"}, branches))) +
+      function_message("twice", {"a"}, {"b"},
+                       bytes_field(7, node_message("Add", {"a", "a"}, {"b"})));
   ThreadPool pool(1);
   for (const bool is_then : {false, true}) {
     TensorData condition = *allocate(ElementType::kBool, {});
