@@ -19,6 +19,13 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# Whoever edits waits for the compiler: several files at once, kernels at -O2, all else at -O1. The
+# bits are the same.
+set(CMAKE_CXX_FLAGS_QUICK "-O1" CACHE STRING "Flags of the build type Quick")
+if(CMAKE_BUILD_TYPE STREQUAL "Quick")
+  set(CMAKE_UNITY_BUILD ON)
+endif()
+
 # Contraction to FMA would make scalars differ between compilers and machines.
 add_compile_options(-Wall -Wextra -Wshadow -ffp-contract=off -fno-math-errno)
 # Nobody replaces functions of the shared library: they are called directly, and inlined.

@@ -39,7 +39,7 @@ endfunction()
 # several files at once, in half the time. So names in the unnamed namespaces of one folder differ.
 function(mantissa_cold_options target)
   mantissa_precompile(${target} nlohmann_json::nlohmann_json nlohmann_json::nlohmann_json
-                      OPTIONS -Os HEADERS <nlohmann/json.hpp>)
+                      OPTIONS $<$<NOT:$<CONFIG:Quick>>:-Os> HEADERS <nlohmann/json.hpp>)
 endfunction()
 
 # The standard library's headers that most other files include. Not with g++: where it optimises, it
@@ -53,6 +53,34 @@ function(mantissa_hot_options target)
     <memory> <numeric> <optional> <set> <span> <string> <string_view> <utility> <variant> <vector>)
 endfunction()
 
+# mantissa_groups(TARGET)
+#
+# Where several files are compiled at once (CMAKE_UNITY_BUILD), these are up to ten files of one
+# folder: a new file changes the groups of its own folder only.
+function(mantissa_groups target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  set(folders)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    list(APPEND folders "${folder}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    set(files ${sources})
+    list(FILTER files INCLUDE REGEX "^${folder}/[^/]+$")
+    list(LENGTH files count)
+    math(EXPR groups "(${count} + 9) / 10")
+    set(i 0)
+    foreach(file IN LISTS files)
+      math(EXPR group "${i} * ${groups} / ${count}")
+      string(MAKE_C_IDENTIFIER "${folder}_${group}" name)
+      set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${name})
+      math(EXPR i "${i} + 1")
+    endforeach()
+  endforeach()
+endfunction()
+
 # mantissa_folder(NAME [COLD [HOT file...]] [FOLDERS name...] [LIBRARIES target...]
 #                 [HEADERS target...])
 #
@@ -62,7 +90,7 @@ endfunction()
 # LIBRARIES are linked, HEADERS only included. The lists MANTISSA_OBJECTS and MANTISSA_LIBRARIES
 # collect what the library of all folders consists of (mantissa_library.cmake).
 function(mantissa_folder name)
-  cmake_parse_arguments(arg "COLD" "" "HOT;FOLDERS;LIBRARIES;HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "APART;COLD" "" "HOT;FOLDERS;LIBRARIES;HEADERS" ${ARGN})
   set(directory ${PROJECT_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${directory}/*.cpp)
   set(tests ${sources})
@@ -78,14 +106,19 @@ function(mantissa_folder name)
     target_link_libraries(mantissa_${name} PUBLIC ${arg_FOLDERS} ${arg_LIBRARIES}
                                                 ${arg_HEADERS})
     list(APPEND MANTISSA_OBJECTS $<TARGET_OBJECTS:mantissa_${name}>)
+    mantissa_groups(mantissa_${name})
     if(arg_COLD)
       mantissa_cold_options(mantissa_${name})
       list(TRANSFORM arg_HOT REPLACE "(.+)" "${directory}/\\1.cpp")
       set_source_files_properties(${arg_HOT} PROPERTIES
-                                  COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
+                                  COMPILE_OPTIONS $<IF:$<CONFIG:Quick>,-O2,-O3>
+                                  SKIP_PRECOMPILE_HEADERS ON)
     else()
-      # A loop's speed must not hang on what stands in the file before it.
-      set_target_properties(mantissa_${name} PROPERTIES UNITY_BUILD OFF)
+      target_compile_options(mantissa_${name} PRIVATE $<$<CONFIG:Quick>:-O2>)
+      if(arg_APART OR NOT CMAKE_BUILD_TYPE STREQUAL "Quick")
+        # A loop's speed must not hang on what stands in the file before it.
+        set_target_properties(mantissa_${name} PROPERTIES UNITY_BUILD OFF)
+      endif()
       mantissa_hot_options(mantissa_${name})
     endif()
   else()
@@ -100,10 +133,11 @@ function(mantissa_folder name)
 
   if(MANTISSA_TESTS AND tests)
     add_executable(${name}_test ${tests})
+    mantissa_groups(${name}_test)
     mantissa_test_options(${name}_test)
     target_link_libraries(${name}_test PRIVATE mantissa_${name} GTest::gtest_main
                                                ${RAPIDCHECK_LIBRARY})
-    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60)
+    mantissa_tests(${name}_test ${name})
   endif()
   if(MANTISSA_BENCHMARKS AND benchmarks)
     add_executable(${name}_bench ${benchmarks})

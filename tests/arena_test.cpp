@@ -16,9 +16,9 @@ namespace mantissa::testing {
 namespace {
 
 // Same steps as Harness, on a program that the test may change.
-class Trained {
+class SteppedProgram {
  public:
-  Trained(const Graph& graph, const Program& program, int threads = 2)
+  SteppedProgram(const Graph& graph, const Program& program, int threads = 2)
       : graph_(graph), program_(program), pool_(threads) {
     auto state = State::create(training_layout(graph, Format{}, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
@@ -310,7 +310,7 @@ TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
     if (options.kind != ProgramKind::kTraining) continue;
     if (options.optimizer != OptimizerKind::kMomentum) continue;
     const Program program = compiled(graph, options);
-    Trained plain(graph, program);
+    SteppedProgram plain(graph, program);
     plain.steps(0, kSteps);
 
     Program apart = program;  // no reuse at all
@@ -319,7 +319,7 @@ TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
       buffer.offset = apart.arena_bytes;
       apart.arena_bytes += (buffer.bytes + 63) / 64 * 64;
     }
-    Trained spread(graph, apart);
+    SteppedProgram spread(graph, apart);
     spread.steps(0, kSteps);
     EXPECT_EQ(spread.hash(), plain.hash());
 
@@ -328,7 +328,7 @@ TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
     for (Instruction& instruction : wrapped.instructions) {
       instruction.op = &ops.emplace_back(poisoned_op(*instruction.op));
     }
-    Trained poisoned(graph, wrapped);
+    SteppedProgram poisoned(graph, wrapped);
     Poison poison{&program, {}, poisoned.arena()};
     for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
       poison.index[&poisoned.executor().context(i)] = i;
@@ -346,7 +346,7 @@ TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
 TEST_P(ArenaOf, TheExecutorHoldsNothingThatTheStateDoesNot) {
   const Graph graph = model(GetParam());
   const Program program = compiled(graph, {.micro_batch_size = 4, .micro_batches = 2});
-  Trained one(graph, program), other(graph, program);
+  SteppedProgram one(graph, program), other(graph, program);
   one.steps(0, 6);
   for (int s = 0; s < 6; ++s) {
     other.steps(s, s + 1);
@@ -359,7 +359,7 @@ TEST_P(ArenaOf, TheExecutorHoldsNothingThatTheStateDoesNot) {
 TEST_P(ArenaOf, MicroBatchesMayComeInAnyOrder) {
   const Graph graph = model(GetParam());
   const Program program = compiled(graph, {.micro_batch_size = 4, .micro_batches = 3});
-  Trained forwards(graph, program), backwards(graph, program);
+  SteppedProgram forwards(graph, program), backwards(graph, program);
   forwards.steps(0, 6);
   backwards.steps(0, 6, true);
   EXPECT_EQ(forwards.hash(StateGroup::kParameter), backwards.hash(StateGroup::kParameter));
@@ -408,7 +408,7 @@ TEST(Arena, SumsOfManyWeightsWaitForTheGradientOfTheInput) {
     swapped.arena_bytes = round_up<int64_t>(buffer.offset + buffer.bytes, 64);
   }
   EXPECT_EQ(BackwardOrder(swapped).input_first, 0);
-  Trained one(graph, program), other(graph, swapped);
+  SteppedProgram one(graph, program), other(graph, swapped);
   one.steps(0, 3);
   other.steps(0, 3);
   EXPECT_EQ(one.hash(), other.hash());

@@ -15,7 +15,7 @@
 namespace mantissa::testing {
 namespace {
 
-constexpr int64_t kBatch = 32;
+constexpr int64_t kBatchSize = 32;
 constexpr int64_t kPictures = 24;
 
 // Batch norms that follow no layer: behind a ReLU, a pool, a sum; one is read by a ReLU alone.
@@ -78,15 +78,15 @@ std::vector<NamedNetwork> all_networks() {
 }
 
 FrozenNetwork frozen(const Graph& network) {
-  Harness harness({.batch_size = kBatch, .micro_batch_size = kBatch, .threads = 2}, network);
+  Harness harness({.batch_size = kBatchSize, .micro_batch_size = kBatchSize, .threads = 2}, network);
   harness.train(8);
-  const Program calibration = calibration_program(harness.graph(), {}, kBatch, false);
+  const Program calibration = calibration_program(harness.graph(), {}, kBatchSize, false);
   auto arena = AlignedMemory::create(freeze_bytes(calibration));
   FrozenDescription description;
   description.network = network;
   description.options = fashion_options();
   description.class_names = fashion_mnist().info.class_names;
-  auto result = freeze_with(harness, calibration, arena->span(), description, 2 * kBatch);
+  auto result = freeze_with(harness, calibration, arena->span(), description, 2 * kBatchSize);
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
   return std::move(*result);
 }

@@ -16,15 +16,15 @@
 namespace mantissa::testing {
 namespace {
 
-struct Trained {
+struct DynamicRun {
   std::string weights;
   int64_t saturated = 0, re_executions = 0;
   double loss = 0;  // the mean of the last ten steps
 };
 
-Trained trained(const HarnessOptions& options, int steps) {
+DynamicRun trained(const HarnessOptions& options, int steps) {
   Harness harness(options);
-  Trained result;
+  DynamicRun result;
   for (int i = 0; i < steps; ++i) {
     const StepResult step = harness.step();
     result.saturated += step.saturated;
@@ -54,7 +54,7 @@ TEST(Dynamic, WithThresholdZeroTheStartDoesNotMatter) {
                       .width = c.width},
                      5);
     };
-    const Trained expected = from(-8);
+    const DynamicRun expected = from(-8);
     for (const int start : {-20, -6, 0, 8}) {
       EXPECT_EQ(from(start).weights, expected.weights) << c.model << " " << start;
     }
@@ -65,7 +65,7 @@ TEST(Dynamic, WithoutRepetitionABadStartDoesDamage) {
   const HarnessOptions good{.model = "lenet5", .format = "dfp:start=-20", .learning_rate = 0.01};
   HarnessOptions bad = good;
   bad.format = "dfp:start=-20,warmup=0,every=10";
-  const Trained repeated = trained(good, 30), damaged = trained(bad, 30);
+  const DynamicRun repeated = trained(good, 30), damaged = trained(bad, 30);
   EXPECT_GT(repeated.re_executions, 0);
   EXPECT_EQ(damaged.re_executions, 0);
   EXPECT_GT(damaged.loss, repeated.loss + 0.2);
@@ -112,7 +112,7 @@ TEST(Dynamic, PassesDecideLayerByLayer) {
     const auto with = [&](const std::string& keys) {
       return trained({.model = model, .format = "dfp:warmup=4,start=-20" + keys}, 6);
     };
-    const Trained pass = with(",decide=pass"), op = with(",threshold=0");
+    const DynamicRun pass = with(",decide=pass"), op = with(",threshold=0");
     EXPECT_EQ(pass.weights, op.weights) << model;
     EXPECT_EQ(pass.saturated, op.saturated) << model;
     EXPECT_EQ(pass.re_executions, 0) << model;

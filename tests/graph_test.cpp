@@ -83,7 +83,7 @@ Graph embedding_network() {
 }
 
 // A network with its state and program, whose batches the test brings.
-struct Trained {
+struct TrainedGraph {
   Graph graph;
   Program program;
   std::optional<State> state;
@@ -91,7 +91,7 @@ struct Trained {
   ThreadPool pool{2};
   std::optional<Executor> executor;
 
-  Trained(const Graph& plain, const char* format_name, int64_t micro_batch, int micro_batches) {
+  TrainedGraph(const Graph& plain, const char* format_name, int64_t micro_batch, int micro_batches) {
     const Format format = *parse_format(format_name);
     graph = in_format(plain, format);
     state.emplace(
@@ -127,7 +127,7 @@ struct Trained {
 TEST(Inputs, IndicesAreEmbeddedAndTrained) {
   constexpr int64_t kBatch = 32;
   for (const char* format : {"bfp8", "bfp8-text", "bfp:g=8,gr=stochastic", "dfp8"}) {
-    Trained network(embedding_network(), format, kBatch / 2, 2);
+    TrainedGraph network(embedding_network(), format, kBatch / 2, 2);
     double first = 0, last = 0;
     for (int step = 0; step < 400; ++step) {
       std::vector<uint8_t> pixels(4 * kBatch, 128);
@@ -151,7 +151,7 @@ TEST(Inputs, IndicesAreEmbeddedAndTrained) {
 }
 
 TEST(Inputs, TheOneThatABatchLacksIsNamed) {
-  Trained network(embedding_network(), "bfp8", 2, 1);
+  TrainedGraph network(embedding_network(), "bfp8", 2, 1);
   const std::vector<uint8_t> pixels(8);
   const auto result = network.executor->train_step(std::array<const void*, 1>{pixels.data()}, {});
   ASSERT_FALSE(result.ok());
@@ -188,7 +188,7 @@ Graph twice(bool shared, int64_t size) {
   return with_loss(std::move(*graph));
 }
 
-std::span<std::byte> bytes_of(Trained& network, const std::string& tensor) {
+std::span<std::byte> bytes_of(TrainedGraph& network, const std::string& tensor) {
   const auto& tensors = network.state->layout().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].name == tensor) return network.state->bytes(static_cast<int>(i));
@@ -198,7 +198,7 @@ std::span<std::byte> bytes_of(Trained& network, const std::string& tensor) {
 }
 
 // The sums of a parameter after a step.
-std::vector<int64_t> sums_of(const Trained& network, const std::string& parameter) {
+std::vector<int64_t> sums_of(const TrainedGraph& network, const std::string& parameter) {
   for (size_t i = 0; i < network.program.instructions.size(); ++i) {
     const Instruction& instruction = network.program.instructions[i];
     if (instruction.phase != Phase::kUpdate || instruction.name != parameter) continue;
@@ -211,7 +211,7 @@ std::vector<int64_t> sums_of(const Trained& network, const std::string& paramete
 }
 
 // Updates overwrite sums where these are int64: a program whose updates were left out.
-void leave_out_updates(Trained& network) {
+void leave_out_updates(TrainedGraph& network) {
   for (Instruction& instruction : network.program.instructions) {
     if (instruction.phase == Phase::kUpdate) instruction.op = &ops::kGradientNorm;
   }
@@ -223,8 +223,8 @@ TEST(SharedParameters, GradientsAreTheSumOverTheirUses) {
   for (const char* format : {"bfp8", "bfp8-text", "bfp:a=12", "dfp8"}) {
     for (const int64_t size : {1, 7, 32}) {
       for (const int micro_batches : {1, 3}) {
-        Trained shared(twice(true, size), format, 4, micro_batches);
-        Trained apart(twice(false, size), format, 4, std::max(2, micro_batches));
+        TrainedGraph shared(twice(true, size), format, 4, micro_batches);
+        TrainedGraph apart(twice(false, size), format, 4, std::max(2, micro_batches));
         // Of one micro-batch sums may be int32: two, of which the second is the first again.
         const int repeats = micro_batches == 1 ? 2 : 1;
         for (const char* name : {"first", "classifier"}) {
@@ -359,7 +359,7 @@ TEST(RateFactors, MultiplyTheLearningRate) {
 TEST(Classes, AThousandOfThem) {
   for (const char* format : {"bfp8", "fp32"}) {
     Graph graph = *build_model("mlp", {.classes = 1000});
-    Trained network(graph, format, 64, 1);
+    TrainedGraph network(graph, format, 64, 1);
     std::vector<uint8_t> pixels(784 * 64);
     std::vector<int32_t> labels(64);
     for (size_t i = 0; i < pixels.size(); ++i) {
@@ -450,7 +450,7 @@ struct TwoHeadedBatch {
 TEST(Losses, EachHasItsTotalsAndBothLearn) {
   for (const char* format : {"bfp8", "dfp8", "bfp:g=8", "fp32"}) {
     SCOPED_TRACE(format);
-    Trained trained(two_headed_network(-7), format, 32, 2);
+    TrainedGraph trained(two_headed_network(-7), format, 32, 2);
     StepResult first, last;
     for (int64_t step = 0; step < 200; ++step) {
       const TwoHeadedBatch batch(64, static_cast<uint64_t>(step % 8), 1);
@@ -472,7 +472,7 @@ TEST(Losses, EachHasItsTotalsAndBothLearn) {
 // Numbers are mantissas times a power of two: the same numbers give the same bits.
 TEST(Numbers, AreWorthTheSameAtAnotherExponent) {
   const auto hash = [](int exponent, int scale) {
-    Trained trained(two_headed_network(exponent), "bfp8", 32, 2);
+    TrainedGraph trained(two_headed_network(exponent), "bfp8", 32, 2);
     for (int64_t step = 0; step < 5; ++step) {
       const TwoHeadedBatch batch(64, static_cast<uint64_t>(step), scale);
       trained.step(batch.inputs(), 0.02, step);

@@ -11,9 +11,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-program=build/dev/tests/instruction_counts
+build=$(dirname "${MANTISSA:-build/release-tests/mantissa}")
+program=$build/tests/instruction_counts
 record=tests/instruction_counts.txt
-cache=build/dev/CMakeFiles
+cache=$build/CMakeFiles
+if ! grep -q 'CMAKE_BUILD_TYPE:STRING=Release' "$build/CMakeCache.txt"; then
+  echo "skipped: $build is not compiled as users run it (cmake --preset release-tests)"
+  exit 77
+fi
 compiler=$(sed -nE 's/^set\(CMAKE_CXX_COMPILER_(ID|VERSION) "(.*)"\)/\2/p' "$cache"/*/CMakeCXXCompiler.cmake | xargs)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -147,15 +147,15 @@ std::vector<Channel> step_and_read(Harness& harness, StepResult* result = nullpt
   return channels;
 }
 
-struct Network {
+struct InvertedNetwork {
   const char* model;
   double width = 1;
 };
-constexpr Network kMobilenet = {"mobilenet_v2", 0.25};
+constexpr InvertedNetwork kMobilenet = {"mobilenet_v2", 0.25};
 // ReLU behind the batch norms; with strided ones, residual sums, pools and branches behind that.
-constexpr Network kReluNetworks[] = {{"resnet8"}, {"vgg8b", 0.125}, {"inception_small", 0.5}};
+constexpr InvertedNetwork kReluNetworks[] = {{"resnet8"}, {"vgg8b", 0.125}, {"inception_small", 0.5}};
 
-HarnessOptions options_of(const Network& network, const std::string& format) {
+HarnessOptions options_of(const InvertedNetwork& network, const std::string& format) {
   return {.model = network.model,
           .format = format,
           .batch_size = 32,
@@ -182,7 +182,7 @@ TEST(Inversion, LeavesTheForwardPassAsItIs) {
 
 // Behind a ReLU what is positive is what a fused one leaves, whatever becomes of what is negative.
 TEST(Inversion, LeavesTheBitsOfWhatReluPasses) {
-  for (const Network& network : kReluNetworks) {
+  for (const InvertedNetwork& network : kReluNetworks) {
     for (const std::string format :
          {"bfp:", "bfp:linear=16", "bfp:a=12,linear=16", "bfp:a=7,unsigned=yes", "bfp:a=6",
           "bfp:exponents=exact", "dfp:warmup=0"}) {
@@ -206,7 +206,7 @@ struct Wanted {
   bool guarded = false;
 };
 
-void expect_definition(const Network& network, const char* format, const Wanted& wanted = {}) {
+void expect_definition(const InvertedNetwork& network, const char* format, const Wanted& wanted = {}) {
   const auto [worst, good_percent, guarded] = wanted;
   SCOPED_TRACE(std::string(network.model) + " " + format + (guarded ? ", guarded" : ""));
   Harness harness(options_of(network, format));
@@ -245,7 +245,7 @@ TEST(Inversion, GradientsAreThoseOfTheDefinition) {
 }
 
 TEST(Inversion, GradientsBehindReluAreThoseOfTheDefinition) {
-  for (const Network& network : kReluNetworks) {
+  for (const InvertedNetwork& network : kReluNetworks) {
     expect_definition(network, "bfp:inversion=yes");
     expect_definition(network, "bfp:inversion=yes,linear=16", {.good_percent = 85});
     expect_definition(network, "bfp:inversion=yes", {.guarded = true});

@@ -21,9 +21,9 @@ constexpr int kSteps = 2;
 int64_t ticks = 0;
 int64_t tick() { return ++ticks; }
 
-class Network {
+class TwoLayers {
  public:
-  explicit Network(const char* format, int micro_batches)
+  explicit TwoLayers(const char* format, int micro_batches)
       : format_(*parse_format(format)), pool_(1), table_(kernels::select_kernels(best_isa())) {
     ModelOptions model;
     model.channel_means = {73};
@@ -103,9 +103,9 @@ TEST(LiteralRule, TrainsWithTheBitsOfTheRunThatStores) {
   for (const char* format : {"bfp8", "bfp:inversion=yes"}) {
     for (const int micro_batches : {1, 2}) {
       SCOPED_TRACE(std::string(format) + ", micro-batches " + std::to_string(micro_batches));
-      Network network(format, micro_batches);
-      const Network::Trained stored = network.train(RecomputeMode::kNone);
-      const Network::Trained literal = network.train(RecomputeMode::kLiteral);
+      TwoLayers network(format, micro_batches);
+      const TwoLayers::Trained stored = network.train(RecomputeMode::kNone);
+      const TwoLayers::Trained literal = network.train(RecomputeMode::kLiteral);
       EXPECT_TRUE(stored.again.empty());
       ASSERT_FALSE(literal.again.empty()) << "the rule does not fire";
       const bool is_inverted = format == std::string("bfp:inversion=yes");

@@ -31,6 +31,7 @@ void enable_on_workers(ThreadPool& pool) {
     ++arrived;
     while (arrived < threads) {  // so that each thread takes one
     }
+    std::feclearexcept(FE_ALL_EXCEPT);  // earlier tests of this process left some
     feenableexcept(kTraps);
   });
   fedisableexcept(kTraps);  // on this thread

@@ -23,12 +23,12 @@ using pipeline::Mode;
 using pipeline::Windows;
 
 // The weights of the layers of one stage, by node: what an update changes in each of them.
-using Weights = std::map<int, std::string>;
+using SavedWeights = std::map<int, std::string>;
 
 // A layer of some stage begins the backward pass of a micro-batch, or the second half of it.
 struct Look {
   int node = -1;
-  Weights weights;
+  SavedWeights weights;
 };
 
 // By stage, step and micro-batch, in the order of the stage's work.
@@ -92,7 +92,7 @@ Graph watched_network() {
 }
 
 // Layers of a stage that have changed from one look to another.
-std::set<int> changed(const Weights& before, const Weights& after) {
+std::set<int> changed(const SavedWeights& before, const SavedWeights& after) {
   std::set<int> nodes;
   for (const auto& [node, weights] : before) {
     if (after.at(node) != weights) nodes.insert(node);
@@ -103,7 +103,7 @@ std::set<int> changed(const Weights& before, const Weights& after) {
 // What each layer sees at the beginning of its backward pass, and between its two halves: the
 // layers behind it have been updated if this micro-batch completes the update, and no others.
 void expect_updates_behind_each_layer(const std::vector<Look>& of_micro_batch, bool completes) {
-  const Weights& before = of_micro_batch.front().weights;
+  const SavedWeights& before = of_micro_batch.front().weights;
   for (const Look& look : of_micro_batch) {
     std::set<int> behind;
     for (const auto& [node, weights] : before) {

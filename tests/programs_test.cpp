@@ -71,9 +71,9 @@ void expect_recorded(const char* model, const char* format, const char* memory,
                 << order_of(program) << "\"},";
 }
 
-class Programs : public ::testing::TestWithParam<std::string> {};
+class ProgramBytes : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Programs, AreThoseOnRecord) {
+TEST_P(ProgramBytes, AreThoseOnRecord) {
   const char* name = GetParam().c_str();
   for (const char* format : {"bfp8", "bfp:g=8", "bfp8-text", "dfp8", "fp32"}) {
     const Program all = compiled(name, format, {.mode = RecomputeMode::kNone});
@@ -91,7 +91,7 @@ std::vector<std::string> model_names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Programs, ::testing::ValuesIn(model_names()),
+INSTANTIATE_TEST_SUITE_P(Models, ProgramBytes, ::testing::ValuesIn(model_names()),
                          [](const auto& model) { return model.param; });
 
 }  // namespace

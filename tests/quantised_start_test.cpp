@@ -19,15 +19,15 @@
 namespace mantissa::testing {
 namespace {
 
-struct Value {
+struct NamedValue {
   std::vector<int64_t> mantissas;
   int exponent = 0;
-  bool operator==(const Value&) const = default;
+  bool operator==(const NamedValue&) const = default;
   double number(size_t i) const { return std::ldexp(static_cast<double>(mantissas[i]), exponent); }
 };
 
 // Values of the network on the first pictures, in inference mode.
-std::vector<Value> forward(Graph network, State& state, const std::vector<int>& watched) {
+std::vector<NamedValue> forward(Graph network, State& state, const std::vector<int>& watched) {
   network.outputs = watched;
   const kernels::KernelTable table = kernels::select_kernels(config().isa);
   const auto program = compile(network,
@@ -45,10 +45,10 @@ std::vector<Value> forward(Graph network, State& state, const std::vector<int>& 
   const RunData data = some_pictures();
   auto batches = OrderedBatches::create(picture_examples(data.train), kBatch);
   EXPECT_TRUE(batches.ok() && programs.infer(batches->next()).ok());
-  std::vector<Value> values;
+  std::vector<NamedValue> values;
   for (size_t i = 0; i < watched.size(); ++i) {
     const Tensor tensor = programs.outputs(static_cast<int>(i));
-    Value& value = values.emplace_back();
+    NamedValue& value = values.emplace_back();
     value.exponent = *tensor.exponent;
     for (int64_t at = 0; at < tensor.count(); ++at) {
       value.mantissas.push_back(tensor.type == DataType::kInt8    ? tensor.as<int8_t>()[at]
@@ -119,7 +119,7 @@ void check_first_pass(const QuantiseSource& source, Quantised& found,
   }
 }
 
-std::vector<Value> outputs(Quantised& found) {
+std::vector<NamedValue> outputs(Quantised& found) {
   return forward(found.start.network, found.state, found.start.network.outputs);
 }
 
@@ -135,7 +135,7 @@ TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
     QuantiseSource source = source_of(harness);
     for (const Sides sides : kAllSides) {
       // By whether ranges have offsets: the input of the network has negative numbers.
-      std::map<bool, std::vector<Value>> expected;
+      std::map<bool, std::vector<NamedValue>> expected;
       for (const auto& [name, method] : kMethods) {
         SCOPED_TRACE(std::string(model) + ", " + name + ", sides " +
                      std::to_string(static_cast<int>(sides)));
@@ -163,7 +163,7 @@ TEST(QuantisedStart, TheSameWithOneBitAndTheFullRange) {
     harness.train(10);
     QuantiseSource source = source_of(harness);
     for (const auto& [bits, is_full] : {std::pair{3, true}, {1, false}, {1, true}}) {
-      std::map<bool, std::vector<Value>> expected;  // by whether ranges have offsets
+      std::map<bool, std::vector<NamedValue>> expected;  // by whether ranges have offsets
       for (const auto& [name, method] : kMethods) {
         SCOPED_TRACE(std::string(model) + ", " + name + ", bits " + std::to_string(bits) +
                      (is_full ? ", full" : ""));
@@ -171,7 +171,7 @@ TEST(QuantisedStart, TheSameWithOneBitAndTheFullRange) {
         settings.has_full_range = is_full;
         Quantised found = quantised(source, settings);
         check_first_pass(source, found, settings);
-        std::vector<Value>& same = expected[found.start.layers[0].offset != 0];
+        std::vector<NamedValue>& same = expected[found.start.layers[0].offset != 0];
         if (same.empty()) {
           Quantised on_the_grid = quantised(source, on_the_grid_with(settings));
           same = outputs(on_the_grid);
@@ -253,7 +253,7 @@ TEST(QuantisedStart, ReadsAllBitsOfFixedPoint) {
   EXPECT_GT(finer, std::ssize(numbers) / 4);
 }
 
-double largest(const Value& value) {
+double largest(const NamedValue& value) {
   double most = 0;
   for (size_t i = 0; i < value.mantissas.size(); ++i) {
     most = std::max(most, std::abs(value.number(i)));
@@ -276,11 +276,11 @@ TEST(QuantisedStart, NumbersStayTheSameWhateverTheScales) {
     Harness harness = trained_harness(model);
     harness.train(10);
     QuantiseSource source = source_of(harness);
-    const Value before = forward(harness.graph(), source.state, harness.graph().outputs)[0];
+    const NamedValue before = forward(harness.graph(), source.state, harness.graph().outputs)[0];
     for (const Sides sides : kAllSides) {
       Quantised found = quantised(source, settings_of(TrainingMethod::kLsq, sides, {7, 7}));
       fill_means(means_of(harness.graph()), found.start.network);
-      const Value after = outputs(found)[0];
+      const NamedValue after = outputs(found)[0];
       double squares = 0;
       for (size_t i = 0; i < after.mantissas.size(); ++i) {
         squares += std::pow(after.number(i) - before.number(i), 2);

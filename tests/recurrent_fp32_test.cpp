@@ -39,7 +39,7 @@ Reals doubles(const Floats& from) { return {from.begin(), from.end()}; }
 
 // A layer's operands, and all that it computes: the input's part of the gates, h and an LSTM's cell
 // at the start, weights, and an LSTM's peepholes or a GRU's bias.
-struct Layer {
+struct FloatLayer {
   int gates;
   std::vector<int32_t> lengths;
   Floats grad;
@@ -47,7 +47,7 @@ struct Layer {
   Floats output = {};
   std::vector<Floats> gradients = {};
 
-  explicit Layer(int gates_) : gates(gates_) {
+  explicit FloatLayer(int gates_) : gates(gates_) {
     Noise noise(5);
     for (int64_t i = 0; i < kSequences; ++i) {
       lengths.push_back(static_cast<int32_t>(i % 3 == 0 ? i % (kSteps + 1) : kSteps));
@@ -131,7 +131,7 @@ struct Layer {
 
 TEST(RecurrentFp32, IsItsDefinition) {
   for (const int gates : {1, 3, 4}) {
-    Layer layer(gates);
+    FloatLayer layer(gates);
     layer.compute(3);
     const Reals expected = layer.definition();
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -159,7 +159,7 @@ TEST(RecurrentFp32, IsItsDefinition) {
 
 TEST(RecurrentFp32, HasTheSameBitsForAnyNumberOfThreads) {
   for (const int gates : {1, 3, 4}) {
-    Layer one(gates), three(gates);
+    FloatLayer one(gates), three(gates);
     one.compute(1);
     three.compute(3);
     EXPECT_EQ(one.output, three.output);

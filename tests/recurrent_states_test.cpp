@@ -11,7 +11,7 @@
 namespace mantissa::testing {
 namespace {
 
-constexpr int64_t kSource = 6, kTarget = 4, kVocabulary = 5, kChannels = 16, kBatch = 8;
+constexpr int64_t kSource = 6, kTarget = 4, kVocabulary = 5, kStateChannels = 16, kBatch = 8;
 
 // The decoder reads nothing but positions: what it says of the source came through the state.
 Graph translator(const Op& op, int64_t gates, bool has_cell) {
@@ -22,19 +22,19 @@ Graph translator(const Op& op, int64_t gates, bool has_cell) {
   const int target_length = builder.add_input("target_length", Shape{}, Element::kIndex);
   const auto gates_of = [&](const std::string& name, int tokens, int64_t rows) {
     const int embedded = builder.add(ops::kEmbedding, name + ".embedding", {tokens},
-                                     {{"rows", rows}, {"channels", kChannels}});
+                                     {{"rows", rows}, {"channels", kStateChannels}});
     return builder.add(ops::kLinear, name + ".input", {embedded},
-                       {{"channels", gates * kChannels}, {"least_bits", 16}});
+                       {{"channels", gates * kStateChannels}, {"least_bits", 16}});
   };
   const int encoder =
       builder.add(op, "encoder", {gates_of("encoder", source, kVocabulary), length});
   const int flat =
-      builder.add(ops::kReshape, "flat", {encoder}, {{"channels", kSource * kChannels}});
+      builder.add(ops::kReshape, "flat", {encoder}, {{"channels", kSource * kStateChannels}});
   const int last = builder.add(ops::kSlice, "last", {flat},
-                               {{"first", (kSource - 1) * kChannels}, {"channels", kChannels}});
+                               {{"first", (kSource - 1) * kStateChannels}, {"channels", kStateChannels}});
   std::vector<int> inputs = {gates_of("decoder", target, kTarget), target_length, last};
   if (has_cell) {
-    inputs.push_back(builder.add(ops::kLinear, "cell", {last}, {{"channels", kChannels}}));
+    inputs.push_back(builder.add(ops::kLinear, "cell", {last}, {{"channels", kStateChannels}}));
   }
   const int decoder = builder.add(op, "decoder", inputs);
   const int logits =

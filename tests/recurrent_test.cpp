@@ -11,7 +11,7 @@
 namespace mantissa::testing {
 namespace {
 
-constexpr int64_t kSteps = 6, kChannels = 5, kBatch = 4;
+constexpr int64_t kTimes = 6, kWidth = 5, kSamples = 4;
 const std::vector<int64_t> kLengths = {6, 1, 0, 4};
 
 struct Layer {
@@ -40,12 +40,12 @@ void for_layers(const Check& check) {
   }
 }
 
-int64_t row_size(const Layer& layer) { return layer.gates * kChannels; }
+int64_t row_size(const Layer& layer) { return layer.gates * kWidth; }
 
 // With `has_start`, h and an LSTM's cell at the start are inputs too.
-std::vector<Shape> input_shapes(const Layer& layer, bool has_start, int64_t steps = kSteps) {
+std::vector<Shape> input_shapes(const Layer& layer, bool has_start, int64_t steps = kTimes) {
   std::vector<Shape> shapes = {Shape{steps, row_size(layer)}, Shape{}};
-  if (has_start) shapes.resize(layer.gates == 4 ? 4 : 3, Shape{kChannels});
+  if (has_start) shapes.resize(layer.gates == 4 ? 4 : 3, Shape{kWidth});
   return shapes;
 }
 
@@ -73,11 +73,11 @@ struct Operands {
 
   Operands(const Layer& layer, bool has_start, const std::vector<Shape>& parameter_shapes)
       : inputs(
-            {some_mantissas(kBatch * kSteps * row_size(layer), 16, -14, 1), lengths_of(kLengths)}),
-        grad(some_mantissas(kBatch * kSteps * kChannels, 16, -20, 2)) {
+            {some_mantissas(kSamples * kTimes * row_size(layer), 16, -14, 1), lengths_of(kLengths)}),
+        grad(some_mantissas(kSamples * kTimes * kWidth, 16, -20, 2)) {
     if (has_start) {
-      inputs.push_back(some_mantissas(kBatch * kChannels, 8, -7, 7));
-      if (layer.gates == 4) inputs.push_back(some_mantissas(kBatch * kChannels, 12, -9, 8));
+      inputs.push_back(some_mantissas(kSamples * kWidth, 8, -7, 7));
+      if (layer.gates == 4) inputs.push_back(some_mantissas(kSamples * kWidth, 12, -9, 8));
     }
     for (size_t i = 0; i < parameter_shapes.size(); ++i) {
       const int bits = i == 0 ? 8 : 16;
@@ -89,8 +89,8 @@ struct Operands {
 // Calls change(i) for all numbers of the padding: i counts rows of `width` numbers.
 template <typename Change>
 void for_padding(int64_t width, const Change& change) {
-  for (int64_t row = 0; row < kBatch * kSteps; ++row) {
-    if (row % kSteps < kLengths[static_cast<size_t>(row / kSteps)]) continue;
+  for (int64_t row = 0; row < kSamples * kTimes; ++row) {
+    if (row % kTimes < kLengths[static_cast<size_t>(row / kTimes)]) continue;
     for (int64_t i = 0; i < width; ++i) change(static_cast<size_t>(row * width + i));
   }
 }
@@ -104,7 +104,7 @@ struct Definition {
   Definition(const Layer& layer, std::vector<Reals> x, std::vector<Reals> p, const Reals& grad) {
     x.resize(4);
     const auto run = [&] {
-      return recurrent(layer.gates, kSteps, kChannels, x[0], p, kLengths, x[2], x[3]);
+      return recurrent(layer.gates, kTimes, kWidth, x[0], p, kLengths, x[2], x[3]);
     };
     const auto slopes = [&](Reals& of) {
       Reals found;
@@ -169,7 +169,7 @@ Computed compute(SingleOp& op, const Operands& operands) {
 
 TEST(Recurrent, WithLengthsIsItsDefinition) {
   for_layers([](const Layer& layer, bool has_start) {
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch, 2);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kSamples, 2);
     const Operands operands(layer, has_start, op.parameter_shapes());
     const Computed found = compute(op, operands);
     const Definition expected = definition_of(layer, operands);
@@ -192,18 +192,18 @@ TEST(Recurrent, WithLengthsIsItsDefinition) {
 // The end of a sequence is repeated, and nothing flows back into padding.
 TEST(Recurrent, CarriesTheStateThroughPadding) {
   for_layers([](const Layer& layer, bool has_start) {
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kSamples);
     const Operands operands(layer, has_start, op.parameter_shapes());
     const Computed found = compute(op, operands);
-    for_padding(kChannels, [&](size_t i) {
-      const auto channel = static_cast<int64_t>(i) % kChannels;
-      const int64_t sequence = static_cast<int64_t>(i) / (kSteps * kChannels);
+    for_padding(kWidth, [&](size_t i) {
+      const auto channel = static_cast<int64_t>(i) % kWidth;
+      const int64_t sequence = static_cast<int64_t>(i) / (kTimes * kWidth);
       const int64_t length = kLengths[static_cast<size_t>(sequence)];
-      const int64_t last = ((sequence * kSteps) + length - 1) * kChannels + channel;
+      const int64_t last = ((sequence * kTimes) + length - 1) * kWidth + channel;
       const double expected =
           length > 0 ? reals_of(found.output)[static_cast<size_t>(last)]
           : has_start
-              ? reals_of(operands.inputs[2])[static_cast<size_t>(sequence * kChannels + channel)]
+              ? reals_of(operands.inputs[2])[static_cast<size_t>(sequence * kWidth + channel)]
               : 0;
       EXPECT_NEAR(reals_of(found.output)[i], expected, length > 0 ? 0 : 1e-4);
     });
@@ -213,7 +213,7 @@ TEST(Recurrent, CarriesTheStateThroughPadding) {
 
 TEST(Recurrent, DoesNotSeeThePaddingsContent) {
   for_layers([](const Layer& layer, bool has_start) {
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kSamples);
     Operands operands(layer, has_start, op.parameter_shapes());
     const Computed before = compute(op, operands);
     for_padding(row_size(layer), [&](size_t i) { operands.inputs[0].values[i] = 32767; });
@@ -225,26 +225,26 @@ TEST(Recurrent, DoesNotSeeThePaddingsContent) {
 
 // As many steps as there are, or more that are padding: the same bits and sums.
 TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
-  constexpr int64_t kLonger = kSteps + 3;
+  constexpr int64_t kLonger = kTimes + 3;
   for_layers([](const Layer& layer, bool has_start) {
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch);
-    SingleOp longer(*layer.op, layer.attributes, input_shapes(layer, has_start, kLonger), kBatch);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kSamples);
+    SingleOp longer(*layer.op, layer.attributes, input_shapes(layer, has_start, kLonger), kSamples);
     Operands operands(layer, has_start, op.parameter_shapes());
     // A loss masks padding, so that no gradient comes from there.
-    for_padding(kChannels, [&](size_t i) { operands.grad.values[i] = 0; });
+    for_padding(kWidth, [&](size_t i) { operands.grad.values[i] = 0; });
     const auto padded = [](const Mantissas& from, int64_t width, int with) {
       Mantissas to = {{}, from.exponent, from.bits};
-      for (int64_t i = 0; i < kBatch; ++i) {
-        const auto begin = from.values.begin() + i * kSteps * width;
-        to.values.insert(to.values.end(), begin, begin + kSteps * width);
-        to.values.insert(to.values.end(), static_cast<size_t>((kLonger - kSteps) * width), with);
+      for (int64_t i = 0; i < kSamples; ++i) {
+        const auto begin = from.values.begin() + i * kTimes * width;
+        to.values.insert(to.values.end(), begin, begin + kTimes * width);
+        to.values.insert(to.values.end(), static_cast<size_t>((kLonger - kTimes) * width), with);
       }
       return to;
     };
     const Computed before = compute(op, operands);
     const Mantissas no_gradient = padded(before.grad_inputs[0], row_size(layer), 0);
     operands.inputs[0] = padded(operands.inputs[0], row_size(layer), -999);
-    operands.grad = padded(operands.grad, kChannels, 0);
+    operands.grad = padded(operands.grad, kWidth, 0);
     const Computed after = compute(longer, operands);
     EXPECT_EQ(after.sums, before.sums);
     EXPECT_EQ(after.grad_inputs[0], no_gradient);
@@ -252,11 +252,11 @@ TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
       EXPECT_EQ(after.grad_inputs[i], before.grad_inputs[i]);
     }
     EXPECT_EQ(after.output.exponent, before.output.exponent);
-    for (int64_t row = 0; row < kBatch * kSteps; ++row) {
-      const int64_t there = row / kSteps * kLonger + row % kSteps;
-      for (int64_t j = 0; j < kChannels; ++j) {
-        ASSERT_EQ(after.output.values[static_cast<size_t>(there * kChannels + j)],
-                  before.output.values[static_cast<size_t>(row * kChannels + j)]);
+    for (int64_t row = 0; row < kSamples * kTimes; ++row) {
+      const int64_t there = row / kTimes * kLonger + row % kTimes;
+      for (int64_t j = 0; j < kWidth; ++j) {
+        ASSERT_EQ(after.output.values[static_cast<size_t>(there * kWidth + j)],
+                  before.output.values[static_cast<size_t>(row * kWidth + j)]);
       }
     }
   });
@@ -264,12 +264,12 @@ TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
 
 TEST(Recurrent, WithLengthsHasTheSameBitsOverThreadsAndInstructionSets) {
   for_layers([](const Layer& layer, bool has_start) {
-    SingleOp scalar(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch, 1,
+    SingleOp scalar(*layer.op, layer.attributes, input_shapes(layer, has_start), kSamples, 1,
                     Isa::kScalar);
     const Operands operands(layer, has_start, scalar.parameter_shapes());
     const Computed expected = compute(scalar, operands);
     for (const int threads : {1, 3}) {
-      SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch, threads);
+      SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kSamples, threads);
       EXPECT_EQ(compute(op, operands), expected) << threads;
     }
   });
@@ -284,7 +284,7 @@ Tensor float_tensor(std::vector<float>& data, const Shape& shape) {
   return tensor;
 }
 
-Reals doubles(const std::vector<float>& from) { return {from.begin(), from.end()}; }
+Reals reals_of(const std::vector<float>& from) { return {from.begin(), from.end()}; }
 
 std::vector<float> floats(const Mantissas& from) {
   const Reals values = reals_of(from);
@@ -295,7 +295,7 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
   for_layers([](const Layer& layer, bool has_start) {
     const std::vector<Shape> shapes = input_shapes(layer, has_start);
     const Attributes attributes = *complete(layer.attributes, layer.op->attributes);
-    const Shape output_of_batch{kBatch, kSteps, kChannels};
+    const Shape output_of_batch{kSamples, kTimes, kWidth};
     std::vector<Shape> parameter_shapes;
     for (const Parameter& each : layer.op->parameters(attributes, shapes)) {
       parameter_shapes.push_back(each.shape);
@@ -308,7 +308,7 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
     for (size_t i = 0; i < shapes.size(); ++i) {
       x.push_back(floats(operands.inputs[i]));
       grad_x.emplace_back(x.back().size(), 7.0F);
-      shapes_of_batch.push_back(shapes[i].with_front(kBatch));
+      shapes_of_batch.push_back(shapes[i].with_front(kSamples));
       inputs.push_back(float_tensor(x.back(), shapes_of_batch.back()));
       grad_inputs.push_back(float_tensor(grad_x.back(), shapes_of_batch.back()));
     }
@@ -352,24 +352,24 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
     functions.backward_weights(c);
     functions.backward_input(c);
     const Definition expected = definition_of(layer, operands);
-    expect_near(doubles(out), expected.output, 1e-6, "output");
+    expect_near(reals_of(out), expected.output, 1e-6, "output");
     for (size_t i = 0; i < shapes.size(); ++i) {
-      if (i != 1) expect_near(doubles(grad_x[i]), expected.grad_inputs[i], 1e-6, "input");
+      if (i != 1) expect_near(reals_of(grad_x[i]), expected.grad_inputs[i], 1e-6, "input");
     }
     for (size_t i = 0; i < p.size(); ++i) {
-      expect_near(doubles(grad_p[i]), expected.grad_parameters[i], 1e-6, "parameter");
+      expect_near(reals_of(grad_p[i]), expected.grad_parameters[i], 1e-6, "parameter");
     }
   });
 }
 
 // Two halves of a sequence, the second from the last h of the first, have the bits of the whole.
 TEST(Recurrent, GoesOnFromAState) {
-  constexpr int64_t kHalf = kSteps / 2;
-  const Mantissas all_steps = lengths_of(std::vector<int64_t>(kBatch, kSteps));
+  constexpr int64_t kHalf = kTimes / 2;
+  const Mantissas all_steps = lengths_of(std::vector<int64_t>(kSamples, kTimes));
   for_layers([&](const Layer& layer, bool has_start) {
     if (!has_start || layer.gates == 4) return;  // an LSTM's cell is no result
-    SingleOp whole(*layer.op, layer.attributes, input_shapes(layer, true), kBatch);
-    SingleOp half(*layer.op, layer.attributes, input_shapes(layer, true, kHalf), kBatch);
+    SingleOp whole(*layer.op, layer.attributes, input_shapes(layer, true), kSamples);
+    SingleOp half(*layer.op, layer.attributes, input_shapes(layer, true, kHalf), kSamples);
     Operands operands(layer, true, whole.parameter_shapes());
     operands.inputs[1] = all_steps;
     const auto run = [&](SingleOp& op, const std::vector<Mantissas>& inputs) {
@@ -379,8 +379,8 @@ TEST(Recurrent, GoesOnFromAState) {
     // The steps from `first` on, `count` of each sequence.
     const auto part = [](const Mantissas& from, int64_t width, int64_t first, int64_t count) {
       Mantissas to = {{}, from.exponent, from.bits};
-      for (int64_t i = 0; i < kBatch; ++i) {
-        const int64_t steps = std::ssize(from.values) / kBatch / width;
+      for (int64_t i = 0; i < kSamples; ++i) {
+        const int64_t steps = std::ssize(from.values) / kSamples / width;
         const auto begin = from.values.begin() + (i * steps + first) * width;
         to.values.insert(to.values.end(), begin, begin + count * width);
       }
@@ -391,9 +391,9 @@ TEST(Recurrent, GoesOnFromAState) {
     first[0] = part(operands.inputs[0], width, 0, kHalf);
     second[0] = part(operands.inputs[0], width, kHalf, kHalf);
     const Mantissas of_whole = run(whole, operands.inputs), of_first = run(half, first);
-    second[2] = part(of_first, kChannels, kHalf - 1, 1);
-    EXPECT_EQ(of_first, part(of_whole, kChannels, 0, kHalf));
-    EXPECT_EQ(run(half, second), part(of_whole, kChannels, kHalf, kHalf));
+    second[2] = part(of_first, kWidth, kHalf - 1, 1);
+    EXPECT_EQ(of_first, part(of_whole, kWidth, 0, kHalf));
+    EXPECT_EQ(run(half, second), part(of_whole, kWidth, kHalf, kHalf));
   });
 }
 
@@ -403,18 +403,18 @@ TEST(Recurrent, RefusesInputsThatDoNotFit) {
       const auto shape = output_shape(*layer.op, layer.attributes, shapes);
       return shape.ok() ? std::string() : shape.error().message;
     };
-    const Shape gates{kSteps, row_size(layer)};
+    const Shape gates{kTimes, row_size(layer)};
     EXPECT_EQ(refused({gates, Shape{}}), "");
-    EXPECT_NE(refused({gates, Shape{kSteps}}).find("one length"), std::string::npos);
+    EXPECT_NE(refused({gates, Shape{kTimes}}).find("one length"), std::string::npos);
     EXPECT_NE(refused({gates.with_front(2), Shape{}}).find("one length"), std::string::npos);
     const bool has_cell = layer.gates == 4;
-    const std::vector<Shape> only_h = {gates, Shape{}, Shape{kChannels}};
+    const std::vector<Shape> only_h = {gates, Shape{}, Shape{kWidth}};
     EXPECT_EQ(refused(only_h).find("and the cell") != std::string::npos, has_cell);
     EXPECT_EQ(refused(only_h).empty(), !has_cell);
     std::vector<Shape> wrong = input_shapes(layer, true);
-    wrong.back() = Shape{kChannels + 1};
+    wrong.back() = Shape{kWidth + 1};
     EXPECT_NE(refused(wrong).find("a state of [5] at the start, got [6]"), std::string::npos);
-    wrong.resize(5, Shape{kChannels});
+    wrong.resize(5, Shape{kWidth});
     EXPECT_NE(refused(wrong).find("perhaps lengths"), std::string::npos);
   }
 }

@@ -12,7 +12,7 @@
 namespace mantissa::testing {
 namespace {
 
-constexpr int64_t kBatch = 64;
+constexpr int64_t kPictures = 64;
 
 // Layers with and without a bias of their own, a ReLU6, a ReLU, no function, and both averages.
 Graph normalised_network() {
@@ -42,10 +42,10 @@ Graph normalised_network() {
 class Rescaled : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    harness_ = new Harness({.batch_size = kBatch, .micro_batch_size = kBatch, .threads = 2},
+    harness_ = new Harness({.batch_size = kPictures, .micro_batch_size = kPictures, .threads = 2},
                            normalised_network());
     harness_->train(120);
-    program_ = new Program(calibration_program(harness_->graph(), {}, kBatch, false));
+    program_ = new Program(calibration_program(harness_->graph(), {}, kPictures, false));
     frozen_ = new FrozenNetwork(freeze_as(FrozenForm::kRescaled));
   }
   static void TearDownTestSuite() {
@@ -64,12 +64,12 @@ class Rescaled : public ::testing::Test {
     auto state = State::create(frozen_layout(graph, {}));
     auto arena = AlignedMemory::create(freeze_bytes(*program_));
     FrozenNetwork frozen{std::move(description), std::move(graph), std::move(*state)};
-    EXPECT_TRUE(fill(*harness_, *program_, arena->span(), 10 * kBatch, frozen).ok());
+    EXPECT_TRUE(fill(*harness_, *program_, arena->span(), 10 * kPictures, frozen).ok());
     return frozen;
   }
 
   static double accuracy(FrozenNetwork& network) {
-    return evaluate_with(network, kBatch, 2, best_isa(), fashion_mnist().test).accuracy();
+    return evaluate_with(network, kPictures, 2, best_isa(), fashion_mnist().test).accuracy();
   }
 
   // The first of the frozen network's parameters that has this storage.
@@ -122,7 +122,7 @@ TEST_F(Rescaled, IsAsGoodAsScaleOffset) {
 TEST_F(Rescaled, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {
   ImageSet test = fashion_mnist().test;
   test.count = 300;
-  const double expected = evaluate_with(*frozen_, kBatch, 1, Isa::kScalar, test).loss;
+  const double expected = evaluate_with(*frozen_, kPictures, 1, Isa::kScalar, test).loss;
   for (const Isa isa : kAllIsas) {
     if (!cpu_features().contains(features_of(isa))) continue;
     EXPECT_EQ(evaluate_with(*frozen_, 7, 2, isa, test).loss, expected) << isa_name(isa);

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using Bytes = std::vector<uint8_t>;
 using Labels = std::vector<Label>;
 
-constexpr int kPixels = 3072;
+constexpr int kPicturePixels = 3072;
 
 uint8_t value(int64_t record, int64_t byte) {
   return static_cast<uint8_t>(record * 31 + byte * 7 + byte / 1024);
@@ -26,7 +26,7 @@ Bytes records(int first, int count, int classes, bool coarse) {
   for (int record = first; record < first + count; ++record) {
     if (coarse) bytes.push_back(19);
     bytes.push_back(static_cast<uint8_t>(record % classes));
-    for (int byte = 0; byte < kPixels; ++byte) bytes.push_back(value(record, byte));
+    for (int byte = 0; byte < kPicturePixels; ++byte) bytes.push_back(value(record, byte));
   }
   return bytes;
 }
@@ -57,7 +57,7 @@ class Cifar : public testing::Test {
 void expect_record(const ImageSet& set, int64_t place, int64_t record) {
   for (int64_t at = 0; at < 1024; ++at) {
     for (int64_t c = 0; c < 3; ++c) {
-      ASSERT_EQ(set.pixels[static_cast<size_t>(place * kPixels + 3 * at + c)],
+      ASSERT_EQ(set.pixels[static_cast<size_t>(place * kPicturePixels + 3 * at + c)],
                 value(record, 1024 * c + at));
     }
   }
@@ -108,7 +108,7 @@ TEST_F(Cifar, DamageIsFound) {
   make_cifar10(folder_.path());
   const fs::path batch = folder_ / "data_batch_3.bin";
   Bytes bytes = records(4, 2, 10, false);
-  bytes[kPixels + 1] = 10;
+  bytes[kPicturePixels + 1] = 10;
   put_file(batch, bytes);
   EXPECT_NE(refusal().find("label 10 in record 1"), std::string::npos) << refusal();
   EXPECT_NE(refusal().find("data_batch_3.bin"), std::string::npos);
@@ -156,9 +156,9 @@ RC_GTEST_PROP(CifarOfAnything, IsADataSetOrAnError, ()) {
   const auto set = load_dataset(folder.path().string(), true, true);
   if (set.ok()) {
     // A file that ends with a record may have had more.
-    constexpr size_t kRecord = 2 + kPixels;
+    constexpr size_t kRecord = 2 + kPicturePixels;
     RC_ASSERT(train.size() % kRecord == 0);
-    RC_ASSERT(set->train.pixels.size() == train.size() / kRecord * kPixels);
+    RC_ASSERT(set->train.pixels.size() == train.size() / kRecord * kPicturePixels);
     for (const Label label : set->train.labels) RC_ASSERT(label < 100);
   } else {
     RC_ASSERT(set.error().message.find(".bin") != std::string::npos);

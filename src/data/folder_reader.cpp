@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kTestPart = 10;  // one picture in so many, where the data have no test folder
 
 // A folder that cannot be listed is left to the reader, which says why.
-bool recognises(const fs::path& folder) {
+bool is_picture_folder(const fs::path& folder) {
   const auto entries = list_folder(folder);
   return !entries.ok() || !entries->pictures.empty() || !all_folders(*entries).empty();
 }
@@ -68,7 +68,7 @@ Result<FoundSplit> make_split(ClassFolders folders, const std::vector<std::strin
   return split;
 }
 
-Result<FoundData> inspect(const fs::path& folder, const DataOptions& options) {
+Result<FoundData> inspect_picture_folder(const fs::path& folder, const DataOptions& options) {
   FoundData found;
   MANTISSA_ASSIGN(FolderLayout layout, find_layout(folder));
   found.notes = std::move(layout.notes);
@@ -94,6 +94,6 @@ Result<FoundData> inspect(const fs::path& folder, const DataOptions& options) {
 const DataReader kFolderReader = {"folders of pictures",
                                   "a folder for each class with .png, .jpg or .jpeg files, in "
                                   "train/, val/ and test/ or without these",
-                                  recognises, inspect, read_listed};
+                                  is_picture_folder, inspect_picture_folder, read_listed};
 
 }  // namespace mantissa

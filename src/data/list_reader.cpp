@@ -149,7 +149,7 @@ std::vector<PictureList> find_lists(const fs::path& folder) {
   return lists;
 }
 
-bool recognises(const fs::path& folder) { return !find_lists(folder).empty(); }
+bool is_picture_list(const fs::path& folder) { return !find_lists(folder).empty(); }
 
 // The class that a path says: the folder that holds the file.
 std::string folder_of(const std::string& file) { return fs::path(file).parent_path().filename(); }
@@ -278,7 +278,7 @@ void complete_splits(std::vector<ListedPicture>& pictures, FoundData& found) {
   found.notes.emplace_back("the lists name no test pictures: one in ten of each class is kept");
 }
 
-Result<FoundData> inspect(const fs::path& folder, const DataOptions& options) {
+Result<FoundData> inspect_picture_list(const fs::path& folder, const DataOptions& options) {
   FoundData found;
   found.named = true;
   std::vector<ListedPicture> pictures;
@@ -298,6 +298,6 @@ Result<FoundData> inspect(const fs::path& folder, const DataOptions& options) {
 const DataReader kListReader = {"lists of pictures",
                                 "a file of lines FILE,SPLIT,CLASS, or train.txt and test.txt, "
                                 "beside the pictures that they name",
-                                recognises, inspect, read_listed};
+                                is_picture_list, inspect_picture_list, read_listed};
 
 }  // namespace mantissa

@@ -10,7 +10,7 @@
 namespace mantissa {
 namespace {
 
-std::string error_of(std::string_view text) {
+std::string parallel_error(std::string_view text) {
   int64_t skipped = 0;
   const auto pairs = parse_parallel_text(text, skipped);
   return pairs.ok() ? "no error" : pairs.error().message;
@@ -41,16 +41,16 @@ TEST(ParallelText, ReadsDocuments) {
 }
 
 TEST(ParallelText, ErrorsNameTheLine) {
-  EXPECT_EQ(error_of("a\tb\nc\n"),
+  EXPECT_EQ(parallel_error("a\tb\nc\n"),
             "line 2: has 0 tabs; a line is: source, tab, target, and if you like tab, document");
-  EXPECT_EQ(error_of("a\tb\tc\td\n"),
+  EXPECT_EQ(parallel_error("a\tb\tc\td\n"),
             "line 1: has 3 tabs; a line is: source, tab, target, and if you like tab, document");
-  EXPECT_EQ(error_of("a\tb\tc\nd\te\n"), "line 2: names no document, but lines before it do");
-  EXPECT_EQ(error_of("a\tb\nd\te\tf\n"), "line 2: names a document, but lines before it do not");
-  EXPECT_EQ(error_of("a\tb\t \n"), "line 1: has an empty document");
-  EXPECT_EQ(error_of("a\t\xC3\xA4\n\xC3\tb\n"), "line 2: byte 1 is not UTF-8");
-  EXPECT_EQ(error_of("a\t\xED\xA0\x80\n"), "line 1: byte 3 is not UTF-8");
-  EXPECT_EQ(error_of(std::string_view("a\tb\0\n", 5)), "line 1: byte 4 is a NUL byte");
+  EXPECT_EQ(parallel_error("a\tb\tc\nd\te\n"), "line 2: names no document, but lines before it do");
+  EXPECT_EQ(parallel_error("a\tb\nd\te\tf\n"), "line 2: names a document, but lines before it do not");
+  EXPECT_EQ(parallel_error("a\tb\t \n"), "line 1: has an empty document");
+  EXPECT_EQ(parallel_error("a\t\xC3\xA4\n\xC3\tb\n"), "line 2: byte 1 is not UTF-8");
+  EXPECT_EQ(parallel_error("a\t\xED\xA0\x80\n"), "line 1: byte 3 is not UTF-8");
+  EXPECT_EQ(parallel_error(std::string_view("a\tb\0\n", 5)), "line 1: byte 4 is a NUL byte");
 }
 
 // Documents are whole, and the parts are near 90, 5 and 5 of 100.

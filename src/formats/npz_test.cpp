@@ -93,12 +93,12 @@ std::string file_of(const std::string& header, const std::string& data) {
   return std::string("\x93NUMPY\1\0", 8) + length + header + data;
 }
 
-Result<NpyArray> parse(const std::string& file) {
+Result<NpyArray> array_of(const std::string& file) {
   return parse_npy(std::as_bytes(std::span(file)));
 }
 
 std::string refusal(const std::string& file) {
-  const auto array = parse(file);
+  const auto array = array_of(file);
   return array.ok() ? "accepted" : array.error().message;
 }
 
@@ -215,7 +215,7 @@ TEST(Npy, TakesHeadersInOtherWords) {
                              "{\"descr\": \"<i2\", \"fortran_order\": False, \"shape\": (2, 3,)}\n",
                              "{'descr': '|i1', 'fortran_order': False, 'shape': (12,), }   \n",
                              "{'descr': '<i1', 'fortran_order': True, 'shape': (12,), }"}) {
-    EXPECT_TRUE(parse(file_of(header, data)).ok()) << header;
+    EXPECT_TRUE(array_of(file_of(header, data)).ok()) << header;
   }
 }
 
@@ -224,18 +224,18 @@ TEST(Npy, ReadsBigEndianNumbers) {
     return std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': " + shape +
            "}";
   };
-  const auto whole = parse(file_of(header(">i2", "(2,)"), std::string("\1\2\xff\xfe", 4)));
+  const auto whole = array_of(file_of(header(">i2", "(2,)"), std::string("\1\2\xff\xfe", 4)));
   ASSERT_TRUE(whole.ok()) << whole.error().message;
   EXPECT_EQ(whole->data,
             (std::vector<std::byte>{std::byte{2}, std::byte{1}, std::byte{0xfe}, std::byte{0xff}}));
-  const auto real = parse(file_of(header(">f8", "()"), std::string("\x3f\xf8\0\0\0\0\0\0", 8)));
+  const auto real = array_of(file_of(header(">f8", "()"), std::string("\x3f\xf8\0\0\0\0\0\0", 8)));
   ASSERT_TRUE(real.ok());
   double number = 0;
   std::memcpy(&number, real->data.data(), sizeof number);
   EXPECT_EQ(number, 1.5);
-  EXPECT_EQ(parse(file_of(header(">u1", "(1,)"), "a"))->data[0], std::byte{'a'});
+  EXPECT_EQ(array_of(file_of(header(">u1", "(1,)"), "a"))->data[0], std::byte{'a'});
   const std::string fortran = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 2)}";
-  const auto turned = parse(file_of(fortran, std::string("\0\1\0\3\0\2\0\4", 8)));
+  const auto turned = array_of(file_of(fortran, std::string("\0\1\0\3\0\2\0\4", 8)));
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(turned->data[2 * i], std::byte(i + 1));
 }
 

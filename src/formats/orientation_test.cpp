@@ -13,15 +13,15 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+Bytes characters_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 TEST(ExifOrientation, IsReadInBothByteOrders) {
   for (const bool little_endian : {true, false}) {
     for (int orientation = 1; orientation <= 8; ++orientation) {
-      EXPECT_EQ(exif_orientation(bytes_of(exif_block(orientation, little_endian))), orientation);
+      EXPECT_EQ(exif_orientation(characters_of(exif_block(orientation, little_endian))), orientation);
     }
     for (const int unknown : {0, 9, 300}) {
-      EXPECT_EQ(exif_orientation(bytes_of(exif_block(unknown, little_endian))), 1);
+      EXPECT_EQ(exif_orientation(characters_of(exif_block(unknown, little_endian))), 1);
     }
   }
 }
@@ -30,18 +30,18 @@ TEST(ExifOrientation, OfDamagedBlocksIsUpright) {
   const std::string whole = exif_block(6, true);
   const size_t needed = 8 + 2 + 12 + 10;  // up to the value
   for (size_t length = 0; length <= whole.size(); ++length) {
-    EXPECT_EQ(exif_orientation(bytes_of(whole.substr(0, length))), length < needed ? 1 : 6);
+    EXPECT_EQ(exif_orientation(characters_of(whole.substr(0, length))), length < needed ? 1 : 6);
   }
   std::string other = whole;
   other[8 + 2 + 12 + 2] = 4;  // another type
-  EXPECT_EQ(exif_orientation(bytes_of(other)), 1);
+  EXPECT_EQ(exif_orientation(characters_of(other)), 1);
   other = whole;
   other[4] = other[5] = other[6] = other[7] = static_cast<char>(0xff);  // a directory far away
-  EXPECT_EQ(exif_orientation(bytes_of(other)), 1);
+  EXPECT_EQ(exif_orientation(characters_of(other)), 1);
 }
 
 RC_GTEST_PROP(ExifOrientation, OfAnythingIsOneToEight, (const Bytes& garbage)) {
-  Bytes exif = bytes_of(exif_block(*rc::gen::inRange(0, 10), *rc::gen::arbitrary<bool>()));
+  Bytes exif = characters_of(exif_block(*rc::gen::inRange(0, 10), *rc::gen::arbitrary<bool>()));
   for (const uint8_t byte : garbage) exif[*rc::gen::inRange<size_t>(0, exif.size())] = byte;
   const int orientation = exif_orientation(exif);
   RC_ASSERT(orientation >= 1 && orientation <= 8);

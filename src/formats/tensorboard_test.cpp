@@ -10,18 +10,18 @@
 namespace mantissa {
 namespace {
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> view_bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
 // RFC 3720, appendix B.4, and the usual check value.
 TEST(Crc32c, KnownVectors) {
-  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xE3069283u);
-  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8A9136AAu);
-  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\xff'))), 0x62A8AB43u);
+  EXPECT_EQ(crc32c(view_bytes("123456789")), 0xE3069283u);
+  EXPECT_EQ(crc32c(view_bytes(std::string(32, '\0'))), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(view_bytes(std::string(32, '\xff'))), 0x62A8AB43u);
   std::string rising;
   for (int i = 0; i < 32; ++i) rising += static_cast<char>(i);
-  EXPECT_EQ(crc32c(bytes_of(rising)), 0x46DD794Eu);
+  EXPECT_EQ(crc32c(view_bytes(rising)), 0x46DD794Eu);
   EXPECT_EQ(crc32c({}), 0u);
 }
 

@@ -11,7 +11,7 @@ namespace mantissa {
 
 namespace {
 
-constexpr int64_t kOneQ30 = int64_t{1} << 30;
+constexpr int64_t kPointOne = int64_t{1} << 30;
 
 int same_exponent(int e) { return std::min(e, 0); }
 int q30_exponent(int) { return -30; }
@@ -30,7 +30,7 @@ int64_t relu6(int64_t q, int e, Fraction) {
   return std::min(positive << std::min(e, 3), int64_t{6});
 }
 int64_t relu6_derivative(int64_t q, int e, Fraction) {
-  return q > 0 && comparable(q, e) < kSix ? kOneQ30 : 0;
+  return q > 0 && comparable(q, e) < kSix ? kPointOne : 0;
 }
 
 std::optional<MantissaRange> relu6_clips(int e) {
@@ -40,26 +40,26 @@ std::optional<MantissaRange> relu6_clips(int e) {
 MantissaRange relu6_passes(int e) { return {1, (kSix - 1) >> comparable_exponent(e)}; }
 
 int64_t leaky_relu_derivative(int64_t q, int, Fraction slope) {
-  return q > 0 ? kOneQ30 : divide_rne(__int128{slope.numerator} << 30, slope.denominator);
+  return q > 0 ? kPointOne : divide_rne(__int128{slope.numerator} << 30, slope.denominator);
 }
 int64_t leaky_relu(int64_t q, int, Fraction slope) {
   if (q > 0) return q << 30;
-  return divide_rne(__int128{q} * slope.numerator * kOneQ30, slope.denominator);
+  return divide_rne(__int128{q} * slope.numerator * kPointOne, slope.denominator);
 }
 
 // 1 / (1 + e^|x|) in Q30.
 int64_t sigmoid_below(int64_t q, int e) {
   const int64_t power = exp_q30(q < 0 ? -q : q, e);
-  const int64_t sum = kOneQ30 + power;
+  const int64_t sum = kPointOne + power;
   return ((power << 30) + sum / 2) / sum;
 }
 int64_t sigmoid(int64_t q, int e, Fraction) {
   const int64_t below = sigmoid_below(q, e);
-  return q > 0 ? kOneQ30 - below : below;
+  return q > 0 ? kPointOne - below : below;
 }
 int64_t sigmoid_derivative(int64_t q, int e, Fraction) {
   const int64_t below = sigmoid_below(q, e);
-  return shift_right_rne(below * (kOneQ30 - below), 30);
+  return shift_right_rne(below * (kPointOne - below), 30);
 }
 
 // Up to |x| = 1/4, which 8 bits do not exceed at this exponent, a power series gives every digit of
@@ -68,12 +68,12 @@ constexpr int kTanhSeriesExponent = -9;
 
 int tanh_exponent(int e) { return e <= kTanhSeriesExponent ? e - 30 : -30; }
 int64_t tanh_value(int64_t q, int e, Fraction slope) {
-  if (e > kTanhSeriesExponent) return 2 * sigmoid(q, e + 1, slope) - kOneQ30;
+  if (e > kTanhSeriesExponent) return 2 * sigmoid(q, e + 1, slope) - kPointOne;
   if (e > -18 && std::abs(q) > int64_t{1} << (-e - 2)) {
-    return (2 * sigmoid(q, e + 1, slope) - kOneQ30) * (int64_t{1} << -e);
+    return (2 * sigmoid(q, e + 1, slope) - kPointOne) * (int64_t{1} << -e);
   }
   // tanh(x) / x = 1 - x^2/3 + 2x^4/15 - 17x^6/315 + 62x^8/2835 - ...
-  constexpr int64_t kCoefficients[] = {kOneQ30, -357913941, 143165577, -57947971, 23482185};
+  constexpr int64_t kCoefficients[] = {kPointOne, -357913941, 143165577, -57947971, 23482185};
   const int64_t square = rescale_rne(q * q, -(2 * e + 30));
   int64_t ratio = kCoefficients[4];
   for (int i = 3; i >= 0; --i) ratio = kCoefficients[i] + ((ratio * square) >> 30);
@@ -92,19 +92,19 @@ int64_t sixth_q30(int64_t q, int e, int64_t factor) {
 int64_t hard_sigmoid(int64_t q, int e, Fraction) {
   const int64_t x = comparable(q, e);
   if (x <= -kThree) return 0;
-  if (x >= kThree) return kOneQ30;
-  return q == 0 ? kOneQ30 / 2 : sixth_q30(q, e, 1);
+  if (x >= kThree) return kPointOne;
+  return q == 0 ? kPointOne / 2 : sixth_q30(q, e, 1);
 }
 int64_t hard_sigmoid_derivative(int64_t q, int e, Fraction) {
   const int64_t x = comparable(q, e);
-  return x > -kThree && x < kThree ? divide_rne(kOneQ30, 6) : 0;
+  return x > -kThree && x < kThree ? divide_rne(kPointOne, 6) : 0;
 }
 int64_t hard_swish(int64_t q, int e, Fraction slope) { return q * hard_sigmoid(q, e, slope); }
 int64_t hard_swish_derivative(int64_t q, int e, Fraction) {
   const int64_t x = comparable(q, e);
   if (x <= -kThree) return 0;
-  if (x >= kThree) return kOneQ30;
-  return q == 0 ? kOneQ30 / 2 : sixth_q30(q, e, 2);
+  if (x >= kThree) return kPointOne;
+  return q == 0 ? kPointOne / 2 : sixth_q30(q, e, 2);
 }
 
 // x * slope in Q30, for slopes that vanish at large x.

@@ -10,12 +10,12 @@
 namespace mantissa {
 namespace {
 
-using Real = long double;
-using Function = std::function<Real(Real)>;
+using LongDouble = long double;
+using Function = std::function<LongDouble(LongDouble)>;
 
 constexpr Fraction kSlope = {1, 100};
 // Half a unit of Q30, and what long double itself may add.
-constexpr Real kHalfQ30 = 0x1p-31L * 1.0001L;
+constexpr LongDouble kHalfQ30 = 0x1p-31L * 1.0001L;
 
 // Every mantissa of 8 bits, and of the others up to 16 those near the steps of a coarse grid.
 std::vector<int64_t> mantissas() {
@@ -38,22 +38,22 @@ void check(const PointFunction& function, const Function& f, const Function& der
   const std::vector<int64_t> all = mantissas();
   for (int e = -128; e <= 127; ++e) {
     for (const int64_t q : all) {
-      const Real x = std::ldexp(static_cast<Real>(q), e);
+      const LongDouble x = std::ldexp(static_cast<LongDouble>(q), e);
       const int64_t value = function.value(q, e, kSlope);
       ASSERT_LE(std::abs(value), int64_t{1} << 46);
-      const Real found = std::ldexp(static_cast<Real>(value), function.wide_exponent(e));
+      const LongDouble found = std::ldexp(static_cast<LongDouble>(value), function.wide_exponent(e));
       ASSERT_LE(std::abs(found - f(x)), tolerance(x)) << q << " " << e;
-      const Real slope = std::ldexp(static_cast<Real>(function.derivative_q30(q, e, kSlope)), -30);
+      const LongDouble slope = std::ldexp(static_cast<LongDouble>(function.derivative_q30(q, e, kSlope)), -30);
       ASSERT_LE(std::abs(slope - derivative(x)), 2e-7L) << q << " " << e;
     }
   }
 }
 
-Real clamped(Real x, Real low, Real high) { return std::min(std::max(x, low), high); }
-Real exact_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
-Real exact_normal(Real x) { return std::erfc(-x / std::sqrt(Real{2})) / 2; }
-Real exact_density(Real x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(Real{-1})); }
-Real exact_hard_sigmoid(Real x) { return clamped(x + 3, 0, 6) / 6; }
+LongDouble clamped(LongDouble x, LongDouble low, LongDouble high) { return std::min(std::max(x, low), high); }
+LongDouble exact_sigmoid(LongDouble x) { return 1 / (1 + std::exp(-x)); }
+LongDouble exact_normal(LongDouble x) { return std::erfc(-x / std::sqrt(LongDouble{2})) / 2; }
+LongDouble exact_density(LongDouble x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(LongDouble{-1})); }
+LongDouble exact_hard_sigmoid(LongDouble x) { return clamped(x + 3, 0, 6) / 6; }
 
 // The ranges that a function states are those that it computes.
 TEST(PointFunctions, RangesAreThoseOfTheFunction) {
@@ -78,8 +78,8 @@ TEST(PointFunctions, RangesAreThoseOfTheFunction) {
 
 TEST(PointFunctions, Relu6IsExact) {
   check(
-      kRelu6Function, [](Real x) { return clamped(x, 0, 6); },
-      [](Real x) { return x > 0 && x < 6 ? 1 : 0; }, [](Real) { return 0; });
+      kRelu6Function, [](LongDouble x) { return clamped(x, 0, 6); },
+      [](LongDouble x) { return x > 0 && x < 6 ? 1 : 0; }, [](LongDouble) { return 0; });
 }
 
 TEST(PointFunctions, Relu6ClipsAtSixWhereverTheExponentPutsIt) {
@@ -101,16 +101,16 @@ TEST(PointFunctions, Relu6ClipsAtSixWhereverTheExponentPutsIt) {
 
 TEST(PointFunctions, LeakyReluIsRoundedOnce) {
   check(
-      kLeakyReluFunction, [](Real x) { return x > 0 ? x : x / 100; },
-      [](Real x) { return x > 0 ? 1 : 0.01L; }, [](Real x) { return std::abs(x) * kHalfQ30; });
+      kLeakyReluFunction, [](LongDouble x) { return x > 0 ? x : x / 100; },
+      [](LongDouble x) { return x > 0 ? 1 : 0.01L; }, [](LongDouble x) { return std::abs(x) * kHalfQ30; });
   EXPECT_EQ(kLeakyReluFunction.value(-3, 5, {1, 4}), -3 * (int64_t{1} << 28));
   EXPECT_EQ(kLeakyReluFunction.derivative_q30(0, 5, {1, 4}), 1 << 28);
 }
 
 TEST(PointFunctions, SigmoidIsCloseAndSymmetric) {
   check(
-      kSigmoidFunction, exact_sigmoid, [](Real x) { return exact_sigmoid(x) * exact_sigmoid(-x); },
-      [](Real) { return 1e-7L; });
+      kSigmoidFunction, exact_sigmoid, [](LongDouble x) { return exact_sigmoid(x) * exact_sigmoid(-x); },
+      [](LongDouble) { return 1e-7L; });
   for (int e = -128; e <= 127; ++e) {
     for (int64_t q = 0; q <= 127; ++q) {
       const int64_t sum = kSigmoidFunction.value(q, e, {}) + kSigmoidFunction.value(-q, e, {});
@@ -121,9 +121,9 @@ TEST(PointFunctions, SigmoidIsCloseAndSymmetric) {
 
 TEST(PointFunctions, TanhKeepsTheSmallestValues) {
   check(
-      kTanhFunction, [](Real x) { return std::tanh(x); },
-      [](Real x) { return 1 / (std::cosh(x) * std::cosh(x)); },
-      [](Real x) { return std::min(2e-7L, 5e-5L * std::abs(std::tanh(x))); });
+      kTanhFunction, [](LongDouble x) { return std::tanh(x); },
+      [](LongDouble x) { return 1 / (std::cosh(x) * std::cosh(x)); },
+      [](LongDouble x) { return std::min(2e-7L, 5e-5L * std::abs(std::tanh(x))); });
   for (int e = -128; e <= 127; ++e) {
     for (int64_t q = 0; q <= 127; ++q) {
       ASSERT_EQ(kTanhFunction.value(q, e, {}), -kTanhFunction.value(-q, e, {})) << q << " " << e;
@@ -134,24 +134,24 @@ TEST(PointFunctions, TanhKeepsTheSmallestValues) {
 TEST(PointFunctions, HardSigmoidAndHardSwishAreRoundedOnce) {
   check(
       kHardSigmoidFunction, exact_hard_sigmoid,
-      [](Real x) { return x > -3 && x < 3 ? 1 / 6.0L : 0; }, [](Real) { return kHalfQ30; });
+      [](LongDouble x) { return x > -3 && x < 3 ? 1 / 6.0L : 0; }, [](LongDouble) { return kHalfQ30; });
   check(
-      kHardSwishFunction, [](Real x) { return x * exact_hard_sigmoid(x); },
-      [](Real x) { return x <= -3  ? 0
+      kHardSwishFunction, [](LongDouble x) { return x * exact_hard_sigmoid(x); },
+      [](LongDouble x) { return x <= -3  ? 0
                           : x >= 3 ? 1
                                    : (2 * x + 3) / 6; },
-      [](Real x) { return std::abs(x) * kHalfQ30; });
+      [](LongDouble x) { return std::abs(x) * kHalfQ30; });
 }
 
 TEST(PointFunctions, GeluAndSiluAreClose) {
   check(
-      kGeluFunction, [](Real x) { return x * exact_normal(x); },
-      [](Real x) { return exact_normal(x) + x * exact_density(x); },
-      [](Real x) { return std::abs(x) * 1e-8L; });
+      kGeluFunction, [](LongDouble x) { return x * exact_normal(x); },
+      [](LongDouble x) { return exact_normal(x) + x * exact_density(x); },
+      [](LongDouble x) { return std::abs(x) * 1e-8L; });
   check(
-      kSiluFunction, [](Real x) { return x * exact_sigmoid(x); },
-      [](Real x) { return exact_sigmoid(x) * (1 + x * exact_sigmoid(-x)); },
-      [](Real x) { return std::abs(x) * 1e-7L; });
+      kSiluFunction, [](LongDouble x) { return x * exact_sigmoid(x); },
+      [](LongDouble x) { return exact_sigmoid(x) * (1 + x * exact_sigmoid(-x)); },
+      [](LongDouble x) { return std::abs(x) * 1e-7L; });
 }
 
 TEST(PointFunctions, FractionsAreFoundAgainFromTheirQuotients) {

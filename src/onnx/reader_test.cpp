@@ -15,15 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFloat = 1;
-constexpr int kInt64 = 7;
+constexpr int kFloatType = 1;
+constexpr int kInt64Type = 7;
 
-Result<ModelData> parse(const std::string& bytes, const fs::path& folder = "nowhere") {
+Result<ModelData> parsed(const std::string& bytes, const fs::path& folder = "nowhere") {
   return parse_model(std::as_bytes(std::span(bytes)), nullptr, folder);
 }
 
 std::string fault(const std::string& bytes, const fs::path& folder = "nowhere") {
-  const Result<ModelData> model = parse(bytes, folder);
+  const Result<ModelData> model = parsed(bytes, folder);
   return model.ok() ? "" : model.error().message;
 }
 
@@ -38,7 +38,7 @@ std::string floats(std::initializer_list<float> values) {
 // x [N, 2] times w, with an attribute of each kind, and an If whose graphs read x.
 std::string small_graph() {
   const std::string branch = bytes_field(1, node_message("Relu", {"x"}, {"inner"})) +
-                             bytes_field(12, value_message("inner", kFloat, {}));
+                             bytes_field(12, value_message("inner", kFloatType, {}));
   const auto attribute = [](std::string_view name, int type, const std::string& value) {
     return bytes_field(5, bytes_field(1, name) + value + number_field(20, type));
   };
@@ -46,7 +46,7 @@ std::string small_graph() {
       attribute("f", 1, float_field(2, 1.5f)) + attribute("i", 2, number_field(3, -7)) +
       attribute("s", 3, bytes_field(4, "text")) +
       attribute("t", 4,
-                bytes_field(5, tensor_message("", kInt64, {2}, numbers_field(7, {1, -1})))) +
+                bytes_field(5, tensor_message("", kInt64Type, {2}, numbers_field(7, {1, -1})))) +
       attribute("fs", 6, float_field(7, 1) + float_field(7, 2)) +
       attribute("is", 7, numbers_field(8, {3, -4, 5})) +
       attribute("ss", 8, bytes_field(9, "a") + bytes_field(9, "b")) + attribute("zero", 2, "") +
@@ -55,10 +55,10 @@ std::string small_graph() {
          bytes_field(1, node_message("If", {"c"}, {"z"},
                                      attribute("then_branch", 5, bytes_field(6, branch)))) +
          bytes_field(2, "small") +
-         bytes_field(5, tensor_message("w", kFloat, {2, 1}, bytes_field(9, floats({1, 2})))) +
+         bytes_field(5, tensor_message("w", kFloatType, {2, 1}, bytes_field(9, floats({1, 2})))) +
          bytes_field(5, tensor_message("c", 9, {}, bytes_field(9, std::string(1, '\1')))) +
-         bytes_field(11, value_message("x", kFloat, {1, 2})) +
-         bytes_field(12, value_message("y", kFloat, {1, 1}));
+         bytes_field(11, value_message("x", kFloatType, {1, 2})) +
+         bytes_field(12, value_message("y", kFloatType, {1, 1}));
 }
 
 // A graph of one tensor that is its output.
@@ -74,7 +74,7 @@ TEST(OnnxReader, ReadsAllThatItsDataHold) {
                             bytes_field(3, "1.0") +
                             bytes_field(14, bytes_field(1, "key") + bytes_field(2, "value")) +
                             bytes_field(8, bytes_field(1, "ai.other") + number_field(2, 3));
-  const Result<ModelData> read = parse(bytes);
+  const Result<ModelData> read = parsed(bytes);
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->ir_version, 8);
   EXPECT_EQ(read->opsets, (std::map<std::string, int64_t>{{"", 13}, {"ai.other", 3}}));
@@ -136,7 +136,7 @@ TEST(OnnxReader, ReadsNumbersInEveryForm) {
   };
   for (const Case& test : cases) {
     const Result<ModelData> model =
-        parse(of_tensor(tensor_message("t", test.type, {2}, test.data)));
+        parsed(of_tensor(tensor_message("t", test.type, {2}, test.data)));
     ASSERT_TRUE(model.ok()) << test.type << ": " << model.error().message;
     const auto bytes = model->graph.initialisers.at(0).bytes;
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), test.bytes)
@@ -174,7 +174,7 @@ TEST(OnnxReader, RefusesTensorsThatDisagreeWithTheirDims) {
 
 TEST(OnnxReader, RefusesNamesThatMeanNothing) {
   const std::string w = tensor_message("w", 1, {1}, bytes_field(9, std::string(4, '\0')));
-  const std::string x = bytes_field(11, value_message("x", kFloat, {1}));
+  const std::string x = bytes_field(11, value_message("x", kFloatType, {1}));
   const struct {
     std::string graph;
     const char* words;
@@ -186,7 +186,7 @@ TEST(OnnxReader, RefusesNamesThatMeanNothing) {
       {bytes_field(1, node_message("Relu", {"x"}, {"x"})) + x, "is there already"},
       {bytes_field(5, w) + bytes_field(5, w), "is there twice"},
       {x + x, "is there twice"},
-      {bytes_field(12, value_message("y", kFloat, {1})), "made by no node"},
+      {bytes_field(12, value_message("y", kFloatType, {1})), "made by no node"},
   };
   for (const auto& test : cases) {
     EXPECT_NE(fault(model_message(test.graph)).find(test.words), std::string::npos)
@@ -201,7 +201,7 @@ TEST(OnnxReader, SurvivesTruncationAtEveryByte) {
   for (size_t size = 0; size < bytes.size(); ++size) {
     // Of its own size, so that the address sanitizer sees a byte too many.
     const std::string cut(bytes, 0, size);
-    refused += !parse(cut).ok();
+    refused += !parsed(cut).ok();
   }
   EXPECT_GT(refused, static_cast<int>(bytes.size()) - 20);
 }
@@ -302,7 +302,7 @@ class OnnxExternalData : public testing::Test {
 TEST_F(OnnxExternalData, IsReadFromItsOffset) {
   for (const auto& [location, offset, first] :
        {std::tuple("data", "", 1.0f), {"data", "8", 3.0f}, {"sub/data", "4", 6.0f}}) {
-    const Result<ModelData> read = parse(model(location, offset, "8"), folder_);
+    const Result<ModelData> read = parsed(model(location, offset, "8"), folder_);
     ASSERT_TRUE(read.ok()) << read.error().message;
     float number = 0;
     std::memcpy(&number, read->graph.initialisers[0].bytes.data(), sizeof(number));
@@ -364,7 +364,7 @@ TEST_F(OnnxExternalData, MayBeCutShortOnceItIsRead) {
 TEST_F(OnnxExternalData, IsReadInParts) {
   fs::resize_file(folder_ / "data", uintmax_t{1} << 40);
   const Result<ModelData> read =
-      parse(model("data", std::to_string((int64_t{1} << 40) - 8)), folder_);
+      parsed(model("data", std::to_string((int64_t{1} << 40) - 8)), folder_);
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->graph.initialisers[0].bytes[0], std::byte{0});
 }
@@ -398,7 +398,7 @@ TEST(OnnxFunctions, BecomeTheirNodes) {
               bytes_field(5, bytes_field(1, "s") + float_field(2, 0.25f) + number_field(20, 1))));
   const std::string graph = graph_of_x(call_node("twice", {"x"}, {"z", "same"}) +
                                        bytes_field(1, node_message("Add", {"z", "same"}, {"y"})));
-  const Result<ModelData> model = parse(model_message(graph) + slope + twice);
+  const Result<ModelData> model = parsed(model_message(graph) + slope + twice);
   ASSERT_TRUE(model.ok()) << model.error().message;
   std::vector<std::string> ops;
   std::vector<float> slopes;

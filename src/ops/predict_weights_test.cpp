@@ -17,11 +17,11 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kCount = 5000;  // of several threads' parts, of which none is even
+constexpr int64_t kPredicted = 5000;  // of several threads' parts, of which none is even
 
 // A parameter on the way: weights in blocks of exponents that differ, with what waits.
-struct Subject {
-  explicit Subject(uint64_t seed, int64_t count = kCount, int64_t blocks = 1)
+struct Prediction {
+  explicit Prediction(uint64_t seed, int64_t count = kPredicted, int64_t blocks = 1)
       : mantissa(count), accumulator(count), velocity(count), exponents(blocks) {
     for (int64_t i = 0; i < count; ++i) {
       const uint64_t bits = random_bits(seed, RandomStream::kRound, 0, static_cast<uint64_t>(i));
@@ -67,7 +67,7 @@ struct Subject {
 TEST(PredictWeights, IsTheNearestWeightToTheDefinition) {
   for (const int64_t blocks : {1, 50}) {
     for (const int missed : {1, 2, 7}) {
-      Subject subject(static_cast<uint64_t>(missed), kCount, blocks);
+      Prediction subject(static_cast<uint64_t>(missed), kPredicted, blocks);
       const StepScalars scalars{.learning_rate = 0.1};
       const std::vector<int8_t> predicted = subject.predicted(scalars, missed);
       int64_t moved = 0, clipped = 0;
@@ -85,15 +85,15 @@ TEST(PredictWeights, IsTheNearestWeightToTheDefinition) {
           EXPECT_NEAR(predicted[i], static_cast<double>(units), 0.5001) << i;
         }
       }
-      EXPECT_GT(moved, kCount / 50);
+      EXPECT_GT(moved, kPredicted / 50);
       EXPECT_GT(clipped, 0);
     }
   }
 }
 
 TEST(PredictWeights, DoesNotDependOnThreadsAndChangesNothingElse) {
-  Subject subject(3, kCount, 20);
-  const Subject before = subject;
+  Prediction subject(3, kPredicted, 20);
+  const Prediction before = subject;
   const StepScalars scalars{.learning_rate = 0.5};
   EXPECT_EQ(subject.predicted(scalars, 3, 1), subject.predicted(scalars, 3, 5));
   EXPECT_EQ(subject.mantissa, before.mantissa);
@@ -129,15 +129,15 @@ RC_GTEST_PROP(PredictWeights, IsLinearInUpdates, (int8_t weight, int16_t waiting
 
 // With a gradient of zero and momentum 1 the next update is that which was predicted.
 TEST(PredictWeights, ForeseesTheUpdate) {
-  Subject subject(5);
+  Prediction subject(5);
   for (int8_t& weight : subject.mantissa) weight /= 2;
   subject.mantissa[0] = 100;  // keeps the unit
   subject.velocity[0] = 0;
   StepScalars scalars{.learning_rate = 0.01, .momentum = 1};
   const std::vector<int8_t> predicted = subject.predicted(scalars, 1);
-  std::vector<int64_t> sums(kCount);
+  std::vector<int64_t> sums(kPredicted);
   ParameterView view = subject.view();
-  view.gradient = tensor_of(sums, Shape{kCount}, nullptr, nullptr);
+  view.gradient = tensor_of(sums, Shape{kPredicted}, nullptr, nullptr);
   const std::vector<int8_t> before = subject.mantissa;
   run_update(kUpdateMomentum, view, -20, scalars, 2);
   EXPECT_EQ(subject.exponents[0], -9);
@@ -147,14 +147,14 @@ TEST(PredictWeights, ForeseesTheUpdate) {
 
 // Adam's step of moments that are known, by the definition; before the first update there is none.
 TEST(PredictWeights, FollowsAdamsStep) {
-  Subject subject(9);
-  std::vector<int16_t> root(kCount);
+  Prediction subject(9);
+  std::vector<int16_t> root(kPredicted);
   for (size_t i = 0; i < root.size(); ++i) root[i] = static_cast<int16_t>(100 + 7 * i % 30000);
   int16_t root_exponent = -21;
   ParameterView view = subject.view();
-  view.moments[1] = tensor_of(root, Shape{kCount}, &root_exponent, nullptr);
+  view.moments[1] = tensor_of(root, Shape{kPredicted}, &root_exponent, nullptr);
   const auto predict = [&](int64_t step) {
-    std::vector<int8_t> to(kCount);
+    std::vector<int8_t> to(kPredicted);
     const StepScalars scalars{.learning_rate = 0.02, .step = step};
     with_context(view, scalars, 3, [&](const OpContext& c) {
       kPredictByAdam.integers(c, 2, reinterpret_cast<std::byte*>(to.data()));

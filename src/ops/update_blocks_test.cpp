@@ -17,9 +17,9 @@ namespace {
 
 using Wide = __int128;
 
-// Weights [channels, length] in `exponents.size()` blocks.
-struct Weights {
-  Weights(std::vector<int16_t> exponents_, int64_t channels_, int64_t length_)
+// BlockWeights [channels, length] in `exponents.size()` blocks.
+struct BlockWeights {
+  BlockWeights(std::vector<int16_t> exponents_, int64_t channels_, int64_t length_)
       : exponents(std::move(exponents_)),
         channels(channels_),
         length(length_),
@@ -56,7 +56,7 @@ struct Weights {
 
 class UpdateBlocks : public ::testing::Test {
  protected:
-  void update(const Op& op, Weights& w, int threads = 2) {
+  void update(const Op& op, BlockWeights& w, int threads = 2) {
     const auto tensor = [&](auto& data, int16_t* exponent) {
       return tensor_of(data, Shape{w.channels, w.length}, exponent, &w.saturated);
     };
@@ -84,7 +84,7 @@ int64_t narrow_to(Wide n, int shift, Wide limit) {
 }
 
 // docs/formats.md, "The update", word for word.
-void plain_sgd(const StepScalars& scalars, Weights& w) {
+void plain_sgd(const StepScalars& scalars, BlockWeights& w) {
   const int largest = *std::max_element(w.exponents.begin(), w.exponents.end());
   uint64_t most = 0;
   for (const int64_t sum : w.sums) most = std::max(most, magnitude(sum));
@@ -136,7 +136,7 @@ TEST_F(UpdateBlocks, SgdIsThatOfItsDefinition) {
   for (const int64_t length : {1, 9, 300, 9000}) {
     std::vector<int16_t> exponents;
     for (int o = 0; o < 13; ++o) exponents.push_back(static_cast<int16_t>(-8 - o));
-    Weights w(exponents, 13, length), wanted(exponents, 13, length);
+    BlockWeights w(exponents, 13, length), wanted(exponents, 13, length);
     // Channels of small weights, one of them as deep as it may be below the largest exponent.
     for (const int64_t o : {5, 12}) {
       for (int64_t i = o * length; i < (o + 1) * length; ++i)
@@ -167,7 +167,7 @@ TEST_F(UpdateBlocks, EqualExponentsAreOneExponent) {
        {&kUpdateSgd, &kUpdateMomentum, &kUpdateNesterov, &kUpdateAdam, &kUpdateAdamW}) {
     SCOPED_TRACE(op->name);
     scalars_.step = 0;
-    Weights blocks(std::vector<int16_t>(7, -9), 7, 50), whole({-9}, 7, 50);
+    BlockWeights blocks(std::vector<int16_t>(7, -9), 7, 50), whole({-9}, 7, 50);
     for (uint32_t step = 0; step < 4; ++step, ++scalars_.step) {
       blocks.set_sums(step), whole.set_sums(step);
       update(*op, blocks), update(*op, whole);
@@ -187,7 +187,7 @@ TEST_F(UpdateBlocks, WeightDecayKnowsTheExponents) {
   for (const Op* op : {&kUpdateSgd, &kUpdateMomentum, &kUpdateNesterov, &kUpdateAdamW}) {
     SCOPED_TRACE(op->name);
     scalars_.step = 0;
-    Weights w({-3, -9, -7, -11}, 4, 40);
+    BlockWeights w({-3, -9, -7, -11}, 4, 40);
     std::vector<double> before;
     for (size_t i = 0; i < w.count(); ++i) {
       before.push_back(std::ldexp(static_cast<double>(w.value(i)), w.exponents[i / 40] - kShift));

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kModeNames = {"auto", "none", "all", "
 constexpr std::array<std::string_view, 2> kPlannerNames = {"search", "exact"};
 
 // Offsets leave gaps, so that the arena may be a little larger than what lives at once.
-constexpr int kTries = 8;
+constexpr int kRowTries = 8;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 class TrainingCompiler {
@@ -145,7 +145,7 @@ class TrainingCompiler {
       MANTISSA_ASSIGN(Planned result, with(plan, limit_bytes));
       const int64_t above = takes(result.training.program) - limit_bytes;
       if (above <= 0 || plan.outcome.total_bytes > target) return result;
-      if (i == kTries) return smallest_with_rows(limit_bytes);
+      if (i == kRowTries) return smallest_with_rows(limit_bytes);
       target -= std::max(above, i * (limit_bytes / 200));
       MANTISSA_ASSIGN(plan, plan_near(target, plan.choice));
     }

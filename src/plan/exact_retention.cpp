@@ -20,7 +20,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr double kUnbounded = std::numeric_limits<double>::max();
 
 enum class Goal : uint8_t { kTime, kBytes };
@@ -175,7 +175,7 @@ class Formulation {
   }
 
   void constrain_memory() {
-    if (goal_ == Goal::kTime && limit_ >= static_cast<double>(kNoLimit)) return;
+    if (goal_ == Goal::kTime && limit_ >= static_cast<double>(kUnlimited)) return;
     if (goal_ == Goal::kBytes) {
       peak_ = add(1);
       program_.variables[peak_].most = kUnbounded;
@@ -356,7 +356,7 @@ Result<RetentionPlan> choose_exactly_smallest(const RecomputeModel& model) {
   const Formulation formulation(model, Goal::kBytes, found.outcome.total_bytes);
   MANTISSA_ASSIGN(const auto choice, find_below(1, formulation));
   if (!choice) return found;
-  const RetentionPlan plan{*choice, model.evaluate(*choice, kNoLimit)};
+  const RetentionPlan plan{*choice, model.evaluate(*choice, kUnlimited)};
   return plan.outcome.total_bytes < found.outcome.total_bytes ? plan : found;
 }
 

@@ -24,7 +24,7 @@ namespace mantissa {
 namespace {
 
 constexpr int64_t kSequence = 24, kExamples = 4;
-const std::vector<std::string> kVocabulary = {"\n", "a", "b", "c", "d", "e", "f", "g", "h"};
+const std::vector<std::string> kPieces = {"\n", "a", "b", "c", "d", "e", "f", "g", "h"};
 
 int32_t drawn(uint64_t place, uint64_t below) {
   return static_cast<int32_t>(
@@ -35,7 +35,7 @@ std::vector<Token> tokens_of(uint64_t seed, int64_t count) {
   std::vector<Token> tokens;
   for (int64_t i = 0; i < count; ++i) {
     tokens.push_back(static_cast<Token>(
-        1 + drawn(seed * 1000 + static_cast<uint64_t>(i), kVocabulary.size() - 1)));
+        1 + drawn(seed * 1000 + static_cast<uint64_t>(i), kPieces.size() - 1)));
   }
   return tokens;
 }
@@ -63,7 +63,7 @@ FrozenNetwork frozen(Graph network, const std::string& format_name) {
     const Value& value = graph.values[input];
     std::vector<int32_t>& all = numbers.emplace_back();
     for (int64_t i = 0; i < kExamples * value.shape.count(); ++i) {
-      all.push_back(1 + drawn(static_cast<uint64_t>(i + 7919 * input), kVocabulary.size() - 1));
+      all.push_back(1 + drawn(static_cast<uint64_t>(i + 7919 * input), kPieces.size() - 1));
     }
     arrays.push_back({{value.name, DataType::kInt32, value.shape}, all.data()});
   }
@@ -71,7 +71,7 @@ FrozenNetwork frozen(Graph network, const std::string& format_name) {
   FrozenDescription description;
   description.network = std::move(network);
   description.format = format;
-  description.class_names = kVocabulary;
+  description.class_names = kPieces;
   description.form = frozen_form(graph, format);
   Graph frozen_graph = freeze_graph(graph, description.form);
   State frozen_state = std::move(*State::create(frozen_layout(frozen_graph, format)));
@@ -85,7 +85,7 @@ FrozenNetwork frozen(Graph network, const std::string& format_name) {
 
 FrozenNetwork frozen_model(const char* model, const std::string& format) {
   auto graph = build_model(
-      model, {.classes = std::ssize(kVocabulary), .width_multiplier = 0.5, .sequence = kSequence});
+      model, {.classes = std::ssize(kPieces), .width_multiplier = 0.5, .sequence = kSequence});
   EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
   return frozen(std::move(*graph), format);
 }
@@ -101,7 +101,7 @@ std::unique_ptr<Decoder> decoder_of(FrozenNetwork& network, DecoderOptions optio
 // Logits of fp32 may differ in their last bits: its sums are in the order of a library that chooses
 // by the number of rows. 2^-20 is the unit of the mantissas.
 void expect_same(const TokenLogits& a, const TokenLogits& b, const std::string& what) {
-  ASSERT_EQ(a.mantissas.size(), kVocabulary.size()) << what;
+  ASSERT_EQ(a.mantissas.size(), kPieces.size()) << what;
   ASSERT_EQ(a.exponent, b.exponent) << what;
   if (what.find("fp32") == std::string::npos) {
     ASSERT_EQ(a.mantissas, b.mantissas) << what;
@@ -251,10 +251,10 @@ TEST(Decoder, TakesNetworksThatLookAheadWithoutACache) {
   GraphBuilder builder("looks_ahead");
   const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
   const int x = builder.add(ops::kEmbedding, "embedding", {tokens},
-                            {{"rows", std::ssize(kVocabulary)}, {"channels", 16}});
+                            {{"rows", std::ssize(kPieces)}, {"channels", 16}});
   const int y = builder.add(ops::kAttention, "attention", {x, x, x}, {{"heads", 2}});
   const int logits = builder.add(ops::kLinear, "classifier", {y},
-                                 {{"channels", std::ssize(kVocabulary)}, {"classifier", 1}});
+                                 {{"channels", std::ssize(kPieces)}, {"classifier", 1}});
   FrozenNetwork network = frozen(*builder.finish(logits), "bfp8");
   ThreadPool pool(1);
   EXPECT_FALSE(
@@ -282,7 +282,7 @@ Graph of_rows() {
   constexpr int64_t kChannels = 16;
   const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
   int x = builder.add(ops::kEmbedding, "embedding", {tokens},
-                      {{"rows", std::ssize(kVocabulary)}, {"channels", kChannels}});
+                      {{"rows", std::ssize(kPieces)}, {"channels", kChannels}});
   x = builder.add(ops::kPositionEmbedding, "positions", {x}, {{"positions", kSequence}});
   int i = 0;
   for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
@@ -299,7 +299,7 @@ Graph of_rows() {
                     {{"first", kChannels / 2}, {"channels", kChannels}});
   }
   const int logits = builder.add(ops::kLinear, "classifier", {x},
-                                 {{"channels", std::ssize(kVocabulary)}, {"classifier", 1}});
+                                 {{"channels", std::ssize(kPieces)}, {"classifier", 1}});
   auto graph = builder.finish(logits);
   EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
   return std::move(*graph);

@@ -14,7 +14,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kExamples = 40, kBatch = 8, kStepsPerEpoch = kExamples / kBatch;
+constexpr int64_t kExamples = 40, kBatchSize = 8, kStepsPerEpoch = kExamples / kBatchSize;
 
 // A run of four epochs on arrays in memory, in a folder of its own.
 class Loop : public testing::Test {
@@ -27,7 +27,7 @@ class Loop : public testing::Test {
   RunConfig config(std::map<std::string, std::string> more = {}) const {
     more.insert({{"model", "mlp"},
                  {"width", "0.1"},
-                 {"batch-size", std::to_string(kBatch)},
+                 {"batch-size", std::to_string(kBatchSize)},
                  {"epochs", "4"},
                  {"threads", "1"},
                  {"hash-every", "1"},
@@ -55,7 +55,7 @@ class Loop : public testing::Test {
       info = **saved;
     }
     auto batches = ShuffledBatches::create(
-        examples(), {.batch_size = kBatch,
+        examples(), {.batch_size = kBatchSize,
                      .seed = config.seed,
                      .first_epoch = static_cast<uint32_t>(info.step / plan.steps_per_epoch),
                      .first_step = info.step % plan.steps_per_epoch,

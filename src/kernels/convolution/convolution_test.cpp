@@ -30,7 +30,7 @@ std::string disagreement(const ConvolutionShape& shape, Values values, uint32_t 
   return test::disagreement(fast_kernels(), {shape, values, seed}, threads);
 }
 
-const ConvolutionShape kShapes[] = {
+const ConvolutionShape kConvolutionShapes[] = {
     shape_of(1, 1, 1, 1, 1, 1, 1, 0),      // smallest
     shape_of(5, 1, 1, 784, 200, 1, 1, 0),  // linear
     shape_of(33, 1, 1, 120, 84, 1, 1, 0),  //
@@ -92,7 +92,7 @@ TEST_P(Shapes, FastKernelsEqualTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Convolution, Shapes, testing::ValuesIn(kShapes));
+INSTANTIATE_TEST_SUITE_P(Convolution, Shapes, testing::ValuesIn(kConvolutionShapes));
 
 // Those of one group of ordinary layers take them where they write.
 TEST(Convolution, FastKernelsCountWhatTheyWrite) {
@@ -203,7 +203,7 @@ TEST(Convolution, TiesAtTheLimitSaturate) {
 // Scratch is asked for once, for the widest gradient that may come.
 TEST(Convolution, ScratchForWideGradientsIsEnoughForNarrowOnes) {
   for (const test::Subject& kernels : fast_kernels()) {
-    for (const ConvolutionShape& shape : kShapes) {
+    for (const ConvolutionShape& shape : kConvolutionShapes) {
       for (const int64_t batch : {1, 5, 128}) {
         ConvolutionShape s = shape;
         s.batch = batch;

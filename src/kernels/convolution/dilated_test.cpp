@@ -23,7 +23,7 @@ ConvolutionShape dilated(ConvolutionShape s, int64_t dilation) {
   return s;
 }
 
-const ConvolutionShape kShapes[] = {
+const ConvolutionShape kDilatedShapes[] = {
     dilated(test::shape_of(2, 14, 14, 16, 24, 3, 1, 2), 2),      // "same"
     dilated(test::shape_of(2, 14, 14, 16, 24, 3, 1, 4), 4),      //
     dilated(test::shape_of(2, 13, 15, 5, 7, 3, 1, 1), 2),        // phases of several paddings
@@ -40,7 +40,7 @@ const ConvolutionShape kShapes[] = {
 };
 
 TEST(DilatedConvolution, EveryInstructionSetEqualsTheReference) {
-  for (const ConvolutionShape& shape : kShapes) {
+  for (const ConvolutionShape& shape : kDilatedShapes) {
     uint32_t seed = 1;
     for (const Values values :
          {Values::kRandom, Values::kExtreme, Values::kAllMaximum, Values::kMixedSigns}) {
@@ -69,7 +69,7 @@ TEST(DilatedConvolution, RandomShapesEqualTheReference) {
 }
 
 TEST(DilatedConvolution, IsTheKernelWithZerosBetweenItsTaps) {
-  for (const ConvolutionShape& shape : kShapes) {
+  for (const ConvolutionShape& shape : kDilatedShapes) {
     const Operands operands(shape, Values::kRandom, 7);
     Operands stuffed = operands;
     ConvolutionShape& s = stuffed.shape;

@@ -18,7 +18,7 @@ ConvolutionShape with_dilation(ConvolutionShape s, int64_t dilation) {
   return s;
 }
 
-const ConvolutionShape kShapes[] = {
+const ConvolutionShape kDigitShapes[] = {
     test::shape_of(3, 9, 7, 5, 6, 3, 1, 1),
     test::shape_of(2, 9, 9, 16, 24, 3, 2, 1),
     test::shape_of(8, 1, 1, 40, 10, 1, 1, 0),      // linear
@@ -86,7 +86,7 @@ void check(const ConvolutionShape& shape, const Case& c, std::initializer_list<i
 }
 
 TEST(WideGradient, SumsAreExactAndRoundedOnce) {
-  for (const ConvolutionShape& shape : kShapes) {
+  for (const ConvolutionShape& shape : kDigitShapes) {
     for (const bool extremes : {false, true}) {
       check(shape, make_case(shape, extremes), {-3, 0, 1, 17, 40});
     }

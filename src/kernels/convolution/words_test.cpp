@@ -213,14 +213,14 @@ const ConvolutionKernels kPlainRow = kernels_of<convolution_words::kPlain>(
 
 std::vector<test::Subject> subjects() { return {test::subject_of(kPlainRow)}; }
 
-const ConvolutionShape kShapes[] = {
+const ConvolutionShape kWordShapes[] = {
     test::shape_of(1, 1, 1, 1, 1, 1, 1, 0),     test::shape_of(33, 1, 1, 120, 84, 1, 1, 0),
     test::shape_of(3, 14, 14, 6, 16, 5, 1, 0),  test::shape_of(2, 9, 8, 20, 24, 3, 1, 1),
     test::shape_of(3, 9, 10, 17, 33, 3, 2, 1),  test::shape_of(5, 7, 7, 16, 8, 1, 2, 0),
     test::shape_of(2, 12, 12, 70, 40, 3, 1, 1), test::shape_of(2, 5, 5, 4, 4, 2, 3, 1)};
 
 TEST(ConvolutionOfWords, WithPlainTilesEqualsTheReference) {
-  test::check_shapes(subjects(), kShapes);
+  test::check_shapes(subjects(), kWordShapes);
 }
 
 TEST(ConvolutionOfWords, WithPlainTilesEqualsTheReferenceOnRandomShapes) {

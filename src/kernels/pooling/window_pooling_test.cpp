@@ -12,7 +12,7 @@ namespace {
 
 class WindowPooling : public RowTest<PoolingKernels> {};
 
-constexpr int64_t kImages = 3;  // the first belongs to somebody else
+constexpr int64_t kPooledImages = 3;  // the first belongs to somebody else
 
 // height, width, channels, window, stride, padding, and whether the last window may reach out.
 PoolShape pool(int64_t height, int64_t width, int64_t channels, int64_t window, int64_t stride,
@@ -63,7 +63,7 @@ void for_each_cell(const PoolShape& s, int64_t wy, int64_t wx, int64_t channel, 
 // Calls visit(i, window, in offset of image n) for the outputs of the images that count.
 template <typename Visit>
 void for_each_output(const PoolShape& s, Visit&& visit) {
-  for (int64_t i = s.out_image(); i < kImages * s.out_image(); ++i) {
+  for (int64_t i = s.out_image(); i < kPooledImages * s.out_image(); ++i) {
     visit(i, i % s.out_image() / s.channels, i / s.out_image() * s.in_image());
   }
 }
@@ -91,12 +91,12 @@ void check_gradient(const PoolShape& s, std::initializer_list<int> shifts, const
     for (const int out_bits : {bits, std::max(bits, 16), 32}) {
       with_wide_gradient_type(bits, [&]<typename From>(From) {
         with_wide_gradient_type(out_bits, [&]<typename To>(To) {
-          const auto grad_out = test_values<From>(kImages * s.out_image(), 2, bits - 1);
+          const auto grad_out = test_values<From>(kPooledImages * s.out_image(), 2, bits - 1);
           const std::vector<Wide> sums = exact_sums(grad_out.data(), bits);
           for (const int shift : shifts) {
             std::vector<To> grad_in(sums.size(), 77), wanted(sums.size(), 77);
             WideStatistics found;
-            for (int64_t i = s.in_image(); i < kImages * s.in_image(); ++i) {
+            for (int64_t i = s.in_image(); i < kPooledImages * s.in_image(); ++i) {
               wanted[i] = narrowed<To>(sums[i], shift, out_bits, found);
             }
             expect_equal(kernel(ConstMantissaSpan{grad_out.data(), bits}, shift,
@@ -114,8 +114,8 @@ void check_gradient(const PoolShape& s, std::initializer_list<int> shifts, const
 template <typename T>
 void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) {
   constexpr int kWidth = 8 * sizeof(T);
-  const auto in = test_values<T>(kImages * s.in_image(), 1, bits);
-  std::vector<T> out(kImages * s.out_image(), 77), wanted = out;
+  const auto in = test_values<T>(kPooledImages * s.in_image(), 1, bits);
+  std::vector<T> out(kPooledImages * s.out_image(), 77), wanted = out;
   std::vector<int8_t> taps(out.size(), 77), wanted_taps = taps;
   std::vector<int64_t> source(out.size(), -1);  // where each output comes from
   for_each_output(s, [&](int64_t i, int64_t window, int64_t image) {
@@ -129,23 +129,23 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
     ASSERT_GE(source[i], 0);
   });
   const ConstMantissaSpan values{in.data(), kWidth};
-  kernels.max_pool_windows(s, values, {out.data(), kWidth}, taps.data(), 1, kImages);
+  kernels.max_pool_windows(s, values, {out.data(), kWidth}, taps.data(), 1, kPooledImages);
   ASSERT_EQ(out, wanted);
   ASSERT_EQ(taps, wanted_taps);
   std::fill(out.begin() + s.out_image(), out.end(), T{77});
   std::fill(taps.begin() + s.out_image(), taps.end(), int8_t{77});
-  kernels.max_pool_windows(s, values, {out.data(), kWidth}, nullptr, 1, kImages);
+  kernels.max_pool_windows(s, values, {out.data(), kWidth}, nullptr, 1, kPooledImages);
   ASSERT_EQ(out, wanted);
-  kernels.max_pool_windows(s, values, {}, taps.data(), 1, kImages);
+  kernels.max_pool_windows(s, values, {}, taps.data(), 1, kPooledImages);
   ASSERT_EQ(taps, wanted_taps);
   check_gradient(
       s, {0, 1, 3, 22, 31, 62},
       [&](ConstMantissaSpan grad_out, int shift, MantissaSpan grad_in) {
         return kernels.max_pool_windows_gradient(s, taps.data(), grad_out, shift, grad_in, 1,
-                                                 kImages);
+                                                 kPooledImages);
       },
       [&](const auto* grad_out, int) {
-        std::vector<Wide> sums(kImages * s.in_image());
+        std::vector<Wide> sums(kPooledImages * s.in_image());
         for_each_output(s, [&](int64_t i, int64_t, int64_t) { sums[source[i]] += grad_out[i]; });
         return sums;
       });
@@ -184,11 +184,11 @@ TEST_P(WindowPooling, SumsOfExtremesAreExact) {
 }
 
 void check_average(const PoolingKernels& kernels, const PoolShape& s) {
-  const auto in = test_values<int8_t>(kImages * s.in_image(), 4, 7);
+  const auto in = test_values<int8_t>(kPooledImages * s.in_image(), 4, 7);
   const int64_t windows = s.out_height * s.out_width;
   auto multipliers = test_values<int64_t>(windows, 5, 31);
   for (int64_t& multiplier : multipliers) multiplier = saturate(multiplier, mantissa_limit(32));
-  std::vector<Wide> sums(kImages * s.out_image());
+  std::vector<Wide> sums(kPooledImages * s.out_image());
   for_each_output(s, [&](int64_t i, int64_t window, int64_t image) {
     for_each_cell(s, window / s.out_width, window % s.out_width, i % s.channels,
                   [&](int64_t, int64_t offset) { sums[i] += in[image + offset]; });
@@ -197,13 +197,13 @@ void check_average(const PoolingKernels& kernels, const PoolShape& s) {
   for (const int shift : {-62, -9, -1, 0, 1, 30, 37, 45, 62, 90}) {
     std::vector<int8_t> out(sums.size(), 77), wanted(sums.size(), 77);
     WideStatistics found;
-    for (int64_t i = s.out_image(); i < kImages * s.out_image(); ++i) {
+    for (int64_t i = s.out_image(); i < kPooledImages * s.out_image(); ++i) {
       wanted[i] = narrowed<int8_t>(sums[i], shift, 8, found);
     }
     AveragePool args{s, in.data(), multipliers.data(), shift, nullptr};
-    expect_equal(kernels.average_pool(args, 1, kImages), found);
+    expect_equal(kernels.average_pool(args, 1, kPooledImages), found);
     args.out = out.data();
-    expect_equal(kernels.average_pool(args, 1, kImages), found);
+    expect_equal(kernels.average_pool(args, 1, kPooledImages), found);
     ASSERT_EQ(out, wanted) << shift;
   }
   // Wide gradients have fewer bits, so that sums stay below 2^61.
@@ -216,10 +216,10 @@ void check_average(const PoolingKernels& kernels, const PoolShape& s) {
       s, {0, 1, 31, 40, 54, 62},
       [&](ConstMantissaSpan grad_out, int shift, MantissaSpan grad_in) {
         return kernels.average_pool_gradient(s, multipliers_of(grad_out.bits), grad_out, shift,
-                                             grad_in, 1, kImages);
+                                             grad_in, 1, kPooledImages);
       },
       [&](const auto* grad_out, int bits) {
-        std::vector<Wide> gradients(kImages * s.in_image());
+        std::vector<Wide> gradients(kPooledImages * s.in_image());
         for_each_output(s, [&](int64_t i, int64_t window, int64_t image) {
           for_each_cell(s, window / s.out_width, window % s.out_width, i % s.channels,
                         [&](int64_t, int64_t offset) {

@@ -102,7 +102,7 @@ std::vector<TensorData> run(const Kind& kind, const std::string& direction, cons
   return outputs.ok() ? *outputs : std::vector<TensorData>();
 }
 
-std::vector<float> floats(const TensorData& tensor) {
+std::vector<float> output_floats(const TensorData& tensor) {
   const auto found = numbers<float>(tensor);
   return {found.begin(), found.end()};
 }
@@ -131,7 +131,7 @@ TEST(OnnxRecurrent, BothDirectionsAreOneAndTheOther) {
         }
       }
       for (size_t i = 1; i < alone.size(); ++i) {
-        EXPECT_EQ(floats(part(together[i], d)), floats(alone[i])) << kind.op_type;
+        EXPECT_EQ(output_floats(part(together[i], d)), output_floats(alone[i])) << kind.op_type;
       }
     }
   }
@@ -159,7 +159,7 @@ TEST(OnnxRecurrent, BackwardIsForwardOfTheReversedSteps) {
                                                 : std::vector<float>(kChannels, 0.0f));
       }
     }
-    for (size_t i = 1; i < back.size(); ++i) EXPECT_EQ(floats(back[i]), floats(forward[i]));
+    for (size_t i = 1; i < back.size(); ++i) EXPECT_EQ(output_floats(back[i]), output_floats(forward[i]));
   }
 }
 
@@ -183,7 +183,7 @@ TEST(OnnxRecurrent, ExamplesMayBeOutermost) {
       }
     }
     for (size_t i = 1; i < by_step.size(); ++i) {
-      EXPECT_EQ(floats(swapped(by_example[i])), floats(by_step[i]));
+      EXPECT_EQ(output_floats(swapped(by_example[i])), output_floats(by_step[i]));
     }
   }
 }

@@ -13,7 +13,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kRows = 37;
+constexpr int64_t kLossRows = 37;
 // Rows: without a label, without a weight, with a weight of 1.5, and with one of 1.
 const std::vector<int16_t> kWeights = {1024, 0, 1536, 1024};
 
@@ -25,13 +25,13 @@ struct Loss {
   LossTotals loss;
   StepTotals totals;
 
-  explicit Loss(int64_t classes_) : classes(classes_), gradient(kRows * classes, 7.0F) {
+  explicit Loss(int64_t classes_) : classes(classes_), gradient(kLossRows * classes, 7.0F) {
     uint64_t state = 1;
-    for (int64_t i = 0; i < kRows * classes; ++i) {
+    for (int64_t i = 0; i < kLossRows * classes; ++i) {
       state = state * 6364136223846793005U + 1442695040888963407U;
       logits.push_back(static_cast<float>(state >> 40) * 0x1p-21F - 4);
     }
-    for (int64_t n = 0; n < kRows; ++n) {
+    for (int64_t n = 0; n < kLossRows; ++n) {
       labels.push_back(n % 4 == 0 ? -1 : static_cast<int32_t>(n * 7 % classes));
       weights.push_back(kWeights[n % 4]);
       // A label that has the largest logit, and one that another class equals and comes before.
@@ -52,13 +52,13 @@ struct Loss {
     };
     Attributes attributes = *complete(given, op.attributes);
     if (op.lower != nullptr) attributes = op.lower(attributes);
-    const bool by_output = std::ssize(labels) == kRows * classes;
+    const bool by_output = std::ssize(labels) == kLossRows * classes;
     const std::vector<Tensor> inputs = {
-        tensor(logits.data(), DataType::kFloat, Shape{kRows, classes}),
-        tensor(labels.data(), DataType::kInt32, by_output ? Shape{kRows, classes} : Shape{kRows}),
-        tensor(weights.data(), DataType::kInt16, Shape{kRows})};
+        tensor(logits.data(), DataType::kFloat, Shape{kLossRows, classes}),
+        tensor(labels.data(), DataType::kInt32, by_output ? Shape{kLossRows, classes} : Shape{kLossRows}),
+        tensor(weights.data(), DataType::kInt16, Shape{kLossRows})};
     const std::vector<Tensor> gradients = {
-        tensor(gradient.data(), DataType::kFloat, Shape{kRows, classes}), {}, {}};
+        tensor(gradient.data(), DataType::kFloat, Shape{kLossRows, classes}), {}, {}};
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
     ThreadPool pool(threads);
     OpContext c;
@@ -81,7 +81,7 @@ TEST(Fp32Loss, IsItsDefinition) {
       of.compute(smoothing, 2);
       double loss = 0;
       int64_t correct = 0;
-      for (int64_t n = 0; n < kRows; ++n) {
+      for (int64_t n = 0; n < kLossRows; ++n) {
         const float* x = of.logits.data() + n * classes;
         const double weight = of.labels[n] < 0 ? 0 : of.weights[n] / 1024.0;
         double sum = 0;
@@ -113,19 +113,19 @@ TEST(Fp32Loss, OfSigmoidsIsItsDefinition) {
     for (const bool by_output : {false, true}) {
       Loss of(std::max<int64_t>(outputs, 2));
       of.classes = outputs;
-      of.logits.resize(kRows * outputs);
-      of.gradient.resize(kRows * outputs);
+      of.logits.resize(kLossRows * outputs);
+      of.gradient.resize(kLossRows * outputs);
       const std::vector<int32_t> by_row = of.labels;
       if (by_output) {
         of.labels.clear();
-        for (int64_t i = 0; i < kRows * outputs; ++i) {
+        for (int64_t i = 0; i < kLossRows * outputs; ++i) {
           of.labels.push_back(static_cast<int32_t>(i % 5) % 3 - 1);
         }
       }
       of.compute(*loss_of(LossKind::kSigmoids).op, {}, 2);
       double loss = 0;
       int64_t correct = 0;
-      for (int64_t n = 0; n < kRows; ++n) {
+      for (int64_t n = 0; n < kLossRows; ++n) {
         const double weight = of.weights[n] / 1024.0;
         int64_t known = 0, right = 0;
         for (int64_t i = n * outputs; i < (n + 1) * outputs; ++i) {
