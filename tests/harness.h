@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "base/random.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
+#include "infer/freeze.h"
 #include "kernels/kernel_table.h"
 #include "models/models.h"
-#include "plan/gradient_rows.h"
-#include "plan/network_format.h"
-#include "plan/program.h"
-#include "plan/verify.h"
+#include "plan/passes/network_format.h"
+#include "plan/programs/program.h"
+#include "plan/programs/verify.h"
+#include "plan/retention/gradient_rows.h"
 #include "runtime/executor.h"
-#include "runtime/pipeline.h"
-#include "runtime/stage_server.h"
+#include "runtime/stages/pipeline.h"
+#include "runtime/stages/stage_server.h"
 #include "runtime/state.h"
-#include "tests/local_transport.h"
-#include "train/freeze.h"
+#include "tests/pipeline/local_transport.h"
 
 namespace mantissa::testing {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "measure/benchmark_rows.h"
 #include "tests/harness.h"
-#include "train/benchmark_rows.h"
 
 namespace mantissa::testing {
 namespace {

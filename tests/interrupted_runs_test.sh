@@ -5,7 +5,7 @@
 #   MANTISSA=build/dev/mantissa tests/interrupted_runs_test.sh
 #   MANTISSA=... tests/interrupted_runs_test.sh --make    makes tests/fixtures/interrupted_runs anew
 #
-# Making them anew is right only if a change of the bits is meant; tests/golden.inc changes then, too.
+# Making them anew is right only if a change of the bits is meant; tests/training/golden.inc changes then, too.
 # shellcheck disable=SC2016
 set -uo pipefail
 

@@ -3,7 +3,7 @@
 # instructions of every object file of formats, kernels, operators and runtime are looked through.
 # Data that only passes through floating-point registers is not arithmetic. What is allowed stands
 # below with its reason; docs/where-floats-remain.md lists it. Folders that a step does not execute,
-# quantize and train among them, compute as they like: tools/check_layers keeps these from them.
+# quantise and train among them, compute as they like: tools/check_layers keeps these from them.
 #
 # Objects: those of the program MANTISSA.
 set -euo pipefail
@@ -29,21 +29,21 @@ ALLOWED = {
     "kernels/update/avx2.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "kernels/update/avx512vnni.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "ops/fp32/": "the reference format",
-    "plan/program.cpp": "programs as text",
-    "plan/compile_training.cpp": "estimated times, which decide what is kept",
-    "plan/value_decisions.cpp": "estimated times, for reports",
-    "plan/gradient_rows.cpp": "estimated times, which decide what is kept",
-    "plan/recompute_model.cpp": "estimated times, which decide what is kept",
-    "plan/stage_layers.cpp": "estimated times, which divide a network among stages",
-    "plan/exact_retention.cpp": "estimated times, which decide what is kept",
-    "plan/integer_program.cpp": "linear programmes, which decide what is kept",
-    "plan/retention.cpp": "estimated times, which decide what is kept",
-    "plan/retention_evaluator.cpp": "estimated times, which decide what is kept",
+    "plan/programs/program.cpp": "programs as text",
+    "plan/retention/compile_training.cpp": "estimated times, which decide what is kept",
+    "plan/retention/value_decisions.cpp": "estimated times, for reports",
+    "plan/retention/gradient_rows.cpp": "estimated times, which decide what is kept",
+    "plan/retention/recompute_model.cpp": "estimated times, which decide what is kept",
+    "plan/stages/stage_layers.cpp": "estimated times, which divide a network among stages",
+    "plan/retention/exact_retention.cpp": "estimated times, which decide what is kept",
+    "plan/retention/integer_program.cpp": "linear programmes, which decide what is kept",
+    "plan/retention/retention.cpp": "estimated times, which decide what is kept",
+    "plan/retention/retention_evaluator.cpp": "estimated times, which decide what is kept",
     "runtime/named_parameters.cpp": "weights that a run starts from, before the first step",
     "runtime/state.cpp": "initial weights",
     "runtime/executor.cpp": "mean loss and accuracy, for reports",
-    "runtime/pipeline.cpp": "mean loss, accuracy and idle time, for reports",
-    "runtime/replica_exchange.cpp": "sums of gradients over replicas, in fp32 alone",
+    "runtime/stages/pipeline.cpp": "mean loss, accuracy and idle time, for reports",
+    "runtime/stages/replica_exchange.cpp": "sums of gradients over replicas, in fp32 alone",
 }
 # Vector and scalar arithmetic, comparisons and conversions of SSE, AVX and AVX-512; x87.
 ARITHMETIC = re.compile(

@@ -5,13 +5,13 @@
 
 #include "api/public_values.h"
 #include "mantissa/network.h"
+#include "models/json/network_json.h"
+#include "models/json/operators.h"
 #include "models/models.h"
-#include "models/network_json.h"
-#include "models/operators.h"
+#include "networks/network.h"
+#include "networks/untrained.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
-#include "train/network.h"
-#include "train/untrained.h"
 
 namespace mantissa {
 

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "mantissa/mantissa.h"
-#include "train/progress.h"
+#include "run/progress.h"
 
 namespace mantissa {
 

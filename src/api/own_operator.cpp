@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/public_values.h"
-#include "models/operators.h"
+#include "models/json/operators.h"
 #include "ops/wide_values.h"
 
 namespace mantissa {

@@ -4,17 +4,17 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/completion.h"
+#include "cli/command_line/completion.h"
+#include "cli/command_line/output.h"
 #include "cli/fetched.h"
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 #include "cli/next_steps.h"
-#include "cli/output.h"
-#include "cli/picture.h"
-#include "cli/process.h"
-#include "cli/progress.h"
-#include "cli/report.h"
+#include "cli/reports/report.h"
 #include "cli/run_commands.h"
 #include "cli/serve.h"
+#include "cli/terminal/picture.h"
+#include "cli/terminal/process.h"
+#include "cli/terminal/progress.h"
 
 namespace mantissa::cli {
 namespace {

@@ -1,7 +1,7 @@
 // The commands: each calls the library, prints the result and returns the exit code.
 #pragma once
 
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 
 namespace mantissa::cli {
 

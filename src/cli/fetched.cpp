@@ -9,8 +9,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "cli/http_client.h"
-#include "cli/process.h"
+#include "cli/http/client.h"
+#include "cli/terminal/process.h"
 
 namespace mantissa::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 
 namespace mantissa::cli {
 

@@ -10,10 +10,10 @@
 #include <span>
 #include <stdexcept>
 
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 #include "cli/commands.h"
-#include "cli/process.h"
-#include "cli/terminal.h"
+#include "cli/terminal/process.h"
+#include "cli/terminal/terminal.h"
 
 namespace {
 

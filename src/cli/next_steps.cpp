@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/report.h"
+#include "cli/reports/report.h"
 
 namespace mantissa::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "cli/output.h"
-#include "cli/progress.h"
-#include "cli/report.h"
-#include "cli/text.h"
+#include "cli/command_line/output.h"
+#include "cli/reports/report.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/text.h"
 #include "mantissa/language.h"
 #include "mantissa/mantissa.h"
 #include "mantissa/onnx.h"

@@ -1,7 +1,7 @@
 // The commands that read what runs left behind.
 #pragma once
 
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 
 namespace mantissa::cli {
 

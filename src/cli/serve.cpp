@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/command_line/output.h"
 #include "cli/commands.h"
-#include "cli/http_server.h"
-#include "cli/output.h"
-#include "cli/process.h"
-#include "cli/terminal.h"
-#include "cli/text.h"
+#include "cli/http/server.h"
+#include "cli/terminal/process.h"
+#include "cli/terminal/terminal.h"
+#include "cli/terminal/text.h"
 #include "mantissa/runs.h"
 #include "mantissa/training.h"
 

@@ -1,7 +1,7 @@
 // serve: a trained network over HTTP.
 #pragma once
 
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 
 namespace mantissa::cli {
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 30;
 
 // Separate streams of one purpose; those of a text's arrays follow.
-constexpr uint32_t kPixels = 0, kLabels = 1, kTokens = 2;
+constexpr uint32_t kPixelNoise = 0, kLabelNoise = 1, kTokenNoise = 2;
 
 constexpr uint64_t kChosenOf100 = 15;  // labels that a task of masks counts
 
@@ -59,7 +59,7 @@ std::vector<std::vector<int32_t>> synthetic_tokens(const DatasetInfo& info, Text
                                                    uint64_t seed) {
   std::vector<std::vector<int32_t>> arrays;
   for (const TensorSpec& spec : specs_for(task, info.sequence)) {
-    const auto stream = kTokens + static_cast<uint32_t>(arrays.size());
+    const auto stream = kTokenNoise + static_cast<uint32_t>(arrays.size());
     const auto drawn = [&](size_t i) {
       const uint64_t bits = random_bits(seed, RandomStream::kSynthetic, stream, i);
       const bool is_masked_task_label = task == TextTask::kMasks && spec.name == kLabelTensor;
@@ -87,11 +87,11 @@ ImageSet synthetic_images(const DatasetInfo& info, uint64_t seed) {
   images.labels.resize(static_cast<size_t>(images.count));
   uint64_t bits = 0;
   for (size_t i = 0; i < images.pixels.size(); ++i) {
-    if (i % 8 == 0) bits = random_bits(seed, RandomStream::kSynthetic, kPixels, i / 8);
+    if (i % 8 == 0) bits = random_bits(seed, RandomStream::kSynthetic, kPixelNoise, i / 8);
     images.pixels[i] = static_cast<uint8_t>(bits >> (i % 8 * 8));
   }
   for (size_t i = 0; i < images.labels.size(); ++i) {
-    const uint64_t drawn = random_bits(seed, RandomStream::kSynthetic, kLabels, i);
+    const uint64_t drawn = random_bits(seed, RandomStream::kSynthetic, kLabelNoise, i);
     images.labels[i] =
         static_cast<Label>(uniform_below(drawn, static_cast<uint64_t>(info.classes)));
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "data/dataset.h"
-#include "data/text.h"
+#include "data/datasets/dataset.h"
+#include "data/text/text.h"
 
 namespace mantissa {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/atomic_file.h"
+#include "base/files/atomic_file.h"
 #include "base/sizes.h"
 
 namespace mantissa {

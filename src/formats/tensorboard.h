@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/output_file.h"
+#include "base/files/output_file.h"
 #include "base/result.h"
 
 namespace mantissa {

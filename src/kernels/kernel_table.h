@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 #include "kernels/attention/attention.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/bit_counts/bit_counts.h"

@@ -44,15 +44,15 @@ void bottleneck(Layers& net, const std::string& name, int64_t channels, int64_t 
 
 using Block = void (*)(Layers&, const std::string&, int64_t, int64_t);
 
-struct Stage {
+struct ResNetStage {
   int64_t channels;
   int blocks;
 };
 
 // The stages; each but the first begins with a stride of 2.
-Result<Graph> finish(Layers& net, Block block, std::initializer_list<Stage> stages) {
+Result<Graph> finish(Layers& net, Block block, std::initializer_list<ResNetStage> stages) {
   int index = 1;
-  for (const Stage& stage : stages) {
+  for (const ResNetStage& stage : stages) {
     for (int b = 1; b <= stage.blocks; ++b) {
       block(net, "stage" + std::to_string(index) + ".block" + std::to_string(b),
             net.scaled(stage.channels), index > 1 && b == 1 ? 2 : 1);
@@ -79,7 +79,7 @@ Result<Graph> small_resnet(std::string_view name, const ModelOptions& options, i
 // Four stages behind a 7x7 convolution of stride 2 and a pool, which quarter the image; behind a
 // 3x3 convolution that keeps it where it is small.
 Result<Graph> large_resnet(std::string_view name, const ModelOptions& options, Block block,
-                           std::initializer_list<Stage> stages) {
+                           std::initializer_list<ResNetStage> stages) {
   Layers net(name, options);
   if (net.small_images()) {
     stem(net, 64, 3, 1);

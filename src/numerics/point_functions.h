@@ -1,7 +1,7 @@
 // Point-wise functions of x = q * 2^e with q of up to 16 bits, as integers: what fills the
-// 256-entry tables of ops/pointwise.cpp, or is computed for each element. Integer arithmetic only.
-// Source: METHODS, "Exact non-linear functions in integers"; definitions and errors in
-// docs/operators.md.
+// 256-entry tables of ops/pointwise/pointwise.cpp, or is computed for each element. Integer
+// arithmetic only. Source: METHODS, "Exact non-linear functions in integers"; definitions and
+// errors in docs/operators.md.
 #pragma once
 
 #include <cstdint>

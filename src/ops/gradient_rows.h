@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "graph/op.h"
-#include "kernels/parallel_ranges.h"
+#include "kernels/common/parallel_ranges.h"
 #include "ops/narrowing.h"
 
 namespace mantissa::ops {

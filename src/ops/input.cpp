@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "kernels/parallel_ranges.h"
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"

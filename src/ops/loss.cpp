@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "kernels/parallel_ranges.h"
 #include "kernels/softmax/sigmoid.h"
 #include "numerics/exponential.h"
 #include "numerics/nearest_fraction.h"
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "graph/op.h"
-#include "kernels/row_weights.h"
+#include "kernels/common/row_weights.h"
 
 namespace mantissa::ops {
 

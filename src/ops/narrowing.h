@@ -10,9 +10,9 @@
 #include "base/checked.h"
 #include "graph/op.h"
 #include "kernels/bit_counts/written_block.h"
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/statistics.h"
 #include "kernels/kernel_table.h"
-#include "kernels/mantissa_span.h"
-#include "kernels/statistics.h"
 #include "numerics/exponent.h"
 #include "ops/value_histogram.h"
 

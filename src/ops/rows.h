@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "kernels/parallel_ranges.h"
 #include "ops/narrowing.h"
 
 namespace mantissa::ops {

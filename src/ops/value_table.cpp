@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "kernels/parallel_ranges.h"
 #include "ops/narrowing.h"
 
 namespace mantissa::ops {

@@ -7,9 +7,9 @@
 #include <array>
 #include <type_traits>
 
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "kernels/mantissa_span.h"
-#include "kernels/parallel_ranges.h"
 #include "ops/narrowing.h"
 
 namespace mantissa::ops {

@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/file_system.h"
+#include "base/files/file_system.h"
+#include "formats/arrays/safetensors.h"
 #include "formats/json_text.h"
-#include "formats/safetensors.h"
 #include "numerics/rounding.h"
 #include "report/describe_onnx.h"
 #include "report/run_record.h"
-#include "train/checkpoint.h"
-#include "train/run_folder.h"
+#include "run/checkpoint.h"
+#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "onnx/evaluate/evaluate.h"
-#include "onnx/reader.h"
+#include "onnx/files/reader.h"
 
 namespace mantissa {
 namespace {

@@ -14,7 +14,7 @@ namespace mantissa {
 
 // Kind "ONNX network": producer, operator sets, inputs, outputs, layers with shapes, parameters and
 // multiply-adds, for one example or inputs of `shapes`; and the nodes that are not supported, with
-// reasons. Errors: those of onnx/reader.h, a shape for no input.
+// reasons. Errors: those of onnx/files/reader.h, a shape for no input.
 Result<nlohmann::ordered_json> describe_onnx(
     const std::filesystem::path& path,
     const std::map<std::string, std::vector<int64_t>>& shapes = {});

@@ -2,7 +2,7 @@
 #include <array>
 #include <cmath>
 
-#include "formats/png.h"
+#include "formats/pictures/png.h"
 #include "report/chart.h"
 #include "report/html.h"
 

@@ -10,7 +10,7 @@
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/page.h"
-#include "train/run_folder.h"
+#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/dataset.h"
-#include "formats/png.h"
+#include "data/datasets/dataset.h"
+#include "formats/pictures/png.h"
+#include "infer/tasks/evaluation.h"
 #include "report/html.h"
 #include "report/report.h"
-#include "train/evaluation.h"
 
 namespace mantissa {
 namespace {

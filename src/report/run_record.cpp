@@ -5,13 +5,13 @@
 #include <numeric>
 #include <string_view>
 
-#include "base/atomic_file.h"
-#include "base/file_system.h"
+#include "base/files/atomic_file.h"
+#include "base/files/file_system.h"
 #include "formats/json_text.h"
-#include "train/config_file.h"
-#include "train/json_lines.h"
-#include "train/run_folder.h"
-#include "train/trace_file.h"
+#include "run/logs/json_lines.h"
+#include "run/logs/trace_file.h"
+#include "run/settings/config_file.h"
+#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {

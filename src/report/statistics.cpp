@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "report/html.h"
-#include "train/run_folder.h"
-#include "train/run_logs.h"
+#include "run/logs/run_logs.h"
+#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {

@@ -5,14 +5,14 @@
 #include <optional>
 #include <string_view>
 
-#include "base/atomic_file.h"
 #include "base/checked.h"
-#include "base/file_system.h"
+#include "base/files/atomic_file.h"
+#include "base/files/file_system.h"
 #include "formats/json_text.h"
-#include "train/config_file.h"
-#include "train/hash_log.h"
-#include "train/run_config.h"
-#include "train/run_folder.h"
+#include "run/logs/hash_log.h"
+#include "run/settings/config_file.h"
+#include "run/settings/run_config.h"
+#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {

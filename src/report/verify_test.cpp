@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/test_folder.h"
-#include "train/hash_log.h"
+#include "run/logs/hash_log.h"
 
 namespace mantissa {
 namespace {

@@ -10,7 +10,7 @@
 #include "numerics/bit_statistics.h"
 #include "numerics/exponent.h"
 #include "numerics/format.h"
-#include "plan/exponent_table.h"
+#include "plan/programs/exponent_table.h"
 #include "runtime/state.h"
 
 namespace mantissa {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/row_weights.h"
+#include "kernels/common/row_weights.h"
 #include "numerics/exponent.h"
 #include "numerics/rounding.h"
 #include "runtime/slots.h"

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "base/cpu.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/system/cpu.h"
+#include "base/system/thread_pool.h"
 #include "graph/op.h"
 #include "kernels/kernel_table.h"
-#include "plan/program.h"
-#include "plan/stages.h"
+#include "plan/programs/program.h"
+#include "plan/stages/stages.h"
 #include "runtime/memory.h"
 #include "runtime/observation.h"
 #include "runtime/state.h"
@@ -76,8 +76,8 @@ class Executor {
   // not to be used.
   Result<StepResult> train_step(std::span<const void* const> batch, const StepScalars& scalars);
 
-  // The same step in pieces, for those who run them in an order of their own (runtime/stage.h).
-  // Whether a batch has the inputs that the program reads.
+  // The same step in pieces, for those who run them in an order of their own
+  // (runtime/stages/stage.h). Whether a batch has the inputs that the program reads.
   Status check_batch(std::span<const void* const> batch) const;
   // The batch and the scalars of what runs next.
   void set_step(std::span<const void* const> batch, const StepScalars& scalars);

@@ -6,7 +6,7 @@
 #include <concepts>
 #include <numeric>
 
-#include "kernels/parallel_ranges.h"
+#include "kernels/common/parallel_ranges.h"
 #include "numerics/rounding.h"
 #include "ops/gradient_rows.h"
 

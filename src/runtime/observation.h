@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/op.h"
-#include "plan/program.h"
+#include "plan/programs/program.h"
 
 namespace mantissa {
 

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "graph/op.h"
-#include "plan/program.h"
+#include "plan/programs/program.h"
 #include "runtime/decided_exponents.h"
 #include "runtime/observation.h"
 #include "runtime/state.h"

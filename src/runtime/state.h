@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "plan/state_layout.h"
+#include "plan/programs/state_layout.h"
 #include "runtime/memory.h"
 
 namespace mantissa {

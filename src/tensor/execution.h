@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 
 namespace mantissa {
 

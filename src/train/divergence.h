@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "train/metrics.h"
-#include "train/run_config.h"
-#include "train/task.h"
+#include "infer/tasks/task.h"
+#include "run/logs/metrics.h"
+#include "run/settings/run_config.h"
 
 namespace mantissa {
 

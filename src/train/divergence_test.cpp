@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "train/classification.h"
+#include "infer/tasks/classification.h"
 
 namespace mantissa {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "base/atomic_file.h"
-#include "train/run_logs.h"
-#include "train/schedule.h"
-#include "train/trace_file.h"
+#include "base/files/atomic_file.h"
+#include "run/logs/run_logs.h"
+#include "run/logs/trace_file.h"
+#include "run/schedule.h"
 #include "train/validation.h"
 
 namespace mantissa {

@@ -5,14 +5,14 @@
 #include <functional>
 
 #include "base/result.h"
-#include "data/batch.h"
-#include "train/checkpoint.h"
-#include "train/programs.h"
-#include "train/progress.h"
-#include "train/run_config.h"
-#include "train/run_plan.h"
-#include "train/step_times.h"
-#include "train/task.h"
+#include "data/batches/batch.h"
+#include "infer/programs.h"
+#include "infer/tasks/task.h"
+#include "run/checkpoint.h"
+#include "run/plan/run_plan.h"
+#include "run/progress.h"
+#include "run/settings/run_config.h"
+#include "run/step_times.h"
 
 namespace mantissa {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/test_folder.h"
-#include "data/shuffled_batches.h"
+#include "data/batches/shuffled_batches.h"
 #include "data/synthetic.h"
+#include "infer/tasks/classification.h"
+#include "run/settings/run_folder.h"
 #include "runtime/memory.h"
-#include "train/classification.h"
-#include "train/run_folder.h"
 
 namespace mantissa {
 namespace {

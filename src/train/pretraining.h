@@ -7,11 +7,11 @@
 #include <functional>
 
 #include "base/result.h"
-#include "data/batch.h"
+#include "data/batches/batch.h"
+#include "infer/programs.h"
+#include "run/plan/run_plan.h"
+#include "run/settings/run_config.h"
 #include "runtime/state.h"
-#include "train/programs.h"
-#include "train/run_config.h"
-#include "train/run_plan.h"
 
 namespace mantissa {
 

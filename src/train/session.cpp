@@ -4,15 +4,15 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "data/ordered_batches.h"
+#include "data/batches/ordered_batches.h"
+#include "infer/freeze.h"
 #include "kernels/kernel_table.h"
-#include "models/network_json.h"
-#include "plan/compile_training.h"
-#include "plan/network_format.h"
-#include "train/checkpoint.h"
-#include "train/freeze.h"
-#include "train/network.h"
-#include "train/run_plan.h"
+#include "models/json/network_json.h"
+#include "networks/network.h"
+#include "plan/passes/network_format.h"
+#include "plan/retention/compile_training.h"
+#include "run/checkpoint.h"
+#include "run/plan/run_plan.h"
 
 namespace mantissa {
 namespace {

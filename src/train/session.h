@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
-#include "data/examples.h"
+#include "base/system/thread_pool.h"
+#include "data/batches/examples.h"
 #include "graph/graph.h"
-#include "plan/program.h"
+#include "infer/frozen_network.h"
+#include "infer/programs.h"
+#include "plan/programs/program.h"
+#include "run/memory_plan.h"
+#include "run/settings/run_config.h"
 #include "runtime/memory.h"
 #include "runtime/observation.h"
 #include "runtime/state.h"
-#include "train/frozen_network.h"
-#include "train/memory_plan.h"
-#include "train/programs.h"
-#include "train/run_config.h"
 
 namespace mantissa {
 

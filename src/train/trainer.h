@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "train/progress.h"
-#include "train/run_config.h"
+#include "run/progress.h"
+#include "run/settings/run_config.h"
 
 namespace mantissa {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "numerics/rounding.h"
-#include "train/run_folder.h"
+#include "run/settings/run_folder.h"
 
 namespace mantissa {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "train/checkpoint.h"
-#include "train/run_config.h"
+#include "run/checkpoint.h"
+#include "run/settings/run_config.h"
 
 namespace mantissa {
 

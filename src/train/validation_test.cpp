@@ -2,22 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include "train/schedule.h"
+#include "run/schedule.h"
 
 namespace mantissa {
 namespace {
 
-constexpr int64_t kStepsPerEpoch = 10;
+constexpr int64_t kEpochSteps = 10;
 
 // Epochs with these losses, until the run stops; the steps at which the rate fell.
 std::vector<int64_t> reductions_of(const RunConfig& config, const std::vector<int64_t>& losses,
                                    CheckpointInfo& info) {
   std::vector<int64_t> steps;
   for (const int64_t loss : losses) {
-    if (stops_early(config, kStepsPerEpoch, info)) break;
-    info.step += kStepsPerEpoch;
+    if (stops_early(config, kEpochSteps, info)) break;
+    info.step += kEpochSteps;
     const int64_t before = info.reductions;
-    note_epoch(config, kStepsPerEpoch, loss, info);
+    note_epoch(config, kEpochSteps, loss, info);
     if (info.reductions > before) steps.push_back(info.step);
   }
   return steps;

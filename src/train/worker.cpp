@@ -5,16 +5,16 @@
 #include <string>
 #include <utility>
 
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 #include "kernels/kernel_table.h"
-#include "models/network_json.h"
-#include "plan/network_format.h"
-#include "plan/program.h"
+#include "models/json/network_json.h"
+#include "networks/network.h"
+#include "networks/untrained.h"
+#include "plan/passes/network_format.h"
+#include "plan/programs/program.h"
 #include "runtime/memory.h"
-#include "runtime/pipeline.h"
-#include "runtime/stage_server.h"
-#include "train/network.h"
-#include "train/untrained.h"
+#include "runtime/stages/pipeline.h"
+#include "runtime/stages/stage_server.h"
 
 namespace mantissa {
 namespace {

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "base/result.h"
-#include "runtime/stage_messages.h"
-#include "train/run_config.h"
-#include "train/run_plan.h"
+#include "run/plan/run_plan.h"
+#include "run/settings/run_config.h"
+#include "runtime/stages/stage_messages.h"
 #include "transport/mpi_transport.h"
 
 namespace mantissa {

@@ -11,8 +11,8 @@
 #include <fstream>
 #include <utility>
 
-#include "base/shared_library.h"
-#include "base/thread_pool.h"
+#include "base/system/shared_library.h"
+#include "base/system/thread_pool.h"
 
 namespace mantissa {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
 
 namespace mantissa {
 namespace {

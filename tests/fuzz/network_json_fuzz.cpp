@@ -6,9 +6,9 @@
 #include <string>
 
 #include "kernels/kernel_table.h"
-#include "models/network_json.h"
-#include "plan/network_format.h"
-#include "plan/program.h"
+#include "models/json/network_json.h"
+#include "plan/passes/network_format.h"
+#include "plan/programs/program.h"
 
 namespace mantissa {
 namespace {

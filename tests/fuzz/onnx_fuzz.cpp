@@ -6,8 +6,8 @@
 #include <string>
 
 #include "onnx/evaluate/evaluate.h"
-#include "onnx/import.h"
-#include "onnx/reader.h"
+#include "onnx/files/reader.h"
+#include "onnx/import/import.h"
 
 namespace mantissa::onnx {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/picture_datasets.h"
+#include "tests/training/picture_datasets.h"
 
 int main(int argc, char** argv) {
   using namespace mantissa;

@@ -14,8 +14,8 @@
 #include <iterator>
 #include <string>
 
-#include "tests/imported.h"
-#include "train/imported_network.h"
+#include "networks/imported_network.h"
+#include "tests/onnx/imported.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string>
 
-#include "data/vocabulary.h"
-#include "data/wordpiece.h"
+#include "data/tokenizers/vocabulary.h"
+#include "data/tokenizers/wordpiece.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 namespace mantissa::kernels {
 

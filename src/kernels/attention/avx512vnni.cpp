@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_room.h"
 #include "numerics/exponential.h"
@@ -14,8 +14,8 @@
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
+#include "kernels/common/round_even_loops.h"
 #include "kernels/lanes/avx512vnni.h"
-#include "kernels/round_even_loops.h"
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 // Built on that.

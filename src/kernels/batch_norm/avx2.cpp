@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "numerics/rounding.h"
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "numerics/rounding.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/batch_norm/avx512vnni.h"
 #include "numerics/rounding.h"
 

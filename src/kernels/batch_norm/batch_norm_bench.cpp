@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "kernels/batch_norm/batch_norm.h"
-#include "kernels/bench_rows.h"
+#include "kernels/common/bench_rows.h"
 
 namespace mantissa::kernels {
 namespace {

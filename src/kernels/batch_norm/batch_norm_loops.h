@@ -2,7 +2,7 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after batch_norm.h and rounding.h.
 
-#include "kernels/round_even_loops.h"
+#include "kernels/common/round_even_loops.h"
 
 // Channels are processed in strips of this many, whose sums stay in registers.
 constexpr int64_t kStrip = 16;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/batch_norm/batch_norm.h"
-#include "kernels/test_rows.h"
+#include "kernels/common/test_rows.h"
 
 namespace mantissa::kernels {
 

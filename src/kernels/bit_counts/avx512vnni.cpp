@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/bit_counts/bit_counts.h"
 
 #if defined(__x86_64__)

@@ -8,8 +8,8 @@
 #include <array>
 #include <cstdint>
 
-#include "base/cpu.h"
-#include "kernels/mantissa_span.h"
+#include "base/system/cpu.h"
+#include "kernels/common/mantissa_span.h"
 #include "numerics/bit_statistics.h"
 
 namespace mantissa::kernels {

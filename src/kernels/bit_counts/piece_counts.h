@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/bit_counts/bit_counts.h"
-#include "kernels/parallel_ranges.h"
+#include "kernels/common/parallel_ranges.h"
 
 namespace mantissa::kernels {
 

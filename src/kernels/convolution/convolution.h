@@ -18,9 +18,9 @@
 #include <span>
 #include <vector>
 
-#include "base/cpu.h"
-#include "kernels/mantissa_span.h"
-#include "kernels/statistics.h"
+#include "base/system/cpu.h"
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/statistics.h"
 #include "tensor/execution.h"
 
 namespace mantissa::kernels {

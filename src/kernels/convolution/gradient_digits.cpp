@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "kernels/common/exact_sums.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/convolution/choice.h"
-#include "kernels/exact_sums.h"
-#include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {

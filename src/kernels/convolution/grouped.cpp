@@ -1,8 +1,8 @@
 // Convolution in groups of channels: each group's channels are gathered, convolved and scattered,
 // one group after another.
+#include "kernels/common/exact_sums.h"
 #include "kernels/convolution/choice.h"
 #include "kernels/convolution/pieces.h"
-#include "kernels/exact_sums.h"
 
 namespace mantissa::kernels {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/convolution/convolution.h"
-#include "kernels/parallel_ranges.h"
 
 namespace mantissa::kernels {
 

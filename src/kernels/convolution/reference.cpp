@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/common/exact_sums.h"
 #include "kernels/convolution/choice.h"
-#include "kernels/exact_sums.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {

@@ -4,10 +4,10 @@
 #include <array>
 #include <atomic>
 
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
+#include "kernels/common/exact_sums.h"
 #include "kernels/convolution/choice.h"
 #include "kernels/convolution/pieces.h"
-#include "kernels/exact_sums.h"
 
 namespace mantissa::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // Convolutions from their definition, and every way to run a kernel for tests of wide operands.
 #pragma once
 
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 #include "kernels/convolution/test_subject.h"
 #include "kernels/kernel_table.h"
 

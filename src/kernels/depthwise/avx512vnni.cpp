@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "base/checked.h"
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/depthwise/row_loops.h"
 
 #if defined(__x86_64__)

@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/depthwise/axis.h"
 #include "kernels/depthwise/lines.h"
 #include "kernels/depthwise/passes.h"
-#include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels::depthwise {

@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "kernels/common/exact_sums.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/depthwise/lines.h"
 #include "kernels/depthwise/passes.h"
-#include "kernels/exact_sums.h"
-#include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels::depthwise {

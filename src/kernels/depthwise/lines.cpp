@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
-#include "kernels/mantissa_span.h"
+#include "kernels/common/mantissa_span.h"
 
 namespace mantissa::kernels::depthwise {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/statistics.h"
+#include "kernels/common/statistics.h"
 
 namespace mantissa::kernels::depthwise {
 

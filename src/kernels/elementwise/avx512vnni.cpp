@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/elementwise/elementwise.h"
 #include "numerics/rounding.h"
 

@@ -1,7 +1,7 @@
 // ns per element of the element-wise kernels on the shapes of ResNet-20 at batch 128, one thread.
 #include <benchmark/benchmark.h>
 
-#include "kernels/bench_rows.h"
+#include "kernels/common/bench_rows.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/test_values.h"
 

@@ -3,7 +3,7 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after elementwise.h and rounding.h.
 
-#include "kernels/round_even_loops.h"
+#include "kernels/common/round_even_loops.h"
 
 inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t end) noexcept {
   const int32_t* __restrict wide = args.wide;

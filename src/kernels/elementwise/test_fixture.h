@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/test_values.h"
-#include "kernels/test_rows.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/floats/floats.h"
 
 #if defined(__x86_64__)

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 namespace mantissa::kernels {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/test_rows.h"
+#include "kernels/common/test_rows.h"
 
 namespace mantissa::kernels {
 namespace {

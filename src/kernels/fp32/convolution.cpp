@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 #include "kernels/fp32/primitive.h"
 
 namespace mantissa::kernels::fp32 {

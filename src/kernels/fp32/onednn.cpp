@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 
 namespace mantissa::kernels::fp32 {
 namespace {

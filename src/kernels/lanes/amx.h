@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/target.h"
+#include "base/system/target.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 

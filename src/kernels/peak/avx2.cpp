@@ -1,6 +1,6 @@
 // Peaks of AVX2 (and FMA, which all but the first CPUs with AVX2 of one maker have), and of
 // AVX-VNNI.
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/peak/peak.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 // Peaks of AVX-512 with VNNI.
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/peak/peak.h"
 
 #if defined(__x86_64__)

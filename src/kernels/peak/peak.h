@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/cpu.h"
+#include "base/system/cpu.h"
 
 namespace mantissa::kernels {
 

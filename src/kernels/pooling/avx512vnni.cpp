@@ -3,7 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/pooling/pooling.h"
 #include "numerics/rounding.h"
 

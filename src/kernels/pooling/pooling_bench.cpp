@@ -2,7 +2,7 @@
 // windows on ResNet's and Inception's, at batch 128, one thread.
 #include <benchmark/benchmark.h>
 
-#include "kernels/bench_rows.h"
+#include "kernels/common/bench_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/pooling/pooling.h"
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
-#include "kernels/test_rows.h"
 
 namespace mantissa::kernels {
 namespace {

@@ -4,7 +4,7 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after pooling.h and rounding.h.
 
-#include "kernels/round_even_loops.h"
+#include "kernels/common/round_even_loops.h"
 
 constexpr int64_t kChunk = 64;
 

@@ -2,9 +2,9 @@
 // definitions in 128 bits.
 #include <gtest/gtest.h>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/pooling/pooling.h"
-#include "kernels/test_rows.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {

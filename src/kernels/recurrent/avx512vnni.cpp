@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/recurrent/recurrent_cells.h"
 #include "numerics/exponent.h"
@@ -13,8 +13,8 @@
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
+#include "kernels/common/round_even_loops.h"
 #include "kernels/lanes/avx512vnni.h"
-#include "kernels/round_even_loops.h"
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 #include "kernels/recurrent/product_loops.h"

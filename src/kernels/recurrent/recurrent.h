@@ -1,6 +1,6 @@
-// Recurrent layers in integers (ops/recurrent.cpp): rnn, lstm and gru, one step of one sequence
-// forward and back, and the products with the recurrent weights. Fixed points and the definition of
-// a step: recurrent_cells.h.
+// Recurrent layers in integers (ops/sequences/recurrent.cpp): rnn, lstm and gru, one step of one
+// sequence forward and back, and the products with the recurrent weights. Fixed points and the
+// definition of a step: recurrent_cells.h.
 //
 // All functions work on the calling thread.
 #pragma once
@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/cpu.h"
-#include "kernels/mantissa_span.h"
+#include "base/system/cpu.h"
+#include "kernels/common/mantissa_span.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {

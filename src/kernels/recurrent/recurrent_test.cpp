@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/recurrent/recurrent_cells.h"
-#include "kernels/test_rows.h"
 
 namespace mantissa::kernels {
 namespace {

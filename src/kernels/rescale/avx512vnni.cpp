@@ -1,7 +1,7 @@
 // Rescaling with the CPU's own float32 products: they are what the reference computes in integers.
 #include <bit>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/rescale/rescale.h"
 
 #if defined(__x86_64__)

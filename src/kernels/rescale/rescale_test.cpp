@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/test_rows.h"
+#include "kernels/common/test_rows.h"
 #include "numerics/float_product.h"
 
 namespace mantissa::kernels {

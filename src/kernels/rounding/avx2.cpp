@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/random.h"
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/rounding/rounding.h"
 #include "numerics/rounding.h"
 
@@ -48,7 +48,7 @@ inline int64_t count_different(Halves a, Halves b) {
   return std::popcount(~static_cast<uint32_t>(_mm256_movemask_epi8(equal))) / 2;
 }
 
-#include "kernels/round_even_loops.h"
+#include "kernels/common/round_even_loops.h"
 #include "kernels/rounding/rounding_loops.h"
 
 }  // namespace

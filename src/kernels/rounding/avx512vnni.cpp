@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/random.h"
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/rounding/rounding.h"
 #include "numerics/rounding.h"
 
@@ -41,7 +41,7 @@ inline int64_t count_different(Halves a, Halves b) {
       _mm512_cmpneq_epi16_mask(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
-#include "kernels/round_even_loops.h"
+#include "kernels/common/round_even_loops.h"
 #include "kernels/rounding/rounding_loops.h"
 
 }  // namespace

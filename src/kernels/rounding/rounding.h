@@ -10,9 +10,9 @@
 
 #include <cstdint>
 
-#include "base/cpu.h"
-#include "kernels/mantissa_span.h"
-#include "kernels/random_key.h"
+#include "base/system/cpu.h"
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/random_key.h"
 
 namespace mantissa::kernels {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/row_norms/elements.h"
 #include "kernels/row_norms/row_norms.h"
 
@@ -12,8 +12,8 @@
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX2_BEGIN
 namespace {
+#include "kernels/common/round_even_loops.h"
 #include "kernels/lanes/avx2.h"
-#include "kernels/round_even_loops.h"
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 // Built on that.

@@ -1,5 +1,5 @@
-// Rows that are brought to mean 0 and deviation 1: layer norm and RMS norm (ops/layer_norm.cpp). A
-// row is a vector of C mantissas q with sum S (RMS norm: 0), and
+// Rows that are brought to mean 0 and deviation 1: layer norm and RMS norm
+// (ops/norms/layer_norm.cpp). A row is a vector of C mantissas q with sum S (RMS norm: 0), and
 //   x^ = (C q - S) * factor * 2^-shift,  |x^| <= sqrt(C) <= 64.
 //
 // Functions work on one row, on the calling thread.
@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "base/cpu.h"
-#include "kernels/mantissa_span.h"
+#include "base/system/cpu.h"
+#include "kernels/common/mantissa_span.h"
 
 namespace mantissa::kernels {
 

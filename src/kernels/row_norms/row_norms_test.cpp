@@ -7,8 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
-#include "kernels/test_rows.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {

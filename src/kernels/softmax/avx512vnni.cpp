@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/targets.h"
 #include "numerics/exponential.h"

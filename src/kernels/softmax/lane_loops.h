@@ -4,7 +4,7 @@
 // Include inside an anonymous namespace of mantissa::kernels, after softmax.h, targets.h and the
 // vectors of one instruction set (lanes/).
 
-#include "kernels/round_even_loops.h"
+#include "kernels/common/round_even_loops.h"
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 // Built on that.

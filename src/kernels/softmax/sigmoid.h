@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "kernels/mantissa_span.h"
-#include "kernels/row_weights.h"
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/row_weights.h"
+#include "kernels/common/statistics.h"
 #include "kernels/softmax/softmax.h"
-#include "kernels/statistics.h"
 
 namespace mantissa::kernels {
 

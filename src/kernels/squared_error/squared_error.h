@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "base/cpu.h"
-#include "kernels/mantissa_span.h"
-#include "kernels/row_weights.h"
-#include "kernels/statistics.h"
+#include "base/system/cpu.h"
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/row_weights.h"
+#include "kernels/common/statistics.h"
 
 namespace mantissa::kernels {
 

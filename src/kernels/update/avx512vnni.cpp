@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/update/update.h"
 #include "numerics/lazy_update.h"
 

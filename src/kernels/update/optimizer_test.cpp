@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
-#include "kernels/test_rows.h"
 #include "kernels/update/update.h"
 #include "numerics/rounding.h"
 

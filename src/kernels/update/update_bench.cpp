@@ -1,7 +1,7 @@
 // ns per element of the update kernels on 100,000 parameters, one thread.
 #include <benchmark/benchmark.h>
 
-#include "kernels/bench_rows.h"
+#include "kernels/common/bench_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/update/update.h"
 

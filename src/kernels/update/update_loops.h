@@ -5,7 +5,7 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after update.h and lazy_update.h.
 
-#include "kernels/round_even_loops.h"
+#include "kernels/common/round_even_loops.h"
 
 constexpr int64_t kBlock = 256;
 

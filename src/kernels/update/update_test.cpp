@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
-#include "kernels/test_rows.h"
 #include "numerics/exponent.h"
 #include "numerics/lazy_update.h"
 

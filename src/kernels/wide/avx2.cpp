@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/target.h"
+#include "base/system/target.h"
 #include "kernels/wide/wide.h"
 #include "numerics/normal_distribution.h"
 #include "numerics/rounding.h"
@@ -13,8 +13,8 @@
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX2_BEGIN
 namespace {
+#include "kernels/common/round_even_loops.h"
 #include "kernels/lanes/avx2.h"
-#include "kernels/round_even_loops.h"
 // Built on these.
 #include "kernels/wide/channel_products.h"
 #include "kernels/wide/wide_loops.h"

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 
-#include "base/cpu.h"
-#include "kernels/mantissa_span.h"
-#include "kernels/statistics.h"
+#include "base/system/cpu.h"
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/statistics.h"
 
 namespace mantissa::kernels {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bench_rows.h"
+#include "kernels/common/bench_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/wide/wide.h"
 

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_fixture.h"
 #include "kernels/elementwise/test_values.h"
-#include "kernels/test_rows.h"
 #include "numerics/normal_distribution.h"
 #include "numerics/rounding.h"
 

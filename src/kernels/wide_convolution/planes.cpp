@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "kernels/parallel_ranges.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/wide_convolution/rows.h"
 
 namespace mantissa::kernels {

@@ -1,7 +1,7 @@
 // Operands of more than 8 bits as planes of bytes.
 #pragma once
 
-#include "kernels/exact_sums.h"
+#include "kernels/common/exact_sums.h"
 #include "kernels/wide_convolution/wide_convolution.h"
 
 namespace mantissa::kernels::planes {

@@ -1,7 +1,7 @@
 // grad_weights by planes of the input.
 #include <algorithm>
 
-#include "kernels/parallel_ranges.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/wide_convolution/planes.h"
 
 namespace mantissa::kernels {

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "base/checked.h"
+#include "kernels/common/exact_sums.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/depthwise/axis.h"
-#include "kernels/exact_sums.h"
-#include "kernels/parallel_ranges.h"
 #include "kernels/wide_convolution/rows.h"
 
 namespace mantissa::kernels {

@@ -2,7 +2,7 @@
 // kernels/convolution/convolution.h.
 #pragma once
 
-#include "kernels/parallel_ranges.h"
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/wide_convolution/wide_convolution.h"
 
 namespace mantissa::kernels {

@@ -7,10 +7,10 @@
 
 #include <vector>
 
+#include "kernels/common/mantissa_span.h"
 #include "kernels/convolution/choice.h"
 #include "kernels/convolution/pieces.h"
 #include "kernels/kernel_table.h"
-#include "kernels/mantissa_span.h"
 
 namespace mantissa::kernels {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "onnx/read_context.h"
+#include "onnx/files/read_context.h"
 
 namespace mantissa::onnx {
 namespace {

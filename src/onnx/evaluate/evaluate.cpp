@@ -4,12 +4,12 @@
 #include <set>
 #include <utility>
 
-#include "base/memory_limit.h"
 #include "base/sizes.h"
+#include "base/system/memory_limit.h"
 #include "onnx/evaluate/op_table.h"
 #include "onnx/evaluate/trace.h"
+#include "onnx/files/read_context.h"
 #include "onnx/names_by_text.h"
-#include "onnx/read_context.h"
 
 namespace mantissa::onnx {
 namespace {

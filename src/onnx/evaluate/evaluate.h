@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 #include "onnx/evaluate/interpreter.h"
 #include "onnx/model.h"
 

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "onnx/evaluate/op_table.h"
-#include "onnx/reader.h"
-#include "onnx/test_messages.h"
+#include "onnx/files/reader.h"
+#include "onnx/files/test_messages.h"
 
 namespace mantissa::onnx {
 namespace {

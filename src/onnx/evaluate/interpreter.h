@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 #include "onnx/evaluate/call.h"
 #include "onnx/model.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "onnx/read_context.h"
+#include "onnx/files/read_context.h"
 
 namespace mantissa::onnx {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 #include "onnx/evaluate/evaluate.h"
 #include "onnx/evaluate/interpreter.h"
 #include "onnx/model.h"

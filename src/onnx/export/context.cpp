@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ops/convolution_bytes.h"
+#include "ops/convolutions/convolution_bytes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "numerics/rounding.h"
-#include "ops/convolution_bytes.h"
+#include "ops/convolutions/convolution_bytes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {

@@ -5,7 +5,7 @@
 
 #include "onnx/export/operators.h"
 #include "onnx/export/weights.h"
-#include "ops/convolution_shape.h"
+#include "ops/convolutions/convolution_shape.h"
 #include "ops/ops.h"
 #include "ops/pixels.h"
 

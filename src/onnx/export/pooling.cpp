@@ -3,7 +3,7 @@
 
 #include "onnx/export/operators.h"
 #include "ops/ops.h"
-#include "ops/pool_axes.h"
+#include "ops/pooling/pool_axes.h"
 
 namespace mantissa::onnx {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

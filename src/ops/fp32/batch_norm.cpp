@@ -1,12 +1,12 @@
 // Batch norm in fp32: sums per channel in double.
-#include "ops/batch_norm.h"
+#include "ops/norms/batch_norm.h"
 
 #include <algorithm>
 #include <bit>
 #include <cfloat>
 #include <cmath>
 
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 #include "ops/ops.h"
 #include "ops/quantise_steps.h"
 
@@ -194,7 +194,7 @@ void backward_input(const OpContext& c) {
   });
 }
 
-// The factor of ops/rescale.cpp.
+// The factor of ops/norms/rescale.cpp.
 double rescale_factor(const OpContext& c) {
   if (c.attributes->whole("bits") == 0) return 1;
   const double range = std::max(c.parameters[0].mantissa.as<float>()[0], FLT_MIN);

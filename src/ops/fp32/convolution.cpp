@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "kernels/fp32/onednn.h"
-#include "ops/convolution_shape.h"
-#include "ops/fp32/fp32.h"
-#include "ops/weight_attributes.h"
+#include "ops/convolutions/convolution_shape.h"
+#include "ops/convolutions/weight_attributes.h"
+#include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 #include "ops/pixels.h"
 
 namespace mantissa::ops::fp32 {

@@ -1,7 +1,7 @@
 // Embeddings, layer norm and RMS norm in fp32.
 #include <algorithm>
 
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "kernels/softmax/sigmoid.h"
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

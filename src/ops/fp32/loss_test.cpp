@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "base/system/thread_pool.h"
 #include "kernels/kernel_table.h"
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 
 namespace mantissa::ops {
 namespace {

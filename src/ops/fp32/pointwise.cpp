@@ -1,8 +1,8 @@
 // Functions of one value in fp32, dropout, and products.
 #include <algorithm>
 
-#include "ops/dropout_mask.h"
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
+#include "ops/pointwise/dropout_mask.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/fp32/fp32.h"
-#include "ops/pool_axes.h"
+#include "ops/fp32.h"
+#include "ops/pooling/pool_axes.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

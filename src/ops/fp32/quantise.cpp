@@ -1,5 +1,5 @@
-// quantise in fp32: the grid of ops/quantise.cpp, its numbers computed in floats. For networks one
-// side of which has few bits and the other floats.
+// quantise in fp32: the grid of ops/quantisation/quantise.cpp, its numbers computed in floats. For
+// networks one side of which has few bits and the other floats.
 #include <algorithm>
 #include <array>
 #include <cfloat>
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "numerics/rounding.h"
-#include "ops/fp32/fp32.h"
+#include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

@@ -1,8 +1,8 @@
 // Pad, channel shuffle, reversal, concat and slice in fp32.
 #include <algorithm>
 
-#include "ops/fp32/fp32.h"
-#include "ops/sliced_row.h"
+#include "ops/fp32.h"
+#include "ops/shapes/sliced_row.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "ops/fp32/fp32.h"
-#include "ops/recurrent_input.h"
+#include "ops/fp32.h"
+#include "ops/sequences/recurrent_input.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

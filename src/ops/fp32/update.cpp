@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "numerics/adam.h"
-#include "ops/fp32/fp32.h"
-#include "ops/predict_weights.h"
-#include "ops/update_parts.h"
+#include "ops/fp32.h"
+#include "ops/updates/predict_weights.h"
+#include "ops/updates/update_parts.h"
 
 namespace mantissa::ops::fp32 {
 namespace {

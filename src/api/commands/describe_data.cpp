@@ -1,0 +1,93 @@
+// The data command: what is in a data set.
+#include <nlohmann/json.hpp>
+
+#include "api/outcome.h"
+#include "api/settings/settings.h"
+#include "api/target.h"
+#include "data/datasets/survey.h"
+#include "formats/pictures/png.h"
+#include "mantissa/mantissa.h"
+#include "run/settings/run_config.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSheetColumns = 10;
+
+Json size_json(const PictureSize& size) { return {{"height", size.height}, {"width", size.width}}; }
+
+Json to_json(const DataSurvey& survey) {
+  const DatasetInfo& info = survey.info;
+  Json classes = Json::array();
+  for (size_t i = 0; i < info.class_names.size(); ++i) {
+    classes.push_back({{"name", info.class_names[i]},
+                       {"train", survey.train_counts[i]},
+                       {"validation", survey.validation_counts[i]},
+                       {"test", survey.test_counts[i]}});
+  }
+  Json json = {{"data", info.name},
+               {"kind", info.kind},
+               {"train_examples", info.train_count},
+               {"validation_examples", info.validation_count},
+               {"test_examples", info.test_count}};
+  if (info.table) {
+    json["task"] =
+        table_task_name(info.is_regression() ? TableTask::kRegression : TableTask::kClassification);
+    json["features"] = info.table->features();
+    json["table"] = Json::parse(to_json(*info.table));
+  } else {
+    json.update(Json{{"smallest", size_json(survey.smallest)},
+                     {"largest", size_json(survey.largest)},
+                     {"height", info.height},
+                     {"width", info.width},
+                     {"channels", info.channels},
+                     {"mean", survey.mean},
+                     {"deviation", survey.deviation}});
+  }
+  json.update(Json{{"bytes", info.bytes()},
+                   {"classes", std::move(classes)},
+                   {"duplicates", survey.duplicates},
+                   {"unreadable", survey.unreadable},
+                   {"notes", info.notes}});
+  return json;
+}
+
+Result<DataOutcome> describe(const Settings& settings) {
+  MANTISSA_ASSIGN(const DescribeConfig config, describe_config(settings));
+  if (!config.contact_sheet.empty()) {
+    MANTISSA_RETURN_IF_ERROR(check_target("contact-sheet", config.contact_sheet));
+  }
+  Dataset pictures;
+  MANTISSA_ASSIGN(DataSurvey survey, survey_dataset(config.data, config.options, pictures));
+  const int64_t batch_size = RunConfig{}.batch_size, examples = survey.info.train_count;
+  if (survey.refusal.empty() && examples < batch_size) {
+    survey.info.notes.push_back("training takes batches of " + std::to_string(batch_size) +
+                                " unless --batch-size says otherwise: at most " +
+                                std::to_string(examples) + " here");
+  }
+  DataOutcome outcome;
+  if (!survey.refusal.empty()) {
+    outcome.exit = Exit::kInvalidInput;
+    outcome.error = "training would refuse this: " + survey.refusal;
+  }
+  outcome.json = to_json(survey).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!config.contact_sheet.empty() && survey.info.table) {
+    return invalid_input("contact-sheet: is of pictures, and " + config.data + " is a table");
+  }
+  if (!config.contact_sheet.empty()) {
+    const Image sheet = contact_sheet(pictures.train, survey.info.classes, kSheetColumns);
+    MANTISSA_RETURN_IF_ERROR(write_png(config.contact_sheet, sheet));
+  }
+  return outcome;
+}
+
+}  // namespace
+
+DataOutcome describe_data(const Settings& settings) {
+  Result<DataOutcome> outcome = describe(settings);
+  return outcome.ok() ? std::move(*outcome) : refused<DataOutcome>(outcome.error());
+}
+
+}  // namespace mantissa

@@ -1,0 +1,129 @@
+// The command "import".
+#include <algorithm>
+#include <utility>
+
+#include "api/outcome.h"
+#include "api/settings/settings.h"
+#include "api/target.h"
+#include "base/system/thread_pool.h"
+#include "data/datasets/dataset.h"
+#include "networks/bert_file.h"
+#include "networks/folded_norms.h"
+#include "networks/imported_network.h"
+#include "run/settings/run_config.h"
+#include "run/settings/run_network.h"
+#include "start/insert_batch_norm.h"
+
+namespace mantissa {
+namespace {
+
+struct ImportConfig {
+  RunConfig run;  // settings that training has, too
+  std::string out;
+};
+
+Result<ImportConfig> import_config(const Settings& settings) {
+  MANTISSA_RETURN_IF_ERROR(check_known("import", settings));
+  ImportConfig config;
+  config.run.isa = best_isa();
+  config.run.data.clear();
+  for (const auto& [name, text] : settings) {
+    if (name == "out") {
+      config.out = text;
+      continue;
+    }
+    for (const Setting& setting : training_settings()) {
+      if (name != setting.name) continue;
+      Status status = setting.parse(text, config.run);
+      if (!status.ok()) return invalid_input(name + ": " + status.error().message);
+    }
+  }
+  RunConfig& run = config.run;
+  run.import_options.height = run.input_size.height;
+  run.import_options.width = run.input_size.width;
+  run.import_options.sequence = run.sequence;
+  if (config.out.empty()) return invalid_input("--out: name the safetensors file to write");
+  if (run.classes == 0 && !run.classifier.empty()) {
+    return invalid_input("classifier: goes with --classes");
+  }
+  if (run.inserts_batch_norm == run.data.empty()) {
+    return invalid_input("--insert-batch-norm and --data go together");
+  }
+  if (run.threads == 0) run.threads = processors();
+  return config;
+}
+
+// Sets batch norms from the pictures of a data set whose classes may be others.
+Status insert_norms(const RunConfig& run, onnx::ImportedNetwork& imported) {
+  DataOptions options = data_options(run);
+  options.classes = 0;
+  MANTISSA_ASSIGN(const Dataset data, load_dataset(run.data, true, false, options));
+  MANTISSA_RETURN_IF_ERROR(check_examples(imported.graph, data.info));
+  MANTISSA_ASSIGN(const std::vector<std::string> layers,
+                  insert_batch_norms(data.train, {run.seed, run.threads, run.isa}, imported));
+  imported.notes.push_back(describe_inserted_norms(layers));
+  return {};
+}
+
+ImportOutcome outcome_of(onnx::ImportedNetwork imported) {
+  ImportOutcome outcome;
+  outcome.network = imported.graph.name;
+  outcome.layers = std::ssize(imported.graph.nodes);
+  outcome.parameters = imported.graph.trained_parameters();
+  outcome.notes = std::move(imported.notes);
+  return outcome;
+}
+
+// An encoder has no classes and reads no pictures.
+Result<ImportOutcome> import_encoder(const std::string& path, const ImportConfig& config,
+                                     const Settings& settings) {
+  for (const auto& [name, text] : settings) {
+    if (name == "out" || name == "sequence" || name == "threads") continue;
+    return invalid_input(name + ": is for ONNX models, and " + path + " is an encoder");
+  }
+  MANTISSA_ASSIGN(ImportedEncoder encoder, import_bert(path, config.run.sequence));
+  MANTISSA_RETURN_IF_ERROR(
+      write_imported(config.out, encoder.network, path, to_json(encoder.tokenizer)));
+  return outcome_of(std::move(encoder.network));
+}
+
+// Positions that the options ask for are those of the model.
+Status check_sequence(const Graph& graph, int64_t wanted) {
+  const Value& input = graph.values[graph.inputs[0]];
+  if (wanted == 0) return {};
+  if (input.type == DataType::kUint8) {
+    return invalid_input("sequence: is for networks of sequences; this one reads pictures");
+  }
+  if (input.shape[0] == wanted) return {};
+  return invalid_input("sequence " + std::to_string(wanted) + ": the model has " +
+                       std::to_string(input.shape[0]) + " positions: leave it out");
+}
+
+Result<ImportOutcome> import_to_file(const std::string& path, const Settings& settings) {
+  MANTISSA_ASSIGN(const ImportConfig config, import_config(settings));
+  const RunConfig& run = config.run;
+  MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  if (is_bert_path(path)) return import_encoder(path, config, settings);
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
+  MANTISSA_RETURN_IF_ERROR(check_sequence(imported.graph, run.sequence));
+  if (run.inserts_batch_norm) {
+    MANTISSA_RETURN_IF_ERROR(insert_norms(run, imported));
+  } else if (const std::string hint = folded_norms_text(imported.graph); !hint.empty()) {
+    imported.notes.push_back(hint);
+  }
+  if (run.classes > 0 && run.classes != imported.graph.classes()) {
+    MANTISSA_RETURN_IF_ERROR(
+        set_classes(run.classes, run.classifier, run.import_options.output, imported));
+  }
+  MANTISSA_RETURN_IF_ERROR(write_imported(config.out, imported, path));
+  return outcome_of(std::move(imported));
+}
+
+}  // namespace
+
+ImportOutcome import_model(const std::string& path, const Settings& settings) {
+  Result<ImportOutcome> outcome = import_to_file(path, settings);
+  return outcome.ok() ? std::move(*outcome) : refused<ImportOutcome>(outcome.error());
+}
+
+}  // namespace mantissa

@@ -1,0 +1,259 @@
+// `simulate`: a pipeline of any size, on given times.
+#include "pipeline/simulate.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/formatted.h"
+#include "api/outcome.h"
+#include "api/settings/settings.h"
+#include "base/files/atomic_file.h"
+#include "mantissa/mantissa.h"
+#include "pipeline/diagram.h"
+#include "pipeline/trace.h"
+#include "run/logs/trace_file.h"
+
+namespace mantissa {
+namespace {
+
+// "50us", "1.5ms", "3s", "200ns": in nanoseconds.
+Result<double> parse_time(const std::string& name, const std::string& text) {
+  constexpr std::array<std::pair<const char*, double>, 4> kUnits = {
+      {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  for (const auto& [unit, factor] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const std::string number = text.substr(0, text.size() - std::string(unit).size());
+    const auto value = parse_real(name, number, 0, 1e9);
+    if (value.ok()) return *value * factor;
+    break;
+  }
+  return invalid_input(name + ": '" + text + "' is not a time such as 50us, 1.5ms or 2s");
+}
+
+struct Request {
+  pipeline::Options options = {.stages = 4, .accumulate = 1, .updates = 0};
+  pipeline::StageTimes times = {.forward = 1e6, .grad_input = 1e6, .grad_weights = 1e6};
+  std::vector<pipeline::StageTimes> measured;  // of each stage, from a trace
+  int64_t traced_steps = 0;
+  pipeline::Conditions conditions;
+  std::string svg, trace;
+  bool draws = false;
+};
+
+Status parse_times(const std::string& text, pipeline::StageTimes& times) {
+  const auto first = text.find(','), second = text.find(',', first + 1);
+  if (first == std::string::npos || second == std::string::npos) {
+    return invalid_input("times: '" + text + "' is not three times such as 1ms,1ms,1ms");
+  }
+  MANTISSA_ASSIGN(times.forward, parse_time("times", text.substr(0, first)));
+  MANTISSA_ASSIGN(times.grad_input,
+                  parse_time("times", text.substr(first + 1, second - first - 1)));
+  MANTISSA_ASSIGN(times.grad_weights, parse_time("times", text.substr(second + 1)));
+  return {};
+}
+
+// "3x2.5": the third stage takes 2.5 times as long.
+Status parse_straggler(const std::string& text, const pipeline::Options& options,
+                       pipeline::Conditions& conditions) {
+  const auto by = text.find('x');
+  const auto stage = parse_integer("straggler", text.substr(0, by), 1, options.stages);
+  const auto factor = by == std::string::npos
+                          ? Result<double>(invalid_input(""))
+                          : parse_real("straggler", text.substr(by + 1), 1, 1e6);
+  if (!stage.ok() || !factor.ok()) {
+    return invalid_input("straggler: '" + text + "' is not a stage and a factor such as 3x2.5");
+  }
+  conditions.straggler = static_cast<int>(*stage) - 1;
+  conditions.straggler_factor = *factor;
+  return {};
+}
+
+Status take(const std::string& name, const std::string& text, Request& request) {
+  pipeline::Options& options = request.options;
+  const auto whole = [&](int64_t low, int64_t high, int& value) -> Status {
+    MANTISSA_ASSIGN(const int64_t number, parse_integer(name, text, low, high));
+    value = static_cast<int>(number);
+    return {};
+  };
+  if (name == "stages") return whole(1, pipeline::kMostStages, options.stages);
+  if (name == "accumulate") return whole(1, 1 << 20, options.accumulate);
+  if (name == "updates") return whole(0, 1 << 20, options.updates);
+  if (name == "times") return parse_times(text, request.times);
+  if (name == "pipeline") {
+    MANTISSA_ASSIGN(options.mode, pipeline::parse_mode(text));
+  }
+  if (name == "windows") {
+    MANTISSA_ASSIGN(options.windows, pipeline::parse_windows(text));
+  }
+  if (name == "flush-form") {
+    MANTISSA_ASSIGN(options.form, pipeline::parse_flush_form(text));
+  }
+  if (name == "update-time") {
+    MANTISSA_ASSIGN(request.times.update, parse_time(name, text));
+  }
+  if (name == "hop") {
+    MANTISSA_ASSIGN(request.conditions.hop, parse_time(name, text));
+  }
+  if (name == "jitter") {
+    MANTISSA_ASSIGN(request.conditions.jitter, parse_real(name, text, 0, 1));
+  }
+  if (name == "fused") request.times.fused = text == "true";
+  if (name == "diagram") request.draws = text == "true";
+  if (name == "svg") request.svg = text;
+  if (name == "trace") request.trace = text;
+  if (name == "seed") {
+    MANTISSA_ASSIGN(const int64_t seed, parse_integer(name, text, 0, INT64_MAX));
+    request.conditions.seed = static_cast<uint64_t>(seed);
+  }
+  return {};
+}
+
+// A pipeline that was traced: its stages, their times and its way, unless settings say otherwise.
+Status take_trace(const Settings& settings, Request& request) {
+  const auto file = settings.find("from-trace");
+  if (file == settings.end() || file->second.empty()) return {};
+  for (const char* name : {"stages", "times", "update-time", "fused"}) {
+    if (!settings.contains(name)) continue;
+    return invalid_input(std::string(name) + ": comes from the trace; leave it out");
+  }
+  MANTISSA_ASSIGN(const pipeline::Trace trace, read_trace(file->second));
+  auto times = pipeline::measured_times(trace);
+  if (!times.ok()) return invalid_input(file->second + ": " + times.error().message);
+  request.measured = std::move(*times);
+  request.options = trace.options;
+  request.options.updates = 0;
+  request.traced_steps = pipeline::traced_steps(trace);
+  return {};
+}
+
+// The times of each stage. Where a measured pipeline is to work in another way, the gradients of
+// weights go with the others as that way has it.
+Result<std::vector<pipeline::StageTimes>> times_of(const Request& request) {
+  const bool splits = request.options.splits_backward();
+  std::vector<pipeline::StageTimes> times = request.measured;
+  if (times.empty()) times.assign(static_cast<size_t>(request.options.stages), request.times);
+  for (pipeline::StageTimes& stage : times) {
+    if (splits && stage.fused) {
+      return invalid_input(
+          "flush-form split: wants the gradients of weights apart, and these times have them "
+          "together with the others; --flush-form 1f1b does not");
+    }
+    if (!request.measured.empty()) stage.fused = !splits;
+  }
+  return times;
+}
+
+// Writes the first steps as a trace.
+Status write_trace(const std::string& path, const pipeline::Schedule& schedule,
+                   const pipeline::Simulation& simulation) {
+  const int64_t of_step = pipeline::traced_cells(schedule.options, 1);
+  const int64_t steps = pipeline::kMostTracedCells / of_step;
+  if (steps == 0) {
+    return invalid_input("trace: a step has " + std::to_string(of_step) +
+                         " pieces of work; at most " + std::to_string(pipeline::kMostTracedCells) +
+                         " can be traced");
+  }
+  return write_text_atomically(path,
+                               trace_json(pipeline::simulated_trace(schedule, simulation, steps)));
+}
+
+// The part of all of the time in which each stage waited, filling and emptying included.
+std::vector<double> idle_of_all(const pipeline::Simulation& simulation) {
+  std::vector<double> idle;
+  for (const auto& stage : simulation.stages) {
+    double busy = 0;
+    for (const auto& interval : stage.intervals) busy += interval.end - interval.start;
+    idle.push_back(simulation.total > 0 ? 1 - busy / simulation.total : 0);
+  }
+  return idle;
+}
+
+std::vector<double> idle_once_filled(const pipeline::Simulation& simulation) {
+  std::vector<double> idle;
+  for (const auto& stage : simulation.stages) idle.push_back(stage.idle);
+  return idle;
+}
+
+double most_idle(const pipeline::Simulation& simulation) {
+  double most = 0;
+  for (const auto& stage : simulation.stages) most = std::max(most, stage.idle);
+  return most;
+}
+
+Result<SimulateOutcome> run_simulation(const Settings& settings) {
+  Request request;
+  MANTISSA_RETURN_IF_ERROR(take_trace(settings, request));
+  for (const auto& [name, text] : settings) {
+    MANTISSA_RETURN_IF_ERROR(take(name, text, request));
+  }
+  // Behind the others: it names a stage.
+  if (const auto straggler = settings.find("straggler"); straggler != settings.end()) {
+    MANTISSA_RETURN_IF_ERROR(
+        parse_straggler(straggler->second, request.options, request.conditions));
+  }
+  pipeline::Options& options = request.options;
+  // Several times what fills the pipeline, and what was traced.
+  const int filling = 10 * options.stages / options.accumulate;
+  const auto traced = static_cast<int>(request.traced_steps);
+  if (options.updates == 0) options.updates = std::max({8, filling, traced});
+  MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(options));
+  MANTISSA_ASSIGN(const std::vector<pipeline::StageTimes> times, times_of(request));
+  MANTISSA_ASSIGN(const pipeline::Simulation simulation,
+                  pipeline::simulate(schedule, times, request.conditions));
+  int stale = 0, in_flight = 0;
+  for (const auto& stage : schedule.stages) {
+    stale = std::max(stale, std::ranges::max(pipeline::staleness(stage)));
+    in_flight = std::max(in_flight, pipeline::peak_in_flight(stage));
+  }
+  SimulateOutcome outcome;
+  const double per_second = simulation.micro_batches_per_time * 1e9;
+  const nlohmann::ordered_json json = {{"stages", options.stages},
+                                       {"pipeline", pipeline::mode_name(options.mode)},
+                                       {"accumulate", options.accumulate},
+                                       {"updates", options.updates},
+                                       {"idle_fraction", simulation.idle},
+                                       {"most_idle_fraction", most_idle(simulation)},
+                                       {"stage_idle_fraction", idle_once_filled(simulation)},
+                                       {"whole_idle_fraction", idle_of_all(simulation)},
+                                       {"micro_batches_per_second", per_second},
+                                       {"seconds", simulation.total / 1e9},
+                                       {"staleness", stale},
+                                       {"in_flight", in_flight},
+                                       {"weight_versions", std::ranges::max(schedule.versions)}};
+  outcome.json = json.dump(2);
+  outcome.text = "idle once filled   " + formatted("%.2f %%", 100 * simulation.idle) +
+                 formatted(" (at most %.2f %% of a stage)", 100 * most_idle(simulation)) +
+                 "\nmicro-batches      " + formatted("%.1f a second", per_second) +
+                 "\nall updates        " + formatted("%.3f s", simulation.total / 1e9) +
+                 "\nmissed updates     up to " + std::to_string(stale) +
+                 "\nin flight          up to " + std::to_string(in_flight) +
+                 " micro-batches\nweights            " +
+                 std::to_string(std::ranges::max(schedule.versions)) + " versions\n";
+  if (request.draws) {
+    pipeline::StageTimes ticks = {.grad_weights = times[0].fused ? 0.0 : 1.0, .update = 1};
+    ticks.fused = times[0].fused;
+    MANTISSA_ASSIGN(const std::string drawn,
+                    pipeline::diagram_of_updates(schedule, ticks, pipeline::kDrawnUpdates));
+    outcome.text += "\n" + drawn;
+  }
+  if (!request.svg.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
+        request.svg, pipeline::diagram_svg(schedule, simulation, options.updates)));
+  }
+  if (!request.trace.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_trace(request.trace, schedule, simulation));
+  }
+  return outcome;
+}
+
+}  // namespace
+
+SimulateOutcome simulate(const Settings& settings) {
+  Result<SimulateOutcome> outcome = run_simulation(settings);
+  return outcome.ok() ? std::move(*outcome) : refused<SimulateOutcome>(outcome.error());
+}
+
+}  // namespace mantissa

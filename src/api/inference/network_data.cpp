@@ -1,0 +1,97 @@
+#include "api/inference/network_data.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "data/datasets/one_against_others.h"
+
+namespace mantissa {
+namespace {
+
+// For each class of the data the network's class of that name; nothing if one has none.
+std::optional<std::vector<Label>> classes_by_name(const std::vector<std::string>& data,
+                                                  const std::vector<std::string>& network) {
+  std::map<std::string_view, Label> known;
+  for (size_t i = 0; i < network.size(); ++i) known.emplace(network[i], static_cast<Label>(i));
+  std::vector<Label> numbers;
+  for (const std::string& name : data) {
+    const auto found = known.find(name);
+    if (found == known.end()) return std::nullopt;
+    numbers.push_back(found->second);
+  }
+  return numbers;
+}
+
+// A network that tells one class from all others is measured on data that have them all.
+void take_one_class(const std::vector<std::string>& names, Dataset& data) {
+  if (names.size() != 2 || names != two_classes(names[1])) return;
+  const std::vector<std::string>& classes = data.info.class_names;
+  const auto found = std::find(classes.begin(), classes.end(), names[1]);
+  const bool has_both = std::find(classes.begin(), classes.end(), names[0]) != classes.end();
+  if (found == classes.end() || has_both) return;
+  relabel(static_cast<Label>(found - classes.begin()), data.test);
+  data.info.notes.push_back("the class " + names[1] + " is taken against the other " +
+                            std::to_string(data.info.classes - 1));
+  data.info.class_names = names;
+  data.info.classes = 2;
+}
+
+Status match_classes(const FrozenNetwork& network, const std::string& source, Dataset& data) {
+  const std::vector<std::string>& names = network.description.class_names;
+  take_one_class(names, data);
+  const auto classes = static_cast<int>(names.size());
+  std::vector<std::string>& notes = data.info.notes;
+  const auto by_name = classes_by_name(data.info.class_names, names);
+  if (by_name) {
+    for (Label& label : data.test.labels) label = (*by_name)[label];
+    std::vector<Label> same(by_name->size());
+    std::iota(same.begin(), same.end(), Label{0});
+    if (*by_name != same) notes.push_back("classes are matched by name with the network's");
+  } else if (data.info.classes > classes) {
+    return invalid_input(source + ": has " + std::to_string(data.info.classes) +
+                         " classes, the network " + std::to_string(classes));
+  } else if (data.info.named) {
+    notes.push_back("class names are not those of the network: classes are matched by number");
+  }
+  if (data.info.classes < classes) {
+    notes.push_back("has " + std::to_string(data.info.classes) + " of the network's " +
+                    std::to_string(classes) + " classes");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DataOptions> network_options(const FrozenNetwork& network, int threads) {
+  const ModelOptions& options = network.description.options;
+  if (options.channels != 1 && options.channels != 3) {
+    return invalid_input("the network takes pictures of " + std::to_string(options.channels) +
+                         " channels; pictures have 1 or 3");
+  }
+  return DataOptions{
+      .size = {options.height, options.width}, .channels = options.channels, .threads = threads};
+}
+
+Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwork& network) {
+  const std::string source = config.data.empty() ? network.description.data : config.data;
+  if (network.description.table) {
+    DataOptions options{.size = {}, .threads = config.threads};
+    options.schema = network.description.table;
+    MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
+    if (data.info.table) return data;
+    return invalid_input(source + ": has pictures, and the network takes tables");
+  }
+  MANTISSA_ASSIGN(const DataOptions options, network_options(network, config.threads));
+  MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
+  if (data.info.table) {
+    return invalid_input(source + ": is a table, and the network takes pictures");
+  }
+  MANTISSA_RETURN_IF_ERROR(match_classes(network, source, data));
+  return data;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,23 @@
+// Test examples and pictures as a trained network takes them.
+#pragma once
+
+#include <string>
+
+#include "api/settings/settings.h"
+#include "base/result.h"
+#include "data/datasets/dataset.h"
+#include "infer/frozen_network.h"
+
+namespace mantissa {
+
+// How pictures are read for a network: its size and channels. An error if pictures cannot have
+// them.
+Result<DataOptions> network_options(const FrozenNetwork& network, int threads);
+
+// Loads the test examples of the data set that `config` names (left out: that of the training),
+// with the network's class numbers. Where every class of the data has the name of one of the
+// network's, names decide; else numbers do. What the user should know is added to info.notes. An
+// error: more classes than the network has.
+Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwork& network);
+
+}  // namespace mantissa

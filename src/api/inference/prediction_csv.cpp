@@ -1,0 +1,76 @@
+#include "api/inference/prediction_csv.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
+#include "base/real_text.h"
+
+namespace mantissa {
+namespace {
+
+// Whether spreadsheets would compute a text as a formula. Numbers are none.
+bool is_formula(const std::string& text) {
+  constexpr std::array<std::string_view, 10> kBegins = {
+      "=",           "+", "-", "@", "\t", "\r", "\xEF\xBC\x9D", "\xEF\xBC\x8B", "\xEF\xBC\x8D",
+      "\xEF\xBC\xA0"};
+  const bool begins = std::any_of(kBegins.begin(), kBegins.end(),
+                                  [&](std::string_view begin) { return text.starts_with(begin); });
+  if (!begins || text.size() < 2) return false;
+  double number = 0;
+  const char* const first = text.data() + (text[0] == '+' ? 1 : 0);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(first, end, number);
+  return stop != end || error != std::errc();
+}
+
+// Quoted where a comma, quote or line break would be misread; an apostrophe keeps spreadsheets from
+// computing it.
+std::string field(const std::string& plain) {
+  const std::string text = (is_formula(plain) ? "'" : "") + plain;
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string name_of(const PredictionOutcome& outcome, int index) {
+  const bool known = index >= 0 && static_cast<size_t>(index) < outcome.class_names.size();
+  return known ? outcome.class_names[static_cast<size_t>(index)] : "";
+}
+
+std::string number_csv(const PredictionOutcome& outcome) {
+  std::string csv = "source,truth," + field(outcome.target) + "\n";
+  for (const Prediction& one : outcome.predictions) {
+    csv += field(one.source) + "," + (one.truth ? real_text(*one.truth) : "") + "," +
+           real_text(one.number) + "\n";
+  }
+  return csv;
+}
+
+}  // namespace
+
+std::string prediction_csv(const PredictionOutcome& outcome) {
+  if (!outcome.target.empty()) return number_csv(outcome);
+  std::string csv = "source,label,label_name,guess,guess_name,probability";
+  for (const std::string& name : outcome.class_names) csv += "," + field(name);
+  csv += "\n";
+  for (const Prediction& prediction : outcome.predictions) {
+    const bool labelled = prediction.label >= 0;
+    csv += field(prediction.source) + "," +
+           (labelled ? std::to_string(prediction.label) : std::string()) + "," +
+           field(name_of(outcome, prediction.label)) + "," + std::to_string(prediction.guess) +
+           "," + field(name_of(outcome, prediction.guess)) + "," +
+           real_text(prediction.probabilities[static_cast<size_t>(prediction.guess)]);
+    for (const double probability : prediction.probabilities) csv += "," + real_text(probability);
+    csv += "\n";
+  }
+  return csv;
+}
+
+}  // namespace mantissa

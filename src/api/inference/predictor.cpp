@@ -1,0 +1,94 @@
+#include "api/inference/predictor.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "data/tables/table_encoder.h"
+#include "data/tables/table_rows.h"
+#include "infer/tasks/classification.h"
+
+namespace mantissa {
+namespace {
+
+constexpr size_t kPredictionPixels = 256;  // of more predictions the pixels are not kept
+
+// "line 7", or with the file's name where there are several.
+std::string source_of(const TableRows& rows, const std::string& file, bool several) {
+  const std::string place = rows.place(), line = place.substr(place.rfind(", ") + 2);
+  return several ? file + ", " + line : line;
+}
+
+// The target of a row, where it has one that the network knows.
+void take_target(TableEncoder& encoder, std::span<const TableField> row, Prediction& prediction) {
+  const auto target = encoder.target(row);
+  if (!target.ok() || !target->is_known) return;
+  prediction.label = static_cast<int>(target->label);
+  if (target->label < 0) prediction.truth = target->number;
+}
+
+Status predict_file(const std::string& file, bool several, Predictor& predictor) {
+  const TableSchema& schema = *predictor.network.description.table;
+  MANTISSA_ASSIGN(const auto rows, open_csv_rows(file, schema.file_format()));
+  MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
+  std::vector<int16_t> numbers;
+  std::vector<Prediction> batch;
+  while (true) {
+    MANTISSA_ASSIGN(const auto row, rows->next());
+    if (!row.empty()) {
+      MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, numbers));
+      Prediction prediction{.source = source_of(*rows, file, several)};
+      take_target(encoder, row, prediction);
+      batch.push_back(std::move(prediction));
+      if (std::ssize(batch) < kPredictedAtOnce) continue;
+    }
+    MANTISSA_RETURN_IF_ERROR(predictor.run(std::exchange(batch, {}), numbers.data()));
+    numbers.clear();
+    if (row.empty()) break;
+  }
+  for (const std::string& note : encoder.notes()) {
+    predictor.outcome.notes.push_back("'" + file + "': " + note);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Predictor::run(std::vector<Prediction> batch, const void* examples) {
+  const auto count = static_cast<int64_t>(batch.size());
+  if (count == 0) return {};
+  MANTISSA_ASSIGN(const Classified found, classify(network, examples, count, pool, isa));
+  mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
+  exponent = found.exponent;
+  const std::vector<double>& all = found.probabilities;
+  const int64_t classes = network.description.options.classes;
+  for (int64_t i = 0; i < count; ++i) {
+    Prediction& one = batch[static_cast<size_t>(i)];
+    if (outcome.target.empty()) {
+      one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
+      const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
+      one.guess = static_cast<int>(best - one.probabilities.begin());
+    } else {
+      one.number = found.numbers[static_cast<size_t>(i)];
+    }
+    if (outcome.predictions.size() >= kPredictionPixels) one.pixels = {};
+    outcome.predictions.push_back(std::move(one));
+  }
+  return {};
+}
+
+Status predict_rows(const InferenceConfig& config, Predictor& predictor) {
+  std::vector<std::string> files;
+  std::istringstream lines(config.input);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) files.push_back(line);
+  }
+  if (files.empty()) return invalid_input("--input: name a CSV file");
+  for (const std::string& file : files) {
+    MANTISSA_RETURN_IF_ERROR(predict_file(file, files.size() > 1, predictor));
+  }
+  if (!predictor.outcome.predictions.empty()) return {};
+  return invalid_input("--input: there are no rows in " + files[0]);
+}
+
+}  // namespace mantissa

@@ -1,0 +1,34 @@
+// Predictions of a frozen network, batch by batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api/settings/settings.h"
+#include "base/result.h"
+#include "base/system/thread_pool.h"
+#include "infer/frozen_network.h"
+#include "mantissa/mantissa.h"
+
+namespace mantissa {
+
+constexpr int64_t kPredictedAtOnce = 64;  // examples; changes no result
+
+// The network, and what is predicted with it.
+struct Predictor {
+  FrozenNetwork& network;
+  ThreadPool& pool;
+  Isa isa;
+  PredictionOutcome& outcome;
+  // The outputs of all predictions.
+  std::vector<int32_t> mantissas = {};
+  int exponent = 0;
+
+  // Predicts `batch`, whose examples are as the network takes them, one after the other.
+  Status run(std::vector<Prediction> batch, const void* examples);
+};
+
+// Predicts the rows of the files of tables that `input` names, one a line.
+Status predict_rows(const InferenceConfig& config, Predictor& predictor);
+
+}  // namespace mantissa

@@ -1,0 +1,348 @@
+#include "api/settings/quantise_settings.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "run/settings/config_file.h"
+#include "run/settings/run_config.h"
+#include "run/settings/run_folder.h"
+
+namespace mantissa {
+namespace {
+
+// Settings of train that say what the trained network is: it says that itself.
+constexpr std::array kOfNetworks = {"width", "loss", "label-smoothing", "freeze"};
+
+const SettingInfo kOfQuantise[] = {
+    {"from", "the trained network: the folder of a run, or a checkpoint", ""},
+    {"weights", "bits of weights, 1 to 8; or 16 (by default in format bfp:w=16), or 32 (in fp32)",
+     "4"},
+    {"activations",
+     "bits of what layers read, 1 to 8; or 16 (by default in format bfp:a=16), or 32 (in fp32)",
+     "4"},
+    {"ends", "at least so many bits for the first and last layers (0: as the others)", "8"},
+    {"sensitivity",
+     "measure instead the cost of each layer's few bits alone, on validation examples, and print a "
+     "table; writes nothing",
+     "false", true},
+    {"bits",
+     "PATTERN=N: N bits for the layers whose names fit (* for any text); commas between "
+     "several, of which the last that fits counts: 'stem*=8,stage3.*=3'",
+     ""},
+    {"method",
+     "how scales of weights and ranges of activations are chosen: mmse (least squares), adaround "
+     "(the same, and a training of each layer rounds its weights), uniform "
+     "(nothing is clipped), percentile, kl (least divergence), unit (weights from -1 to 1 "
+     "whatever they are, ranges as uniform: a start to compare with)",
+     "mmse"},
+    {"range",
+     "the whole numbers that weights of n bits become: symmetric, -7 to 7 with 4 bits, with 1 bit "
+     "-1 and 1; or full, -8 to 7, with 1 bit -1 and 0",
+     "symmetric"},
+    {"scales",
+     "one for each channel of weights, or for each tensor; the network's last layer has one, a "
+     "power of two, where it has few bits",
+     "channel"},
+    {"start",
+     "where weights begin to be trained: between the grid's points, as they were, or on "
+     "them; the first forward pass is the same",
+     "between"},
+    {"init",
+     "what is quantised: weights, activations, or both; the other side keeps its 8 bits, and may "
+     "be "
+     "quantised by another run, behind training",
+     "both"},
+    {"train",
+     "how ranges of activations are trained: lsq (by what they clip and how they round), lsqplus "
+     "(the same, and where they begin), wrpn (by what they clip, and where they begin), pact (by "
+     "what they clip, weights as dorefa), dorefa (not at all; weights through tanh), hwgq (not at "
+     "all; zeros pass no gradient), uniform (not at all)",
+     "lsq"},
+    {"calibration", "training examples that ranges are chosen from", "1280"},
+    {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
+    {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"}};
+
+// Settings of kOfQuantise that are not of the quantisation: of what is before and behind it.
+bool is_of_the_run(std::string_view name) {
+  return name == "from" || name == "sensitivity" || name == "reestimate" || name == "epochs";
+}
+
+bool is_own(const std::string& name) {
+  return std::any_of(std::begin(kOfQuantise), std::end(kOfQuantise),
+                     [&](const SettingInfo& own) { return own.name == name; });
+}
+
+bool is_of_training_behind(const std::string& name) {
+  return !is_own(name) &&
+         std::find(kOfNetworks.begin(), kOfNetworks.end(), name) == kOfNetworks.end();
+}
+
+// Settings of train that training behind the quantisation has.
+std::vector<SettingInfo> training_infos() {
+  std::vector<SettingInfo> infos;
+  for (const Setting& setting : training_settings()) {
+    if (!is_of_training_behind(setting.name)) continue;
+    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+  }
+  return infos;
+}
+
+template <typename T>
+Status assign(Result<T> result, T& field) {
+  if (!result.ok()) return result.error();
+  field = *result;
+  return {};
+}
+
+Result<int> bits_of(const std::string& name, const std::string& text, int low) {
+  MANTISSA_ASSIGN(const int64_t bits, parse_integer(name, text, low, kWholeBits));
+  return static_cast<int>(bits);
+}
+
+// Also 16, as the format has them, or 32, floats.
+Result<int> bits_of_all(const std::string& name, const std::string& text) {
+  for (const int bits : {kMostBits, kFloatBits}) {
+    if (text == std::to_string(bits)) return bits;
+  }
+  auto bits = bits_of(name, text, 1);
+  if (bits.ok()) return bits;
+  return invalid_input(name + ": '" + text +
+                       "': 1 to 8 bits are possible, 16, the most of a mantissa, and 32, floats; "
+                       "whole numbers of 24 bits have no kernels");
+}
+
+Status parse_patterns(const std::string& text, QuantisedBits& bits) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const size_t equals = part.rfind('=');
+    if (equals == std::string::npos || equals == 0) {
+      return invalid_input("bits: '" + part + "' is not PATTERN=N, such as stem*=8");
+    }
+    MANTISSA_ASSIGN(const int count, bits_of("bits", part.substr(equals + 1), 1));
+    bits.patterns.emplace_back(part.substr(0, equals), count);
+    begin = end + 1;
+  }
+  return {};
+}
+
+struct Method {
+  std::string_view name;
+  quantize::WeightMethod weights;
+  quantize::ActivationMethod activations;
+  bool trains_rounding = false;
+};
+constexpr Method kMethods[] = {
+    {"mmse", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse},
+    {"adaround", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse, true},
+    {"uniform", quantize::WeightMethod::kUniform, quantize::ActivationMethod::kMinMax},
+    {"percentile", quantize::WeightMethod::kPercentile, quantize::ActivationMethod::kPercentile},
+    {"kl", quantize::WeightMethod::kKullbackLeibler, quantize::ActivationMethod::kKullbackLeibler},
+    {"unit", quantize::WeightMethod::kUnit, quantize::ActivationMethod::kMinMax}};
+
+Status parse_method(const std::string& text, QuantiseSettings& settings) {
+  for (const Method& method : kMethods) {
+    if (text != method.name) continue;
+    settings.weight_method = method.weights;
+    settings.activation_method = method.activations;
+    settings.trains_rounding = method.trains_rounding;
+    return {};
+  }
+  const char* why = text == "kmeans" ? "k-means gives no linear grid, which integer layers need"
+                                     : "there is no such method";
+  return invalid_input("method: '" + text + "': " + why +
+                       "; choose mmse, adaround, uniform, percentile, kl or unit");
+}
+
+struct Training {
+  std::string_view name;
+  quantize::TrainingMethod method;
+};
+constexpr Training kTrainings[] = {{"lsq", quantize::TrainingMethod::kLsq},
+                                   {"lsqplus", quantize::TrainingMethod::kLsqPlus},
+                                   {"pact", quantize::TrainingMethod::kPact},
+                                   {"wrpn", quantize::TrainingMethod::kWrpn},
+                                   {"dorefa", quantize::TrainingMethod::kDorefa},
+                                   {"hwgq", quantize::TrainingMethod::kHalfWaveGaussian},
+                                   {"uniform", quantize::TrainingMethod::kUniform}};
+
+Status parse_training(const std::string& text, QuantiseSettings& settings) {
+  for (const Training& training : kTrainings) {
+    if (text != training.name) continue;
+    settings.training = training.method;
+    return {};
+  }
+  return invalid_input("train: unknown method '" + text +
+                       "'; choose lsq, lsqplus, pact, wrpn, dorefa, hwgq or uniform");
+}
+
+Status parse_sides(const std::string& text, QuantisedBits& bits) {
+  if (text != "weights" && text != "activations" && text != "both") {
+    return invalid_input("init: '" + text + "' is none of weights, activations and both");
+  }
+  bits.only_weights = text == "weights";
+  bits.only_activations = text == "activations";
+  return {};
+}
+
+// One of two words.
+Status parse_word(const std::string& name, const std::string& text, const char* yes, const char* no,
+                  bool& value) {
+  if (text != yes && text != no) {
+    return invalid_input(name + ": '" + text + "' is neither " + yes + " nor " + no);
+  }
+  value = text == yes;
+  return {};
+}
+
+Status set_own(const std::string& name, const std::string& text, QuantizeConfig& config) {
+  QuantiseSettings& quantise = config.quantise;
+  if (name == "weights") return assign(bits_of_all(name, text), quantise.bits.all.weights);
+  if (name == "activations") return assign(bits_of_all(name, text), quantise.bits.all.activations);
+  if (name == "ends") return assign(bits_of(name, text, 0), quantise.bits.ends);
+  if (name == "bits") return parse_patterns(text, quantise.bits);
+  if (name == "method") return parse_method(text, quantise);
+  if (name == "train") return parse_training(text, quantise);
+  if (name == "init") return parse_sides(text, quantise.bits);
+  if (name == "scales") {
+    return parse_word(name, text, "channel", "tensor", quantise.scales_per_channel);
+  }
+  if (name == "range") {
+    return parse_word(name, text, "full", "symmetric", quantise.has_full_range);
+  }
+  if (name == "start") return parse_word(name, text, "between", "grid", quantise.starts_between);
+  if (name == "calibration") {
+    return assign(parse_integer(name, text, 1, 1'000'000'000), quantise.calibration_examples);
+  }
+  if (name == "sensitivity") {
+    config.measures_sensitivity = text == "true";
+    return {};
+  }
+  config.training[name] = text;  // from, reestimate, epochs
+  return {};
+}
+
+// 16 bits are the format's, and 32 those of fp32.
+Status choose_format(QuantizeConfig& config) {
+  const LayerBits& bits = config.quantise.bits.all;
+  const bool has_floats = bits.weights == kFloatBits || bits.activations == kFloatBits;
+  std::string keys;
+  if (bits.weights == kMostBits) keys += "w=16";
+  if (bits.activations == kMostBits) keys += std::string(keys.empty() ? "" : ",") + "a=16";
+  if (keys.empty() && !has_floats) return {};
+  const std::string wanted = has_floats ? "fp32" : "bfp:" + keys;
+  const auto format = config.training.insert({"format", wanted}).first->second;
+  MANTISSA_ASSIGN(const Format parsed, parse_format(format));
+  const bool fits =
+      has_floats ? parsed.is_float() && keys.empty()
+                 : (bits.weights != kMostBits || parsed.weight_bits == kMostBits) &&
+                       (bits.activations != kMostBits || parsed.activation_bits == kMostBits);
+  if (fits) return {};
+  return invalid_input("format: " + format + " has not all of the bits that are asked for; " +
+                       (has_floats ? "32 bits beside 8 or fewer are fp32's" : wanted + " has"));
+}
+
+}  // namespace
+
+std::vector<SettingInfo> quantize_infos() {
+  std::vector<SettingInfo> infos(std::begin(kOfQuantise), std::end(kOfQuantise));
+  const std::vector<SettingInfo> training = training_infos();
+  infos.insert(infos.end(), training.begin(), training.end());
+  return infos;
+}
+
+Result<QuantizeConfig> quantize_config(const Settings& settings) {
+  const std::vector<SettingInfo> training = training_infos();
+  QuantizeConfig config;
+  config.quantise.bits.all = {.weights = 4, .activations = 4};
+  for (const auto& [name, text] : settings) {
+    if (is_own(name)) {
+      MANTISSA_RETURN_IF_ERROR(set_own(name, text, config));
+      if (!is_of_the_run(name)) config.own[name] = text;
+    } else if (std::any_of(training.begin(), training.end(),
+                           [&name = name](const SettingInfo& info) { return info.name == name; })) {
+      config.training[name] = text;
+    } else {
+      return invalid_input("unknown setting '" + name + "' of quantize");
+    }
+  }
+  const auto from = settings.find("from");
+  if (!config.resumes() && (from == settings.end() || from->second.empty())) {
+    return invalid_input("--from names the trained network, a run's folder or a file");
+  }
+  MANTISSA_RETURN_IF_ERROR(choose_format(config));
+  if (config.measures_sensitivity) return config;
+  if (settings.count("out") == 0) {
+    return invalid_input("--out names a folder for the results");
+  }
+  return config;
+}
+
+bool QuantizeConfig::resumes() const {
+  const auto resume = training.find("resume");
+  return resume != training.end() && resume->second == "true";
+}
+
+std::string quantised_text(const QuantizeConfig& config, const std::string& weights) {
+  Settings all = config.own;
+  all["from"] = weights;
+  for (const SettingInfo& own : kOfQuantise) {
+    if (!is_of_the_run(own.name)) all.insert({own.name, own.default_value});
+  }
+  return nlohmann::json(all).dump();
+}
+
+Status check_quantised(const std::string& text, const QuantizeConfig& config,
+                       const std::string& weights) {
+  const nlohmann::json before = nlohmann::json::parse(text, nullptr, false);
+  const std::string& folder = config.training.at("out");
+  if (!before.is_object()) {
+    return invalid_input(folder + " does not say how it was quantised; train --resume goes on");
+  }
+  for (const auto& [name, wanted] : config.own) {
+    const auto was = before.find(name);
+    if (was == before.end() || *was == wanted) continue;
+    return invalid_input(folder + " was quantised with --" + name + " " +
+                         (was->is_string() ? was->get<std::string>() : was->dump()) +
+                         ", and --resume goes on with that; --overwrite begins anew with " +
+                         wanted);
+  }
+  const auto from = before.find("from");  // of older runs there is none
+  if (weights.empty() || from == before.end() || *from == weights) return {};
+  return invalid_input(folder + " was quantised from other weights than " +
+                       config.training.at("from") +
+                       " has; --resume goes on without --from, and --overwrite begins anew");
+}
+
+Result<Settings> with_data_of_source(Settings settings) {
+  const auto from = settings.find("from");
+  if (from == settings.end()) return settings;
+  std::error_code ignored;
+  const std::filesystem::path path = from->second;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  const std::filesystem::path file = (is_folder ? path : path.parent_path()) / kConfigFile;
+  const bool is_of_a_run = is_folder || path.extension() == ".safetensors";
+  if (!is_of_a_run || !std::filesystem::exists(file, ignored)) return settings;
+  MANTISSA_ASSIGN(const ConfigFile source, read_config(file));
+  const auto data = settings.find("data");
+  const auto trained = source.settings.find("data");
+  const bool same_data = data == settings.end() ||
+                         (trained != source.settings.end() && data->second == trained->second);
+  const auto take = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const auto found = source.settings.find(name);
+      if (found != source.settings.end()) settings.insert(*found);
+    }
+  };
+  take({"sequence", "tokens", "vocabulary"});
+  if (same_data) {
+    take({"data", "input-size", "target", "ignore", "task", "text-column", "header", "missing",
+          "decimal"});
+  }
+  return settings;
+}
+
+}  // namespace mantissa

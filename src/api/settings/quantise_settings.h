@@ -1,0 +1,37 @@
+// Settings of quantize: its own, and those of the training behind it.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "mantissa/mantissa.h"
+#include "start/quantise.h"
+
+namespace mantissa {
+
+std::vector<SettingInfo> quantize_infos();
+
+struct QuantizeConfig {
+  QuantiseSettings quantise;
+  Settings own;  // of the quantisation itself, as they were given
+  bool measures_sensitivity = false;
+  // Settings of train, with "out", but for sensitivity, and with "from", unless a run is resumed.
+  Settings training;
+
+  bool resumes() const;
+};
+Result<QuantizeConfig> quantize_config(const Settings& settings);
+
+// All settings of the quantisation itself as JSON, for the start of its run, and the hash of the
+// weights that it was made of (StartingPoint::sha256).
+std::string quantised_text(const QuantizeConfig& config, const std::string& weights);
+
+// An error where such a text says other than the settings that were given, or other weights. Empty
+// weights: those of the text.
+Status check_quantised(const std::string& text, const QuantizeConfig& config,
+                       const std::string& weights);
+
+// The data and the text of the run that `from` names, where the settings name no others.
+Result<Settings> with_data_of_source(Settings settings);
+
+}  // namespace mantissa

@@ -1,0 +1,130 @@
+// Trained networks on data in memory.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "api/public_values.h"
+#include "api/training/array_set.h"
+#include "api/training/labels.h"
+#include "api/training/loss_sums.h"
+#include "api/training/model_data.h"
+#include "base/system/thread_pool.h"
+#include "data/batches/examples.h"
+#include "train/session.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kExamplesAtOnce = 128;
+
+// A number of an output.
+double number_of(const Tensor& tensor, int64_t i) {
+  if (tensor.type == DataType::kFloat) return tensor.as<float>()[i];
+  const int64_t mantissa = tensor.type == DataType::kInt32   ? tensor.as<int32_t>()[i]
+                           : tensor.type == DataType::kInt16 ? tensor.as<int16_t>()[i]
+                                                             : tensor.as<int8_t>()[i];
+  return std::ldexp(static_cast<double>(mantissa), *tensor.exponent);
+}
+
+// The units of a table's target, which the network learned as deviations from its mean.
+struct Units {
+  double one = 1, zero = 0;
+};
+
+Units units_of(const FrozenDescription& description) {
+  if (!description.table || !description.table->is_regression()) return {};
+  return {description.table->target.deviation, description.table->target.mean};
+}
+
+// Numbers of a table must have come through its columns: as they are in its file they would fit
+// the network's input as well, and mean something else.
+Status check_rows(const FrozenDescription& description, const ArraySet& examples) {
+  if (!description.table) return {};
+  for (const Array& array : examples.arrays) {
+    const bool is_row = array.name == kNumberTensor || array.name == kTargetTensor;
+    if (!is_row || array.elements == Elements::kMantissa) continue;
+    return invalid_input(
+        "the network was trained on a table, whose columns are brought to mean 0 "
+        "and deviation 1: '" +
+        array.name + "' must come from encode()");
+  }
+  return {};
+}
+
+Status bind(const FrozenDescription& description, const ArraySet& examples, bool needs_labels,
+            BoundArrays& arrays) {
+  MANTISSA_RETURN_IF_ERROR(check_rows(description, examples));
+  return arrays.bind(description.network, examples, needs_labels);
+}
+
+}  // namespace
+
+Outcome<Model> Model::load(const std::string& path, int threads) {
+  if (threads < 0) return Failure{Exit::kInvalidInput, "threads must be 0 or more"};
+  auto network = load_frozen(path);
+  if (!network.ok()) return failure_of(network.error());
+  const int workers = threads == 0 ? processors() : threads;
+  return Model(std::make_shared<Data>(Data{std::move(*network), workers}));
+}
+
+Outcome<Done> Model::save(const std::string& path) const {
+  return outcome_of(save_frozen(path, data_->network));
+}
+
+Network Model::network() const { return network_of_graph(data_->network.description.network); }
+
+std::string Model::weights_sha256() const { return data_->network.description.weights_sha256; }
+
+Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& examples) const {
+  FrozenNetwork& network = data_->network;
+  BoundArrays arrays;
+  const Status bound = bind(network.description, examples, false, arrays);
+  if (!bound.ok()) return failure_of(bound.error());
+  const size_t outputs = network.graph.outputs.size();
+  const Units units = units_of(network.description);
+  std::vector<std::vector<double>> predictions(outputs);
+  ThreadPool pool(data_->threads);
+  const Status status =
+      run_frozen(network, arrays.examples(), kExamplesAtOnce, false, pool, data_->isa,
+                 [&](const Batch&, const StepResult&, const Programs& programs) -> Status {
+                   for (size_t k = 0; k < outputs; ++k) {
+                     const Tensor tensor = programs.outputs(static_cast<int>(k));
+                     for (int64_t i = 0; i < tensor.count(); ++i) {
+                       predictions[k].push_back(number_of(tensor, i) * units.one + units.zero);
+                     }
+                   }
+                   return {};
+                 });
+  if (!status.ok()) return failure_of(status.error());
+  return predictions;
+}
+
+Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {
+  FrozenNetwork& network = data_->network;
+  BoundArrays arrays;
+  const Status bound = bind(network.description, examples, true, arrays);
+  if (!bound.ok()) return failure_of(bound.error());
+  const Status labels = check_classes(network.graph, arrays);
+  if (!labels.ok()) return failure_of(labels.error());
+  Sums sums{.graph = &network.graph};
+  ThreadPool pool(data_->threads);
+  const Status status =
+      run_frozen(network, arrays.examples(), kExamplesAtOnce, true, pool, data_->isa,
+                 [&](const Batch&, const StepResult& result, const Programs&) -> Status {
+                   sums.add(result);
+                   return {};
+                 });
+  if (!status.ok()) return failure_of(status.error());
+  return sums.report();
+}
+
+const std::vector<std::string>& Model::class_names() const {
+  return data_->network.description.class_names;
+}
+
+std::string Model::table_json() const {
+  const auto& table = data_->network.description.table;
+  return table ? to_json(*table) : "";
+}
+
+}  // namespace mantissa

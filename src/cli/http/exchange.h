@@ -1,0 +1,48 @@
+// A request and its answer: which route takes it, what of its body is wanted, what is refused.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/http/body.h"
+#include "cli/http/server.h"
+
+struct MHD_Connection;
+
+namespace mantissa::cli {
+
+struct HttpExchange {
+  const HttpRoute* route = nullptr;  // none: refused
+  HttpRequest request;
+  HttpAnswer answer;
+  std::unique_ptr<HttpBody> body;
+  bool is_whole = false;
+  std::atomic<bool> is_answered = false;  // by the thread that computes
+};
+
+// What a request begins with.
+struct HttpHead {
+  MHD_Connection* connection;
+  std::string path, method;
+};
+
+struct HttpService {
+  const std::vector<HttpRoute>& routes;
+  const std::vector<std::string>& names;  // of this machine
+  const HttpLimits& limits;
+};
+
+// Finds the route, or the refusal. False: the answer is sent at once, and nothing more is read.
+bool begin_exchange(const HttpHead& head, const HttpService& service, HttpExchange& exchange);
+
+// The body is there, whole, or refused.
+void end_body(HttpExchange& exchange);
+
+void read_arguments(MHD_Connection* connection, HttpRequest& request);
+
+// As the route does, or that there is no memory for it.
+void answer_safely(HttpExchange& exchange);
+
+}  // namespace mantissa::cli

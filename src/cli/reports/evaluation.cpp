@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/reports/report.h"
+#include "cli/terminal/picture.h"
+#include "cli/terminal/text.h"
+
+namespace mantissa::cli {
+namespace {
+
+// A class's row and column of the confusion matrix, summed up.
+struct ClassScore {
+  int64_t examples = 0, guesses = 0, right = 0;
+  double recall() const { return part(examples); }
+  double precision() const { return part(guesses); }
+
+ private:
+  double part(int64_t all) const {
+    return all > 0 ? static_cast<double>(right) / static_cast<double>(all) : NAN;
+  }
+};
+
+std::vector<ClassScore> class_scores(const EvaluationOutcome& outcome) {
+  std::vector<ClassScore> scores(outcome.confusion.size());
+  for (size_t label = 0; label < scores.size(); ++label) {
+    const std::vector<int64_t>& row = outcome.confusion[label];
+    for (size_t guess = 0; guess < row.size(); ++guess) {
+      scores[label].examples += row[guess];
+      scores[guess].guesses += row[guess];
+    }
+    if (label < row.size()) scores[label].right = row[label];
+  }
+  return scores;
+}
+
+// "3 Dress": the number stands above the matrix's columns.
+std::string numbered_name(const EvaluationOutcome& outcome, size_t index) {
+  const std::string number = std::to_string(index);
+  const std::string name = class_name(outcome.class_names, static_cast<int>(index));
+  return name == number ? number : number + " " + shortened(name, 20);
+}
+
+int name_width(const EvaluationOutcome& outcome) {
+  int width = 5;
+  for (size_t i = 0; i < outcome.confusion.size(); ++i) {
+    width = std::max(width, columns(numbered_name(outcome, i)));
+  }
+  return width + 2;
+}
+
+std::string class_table(const EvaluationOutcome& outcome, const Terminal& terminal) {
+  const int names = name_width(outcome);
+  std::string text =
+      terminal.paint("2", pad_right("class", names) + "examples  precision    recall") + "\n";
+  const std::vector<ClassScore> scores = class_scores(outcome);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double recall = scores[i].recall();
+    std::string bar;
+    for (int at = 0; at < std::lround(20 * (recall >= 0 ? recall : 0)); ++at) {
+      bar += terminal.symbol("█", "#");
+    }
+    text += pad_right(numbered_name(outcome, i), names) + pad_left(grouped(scores[i].examples), 8) +
+            pad_left(percent(scores[i].precision(), 1), 11) + pad_left(percent(recall, 1), 10) +
+            "  " + terminal.paint("36", bar) + "\n";
+  }
+  return text;
+}
+
+// How wide the matrix's cells are.
+int cell_width(const EvaluationOutcome& outcome) {
+  int64_t largest = static_cast<int64_t>(outcome.confusion.size());
+  for (const auto& row : outcome.confusion) {
+    for (const int64_t count : row) largest = std::max(largest, count);
+  }
+  return static_cast<int>(std::to_string(largest).size()) + 2;
+}
+
+std::string confusion_matrix(const EvaluationOutcome& outcome, const Terminal& terminal) {
+  const int names = name_width(outcome), cell = cell_width(outcome);
+  std::string head = pad_right("true \\ guess", names);
+  for (size_t i = 0; i < outcome.confusion.size(); ++i) head += pad_left(std::to_string(i), cell);
+  std::string text = terminal.paint("2", head) + "\n";
+  for (size_t label = 0; label < outcome.confusion.size(); ++label) {
+    text += pad_right(numbered_name(outcome, label), names);
+    const std::vector<int64_t>& row = outcome.confusion[label];
+    for (size_t guess = 0; guess < row.size(); ++guess) {
+      const std::string_view none = terminal.symbol("·", ".");
+      const auto count =
+          pad_left(row[guess] ? std::to_string(row[guess]) : std::string(none), cell);
+      text += terminal.paint(guess == label ? "1;32" : row[guess] ? "31" : "2", count);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string frequent_confusions(const EvaluationOutcome& outcome) {
+  struct Confusion {
+    int64_t count;
+    int label, guess;
+  };
+  std::vector<Confusion> wrong;
+  for (size_t label = 0; label < outcome.confusion.size(); ++label) {
+    for (size_t guess = 0; guess < outcome.confusion[label].size(); ++guess) {
+      const int64_t count = outcome.confusion[label][guess];
+      if (guess != label && count > 0) {
+        wrong.push_back({count, static_cast<int>(label), static_cast<int>(guess)});
+      }
+    }
+  }
+  std::stable_sort(wrong.begin(), wrong.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  std::string text = "most frequent confusions\n";
+  for (size_t i = 0; i < std::min<size_t>(wrong.size(), 10); ++i) {
+    text += pad_left(grouped(wrong[i].count), 8) + "  " +
+            class_name(outcome.class_names, wrong[i].label) + " taken for " +
+            class_name(outcome.class_names, wrong[i].guess) + "\n";
+  }
+  return text;
+}
+
+// ", AUC 0.9712, average precision 0.8810", of one logit; of labels their F1.
+std::string label_scores(const std::string& evaluation_json) {
+  constexpr std::pair<const char*, const char*> kScores[] = {
+      {"auc", "AUC"},
+      {"average_precision", "average precision"},
+      {"micro_f1", "micro F1"},
+      {"macro_f1", "macro F1"}};
+  const auto json = nlohmann::json::parse(evaluation_json, nullptr, false);
+  std::string text;
+  for (const auto& [key, name] : kScores) {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_number()) continue;
+    text += std::string(", ") + name + " " + decimal(found->get<double>(), 4);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
+                              const Terminal& terminal) {
+  if (!outcome.target.empty()) {
+    return printable(outcome.target) + ": R2 " + terminal.paint("1", decimal(outcome.r2, 4)) +
+           ", RMSE " + number_text(outcome.rmse) + ", mean error " + number_text(outcome.mae) +
+           ", loss " + decimal(outcome.loss, 4) + ", " + grouped(outcome.examples) +
+           " examples in " + duration(outcome.seconds) + "\n";
+  }
+  if (outcome.perplexity >= 0) {
+    const std::string scores = outcome.bleu >= 0
+                                   ? "BLEU " + terminal.paint("1", decimal(outcome.bleu, 2)) +
+                                         ", chrF " + decimal(outcome.chrf, 2)
+                                   : terminal.paint("1", decimal(outcome.bits_per_character, 4)) +
+                                         " bits per " + (outcome.has_bytes ? "byte" : "character");
+    return "test " + scores + ", loss " + decimal(outcome.loss, 4) + " per token, perplexity " +
+           decimal(outcome.perplexity, 3) + ", accuracy " + percent(outcome.accuracy) + ", " +
+           grouped(outcome.examples) + " tokens in " + duration(outcome.seconds) + "\n";
+  }
+  const bool top5 = outcome.top5_accuracy >= 0;
+  std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) +
+                     (top5 ? " (top 5 " + percent(outcome.top5_accuracy) + ")" : "") +
+                     label_scores(outcome.json) + ", loss " + decimal(outcome.loss, 4) + ", " +
+                     grouped(outcome.examples) + " examples in " + duration(outcome.seconds) + "\n";
+  if (!tables || outcome.confusion.empty()) return text;
+  text += "\n" + class_table(outcome, terminal) + "\n";
+  const int classes = static_cast<int>(outcome.confusion.size());
+  const bool fits = name_width(outcome) + classes * cell_width(outcome) <= terminal.width();
+  return text + (fits ? confusion_matrix(outcome, terminal) : frequent_confusions(outcome));
+}
+
+}  // namespace mantissa::cli

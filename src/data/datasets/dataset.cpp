@@ -1,0 +1,221 @@
+#include "data/datasets/dataset.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/hash.h"
+#include "data/datasets/find_dataset.h"
+#include "data/datasets/one_against_others.h"
+
+namespace mantissa {
+namespace {
+
+constexpr PictureSize kSizeOfMixed = {64, 64};  // where pictures differ and none is asked for
+
+// Pictures that are being decoded, the list of files, and the labels that were found with it.
+int64_t loading_bytes(const FoundData& found, int threads) {
+  constexpr int64_t kBytesPerFile = 256;
+  int64_t files = 0, labels = 0;
+  for (const SplitRow& row : kSplitRows) {
+    files += std::ssize((found.*row.found).files);
+    labels += std::ssize((found.*row.found).labels);
+  }
+  return found.decoding_bytes * reading_threads(found.decoding_bytes, threads) +
+         2 * found.array_bytes +  // an array is parsed into another
+         files * kBytesPerFile + labels * int64_t{sizeof(Label)};
+}
+
+// Hashes one byte of every label, `shift` bits up.
+void hash_label_bytes(const std::vector<Label>& labels, int shift, Sha256& hash) {
+  std::array<uint8_t, 4096> bytes{};
+  for (size_t first = 0; first < labels.size(); first += bytes.size()) {
+    const size_t count = std::min(bytes.size(), labels.size() - first);
+    for (size_t i = 0; i < count; ++i) {
+      bytes[i] = static_cast<uint8_t>(labels[first + i] >> shift);
+    }
+    hash.update(std::as_bytes(std::span(bytes).first(count)));
+  }
+}
+
+// Up to 256 classes have the hash of labels that are bytes: identities of runs stay as they were.
+void hash_labels(const std::vector<Label>& labels, Sha256& hash) {
+  hash_label_bytes(labels, 0, hash);
+  if (std::all_of(labels.begin(), labels.end(), [](Label label) { return label < 256; })) return;
+  hash.update("upper bytes of labels\n");
+  hash_label_bytes(labels, 8, hash);
+}
+
+}  // namespace
+
+Status check_found(const LocatedData& data) {
+  if (!data.found.unreadable.empty()) {
+    const size_t others = data.found.unreadable.size() - 1;
+    return invalid_input(data.found.unreadable[0] +
+                         (others == 0 ? "" : "; and " + std::to_string(others) + " more") +
+                         " (mantissa data lists them)");
+  }
+  for (const SplitRow& row : kSplitRows) {
+    if ((data.found.*row.found).count == 0 && row.found != &FoundData::validation) {
+      return invalid_input(quoted(data.folder) + ": there are no " + row.name +
+                           (data.found.table ? " rows" : " pictures"));
+    }
+  }
+  return {};
+}
+
+std::string missing_classes(const char* split, const std::vector<Label>& labels,
+                            const std::vector<std::string>& names) {
+  constexpr int kMostNamed = 5;
+  std::vector<bool> seen(names.size(), false);
+  for (const Label label : labels) seen[label] = true;
+  const auto missing = std::count(seen.begin(), seen.end(), false);
+  if (missing == 0 || labels.empty()) return "";
+  std::string list;
+  int named = 0;
+  for (size_t i = 0; i < names.size() && named < kMostNamed; ++i) {
+    if (!seen[i]) list += (named++ == 0 ? "" : ", ") + names[i];
+  }
+  return std::string("the ") + split + " examples lack " + std::to_string(missing) + " of " +
+         std::to_string(names.size()) + " classes: " + list + (missing > named ? ", ..." : "");
+}
+
+PictureForm loaded_form(const FoundData& found, const DataOptions& options) {
+  PictureSize size = options.size;
+  if (size == PictureSize{}) {
+    size = found.smallest == found.largest ? found.largest : kSizeOfMixed;
+  }
+  return {size.height, size.width, options.channels == 0 ? found.channels : options.channels};
+}
+
+std::string size_text(const PictureSize& size) {
+  return std::to_string(size.height) + "x" + std::to_string(size.width);
+}
+
+Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
+                                   const DataOptions& options) {
+  const FoundData& found = data.found;
+  const auto classes = static_cast<int>(found.class_names.size());
+  if (found.table && found.table->is_regression() && options.classes != 0) {
+    return invalid_input("classes: " + name + " has numbers to predict, and no classes; " +
+                         "--task classification takes them for classes");
+  }
+  if (options.classes != 0 && options.classes < classes) {
+    return invalid_input(name + ": has " + std::to_string(classes) + " classes, and only " +
+                         std::to_string(options.classes) + " are allowed");
+  }
+  const PictureForm form = found.table ? PictureForm{0, 0, 0} : loaded_form(found, options);
+  DatasetInfo info{.name = name,
+                   .height = form.height,
+                   .width = form.width,
+                   .channels = form.channels,
+                   .classes = std::max(classes, options.classes),
+                   .train_count = found.train.count,
+                   .validation_count = found.validation.count,
+                   .test_count = found.test.count,
+                   .class_names = numbered_classes(std::max(classes, options.classes)),
+                   .named = found.named,
+                   .kind = data.reader->kind,
+                   .notes = found.notes,
+                   .loading_bytes = loading_bytes(found, options.threads),
+                   .table = found.table};
+  std::copy(found.class_names.begin(), found.class_names.end(), info.class_names.begin());
+  if (found.smallest != found.largest) {
+    info.notes.push_back("pictures of " + size_text(found.smallest) + " to " +
+                         size_text(found.largest) + " pixels are brought to " +
+                         size_text({form.height, form.width}));
+  }
+  for (const SplitRow& row : kSplitRows) {
+    std::string note = missing_classes(row.name, (found.*row.found).labels, found.class_names);
+    if (!note.empty()) info.notes.push_back(std::move(note));
+  }
+  MANTISSA_RETURN_IF_ERROR(take_positive(options, info));
+  return info;
+}
+
+Result<DatasetInfo> inspect_dataset(const std::string& name_or_path, const DataOptions& options) {
+  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options));
+  MANTISSA_RETURN_IF_ERROR(check_found(data));
+  return describe_found(name_or_path, data, options);
+}
+
+namespace {
+
+Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with_test,
+                     const DataOptions& options) {
+  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options));
+  MANTISSA_RETURN_IF_ERROR(check_found(data));
+  Dataset dataset;
+  MANTISSA_ASSIGN(dataset.info, describe_found(name_or_path, data, options));
+  const ReadOptions read{
+      .form = data.found.table ? PictureForm{0, 0, 0} : loaded_form(data.found, options),
+      .threads = options.threads,
+      .notes = &dataset.info.notes};
+  for (const SplitRow& row : kSplitRows) {
+    const FoundSplit& split = data.found.*row.found;
+    const bool wanted = row.found == &FoundData::test ? with_test : with_train;
+    if (!wanted || split.count == 0) continue;
+    MANTISSA_ASSIGN(dataset.*row.images, data.reader->read(data.found, split, read));
+    if (options.positive.empty()) continue;
+    relabel(*positive_class(data.found.class_names, options.positive), dataset.*row.images);
+  }
+  return dataset;
+}
+
+}  // namespace
+
+Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
+                             const DataOptions& options) {
+  auto dataset = load(name_or_path, with_train, with_test, options);
+  // Names of files are many small pieces, and what decoding took is spread over threads: free, but
+  // the process would keep it for as long as it trains.
+  malloc_trim(0);
+  return dataset;
+}
+
+Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded) {
+  const auto shape = [](const DatasetInfo& i) {
+    return std::array{i.height,           i.width,       i.channels,
+                      int64_t{i.classes}, i.train_count, i.validation_count,
+                      i.test_count};
+  };
+  const auto columns = [](const DatasetInfo& i) { return i.table ? to_json(*i.table) : ""; };
+  if (shape(inspected) == shape(loaded) && columns(inspected) == columns(loaded)) return {};
+  return invalid_input("'" + loaded.name + "': changed while it was read");
+}
+
+std::vector<int> channel_means(const ImageSet& images) {
+  const int64_t pixels = images.count * images.height * images.width;
+  std::vector<int64_t> sums(static_cast<size_t>(images.channels), 0);
+  const uint8_t* sample = images.pixels.data();
+  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (int64_t& sum : sums) sum += *sample++;
+  }
+  std::vector<int> means;
+  for (const int64_t sum : sums) {
+    means.push_back(pixels == 0 ? 0 : static_cast<int>((sum + pixels / 2) / pixels));
+  }
+  return means;
+}
+
+std::string data_sha256(const Dataset& data) {
+  Sha256 hash;
+  if (data.info.table) hash.update("table " + to_json(*data.info.table) + "\n");
+  for (const ImageSet* set : {&data.train, &data.test, &data.validation}) {
+    if (set == &data.validation && set->count == 0) continue;
+    hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
+                std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
+    hash.update(std::as_bytes(std::span(set->pixels)));
+    hash.update(std::as_bytes(std::span(set->numbers)));
+    hash.update(std::as_bytes(std::span(set->targets)));
+    hash.update(std::as_bytes(std::span(set->weights)));
+    hash_labels(set->labels, hash);
+  }
+  return hash.hex_digest();
+}
+
+}  // namespace mantissa

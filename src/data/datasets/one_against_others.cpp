@@ -1,0 +1,63 @@
+#include "data/datasets/one_against_others.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace mantissa {
+namespace {
+
+constexpr size_t kMostClassesNamed = 20;
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kMostClassesNamed); ++i) {
+    list += (i == 0 ? "" : ", ") + names[i];
+  }
+  return list + (names.size() > kMostClassesNamed ? ", ..." : "");
+}
+
+}  // namespace
+
+std::optional<Label> positive_class(const std::vector<std::string>& names,
+                                    const std::string& positive) {
+  const auto found = std::find(names.begin(), names.end(), positive);
+  if (found != names.end()) return static_cast<Label>(found - names.begin());
+  size_t number = 0;
+  const char* const end = positive.data() + positive.size();
+  const auto parsed = std::from_chars(positive.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end || number >= names.size()) return std::nullopt;
+  return static_cast<Label>(number);
+}
+
+std::vector<std::string> two_classes(const std::string& positive) {
+  return {"not " + positive, positive};
+}
+
+Status take_positive(const DataOptions& options, DatasetInfo& info) {
+  if (options.positive.empty()) return {};
+  if (info.table) {
+    return invalid_input("positive: is for pictures, and " + info.name +
+                         " is a table: let its target have two values");
+  }
+  if (options.classes != 0) {
+    return invalid_input("positive: makes two classes; leave out classes");
+  }
+  const auto found = positive_class(info.class_names, options.positive);
+  if (!found) {
+    return invalid_input("positive: '" + options.positive + "' is no class of " + info.name +
+                         "; it has " + list_of(info.class_names));
+  }
+  const std::string name = info.class_names[*found];
+  info.notes.push_back("the class " + name + " is taken against the other " +
+                       std::to_string(info.classes - 1));
+  info.class_names = two_classes(name);
+  info.classes = 2;
+  info.named = true;
+  return {};
+}
+
+void relabel(Label positive, ImageSet& set) {
+  for (Label& label : set.labels) label = label == positive ? 1 : 0;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,25 @@
+// Two classes of several: one of them, and all others.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/datasets/dataset.h"
+
+namespace mantissa {
+
+// The class of that name, or else of that number; nothing if there is neither.
+std::optional<Label> positive_class(const std::vector<std::string>& names,
+                                    const std::string& positive);
+
+// "not 7", "7"
+std::vector<std::string> two_classes(const std::string& positive);
+
+// Makes the classes of a data set two where the options name one. An error says which there are.
+Status take_positive(const DataOptions& options, DatasetInfo& info);
+
+// Labels are 1 where they were the class, else 0.
+void relabel(Label positive, ImageSet& set);
+
+}  // namespace mantissa

@@ -1,0 +1,112 @@
+// The kinds of data sets that are understood: one row of functions each. A reader says whether a
+// folder or file is of its kind, describes it from its headers (tables from their rows), and reads
+// its examples.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "data/datasets/dataset.h"
+#include "data/pictures/resize.h"
+#include "data/tables/table_columns.h"
+
+namespace mantissa {
+
+// One split before its pictures are read.
+struct FoundSplit {
+  int64_t count = 0;
+  std::filesystem::path folder;
+  std::vector<std::string> files;  // in the folder, as its reader wants them; there may be millions
+  std::vector<Label> labels;       // [count], or empty where only loading tells them
+  RowPart part = RowPart::kAll;    // of a table's rows
+
+  std::filesystem::path file(size_t i) const { return folder / files[i]; }
+};
+
+// A data set before its pictures are read.
+struct FoundData {
+  PictureSize smallest, largest;  // of all pictures, by pixels; the same where all are of one size
+  int64_t channels = 0;           // 3 if any picture has colours
+  std::vector<std::string> class_names;
+  bool named = false;                   // class names are names, not numbers
+  FoundSplit train, validation, test;   // no validation pictures: none are set apart
+  int64_t decoding_bytes = 0;           // most that reading one picture holds
+  int64_t array_bytes = 0;              // held while a split is read from arrays
+  std::optional<TableSchema> table;     // of tables, which have no sizes and channels
+  std::vector<std::string> notes;       // a line each of what the user should know
+  std::vector<std::string> unreadable;  // a line for each file that is no picture but should be
+};
+
+struct ReadOptions {
+  PictureForm form;  // what each picture is brought to
+  int threads = 1;   // changes no result
+  // Where given, unreadable pictures are left out and listed here; else the first is an error.
+  std::vector<std::string>* unreadable = nullptr;
+  // A line each of what only reading tells is added here, where given.
+  std::vector<std::string>* notes = nullptr;
+};
+
+// A split before and after its pictures are read.
+struct SplitRow {
+  FoundSplit FoundData::*found;
+  ImageSet Dataset::*images;
+  const char* name;
+};
+constexpr SplitRow kSplitRows[] = {
+    {&FoundData::train, &Dataset::train, "training"},
+    {&FoundData::validation, &Dataset::validation, "validation"},
+    {&FoundData::test, &Dataset::test, "test"},
+};
+
+struct DataReader {
+  const char* kind;
+  const char* looks_for;  // the files that it knows its kind by; null: `inspect` only says what to
+                          // get instead
+  bool (*recognises)(const std::filesystem::path& folder);
+  Result<FoundData> (*inspect)(const std::filesystem::path& path, const DataOptions& options);
+  Result<ImageSet> (*read)(const FoundData& found, const FoundSplit& split,
+                           const ReadOptions& options);
+  // Where files are read, too; else null.
+  bool (*recognises_file)(const std::filesystem::path& file) = nullptr;
+};
+
+extern const DataReader kIdxReader;
+extern const DataReader kCifar10Reader;
+extern const DataReader kCifar100Reader;
+extern const DataReader kCifarPythonReader;
+extern const DataReader kArrayReader;
+extern const DataReader kCsvReader;
+extern const DataReader kListReader;
+extern const DataReader kFolderReader;
+
+// All readers; the first that recognises a folder reads it.
+std::span<const DataReader* const> data_readers();
+
+// How many of `threads` read pictures of that many bytes each, so that what they hold stays within
+// 256 MiB (or one picture).
+int reading_threads(int64_t decoding_bytes, int threads);
+
+// Whether a file or folder is there. One that cannot be looked at is taken for there: reading it
+// says why, where other data, or none, would be read instead.
+bool is_file(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
+// 'a/b'
+std::string quoted(const std::filesystem::path& path);
+
+// "0", "1", ...
+std::vector<std::string> numbered_classes(int classes);
+
+// An empty set of that form, with room for `count` pictures. Address space only: a false count
+// takes no memory. An error if even that cannot be had.
+Result<ImageSet> empty_set(int64_t count, const PictureForm& form);
+
+// Appends a picture, brought to the set's form. May throw std::bad_alloc.
+void append_picture(const uint8_t* pixels, const PictureForm& form, Label label, ImageSet& set);
+
+}  // namespace mantissa

@@ -1,0 +1,34 @@
+// The contents of a data set: counts, sizes, statistics, and what is odd about it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "data/datasets/dataset.h"
+#include "formats/pictures/image.h"
+
+namespace mantissa {
+
+struct DataSurvey {
+  DatasetInfo info;                                                   // as it would be loaded
+  PictureSize smallest, largest;                                      // of the pictures as they are
+  std::vector<int64_t> train_counts, validation_counts, test_counts;  // per class
+  // For each channel of the training pictures as loaded, in units of pixel values.
+  std::vector<double> mean, deviation;
+  int64_t duplicates = 0;               // test pictures that are training pictures, too
+  std::vector<std::string> unreadable;  // a line each; left out of everything else
+  std::string refusal;                  // why training would refuse it; "" if it would not
+};
+
+// Reads all of a data set. The pictures are left in `pictures`. Errors as load_dataset, but for
+// unreadable pictures in folders, which are listed, and splits without pictures.
+Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
+                                  Dataset& pictures);
+
+// A picture with a row for each class, of its first `columns` (> 0) examples, each from 16 to 64
+// pixels high or wide, on grey. Of more than 910 classes it shows the first.
+Image contact_sheet(const ImageSet& images, int classes, int columns);
+
+}  // namespace mantissa

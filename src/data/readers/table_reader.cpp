@@ -1,0 +1,165 @@
+#include "data/readers/table_reader.h"
+
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "base/sizes.h"
+#include "data/tables/row_weights.h"
+#include "data/tables/table_encoder.h"
+#include "data/tokenizers/wordpiece.h"
+#include "tensor/table_numbers.h"
+
+namespace mantissa {
+namespace {
+
+int64_t count_part(int64_t rows, RowPart part) {
+  if (part == RowPart::kAll) return rows;
+  int64_t count = 0;
+  for (int64_t row = 0; row < rows; ++row) count += is_of_part(row, part);
+  return count;
+}
+
+// The rows of a file, which has the schema's columns; 0 where it lacks the target.
+Result<int64_t> count_rows(OpenRows open, const FoundSplit& split, const FoundData& found) {
+  MANTISSA_ASSIGN(const auto rows, open(split, found.table->file_format()));
+  MANTISSA_ASSIGN(const TableEncoder encoder, TableEncoder::create(*found.table, *rows));
+  if (!encoder.has_target()) return int64_t{0};
+  for (int64_t count = 0;; ++count) {
+    MANTISSA_ASSIGN(const auto row, rows->next());
+    if (row.empty()) return count;
+  }
+}
+
+void append_target(const TableSchema& schema, const TableTarget& target, ImageSet& set) {
+  if (schema.is_regression()) {
+    set.targets.push_back(standardised(target.number, schema.target, kTargetExponent));
+  } else {
+    set.labels.push_back(static_cast<Label>(target.label));
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// The columns, from the training rows that the part says. Returns the number of all rows.
+Result<int64_t> take_schema(OpenRows open, RowPart part, const DataOptions& options,
+                            FoundData& found) {
+  found.train.part = part;
+  if (options.schema) {
+    found.table = options.schema;
+    return count_rows(open, found.train, found);
+  }
+  MANTISSA_ASSIGN(const auto rows, open(found.train, options.table.format));
+  MANTISSA_ASSIGN(FoundSchema schema, find_schema(*rows, part, options.table));
+  found.table = std::move(schema.schema);
+  for (std::string& note : schema.notes) found.notes.push_back(std::move(note));
+  return schema.rows;
+}
+
+// One row in five is for testing.
+Status keep_test_rows(OpenRows open, const DataOptions& options, FoundData& found) {
+  MANTISSA_ASSIGN(const int64_t rows, take_schema(open, RowPart::kTrain, options, found));
+  found.test = found.train;
+  found.test.part = RowPart::kTest;
+  found.train.count = count_part(rows, RowPart::kTrain);
+  found.test.count = count_part(rows, RowPart::kTest);
+  found.notes.push_back("there are no test rows: one row in five is kept for testing");
+  return {};
+}
+
+// The rows of files for all splits.
+Status count_splits(OpenRows open, const DataOptions& options, FoundData& found) {
+  MANTISSA_ASSIGN(found.train.count, take_schema(open, RowPart::kAll, options, found));
+  for (FoundSplit* split : {&found.validation, &found.test}) {
+    if (split->files.empty()) continue;
+    MANTISSA_ASSIGN(split->count, count_rows(open, *split, found));
+  }
+  if (found.test.count == 0 && found.validation.count > 0) {
+    found.test = std::exchange(found.validation, {});
+    found.notes.push_back("there are no test rows: " + quoted(found.test.file(0)) +
+                          " is taken for them, not for validation");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found) {
+  const bool has_other_files = !found.test.files.empty() || !found.validation.files.empty();
+  if (has_other_files) {
+    FoundData all = found;
+    MANTISSA_RETURN_IF_ERROR(count_splits(open, options, all));
+    if (all.test.count > 0) {
+      found = std::move(all);
+    } else {
+      found.notes.push_back(
+          quoted((found.test.files.empty() ? found.validation : found.test).file(0)) +
+          " has no rows with the target: predict --input takes it");
+    }
+  }
+  if (found.test.count == 0) MANTISSA_RETURN_IF_ERROR(keep_test_rows(open, options, found));
+  found.class_names = found.table->target.categories;
+  found.named = true;
+  return {};
+}
+
+namespace {
+
+// What of a split's rows the network does not get.
+void add_notes(const FoundData& found, const FoundSplit& split, const TableEncoder& encoder,
+               const ReadOptions& options) {
+  if (options.notes == nullptr) return;
+  for (const SplitRow& row : kSplitRows) {
+    if (&(found.*row.found) != &split) continue;
+    for (const std::string& note : encoder.notes()) {
+      options.notes->push_back(std::string(row.name) + " rows: " + note);
+    }
+  }
+}
+
+}  // namespace
+
+Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
+                            const ReadOptions& options) {
+  const TableSchema& schema = *found.table;
+  ImageSet set;
+  set.features = schema.features();
+  if (schema.text) set.padding = schema.text->tokenizer->padding();
+  try {
+    set.numbers.reserve(static_cast<size_t>(split.count * set.features));
+    MANTISSA_ASSIGN(const auto rows, open(split, schema.file_format()));
+    MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
+    std::optional<size_t> weights;
+    if (!schema.weights.empty() && &split == &found.train) {
+      MANTISSA_ASSIGN(
+          weights, find_column(rows->names(), schema.weights, rows->place() + ": row-weights: "));
+    }
+    for (int64_t number = 0;; ++number) {
+      MANTISSA_ASSIGN(const auto row, rows->next());
+      if (row.empty()) break;
+      if (!is_of_part(number, split.part)) continue;
+      MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
+      if (!target.is_known) {
+        return invalid_input(rows->place() + ": has no value of the target '" + schema.target.name +
+                             "'");
+      }
+      MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, set.numbers));
+      append_target(schema, target, set);
+      if (weights) {
+        MANTISSA_ASSIGN(const int16_t weight, row_weight(row[*weights], schema.weights, *rows));
+        set.weights.push_back(weight);
+      }
+      ++set.count;
+    }
+    add_notes(found, split, encoder, options);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(std::to_string(split.count) + " rows of " + quoted(split.file(0)),
+                         split.count * set.example_bytes());
+  }
+  if (set.count == split.count) return set;
+  return invalid_input(quoted(split.file(0)) + ": changed while it was read");
+}
+
+}  // namespace mantissa

@@ -1,0 +1,138 @@
+#include "data/tables/table_encoder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/tokenizers/wordpiece.h"
+#include "tensor/table_numbers.h"
+
+namespace mantissa {
+
+Result<TableEncoder> TableEncoder::create(const TableSchema& schema, const TableRows& rows) {
+  const std::vector<std::string>& names = rows.names();
+  TableEncoder encoder(schema, rows);
+  for (const TableColumn& column : schema.columns) {
+    MANTISSA_ASSIGN(const size_t place, find_column(names, column.name, rows.place() + ": "));
+    encoder.columns_.push_back({.place = place, .numbers = numbers_of(column)});
+  }
+  if (schema.text) {
+    MANTISSA_ASSIGN(encoder.text_, find_column(names, schema.text->name, rows.place() + ": "));
+  }
+  const auto target = std::find(names.begin(), names.end(), schema.target.name);
+  if (target != names.end()) {
+    encoder.target_ = {.place = static_cast<size_t>(target - names.begin()),
+                       .numbers = numbers_of(schema.target)};
+  }
+  return encoder;
+}
+
+std::unordered_map<std::string, int64_t> TableEncoder::numbers_of(const TableColumn& column) {
+  std::unordered_map<std::string, int64_t> numbers;
+  for (const std::string& category : column.categories) {
+    numbers.emplace(category, static_cast<int64_t>(numbers.size()));
+  }
+  return numbers;
+}
+
+Error TableEncoder::wrong(const TableColumn& column, const TableField& field) const {
+  return odd_value(rows_.place(), column.name, "'" + category_of(field).substr(0, 40) + "'");
+}
+
+int16_t TableEncoder::mantissa(double number, const TableColumn& column, int exponent,
+                               Place& place) {
+  const int16_t mantissa = standardised(number, column, exponent);
+  place.clipped += mantissa == INT16_MAX || mantissa == -INT16_MAX;
+  return mantissa;
+}
+
+Status TableEncoder::append_text(const TableField& field, std::vector<int16_t>& numbers) {
+  const TextColumn& column = *schema_.text;
+  const WordPiece& tokenizer = *column.tokenizer;
+  auto tokens = tokenizer.encode(field.kind == FieldKind::kMissing ? "" : utf8_text(field.text));
+  if (!tokens.ok()) return invalid_input(rows_.place() + ": " + tokens.error().message);
+  const size_t most = static_cast<size_t>(column.sequence) - 2;
+  truncated_ += tokens->size() > most;
+  const size_t end = numbers.size() + static_cast<size_t>(column.sequence);
+  numbers.push_back(static_cast<int16_t>(tokenizer.first()));
+  for (size_t i = 0; i < std::min(most, tokens->size()); ++i) {
+    numbers.push_back(static_cast<int16_t>((*tokens)[i]));
+  }
+  numbers.push_back(static_cast<int16_t>(tokenizer.last()));
+  numbers.resize(end, kNoToken);
+  return {};
+}
+
+Status TableEncoder::append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers) {
+  if (schema_.text) return append_text(row[text_], numbers);
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const TableColumn& column = schema_.columns[i];
+    Place& place = columns_[i];
+    const TableField field = field_in(row[place.place], column.style);
+    if (column.is_number()) {
+      if (is_odd(field)) return wrong(column, field);
+      numbers.push_back(field.is_missing()
+                            ? int16_t{0}
+                            : mantissa(field.number, column, kFeatureExponent, place));
+      continue;
+    }
+    const size_t first = numbers.size();
+    numbers.resize(first + column.categories.size(), 0);
+    if (field.is_missing()) continue;
+    const std::string text = category_of(row[place.place]);
+    const auto category = place.numbers.find(text);
+    if (category != place.numbers.end()) {
+      numbers[first + static_cast<size_t>(category->second)] = 1 << -kFeatureExponent;
+    } else if (++place.unknown == 1) {
+      place.first_unknown = text.substr(0, 40);
+    }
+  }
+  return {};
+}
+
+bool TableEncoder::is_odd(const TableField& field) {
+  return field.kind == FieldKind::kText || (field.is_number() && !std::isfinite(field.number));
+}
+
+Result<TableTarget> TableEncoder::target(std::span<const TableField> row) {
+  if (!target_ || row[target_->place].kind == FieldKind::kMissing) return TableTarget{};
+  const TableField& field = row[target_->place];
+  if (schema_.is_regression()) {
+    const TableField styled = field_in(field, schema_.target.style);
+    if (is_odd(styled)) return wrong(schema_.target, field);
+    // Counted here, where training and testing read it.
+    (void)mantissa(styled.number, schema_.target, kTargetExponent, *target_);
+    return TableTarget{.is_known = true, .number = styled.number};
+  }
+  const std::string category = category_of(field);
+  const auto found = target_->numbers.find(category);
+  if (found != target_->numbers.end()) return TableTarget{.is_known = true, .label = found->second};
+  return invalid_input(rows_.place() + ": '" + category.substr(0, 40) +
+                       "' is no class of the training rows (column '" + schema_.target.name + "')");
+}
+
+std::vector<std::string> TableEncoder::notes() const {
+  std::vector<std::string> notes;
+  const auto note_clipped = [&](const std::string& name, const Place& place, int exponent) {
+    if (place.clipped == 0) return;
+    notes.push_back("column '" + name + "': " + std::to_string(place.clipped) + " numbers lie " +
+                    std::to_string((1 << 15) >> -exponent) +
+                    " deviations or more from the mean, and are clipped there");
+  };
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const Place& place = columns_[i];
+    const std::string& name = schema_.columns[i].name;
+    note_clipped(name, place, kFeatureExponent);
+    if (place.unknown == 0) continue;
+    notes.push_back("column '" + name + "': " + std::to_string(place.unknown) +
+                    " texts are none of the training rows' categories ('" + place.first_unknown +
+                    (place.unknown > 1 ? "', ...)" : "')") + ": they count as missing");
+  }
+  if (target_) note_clipped(schema_.target.name, *target_, kTargetExponent);
+  if (truncated_ > 0) {
+    notes.push_back(std::to_string(truncated_) + " texts are cut short: they have more than " +
+                    std::to_string(schema_.text->sequence) + " tokens (--sequence)");
+  }
+  return notes;
+}
+
+}  // namespace mantissa

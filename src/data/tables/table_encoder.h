@@ -1,0 +1,67 @@
+// Rows of tables as networks take them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "data/tables/table_rows.h"
+#include "data/tables/table_schema.h"
+
+namespace mantissa {
+
+// The known target of a row, if it has one.
+struct TableTarget {
+  bool is_known = false;
+  int64_t label = -1;  // of classes
+  double number = 0;   // of regression
+};
+
+// Rows as a network takes them. Columns are found by name; there may be more.
+class TableEncoder {
+ public:
+  // Its arguments outlive it. An error names the first column that is not there; the target
+  // may be missing.
+  static Result<TableEncoder> create(const TableSchema& schema, const TableRows& rows);
+
+  // The tokens of the text, with kNoToken behind them; one that is longer than the sequence is cut
+  // short. Or the mantissas of the inputs: 0 where a value is missing, or is none of the column's
+  // categories. An error names the line: a text in a column of numbers.
+  Status append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers);
+
+  // An error for a class that is not known, or a text where there should be a number.
+  Result<TableTarget> target(std::span<const TableField> row);
+
+  bool has_target() const { return target_.has_value(); }
+  int64_t truncated() const { return truncated_; }  // texts that were cut short
+  // A line each of what rows had that the network does not get: texts that are none of a column's
+  // categories, and numbers that were clipped.
+  std::vector<std::string> notes() const;
+
+ private:
+  struct Place {
+    size_t place = 0;                                  // of the column in a row
+    std::unordered_map<std::string, int64_t> numbers;  // of its categories
+    int64_t unknown = 0, clipped = 0;                  // values so far
+    std::string first_unknown = {};
+  };
+  TableEncoder(const TableSchema& schema, const TableRows& rows) : schema_(schema), rows_(rows) {}
+  static std::unordered_map<std::string, int64_t> numbers_of(const TableColumn& column);
+  Status append_text(const TableField& field, std::vector<int16_t>& numbers);
+  static bool is_odd(const TableField& field);
+  int16_t mantissa(double number, const TableColumn& column, int exponent, Place& place);
+  Error wrong(const TableColumn& column, const TableField& field) const;
+
+  const TableSchema& schema_;
+  const TableRows& rows_;
+  std::vector<Place> columns_;
+  std::optional<Place> target_;
+  size_t text_ = 0;  // of the text's column in a row
+  int64_t truncated_ = 0;
+};
+
+}  // namespace mantissa

@@ -1,0 +1,191 @@
+#include "data/tables/table_schema.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "data/tokenizers/wordpiece.h"
+#include "formats/json_text.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kTaskNames[] = {"auto", "classification", "regression"};
+
+// The decimal sign, and the one between thousands: ",.".
+std::string style_text(NumberStyle style) {
+  return std::string(1, style.decimal) + (style.group == '\0' ? "" : std::string(1, style.group));
+}
+
+std::optional<NumberStyle> style_of(const std::string& text) {
+  const auto found = std::find_if(kNumberStyles.begin(), kNumberStyles.end(),
+                                  [&](NumberStyle style) { return style_text(style) == text; });
+  if (found == kNumberStyles.end()) return std::nullopt;
+  return *found;
+}
+
+Json column_json(const TableColumn& column) {
+  Json json = {{"name", column.name}};
+  if (column.is_number()) {
+    json["mean"] = column.mean;
+    json["deviation"] = column.deviation;
+    if (column.style != NumberStyle()) json["number_style"] = style_text(column.style);
+  } else {
+    json["categories"] = column.categories;
+  }
+  json["missing"] = column.missing;
+  return json;
+}
+
+// May throw Json::exception.
+Result<TableColumn> column_of(const Json& json) {
+  TableColumn column;
+  json.at("name").get_to(column.name);
+  json.at("missing").get_to(column.missing);
+  if (json.contains("categories")) {
+    json.at("categories").get_to(column.categories);
+    if (!column.categories.empty()) return column;
+  } else {
+    json.at("mean").get_to(column.mean);
+    json.at("deviation").get_to(column.deviation);
+    const auto style = style_of(json.value("number_style", "."));
+    if (style) column.style = *style;
+    if (style && std::isfinite(column.mean) && std::isfinite(column.deviation) &&
+        column.deviation > 0) {
+      return column;
+    }
+  }
+  return invalid_input("column '" + column.name + "' is damaged");
+}
+
+// May throw Json::exception.
+Result<TextColumn> text_column_of(const Json& json) {
+  TextColumn column;
+  json.at("name").get_to(column.name);
+  json.at("sequence").get_to(column.sequence);
+  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(json.at("tokenizer").get<std::string>()));
+  column.tokenizer = std::make_shared<const WordPiece>(std::move(tokenizer));
+  MANTISSA_RETURN_IF_ERROR(check_text_column(column));
+  return column;
+}
+
+}  // namespace
+
+Status check_text_column(const TextColumn& column) {
+  constexpr int64_t kLeastSequence = 3;  // one token between the special ones
+  if (column.sequence < kLeastSequence || column.sequence > kMostTextTokens) {
+    return invalid_input("sequence: texts have 3 to " + std::to_string(kMostTextTokens) +
+                         " tokens, not " + std::to_string(column.sequence));
+  }
+  const auto pieces = std::ssize(column.tokenizer->pieces());
+  if (pieces <= kMostTextPieces) return {};
+  return invalid_input("the tokenizer has " + std::to_string(pieces) + " pieces; texts in tables " +
+                       "have at most " + std::to_string(kMostTextPieces));
+}
+
+Result<TableTask> parse_table_task(const std::string& text) {
+  for (const auto task :
+       {TableTask::kByTarget, TableTask::kClassification, TableTask::kRegression}) {
+    if (text == table_task_name(task)) return task;
+  }
+  return invalid_input("task: '" + text + "' is none of auto, classification and regression");
+}
+
+const char* table_task_name(TableTask task) { return kTaskNames[static_cast<size_t>(task)]; }
+
+Result<std::optional<bool>> parse_header(const std::string& text) {
+  if (text == "auto") return std::optional<bool>();
+  if (text == "yes" || text == "true") return std::optional(true);
+  if (text == "no" || text == "false") return std::optional(false);
+  return invalid_input("header: '" + text + "' is none of yes, no and auto");
+}
+
+const char* header_name(const std::optional<bool>& has_header) {
+  return !has_header ? "auto" : *has_header ? "yes" : "no";
+}
+
+std::vector<std::string> parse_missing(const std::string& text) {
+  std::vector<std::string> list;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(",\n", begin), text.size());
+    if (end > begin) list.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return list;
+}
+
+std::string missing_text(const std::vector<std::string>& missing) {
+  std::string text;
+  for (const std::string& one : missing) text += (text.empty() ? "" : ",") + one;
+  return text;
+}
+
+Result<char> parse_decimal(const std::string& text) {
+  for (const char choice : {'\0', '.', ','}) {
+    if (text == decimal_name(choice)) return choice;
+  }
+  return invalid_input("decimal: '" + text + "' is none of point, comma and auto");
+}
+
+const char* decimal_name(char decimal) {
+  return decimal == '\0' ? "auto" : decimal == '.' ? "point" : "comma";
+}
+
+int64_t TableSchema::features() const {
+  if (text) return text->sequence;
+  int64_t features = 0;
+  for (const TableColumn& column : columns) features += column.width();
+  return features;
+}
+
+TableFormat TableSchema::file_format() const {
+  TableFormat known = format;
+  for (const TableColumn& column : columns) known.names.push_back(column.name);
+  if (text) known.names.push_back(text->name);
+  return known;
+}
+
+std::string to_json(const TableSchema& schema) {
+  Json json = {{"columns", Json::array()}, {"target", column_json(schema.target)}};
+  for (const TableColumn& column : schema.columns) json["columns"].push_back(column_json(column));
+  if (schema.text) {
+    json["text"] = {{"name", schema.text->name},
+                    {"sequence", schema.text->sequence},
+                    {"tokenizer", to_json(*schema.text->tokenizer)}};
+  }
+  if (!schema.weights.empty()) json["weights"] = schema.weights;
+  if (schema.format.has_header) json["header"] = *schema.format.has_header;
+  if (!schema.format.missing.empty()) json["missing"] = schema.format.missing;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<TableSchema> parse_table_schema(std::string_view text) {
+  const Json json = parse_json<Json>(text);
+  if (!json.is_object()) return invalid_input("the table's columns are damaged");
+  TableSchema schema;
+  try {
+    for (const Json& column : json.at("columns")) {
+      MANTISSA_ASSIGN(TableColumn one, column_of(column));
+      schema.columns.push_back(std::move(one));
+    }
+    MANTISSA_ASSIGN(schema.target, column_of(json.at("target")));
+    if (json.contains("text")) {
+      MANTISSA_ASSIGN(schema.text, text_column_of(json.at("text")));
+    }
+    if (json.contains("weights")) json.at("weights").get_to(schema.weights);
+    if (json.contains("header")) schema.format.has_header = json.at("header").get<bool>();
+    if (json.contains("missing")) json.at("missing").get_to(schema.format.missing);
+  } catch (const Json::exception&) {
+    return invalid_input("the table's columns are damaged");
+  }
+  return schema;
+}
+
+int16_t standardised(double number, const TableColumn& column, int exponent) {
+  const double wide = std::ldexp((number - column.mean) / column.deviation, -exponent);
+  return static_cast<int16_t>(std::nearbyint(std::clamp<double>(wide, -INT16_MAX, INT16_MAX)));
+}
+
+}  // namespace mantissa

@@ -1,0 +1,108 @@
+// The columns of a table: how a row becomes the numbers that a network takes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "data/tables/number_style.h"
+
+namespace mantissa {
+
+// The number of an example's class.
+using Label = uint16_t;
+constexpr int kMaxClasses = 1 << 16;
+
+// Predictions: classes, or numbers.
+enum class TableTask { kByTarget, kClassification, kRegression };
+Result<TableTask> parse_table_task(const std::string& text);
+const char* table_task_name(TableTask task);
+
+class WordPiece;
+
+// The texts of a column as tokens, for networks that read these in place of numbers.
+struct TextColumn {
+  std::string name;
+  int64_t sequence = 0;  // tokens of a text, with the two that begin and end it
+  std::shared_ptr<const WordPiece> tokenizer = nullptr;
+};
+
+constexpr int16_t kNoToken = -1;  // behind a text's tokens
+constexpr int64_t kMostTextTokens = 65536;
+constexpr int64_t kMostTextPieces = 32767;  // tokens are int16 in tables
+
+// An error for a sequence that is no text's, or a tokenizer with too many pieces.
+Status check_text_column(const TextColumn& column);
+
+// How the text of a table's files is read.
+struct TableFormat {
+  std::optional<bool> has_header = std::nullopt;  // whether names stand first; nothing: found out
+  // Texts that stand for missing values, besides the usual ones, of the target too. Numbers stand
+  // for all that are written so or otherwise.
+  std::vector<std::string> missing = {};
+  // Columns that are known: a first row with all of these has names.
+  std::vector<std::string> names = {};
+};
+Result<std::optional<bool>> parse_header(const std::string& text);  // yes, no or auto
+const char* header_name(const std::optional<bool>& has_header);
+// Texts with commas, or line ends, between them; and back, with commas.
+std::vector<std::string> parse_missing(const std::string& text);
+std::string missing_text(const std::vector<std::string>& missing);
+
+// The decimal sign of numbers that can be read in two ways; 0: found out.
+Result<char> parse_decimal(const std::string& text);  // point, comma or auto
+const char* decimal_name(char decimal);
+
+// The user's settings for a table.
+struct TableChoices {
+  std::string target = {};  // the column that is predicted; "": one called so, or the last
+  std::string ignore = {};  // columns that are left out, with commas between them
+  TableTask task = TableTask::kByTarget;
+  // With a tokenizer the network reads a column of texts: its name; "": one called text, or the
+  // only one.
+  TextColumn text = {};
+  std::string weights = {};  // the column of the rows' weights in training; "": none
+  TableFormat format = {};
+  char decimal = '\0';
+};
+
+// A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
+// category, 1 for the row's own and 0 for the others.
+struct TableColumn {
+  std::string name;
+  std::vector<std::string> categories = {};  // sorted; empty: a column of numbers
+  double mean = 0, deviation = 1;            // of the numbers in training rows
+  int64_t missing = 0;                       // training rows without a value
+  NumberStyle style = {};                    // of the texts of its numbers
+
+  bool is_number() const { return categories.empty(); }
+  int64_t width() const { return is_number() ? 1 : static_cast<int64_t>(categories.size()); }
+};
+
+struct TableSchema {
+  std::vector<TableColumn> columns;  // the inputs, in the order of their numbers
+  TableColumn target;                // its categories are the classes; a number: regression
+  std::optional<TextColumn> text = std::nullopt;  // the input, in place of columns
+  std::string weights = {};  // the column of the rows' weights in training; "": none
+  TableFormat format = {};   // of the files, without names
+
+  bool is_regression() const { return target.is_number(); }
+  // Numbers of a row, or tokens of its text.
+  int64_t features() const;
+  // How files with these columns are read.
+  TableFormat file_format() const;
+};
+
+// The schema as JSON, in a frozen network's description, and back. Real numbers stay what they
+// are. Reading checks everything.
+std::string to_json(const TableSchema& schema);
+Result<TableSchema> parse_table_schema(std::string_view json);
+
+// A number of a column as a mantissa: (x - mean) / deviation, to nearest, ties to even, clipped.
+int16_t standardised(double number, const TableColumn& column, int exponent);
+
+}  // namespace mantissa

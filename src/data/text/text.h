@@ -1,0 +1,100 @@
+// Text as data: characters, bytes or pieces of words of one file, as tokens. The first part is
+// trained on, what follows validates, and the end tests; examples are pieces of a part, one behind
+// the other. Or parallel text, whose examples are pairs of sentences.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "data/batches/examples.h"
+#include "data/datasets/dataset.h"
+#include "data/tokenizers/vocabulary.h"
+
+namespace mantissa {
+
+// The task that a network learns on a text.
+enum class TextTask : uint8_t {
+  kNextToken,    // the token that follows each
+  kMasks,        // tokens that are hidden
+  kTranslation,  // sentences in another language; the text is a parallel one (parallel_text.h)
+};
+
+struct TextOptions {
+  int64_t sequence = 0;  // tokens of an example
+  Tokens tokens = Tokens::kCharacters;
+  int64_t pieces = 0;                // of kPieces and kWordPieces: the size of the vocabulary
+  std::string vocabulary_file = {};  // in its place, of kWordPieces: as read_wordpiece takes it
+  TextTask task = TextTask::kNextToken;
+  // The vocabulary of the network that reads the text. Null: one of the text's own, or the file's.
+  std::shared_ptr<const Vocabulary> known = nullptr;
+};
+
+// A text's tokens. Pairs of sentences are a line each, which a line feed ends: source, translation,
+// source and so on.
+struct Text {
+  Vocabulary vocabulary;
+  std::vector<Token> train, validation, test;
+  std::string sha256;                   // of the file, and of all that examples depend on
+  std::vector<std::string> notes = {};  // a line each of what the user should know
+};
+
+constexpr int64_t kLongestSequence = 65536;
+constexpr int64_t kMostTextBytes = int64_t{1} << 30;
+
+// Whether data are a text: any regular file is.
+bool is_text_file(const std::string& path);
+
+// The text of a file in its three parts: 90, 5 and 5 of 100 tokens, or as load_parallel_text
+// divides pairs. Errors as vocabulary_of and load_parallel_text, text that a known vocabulary
+// cannot express, with its place, and a file with less than two examples in a part, or no pair that
+// is short enough.
+Result<Text> load_text(const std::string& path, const TextOptions& options);
+
+// The test part of a text as a network's tokens: sequence and task are those of `options`.
+// Characters that the network does not know are left out, and pairs of which nothing is left; notes
+// say how many.
+Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
+                                            const TextOptions& options,
+                                            std::vector<std::string>& notes);
+
+// The same as a data set, for plans: examples are sequences, classes are tokens.
+Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options);
+
+// Examples of a part: so many tokens each, and as labels, [sequence], those that follow them.
+std::vector<TensorSpec> text_specs(int64_t sequence);
+int64_t text_example_count(int64_t tokens, int64_t sequence);
+Examples text_examples(std::span<const Token> tokens, int64_t sequence);
+
+// Examples of a masked language model (Devlin et al. 2018): of 100 tokens 15 are chosen, and at
+// least one. Of 10 chosen ones 8 become the mask, one a random token, one stays. Their labels are
+// what they were, all others have -1. Choices are random numbers of (seed, epoch, example, place).
+// Segments are 0, lengths the sequence.
+constexpr uint64_t kTestMasks = 0;  // the seed that examples are measured with
+std::vector<TensorSpec> masked_specs(int64_t sequence);
+Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
+                         const Vocabulary& vocabulary, uint64_t seed);
+
+// Examples of translation: the source, how many tokens it has, the translation with a line feed
+// before it, and as labels the translation and the line feed that ends it. Behind them are line
+// feeds, and labels of -1. Pairs are left out that have more than `sequence` tokens on a side, with
+// the line feed of the translation.
+constexpr const char* kSourceTensor = "source";               // int32 [sequence]
+constexpr const char* kSourceLengthTensor = "source_length";  // int32 []
+constexpr const char* kTranslationTensor = "target";          // int32 [sequence]
+std::vector<TensorSpec> pair_specs(int64_t sequence);
+Examples pair_examples(std::span<const Token> tokens, int64_t sequence, Token line_feed);
+
+// The lines of tokens, without the line feeds that end them.
+std::vector<std::span<const Token>> lines_of(std::span<const Token> tokens, Token line_feed);
+
+// The specs and the examples of a task. `seed` is of masks.
+std::vector<TensorSpec> specs_for(TextTask task, int64_t sequence);
+Examples examples_for(const Vocabulary& vocabulary, std::span<const Token> tokens,
+                      const TextOptions& options, uint64_t seed);
+
+}  // namespace mantissa

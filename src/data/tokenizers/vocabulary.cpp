@@ -1,0 +1,233 @@
+#include "data/tokenizers/vocabulary.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/sentence_piece.h"
+#include "data/tokenizers/wordpiece_learner.h"
+
+namespace mantissa {
+namespace {
+
+constexpr size_t kBytes = 256;
+
+std::string byte_name(size_t byte) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "\\x%02X", static_cast<unsigned>(byte));
+  return text.data();
+}
+
+// Calls visit(character, place) for each. Its error, or the one of text that is no text.
+template <typename Visit>
+Status for_characters(std::string_view text, const PlaceText& place, const Visit& visit,
+                      const std::string& advice = "") {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = code_point_at(text, at);
+    if (point.number < 0) {
+      return invalid_input(place(text, at) + ": is not UTF-8" + advice);
+    }
+    if (text[at] == '\0') {
+      return invalid_input(place(text, at) + ": has a NUL byte, so it is no text" + advice);
+    }
+    MANTISSA_RETURN_IF_ERROR(visit(text.substr(at, point.length), at));
+    at += point.length;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string text_place(std::string_view text, size_t at) {
+  const auto line = std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n') + 1;
+  return "line " + std::to_string(line) + ", byte " + std::to_string(at);
+}
+
+Result<Tokens> parse_tokens(std::string_view text) {
+  for (const Tokens tokens :
+       {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces, Tokens::kWordPieces}) {
+    if (text == tokens_name(tokens)) return tokens;
+  }
+  return invalid_input("unknown tokens '" + std::string(text) +
+                       "'; choose characters, bytes, sentencepiece or wordpiece");
+}
+
+std::string_view tokens_name(Tokens tokens) {
+  constexpr std::array<std::string_view, 4> kNames = {"characters", "bytes", "sentencepiece",
+                                                      "wordpiece"};
+  return kNames[static_cast<size_t>(tokens)];
+}
+
+Result<Vocabulary> Vocabulary::of(WordPiece tokenizer) {
+  if (std::ssize(tokenizer.pieces()) > kMostCharacters) {
+    return invalid_input("the tokenizer has " + std::to_string(tokenizer.pieces().size()) +
+                         " pieces; networks know at most " + std::to_string(kMostCharacters));
+  }
+  Vocabulary vocabulary(tokenizer.pieces());
+  vocabulary.wordpiece_ = std::make_shared<const WordPiece>(std::move(tokenizer));
+  return vocabulary;
+}
+
+std::optional<Token> Vocabulary::mask() const {
+  if (wordpiece_) return static_cast<Token>(wordpiece_->mask());
+  if (names_.empty() || names_.back() != kMaskName) return std::nullopt;
+  return static_cast<Token>(names_.size() - 1);
+}
+
+bool Vocabulary::is_special(Token token) const {
+  return wordpiece_ ? wordpiece_->is_special(token) : token == mask();
+}
+
+Tokens Vocabulary::tokens() const {
+  if (wordpiece_) return Tokens::kWordPieces;
+  if (!names_.empty() && names_[0] == kUnknownPiece) return Tokens::kPieces;
+  return names_.size() == kBytes && names_[0] == byte_name(0) ? Tokens::kBytes
+                                                              : Tokens::kCharacters;
+}
+
+std::optional<Token> Vocabulary::line_feed() const {
+  if (tokens() == Tokens::kBytes) return Token{'\n'};
+  if (wordpiece_) return std::nullopt;  // a space like others
+  const auto found = std::find(names_.begin(), names_.end(), "\n");
+  if (found == names_.end()) return std::nullopt;
+  return static_cast<Token>(found - names_.begin());
+}
+
+Status Vocabulary::check_known(std::string_view text, const PlaceText& place) const {
+  const std::set<std::string_view> names(names_.begin(), names_.end());
+  const bool has_pieces = tokens() == Tokens::kPieces;
+  return for_characters(text, place, [&](std::string_view character, size_t at) {
+    const bool is_space = has_pieces && character == " ";
+    if (names.contains(is_space ? kPieceSpace : character)) return Status();
+    return Status(invalid_input(
+        place(text, at) + ": the network does not know '" + std::string(character) +
+        "'; it knows " + std::to_string(names_.size()) + (has_pieces ? " pieces" : " characters")));
+  });
+}
+
+std::string describe(const UnknownCharacters& unknown) {
+  if (unknown.count == 0) return "";
+  return std::to_string(unknown.count) + " characters (" + unknown.some +
+         ") are left out: the network does not know them";
+}
+
+std::string Vocabulary::known_part(std::string_view text, UnknownCharacters& unknown) const {
+  constexpr size_t kMostNamed = 5;
+  const Tokens kind = tokens();
+  if (wordpiece_ || kind == Tokens::kBytes) return std::string(text);
+  std::set<std::string_view> known(names_.begin(), names_.end()), different;
+  if (kind == Tokens::kPieces && known.contains(kPieceSpace)) known.insert(" ");
+  std::string part;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = code_point_at(text, at);
+    const std::string_view character = text.substr(at, point.length);
+    at += point.length;
+    // What is no text is an error where it is encoded.
+    if (point.number <= 0 || known.contains(character)) {
+      part += character;
+      continue;
+    }
+    ++unknown.count;
+    if (different.size() >= kMostNamed || !different.insert(character).second) continue;
+    const std::string name = "'" + std::string(character) + "'";
+    if (unknown.some.find(name) != std::string::npos) continue;
+    unknown.some += (unknown.some.empty() ? "" : ", ") + name;
+  }
+  return part;
+}
+
+Result<std::vector<Token>> Vocabulary::encode_words(std::string_view text) const {
+  std::vector<Token> tokens;
+  while (!text.empty()) {
+    MANTISSA_ASSIGN(const std::vector<int32_t> numbers, wordpiece_->encode(next_text_part(text)));
+    tokens.insert(tokens.end(), numbers.begin(), numbers.end());
+  }
+  return tokens;
+}
+
+Result<std::vector<Token>> Vocabulary::encode(std::string_view text, const PlaceText& place) const {
+  if (wordpiece_) {
+    MANTISSA_RETURN_IF_ERROR(
+        for_characters(text, place, [](std::string_view, size_t) { return Status(); }));
+    return encode_words(text);
+  }
+  std::vector<Token> tokens;
+  tokens.reserve(text.size());
+  if (this->tokens() == Tokens::kBytes) {
+    for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
+    return tokens;
+  }
+  MANTISSA_RETURN_IF_ERROR(check_known(text, place));
+  if (this->tokens() == Tokens::kPieces) {
+    MANTISSA_ASSIGN(const std::vector<int> numbers, encode_pieces(names_, text));
+    tokens.assign(numbers.begin(), numbers.end());
+    return tokens;
+  }
+  std::map<std::string_view, Token> numbers;
+  for (size_t i = 0; i < names_.size(); ++i) numbers.emplace(names_[i], static_cast<Token>(i));
+  MANTISSA_RETURN_IF_ERROR(for_characters(text, place, [&](std::string_view character, size_t) {
+    tokens.push_back(numbers.at(character));
+    return Status();
+  }));
+  return tokens;
+}
+
+std::string Vocabulary::decode(std::span<const Token> tokens) const {
+  const Tokens kind = this->tokens();
+  std::string text;
+  for (const Token token : tokens) {
+    if (token >= names_.size()) continue;
+    if (wordpiece_) {
+      text += wordpiece_->text_of(token);
+      continue;
+    }
+    text += kind == Tokens::kBytes    ? std::string(1, static_cast<char>(token))
+            : kind == Tokens::kPieces ? piece_text(names_[token])
+                                      : names_[token];
+  }
+  return text;
+}
+
+int64_t Vocabulary::characters(std::span<const Token> tokens) const {
+  if (this->tokens() != Tokens::kPieces && !wordpiece_) return std::ssize(tokens);
+  const std::string text = decode(tokens);
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces) {
+  std::vector<std::string> names;
+  if (tokens == Tokens::kBytes) {
+    for (size_t byte = 0; byte < kBytes; ++byte) names.push_back(byte_name(byte));
+    return Vocabulary(std::move(names));
+  }
+  // The order of UTF-8 is the one of code points.
+  std::set<std::string_view> characters;
+  MANTISSA_RETURN_IF_ERROR(for_characters(
+      text, text_place,
+      [&](std::string_view character, size_t) {
+        characters.insert(character);
+        return Status();
+      },
+      "; --tokens bytes takes any bytes"));
+  if (tokens == Tokens::kWordPieces) {
+    MANTISSA_ASSIGN(WordPiece tokenizer, learn_wordpiece(text, pieces));
+    return Vocabulary::of(std::move(tokenizer));
+  }
+  if (tokens == Tokens::kPieces) {
+    MANTISSA_ASSIGN(names, learn_pieces(text, pieces));
+    return Vocabulary(std::move(names));
+  }
+  if (std::ssize(characters) > kMostCharacters) {
+    return invalid_input("has " + std::to_string(characters.size()) +
+                         " different characters; networks know at most " +
+                         std::to_string(kMostCharacters) + "; --tokens bytes has 256");
+  }
+  if (characters.size() < 2) return invalid_input("has less than two different characters");
+  return Vocabulary({characters.begin(), characters.end()});
+}
+
+}  // namespace mantissa

@@ -1,0 +1,91 @@
+// Vocabularies of language models: characters, bytes, or pieces of words of two kinds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "data/tokenizers/wordpiece.h"
+
+namespace mantissa {
+
+// The number of a token in a vocabulary.
+using Token = uint16_t;
+
+enum class Tokens : uint8_t { kCharacters, kBytes, kPieces, kWordPieces };
+Result<Tokens> parse_tokens(std::string_view text);
+std::string_view tokens_name(Tokens tokens);
+
+constexpr int64_t kMostCharacters = 65536;  // of a vocabulary, or pieces: a Token names them
+constexpr int64_t kUsualPieces = 4000;
+
+// The last token of a vocabulary for masked language models; WordPiece has a mask of its own.
+constexpr const char* kMaskName = "[MASK]";
+
+// A byte's place in a text, in words: "line 2, byte 17".
+std::string text_place(std::string_view text, size_t at);
+using PlaceText = std::function<std::string(std::string_view text, size_t at)>;
+
+// Characters of a text that are no tokens of a vocabulary, and were left out.
+struct UnknownCharacters {
+  int64_t count = 0;
+  std::string some = {};  // "'ö', 'ñ'": a few different ones
+};
+// "12 characters ('ö', 'ñ') are left out: the network does not know them"; "" where there are none.
+std::string describe(const UnknownCharacters& unknown);
+
+// The tokens that a network knows, in the order of their numbers. Of characters each is one code
+// point as UTF-8; of bytes "\x0A", and the vocabulary has all 256; of pieces those of
+// sentence_piece.h. The names tell which of these they are. Pieces of WordPiece have their
+// tokenizer beside them.
+class Vocabulary {
+ public:
+  Vocabulary() = default;
+  explicit Vocabulary(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  // An error: more pieces than tokens can name.
+  static Result<Vocabulary> of(WordPiece tokenizer);
+
+  const std::vector<std::string>& names() const { return names_; }
+  // The tokenizer, or null.
+  const WordPiece* wordpiece() const { return wordpiece_.get(); }
+  // The token that stands for what is to be found, if there is one.
+  std::optional<Token> mask() const;
+  // Whether a token stands for something that is no text, such as the mask.
+  bool is_special(Token token) const;
+  Tokens tokens() const;
+  // The token of line feeds, if there is one.
+  std::optional<Token> line_feed() const;
+  // The text's tokens. An error names a character that is none of them, and its place; words that
+  // WordPiece does not know are its token for them.
+  Result<std::vector<Token>> encode(std::string_view text,
+                                    const PlaceText& place = text_place) const;
+  // The text without characters that are no tokens, which are counted. WordPiece has a token for
+  // them, and bytes know all.
+  std::string known_part(std::string_view text, UnknownCharacters& unknown) const;
+  // The text of tokens. WordPiece's has a space before each word, and nothing for special tokens.
+  std::string decode(std::span<const Token> tokens) const;
+  // Code points, or bytes, of the text of tokens.
+  int64_t characters(std::span<const Token> tokens) const;
+
+ private:
+  Status check_known(std::string_view text, const PlaceText& place) const;
+
+  Result<std::vector<Token>> encode_words(std::string_view text) const;
+
+  std::vector<std::string> names_;
+  std::shared_ptr<const WordPiece> wordpiece_;
+};
+
+// The vocabulary of a text: its characters by code point, all bytes, or so many pieces that are
+// learned from it, of either kind. Errors: text that is not UTF-8 or has NUL bytes, with the place;
+// more characters than networks have classes, or than there are to be pieces.
+Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces = 0);
+
+}  // namespace mantissa

@@ -1,0 +1,25 @@
+// A frozen network as an ONNX model, and back (docs/onnx.md, "Export"; decision 0069).
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.h"
+#include "infer/frozen_network.h"
+#include "onnx/export/exporter.h"
+
+namespace mantissa {
+
+// The model of onnx/export/exporter.h. Its metadata say where it comes from, and hold what the
+// network is beside the weights. Errors: a network that computes in fp32 or with more than 8 bits,
+// and those of export_network.
+Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target);
+
+// The network of a file that was exported, bit for bit. A file that is not as it was exported, or
+// that something else wrote, is an error.
+Result<FrozenNetwork> load_deployed(const std::filesystem::path& path);
+
+// Whether `mantissa export` wrote an ONNX file that loads back, to judge by its metadata. An error
+// for one that does not: of a network of sequences in integers.
+Result<bool> is_deployed(const std::filesystem::path& path);
+
+}  // namespace mantissa

@@ -1,0 +1,53 @@
+#include "infer/exported_network.h"
+
+#include <algorithm>
+
+#include "numerics/rounding.h"
+#include "plan/passes/resolved_values.h"
+#include "plan/programs/grids.h"
+
+namespace mantissa {
+namespace {
+
+// Whether channels of a value have exponents that differ.
+bool is_by_channel(const State& state, int value) {
+  const int tensor = state.layout().channel_exponents[static_cast<size_t>(value)];
+  if (tensor < 0) return false;
+  const std::span<const std::byte> below = state.bytes(tensor);
+  return std::any_of(below.begin(), below.end(), [](std::byte b) { return b != std::byte{0}; });
+}
+
+}  // namespace
+
+onnx::ExportedNetwork exported_view(const Graph& graph, const State& state, const Format& format) {
+  const StateLayout& layout = state.layout();
+  const ResolvedValues resolved = resolve_values(graph);
+  const Grids widths = grids(graph, format);
+  onnx::ExportedNetwork result{.graph = &graph,
+                               .parameters = {},
+                               .exponents = {},
+                               .limits = {},
+                               .is_wide = resolved.is_wide,
+                               .by_channel = {},
+                               .has_row_exponents = !format.is_float() && !format.tensor_values,
+                               .skipped = resolved.skipped,
+                               .applies_relu = resolved.fused_relu};
+  for (const ParameterState& parameter : layout.parameters) {
+    onnx::ExportedParameter one{state.bytes(parameter.mantissa), {}};
+    if (parameter.exponent >= 0) {
+      one.exponents = {state.data<int16_t>(parameter.exponent),
+                       static_cast<size_t>(layout.tensors[parameter.exponent].shape.count())};
+    }
+    result.parameters.push_back(one);
+  }
+  if (format.is_float()) return result;  // values have no exponents
+  for (int value = 0; value < std::ssize(graph.values); ++value) {
+    const int canonical = resolved.canonical[value], slot = layout.slots.of_value[canonical];
+    result.exponents.push_back(slot < 0 ? 0 : state.data<int16_t>(layout.exponents)[slot]);
+    result.limits.push_back(static_cast<int>(mantissa_limit(widths.values[canonical].bits)));
+    result.by_channel.push_back(is_by_channel(state, canonical));
+  }
+  return result;
+}
+
+}  // namespace mantissa

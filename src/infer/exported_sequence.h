@@ -1,0 +1,22 @@
+// Networks that read tokens as ONNX models (docs/onnx.md, "Networks of sequences"; decision 0095).
+#pragma once
+
+#include "base/result.h"
+#include "infer/encoder.h"
+#include "infer/frozen_network.h"
+#include "onnx/export/exporter.h"
+
+namespace mantissa {
+
+// The entry of a model's metadata that says that it is such an export, and in which form.
+constexpr const char* kSequenceForm = "mantissa.sequence_form";
+constexpr const char* kIntegerLayers = "integer linear layers";
+constexpr const char* kRealNumbers = "real numbers";
+
+// The model of onnx/export/exporter.h, export_sequence_network; its metadata say where it comes
+// from. Errors: another target than ONNX Runtime, and those of export_sequence_network.
+Result<onnx::ExportedModel> export_sequences(const FrozenNetwork& network,
+                                             onnx::ExportTarget target);
+Result<onnx::ExportedModel> export_encoder(const Encoder& encoder, onnx::ExportTarget target);
+
+}  // namespace mantissa

@@ -1,0 +1,271 @@
+#include "infer/frozen_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "formats/arrays/safetensors.h"
+#include "formats/json_text.h"
+#include "infer/deployed_network.h"
+#include "infer/freeze.h"
+#include "infer/state_file.h"
+#include "models/json/network_json.h"
+#include "networks/imported_network.h"
+#include "networks/network.h"
+#include "ops/convolutions/convolution_bytes.h"
+#include "ops/loss.h"
+#include "plan/passes/network_format.h"
+
+namespace mantissa {
+
+Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
+                                  bool with_loss, const PlanningContext& planning) {
+  return compile(frozen_graph,
+                 {.kind = ProgramKind::kInference,
+                  .micro_batch_size = batch,
+                  .with_loss = with_loss,
+                  .exponents = ExponentMode::kFixed,
+                  .format = format},
+                 planning);
+}
+
+namespace {
+
+constexpr const char* kKind = "mantissa frozen network 1";
+constexpr const char* kRescaledKind = "mantissa frozen network 2";
+constexpr int64_t kLargestImage = 16384;
+
+// Also what programs read that know built-in networks only.
+std::string description_text(const FrozenDescription& d) {
+  nlohmann::json description = {{"model", d.network.name},
+                                {"format", to_string(d.format)},
+                                {"height", d.options.height},
+                                {"width", d.options.width},
+                                {"channels", d.options.channels},
+                                {"classes", d.options.classes},
+                                {"width_multiplier", d.options.width_multiplier},
+                                {"channel_means", d.options.channel_means},
+                                {"class_names", d.class_names},
+                                {"data", d.data},
+                                {"loss", ops::loss_of(d.options.loss).name},
+                                {"weights_sha256", d.weights_sha256}};
+  if (d.table) description["table"] = to_json(*d.table);
+  if (!d.tokenizer.empty()) description["tokenizer"] = d.tokenizer;
+  return description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The entries that describe a built-in network, for files of before the network itself was in them.
+Status take_model(const nlohmann::json& json, std::string& model, ModelOptions& options) {
+  const Error damaged = invalid_input("its description is damaged");
+  for (const char* key : {"height", "width", "channels", "classes"}) {
+    if (!json.at(key).is_number_integer()) return damaged;
+  }
+  for (const auto& mean : json.at("channel_means")) {
+    if (!mean.is_number_integer() || mean < 0 || mean > 255) return damaged;
+  }
+  json.at("model").get_to(model);
+  json.at("height").get_to(options.height);
+  json.at("width").get_to(options.width);
+  json.at("channels").get_to(options.channels);
+  json.at("classes").get_to(options.classes);
+  json.at("width_multiplier").get_to(options.width_multiplier);
+  json.at("channel_means").get_to(options.channel_means);
+  // Files from before there was a choice lack it.
+  MANTISSA_ASSIGN(options.loss,
+                  ops::parse_loss(json.value("loss", ops::loss_of(options.loss).name)));
+  const bool is_image = options.height >= 1 && options.height <= kLargestImage &&
+                        options.width >= 1 && options.width <= kLargestImage &&
+                        options.channels >= 1 && options.channels <= 4;
+  return is_image ? Status{} : invalid_input("its description is not that of a network");
+}
+
+// The description, and the network: from its own JSON, or a built-in one.
+Result<FrozenDescription> parse_description(const std::string& text, const std::string* network) {
+  const Error damaged = invalid_input("its description is damaged");
+  FrozenDescription d;
+  std::string model;
+  try {
+    const auto json = parse_json(text);
+    // Files without the entry are of the time when nothing in them depended on it.
+    const Result<Format> format = parse_format(json.value("format", "bfp8"));
+    if (!format.ok()) return damaged;
+    d.format = *format;
+    json.at("class_names").get_to(d.class_names);
+    json.at("data").get_to(d.data);
+    json.at("weights_sha256").get_to(d.weights_sha256);
+    if (json.contains("table")) {
+      MANTISSA_ASSIGN(d.table, parse_table_schema(json.at("table").get<std::string>()));
+    }
+    d.tokenizer = json.value("tokenizer", "");
+    MANTISSA_RETURN_IF_ERROR(vocabulary_of(d));
+    if (network == nullptr) MANTISSA_RETURN_IF_ERROR(take_model(json, model, d.options));
+  } catch (const nlohmann::json::exception&) {
+    return damaged;
+  }
+  if (network == nullptr) {
+    MANTISSA_ASSIGN(d.network, build_model(model, d.options));
+  } else {
+    auto parsed = parse_network(*network);
+    if (!parsed.ok()) return invalid_input("its network, " + parsed.error().message);
+    d.network = std::move(*parsed);
+    const auto options = example_options(d.network);
+    if (!options.ok()) return d;
+    d.options = *options;
+  }
+  const bool is_regression = d.options.loss == ops::LossKind::kRegression;
+  const bool has_table = !d.table || (d.table->features() == d.options.features &&
+                                      d.table->is_regression() == is_regression);
+  if (has_table && std::ssize(d.class_names) == (is_regression ? 0 : d.options.classes)) return d;
+  return invalid_input("its description is not that of its network");
+}
+
+// Whether multipliers are finite, and biases so small that sums fit.
+bool is_in_range(const Parameter& parameter, const State& state, int tensor) {
+  const auto count = static_cast<size_t>(parameter.shape.count());
+  if (parameter.storage == Storage::kFloat) {
+    const std::span numbers(state.data<float>(tensor), count);
+    return std::all_of(numbers.begin(), numbers.end(), [](float n) { return std::isfinite(n); });
+  }
+  if (parameter.storage != Storage::kSum) return true;
+  const std::span numbers(state.data<int32_t>(tensor), count);
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](int64_t n) { return std::abs(n) <= ops::kBiasLimit; });
+}
+
+Status check_rescaled(const Graph& graph, const State& state, const std::filesystem::path& path) {
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (is_in_range(graph.parameters[i], state, state.layout().parameters[i].mantissa)) continue;
+    return invalid_input(path.string() + ": '" + graph.parameters[i].name +
+                         "' has a number out of range");
+  }
+  return {};
+}
+
+std::map<std::string, std::string> metadata_of(const FrozenDescription& d) {
+  return {{"kind", d.form == FrozenForm::kRescaled ? kRescaledKind : kKind},
+          {"description", description_text(d)},
+          {"network", to_json(d.network)}};
+}
+
+// Tensors of the weights of layers.
+std::vector<int> weight_tensors(const Graph& graph, const StateLayout& layout) {
+  std::vector<int> tensors;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const bool is_weights = graph.parameters[i].storage == Storage::kWeights;
+    if (is_weights) tensors.push_back(layout.parameters[i].mantissa);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Result<Vocabulary> vocabulary_of(const FrozenDescription& description) {
+  if (description.tokenizer.empty()) return Vocabulary(description.class_names);
+  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(description.tokenizer));
+  if (tokenizer.pieces() != description.class_names) {
+    return invalid_input("its tokenizer has other pieces than its network");
+  }
+  return Vocabulary::of(std::move(tokenizer));
+}
+
+Status check_examples(const FrozenNetwork& network, const std::string& path) {
+  const FrozenDescription& d = network.description;
+  const auto options = example_options(d.network);
+  if (!options.ok()) return invalid_input(path + ": " + options.error().message);
+  if (options->features == 0 || d.table) return {};
+  return invalid_input(path + ": the network takes tables, and does not say of which columns");
+}
+
+Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
+  return write_state(path, metadata_of(network.description), network.state);
+}
+
+Result<std::string> frozen_bytes(const FrozenNetwork& network, bool with_weights) {
+  const std::vector<int> left_out =
+      with_weights ? std::vector<int>() : weight_tensors(network.graph, network.state.layout());
+  return safetensors_bytes(metadata_of(network.description), state_views(network.state, left_out));
+}
+
+Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const SafetensorsFile& file,
+                                     int64_t weights_elsewhere) {
+  const auto entry = [&](const char* key) {
+    const auto found = file.metadata.find(key);
+    return found == file.metadata.end() ? nullptr : &found->second;
+  };
+  const std::string *kind = entry("kind"), *text = entry("description");
+  const bool is_rescaled = kind != nullptr && *kind == kRescaledKind;
+  if (kind == nullptr || (*kind != kKind && !is_rescaled) || text == nullptr) {
+    return invalid_input(path.string() + ": is not a frozen network of Mantissa");
+  }
+  auto d = parse_description(*text, entry("network"));
+  if (!d.ok()) return invalid_input(path.string() + ": " + d.error().message);
+  const Graph graph = in_format(d->network, d->format);
+  if (is_rescaled) d->form = FrozenForm::kRescaled;
+  if (is_rescaled && frozen_form(graph, d->format) != FrozenForm::kRescaled) {
+    return invalid_input(path.string() + ": its description is not that of its network");
+  }
+  Graph frozen_graph = freeze_graph(graph, d->form);
+  StateLayout layout = frozen_layout(frozen_graph, d->format);
+  int64_t held = weights_elsewhere;
+  for (const auto& tensor : file.tensors) held += static_cast<int64_t>(tensor.data.size());
+  if (layout.bytes > held + 64 * static_cast<int64_t>(layout.tensors.size())) {
+    return invalid_input(path.string() + ": holds less than its network needs");
+  }
+  const std::vector<int> left_out =
+      weights_elsewhere > 0 ? weight_tensors(frozen_graph, layout) : std::vector<int>();
+  MANTISSA_ASSIGN(State state, State::create(std::move(layout)));
+  MANTISSA_RETURN_IF_ERROR(read_state(path, file, state, left_out));
+  MANTISSA_RETURN_IF_ERROR(check_rescaled(frozen_graph, state, path));
+  return FrozenNetwork{std::move(*d), std::move(frozen_graph), std::move(state)};
+}
+
+Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
+  if (is_onnx_file(path)) return load_deployed(path);
+  MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
+  return frozen_network(path, file);
+}
+
+BatchLengths text_lengths(const FrozenDescription& description, int64_t most) {
+  const auto& table = description.table;
+  if (!table || !table->text) return {};
+  if (description.format.is_float() || !description.format.tensor_values) return {};
+  BatchLengths lengths = batch_lengths(table->text->sequence, most);
+  return check_lengths(description.network, true, lengths).ok() ? lengths : BatchLengths{};
+}
+
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
+                                              int64_t batch_size, int64_t examples,
+                                              const PlanningContext& planning,
+                                              const BatchLengths& lengths) {
+  EvaluationPrograms programs;
+  programs.lengths = lengths;
+  programs.batch_size = std::max<int64_t>(1, std::min(batch_size, examples));
+  MANTISSA_ASSIGN(programs.full,
+                  compile_inference(frozen_graph, format, programs.batch_size, true, planning));
+  const int64_t rest = examples % programs.batch_size;
+  if (rest != 0) {
+    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, format, rest, true, planning));
+  }
+  for (size_t i = 0; i + 1 < lengths.size(); ++i) {
+    LengthProgram shorter;
+    MANTISSA_ASSIGN(shorter.graph, with_length(frozen_graph, lengths.back(), lengths[i]));
+    MANTISSA_ASSIGN(shorter.program,
+                    compile_inference(shorter.graph, format, programs.batch_size, true, planning));
+    programs.shorter.push_back(std::move(shorter));
+  }
+  return programs;
+}
+
+Programs inference_programs(FrozenNetwork& network, const EvaluationPrograms& programs,
+                            const Machine& machine) {
+  Programs result(network.graph, network.state, machine);
+  for (const Program* program : {&programs.full, &programs.rest}) {
+    if (!program->instructions.empty()) result.add(*program);
+  }
+  for (const LengthProgram& each : programs.shorter) result.add(each.graph, each.program);
+  return result;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,29 @@
+// A State as the tensors of a safetensors file.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "formats/arrays/safetensors.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+// All tensors of the state but those of `left_out`, in the layout's order.
+std::vector<SafetensorsView> state_views(const State& state, std::span<const int> left_out = {});
+
+// Writes all tensors of the state.
+Status write_state(const std::filesystem::path& path,
+                   const std::map<std::string, std::string>& metadata, const State& state);
+
+// Copies the file's tensors into the state. All of them must be there but those of `left_out`,
+// which stay as they are, with the layout's types and shapes and mantissas in range, and no others;
+// else an error that names the file and the tensor, and the state is unchanged.
+Status read_state(const std::filesystem::path& path, const SafetensorsFile& file, State& state,
+                  std::span<const int> left_out = {});
+
+}  // namespace mantissa

@@ -1,0 +1,55 @@
+// The task of classification: examples have a label, networks a logit for each class.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/system/cpu.h"
+#include "base/system/thread_pool.h"
+#include "data/batches/batch.h"
+#include "infer/frozen_network.h"
+#include "infer/tasks/evaluation.h"
+#include "infer/tasks/task.h"
+
+namespace mantissa {
+
+// What the network's results say (ModelOptions), and the kernels that do it.
+struct ClassifierOptions {
+  int64_t classes = 0;  // or labels
+  bool one_logit = false;
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  Isa isa = Isa::kScalar;  // of the softmax that probabilities come from
+};
+
+// Runs all batches through programs with a loss; each has the tensor kLabelTensor. Results do not
+// depend on the sizes of batches. kInterrupted if the observer stopped it.
+Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
+                            const ClassifierOptions& options,
+                            const EvaluationObserver& observer = nullptr);
+
+// The task. `data` and the names of the classes go into the report.
+Task classification_task(const ClassifierOptions& options, std::string data,
+                         std::vector<std::string> class_names);
+
+// The mean loss of always giving every class the same probability, or as squared error of the best
+// answer that does not look at the example.
+double guessing_loss(ops::LossKind loss, int64_t classes);
+
+// The results of a network for some examples.
+struct Classified {
+  std::vector<double> probabilities;  // [count][classes]
+  std::vector<double> numbers;        // [count], in place of these, where numbers are predicted
+  // The logits as they were computed, mantissas * 2^exponent, [count][classes]. Empty in fp32.
+  std::vector<int32_t> mantissas;
+  int exponent = 0;
+};
+
+// Classifies pictures (uint8 [count][H][W][C]) or rows of tables (int16 [count][features]), or
+// predicts their numbers.
+Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_t count,
+                            ThreadPool& pool, Isa isa);
+
+}  // namespace mantissa

@@ -1,0 +1,129 @@
+#include "infer/tasks/regression.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/batches/examples.h"
+#include "infer/programs.h"
+#include "ops/wide_values.h"
+#include "tensor/table_numbers.h"
+
+namespace mantissa {
+namespace {
+
+// Outputs that miss targets by as much, in units of their variance, have learned nothing of use.
+constexpr double kHighRegressionError = 10;
+
+// Sums over examples, in their order: the same bits everywhere.
+struct ErrorSums {
+  double squares = 0, magnitudes = 0;       // of errors
+  double targets = 0, squared_targets = 0;  // less the mean of training targets
+
+  void add(double output, double target) {
+    const double error = output - target;
+    squares += error * error;
+    magnitudes += std::abs(error);
+    targets += target;
+    squared_targets += target * target;
+  }
+  RegressionScore score(int64_t examples, const TableColumn& target) const {
+    const auto n = static_cast<double>(std::max<int64_t>(1, examples));
+    const double spread = squared_targets - targets * targets / n;
+    return {.rmse = target.deviation * std::sqrt(squares / n),
+            .mae = target.deviation * magnitudes / n,
+            .r2 = spread > 0 ? 1 - squares / spread : 0};
+  }
+};
+
+double output_at(const Tensor& outputs, int64_t i) {
+  if (outputs.type == DataType::kFloat) return outputs.as<float>()[i];
+  const ops::Mantissas mantissas(outputs);
+  return std::ldexp(static_cast<double>(mantissas[i]),
+                    outputs.row_exponent(i / outputs.shape.last()));
+}
+
+Score score_of(const RegressionEvaluation& evaluation) {
+  return {.examples = evaluation.examples,
+          .loss_q24 = evaluation.loss_q24,
+          .loss = evaluation.loss,
+          .regression = evaluation.score};
+}
+
+std::string describe_numbers(const Score& score) {
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "loss %.4f, R2 %.4f, RMSE %.6g", score.loss,
+                score.regression->r2, score.regression->rmse);
+  return text.data();
+}
+
+}  // namespace
+
+double predicted_number(const Tensor& outputs, int64_t example, const TableColumn& target) {
+  return output_at(outputs, example) * target.deviation + target.mean;
+}
+
+Result<RegressionEvaluation> evaluate_regression(Programs& programs, BatchSource& batches,
+                                                 const TableColumn& target,
+                                                 const EvaluationObserver& observer) {
+  RegressionEvaluation evaluation;
+  ErrorSums sums;
+  const auto add = [&](const Batch& batch, const StepResult& step) -> Status {
+    const auto* targets = static_cast<const int16_t*>(batch.find(kTargetTensor));
+    const Tensor outputs = programs.outputs();
+    for (int64_t i = 0; i < batch.count; ++i) {
+      sums.add(output_at(outputs, i), std::ldexp(static_cast<double>(targets[i]), kTargetExponent));
+    }
+    evaluation.examples += batch.count;
+    evaluation.loss_q24 += step.loss_q24;
+    if (observer == nullptr || observer(evaluation.examples)) return {};
+    return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
+  };
+  MANTISSA_RETURN_IF_ERROR(infer_all(programs, batches, add));
+  evaluation.loss = ops::loss_value(ops::LossKind::kRegression, evaluation.loss_q24) /
+                    static_cast<double>(std::max<int64_t>(1, evaluation.examples));
+  evaluation.score = sums.score(evaluation.examples, target);
+  return evaluation;
+}
+
+std::string to_json(const RegressionEvaluation& evaluation, const std::string& data,
+                    const TableColumn& target, const std::string& model_sha256,
+                    std::optional<double> seconds) {
+  nlohmann::ordered_json json = {{"data", data},
+                                 {"examples", evaluation.examples},
+                                 {"target", target.name},
+                                 {"r2", evaluation.score.r2},
+                                 {"rmse", evaluation.score.rmse},
+                                 {"mae", evaluation.score.mae},
+                                 {"loss", evaluation.loss}};
+  if (seconds) json["seconds"] = *seconds;
+  json["model_sha256"] = model_sha256;
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+Task regression_task(const TableColumn& target, std::string data) {
+  Task task;
+  task.loss = ops::LossKind::kRegression;
+  task.guessing_loss = 1;  // the variance of standardised targets
+  task.high_loss = kHighRegressionError;
+  task.describe = describe_numbers;
+  task.measure = [target](Programs& programs, BatchSource& batches,
+                          const EvaluationObserver& observer) -> Result<Score> {
+    MANTISSA_ASSIGN(const auto evaluation,
+                    evaluate_regression(programs, batches, target, observer));
+    return score_of(evaluation);
+  };
+  task.report = [target, data = std::move(data)](
+                    Programs& programs, BatchSource& batches, const std::string& model_sha256,
+                    const EvaluationObserver& observer) -> Result<Task::Report> {
+    MANTISSA_ASSIGN(const auto evaluation,
+                    evaluate_regression(programs, batches, target, observer));
+    return Task::Report{score_of(evaluation), to_json(evaluation, data, target, model_sha256)};
+  };
+  return task;
+}
+
+}  // namespace mantissa

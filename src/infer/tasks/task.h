@@ -1,0 +1,65 @@
+// The purpose of a network: its loss, how well it does, and how that is reported.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "data/batches/batch.h"
+#include "infer/programs.h"
+#include "infer/tasks/evaluation.h"
+#include "ops/loss.h"
+
+namespace mantissa {
+
+// How far predicted numbers are from the targets, in the targets' own unit.
+struct RegressionScore {
+  double rmse = 0;  // root of the mean square of errors
+  double mae = 0;   // mean of their magnitudes
+  double r2 = 0;    // 1 - their squares' sum / that of the mean of the targets
+};
+
+// A measurement on some examples. The task decides which of them count as correct.
+struct Score {
+  int64_t examples = 0;
+  int64_t correct = 0;
+  int64_t loss_q24 = 0;                                      // sum, as StepTotals counts it
+  double loss = 0;                                           // mean
+  std::optional<RegressionScore> regression = std::nullopt;  // of tasks that count no correct ones
+  std::optional<RankingScore> ranking = std::nullopt;        // of two classes by one logit
+  std::optional<LabelsScore> labels = std::nullopt;          // of labels that exclude no other
+
+  double accuracy() const {
+    return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
+  }
+};
+
+// Told after each batch how many examples are done. Returns false to stop.
+using EvaluationObserver = std::function<bool(int64_t done)>;
+
+// A value: functions and numbers. The training loop knows nothing else of what it trains.
+struct Task {
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  double guessing_loss = 0;  // of the best answers that do not look at the example
+  double high_loss = 0;      // of a network that learned nothing; many times as much is absurd
+
+  // A score in words, for people: "loss 0.3134, accuracy 62.00 %".
+  std::string (*describe)(const Score&) = nullptr;
+
+  // Runs the programs of a frozen network on all batches. kInterrupted if the observer stopped it.
+  std::function<Result<Score>(Programs&, BatchSource&, const EvaluationObserver&)> measure;
+
+  // The same, and all that there is to say of it as JSON, for a file. `model_sha256` is of the
+  // frozen network's tensors.
+  struct Report {
+    Score score;
+    std::string json;
+  };
+  std::function<Result<Report>(Programs&, BatchSource&, const std::string& model_sha256,
+                               const EvaluationObserver&)>
+      report;
+};
+
+}  // namespace mantissa

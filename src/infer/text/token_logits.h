@@ -1,0 +1,29 @@
+// What a language model says of one token.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/text/text.h"
+#include "kernels/softmax/softmax.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+// Logits of one token as mantissas at an exponent; of fp32 they are rounded to 2^-20.
+struct TokenLogits {
+  std::vector<int32_t> mantissas;
+  int exponent = 0;
+};
+
+// Those of a row of a network's results.
+TokenLogits logits_at(const Tensor& all, int64_t row);
+
+// So many tokens by their logits, the largest first; of equals the lower number.
+std::vector<Token> by_logits(const TokenLogits& logits, int64_t count = kMostCharacters);
+
+// Their softmax in Q30.
+std::vector<int32_t> probabilities_of(const TokenLogits& logits,
+                                      const kernels::SoftmaxKernels& softmax);
+
+}  // namespace mantissa

@@ -1,0 +1,46 @@
+// Translations by a network, the likeliest ones that a beam search finds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/system/cpu.h"
+#include "base/system/thread_pool.h"
+#include "infer/frozen_network.h"
+#include "infer/text/decoder.h"
+
+namespace mantissa {
+
+constexpr int64_t kMostBeam = 64;
+
+struct TranslationOptions {
+  int64_t beam = 4;         // hypotheses of a sentence; 1: always the likeliest token
+  int64_t batch_size = 32;  // sentences computed at once
+  DecodingForm form = DecodingForm::kCached;  // changes no text
+};
+
+struct Translations {
+  std::vector<std::string> texts;  // one for each sentence; "" of an empty one
+  int64_t truncated = 0;           // sentences with more tokens than the network reads
+  UnknownCharacters unknown = {};  // of all sentences, which are read without them
+};
+
+// Told how many sentences are done. Returns false to stop.
+using TranslationObserver = std::function<bool(int64_t done)>;
+
+// A hypothesis costs the sum of -log2(probability) of its tokens, as integers in Q24; the cheapest
+// of all that end is taken, by its cost per token. A translation has at most as many tokens as the
+// network's sequence, and 16 more than twice those of the source. Sentences of similar length are
+// computed together; in integer formats neither neighbours nor padding change a translation.
+// Errors: a network that does not translate; a sentence with a line feed, or that is no UTF-8, with
+// the sentence's number as a line; kInterrupted.
+Result<Translations> translate_sentences(FrozenNetwork& network,
+                                         std::span<const std::string> sentences,
+                                         const TranslationOptions& options, ThreadPool& pool,
+                                         Isa isa, const TranslationObserver& observer);
+
+}  // namespace mantissa

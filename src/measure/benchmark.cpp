@@ -1,0 +1,182 @@
+#include "measure/benchmark.h"
+
+#include <memory>
+
+#include "base/system/memory_limit.h"
+#include "data/batches/ordered_batches.h"
+#include "data/batches/shuffled_batches.h"
+#include "data/synthetic.h"
+#include "infer/programs.h"
+#include "kernels/kernel_table.h"
+#include "measure/benchmark_clock.h"
+#include "measure/benchmark_rows.h"
+#include "measure/program_times.h"
+#include "run/plan/run_plan.h"
+
+namespace mantissa {
+namespace {
+
+// Part of the model's learning rate: what a step costs is measured, and noise as data must not make
+// it diverge.
+constexpr double kRateFactor = 0.1;
+
+// A network that is being measured.
+class Measurement {
+ public:
+  Measurement(const BenchmarkConfig& config, const TrainObserver& observer)
+      : config_(config), observer_(observer), pool_(config.run.threads) {}
+
+  Result<Benchmark> run() {
+    const kernels::KernelTable table = kernels::select_kernels(config_.run.isa);
+    MANTISSA_RETURN_IF_ERROR(check_threads(pool_));
+    MANTISSA_RETURN_IF_ERROR(prepare());
+    Benchmark result;
+    MANTISSA_RETURN_IF_ERROR(measure_machine(table, pool_, result));
+    MANTISSA_ASSIGN(State state, State::create(plan_.layout));
+    MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan_.training.arena_bytes));
+    initialise(plan_.graph, config_.run.format, config_.run.seed, state);
+    Programs programs(plan_.graph, state, {pool_, arena.span(), config_.run.isa});
+    ProgramTimes times(plan_.training, programs.add(plan_.training));
+    MANTISSA_RETURN_IF_ERROR(measure(programs, times));
+    report(times, result);
+    return result;
+  }
+
+ private:
+  bool synthetic() const { return config_.run.data == kSyntheticData; }
+  bool is_text() const { return config_.run.sequence > 0; }  // synthetic, then
+
+  // Data, plan and graph.
+  Status prepare() {
+    DatasetInfo info;
+    if (is_text()) {
+      MANTISSA_ASSIGN(
+          info, synthetic_text_info(config_.run.sequence, config_.classes, config_.run.batch_size));
+    } else if (synthetic()) {
+      MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
+                                           config_.classes, config_.run.batch_size));
+    } else {
+      MANTISSA_ASSIGN(info, inspect_dataset(config_.run.data, data_options(config_.run)));
+    }
+    MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
+    MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.run.memory_budget));
+    tell_message(observer_, limit_warning(plan_.memory, resident_bytes(), memory_limit()));
+    if (is_text()) return make_noise(text_noise(info));
+    if (synthetic()) {
+      images_ = synthetic_images(info, config_.run.seed);
+      MANTISSA_RETURN_IF_ERROR(make_noise(picture_examples(images_)));
+    } else {
+      MANTISSA_ASSIGN(Dataset data,
+                      load_dataset(config_.run.data, true, false, data_options(config_.run)));
+      MANTISSA_RETURN_IF_ERROR(check_unchanged(info, data.info));
+      images_ = std::move(data.train);
+      MANTISSA_RETURN_IF_ERROR(start_loading());
+    }
+    return set_channel_means(config_.run, channel_means(images_), plan_);
+  }
+
+  Examples text_noise(const DatasetInfo& info) {
+    const TextTask task = text_options(config_.run).task;
+    tokens_ = synthetic_tokens(info, task, config_.run.seed);
+    std::vector<ExampleArray> arrays;
+    for (const TensorSpec& spec : specs_for(task, info.sequence)) {
+      arrays.push_back({spec, tokens_[arrays.size()].data()});
+    }
+    return array_examples(info.train_count, std::move(arrays));
+  }
+
+  // All examples are one batch.
+  Status make_noise(const Examples& examples) {
+    MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(examples, examples.count));
+    noise_ = std::make_unique<OrderedBatches>(std::move(batches));
+    noise_batch_ = noise_->next();
+    return {};
+  }
+
+  Status start_loading() {
+    const RunConfig& run = config_.run;
+    MANTISSA_ASSIGN(batches_,
+                    ShuffledBatches::create(examples_of(images_, run.augmentation, run.seed),
+                                            {.batch_size = run.batch_size,
+                                             .seed = run.seed,
+                                             .total_steps = config_.warmup_steps + config_.steps}));
+    if (batches_->works_ahead()) return {};
+    return failed(
+        "nothing was measured: no thread could be started that prepares batches "
+        "(is there a limit on processes or memory?)");
+  }
+
+  Status measure(Programs& programs, ProgramTimes& times) {
+    StepScalars scalars = step_scalars(config_.run);
+    scalars.learning_rate = kRateFactor * config_.run.learning_rate;
+    const int64_t all = config_.warmup_steps + config_.steps;
+    for (int64_t step = 0; step < all; ++step) {
+      // Steps before those that are measured may be of dynamic fixed point's warm-up.
+      const bool measured = step >= config_.warmup_steps;
+      scalars.step = step + (measured ? config_.run.format.deciding_steps() : 0);
+      MANTISSA_RETURN_IF_ERROR(take_step(programs, scalars, measured, times));
+      if (!tell_done(observer_, TrainEventKind::kStep, step + 1, all)) {
+        return make_error(ErrorCode::kInterrupted, "interrupted");
+      }
+    }
+    return {};
+  }
+
+  Status take_step(Programs& programs, const StepScalars& scalars, bool measured,
+                   ProgramTimes& times) {
+    const int64_t wait_start = now_ns();
+    const Batch batch = synthetic() ? noise_batch_ : batches_->next();
+    const int64_t wait_ns = now_ns() - wait_start;
+    times.begin();
+    MANTISSA_ASSIGN(const StepResult result, programs.train_step(batch, scalars));
+    times.end(measured);
+    if (!measured) return {};
+    wait_ns_.push_back(wait_ns);
+    re_executions_ += result.re_executions;
+    mispredictions_ += result.mispredictions;
+    return {};
+  }
+
+  void report(const ProgramTimes& times, Benchmark& result) const {
+    times.report(result);
+    result.data_wait_us = synthetic() ? 0 : median_us(wait_ns_);
+    result.examples_per_second = 1e6 * static_cast<double>(config_.run.batch_size) /
+                                 (result.step.median_us + result.data_wait_us);
+    result.parameters = plan_.graph.trained_parameters();
+    result.planned_peak_bytes = plan_.memory.peak_bytes();
+    result.re_executions = re_executions_;
+    result.mispredictions = mispredictions_;
+  }
+
+  const BenchmarkConfig& config_;
+  const TrainObserver& observer_;
+  ThreadPool pool_;
+  RunPlan plan_;
+  ImageSet images_;
+  std::vector<std::vector<int32_t>> tokens_;
+  std::unique_ptr<ShuffledBatches> batches_;  // of real data
+  std::unique_ptr<OrderedBatches> noise_;     // synthetic data: one batch, the same in each step
+  Batch noise_batch_;
+  std::vector<int64_t> wait_ns_;
+  int64_t re_executions_ = 0, mispredictions_ = 0;
+};
+
+}  // namespace
+
+Status measure_machine(const kernels::KernelTable& table, ThreadPool& pool, Benchmark& result) {
+  result.cpu = cpu_model_name();
+  result.integer_instructions = table.peak->integer_instructions;
+  result.float_instructions = table.peak->float_instructions;
+  for (const bool all_threads : {false, true}) {
+    if (all_threads && pool.size() == 1) continue;
+    MANTISSA_ASSIGN(const MachinePeaks peaks, measure_peaks(*table.peak, pool, all_threads));
+    result.peaks.push_back(peaks);
+  }
+  return {};
+}
+
+Result<Benchmark> run_benchmark(const BenchmarkConfig& config, const TrainObserver& observer) {
+  return Measurement(config, observer).run();
+}
+
+}  // namespace mantissa

@@ -1,0 +1,154 @@
+#include "measure/benchmark_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace mantissa {
+namespace {
+
+int64_t bytes_of(const Tensor& tensor) {
+  return tensor.empty() ? 0 : tensor.count() * element_bytes(tensor.type);
+}
+
+int64_t bytes_of(const Program& program, int buffer) {
+  return buffer < 0 ? 0 : program.buffers[buffer].bytes;
+}
+
+// The bytes of a parameter that forward and backward read, backward adds to, an update changes.
+int64_t bytes_of(const ParameterView& parameter, Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+    case Phase::kRecompute:
+    case Phase::kBackwardInput:
+      return bytes_of(parameter.mantissa);
+    case Phase::kBackwardWeights:
+      return 2 * bytes_of(parameter.gradient);
+    case Phase::kUpdate:
+    case Phase::kUpdateStatistics: {
+      int64_t changed = bytes_of(parameter.mantissa) + bytes_of(parameter.accumulator);
+      for (const Tensor& moment : parameter.moments) changed += bytes_of(moment);
+      return bytes_of(parameter.gradient) + 2 * changed;
+    }
+  }
+  return 0;
+}
+
+// Operands read plus operands written, each once, but for statistics. Workspaces and packed copies
+// are the kernel's own affair: a kernel that reads an operand twice shows a low rate.
+int64_t bytes_of(const Program& program, const Instruction& instruction, const OpContext& context) {
+  int64_t bytes = bytes_of(context.output) + bytes_of(context.grad_output) +
+                  bytes_of(program, instruction.saved);
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    // Pixels and labels get their place in each step only.
+    const bool is_there = instruction.inputs[i].space != Operand::Space::kNone;
+    const Tensor& input = context.inputs[i];
+    if (is_there) bytes += input.count() * element_bytes(input.type);
+  }
+  const void* written = nullptr;
+  for (const Tensor& gradient : context.grad_inputs) {
+    // Inputs may share one gradient.
+    if (gradient.data != written) bytes += bytes_of(gradient);
+    written = gradient.data;
+  }
+  for (const ParameterView& parameter : context.parameters) {
+    bytes += bytes_of(parameter, instruction.phase);
+  }
+  return bytes;
+}
+
+Shape result_shape(const Instruction& instruction, const OpContext& context) {
+  switch (instruction.phase) {
+    case Phase::kForward:
+    case Phase::kRecompute:
+      // The loss writes no tensor.
+      return context.output.empty() && !context.inputs.empty() ? context.inputs[0].shape
+                                                               : context.output.shape;
+    case Phase::kBackwardInput:
+      for (const Tensor& gradient : context.grad_inputs) {
+        if (!gradient.empty()) return gradient.shape;
+      }
+      return {};
+    case Phase::kBackwardWeights:
+    case Phase::kUpdate:
+    case Phase::kUpdateStatistics:
+      return context.parameters.empty() ? Shape{} : context.parameters[0].mantissa.shape;
+  }
+  return {};
+}
+
+void add(const BenchmarkRow& row, BenchmarkRow& sum) {
+  sum.count += row.count;
+  sum.median_us += row.median_us;
+  sum.multiply_adds += row.multiply_adds;
+  sum.bytes += row.bytes;
+}
+
+}  // namespace
+
+BenchmarkRow describe_instruction(const Program& program, int instruction,
+                                  const OpContext& context) {
+  const Instruction& what = program.instructions[instruction];
+  const int64_t times = what.once_per_step ? 1 : program.options.micro_batches;
+  BenchmarkRow row;
+  row.phase = phase_name(what.phase);
+  row.op = what.op->name;
+  row.name = what.name + (what.relu ? "+relu" : "");
+  const OpFunctions op = what.op->functions(program.options.format);
+  if (op.kernel != nullptr) row.kernel = op.kernel(context);
+  row.output = result_shape(what, context);
+  row.multiply_adds = times * what.multiply_adds;
+  // A micro-batch writes one record of the statistics, and the update reads all of them: over a
+  // step each moves the whole buffer once.
+  row.bytes = times * bytes_of(program, what, context) + bytes_of(program, what.statistics);
+  if (what.phase == Phase::kBackwardWeights && op.writes_first_gradient) {
+    row.bytes -=
+        bytes_of(context.parameters[0].gradient);  // the first micro-batch does not read it
+  }
+  return row;
+}
+
+std::vector<BenchmarkRow> sums(const std::vector<BenchmarkRow>& rows, bool by_op) {
+  std::vector<BenchmarkRow> list;
+  for (const BenchmarkRow& row : rows) {
+    const auto same = [&](const BenchmarkRow& sum) {
+      return sum.phase == row.phase && (!by_op || sum.op == row.op);
+    };
+    auto sum = std::find_if(list.begin(), list.end(), same);
+    if (sum == list.end()) {
+      BenchmarkRow first;
+      first.phase = row.phase;
+      first.count = 0;
+      if (by_op) first.op = row.op, first.kernel = row.kernel;
+      sum = list.insert(list.end(), std::move(first));
+    }
+    if (sum->kernel != row.kernel) sum->kernel.clear();
+    add(row, *sum);
+  }
+  std::stable_sort(list.begin(), list.end(), [](const BenchmarkRow& a, const BenchmarkRow& b) {
+    return a.median_us > b.median_us;
+  });
+  return list;
+}
+
+BenchmarkRow total(const std::vector<BenchmarkRow>& rows) {
+  BenchmarkRow sum;
+  sum.count = 0;
+  for (const BenchmarkRow& row : rows) add(row, sum);
+  return sum;
+}
+
+double quantile(std::vector<int64_t> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(std::floor(place));
+  const size_t above = std::min(below + 1, values.size() - 1);
+  const double part = place - std::floor(place);
+  return (1 - part) * static_cast<double>(values[below]) +
+         part * static_cast<double>(values[above]);
+}
+
+double median_us(std::vector<int64_t> ns) { return 1e-3 * quantile(std::move(ns), 0.5); }
+
+}  // namespace mantissa

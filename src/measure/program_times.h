@@ -1,0 +1,34 @@
+// Times of a program's steps, the whole and each instruction.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "measure/benchmark.h"
+#include "plan/programs/program.h"
+#include "runtime/executor.h"
+
+namespace mantissa {
+
+class ProgramTimes {
+ public:
+  // Times the steps of the executor, which is the program's. Both outlive it.
+  ProgramTimes(const Program& program, Executor& executor);
+
+  // Around each step. Steps that are not kept warm up.
+  void begin();
+  void end(bool is_kept);
+
+  // Fills in the instructions, their sums and the step.
+  void report(Benchmark& result) const;
+
+ private:
+  const Program& program_;
+  Executor& executor_;
+  int64_t start_ = 0;
+  std::vector<int64_t> profile_ns_;                   // by instruction, of one step
+  std::vector<std::vector<int64_t>> instruction_ns_;  // [instruction][step]
+  std::vector<int64_t> step_ns_, overhead_ns_;
+};
+
+}  // namespace mantissa

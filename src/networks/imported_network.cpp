@@ -1,0 +1,100 @@
+#include "networks/imported_network.h"
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <span>
+
+#include "base/files/atomic_file.h"
+#include "formats/arrays/safetensors.h"
+#include "formats/arrays/safetensors_header.h"
+#include "models/json/network_json.h"
+#include "networks/classifier.h"
+#include "onnx/files/reader.h"
+
+namespace mantissa {
+
+// The first bytes say what a file is; the name, where they do not tell, or it cannot be read.
+bool is_onnx_file(const std::filesystem::path& path) {
+  constexpr size_t kHeader = 9;  // of safetensors: a length, and JSON
+  constexpr auto kVersionTag = std::byte{0x08};
+  constexpr auto kLatestVersion = std::byte{0x20};  // of ONNX, by far
+  const bool is_named_so = path.extension() == ".onnx";
+  auto file = InputFile::open(path);
+  if (!file.ok()) return is_named_so;
+  std::array<std::byte, kHeader> begin{};
+  const auto bytes = file->read(begin);
+  if (!bytes.ok() || *bytes < static_cast<int64_t>(kHeader)) return is_named_so;
+  uint64_t length = 0;
+  std::memcpy(&length, begin.data(), sizeof length);
+  if (begin[8] == std::byte{'{'} && length <= static_cast<uint64_t>(file->size())) return false;
+  return is_named_so || (begin[0] == kVersionTag && begin[1] < kLatestVersion);
+}
+
+Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
+                                          const onnx::ImportOptions& options) {
+  MANTISSA_ASSIGN(const onnx::ModelData model, onnx::read_model(path));
+  auto imported = onnx::import_network(model, options);
+  if (!imported.ok()) imported.error().message = path.string() + ": " + imported.error().message;
+  return imported;
+}
+
+Status check_output_chosen(const std::vector<std::string>& outputs, const std::string& chosen,
+                           int64_t classes) {
+  if (outputs.size() < 2 || !chosen.empty()) return {};
+  std::string names;
+  for (const std::string& name : outputs) {
+    names += (names.empty() ? "" : ", ") + readable_name(name);
+  }
+  return invalid_input("the model has the outputs " + names +
+                       "; --output says which of them gets " + std::to_string(classes) +
+                       " classes");
+}
+
+Status set_classes(int64_t classes, const std::string& layers, const std::string& chosen,
+                   onnx::ImportedNetwork& imported) {
+  MANTISSA_RETURN_IF_ERROR(check_output_chosen(imported.outputs, chosen, classes));
+  MANTISSA_ASSIGN(imported.graph, with_classes(imported.graph, classes, layers));
+  std::map<std::string, Shape> wanted;
+  for (const Parameter& parameter : imported.graph.parameters) {
+    wanted[parameter.name] = parameter.shape;
+  }
+  std::erase_if(imported.parameters, [&](const onnx::ImportedParameter& parameter) {
+    if (wanted[parameter.name] == parameter.shape) return false;
+    imported.notes.push_back(parameter.name + " is left out: the layer has other channels now");
+    return true;
+  });
+  return {};
+}
+
+std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported) {
+  std::vector<NamedParameter> list;
+  for (const onnx::ImportedParameter& parameter : imported.parameters) {
+    const bool is_real = parameter.floats.empty();
+    list.push_back({.name = parameter.name,
+                    .type = is_real ? DataType::kDouble : DataType::kFloat,
+                    .shape = parameter.shape,
+                    .numbers = is_real ? std::as_bytes(std::span(parameter.doubles))
+                                       : std::as_bytes(std::span(parameter.floats))});
+  }
+  return list;
+}
+
+Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
+                      const std::string& source, const std::string& tokenizer) {
+  std::vector<SafetensorsView> views;
+  for (const NamedParameter& parameter : named_parameters(imported)) {
+    const auto dims = parameter.shape.dims.begin();
+    views.push_back({parameter.name,
+                     data_type_name(parameter.type),
+                     {dims, dims + parameter.shape.rank},
+                     parameter.numbers});
+  }
+  std::map<std::string, std::string> metadata = {
+      {"kind", kImportedKind}, {"source", source}, {"network", to_json(imported.graph)}};
+  if (!tokenizer.empty()) metadata[kTokenizerEntry] = tokenizer;
+  return write_safetensors(path, metadata, views);
+}
+
+}  // namespace mantissa

@@ -1,0 +1,42 @@
+// Networks from ONNX files, and the file that `mantissa import` makes of one (docs/onnx.md).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "onnx/import/import.h"
+#include "runtime/named_parameters.h"
+
+namespace mantissa {
+
+inline constexpr const char* kImportedKind = "mantissa imported network 1";
+inline constexpr const char* kTokenizerEntry = "tokenizer";  // of the metadata
+
+// Whether a path names an ONNX model.
+bool is_onnx_file(const std::filesystem::path& path);
+
+// Reads a model and imports it. Errors name the file; those of what is not supported are a list.
+Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
+                                          const onnx::ImportOptions& options);
+
+// An error where the model has several outputs, none was chosen, and one is to get so many classes.
+Status check_output_chosen(const std::vector<std::string>& outputs, const std::string& chosen,
+                           int64_t classes);
+
+// Gives the network another number of classes (with_classes): parameters of replaced layers are
+// left out, and a run draws them by its seed. `chosen`: the output that the options named.
+Status set_classes(int64_t classes, const std::string& layers, const std::string& chosen,
+                   onnx::ImportedNetwork& imported);
+
+// Views of the network's parameters.
+std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
+
+// Writes the network as JSON and its parameters as F32 and F64, by name: a safetensors file that
+// `train --from` reads. `source`: the path that the model came from. `tokenizer`: JSON of the one
+// that the network wants; empty: none.
+Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
+                      const std::string& source, const std::string& tokenizer = "");
+
+}  // namespace mantissa

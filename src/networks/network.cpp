@@ -1,0 +1,171 @@
+#include "networks/network.h"
+
+#include <algorithm>
+#include <string>
+
+#include "data/batches/examples.h"
+#include "ops/ops.h"
+#include "tensor/table_numbers.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kLargestImage = 16384;
+constexpr int64_t kMostImageChannels = 4;
+
+Error not_for_examples(const Graph& network, const std::string& why) {
+  return invalid_input("network '" + network.name + "': " + why +
+                       "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
+                       "'labels' (int32, [], or [outputs] of sigmoids), one of tables 'numbers' "
+                       "(int16, [columns], exponent " +
+                       std::to_string(kFeatureExponent) +
+                       ") and 'labels' or 'targets' (int16, "
+                       "[1], exponent " +
+                       std::to_string(kTargetExponent) +
+                       "), one output, and one loss that reads both");
+}
+
+// An input that examples have: what a network reads, or what its loss compares with.
+struct KnownInput {
+  const char* name;
+  bool (*fits)(const Value& value);
+};
+bool is_indices(const Value& value, int rank) {
+  return value.element == Element::kIndex && value.shape.rank == rank;
+}
+constexpr KnownInput kKnownInputs[] = {
+    {kPixelTensor,
+     [](const Value& value) {
+       return value.type == DataType::kUint8 && value.shape.rank == 3 &&
+              value.shape[0] <= kLargestImage && value.shape[1] <= kLargestImage &&
+              value.shape[2] <= kMostImageChannels;
+     }},
+    {kNumberTensor,
+     [](const Value& value) {
+       return value.element == Element::kNumber && value.shape.rank == 1 &&
+              value.exponent == kFeatureExponent;
+     }},
+    {kTokenTensor, [](const Value& value) { return is_indices(value, 1); }},
+    {kSegmentTensor, [](const Value& value) { return is_indices(value, 1); }},
+    {kLengthTensor, [](const Value& value) { return is_indices(value, 0); }},
+    {kLabelTensor,
+     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank <= 1; }},
+    {kTargetTensor,
+     [](const Value& value) {
+       return value.element == Element::kNumber && value.shape == Shape{1} &&
+              value.exponent == kTargetExponent;
+     }},
+};
+
+Status check_inputs(const Graph& network) {
+  for (const int input : network.inputs) {
+    const Value& value = network.values[input];
+    const bool fits = std::any_of(
+        std::begin(kKnownInputs), std::end(kKnownInputs),
+        [&](const KnownInput& known) { return value.name == known.name && known.fits(value); });
+    if (fits) continue;
+    return not_for_examples(network, "its input '" + value.name + "' of " + to_string(value.shape) +
+                                         " is none of these");
+  }
+  const auto has = [&](const char* name) { return input_named(network, name) != nullptr; };
+  if (has(kPixelTensor) + has(kNumberTensor) + has(kTokenTensor) != 1) {
+    return not_for_examples(network, "it has no input 'pixels' or 'numbers'");
+  }
+  const bool has_any_text = has(kTokenTensor) || has(kSegmentTensor) || has(kLengthTensor);
+  if (has_any_text && !(has(kTokenTensor) && has(kLengthTensor))) {
+    return not_for_examples(network, "texts need both 'tokens' (int32, [sequence]) and 'lengths' "
+                                     "(int32, [])");
+  }
+  if (has(kLabelTensor) != has(kTargetTensor)) return {};
+  return not_for_examples(network, "it has no input 'labels' or 'targets'");
+}
+
+// The one loss, between the one result and the labels.
+Result<const Node*> loss_of_examples(const Graph& network) {
+  if (network.outputs.size() != 1 || network.values[network.outputs[0]].shape.rank != 1) {
+    return not_for_examples(network, "it has not one output of [classes]");
+  }
+  if (network.losses.size() != 1) {
+    return not_for_examples(network, "it has " + std::to_string(network.losses.size()) + " losses");
+  }
+  const Node& loss = network.nodes[network.losses[0]];
+  const Value* const labels = input_named(network, kLabelTensor);
+  const Value* const compared = labels != nullptr ? labels : input_named(network, kTargetTensor);
+  const bool reads_both = loss.inputs.size() == 2 && loss.inputs[0] == network.outputs[0] &&
+                          &network.values[loss.inputs[1]] == compared;
+  if (!reads_both) {
+    return not_for_examples(network, "its loss '" + loss.name + "' reads something else");
+  }
+  return &loss;
+}
+
+}  // namespace
+
+const Value* input_named(const Graph& network, const std::string& name) {
+  const auto found = std::find_if(network.inputs.begin(), network.inputs.end(),
+                                  [&](int input) { return network.values[input].name == name; });
+  return found == network.inputs.end() ? nullptr : &network.values[*found];
+}
+
+Result<ModelOptions> example_options(const Graph& network) {
+  MANTISSA_RETURN_IF_ERROR(check_inputs(network));
+  MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
+  const ops::Loss* known = nullptr;
+  for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError,
+                          ops::LossKind::kSigmoids, ops::LossKind::kRegression}) {
+    if (ops::loss_of(kind).op == loss->op) known = &ops::loss_of(kind);
+  }
+  if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
+  const bool one_logit = known->kind == ops::LossKind::kSigmoids && network.classes() == 1;
+  ModelOptions options{
+      .classes = one_logit ? 2 : network.classes(), .one_logit = one_logit, .loss = known->kind};
+  if (const Value* const pixels = input_named(network, kPixelTensor)) {
+    options.height = pixels->shape[0];
+    options.width = pixels->shape[1];
+    options.channels = pixels->shape[2];
+  } else if (const Value* const tokens = input_named(network, kTokenTensor)) {
+    options.sequence = options.features = tokens->shape[0];
+  } else {
+    options.features = input_named(network, kNumberTensor)->shape[0];
+  }
+  if (known->smooths) {
+    options.label_smoothing = loss->attributes.real("smoothing");
+  }
+  const int64_t least = known->kind == ops::LossKind::kRegression ? 1 : 2;
+  if (options.classes >= least && options.classes <= kMostClasses) return options;
+  return not_for_examples(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
+                                       std::to_string(kMostClasses) + " are possible");
+}
+
+bool has_one_logit(const Graph& network) {
+  const auto options = example_options(network);
+  return options.ok() && options->one_logit;
+}
+
+bool is_text_encoder(const Graph& network) {
+  const Value* const tokens = input_named(network, kTokenTensor);
+  return tokens != nullptr && network.inputs.size() == 3 && network.losses.empty() &&
+         input_named(network, kSegmentTensor) != nullptr &&
+         input_named(network, kLengthTensor) != nullptr && network.outputs.size() == 1 &&
+         network.values[network.outputs[0]].shape.rank == 2;
+}
+
+bool is_text_classifier(const Graph& network) {
+  return input_named(network, kTokenTensor) != nullptr && example_options(network).ok();
+}
+
+void fill_means(const std::vector<int>& means, Graph& network) {
+  for (Node& node : network.nodes) {
+    if (node.op != &ops::kNormaliseInput || !node.attributes.list("means").empty()) continue;
+    replace_op(node, ops::kNormaliseInput, {{"means", WholeList(means.begin(), means.end())}});
+  }
+}
+
+void leave_out_means(Graph& network) {
+  for (Node& node : network.nodes) {
+    if (node.op != &ops::kNormaliseInput || node.attributes.is_set("fraction_bits")) continue;
+    replace_op(node, ops::kNormaliseInput);
+  }
+}
+
+}  // namespace mantissa

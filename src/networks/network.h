@@ -1,0 +1,34 @@
+// What examples a network takes: its inputs, its result and its loss.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "models/models.h"
+
+namespace mantissa {
+
+// The input of this name, or null.
+const Value* input_named(const Graph& network, const std::string& name);
+
+// The examples and classes of a network that `train` trains: it has the inputs "pixels" or
+// "numbers", or "tokens", "lengths" and perhaps "segments", and "labels" or "targets", one result,
+// and one loss between that and these. Else an error.
+Result<ModelOptions> example_options(const Graph& network);
+
+// Whether it tells two classes apart by the sigmoid of one logit.
+bool has_one_logit(const Graph& network);
+
+// Whether a network gives a vector for each token of a text (models/bert.h), and has no loss yet;
+// and whether it gives a text a class.
+bool is_text_encoder(const Graph& network);
+bool is_text_classifier(const Graph& network);
+
+// Channel means are an attribute of the node that reads the pixels. A file may leave them out: then
+// they are those of the training pictures. Means with a fraction are the network's own.
+void fill_means(const std::vector<int>& means, Graph& network);
+void leave_out_means(Graph& network);
+
+}  // namespace mantissa

@@ -1,0 +1,104 @@
+// Attention of several heads: MatMul, Softmax, MatMul in float. Masks of padding and of the future
+// are numbers that are added to the scores.
+#include <cmath>
+#include <limits>
+
+#include "onnx/export/context.h"
+#include "onnx/export/sequences/operators.h"
+
+namespace mantissa::onnx {
+namespace {
+
+constexpr int64_t kFloatType = static_cast<int64_t>(ElementType::kFloat);
+
+// Added where a key is not seen. No infinity: a sequence of padding alone has no maximum then.
+std::string unseen(ExportBuilder& to) {
+  return to.scalar(std::numeric_limits<float>::lowest(), "attention/unseen");
+}
+
+// The mask of padding as numbers to add, [batch, 1, 1, sequence]: 0, or that of `unseen`.
+std::string padding_mask(ExportBuilder& to, const std::string& mask) {
+  const std::string name = mask + "/keys";
+  if (to.makes(name)) return name;
+  const std::string numbers = to.add("Mul", mask + "/numbers", {padding(to, mask), unseen(to)});
+  return to.add("Unsqueeze", name, {numbers, to.list("attention/heads_and_queries", {1, 2})});
+}
+
+// The same by the order of positions, [sequence, sequence], queries first.
+std::string causal_mask(SequenceContext& context, Side side) {
+  ExportBuilder& to = context.builder;
+  const std::string keys = positions(context, side), name = keys + "/causal";
+  if (to.makes(name)) return name;
+  const std::string queries =
+      to.add("Unsqueeze", keys + "/queries", {keys, to.list("attention/column", {1})});
+  const std::string later = to.add("Greater", keys + "/later", {keys, queries});
+  const std::string numbers =
+      to.add("Cast", keys + "/later_numbers", {later}, {{"to", kFloatType}});
+  return to.add("Mul", name, {numbers, unseen(to)});
+}
+
+// [batch, sequence, channels] as heads, with its dimensions in this order:
+// 0 batch, 1 sequence, 2 heads, 3 channels of a head.
+std::string heads_of(SequenceContext& context, const Node& node, size_t input,
+                     std::vector<int64_t> order) {
+  ExportBuilder& to = context.builder;
+  const int64_t heads = node.attributes.whole("heads");
+  const int64_t channels = context.shape(node.inputs[input]).last() / heads;
+  const std::string name = node.name + "/" + std::to_string(input);
+  const std::string split =
+      to.add("Reshape", name + "/split",
+             {context.input(node, input).name, to.list(name + "/shape", {0, 0, heads, channels})});
+  return to.add("Transpose", name, {split}, {ints("perm", std::move(order))});
+}
+
+// Scores of [batch, heads, queries, keys], masked.
+std::string masked_scores(SequenceContext& context, const Node& node) {
+  ExportBuilder& to = context.builder;
+  const int64_t channels = context.shape(node.inputs[0]).last() / node.attributes.whole("heads");
+  const std::string queries = heads_of(context, node, 0, {0, 2, 1, 3});
+  const std::string keys = heads_of(context, node, 1, {0, 2, 3, 1});
+  const std::string factor = to.scalar(static_cast<float>(1 / std::sqrt(double(channels))),
+                                       "attention/factor_" + std::to_string(channels));
+  const std::string raw = to.add("MatMul", node.name + "/products", {queries, keys});
+  std::string scores = to.add("Mul", node.name + "/scores", {raw, factor});
+  if (node.inputs.size() > 3) {
+    scores = to.add("Add", node.name + "/unpadded",
+                    {scores, padding_mask(to, context.input(node, 3).name)});
+  }
+  if (node.attributes.is_set("causal")) {
+    scores = to.add("Add", node.name + "/past",
+                    {scores, causal_mask(context, context.input(node).side)});
+  }
+  return scores;
+}
+
+// The sequences that the node reads: its inputs' must be those that the network says.
+Status check_sides(const SequenceContext& context, const Node& node) {
+  const Side queries = context.input(node).side, keys = context.input(node, 1).side;
+  if (keys != context.input(node, 2).side)
+    return invalid_input("has keys and values of two sequences");
+  if (!node.attributes.is_set("cross") && queries != keys) {
+    return invalid_input("attends within one sequence, and reads two");
+  }
+  return node.inputs.size() > 3 ? check_lengths(context, node, 3, keys) : Status();
+}
+
+}  // namespace
+
+Result<SequenceValue> export_attention(SequenceContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  MANTISSA_RETURN_IF_ERROR(check_sides(context, node));
+  ExportBuilder& to = context.builder;
+  const std::string weights = to.add("Softmax", node.name + "/weights",
+                                     {masked_scores(context, node)}, {{"axis", int64_t{-1}}});
+  const std::string values = heads_of(context, node, 2, {0, 2, 1, 3});
+  const std::string heads = to.add("MatMul", node.name + "/heads", {weights, values});
+  const std::string rows =
+      to.add("Transpose", node.name + "/rows", {heads}, {ints("perm", {0, 2, 1, 3})});
+  const int64_t channels = context.shape(node.outputs[0]).last();
+  return SequenceValue{to.add("Reshape", output_name(context, node),
+                              {rows, to.list(node.name + "/joined", {0, 0, channels})}),
+                       SequenceValue::Form::kRows};
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,112 @@
+// The numbers of constants.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "onnx/import/context.h"
+
+namespace mantissa::onnx {
+namespace {
+
+template <typename T>
+T element(const TensorData& tensor, size_t i) {
+  T number{};
+  std::memcpy(&number, tensor.bytes.data() + i * sizeof(T), sizeof(T));
+  return number;
+}
+
+double half(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double magnitude = exponent == 0    ? std::ldexp(fraction, -24)
+                           : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
+                                            : std::ldexp(1024 + fraction, exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+double number_at(const TensorData& tensor, size_t i) {
+  switch (tensor.type) {
+    case ElementType::kFloat:
+      return element<float>(tensor, i);
+    case ElementType::kDouble:
+      return element<double>(tensor, i);
+    case ElementType::kFloat16:
+      return half(element<uint16_t>(tensor, i));
+    case ElementType::kBfloat16:
+      return std::bit_cast<float>(uint32_t{element<uint16_t>(tensor, i)} << 16);
+    case ElementType::kInt64:
+      return static_cast<double>(element<int64_t>(tensor, i));
+    case ElementType::kInt32:
+      return element<int32_t>(tensor, i);
+    case ElementType::kInt8:
+      return element<int8_t>(tensor, i);
+    case ElementType::kUint8:
+    case ElementType::kBool:
+      return element<uint8_t>(tensor, i);
+    default:
+      return NAN;
+  }
+}
+
+bool is_readable(ElementType type) {
+  for (const ElementType known : {ElementType::kFloat, ElementType::kDouble, ElementType::kFloat16,
+                                  ElementType::kBfloat16, ElementType::kInt64, ElementType::kInt32,
+                                  ElementType::kInt8, ElementType::kUint8, ElementType::kBool}) {
+    if (type == known) return true;
+  }
+  return false;
+}
+
+// Where the elements of a constant have a size, and its bytes are all there.
+Result<size_t> count_of(const TensorData& tensor) {
+  size_t count = 1;
+  for (const int64_t dim : tensor.dims) count *= static_cast<size_t>(dim);
+  const size_t bytes = count * static_cast<size_t>(element_bits(tensor.type)) / 8;
+  if (is_readable(tensor.type) && bytes == tensor.bytes.size()) return count;
+  return invalid_input("the constant '" + tensor.name + "' is of " + element_name(tensor.type) +
+                       ", which no weights are");
+}
+
+}  // namespace
+
+Result<std::vector<double>> numbers_of(const TensorData& tensor) {
+  MANTISSA_ASSIGN(const size_t count, count_of(tensor));
+  std::vector<double> numbers(count);
+  for (size_t i = 0; i < count; ++i) {
+    numbers[i] = number_at(tensor, i);
+    if (std::isnan(numbers[i])) {
+      return invalid_input("the constant '" + tensor.name + "' holds something that is no number");
+    }
+  }
+  return numbers;
+}
+
+Result<std::vector<int64_t>> wholes_of(const TensorData& tensor) {
+  MANTISSA_ASSIGN(const size_t count, count_of(tensor));
+  std::vector<int64_t> numbers(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (tensor.type == ElementType::kInt64) {
+      numbers[i] = element<int64_t>(tensor, i);
+    } else if (tensor.type == ElementType::kInt32) {
+      numbers[i] = element<int32_t>(tensor, i);
+    } else {
+      return invalid_input("the constant '" + tensor.name + "' is not of whole numbers");
+    }
+  }
+  return numbers;
+}
+
+std::optional<std::vector<double>> per_channel(const TensorData& tensor, const Channels& channels) {
+  const auto numbers = numbers_of(tensor);
+  if (!numbers.ok()) return std::nullopt;
+  if (numbers->size() == 1) {
+    return std::vector<double>(static_cast<size_t>(channels.count), (*numbers)[0]);
+  }
+  const int64_t first = channels.rank - std::ssize(tensor.dims);  // where its dimensions begin
+  for (int64_t i = 0; i < std::ssize(tensor.dims); ++i) {
+    const int64_t wanted = first + i == channels.axis ? channels.count : 1;
+    if (first < 0 || tensor.dims[i] != wanted) return std::nullopt;
+  }
+  return *numbers;
+}
+
+}  // namespace mantissa::onnx

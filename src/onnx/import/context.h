@@ -1,0 +1,169 @@
+// The state of an import, and what the families of operators (operators.h) share.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "onnx/import/import.h"
+#include "onnx/import/layout.h"
+#include "onnx/model.h"
+#include "ops/loss.h"
+
+namespace mantissa::onnx {
+
+// A value of the model in the graph.
+struct Imported {
+  int value = -1;  // of the graph
+  Layout layout;
+  // ONNX's numbers are the graph's times these, by channel. Empty: they are the same. Pixels have
+  // them until the first layer takes them into its weights. Of sequences it is one number for all.
+  std::vector<double> scale;
+
+  // Whether the model has it as [N, H, W, C].
+  bool is_channels_last() const;
+};
+
+// An image of [N, H, W, C] as one of [N, C, H, W], the other way round, and an axis of the former
+// in the latter.
+Imported channels_first(Imported value);
+Imported channels_last(Imported value);
+int64_t axis_of_channels_first(int64_t axis);
+
+// Attention's scores, and probabilities, which are no values of the graph: attention computes them.
+struct Scores {
+  Imported queries, keys;  // [..., positions, channels of a head]
+  double scale = 1;        // of the products
+  bool causal = false, padded = false, softmax = false;
+};
+
+struct ImportContext {
+  const GraphData* model;
+  const ImportOptions* options;
+  GraphBuilder builder{""};
+  int64_t batch = -1;  // the dimension of the input that counts examples; -1: any
+  int batch_axis = 0;  // which one that is
+  // The lengths of the examples' sequences in the mask that the import made; empty: no mask.
+  std::vector<int64_t> mask_lengths;
+  int lengths = -1;                                    // the network's input that the mask became
+  std::map<std::string, std::vector<int64_t>> shapes;  // of values of the model
+  std::map<std::string, const TensorData*> constants;
+  std::map<std::string, Imported> values;
+  std::map<std::string, Scores> scores;
+  std::set<std::string> always_false;
+  std::set<std::string> unknown;  // values of nodes that could not be imported
+  std::map<std::string, std::vector<const NodeData*>> readers;
+  std::set<const NodeData*> done;    // nodes that others took in
+  std::set<const NodeData*> fitted;  // HardSigmoids whose input was scaled to make it ours
+  // By which factors the inputs of batch norms were multiplied, by channel.
+  std::map<const NodeData*, std::vector<double>> norm_factors;
+  std::set<std::string> results;     // of the model
+  std::optional<ops::LossKind> loss;  // that the model's last node belongs to
+  std::set<std::string> names;       // of nodes and values of the graph
+  std::vector<ImportedParameter> parameters;
+  std::set<std::string> untrained;  // parameters that training leaves as they are
+  std::vector<std::string> notes;
+};
+
+std::string graph_name(const GraphData& graph);
+// Adds a note, unless it is there.
+void note_once(ImportContext& context, const std::string& note);
+
+// Attributes; `otherwise` where the node has none of that name and kind.
+int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise);
+double real_of(const NodeData& node, std::string_view name, double otherwise);
+std::vector<int64_t> wholes_of(const NodeData& node, std::string_view name,
+                               std::vector<int64_t> otherwise = {});
+std::string text_of(const NodeData& node, std::string_view name, std::string_view otherwise);
+bool has_attribute(const NodeData& node, std::string_view name);
+
+// Whether the input is given at all.
+bool has_input(const NodeData& node, size_t index);
+// The input, which must be a value that was computed of the pixels.
+Result<Imported> input_of(const ImportContext& context, const NodeData& node, size_t index);
+// The input if it is a constant, else null.
+const TensorData* constant_of(const ImportContext& context, const NodeData& node, size_t index);
+// The input, which must be a constant.
+Result<const TensorData*> weights_of(const ImportContext& context, const NodeData& node,
+                                     size_t index);
+
+// The numbers of a constant of any type of numbers.
+Result<std::vector<double>> numbers_of(const TensorData& tensor);
+Result<std::vector<int64_t>> wholes_of(const TensorData& tensor);
+// A number of the input, or of the attribute, or neither. An error where it is no constant.
+Result<std::optional<double>> scalar_of(const ImportContext& context, const NodeData& node,
+                                        size_t input, std::string_view attribute);
+// Whole numbers of the input, or of the attribute, or neither.
+Result<std::optional<std::vector<int64_t>>> list_of(const ImportContext& context,
+                                                    const NodeData& node, size_t input,
+                                                    std::string_view attribute);
+// The channels of a value: how many, and which of its dimensions, the batch among them, they are.
+struct Channels {
+  int64_t count, rank, axis = 1;
+};
+// The factor or summand for each channel that the constant is; nothing where it is something else.
+std::optional<std::vector<double>> per_channel(const TensorData& tensor, const Channels& channels);
+
+// A name for a node of the graph: `wanted` made valid, and one that nothing has.
+std::string new_name(ImportContext& context, std::string_view wanted);
+// The same, of a node of the model: by its name, or its operator.
+std::string node_name(ImportContext& context, const NodeData& node);
+// The same, of the layer whose weights, or else bias, the tensor is, or else of the node.
+std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights,
+                       const TensorData* bias = nullptr);
+
+// Adds a node, with the numbers of its parameters in the order of the operator's.
+Result<int> add_node(ImportContext& context, const Op& op, const std::string& name,
+                     std::vector<int> inputs, const Attributes& attributes = {},
+                     std::vector<std::vector<double>> numbers = {});
+
+// The value as [H, W, C], for one of [C, H, W]. Nodes are added where it lies otherwise, or has a
+// scale, which `scale` takes if it is given.
+Result<int> image_of(ImportContext& context, const Imported& imported,
+                     std::vector<double>* scale = nullptr);
+// The value as a vector, for one of [C], and where each of its elements lies (Layout::places).
+struct Vector {
+  int value;
+  std::vector<int64_t> places;
+  std::vector<double> scale;  // of Imported, where the caller takes it: by place, again and again
+
+  double scale_at(int64_t place) const {
+    return scale.empty() ? 1 : scale[static_cast<size_t>(place % std::ssize(scale))];
+  }
+};
+Result<Vector> vector_of(ImportContext& context, const Imported& imported,
+                         bool takes_scale = false);
+
+// The node's first output. Its layout is that of the shape: an image, or a vector.
+void define_image(ImportContext& context, const std::string& name, int value);
+void define(ImportContext& context, const std::string& name, Imported imported);
+
+// The value per channel times `factors` plus `summands`, by a convolution of each channel alone.
+Result<int> scaled(ImportContext& context, const std::string& name, int image,
+                   const std::vector<double>& factors, const std::vector<double>& summands);
+
+// clip(alpha * x + beta, 0, 1).
+struct HardSigmoid {
+  double alpha, beta;
+  bool is_ours() const;
+};
+HardSigmoid hard_sigmoid_of(const NodeData& node);
+
+// Constant factors and summands per channel that follow a value which nothing else reads, taken in
+// by the layer that makes it.
+struct Affine {
+  std::vector<double> factors, summands;
+  std::string result;  // the value behind them
+  const TensorData* last_summand = nullptr;
+  bool has_summands() const;
+};
+Affine absorb_affine(ImportContext& context, const std::string& value, const Channels& channels,
+                     bool takes_factors = true);
+
+}  // namespace mantissa::onnx

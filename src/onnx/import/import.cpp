@@ -1,0 +1,363 @@
+#include "onnx/import/import.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "formats/arrays/safetensors_header.h"
+#include "models/models.h"
+#include "onnx/evaluate/evaluate.h"
+#include "onnx/evaluate/op_table.h"
+#include "onnx/import/form.h"
+#include "onnx/import/operators.h"
+#include "onnx/import/rewrite.h"
+#include "onnx/names_by_text.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+constexpr size_t kMostReasons = 8, kMostNames = 3;
+
+// 'name', or that of its result where it has no name.
+std::string subject(const NodeData& node) { return "'" + readable(name_of(node)) + "'"; }
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text = names.size() == 1 ? "node " : "nodes ";
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMostNames) {
+    text += " and " + std::to_string(names.size() - kMostNames) + " more";
+  }
+  return text;
+}
+
+// Whether the operator's result follows from the shape of its input alone.
+bool is_of_shape(const std::string& op_type) { return op_type == "Shape" || op_type == "Size"; }
+
+class Import {
+ public:
+  Import(const ModelData& model, const ImportOptions& options, const ImportForm& form,
+         int batch_axis = 0, bool other_mask = false)
+      : form_(form),
+        options_(options),
+        other_mask_(other_mask),
+        model_(model),
+        graph_(model_.graph) {
+    context_.options = &options;
+    context_.batch_axis = batch_axis;
+  }
+
+  bool has_mask() const { return !context_.mask_lengths.empty(); }
+  // How many nodes came before the first that cannot be imported; -1: not even inputs can.
+  int64_t imported() const { return imported_; }
+
+  Result<ImportedNetwork> run() {
+    // Before folding, which gives weights that share numbers one name.
+    lift_constants(graph_);
+    take_sequences_apart(graph_);
+    choose_sizes();
+    context_.mask_lengths = take_mask(graph_, context_.batch_axis, other_mask_);
+    const Shapes shapes = input_shapes(model_);
+    MANTISSA_ASSIGN(model_, fold_constants(std::move(model_), shapes));
+    join_spelled_out_functions(graph_);
+    for (const TensorData& tensor : graph_.initialisers) context_.constants[tensor.name] = &tensor;
+    for (const ValueData& value : graph_.values) note_shape(value);
+    for (const ValueData& value : graph_.outputs) note_shape(value);
+    MANTISSA_RETURN_IF_ERROR(find_output());
+    find_needed();
+    context_.model = &graph_;
+    MANTISSA_RETURN_IF_ERROR(form_.add_inputs(context_, inputs_));
+    imported_ = 0;
+    for (const NodeData& node : graph_.nodes) {
+      if (needed_.contains(&node)) import_node(node);
+      imported_ += problems_.empty() ? 1 : 0;
+    }
+    if (!problems_.empty()) return unsupported();
+    return finish();
+  }
+
+ private:
+  // All shapes are known then.
+  void choose_sizes() {
+    for (ValueData& input : graph_.inputs) {
+      if (is_sequence(input) || is_lengths(input)) {
+        choose_sequence_size(options_, context_.batch_axis, input);
+      } else {
+        choose_picture_size(options_, input);
+      }
+    }
+  }
+
+  Status find_output() {
+    if (graph_.outputs.empty()) return invalid_input("the model has no output");
+    std::string names;
+    for (const ValueData& output : graph_.outputs) {
+      outputs_.push_back(output.name);
+      names += (names.empty() ? "" : ", ") + readable(output.name);
+      if (options_.output.empty() || output.name == options_.output) {
+        if (result_.empty()) result_ = output.name;
+      }
+    }
+    if (result_.empty()) {
+      return invalid_input("the model has no output '" + options_.output + "'; it has " + names);
+    }
+    if (graph_.outputs.size() > 1) {
+      note("of the outputs " + names + " the network has '" + readable(result_) + "'");
+    }
+    leave_to_loss();
+    context_.results.insert(result_);
+    return {};
+  }
+
+  // Leaves out what the loss computes itself: a softmax at the end, or a sigmoid, and what only
+  // changes the shape of that one's results.
+  void leave_to_loss() {
+    constexpr std::string_view kShapes[] = {"Flatten", "Identity", "Reshape", "Squeeze",
+                                            "Unsqueeze"};
+    std::string value = result_;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const bool makes = !node->outputs.empty() && node->outputs[0] == value;
+      if (!makes || node->inputs.empty()) continue;
+      const bool is_sigmoid = node->op_type == "Sigmoid";
+      const bool is_softmax = node->op_type == "Softmax" || node->op_type == "LogSoftmax";
+      if (is_sigmoid || (is_softmax && value == result_ && is_over_classes(*node))) {
+        note("the " + node->op_type + " at the end is left out: it belongs to the loss");
+        context_.loss = is_sigmoid ? ops::LossKind::kSigmoids : ops::LossKind::kCrossEntropy;
+        value = result_ = node->inputs[0];
+        if (is_sigmoid) return;
+        continue;
+      }
+      if (std::find(std::begin(kShapes), std::end(kShapes), node->op_type) == std::end(kShapes) ||
+          context_.loss) {
+        return;
+      }
+      value = node->inputs[0];
+    }
+  }
+
+  // Whether a Softmax is over the last dimension, or one that only dimensions of 1 follow.
+  bool is_over_classes(const NodeData& node) {
+    const auto shape = context_.shapes.find(node.outputs[0]);
+    const bool is_old = opset_of(node, model_.opsets[""]) < 13;
+    int64_t axis = whole_of(node, "axis", is_old ? 1 : -1);
+    if (shape == context_.shapes.end() || shape->second.empty()) return axis == -1;
+    const std::vector<int64_t>& dims = shape->second;
+    axis += axis < 0 ? std::ssize(dims) : 0;
+    if (axis < 1 || axis >= std::ssize(dims)) return false;
+    // Before operator set 13 all dimensions from the axis on were one.
+    const auto from = dims.begin() + axis;
+    const int64_t count = std::accumulate(from, dims.end(), int64_t{1}, std::multiplies<>());
+    return is_old ? std::count(from, dims.end(), count) > 0 : *from == count;
+  }
+
+  // Nodes that the output depends on, and who reads their values.
+  void find_needed() {
+    std::set<std::string> wanted = {result_};
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const bool is_wanted =
+          std::any_of(node->outputs.begin(), node->outputs.end(),
+                      [&](const std::string& output) { return wanted.contains(output); });
+      if (!is_wanted) continue;
+      needed_.insert(&*node);
+      for (const std::string& input : node->inputs) {
+        wanted.insert(input);
+        context_.readers[input].push_back(&*node);
+      }
+    }
+    for (const ValueData& input : graph_.inputs) {
+      if (context_.constants.contains(input.name)) continue;
+      if (wanted.contains(input.name)) inputs_.push_back(&input);
+    }
+  }
+
+  void import_node(const NodeData& node) {
+    if (context_.done.contains(&node)) return;
+    const ImportRow* row =
+        node.domain.empty() || node.domain == "ai.onnx" ? form_.find_row(node.op_type) : nullptr;
+    const auto is_unknown = [&](const std::string& input) {
+      return context_.unknown.contains(input);
+    };
+    const bool reads_unknown = std::any_of(node.inputs.begin(), node.inputs.end(), is_unknown);
+    if (row == nullptr && reads_unknown && follows_from_shape(node)) return leave_shape(node);
+    if (row == nullptr) return refuse(node, reason_against(node));
+    // The reason of an earlier node stands for those that read it.
+    if (reads_unknown) return follows_from_shape(node) ? leave_shape(node) : leave(node);
+    if (const NodeAttribute* unknown = unknown_attribute(node)) {
+      return refuse(node,
+                    "has the attribute '" + readable(unknown->name) + "', which is not supported");
+    }
+    const Status status = row->function(context_, node);
+    if (!status.ok()) refuse(node, status.error().message);
+  }
+
+  // What is computed of the shape of a value that could not be imported would be folded else.
+  bool follows_from_shape(const NodeData& node) const {
+    if (is_of_shape(node.op_type)) return true;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& input) {
+      return input.empty() || context_.constants.contains(input) || of_shapes_.contains(input);
+    });
+  }
+  void leave_shape(const NodeData& node) {
+    of_shapes_.insert(node.outputs.begin(), node.outputs.end());
+    leave(node);
+  }
+
+  std::string reason_against(const NodeData& node) const {
+    if (node.domain.empty() || node.domain == "ai.onnx") return form_.reason_against(node.op_type);
+    return "is of the domain '" + readable(node.domain) + "', which has no operators here";
+  }
+
+  void refuse(const NodeData& node, const std::string& reason) {
+    ++problem_count_;
+    add_name(problems_, " (" + readable(node.op_type) + "): " + reason, subject(node));
+    leave(node);
+  }
+  void leave(const NodeData& node) {
+    context_.unknown.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  Error unsupported() const {
+    std::string text = std::to_string(problem_count_) + (problem_count_ == 1 ? " node" : " nodes") +
+                       " cannot be imported: ";
+    for (size_t i = 0; i < std::min(problems_.size(), kMostReasons); ++i) {
+      text += (i > 0 ? "; " : "") + joined(problems_[i].second) + problems_[i].first;
+    }
+    if (problems_.size() > kMostReasons) {
+      text += "; and " + std::to_string(problems_.size() - kMostReasons) + " more reasons";
+    }
+    return invalid_input(text);
+  }
+
+  Result<ImportedNetwork> finish() {
+    MANTISSA_ASSIGN(Graph graph, form_.finish(context_, result_));
+    return ImportedNetwork{std::move(graph), std::move(context_.parameters),
+                           std::move(context_.notes), std::move(outputs_)};
+  }
+
+  void note_shape(const ValueData& value) {
+    for (const Dimension& dimension : value.dims) {
+      context_.shapes[value.name].push_back(dimension.size);
+    }
+  }
+  void note(std::string text) { context_.notes.push_back(std::move(text)); }
+
+  const ImportForm& form_;
+  const ImportOptions& options_;
+  const bool other_mask_;
+  ModelData model_;
+  GraphData& graph_;
+  ImportContext context_;
+  std::string result_;  // of the model
+  std::vector<std::string> outputs_;
+  std::set<const NodeData*> needed_;
+  std::vector<const ValueData*> inputs_;
+  std::set<std::string> of_shapes_;  // unknown values that follow from shapes of others
+  NamesByText problems_;             // by reason, the nodes that cannot be imported
+  int64_t problem_count_ = 0;
+  int64_t imported_ = -1;
+};
+
+}  // namespace
+
+std::string readable(const std::string& name) {
+  constexpr size_t kMost = 200;
+  const std::string quoted =
+      readable_name(name.size() > kMost ? name.substr(0, kMost) + "..." : name);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+Error other_inputs(std::span<const ValueData* const> inputs) {
+  if (inputs.empty()) return invalid_input("the model's output depends on no input");
+  constexpr size_t kMost = 6;
+  std::string names;
+  for (size_t i = 0; i < std::min(inputs.size(), kMost); ++i) {
+    names += (i == 0 ? "" : ", ") + std::string("'") + readable(inputs[i]->name) + "' (" +
+             element_name(inputs[i]->type) + " " + dims_text(inputs[i]->dims) + ")";
+  }
+  if (inputs.size() > kMost) names += " and " + std::to_string(inputs.size() - kMost) + " more";
+  return invalid_input(
+      std::string("the model's output depends on the input") + (inputs.size() == 1 ? " " : "s ") +
+      names +
+      "; possible is one input, of pictures, [N, C, H, W], of tokens, whole numbers [N, T], or of "
+      "sequences of numbers, [N, T, C], and with sequences their lengths, [N], or a mask of "
+      "padding, [N, T], and with tokens their token_type_ids, [N, T]");
+}
+
+std::string dims_text(const std::vector<Dimension>& dims) {
+  std::string text;
+  for (const Dimension& dimension : dims) {
+    text += (text.empty() ? "" : ", ") +
+            (dimension.size < 0 ? std::string("?") : std::to_string(dimension.size));
+  }
+  return "[" + text + "]";
+}
+
+Result<Graph> finished(ImportContext& context, int result) {
+  MANTISSA_ASSIGN(Graph graph, context.builder.finish(result));
+  for (Parameter& parameter : graph.parameters) {
+    if (context.untrained.contains(parameter.name)) parameter.trained = false;
+  }
+  return graph;
+}
+
+Result<int> made_by_layer(ImportContext& context, int value, const std::vector<double>& factors) {
+  const Graph& graph = context.builder.graph();
+  const int producer = graph.values[value].producer;
+  if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide && factors.empty()) {
+    return value;
+  }
+  const int64_t count = graph.values[value].shape.last();
+  if (count > kMostClasses) {
+    return invalid_input("no layer makes the output, and one of " + std::to_string(count) +
+                         " channels is too large to stand behind it; at most " +
+                         std::to_string(kMostClasses) + " are possible");
+  }
+  std::vector<double> identity(static_cast<size_t>(count * count), 0.0);
+  for (int64_t i = 0; i < count; ++i) {
+    identity[i * count + i] =
+        factors.empty() ? 1 : factors[static_cast<size_t>(i % std::ssize(factors))];
+  }
+  context.notes.emplace_back(
+      "a linear layer, 'classifier', stands behind the output, which no layer makes");
+  return add_node(context, ops::kLinear, new_name(context, "classifier"), {value},
+                  {{"channels", count}, {"bias", 0}, {"classifier", 1}}, {std::move(identity)});
+}
+
+namespace {
+
+// The network, or an error where another mask gives another one: then its numbers are in weights.
+Result<ImportedNetwork> with_any_mask(const ModelData& model, const ImportOptions& options,
+                                      int batch_axis, const Import& import,
+                                      Result<ImportedNetwork> imported) {
+  if (!import.has_mask()) return imported;
+  const auto other = Import(model, options, kSequences, batch_axis, true).run();
+  if (other.ok() && same_network(*imported, *other)) return imported;
+  return invalid_input("the mask of padding is read by something else than attention");
+}
+
+}  // namespace
+
+Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptions& options) {
+  const std::vector<const ValueData*> inputs = inputs_of(model.graph);
+  const bool sequences = std::any_of(inputs.begin(), inputs.end(),
+                                     [](const ValueData* input) { return is_sequence(*input); });
+  if (!sequences) return Import(model, options, kPictures).run();
+  // Which of the first two dimensions counts examples, only the nodes tell: with the wrong one the
+  // import comes to an end sooner.
+  Import first(model, options, kSequences, 0), second(model, options, kSequences, 1);
+  auto imported = first.run();
+  if (imported.ok()) return with_any_mask(model, options, 0, first, std::move(imported));
+  auto other = second.run();
+  if (!other.ok() && first.imported() < 0 && second.imported() < 0) {
+    // The sequences may be of another output.
+    auto pictures = Import(model, options, kPictures).run();
+    if (pictures.ok()) return pictures;
+  }
+  if (other.ok()) return with_any_mask(model, options, 1, second, std::move(other));
+  return second.imported() > first.imported() ? std::move(other) : std::move(imported);
+}
+
+}  // namespace mantissa::onnx

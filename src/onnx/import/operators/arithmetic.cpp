@@ -1,0 +1,147 @@
+// Sums and products: of two values, or of a value and a constant for each channel.
+#include <algorithm>
+#include <utility>
+
+#include "onnx/import/operators.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// A value with a dimension of its own for each of channels, height and width.
+Imported as_image(const Imported& value) {
+  Imported image = value;
+  const std::vector<int64_t> dims = value.layout.dims();
+  if (dims.size() == 1) image.layout.reshape(std::vector<int64_t>{dims[0], 1, 1});
+  return image;
+}
+
+// factor * value + summand, of numbers per channel.
+Status add_affine(ImportContext& context, const NodeData& node, size_t value_index,
+                  const TensorData& tensor, double factor, double summand_factor) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, value_index));
+  const bool is_last = value.is_channels_last();
+  if (is_last) value = channels_first(std::move(value));
+  const std::vector<int64_t> dims = value.layout.dims();
+  if (dims.empty()) return invalid_input("wants an input with channels");
+  const auto numbers = per_channel(tensor, {dims[0], std::ssize(dims) + 1, is_last ? 3 : 1});
+  if (!numbers) return invalid_input("its constant is not one number, or one for each channel");
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(const int image, image_of(context, as_image(value), &scale));
+  const auto channels = static_cast<size_t>(dims[0]);
+  std::vector<double> factors(channels, factor), summands;
+  if (summand_factor == 0) {
+    factors = *numbers;
+  } else {
+    for (const double number : *numbers) summands.push_back(summand_factor * number);
+  }
+  for (size_t c = 0; c < scale.size(); ++c) factors[c] *= scale[c];
+  MANTISSA_ASSIGN(const int result,
+                  scaled(context, node_name(context, node), image, factors, summands));
+  Imported imported{result, as_image(value).layout, {}};
+  imported.layout =
+      Layout::image(context.builder.shape(result)[0], context.builder.shape(result)[1], dims[0]);
+  imported.layout.reshape(dims);
+  if (is_last) imported = channels_last(std::move(imported));
+  define(context, node.outputs[0], std::move(imported));
+  return {};
+}
+
+// Of two values that lie alike, element by element.
+Status add_elements(ImportContext& context, const NodeData& node, const Op& op, Imported a,
+                    Imported b) {
+  const bool alike = a.layout == b.layout && a.scale.empty() && b.scale.empty() &&
+                     context.builder.shape(a.value) == context.builder.shape(b.value);
+  const bool is_last = !alike && a.is_channels_last() && b.is_channels_last();
+  if (is_last) {
+    a = channels_first(std::move(a));
+    b = channels_first(std::move(b));
+  }
+  if (!alike) {
+    MANTISSA_ASSIGN(const int first, image_of(context, as_image(a)));
+    MANTISSA_ASSIGN(const int second, image_of(context, as_image(b)));
+    const std::vector<int64_t> dims = a.layout.dims();
+    const Shape& shape = context.builder.shape(first);
+    a = {first, Layout::image(shape[0], shape[1], shape[2]), {}};
+    a.layout.reshape(dims);
+    b.value = second;
+  }
+  MANTISSA_ASSIGN(a.value, add_node(context, op, node_name(context, node), {a.value, b.value}));
+  if (is_last) a = channels_last(std::move(a));
+  define(context, node.outputs[0], std::move(a));
+  return {};
+}
+
+// Of an image and a number for each of its channels.
+Status add_gate(ImportContext& context, const NodeData& node, const Imported& image,
+                const Imported& gate) {
+  MANTISSA_ASSIGN(const int first, image_of(context, image));
+  MANTISSA_ASSIGN(const int second, image_of(context, gate));
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kMultiply, node_name(context, node), {first, second}));
+  define_image(context, node.outputs[0], value);
+  return {};
+}
+
+bool is_gate(const Imported& image, const Imported& gate) {
+  const std::vector<int64_t> dims = image.layout.dims();
+  return dims.size() == 3 && gate.layout.dims() == std::vector<int64_t>{dims[0], 1, 1};
+}
+
+std::string dims_text(const Imported& value) {
+  std::string text = "[N";
+  for (const int64_t dim : value.layout.dims()) text += ", " + std::to_string(dim);
+  return text + "]";
+}
+
+}  // namespace
+
+Status import_add(ImportContext& context, const NodeData& node) {
+  for (const size_t i : {0, 1}) {
+    const TensorData* tensor = constant_of(context, node, i);
+    if (tensor != nullptr) return add_affine(context, node, 1 - i, *tensor, 1, 1);
+  }
+  MANTISSA_ASSIGN(const Imported a, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const Imported b, input_of(context, node, 1));
+  if (a.layout.dims() == b.layout.dims()) return add_elements(context, node, ops::kAdd, a, b);
+  return invalid_input("adds values of different shapes, " + dims_text(a) + " and " + dims_text(b));
+}
+
+Status import_subtract(ImportContext& context, const NodeData& node) {
+  if (const TensorData* tensor = constant_of(context, node, 1)) {
+    return add_affine(context, node, 0, *tensor, 1, -1);
+  }
+  if (const TensorData* tensor = constant_of(context, node, 0)) {
+    return add_affine(context, node, 1, *tensor, -1, 1);
+  }
+  return invalid_input("subtracts values from each other; only constants are subtracted");
+}
+
+Status import_multiply(ImportContext& context, const NodeData& node) {
+  for (const size_t i : {0, 1}) {
+    const TensorData* tensor = constant_of(context, node, i);
+    if (tensor != nullptr) return add_affine(context, node, 1 - i, *tensor, 1, 0);
+  }
+  MANTISSA_ASSIGN(const Imported a, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const Imported b, input_of(context, node, 1));
+  if (a.layout.dims() == b.layout.dims()) return add_elements(context, node, ops::kMultiply, a, b);
+  if (is_gate(a, b)) return add_gate(context, node, a, b);
+  if (is_gate(b, a)) return add_gate(context, node, b, a);
+  return invalid_input("multiplies values of shapes that do not fit, " + dims_text(a) + " and " +
+                       dims_text(b));
+}
+
+Status import_divide(ImportContext& context, const NodeData& node) {
+  const TensorData* tensor = constant_of(context, node, 1);
+  if (tensor == nullptr) return invalid_input("divides by a value; only by constants is possible");
+  MANTISSA_ASSIGN(std::vector<double> numbers, numbers_of(*tensor));
+  for (double& number : numbers) {
+    if (number == 0) return invalid_input("divides by 0");
+    number = 1 / number;
+  }
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return add_affine(context, node, 0, {tensor->name, ElementType::kDouble, tensor->dims, bytes, {}},
+                    1, 0);
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,137 @@
+// Functions of one value, and nodes that leave values as they are.
+#include <algorithm>
+#include <cmath>
+
+#include "onnx/import/operators.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Whether f(k x) = k f(x), for positive k.
+bool takes_factors(const Op& op) {
+  return &op == &ops::kRelu || &op == &ops::kLeakyRelu || &op == &ops::kDropout;
+}
+
+// The function of each number where it lies, whatever ONNX's order is.
+Status add_function(ImportContext& context, const NodeData& node, const Op& op,
+                    const Attributes& attributes = {}) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  if (!value.scale.empty() && !takes_factors(op)) {
+    const bool is_last = value.is_channels_last();
+    if (is_last) value = channels_first(std::move(value));
+    MANTISSA_ASSIGN(const int image, image_of(context, value));
+    define_image(context, node.outputs[0], image);
+    value = context.values[node.outputs[0]];
+    if (is_last) value = channels_last(std::move(value));
+  }
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, op, node_name(context, node), {value.value}, attributes));
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+Status add_leaky(ImportContext& context, const NodeData& node, double slope) {
+  if (slope >= 0 && slope <= 1) {
+    return add_function(context, node, ops::kLeakyRelu, {{"slope", slope}});
+  }
+  return invalid_input("has a slope of " + std::to_string(slope) + "; 0 to 1 is possible");
+}
+
+Status pass_on(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+}  // namespace
+
+Status import_relu(ImportContext& context, const NodeData& node) {
+  return add_function(context, node, ops::kRelu);
+}
+
+Status import_leaky_relu(ImportContext& context, const NodeData& node) {
+  return add_leaky(context, node, real_of(node, "alpha", 0.01));
+}
+
+// One slope for all channels.
+Status import_prelu(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
+  MANTISSA_ASSIGN(const std::vector<double> slopes, numbers_of(*tensor));
+  const bool alike =
+      !slopes.empty() &&
+      std::all_of(slopes.begin(), slopes.end(), [&](double slope) { return slope == slopes[0]; });
+  if (alike) return add_leaky(context, node, slopes[0]);
+  return invalid_input(
+      "has a slope for each channel, which is not supported yet; one for all is, "
+      "as LeakyRelu");
+}
+
+Status import_clip(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const auto least, scalar_of(context, node, 1, "min"));
+  MANTISSA_ASSIGN(const auto most, scalar_of(context, node, 2, "max"));
+  const bool from_zero = least && *least == 0;
+  if (from_zero && most && *most == 6) return add_function(context, node, ops::kRelu6);
+  if (from_zero && (!most || *most > 1e30)) return add_function(context, node, ops::kRelu);
+  return invalid_input("clips to other limits than 0 and 6, or 0 and infinity");
+}
+
+Status import_sigmoid(ImportContext& context, const NodeData& node) {
+  return add_function(context, node, ops::kSigmoid);
+}
+
+Status import_tanh(ImportContext& context, const NodeData& node) {
+  return add_function(context, node, ops::kTanh);
+}
+
+Status import_hard_sigmoid(ImportContext& context, const NodeData& node) {
+  const HardSigmoid hard = hard_sigmoid_of(node);
+  if (hard.is_ours() || context.fitted.contains(&node)) {
+    return add_function(context, node, ops::kHardSigmoid);
+  }
+  MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const int image, image_of(context, input));
+  const auto channels = static_cast<size_t>(context.builder.shape(image).last());
+  MANTISSA_ASSIGN(const int fitted, scaled(context, new_name(context, "fit"), image,
+                                           std::vector<double>(channels, 6 * hard.alpha),
+                                           std::vector<double>(channels, 6 * (hard.beta - 0.5))));
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kHardSigmoid, node_name(context, node), {fitted}));
+  define_image(context, node.outputs[0], value);
+  return {};
+}
+
+Status import_hard_swish(ImportContext& context, const NodeData& node) {
+  return add_function(context, node, ops::kHardSwish);
+}
+
+Status import_dropout(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const auto ratio, scalar_of(context, node, 1, "ratio"));
+  const double probability = ratio.value_or(0.5);
+  if (!(probability >= 0 && probability < 1)) {
+    return invalid_input("drops a part of " + std::to_string(probability) +
+                         "; from 0 to below 1 is possible");
+  }
+  if (probability == 0) return pass_on(context, node);
+  return add_function(context, node, ops::kDropout, {{"probability", probability}});
+}
+
+Status import_identity(ImportContext& context, const NodeData& node) {
+  return pass_on(context, node);
+}
+
+ElementType cast_type(const NodeData& node) {
+  const int64_t to = whole_of(node, "to", 0);
+  return to < 0 || to > UINT8_MAX ? ElementType::kUndefined : static_cast<ElementType>(to);
+}
+
+Status import_cast(ImportContext& context, const NodeData& node) {
+  const ElementType type = cast_type(node);
+  for (const ElementType real :
+       {ElementType::kFloat, ElementType::kFloat16, ElementType::kBfloat16, ElementType::kDouble}) {
+    if (type == real) return pass_on(context, node);
+  }
+  return invalid_input(std::string("casts to ") + element_name(type));
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,141 @@
+// Pools and means over an image.
+#include "kernels/pooling/pooling.h"
+
+#include <algorithm>
+
+#include "onnx/import/operators.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Whether no number of the value is below 0, so that zeros around it change no maximum.
+bool is_never_negative(const ImportContext& context, int value) {
+  const Graph& graph = context.builder.graph();
+  const int producer = graph.values[value].producer;
+  if (producer < 0) return false;
+  const Op* op = graph.nodes[producer].op;
+  for (const Op* known : {&ops::kRelu, &ops::kRelu6, &ops::kSigmoid, &ops::kHardSigmoid}) {
+    if (op == known) return true;
+  }
+  return false;
+}
+
+struct Pool {
+  int image;
+  std::vector<double> scale;  // of its channels, which is that of the result
+  Attributes attributes;
+  bool is_global;  // one window, all of the image
+};
+
+Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maximum) {
+  MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(int image, image_of(context, input, &scale));
+  const Shape shape = context.builder.shape(image);
+  const std::vector<int64_t> window = wholes_of(node, "kernel_shape");
+  const std::vector<int64_t> strides = wholes_of(node, "strides", {1, 1});
+  const std::vector<int64_t> dilations = wholes_of(node, "dilations", {1, 1});
+  if (window.size() != 2 || strides.size() != 2) return invalid_input("is no pool of images");
+  for (const int64_t number : {window[0], window[1], strides[0], strides[1]}) {
+    if (number < 1 || number > INT32_MAX) return invalid_input("has a window or stride below 1");
+  }
+  if (dilations != std::vector<int64_t>{1, 1}) return invalid_input("has dilations");
+  MANTISSA_ASSIGN(Sides sides, sides_of(node, shape, window, strides, dilations));
+  const bool counts = !is_maximum && whole_of(node, "count_include_pad", 0) != 0;
+  const bool is_global = !sides.any() && window[0] == shape[0] && window[1] == shape[1];
+  const std::vector<int64_t> padding = take_symmetric(sides);
+  if (sides.any() && !counts && !(is_maximum && is_never_negative(context, image))) {
+    return invalid_input(is_maximum ? "pads opposite sides differently, of values below 0"
+                                    : "pads opposite sides differently, and does not count that");
+  }
+  MANTISSA_ASSIGN(image, padded(context, "pad", image, sides));
+  const auto wider = [](const std::vector<int64_t>& sizes, int64_t same) {
+    return sizes[1] == sizes[0] ? same : sizes[1];
+  };
+  std::vector<Attributes::Item> items = {{"window", window[0]},
+                                         {"window_width", wider(window, 0)},
+                                         {"stride", strides[0]},
+                                         {"stride_width", wider(strides, 0)},
+                                         {"padding", padding[0]},
+                                         {"padding_width", wider(padding, -1)},
+                                         {"ceil", whole_of(node, "ceil_mode", 0)}};
+  if (!is_maximum) items.emplace_back("count_padding", counts ? 1 : 0);
+  return Pool{image, std::move(scale), Attributes(std::move(items)), is_global};
+}
+
+// [C, 1, 1] of the mean over an image, or [C]. Factors of channels are those of the mean.
+Status add_mean(ImportContext& context, const NodeData& node, const Imported& input,
+                bool keeps_dims) {
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(const int image, image_of(context, input, &scale));
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kGlobalAveragePool, node_name(context, node), {image}));
+  const int64_t channels = context.builder.shape(value).last();
+  Imported mean{value, Layout::vector(channels), std::move(scale)};
+  if (keeps_dims) mean.layout.reshape(std::vector<int64_t>{channels, 1, 1});
+  define(context, node.outputs[0], std::move(mean));
+  return {};
+}
+
+}  // namespace
+
+Status import_max_pool(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Pool pool, pool_of(context, node, true));
+  const Attributes& a = pool.attributes;
+  const bool side_by_side = a.whole("window") == a.whole("stride") && !a.is_set("window_width") &&
+                            !a.is_set("stride_width") && !a.is_set("padding") &&
+                            a.whole("padding_width") == -1 && !a.is_set("ceil");
+  MANTISSA_ASSIGN(const int value, side_by_side
+                                       ? add_node(context, ops::kMaxPool, node_name(context, node),
+                                                  {pool.image}, {{"window", a.whole("window")}})
+                                       : add_node(context, ops::kOverlappingMaxPool,
+                                                  node_name(context, node), {pool.image}, a));
+  define_image(context, node.outputs[0], value);
+  context.values[node.outputs[0]].scale = pool.scale;
+  return {};
+}
+
+Status import_average_pool(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Pool pool, pool_of(context, node, false));
+  define_image(context, node.outputs[0], pool.image);
+  Imported& result = context.values[node.outputs[0]];
+  result.scale = pool.scale;
+  if (pool.is_global) return add_mean(context, node, Imported(result), true);
+  MANTISSA_ASSIGN(const int value, add_node(context, ops::kAveragePool, node_name(context, node),
+                                            {pool.image}, pool.attributes));
+  define_image(context, node.outputs[0], value);
+  context.values[node.outputs[0]].scale = pool.scale;
+  return {};
+}
+
+Status import_global_average_pool(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
+  return add_mean(context, node, input, true);
+}
+
+// Over height and width.
+Status import_reduce_mean(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
+  MANTISSA_ASSIGN(auto axes, list_of(context, node, 1, "axes"));
+  const int64_t rank = std::ssize(input.layout.dims()) + 1;
+  if (!axes) axes.emplace();
+  const bool is_last = input.is_channels_last();
+  if (is_last) input = channels_first(std::move(input));
+  for (int64_t& axis : *axes) {
+    axis += axis < 0 ? rank : 0;
+    if (is_last) axis = axis_of_channels_first(axis);
+  }
+  std::sort(axes->begin(), axes->end());
+  if (rank != 4 || *axes != std::vector<int64_t>{2, 3}) {
+    return invalid_input("takes the mean over other dimensions than height and width");
+  }
+  MANTISSA_RETURN_IF_ERROR(add_mean(context, node, input, whole_of(node, "keepdims", 1) != 0));
+  if (is_last && whole_of(node, "keepdims", 1) != 0) {
+    Imported& mean = context.values[node.outputs[0]];
+    mean = channels_last(std::move(mean));
+  }
+  return {};
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,275 @@
+// Pairs of QuantizeLinear and DequantizeLinear of values. Between them a value is on a grid: a
+// `quantise` node, whose range training leaves as it is. The factor between its power of two and
+// the model's scale goes to the layers that read it. Pairs of constants are folded before.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "onnx/import/form.h"
+#include "onnx/import/operators.h"
+#include "ops/ops.h"
+#include "ops/pixels.h"
+
+namespace mantissa::onnx {
+namespace {
+
+constexpr int64_t kMostSteps = 255;  // of 8 bits
+
+// Numbers scale * q, q from `low` to `high`, without the zero point.
+struct Grid {
+  double scale = 1;
+  int64_t low = 0, high = 0, zero = 0;
+};
+
+struct Limits {
+  ElementType type;
+  int64_t low, high;
+};
+
+std::optional<Limits> limits_of(ElementType type) {
+  constexpr Limits kLimits[] = {
+      {ElementType::kUint8, 0, 255},    {ElementType::kInt8, -128, 127},
+      {ElementType::kUint16, 0, 65535}, {ElementType::kInt16, -32768, 32767},
+      {ElementType::kUint4, 0, 15},     {ElementType::kInt4, -8, 7}};
+  for (const Limits& limits : kLimits) {
+    if (limits.type == type) return limits;
+  }
+  return std::nullopt;
+}
+
+// The whole number of a tensor of one of such a type; nothing where it is something else.
+std::optional<int64_t> whole_in(const TensorData& tensor) {
+  int64_t count = 1;
+  for (const int64_t dim : tensor.dims) count *= dim;
+  const auto limits = limits_of(tensor.type);
+  const size_t size =
+      tensor.type == ElementType::kUint16 || tensor.type == ElementType::kInt16 ? 2 : 1;
+  if (count != 1 || !limits || tensor.bytes.size() != size) return std::nullopt;
+  int64_t number = static_cast<int64_t>(tensor.bytes[0]);
+  if (size == 2) number += 256 * static_cast<int64_t>(tensor.bytes[1]);
+  const int64_t span = limits->high - limits->low + 1;
+  number %= span;  // of 4 bits those of the lower half of the byte
+  return number > limits->high ? number - span : number;
+}
+
+Result<Grid> grid_of(const ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const TensorData* scale, weights_of(context, node, 1));
+  MANTISSA_ASSIGN(const std::vector<double> scales, numbers_of(*scale));
+  if (scales.size() != 1) return invalid_input("has a scale for each channel of a value");
+  Grid grid{.scale = scales[0]};
+  if (!(grid.scale > 0x1p-60 && grid.scale < 0x1p60)) {
+    return invalid_input("has a scale of " + std::to_string(grid.scale));
+  }
+  const int64_t named = whole_of(node, "output_dtype", 0);
+  auto type =
+      named > 0 && named <= UINT8_MAX ? static_cast<ElementType>(named) : ElementType::kUint8;
+  if (has_input(node, 2)) {
+    MANTISSA_ASSIGN(const TensorData* zero, weights_of(context, node, 2));
+    type = zero->type;
+    const auto number = whole_in(*zero);
+    if (!number) return invalid_input("has a zero point that is no single number of 4 to 16 bits");
+    grid.zero = *number;
+  }
+  const auto limits = limits_of(type);
+  if (!limits) return invalid_input(std::string("quantises to ") + element_name(type));
+  grid.low = limits->low - grid.zero;
+  grid.high = limits->high - grid.zero;
+  return grid;
+}
+
+// Narrows the grid to the limits of a Clip of its whole numbers.
+Status clip(const ImportContext& context, const NodeData& node, Grid& grid) {
+  for (const size_t i : {1, 2}) {
+    if (!has_input(node, i)) continue;
+    MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, i));
+    const auto number = whole_in(*tensor);
+    if (!number) return invalid_input("clips to something else than a number of its type");
+    int64_t& end = i == 1 ? grid.low : grid.high;
+    end = i == 1 ? std::max(end, *number - grid.zero) : std::min(end, *number - grid.zero);
+  }
+  return {};
+}
+
+// The kind of node that has the grid; an error where none has it.
+struct GridKind {
+  int64_t bits, steps;  // the steps that the range has
+  bool is_signed;
+};
+Result<GridKind> kind_of(ImportContext& context, const Grid& grid) {
+  const int64_t steps = grid.high - grid.low;
+  const auto is_full = [](int64_t n) { return n > 0 && (n & (n + 1)) == 0; };  // 2^k - 1
+  const auto bits = [](int64_t n) {
+    return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(n)));
+  };
+  const bool is_symmetric = grid.low == -grid.high || grid.low == -grid.high - 1;
+  if (is_symmetric && is_full(grid.high) && grid.high <= INT8_MAX) {
+    if (grid.low < -grid.high) {
+      note_once(context,
+                "grids of whole numbers from -2^(k-1) are symmetric here: the lowest, such "
+                "as -128, becomes the next");
+    }
+    return GridKind{1 + bits(grid.high), grid.high, true};
+  }
+  if (grid.low <= 0 && grid.high >= 0 && is_full(steps) && steps <= kMostSteps) {
+    return GridKind{bits(steps), steps, false};
+  }
+  return invalid_input("has a grid of " + std::to_string(grid.low) + " to " +
+                       std::to_string(grid.high) +
+                       " steps around its zero point; of 1 to 8 bits, with zero among them, are "
+                       "possible");
+}
+
+bool is_pixels(const ImportContext& context, const Imported& value) {
+  const Graph& graph = context.builder.graph();
+  const int producer = graph.values[value.value].producer;
+  return producer >= 0 && graph.nodes[producer].op == &ops::kNormaliseInput;
+}
+
+std::string short_text(double number) {
+  std::array<char, 32> text{};
+  constexpr int kDigits = 4;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number,
+                                 std::chars_format::general, kDigits);
+  return {text.data(), end.ptr};
+}
+
+// Pixels are whole numbers from 0 to 255 already, so their grid is left out. One that cuts some of
+// them is none that was made for these pixels.
+Status check_holds_pixels(const ImportContext& context, const Imported& value, const Grid& grid) {
+  const Graph& graph = context.builder.graph();
+  const Node& node = graph.nodes[graph.values[value.value].producer];
+  const auto means = ops::pixel_means(node.attributes);
+  const double least = (static_cast<double>(grid.low) - 1) * grid.scale;
+  const double most = (static_cast<double>(grid.high) + 1) * grid.scale;
+  for (size_t c = 0; c < std::max<size_t>(value.scale.size(), 1); ++c) {
+    const double unit = std::ldexp(value.scale.empty() ? 1.0 : value.scale[c], ops::kPixelExponent);
+    const double black = -means[c] * unit, white = (255 - means[c]) * unit;
+    if (std::min(black, white) >= least && std::max(black, white) <= most) continue;
+    return invalid_input("cuts pixels, which enter as " + short_text(black) + " to " +
+                         short_text(white) + ": it holds " + short_text(least + grid.scale) +
+                         " to " + short_text(most - grid.scale) +
+                         "; --input-mean and --input-std say how pixels enter");
+  }
+  return {};
+}
+
+// The value's one factor, which the grid takes; values with one for each channel get a node.
+Result<double> take_factor(ImportContext& context, Imported& value) {
+  if (value.scale.empty()) return 1.0;
+  const double first = value.scale[0];
+  const bool alike = std::all_of(value.scale.begin(), value.scale.end(),
+                                 [&](double factor) { return factor == first; });
+  if (alike) {
+    value.scale.clear();
+    return first;
+  }
+  const bool is_last = value.is_channels_last();
+  if (is_last) value = channels_first(std::move(value));
+  MANTISSA_ASSIGN(value.value, image_of(context, value));
+  value.scale.clear();
+  if (is_last) value = channels_last(std::move(value));
+  return 1.0;
+}
+
+// The value on the grid.
+Result<Imported> quantised(ImportContext& context, const NodeData& node, Imported value,
+                           const Grid& grid) {
+  // Of pixels in their own steps, or in others, which both are 8 bits.
+  if (is_pixels(context, value)) {
+    MANTISSA_RETURN_IF_ERROR(check_holds_pixels(context, value, grid));
+    note_once(context,
+              "the pair of QuantizeLinear and DequantizeLinear of the input is left out: "
+              "pixels are whole numbers from 0 to 255 already");
+    return value;
+  }
+  constexpr int64_t k16Bits = 65534;
+  if (grid.high - grid.low >= k16Bits) {
+    note_once(context,
+              "pairs of QuantizeLinear and DequantizeLinear with 16 bits are left out: "
+              "the format says how many bits values have");
+    return value;
+  }
+  MANTISSA_ASSIGN(const GridKind kind, kind_of(context, grid));
+  MANTISSA_ASSIGN(const double factor, take_factor(context, value));
+  const double step = grid.scale / factor;
+  const int exponent = std::ilogb(step);
+  const bool has_offset = grid.low < 0 && !kind.is_signed;
+  std::vector<std::vector<double>> numbers = {{step * static_cast<double>(kind.steps)}};
+  if (has_offset) numbers.push_back({step * static_cast<double>(grid.low)});
+  const std::string name = node_name(context, node);
+  MANTISSA_ASSIGN(value.value, add_node(context, ops::kQuantise, name, {value.value},
+                                        {{"bits", kind.bits},
+                                         {"exponent", int64_t{exponent}},
+                                         {"signed", kind.is_signed ? 1 : 0},
+                                         {"learns", "clip"},
+                                         {"offset", has_offset ? 1 : 0}},
+                                        std::move(numbers)));
+  context.untrained.insert(name + ".range");
+  context.untrained.insert(name + ".offset");
+  const double left = grid.scale * std::ldexp(1.0, -exponent);
+  const auto channels = static_cast<size_t>(context.builder.shape(value.value).last());
+  if (left != 1) value.scale.assign(channels, left);
+  return value;
+}
+
+// What the Dequantize that reads the whole numbers of a grid has in common with it.
+Status check_pair(const ImportContext& context, const NodeData& node, const Grid& grid) {
+  MANTISSA_ASSIGN(const Grid other, grid_of(context, node));
+  if (other.scale == grid.scale && other.zero == grid.zero) return {};
+  return invalid_input("has another scale or zero point than the DequantizeLinear behind it");
+}
+
+// Defines the results of all DequantizeLinear behind the node, perhaps behind a Clip.
+Status finish_pairs(ImportContext& context, const NodeData& node, const Imported& value,
+                    const Grid& grid, bool may_clip) {
+  const auto readers = context.readers.find(node.outputs[0]);
+  if (readers == context.readers.end() || context.results.contains(node.outputs[0])) {
+    return invalid_input("has a result of whole numbers that no DequantizeLinear reads");
+  }
+  std::optional<Imported> made;
+  for (const NodeData* reader : readers->second) {
+    if (reader->op_type == "Clip" && may_clip) {
+      Grid narrowed = grid;
+      MANTISSA_RETURN_IF_ERROR(clip(context, *reader, narrowed));
+      MANTISSA_RETURN_IF_ERROR(finish_pairs(context, *reader, value, narrowed, false));
+      context.done.insert(reader);
+      continue;
+    }
+    if (reader->op_type != "DequantizeLinear" || reader->inputs[0] != node.outputs[0]) {
+      return invalid_input("makes whole numbers that a node of " + readable(reader->op_type) +
+                           " reads; only DequantizeLinear can");
+    }
+    MANTISSA_RETURN_IF_ERROR(check_pair(context, *reader, grid));
+    if (context.results.contains(reader->outputs[0])) {
+      note_once(context, "the quantisation of the output is left out: the loss reads the sums");
+      define(context, reader->outputs[0], value);
+    } else {
+      if (!made) {
+        MANTISSA_ASSIGN(made, quantised(context, node, value, grid));
+      }
+      define(context, reader->outputs[0], *made);
+    }
+    context.done.insert(reader);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status import_quantise_linear(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const Grid grid, grid_of(context, node));
+  return finish_pairs(context, node, value, grid, true);
+}
+
+// Those of pairs are done.
+Status import_dequantise_linear(ImportContext&, const NodeData&) {
+  return invalid_input("reads whole numbers that no QuantizeLinear before it makes");
+}
+
+}  // namespace mantissa::onnx

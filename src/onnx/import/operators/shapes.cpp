@@ -1,0 +1,192 @@
+// Nodes that move numbers or only name them otherwise. Most add nothing to the graph.
+#include <algorithm>
+#include <utility>
+
+#include "onnx/import/operators.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Other dimensions for the same numbers. Dimensions without the batch.
+Status define_reshaped(ImportContext& context, const NodeData& node, Imported value,
+                       const std::vector<int64_t>& dims) {
+  const bool was_flat = value.layout.dims().size() == 1;
+  if (!value.layout.reshape(dims)) {
+    return invalid_input(
+        "cuts the dimensions of channels-last values where they do not lie together");
+  }
+  // Pixels are scaled by channel: as long as these are there, and in a vector of all pixels.
+  const std::vector<int64_t>& now = value.layout.dims();
+  const int64_t channels = std::ssize(value.scale);
+  const bool has_channels = now.size() == 3 && (now[0] == channels || now[2] == channels);
+  if (!value.scale.empty() && (was_flat || !(has_channels || now.size() == 1))) {
+    return invalid_input("rearranges pixels before the first layer");
+  }
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+// Makes a value that was brought to [N, C, H, W] one of [N, H, W, C] again.
+void turn_back(ImportContext& context, const std::string& name) {
+  context.values[name] = channels_last(std::move(context.values[name]));
+}
+
+// Axes of a value with its batch, as positive numbers; an error for the batch and none of them.
+Result<std::vector<int64_t>> checked_axes(std::vector<int64_t> axes, int64_t rank) {
+  for (int64_t& axis : axes) {
+    axis += axis < 0 ? rank : 0;
+    if (axis < 1 || axis >= rank) {
+      return invalid_input(axis == 0 ? "works on the batch dimension" : "has an axis out of range");
+    }
+  }
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) == axes.end()) return axes;
+  return invalid_input("has an axis twice");
+}
+
+}  // namespace
+
+Status import_flatten(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  const int64_t rank = std::ssize(value.layout.dims()) + 1, axis = whole_of(node, "axis", 1);
+  if (axis != 1 && axis != 1 - rank) return invalid_input("flattens from another axis than 1");
+  const int64_t count = value.layout.count();
+  return define_reshaped(context, node, std::move(value), {count});
+}
+
+Status import_reshape(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const auto wanted, list_of(context, node, 1, "shape"));
+  if (!wanted || wanted->empty()) return invalid_input("has no shape to reshape to");
+  const std::vector<int64_t> is = value.layout.dims();
+  std::vector<int64_t> dims(wanted->begin() + 1, wanted->end());
+  const int64_t count = value.layout.count(), batch = wanted->front();
+  int64_t known = 1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 0 && i < is.size()) dims[i] = is[i];
+    if (dims[i] > 0) known *= std::min(dims[i], count / known + 1);  // beyond count: never back
+  }
+  for (int64_t& dim : dims) {
+    if (dim == -1) dim = count / known;
+  }
+  int64_t all = 1;
+  for (const int64_t dim : dims)
+    all *= std::clamp<int64_t>(dim, 0, count / std::max<int64_t>(all, 1) + 1);
+  const bool keeps_batch = batch == 0 || batch == -1 || batch == context.batch;
+  if (keeps_batch && all == count) return define_reshaped(context, node, std::move(value), dims);
+  return invalid_input("reshapes over the batch dimension");
+}
+
+Status import_squeeze(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const auto given, list_of(context, node, 1, "axes"));
+  std::vector<int64_t> dims = value.layout.dims();
+  const int64_t rank = std::ssize(dims) + 1;
+  std::vector<int64_t> wanted = given.value_or(std::vector<int64_t>{});
+  if (!given) {
+    for (int64_t i = 0; i < std::ssize(dims); ++i) {
+      if (dims[i] == 1) wanted.push_back(i + 1);
+    }
+  }
+  MANTISSA_ASSIGN(const std::vector<int64_t> axes, checked_axes(std::move(wanted), rank));
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    if (dims[*axis - 1] != 1) return invalid_input("squeezes a dimension of more than 1");
+    dims.erase(dims.begin() + (*axis - 1));
+  }
+  return define_reshaped(context, node, std::move(value), dims);
+}
+
+Status import_unsqueeze(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const auto given, list_of(context, node, 1, "axes"));
+  if (!given) return invalid_input("has no axes");
+  std::vector<int64_t> dims = value.layout.dims();
+  MANTISSA_ASSIGN(const std::vector<int64_t> axes,
+                  checked_axes(*given, std::ssize(dims) + 1 + std::ssize(*given)));
+  for (const int64_t axis : axes) dims.insert(dims.begin() + (axis - 1), 1);
+  return define_reshaped(context, node, std::move(value), dims);
+}
+
+Status import_transpose(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  const std::vector<int64_t> order = wholes_of(node, "perm");
+  const int64_t rank = std::ssize(value.layout.dims()) + 1;
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (int64_t i = 0; i < rank; ++i) {
+    if (std::ssize(order) != rank || sorted[i] != i || order[0] != 0) {
+      return invalid_input("moves the batch dimension");
+    }
+  }
+  // The factors of pixels are by channel as they lie, wherever the model has the channels.
+  std::vector<int> dims;
+  for (int64_t i = 1; i < rank; ++i) dims.push_back(static_cast<int>(order[i] - 1));
+  value.layout.transpose(dims);
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+// Of channels.
+Status import_concat(ImportContext& context, const NodeData& node) {
+  std::vector<int> parts;
+  int64_t rank = 0;
+  bool is_last = false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    MANTISSA_ASSIGN(Imported input, input_of(context, node, i));
+    is_last = i == 0 ? input.is_channels_last() : is_last;
+    if (is_last) input = channels_first(std::move(input));
+    rank = std::ssize(input.layout.dims()) + 1;
+    if (rank == 2) {
+      MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
+      if (!vector.places.empty()) return invalid_input("joins pixels that were flattened");
+      parts.push_back(vector.value);
+    } else {
+      MANTISSA_ASSIGN(const int image, image_of(context, input));
+      parts.push_back(image);
+    }
+  }
+  const int64_t axis = whole_of(node, "axis", 1), wanted = is_last ? 3 : 1;
+  if (axis != wanted && axis != wanted - rank) {
+    return invalid_input("joins along another axis than channels");
+  }
+  const std::string name = node_name(context, node);
+  MANTISSA_ASSIGN(const int value, add_node(context, ops::kConcat, name, std::move(parts)));
+  define_image(context, node.outputs[0], value);
+  if (is_last) turn_back(context, node.outputs[0]);
+  return {};
+}
+
+// Of height and width, with zeros.
+Status import_pad(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
+  MANTISSA_ASSIGN(auto pads, list_of(context, node, 1, "pads"));
+  MANTISSA_ASSIGN(const auto number, scalar_of(context, node, 2, "value"));
+  if (text_of(node, "mode", "constant") != "constant" || number.value_or(0) != 0) {
+    return invalid_input("pads with something else than zeros");
+  }
+  if (!pads || pads->size() != 8 || has_input(node, 3)) {
+    return invalid_input("pads something else than [N, C, H, W]");
+  }
+  std::vector<int64_t>& p = *pads;
+  const bool is_last = input.is_channels_last();
+  if (is_last) {
+    input = channels_first(std::move(input));
+    p = {p[0], p[3], p[1], p[2], p[4], p[7], p[5], p[6]};
+  }
+  if (p[0] != 0 || p[1] != 0 || p[4] != 0 || p[5] != 0) {
+    return invalid_input("pads channels; only height and width can be");
+  }
+  const Sides sides = {p[2], p[3], p[6], p[7]};
+  if (*std::min_element(p.begin(), p.end()) < 0) return invalid_input("has negative pads");
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(const int image, image_of(context, input, &scale));
+  MANTISSA_ASSIGN(const int value,
+                  padded(context, node.name.empty() ? "pad" : node.name, image, sides));
+  define_image(context, node.outputs[0], value);
+  context.values[node.outputs[0]].scale = std::move(scale);
+  if (is_last) turn_back(context, node.outputs[0]);
+  return {};
+}
+
+}  // namespace mantissa::onnx

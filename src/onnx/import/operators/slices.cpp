@@ -1,0 +1,163 @@
+// Nodes that take some of the channels.
+#include <algorithm>
+#include <utility>
+
+#include "onnx/import/operators.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// A value as an image or a vector, with the scale of pixels. The node's input is that from now on,
+// so that its other readers add nothing to the graph again.
+Result<Imported> plain_input(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
+  const size_t rank = input.layout.dims().size();
+  if (rank == 1) {
+    MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
+    if (!vector.places.empty()) return invalid_input("takes a part of pixels that were flattened");
+    define_image(context, node.inputs[0], vector.value);
+  } else {
+    std::vector<double> scale;
+    MANTISSA_ASSIGN(const int image, image_of(context, input, &scale));
+    define_image(context, node.inputs[0], image);
+    context.values[node.inputs[0]].scale = std::move(scale);
+  }
+  return context.values[node.inputs[0]];
+}
+
+// Some channels of a value as the node's output of that name.
+Status add_slice(ImportContext& context, const NodeData& node, const Imported& input, int64_t first,
+                 int64_t channels, const std::string& output) {
+  if (channels == input.layout.dims()[0]) {
+    define(context, output, input);
+    return {};
+  }
+  if (channels < 1) return invalid_input("takes no channel");
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kSlice, node_name(context, node), {input.value},
+                           {{"first", first}, {"channels", channels}}));
+  define_image(context, output, value);
+  if (!input.scale.empty()) {
+    const auto begin = input.scale.begin() + first;
+    context.values[output].scale.assign(begin, begin + channels);
+  }
+  return {};
+}
+
+bool is_read(const ImportContext& context, const std::string& value) {
+  return context.readers.contains(value) || context.results.contains(value);
+}
+
+// The sizes of a Split's parts, by input, attribute, or number of outputs.
+Result<std::vector<int64_t>> parts_of(const ImportContext& context, const NodeData& node,
+                                      int64_t channels) {
+  MANTISSA_ASSIGN(auto sizes, list_of(context, node, 1, "split"));
+  const int64_t count = std::ssize(node.outputs);
+  if (!sizes) {
+    const int64_t part = (channels + count - 1) / count;
+    sizes.emplace(static_cast<size_t>(count), part);
+    sizes->back() = channels - part * (count - 1);
+  }
+  int64_t sum = 0;
+  for (const int64_t size : *sizes) sum += std::clamp<int64_t>(size, 0, channels - sum + 1);
+  const bool fits = std::ssize(*sizes) == count && sum == channels &&
+                    *std::min_element(sizes->begin(), sizes->end()) > 0;
+  if (fits) return std::move(*sizes);
+  return invalid_input("has parts that do not make up its " + std::to_string(channels) +
+                       " channels");
+}
+
+// The range of a Slice along one axis of so many elements.
+struct Range {
+  int64_t first, end;
+};
+Range range_of(int64_t start, int64_t end, int64_t size) {
+  const auto place = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
+  };
+  // The smallest and largest numbers of files must not overflow.
+  return {place(std::max(start, -size)), place(std::max(end, -size))};
+}
+
+}  // namespace
+
+Status import_split(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported input, plain_input(context, node));
+  const std::vector<int64_t> dims = input.layout.dims();
+  const int64_t axis = whole_of(node, "axis", 0);
+  if (axis != 1 && axis != -std::ssize(dims)) {
+    return invalid_input("splits another axis than channels");
+  }
+  MANTISSA_ASSIGN(const std::vector<int64_t> parts, parts_of(context, node, dims[0]));
+  int64_t first = 0;
+  for (size_t i = 0; i < parts.size(); first += parts[i++]) {
+    if (!is_read(context, node.outputs[i])) continue;
+    MANTISSA_RETURN_IF_ERROR(add_slice(context, node, input, first, parts[i], node.outputs[i]));
+  }
+  return {};
+}
+
+// Along channels; ranges of other axes must be all of them.
+Status import_slice(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported input, plain_input(context, node));
+  MANTISSA_ASSIGN(const auto starts, list_of(context, node, 1, "starts"));
+  MANTISSA_ASSIGN(const auto ends, list_of(context, node, 2, "ends"));
+  MANTISSA_ASSIGN(auto axes, list_of(context, node, 3, "axes"));
+  MANTISSA_ASSIGN(const auto steps, list_of(context, node, 4, "steps"));
+  const std::vector<int64_t> dims = input.layout.dims();
+  if (!starts || !ends || starts->size() != ends->size()) return invalid_input("has no range");
+  if (!axes) {
+    axes.emplace();
+    for (int64_t i = 0; i < std::ssize(*starts); ++i) axes->push_back(i);
+  }
+  if (axes->size() != starts->size() || (steps && steps->size() != starts->size())) {
+    return invalid_input("has other numbers of axes, starts, ends and steps");
+  }
+  Range channels{0, dims[0]};
+  for (size_t i = 0; i < axes->size(); ++i) {
+    const int64_t rank = std::ssize(dims) + 1;
+    const int64_t axis = (*axes)[i] + ((*axes)[i] < 0 ? rank : 0);
+    if (axis < 0 || axis >= rank) return invalid_input("has an axis out of range");
+    if (steps && (*steps)[i] != 1) return invalid_input("takes every so many of an axis");
+    const int64_t size = axis == 0 ? INT64_MAX / 2 : dims[axis - 1];
+    const Range range = range_of((*starts)[i], (*ends)[i], size);
+    if (axis == 1) {
+      channels = range;
+    } else if (range.first != 0 || range.end != size) {
+      return invalid_input("takes a part of another axis than channels");
+    }
+  }
+  return add_slice(context, node, input, channels.first, channels.end - channels.first,
+                   node.outputs[0]);
+}
+
+// One channel, or some that follow each other, by constant places.
+Status import_gather(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported input, plain_input(context, node));
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
+  MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
+  const std::vector<int64_t> dims = input.layout.dims();
+  const int64_t axis = whole_of(node, "axis", 0);
+  if ((axis != 1 && axis != -std::ssize(dims)) || tensor->dims.size() > 1) {
+    return invalid_input("picks numbers along another axis than channels");
+  }
+  const int64_t first = places.empty() ? 0 : places[0] + (places[0] < 0 ? dims[0] : 0);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const int64_t place = places[i] + (places[i] < 0 ? dims[0] : 0);
+    if (place < 0 || place >= dims[0] || place - first != static_cast<int64_t>(i)) {
+      return invalid_input("picks channels that do not follow each other");
+    }
+  }
+  MANTISSA_RETURN_IF_ERROR(
+      add_slice(context, node, input, first, std::ssize(places), node.outputs[0]));
+  if (!tensor->dims.empty()) return {};
+  // A single place takes the dimension of the channels away.
+  Imported& result = context.values[node.outputs[0]];
+  std::vector<int64_t> rest(dims.begin() + 1, dims.end());
+  if (rest.empty()) return invalid_input("picks one number of a vector");
+  if (result.layout.reshape(rest)) return {};
+  return invalid_input("picks a channel of values that do not lie together");
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,50 @@
+// A graph with who makes and reads its values, for the search of functions that exporters spell
+// out.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+class SpelledOut {
+ public:
+  explicit SpelledOut(GraphData& graph);
+
+  std::vector<NodeData>& nodes() { return graph_.nodes; }
+  // The node that makes the value, if it is of that kind and has so many inputs or more; else null.
+  const NodeData* maker(const std::string& value, const char* op_type, size_t inputs = 1) const;
+  // A constant of one number; NaN: it is none.
+  double number(const std::string& name) const;
+  std::vector<int64_t> wholes(const std::string& name) const;
+  // The axes of a mean, by attribute or input.
+  std::vector<int64_t> axes(const NodeData& mean) const;
+  // Whether the value is x * x, or x to the power of 2.
+  bool is_square(const std::string& value, const std::string& x) const;
+  // Within 1e-5 of it.
+  static bool near(double number, double wanted);
+  // The other input of a node of two, where one is that number; "" where none is.
+  std::string beside(const NodeData& node, double wanted) const;
+  // x where the value is x times the factor, by Mul or Div; else "".
+  std::string unscaled(const std::string& value, double factor) const;
+  // Makes the node another one, of one input.
+  void become(NodeData& node, const char* op_type, const std::string& input,
+              std::vector<NodeAttribute> attributes);
+  // Takes out nodes that nothing reads.
+  void sweep();
+
+ private:
+  GraphData& graph_;
+  std::map<std::string, const TensorData*> constants_;
+  std::map<std::string, NodeData*> makers_;
+  std::map<std::string, int> reads_;
+};
+
+// Each makes the node the function whose last part it is, and returns whether it is one.
+bool join_gelu(SpelledOut& graph, NodeData& node);      // gelu.cpp
+bool join_rms_norm(SpelledOut& graph, NodeData& node);  // rms_norm.cpp
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,483 @@
+// Convolution (strided, padded, grouped, dilated) and linear (a 1x1 convolution on 1x1 images):
+// weights [O, KH, KW, C], optional bias.
+#include <algorithm>
+
+#include "kernels/common/exact_sums.h"
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/convolution/gradient_digits.h"
+#include "ops/convolutions/convolution_bytes.h"
+#include "ops/convolutions/convolution_choices.h"
+#include "ops/convolutions/convolution_sums.h"
+#include "ops/convolutions/convolution_wide.h"
+#include "ops/convolutions/linear_rows.h"
+#include "ops/convolutions/weight_attributes.h"
+#include "ops/fp32.h"
+#include "ops/ops.h"
+#include "ops/rows.h"
+
+namespace mantissa::ops {
+namespace {
+
+using kernels::ConvolutionPass;
+using kernels::ConvolutionShape;
+
+constexpr int64_t kLargestSize = int64_t{1} << 31;
+constexpr AttributeSpec kChannels = required_whole("channels", 1, kLargestSize);
+constexpr AttributeSpec kBias = flag("bias", true);
+// Weights on a grid that stays: mantissas of so many bits at this exponent. 0 bits: those of the
+// format, whose exponent follows the weights.
+constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
+constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
+// Whether such mantissas have one more below zero (WeightGrid).
+constexpr AttributeSpec kWeightRange = text("weight_range", "symmetric", "symmetric full");
+// Whether such weights are trained through tanh; whether their gradients stop beyond the grid.
+constexpr AttributeSpec kWeightTanh = flag("weight_tanh", false);
+constexpr AttributeSpec kWeightStops = flag("weight_stops", false);
+constexpr AttributeSpec kKernel = whole("kernel", 3, 1, kLargestSize);
+constexpr AttributeSpec kStride = whole("stride", 1, 1, kLargestSize);
+constexpr AttributeSpec kPadding = whole("padding", 0, 0, kLargestSize);
+constexpr AttributeSpec kGroups = whole("groups", 1, 1, kLargestSize);
+constexpr AttributeSpec kDilation = whole("dilation", 1, 1, INT64_MAX);
+// Of the width; 0 and -1: as for the height.
+constexpr AttributeSpec kKernelWidth = whole("kernel_width", 0, 0, kLargestSize);
+constexpr AttributeSpec kStrideWidth = whole("stride_width", 0, 0, kLargestSize);
+constexpr AttributeSpec kPaddingWidth = whole("padding_width", -1, -1, kLargestSize);
+constexpr AttributeSpec kConvolutionSchema[] = {
+    kChannels,   kKernel,         kStride,      kPadding,     kGroups,
+    kDilation,   kBias,           kKernelWidth, kStrideWidth, kPaddingWidth,
+    kWeightBits, kWeightExponent, kWeightRange, kWeightTanh,  kWeightStops};
+// A classifier starts with small logits.
+// The range of initial weights: sqrt(6 / inputs) (He), or sqrt(1 / inputs), as classifiers have it.
+constexpr AttributeSpec kInitialiser = text("initialiser", "he", "he fan-in");
+// "least_bits": mantissas of the result have at least so many.
+constexpr AttributeSpec kLinearSchema[] = {
+    kChannels,   kBias,           flag("classifier", false),
+    kWeightBits, kWeightExponent, kWeightRange,
+    kWeightTanh, kWeightStops,    whole("least_bits", 0, 0, 16),
+    kInitialiser};
+
+Status check_size(const Shape& weights) {
+  if (element_count(weights)) return {};
+  return invalid_input("weights " + to_string(weights) + " are too many");
+}
+
+bool fits(const ConvolutionAxis& axis, int64_t dilation, int64_t size) {
+  const int64_t padded = size + 2 * axis.padding;
+  // Divided, not multiplied: either may be huge.
+  return padded >= axis.kernel &&
+         (axis.kernel == 1 || dilation <= (padded - 1) / (axis.kernel - 1));
+}
+
+// Results along an axis that the kernel fits.
+int64_t results(const ConvolutionAxis& axis, int64_t dilation, int64_t size) {
+  const int64_t reach = (axis.kernel - 1) * dilation;  // from the first tap to the last
+  return (size + 2 * axis.padding - 1 - reach) / axis.stride + 1;
+}
+
+Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  const auto [vertical, horizontal] = convolution_axes(attributes);
+  const int64_t channels = attributes.whole("channels"), groups = attributes.whole("groups");
+  if (channels % groups != 0 || inputs[0].last() % groups != 0) {
+    return invalid_input("wants groups that divide " + std::to_string(inputs[0].last()) +
+                         " input and " + std::to_string(channels) + " output channels");
+  }
+  const int64_t dilation = attributes.whole("dilation");
+  if (!fits(vertical, dilation, inputs[0][0]) || !fits(horizontal, dilation, inputs[0][1])) {
+    const bool square = vertical.kernel == horizontal.kernel;
+    return invalid_input("a kernel of " + std::to_string(vertical.kernel) +
+                         (square ? "" : "x" + std::to_string(horizontal.kernel)) +
+                         (dilation > 1 ? " with dilation " + std::to_string(dilation) : "") +
+                         " does not fit an image of " + to_string(inputs[0]));
+  }
+  MANTISSA_RETURN_IF_ERROR(
+      check_size({channels, vertical.kernel, horizontal.kernel, inputs[0].last() / groups}));
+  return Shape{results(vertical, dilation, inputs[0][0]),
+               results(horizontal, dilation, inputs[0][1]), channels};
+}
+
+// Takes vectors along the last dimension.
+Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one [..., C] input");
+  MANTISSA_RETURN_IF_ERROR(check_size({attributes.whole("channels"), inputs[0].last()}));
+  Shape output = inputs[0];
+  output.dims[static_cast<size_t>(output.rank - 1)] = attributes.whole("channels");
+  return output;
+}
+
+std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shape& weights,
+                                        Initialiser initialiser) {
+  const int64_t channels = weights[0], fan_in = weights.count() / channels;
+  std::vector<Parameter> parameters = {
+      {.name = "weights",
+       .shape = weights,
+       .initialiser = initialiser,
+       .fan_in = fan_in,
+       .decays = true,
+       .grid = weight_grid(attributes),
+       .grid_exponent = static_cast<int>(attributes.whole("weight_exponent")),
+       .steps_through_tanh =
+           attributes.whole("weight_bits") > 0 && attributes.is_set("weight_tanh")}};
+  if (attributes.is_set("bias")) {
+    parameters.push_back({.name = "bias", .shape = Shape{channels}, .storage = Storage::kBias});
+  }
+  return parameters;
+}
+
+std::vector<Parameter> convolution_parameters(const Attributes& attributes,
+                                              std::span<const Shape> inputs) {
+  const auto [vertical, horizontal] = convolution_axes(attributes);
+  const int64_t in = inputs[0].last() / attributes.whole("groups");
+  return weights_and_bias(
+      attributes, Shape{attributes.whole("channels"), vertical.kernel, horizontal.kernel, in},
+      Initialiser::kHeUniform);
+}
+
+std::vector<Parameter> linear_parameters(const Attributes& attributes,
+                                         std::span<const Shape> inputs) {
+  const bool is_small =
+      attributes.is_set("classifier") || attributes.text("initialiser") == "fan-in";
+  return weights_and_bias(attributes, Shape{attributes.whole("channels"), inputs[0].last()},
+                          is_small ? Initialiser::kFanInUniform : Initialiser::kHeUniform);
+}
+
+OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
+  const ConvolutionShape shape = convolution_shape(s);
+  const kernels::KernelTable& table = *planning.kernels;
+  const int threads = planning.threads;
+  OpMemory memory{.forward = byte_forward_memory(s, planning)};
+  memory.backward_input.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
+      table.convolution, {ConvolutionPass::kGradInput, shape, s.gradient.bits}, threads));
+  if (s.parameter_grids[0].blocks == Blocks::kChannel) {
+    memory.backward_input.workspace_bytes = align_gradient_bytes(
+        shape.output_count() / shape.out_channels, shape.out_channels, s.gradient.bits);
+  }
+  memory.backward_weights.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
+      table.convolution, {ConvolutionPass::kGradWeights, shape, s.wide_gradient.bits}, threads));
+  memory.backward_weights.workspace_bytes =
+      kernels::kMaximumParts * channel_bytes(shape.out_channels);
+  plan_wide_convolution(s, planning, memory);
+  if (is_by_rows(s)) plan_rows(s, planning, memory);
+  return memory;
+}
+
+int64_t multiply_adds(const OpShapes& s) { return convolution_shape(s).multiply_adds(); }
+
+Status check(const OpShapes& s) {
+  const ConvolutionShape shape = convolution_shape(s);
+  const int64_t taps = shape.kernel_height * shape.kernel_width;
+  const int64_t depth = taps * std::max(shape.group_in_channels(), shape.group_out_channels());
+  if (depth > kernels::kMaximumForwardDepth) {
+    return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
+                         "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
+  }
+  const bool is_narrowed = s.output_type != DataType::kInt32;
+  if (is_by_rows(s) && is_narrowed && s.output.last() > kMostRowChannels) {
+    return invalid_input("with blocks=token wants at most " + std::to_string(kMostRowChannels) +
+                         " channels");
+  }
+  const int64_t pixels = shape.batch * shape.out_height * shape.out_width;
+  if (is_training(s.exponent_mode) && s.wide_gradient.bits > 16 &&
+      pixels > kernels::kMaximumWideGradientPixels) {
+    return invalid_input("sums of " + std::to_string(pixels) +
+                         " gradients of gw=32 are not exact in int64; at most " +
+                         std::to_string(kernels::kMaximumWideGradientPixels) +
+                         " are: choose a smaller micro-batch");
+  }
+  return {};
+}
+
+// Mean gradients are rarely larger than this part of the largest.
+constexpr int64_t kLikelyBelow = 4;
+
+SumWidth sum_width(const OpShapes& s) {
+  const ConvolutionShape shape = convolution_shape(s);
+  const int input_bits = s.input_bits(0), gradient_bits = s.wide_gradient.bits;
+  if (input_bits > 8 || gradient_bits > 16 || is_by_rows(s)) return SumWidth::kInt64;
+  const int64_t rows = shape.batch * shape.out_height * shape.out_width;
+  if (kernels::sums_fit_int32(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
+  // A look at the gradients costs less than narrow sums save where the weights are many, and is
+  // in vain where most gradients would have to be far below the largest.
+  const bool many_weights = shape.weights_count() >= shape.output_count() / 4;
+  const bool likely =
+      kernels::sums_fit_int32(divide_up(rows, kLikelyBelow), input_bits, gradient_bits);
+  return many_weights && likely ? SumWidth::kMeasured : SumWidth::kInt64;
+}
+
+// Each row of kernels is chosen once, by the shapes and widths of the instruction.
+Prepared prepare_backward_input(const OpContext& c) {
+  if (is_wide_grad_input(c)) return prepare_wide_grad_input(c);
+  return prepared(choose(
+      c, {ConvolutionPass::kGradInput,
+          convolution_shape(c, c.grad_inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
+}
+
+Prepared prepare_backward_weights(const OpContext& c) {
+  if (is_by_rows(c)) return prepare_row_backward_weights(c);
+  if (is_wide_grad_weights(c)) return prepare_wide_grad_weights(c, c.inputs[0].bits);
+  return prepared(choose(
+      c, {ConvolutionPass::kGradWeights,
+          convolution_shape(c, c.inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
+}
+
+Prepared prepare(Phase phase, const OpContext& c) {
+  switch (phase) {
+    case Phase::kForward:
+    case Phase::kRecompute:
+      if (is_by_rows(c)) return prepare_row_forward(c);
+      return is_wide_forward(c) ? prepare_wide_forward(c) : prepare_byte_forward(c);
+    case Phase::kBackwardInput:
+      return prepare_backward_input(c);
+    case Phase::kBackwardWeights:
+      return prepare_backward_weights(c);
+    default:
+      return nullptr;
+  }
+}
+
+void forward(const OpContext& c) {
+  if (is_by_rows(c)) {
+    row_forward(c);
+  } else if (is_wide_forward(c)) {
+    wide_forward(c);
+  } else {
+    byte_forward(c);
+  }
+}
+
+void backward_input(const OpContext& c) {
+  if (is_wide_grad_input(c)) return wide_backward_input(c);
+  const Tensor& grad_input = c.grad_inputs[0];
+  const Tensor& weights = c.parameters[0].mantissa;
+  const auto& choice = choices_of<ConvolutionChoice>(c);
+  const kernels::ConstMantissaSpan gradient = align_gradient(c, weights);
+  const int wide_exponent = *c.grad_output.exponent + weights.largest_exponent();
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
+    return choice.grad_input(
+        {choice.work.shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
+        c.kernel);
+  });
+}
+
+// Exact sums over all rows of the gradient, one per channel, by sum_rows or sum_magnitudes; in the
+// workspace.
+std::span<const int64_t> channel_sums(const OpContext& c,
+                                      decltype(kernels::ElementwiseKernels::sum_rows) add_rows) {
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  auto* sums = reinterpret_cast<int64_t*>(c.workspace);
+  std::fill_n(sums, kernels::kMaximumParts * channels, 0);
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, rows, std::max<int64_t>(1, kernels::kElementsPerThread / channels),
+      [&](int64_t begin, int64_t end, int64_t part) {
+        add_rows(gradient_of(c.grad_output), channels, begin, end, sums + part * channels);
+      });
+  for (int64_t i = channels; i < parts * channels; ++i) sums[i % channels] += sums[i];
+  return {sums, static_cast<size_t>(channels)};
+}
+
+// Bias: exact sums of the gradient over all rows, rounded once into the accumulator.
+void backward_bias(const OpContext& c) {
+  const Tensor& gradient = c.parameters[1].gradient;
+  const int shift = *gradient.exponent - *c.grad_output.exponent;
+  auto* totals = gradient.as<int64_t>();
+  for (const int64_t sum : channel_sums(c, c.kernels->elementwise->sum_rows)) {
+    *totals = accumulate(*totals, rescale_rne(sum, shift));
+    ++totals;
+  }
+}
+
+// Whether no sum of products can leave int32, nor a part of it, whatever the inputs are.
+bool sums_fit_int32(const OpContext& c) {
+  const int64_t most = kernels::most_magnitudes_of_int32_sums(c.inputs[0].bits);
+  const auto sums = channel_sums(c, c.kernels->elementwise->sum_magnitudes);
+  return std::all_of(sums.begin(), sums.end(), [&](int64_t sum) { return sum <= most; });
+}
+
+void grad_weights(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const ParameterView& weights = c.parameters[0];
+  const Tensor& gradient = weights.gradient;
+  if (weights.narrow_sums != nullptr) {
+    *weights.narrow_sums = sums_fit_int32(c) ? 1 : 0;
+    *gradient.exponent = *weights.fixed_exponent;
+    const bool is_left = *weights.narrow_sums == 0 && gradient.type == DataType::kInt32;
+    if (is_left) return;
+  }
+  const kernels::GradientSums totals = sums_of(weights);
+  const int sum_exponent = *input.exponent + *c.grad_output.exponent;
+  if (totals.bits == 32) *gradient.exponent = static_cast<int16_t>(sum_exponent);
+  const auto& choice = choices_of<ConvolutionChoice>(c);
+  choice.grad_weights({choice.work.shape, input.as<int8_t>(), gradient_of(c.grad_output),
+                       *gradient.exponent - sum_exponent, totals, c.adds_gradients()},
+                      c.kernel);
+}
+
+void backward_weights(const OpContext& c) {
+  if (is_by_rows(c)) {
+    row_backward_weights(c);
+  } else if (is_wide_grad_weights(c)) {
+    wide_backward_weights(c, c.inputs[0]);
+  } else if (!c.parameters[0].gradient.empty()) {
+    grad_weights(c);
+  }
+  if (c.parameters.size() > 1) backward_bias(c);
+}
+
+// The columns of grad_output that the rows come from lie before the kernel's own scratch.
+size_t column_bytes(const ConvolutionShape& of_rows, int bits) {
+  return kernels::aligned_bytes(of_rows.output_count() * kernels::gradient_bytes(bits));
+}
+
+bool rows_possible(const OpShapes& s) { return s.inputs[0].last() == s.parameters[0].last(); }
+
+int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, int64_t rows) {
+  ConvolutionShape shape = convolution_shape(s);
+  const int bits = s.wide_gradient.bits;
+  const size_t bytes = kernels::most_of_pieces(shape.out_channels, rows, [&](int64_t channels) {
+    shape.out_channels = channels;
+    return column_bytes(shape, bits) +
+           kernels::convolution_scratch_bytes(planning.kernels->convolution,
+                                              {ConvolutionPass::kGradWeights, shape, bits}, 1);
+  });
+  return static_cast<int64_t>(kernels::aligned_bytes(static_cast<int64_t>(bytes)));
+}
+
+// For as many rows as are computed at once, and for the rest of them.
+Prepared prepare_rows(const OpContext& c) {
+  ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output.shape);
+  const auto choose_for = [&](int64_t rows) {
+    shape.out_channels = rows;
+    return choose(c, {ConvolutionPass::kGradWeights, shape, c.grad_output.bits});
+  };
+  return prepared(PieceChoices<ConvolutionChoice>(shape.out_channels, c.rows_at_once, choose_for));
+}
+
+void compute_rows(const OpContext& c, int64_t first, int64_t rows, void* sums,
+                  std::span<std::byte> scratch) {
+  const Tensor &input = c.inputs[0], &gradient = c.grad_output;
+  const ParameterView& weights = c.parameters[0];
+  const auto& choice = choices_of<PieceChoices<ConvolutionChoice>>(c).of(rows);
+  const int64_t element = element_bytes(gradient.type), row = gradient.shape.last() * element;
+  ThreadPool alone(1);
+  kernels::copy_rows(alone, gradient.as<std::byte>() + first * element, row, scratch.data(),
+                     rows * element, rows * element, gradient.count() * element / row);
+  choice.grad_weights({choice.work.shape,
+                       input.as<int8_t>(),
+                       {scratch.data(), gradient.bits},
+                       *weights.gradient.exponent - (*input.exponent + *gradient.exponent),
+                       {sums, sums_of(weights).bits},
+                       false},
+                      {&alone, scratch.subspan(column_bytes(choice.work.shape, gradient.bits))});
+}
+
+const char* kernel(const OpContext& c) {
+  const Tensor& output = c.grad_output.empty() ? c.output : c.grad_output;
+  return kernels::convolution_kernel_name(c.kernels->convolution,
+                                          convolution_shape(c, c.inputs[0].shape, output.shape));
+}
+
+constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepare_rows,
+                                        compute_rows};
+
+// Layers of a frozen network with a batch norm behind them, which became a multiplier and a bias.
+constexpr AttributeSpec kRelu6 = flag("relu6", false);
+constexpr AttributeSpec kRescaledSchema[] = {kChannels,    kKernel,      kStride, kPadding,
+                                             kGroups,      kDilation,    kRelu6,  kKernelWidth,
+                                             kStrideWidth, kPaddingWidth};
+constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6};
+
+std::vector<Parameter> rescaled(const Shape& weights) {
+  const Shape channels{weights[0]};
+  return {{.name = "weights", .shape = weights, .trained = false},
+          {.name = "sum_bias", .shape = channels, .storage = Storage::kSum, .trained = false},
+          {.name = "multiplier", .shape = channels, .storage = Storage::kFloat, .trained = false}};
+}
+
+std::vector<Parameter> rescaled_convolution_parameters(const Attributes& attributes,
+                                                       std::span<const Shape> inputs) {
+  const auto [vertical, horizontal] = convolution_axes(attributes);
+  return rescaled({attributes.whole("channels"), vertical.kernel, horizontal.kernel,
+                   inputs[0].last() / attributes.whole("groups")});
+}
+
+std::vector<Parameter> rescaled_linear_parameters(const Attributes& attributes,
+                                                  std::span<const Shape> inputs) {
+  return rescaled({attributes.whole("channels"), inputs[0].last()});
+}
+
+OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
+  return {.forward = byte_forward_memory(s, planning)};
+}
+
+Prepared prepare_rescaled(Phase, const OpContext& c) { return prepare_byte_forward(c); }
+
+constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
+constexpr OpTraits kLinearTraits = {.may_leave_wide = true,
+                                    .weights_read_input = true,
+                                    .is_layer = true,
+                                    .takes_rows = true,
+                                    .row_by_row = true};
+
+}  // namespace
+
+const Op kConvolution = {.name = "convolution",
+                         .traits = kTraits,
+                         .attributes = kConvolutionSchema,
+                         .infer_shape = infer_convolution,
+                         .parameters = convolution_parameters,
+                         .memory = memory,
+                         .multiply_adds = multiply_adds,
+                         .check = check,
+                         .prepare = prepare,
+                         .forward = forward,
+                         .backward_input = backward_input,
+                         .backward_weights = backward_weights,
+                         .kernel = kernel,
+                         .writes_first_gradient = true,
+                         .sum_width = sum_width,
+                         .gradient_rows = &kGradientRows,
+                         .fp32 = &fp32::kConvolution};
+
+const Op kLinear = {.name = "linear",
+                    .traits = kLinearTraits,
+                    .attributes = kLinearSchema,
+                    .infer_shape = infer_linear,
+                    .parameters = linear_parameters,
+                    .memory = memory,
+                    .multiply_adds = multiply_adds,
+                    .check = check,
+                    .prepare = prepare,
+                    .forward = forward,
+                    .backward_input = backward_input,
+                    .backward_weights = backward_weights,
+                    .kernel = kernel,
+                    .writes_first_gradient = true,
+                    .sum_width = sum_width,
+                    .gradient_rows = &kGradientRows,
+                    .fp32 = &fp32::kConvolution};
+
+const Op kRescaledConvolution = {.name = "rescaled_convolution",
+                                 .traits = {.applies_relu = true, .is_layer = true},
+                                 .attributes = kRescaledSchema,
+                                 .infer_shape = infer_convolution,
+                                 .parameters = rescaled_convolution_parameters,
+                                 .memory = rescaled_memory,
+                                 .multiply_adds = multiply_adds,
+                                 .check = check,
+                                 .prepare = prepare_rescaled,
+                                 .forward = rescaled_forward,
+                                 .kernel = kernel};
+
+const Op kRescaledLinear = {.name = "rescaled_linear",
+                            .traits = {.applies_relu = true, .is_layer = true},
+                            .attributes = kRescaledLinearSchema,
+                            .infer_shape = infer_linear,
+                            .parameters = rescaled_linear_parameters,
+                            .memory = rescaled_memory,
+                            .multiply_adds = multiply_adds,
+                            .check = check,
+                            .prepare = prepare_rescaled,
+                            .forward = rescaled_forward,
+                            .kernel = kernel};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,32 @@
+// Rows of kernels that the instructions of a convolution have chosen: OpContext::prepared.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "kernels/convolution/choice.h"
+#include "kernels/convolution/pieces.h"
+#include "kernels/kernel_table.h"
+#include "ops/convolutions/convolution_shape.h"
+
+namespace mantissa::ops {
+
+template <typename T>
+Prepared prepared(T choices) {
+  return std::make_shared<const T>(std::move(choices));
+}
+
+// The choices that prepared() was given for this instruction.
+template <typename T>
+const T& choices_of(const OpContext& c) {
+  return *static_cast<const T*>(c.prepared);
+}
+
+using kernels::ConvolutionChoice;
+using kernels::PieceChoices;
+
+inline ConvolutionChoice choose(const OpContext& c, const kernels::ConvolutionWork& work) {
+  return kernels::choose_convolution(c.kernels->convolution, work);
+}
+
+}  // namespace mantissa::ops

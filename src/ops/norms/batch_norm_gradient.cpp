@@ -1,0 +1,323 @@
+// The backward pass of batch norm, from its input or inverted from its output. Source: METHODS
+// sections 0.3, 0.8 and 4 (fused backward).
+#include <utility>
+
+#include "kernels/kernel_table.h"
+#include "ops/norms/batch_norm_parts.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGradientOffsetLimit = int64_t{1} << 60;
+
+// The source of x^: for channel i, x^ = (q - mean) * inverse_sigma with q of `values`, or,
+// where the channel is kept, of the kept ones.
+struct Source {
+  Tensor values;
+  Tensor kept;  // [rows, kept channels]; without data where there are none
+  const int32_t* kept_channels = nullptr;
+  int negative_shift = 0;  // what is negative of `values` counts 2^negative_shift times
+
+  int64_t kept_count() const { return kept.empty() ? 0 : kept.shape.last(); }
+};
+
+// The normalisation of one channel.
+struct Normalisation {
+  Real mean, inverse_sigma;
+};
+
+// A batch norm that reads its input.
+struct FromInput {
+  static Source source(const OpContext& c) { return {.values = c.inputs[0], .kept = {}}; }
+
+  static Normalisation normalisation(const OpContext& c, int64_t i) {
+    const BatchNormSaved saved(c.saved, c.grad_output.shape.last());
+    return {Real(saved.mean[i]), Real(saved.inverse_sigma[i])};
+  }
+
+  // gamma / sigma in real units.
+  static Real scale(const OpContext& c, int64_t i) {
+    const BatchNormSaved saved(c.saved, c.grad_output.shape.last());
+    return ldexp(real(c.parameters[0].mantissa, i) * Real(saved.inverse_sigma[i]),
+                 -channel_exponent(c.inputs[0], i));
+  }
+};
+
+// One that reads its output y = gamma x^ + beta, y = q * 2^e.
+struct FromOutput {
+  static Source source(const OpContext& c) {
+    const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+    const InversionSaved saved(c.saved, *c.attributes, channels);
+    Source source{.values = c.output,
+                  .kept = {},
+                  .kept_channels = saved.channel,
+                  .negative_shift = saved.header->negative_shift};
+    if (saved.header->count == 0) return source;
+    source.kept.data = saved.values;
+    source.kept.type = saved.header->is_wide ? DataType::kInt16 : DataType::kInt8;
+    source.kept.shape = Shape{rows, saved.header->count};
+    return source;
+  }
+
+  static Normalisation normalisation(const OpContext& c, int64_t i) {
+    const int64_t channels = c.output.shape.last();
+    const BatchNormSaved saved(c.saved, channels);
+    const Real mean(saved.mean[i]), inverse_sigma(saved.inverse_sigma[i]);
+    const int32_t place = InversionSaved(c.saved, *c.attributes, channels).place[i];
+    if (place >= 0) return {mean, inverse_sigma};
+    // A constant channel has no x^, whatever its output was rounded to.
+    if (inverse_sigma.is_zero() || place == InversionSaved::kLeftOut) return {};
+    const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
+    const int exponent = *c.output.exponent;
+    return {ldexp(beta, -exponent), ldexp(Real(1), exponent) / gamma};
+  }
+
+  static Real scale(const OpContext& c, int64_t i) {
+    const InversionSaved saved(c.saved, *c.attributes, c.output.shape.last());
+    return real(c.parameters[0].mantissa, i) * Real(saved.inverse_deviation[i]);
+  }
+};
+
+// The gradient of the output, where the ReLU behind it lets it pass.
+class Passing {
+ public:
+  explicit Passing(const OpContext& c)
+      : grads_(c.grad_output), output_(c.output), is_masked_(c.relu) {}
+  int64_t operator[](int64_t i) const { return is_masked_ && output_[i] <= 0 ? 0 : grads_[i]; }
+
+ private:
+  Mantissas grads_, output_;
+  bool is_masked_;
+};
+
+// The sums of the kept channels in place of those that have been added.
+void add_kept_gradients(const OpContext& c, const Source& source, int64_t channels, int64_t begin,
+                        int64_t end, int64_t* sum_grad_in) {
+  const int64_t count = source.kept_count();
+  for (int64_t k = 0; k < count; ++k) sum_grad_in[source.kept_channels[k]] = 0;
+  const Passing grads(c);
+  const Mantissas in(source.kept);
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t channel = source.kept_channels[k];
+      sum_grad_in[channel] += grads[row * channels + channel] * in[row * count + k];
+    }
+  }
+}
+
+kernels::BatchNormGradient gradient_arguments(const OpContext& c, const Source& source,
+                                              int64_t channels) {
+  return {.grad_out = gradient_of(c.grad_output),
+          .in = value_of(source.values),
+          .output = c.relu ? value_of(c.output) : kernels::MantissaSpan{},
+          .channels = channels,
+          .negative_shift = source.negative_shift};
+}
+
+// Adds a real number in units of 2^exponent to a gradient accumulator.
+void accumulate_real(const Tensor& gradient, int64_t i, const Real& value, int exponent) {
+  int64_t& total = gradient.as<int64_t>()[i];
+  total = accumulate(total, to_fixed_point(value, exponent - *gradient.exponent, kWideLimit));
+}
+
+// dx = (gamma / sigma) (dy - S1/n - x^ * dgamma/n) = A dy + D q + C per channel.
+struct GradientAffine {
+  Real grad, in, offset;
+};
+
+template <typename From>
+GradientAffine gradient_affine(const OpContext& c, const BatchNormSaved& saved, int64_t i,
+                               const Real& rows) {
+  const Normalisation n = From::normalisation(c, i);
+  const Real grad = From::scale(c, i);
+  const Real sum_grad(saved.sum_grad[i]);
+  const Real centred = Real(saved.sum_grad_in[i]) - n.mean * sum_grad;
+  const Real in = -grad * n.inverse_sigma * (centred * n.inverse_sigma) / rows;
+  const Real offset = -grad * sum_grad / rows - in * n.mean;
+  return {grad, in, offset};
+}
+
+// Units of wide results, 2^-wide of the gradient's, and of the inputs' multipliers, 2^in_shift
+// times as large.
+struct GradientUnits {
+  int wide = 0, in_shift = 0;
+};
+
+// Multipliers have 31 bits. Of gradients of 32 those of the gradient have 28: products with it, and
+// with inputs, then stay below 2^59, offsets, the sums of two such, below 2^60, and wide results
+// below 2^61. Inputs are so much shorter than these gradients that their multipliers need a unit of
+// their own.
+GradientUnits gradient_units(const OpContext& c, const Source& source, const Real* reals,
+                             int64_t channels, const Real& peak) {
+  if (c.grad_output.bits <= 16) return {fixed_point_shift(peak, 31), 0};
+  constexpr int kProductBits = 59;
+  Real of_gradient, of_input;
+  for (int64_t i = 0; i < channels; ++i) {
+    of_gradient = std::max(of_gradient, abs(reals[3 * i]));
+    of_input = std::max(of_input, abs(reals[3 * i + 1]));
+  }
+  const int wide = fixed_point_shift(of_gradient, kProductBits - 31);
+  if (of_input.is_zero()) return {wide, 0};
+  const bool bytes = is_bytes(source.values) && is_bytes(source.kept);
+  const int input_bits = (bytes ? 7 : 15) + source.negative_shift;
+  const int largest = fixed_point_shift(of_input, kProductBits - input_bits);
+  const int shift = of_gradient.is_zero() ? largest : std::min(wide, largest);
+  return {shift, std::max(0, shift - fixed_point_shift(of_input, 31))};
+}
+
+// The integers of all channels.
+template <typename From>
+GradientUnits fixed_point_gradient_affine(const OpContext& c, const Source& source,
+                                          const BatchNormSaved& saved,
+                                          const BatchNormWorkspace& work, int64_t channels,
+                                          int64_t rows) {
+  const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
+    Peak found;
+    for (int64_t i = begin; i < end; ++i) {
+      const GradientAffine a = gradient_affine<From>(c, saved, i, Real(rows));
+      work.reals[3 * i] = a.grad;
+      work.reals[3 * i + 1] = a.in;
+      work.reals[3 * i + 2] = a.offset;
+      found.add(a.grad);
+      found.add(a.in);
+      found.is_finite &= a.offset.is_finite();
+    }
+    return found;
+  });
+  if (!peak.is_finite) c.totals->exponent_overflow = true;
+  const GradientUnits units = gradient_units(c, source, work.reals, channels, peak.value);
+  const auto multiplier = [](const Real& real, int shift) {
+    return static_cast<int32_t>(to_fixed_point(real, shift, mantissa_limit(32)));
+  };
+  for (int64_t i = 0; i < channels; ++i) {
+    const Real* of = work.reals + 3 * i;
+    work.multiplier[i] = multiplier(of[0], units.wide);
+    work.in_multiplier[i] = multiplier(of[1], units.wide - units.in_shift);
+    work.offset[i] = to_fixed_point(of[2], units.wide, kGradientOffsetLimit);
+  }
+  return units;
+}
+
+template <typename From>
+void backward_weights(const OpContext& c) {
+  const Source source = From::source(c);
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const BatchNormSaved saved(c.saved, channels);
+  const BatchNormWorkspace work(c.workspace, channels);
+  const auto args = gradient_arguments(c, source, channels);
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, rows, batch_norm_grain(channels),
+      [&](int64_t begin, int64_t end, int64_t part) {
+        int64_t* sums = work.partial + part * 2 * channels;
+        std::fill_n(sums, 2 * channels, 0);
+        c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
+        if (source.kept_count() > 0) {
+          add_kept_gradients(c, source, channels, begin, end, sums + channels);
+        }
+      });
+  const int exponent = *c.grad_output.exponent;
+  const Tensor &scale = c.parameters[0].gradient, &offset = c.parameters[1].gradient;
+  for_channels(c, channels, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      saved.sum_grad[i] = saved.sum_grad_in[i] = 0;
+      for (int64_t part = 0; part < parts; ++part) {
+        saved.sum_grad[i] += work.partial[part * 2 * channels + i];
+        saved.sum_grad_in[i] += work.partial[(part * 2 + 1) * channels + i];
+      }
+      const Normalisation n = From::normalisation(c, i);
+      const Real centred = Real(saved.sum_grad_in[i]) - n.mean * Real(saved.sum_grad[i]);
+      accumulate_real(scale, i, centred * n.inverse_sigma, exponent);
+      int64_t& total = offset.as<int64_t>()[i];
+      total = accumulate(total, rescale_rne(saved.sum_grad[i], *offset.exponent - exponent));
+    }
+  });
+}
+
+// The integers of the kept channels, by place among them.
+struct KeptCoefficients {
+  int64_t *grad, *in, *offset;
+};
+
+// Takes them from those of all channels, and leaves zeros there; all in the unit of wide results.
+KeptCoefficients take_kept(const Source& source, const BatchNormWorkspace& work, int in_shift) {
+  const int64_t count = source.kept_count();
+  const KeptCoefficients by{work.partial, work.partial + count, work.partial + 2 * count};
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t channel = source.kept_channels[k];
+    by.grad[k] = std::exchange(work.multiplier[channel], 0);
+    by.in[k] = std::exchange(work.in_multiplier[channel], 0) * (int64_t{1} << in_shift);
+    by.offset[k] = std::exchange(work.offset[channel], 0);
+  }
+  return by;
+}
+
+// The gradient of the kept channels, which the others' loops have left zero.
+kernels::WideStatistics narrow_kept(const OpContext& c, const Source& source,
+                                    const KeptCoefficients& by, int shift) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
+  const int64_t count = source.kept_count(), limit = mantissa_limit(grad_input.bits);
+  const Passing grads(c);
+  const Mantissas in(source.kept);
+  return kernels::with_wide_gradient_type(grad_input.bits, [&](auto type) {
+    auto* to = grad_input.as<decltype(type)>();
+    return kernels::parallel_statistics(
+        *c.kernel.pool, rows, batch_norm_grain(count), [&](int64_t begin, int64_t end) {
+          kernels::WideStatistics found;
+          for (int64_t row = begin; row < end; ++row) {
+            for (int64_t k = 0; k < count; ++k) {
+              const int64_t at = row * channels + source.kept_channels[k];
+              const int64_t wide =
+                  grads[at] * by.grad[k] + in[row * count + k] * by.in[k] + by.offset[k];
+              const int64_t rounded = rescale_rne(wide, shift), narrow = saturate(rounded, limit);
+              to[at] = static_cast<decltype(type)>(narrow);
+              found += {magnitude(wide), narrow != rounded};
+            }
+          }
+          return found;
+        });
+  });
+}
+
+template <typename From>
+void backward_input(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const Source source = From::source(c);
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const BatchNormSaved saved(c.saved, channels);
+  const BatchNormWorkspace work(c.workspace, channels);
+  const GradientUnits units =
+      fixed_point_gradient_affine<From>(c, source, saved, work, channels, rows);
+  const KeptCoefficients by = take_kept(source, work, units.in_shift);
+  auto args = gradient_arguments(c, source, channels);
+  args.grad_multiplier = work.multiplier;
+  args.in_multiplier = work.in_multiplier;
+  args.in_shift = units.in_shift;
+  args.offset = work.offset;
+  args.grad_in = gradient_of(grad_input);
+  const bool keeps = source.kept_count() > 0;
+  const auto narrow = [&](int narrow_shift, kernels::PieceCounts* counts) {
+    args.shift = narrow_shift;
+    // Kept channels are written over: pieces are not there to stay.
+    kernels::WideStatistics found =
+        write_pieces(c, grad_input, rows, batch_norm_grain(channels), keeps ? nullptr : counts,
+                     [&](int64_t begin, int64_t end, uint64_t seen) {
+                       auto piece = args;
+                       piece.seen = seen;
+                       return c.kernels->batch_norm->gradient(piece, begin, end);
+                     });
+    if (keeps) found += narrow_kept(c, source, by, narrow_shift);
+    return found;
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - units.wide, narrow);
+}
+
+}  // namespace
+
+void batch_norm_backward_weights(const OpContext& c) { backward_weights<FromInput>(c); }
+void batch_norm_backward_input(const OpContext& c) { backward_input<FromInput>(c); }
+void inverted_batch_norm_backward_weights(const OpContext& c) { backward_weights<FromOutput>(c); }
+void inverted_batch_norm_backward_input(const OpContext& c) { backward_input<FromOutput>(c); }
+
+}  // namespace mantissa::ops

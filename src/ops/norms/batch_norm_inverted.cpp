@@ -1,0 +1,124 @@
+// Batch norm whose backward pass inverts it: x^ = (y - beta) / gamma from the output, so that the
+// input need not be there. Source: Recompute [0013]; METHODS section 4, B.
+//
+// A ReLU that alone reads the output is an operator of its own forward (norm_relu), which computes
+// the activation, again where it was not kept. Its mask is that of the output, so that backward it
+// is part of this one. What is above zero is as if the ReLU were fused, to the bit.
+//
+// The output is rounded, and tells nothing of the input where gamma is zero. So channels that it
+// tells badly keep their part of the input, for one in `room` of all channels at most; where there
+// are more, they take turns, and one that is left out counts as constant in that step: x^ = 0.
+#include <algorithm>
+
+#include "kernels/common/parallel_ranges.h"
+#include "ops/kernel_name.h"
+#include "ops/norms/batch_norm.h"
+#include "ops/norms/batch_norm_parts.h"
+#include "ops/ops.h"
+#include "ops/same_shape.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
+  const int64_t channels = s.output.last(), rows = s.output.count() / channels;
+  OpMemory memory = kBatchNorm.memory(s, planning);
+  memory.saved_bytes +=
+      InversionSaved::bytes(*s.attributes, channels, rows, s.input_bits(0) <= 8 ? 1 : 2);
+  return memory;
+}
+
+// Whether rounding to units of the output hides too much of x^: more than a quarter of a standard
+// deviation, or behind an offset that is much larger than the scale.
+bool is_ill_conditioned(const Real& gamma, const Real& beta, int exponent) {
+  return abs(gamma) < ldexp(Real(1), exponent + 1) || ldexp(abs(gamma), 3) < abs(beta);
+}
+
+// Decides what becomes of each channel.
+void choose_kept(const OpContext& c, const InversionSaved& kept, int64_t channels) {
+  const int exponent = *c.output.exponent + kept.header->negative_shift;  // the coarser unit
+  int64_t ill_conditioned = 0;
+  for (int64_t i = 0; i < channels; ++i) {
+    const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
+    const bool ill = is_ill_conditioned(gamma, beta, exponent);
+    kept.place[i] = ill ? InversionSaved::kLeftOut : InversionSaved::kInverted;
+    ill_conditioned += ill;
+  }
+  const int64_t room = InversionSaved::most_kept(*c.attributes, channels);
+  const int64_t count = std::min(ill_conditioned, room);
+  kept.header->count = count;
+  kept.header->is_wide = !is_bytes(c.inputs[0]);
+  c.totals->norm_channels_left_out += ill_conditioned - count;
+  if (ill_conditioned == 0) return;
+  const int64_t first = c.scalars->step % ill_conditioned * room % ill_conditioned;
+  int64_t turn = ill_conditioned - first;
+  for (int64_t i = 0; i < channels; ++i) {
+    if (kept.place[i] == InversionSaved::kInverted) continue;
+    const int64_t place = turn++ % ill_conditioned;
+    if (place >= count) continue;
+    kept.place[i] = static_cast<int32_t>(place);
+    kept.channel[place] = static_cast<int32_t>(i);
+  }
+}
+
+template <typename T>
+void copy_kept(const OpContext& c, const InversionSaved& kept, int64_t channels, int64_t rows) {
+  const T* in = c.inputs[0].as<T>();
+  T* values = reinterpret_cast<T*>(kept.values);
+  const int64_t count = kept.header->count;
+  if (count == 0) return;
+  kernels::parallel_ranges(*c.kernel.pool, rows, batch_norm_grain(count),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               for (int64_t k = 0; k < count; ++k) {
+                                 values[row * count + k] = in[row * channels + kept.channel[k]];
+                               }
+                             }
+                           });
+}
+
+void forward(const OpContext& c) {
+  if (!is_training(c.exponent_mode)) return batch_norm_forward(c, nullptr);
+  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+  const BatchNormSaved saved(c.saved, channels);
+  const InversionSaved kept(c.saved, *c.attributes, channels);
+  if (!c.recomputes) *kept.header = {};
+  batch_norm_forward(c, c.relu ? &kept.header->negative_shift : nullptr);
+  if (c.recomputes) return;
+  for (int64_t i = 0; i < channels; ++i) {
+    kept.inverse_deviation[i] =
+        ldexp(Real(saved.inverse_sigma[i]), -channel_exponent(c.inputs[0], i)).to_double();
+  }
+  choose_kept(c, kept, channels);
+  if (is_bytes(c.inputs[0])) {
+    copy_kept<int8_t>(c, kept, channels, rows);
+  } else {
+    copy_kept<int16_t>(c, kept, channels, rows);
+  }
+}
+
+// Room for the inputs of one channel in so many.
+constexpr AttributeSpec kSchema[] = {flag("zero_scale", false), whole("room", 8, 1, 1 << 20)};
+
+std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
+  return kBatchNorm.parameters(attributes, inputs);
+}
+
+}  // namespace
+
+const Op kBatchNormInverted = {.name = "batch_norm_inverted",
+                               .traits = {.reads_output = true, .guards_input = true},
+                               .attributes = kSchema,
+                               .infer_shape = same_shape,
+                               .parameters = parameters,
+                               .memory = memory,
+                               .check = check_batch_norm,
+                               .forward = forward,
+                               .backward_input = inverted_batch_norm_backward_input,
+                               .backward_weights = inverted_batch_norm_backward_weights,
+                               .update_statistics = update_running_statistics,
+                               .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                               .frozen = &kScaleOffset};
+
+}  // namespace mantissa::ops

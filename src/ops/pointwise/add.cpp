@@ -1,0 +1,165 @@
+// Add (residual sums) and the sum of gradients of a value with several readers.
+#include <algorithm>
+
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
+#include "numerics/exponent.h"
+#include "ops/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/rows.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+// Mantissas of the sum have at least so many bits.
+constexpr AttributeSpec kAddSchema[] = {whole("least_bits", 0, 0, 16)};
+
+Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 2 || inputs[0] != inputs[1]) {
+    return invalid_input("wants two inputs of one shape");
+  }
+  return inputs[0];
+}
+
+kernels::AddWide wide_sum(const Tensor& a, const Tensor& b, int wide_exponent, const Tensor& out,
+                          int shift) {
+  return {.a = gradient_of(a),
+          .b = gradient_of(b),
+          .shift_a = wide_exponent - *a.exponent,
+          .shift_b = wide_exponent - *b.exponent,
+          .shift = shift,
+          .out = gradient_of(out)};
+}
+
+// Values of 16 bits; wide_of(i) is their sum.
+template <typename WideOf>
+void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
+  calibrate(c, wide_exponent, wide_of);
+  narrow_by_passes(
+      c, wide_exponent,
+      [&](bool writes, int shift, kernels::PieceCounts* counts) {
+        if (shift < 0) return narrow_elements(c, c.output, writes, shift, wide_of);  // it is fixed
+        kernels::AddWide args = wide_sum(c.inputs[0], c.inputs[1], wide_exponent, c.output, shift);
+        args.relu = c.relu;
+        if (!writes) args.out.data = nullptr;
+        return write_pieces(c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+                            [&](int64_t begin, int64_t end) {
+                              return c.kernels->elementwise->add_wide(args, begin, end);
+                            });
+      },
+      64);
+}
+
+void add_rows(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const int64_t channels = c.output.shape.last();
+  const auto exponent_at = [&](int64_t row) {
+    return aligned_exponent(a.row_exponent(row), b.row_exponent(row), kAlignBits16);
+  };
+  write_rows(c, exponent_at, [&](int64_t row, int exponent, int64_t* wide) {
+    rescale_row(c, a, row, exponent, false, wide);
+    rescale_row(c, b, row, exponent, true, wide);
+    if (!c.relu) return;
+    for (int64_t i = 0; i < channels; ++i) wide[i] = std::max<int64_t>(0, wide[i]);
+  });
+}
+
+void add_forward(const OpContext& c) {
+  if (has_rows(c.output)) return add_rows(c);
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
+  const int wide_exponent =
+      aligned_exponent(*a.exponent, *b.exponent, bytes ? kAlignBits8 : kAlignBits16);
+  const int shift_a = wide_exponent - *a.exponent, shift_b = wide_exponent - *b.exponent;
+  const Mantissas of_a(a), of_b(b);
+  const auto wide = [&](int64_t i) {
+    const int64_t sum = rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
+    return c.relu ? std::max<int64_t>(0, sum) : sum;
+  };
+  if (a.type == DataType::kInt16 && b.type == DataType::kInt16) {
+    return add_words(c, wide_exponent, wide);
+  }
+  if (!bytes) return write_wide(c, wide_exponent, wide);
+  calibrate(c, wide_exponent, wide);
+  kernels::Add add{.a = a.as<int8_t>(),
+                   .b = b.as<int8_t>(),
+                   .shift_a = shift_a,
+                   .shift_b = shift_b,
+                   .relu = c.relu,
+                   .bits = c.output.bits};
+  narrow_value(c, wide_exponent, [&](int8_t* out, int shift, kernels::PieceCounts* counts) {
+    add.out = out;
+    add.shift = shift;
+    return write_pieces(
+        c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+        [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); });
+  });
+}
+
+// Both inputs receive this gradient (they share one buffer).
+void add_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kernels::kElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             if (c.relu) return mask_gradient(c, c.output, grad_input, begin, end);
+                             const int64_t bytes = element_bytes(grad_input.type);
+                             std::copy_n(c.grad_output.as<std::byte>() + begin * bytes,
+                                         (end - begin) * bytes,
+                                         grad_input.as<std::byte>() + begin * bytes);
+                           });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+// Gradients of 32 bits, or of two widths.
+void sum_wide_gradients(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
+  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits32);
+  const int shift_a = wide_exponent - *a.exponent, shift_b = wide_exponent - *b.exponent;
+  const Mantissas of_a(a), of_b(b);
+  narrow_gradient(c, sum, wide_exponent, [&](int shift) {
+    return narrow_elements(c, sum, true, shift, [&](int64_t i) {
+      return rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
+    });
+  });
+}
+
+// grad_inputs[0] = inputs[0] + inputs[1], all gradients of one value.
+void sum_gradients(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
+  if (a.type != b.type || a.bits > 16) return sum_wide_gradients(c);
+  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
+  narrow_gradient(c, sum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
+    const kernels::AddWide args = wide_sum(a, b, wide_exponent, sum, shift);
+    return write_pieces(c, sum, sum.count(), kernels::kElementsPerThread, counts,
+                        [&](int64_t begin, int64_t end) {
+                          return c.kernels->elementwise->add_wide(args, begin, end);
+                        });
+  });
+}
+
+}  // namespace
+
+const Op kAdd = {.name = "add",
+                 .traits = {.applies_relu = true,
+                            .reads_output_if_relu = true,
+                            .shares_grad_inputs = true,
+                            .keeps_sign = true,
+                            .takes_rows = true,
+                            .row_by_row = true},
+                 .attributes = kAddSchema,
+                 .infer_shape = infer_add,
+                 .forward = add_forward,
+                 .backward_input = add_backward,
+                 .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                 .fp32 = &fp32::kAdd};
+
+const Op kSumGradients = {.name = "sum_gradients",
+                          .infer_shape = infer_add,
+                          .backward_input = sum_gradients,
+                          .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                          .fp32 = &fp32::kSumGradients};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,183 @@
+// Products of two values: of equal shapes, or of an image with one factor per channel (the
+// gate of squeeze-and-excitation). Products are exact; gradients are exact products, or exact sums
+// of them, narrowed once.
+#include <algorithm>
+
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
+#include "ops/fp32.h"
+#include "ops/gradient_sums.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/value_table.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+// Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C].
+bool is_gate(const Shape& a, const Shape& b) { return a.count() != b.count(); }
+
+Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() == 2) {
+    const Shape &a = inputs[0], &b = inputs[1];
+    const bool gates = a.rank == 3 && (b == Shape{a[2]} || b == Shape{1, 1, a[2]});
+    if (a == b || gates) return a;
+  }
+  return invalid_input("wants two inputs of one shape, or [H, W, C] and a gate [C]");
+}
+
+// How elements of the two inputs meet: in `images` parts of `size` elements of a; with a gate those
+// of a in rows of `period`.
+struct Rows {
+  int64_t images = 1, size = 1, period = 0;
+};
+
+Rows rows_of(const Shape& a, const Shape& b) {
+  const int64_t images = a[0];
+  const bool gate = is_gate(a, b);
+  return {images, a.count() / images, gate ? b.count() / images : 0};
+}
+
+// Calls pass(begin, end) on parts of a: of elements, or of whole images where there is a gate.
+template <typename Pass>
+kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows, const Pass& pass) {
+  if (rows.period == 0) {
+    return kernels::parallel_statistics(*c.kernel.pool, rows.images * rows.size,
+                                        kernels::kElementsPerThread, pass);
+  }
+  return kernels::parallel_statistics(*c.kernel.pool, rows.images, 1,
+                                      [&](int64_t first, int64_t last) {
+                                        kernels::WideStatistics found;
+                                        for (int64_t n = first; n < last; ++n)
+                                          found += pass(n * rows.size, (n + 1) * rows.size);
+                                        return found;
+                                      });
+}
+
+// Where the elements of b that meet those of a from `begin` on lie.
+int64_t at_gate(const Rows& rows, int64_t begin) {
+  return rows.period == 0 ? begin : begin / rows.size * rows.period;
+}
+
+// The element of b that meets element i of a.
+int64_t other_of(const Rows& rows, int64_t i) {
+  return rows.period == 0 ? i : i / rows.size * rows.period + i % rows.size % rows.period;
+}
+
+void forward(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const Rows rows = rows_of(a.shape, b.shape);
+  const int wide_exponent = *a.exponent + *b.exponent;
+  const Mantissas of_a(a), of_b(b);
+  const auto wide = [&](int64_t i) { return of_a[i] * of_b[other_of(rows, i)]; };
+  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
+  if (!bytes) return write_wide(c, wide_exponent, wide);
+  calibrate(c, wide_exponent, wide);
+  narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
+    return over_parts(c, rows, [&](int64_t begin, int64_t end) {
+      const kernels::Multiply args{.a = a.as<int8_t>() + begin,
+                                   .b = b.as<int8_t>() + at_gate(rows, begin),
+                                   .period = rows.period,
+                                   .shift = shift,
+                                   .out = out == nullptr ? nullptr : out + begin,
+                                   .bits = c.output.bits};
+      return c.kernels->elementwise->multiply(args, 0, end - begin);
+    });
+  });
+}
+
+// The gradient of one input where each element meets one of the other.
+void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& other,
+                    const Rows& rows) {
+  const ValueTable factors = make_value_table([](int64_t q) { return q; });
+  const Mantissas grads(c.grad_output), others(other);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, [&](int shift) {
+    if (!is_bytes(other)) {
+      return narrow_elements(c, grad_input, true, shift,
+                             [&](int64_t i) { return grads[i] * others[other_of(rows, i)]; });
+    }
+    return over_parts(c, rows, [&](int64_t begin, int64_t end) {
+      const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output, begin),
+                                        .by = other.as<int8_t>() + at_gate(rows, begin),
+                                        .factors = factors.data(),
+                                        .period = rows.period,
+                                        .shift = shift,
+                                        .grad_in = gradient_from(grad_input, begin)};
+      return c.kernels->elementwise->scale_gradient(args, 0, end - begin);
+    });
+  });
+}
+
+// The gradient of a gate: sums over the pixels of each image, then narrowed.
+void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& image,
+                   const Rows& rows) {
+  auto* sums = reinterpret_cast<int64_t*>(c.workspace);
+  const Mantissas grads(c.grad_output), values(image);
+  kernels::parallel_ranges(
+      *c.kernel.pool, rows.images, 1, [&](int64_t first, int64_t last, int64_t) {
+        std::fill(sums + first * rows.period, sums + last * rows.period, 0);
+        if (!is_bytes(image)) {
+          for (int64_t i = first * rows.size; i < last * rows.size; ++i) {
+            sums[other_of(rows, i)] += grads[i] * values[i];
+          }
+          return;
+        }
+        for (int64_t n = first; n < last; ++n) {
+          c.kernels->elementwise->sum_products(gradient_from(c.grad_output, n * rows.size),
+                                               image.as<int8_t>() + n * rows.size, rows.period, 0,
+                                               rows.size / rows.period, sums + n * rows.period);
+        }
+      });
+  narrow_gradient(c, grad_gate, *c.grad_output.exponent + *image.exponent, [&](int shift) {
+    return kernels::with_wide_gradient_type(grad_gate.bits, [&](auto type) {
+      kernels::WideStatistics found;
+      for (int64_t i = 0; i < grad_gate.count(); ++i) {
+        const int64_t rounded = shift_right_rne(sums[i], shift);
+        const int64_t narrow = saturate(rounded, mantissa_limit(grad_gate.bits));
+        grad_gate.as<decltype(type)>()[i] = static_cast<decltype(type)>(narrow);
+        found += {magnitude(sums[i]), narrow != rounded};
+      }
+      return found;
+    });
+  });
+}
+
+void backward(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const Rows rows = rows_of(a.shape, b.shape);
+  if (!c.grad_inputs[0].empty()) scale_gradient(c, c.grad_inputs[0], b, rows);
+  if (c.grad_inputs[1].empty()) return;
+  if (rows.period != 0) {
+    gate_gradient(c, c.grad_inputs[1], a, rows);
+  } else {
+    scale_gradient(c, c.grad_inputs[1], a, rows);
+  }
+}
+
+OpMemory memory(const OpShapes& s, const PlanningContext&) {
+  if (!is_gate(s.inputs[0], s.inputs[1])) return {};
+  return {.backward_input = {.workspace_bytes = s.inputs[1].count() * int64_t{sizeof(int64_t)}}};
+}
+
+// The gradient of a gate is a sum over an image.
+Status check(const OpShapes& s) {
+  const Shape& image = s.inputs[0];
+  // Rounded, so a bit below what int64 holds.
+  return is_gate(image, s.inputs[1]) ? check_gradient_sums(s, 2 * image[1] * image[2]) : Status{};
+}
+
+}  // namespace
+
+const Op kMultiply = {.name = "multiply",
+                      .traits = {.input_reads_input = true, .keeps_sign = true, .row_by_row = true},
+                      .infer_shape = infer,
+                      .memory = memory,
+                      .check = check,
+                      .forward = forward,
+                      .backward_input = backward,
+                      .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                      .fp32 = &fp32::kMultiply};
+
+}  // namespace mantissa::ops

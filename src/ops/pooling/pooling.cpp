@@ -1,0 +1,266 @@
+// Maximum pooling (windows do not overlap) and the average over the whole image.
+#include <algorithm>
+
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
+#include "numerics/float_product.h"
+#include "numerics/real.h"
+#include "ops/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/pooling/pool_axes.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr AttributeSpec kMaxPoolSchema[] = {kPoolWindow,      kPoolStride,      kPoolPadding,
+                                            kPoolWindowWidth, kPoolStrideWidth, kPoolPaddingWidth};
+
+kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& input) {
+  return {input[1], input[2], input[3], attributes.whole("window")};
+}
+
+Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape> inputs) {
+  const int64_t window = attributes.whole("window");
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  const auto [vertical, horizontal] = pool_axes(attributes);
+  for (const kernels::PoolAxis& axis : {vertical, horizontal}) {
+    if (axis.window == window && axis.stride == window && axis.padding == 0) continue;
+    return invalid_input("wants stride = window and no padding; overlapping_max_pool takes others");
+  }
+  if (inputs[0][0] < window || inputs[0][1] < window) {
+    return invalid_input("a window of " + std::to_string(window) + " does not fit an image of " +
+                         to_string(inputs[0]));
+  }
+  return Shape{inputs[0][0] / window, inputs[0][1] / window, inputs[0][2]};
+}
+
+// The same windows as those of overlapping pools, whose kernels take every width.
+kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
+  const kernels::PoolAxis axis = {s.window, s.window, 0};
+  return {s.in_height, s.in_width, s.channels, s.out_height(), s.out_width(), axis, axis};
+}
+
+void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* taps) {
+  const Tensor& input = c.inputs[0];
+  const auto shape = window_shape(pool_shape(*c.attributes, input.shape));
+  kernels::parallel_ranges(
+      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool_windows(shape, value_of(input), output, taps, begin, end);
+      });
+}
+
+// Windows that do not overlap sum nothing: the shift of 0 rounds nothing either.
+void wide_max_pool_gradient(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const auto shape = window_shape(pool_shape(*c.attributes, grad_input.shape));
+  auto* taps = reinterpret_cast<int8_t*>(c.workspace);
+  wide_max_pool(c, {}, taps);
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), 0,
+                                                      gradient_of(grad_input), begin, end);
+      });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+OpMemory max_pool_memory(const OpShapes& s, const PlanningContext&) {
+  if (s.input_bits(0) <= 8) return {};
+  return {.backward_input = {.workspace_bytes = s.output.count()}};  // taps
+}
+
+void max_pool_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  if (!is_bytes(input)) {
+    wide_max_pool(c, value_of(c.output), nullptr);
+    *c.output.exponent = *input.exponent;
+    return;
+  }
+  const auto shape = pool_shape(*c.attributes, input.shape);
+  kernels::parallel_ranges(
+      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool(shape, input.as<int8_t>(), c.output.as<int8_t>(), begin, end);
+      });
+  *c.output.exponent = *input.exponent;
+}
+
+void max_pool_backward(const OpContext& c) {
+  if (!is_bytes(c.inputs[0])) return wide_max_pool_gradient(c);
+  const Tensor& grad_input = c.grad_inputs[0];
+  const auto shape = pool_shape(*c.attributes, grad_input.shape);
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
+                                              gradient_of(c.grad_output), gradient_of(grad_input),
+                                              begin, end);
+      });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  return Shape{inputs[0][2]};
+}
+
+// 1 / pixels as a multiplier of so many bits and its exponent.
+struct Reciprocal {
+  int64_t multiplier;
+  int exponent;
+};
+
+Reciprocal reciprocal(int64_t pixels, int bits = 31) {
+  const Real real = Real(1) / Real(pixels);
+  const int shift = fixed_point_shift(real, bits);
+  return {to_fixed_point(real, shift, mantissa_limit(bits + 1)), -shift};
+}
+
+void wide_average(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const Mantissas in(input);
+  const int64_t channels = input.shape[3], pixels = input.shape[1] * input.shape[2];
+  const Reciprocal mean = reciprocal(pixels);
+  write_wide(c, *input.exponent + mean.exponent, [&](int64_t i) {
+    const int64_t first = i / channels * pixels * channels + i % channels;
+    int64_t sum = 0;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) sum += in[first + pixel * channels];
+    return sum * mean.multiplier;
+  });
+}
+
+void average_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  if (!is_bytes(input) || !is_bytes(c.output)) return wide_average(c);
+  const int64_t images = input.shape[0], channels = input.shape[3];
+  const int64_t pixels = input.shape[1] * input.shape[2];
+  auto* sums = reinterpret_cast<int32_t*>(c.workspace);
+  kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
+    c.kernels->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
+  });
+  const Reciprocal mean = reciprocal(pixels);
+  const int wide_exponent = *input.exponent + mean.exponent;
+  uint64_t maximum = 0;
+  const auto wide = [&](int64_t i) { return sums[i] * mean.multiplier; };
+  for (int64_t i = 0; i < images * channels; ++i) maximum = std::max(maximum, magnitude(wide(i)));
+  calibrate(c, wide_exponent, wide);
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
+    int64_t saturated = 0;
+    for (int64_t i = 0; i < images * channels; ++i) {
+      const int64_t rounded = rescale_rne(wide(i), shift);
+      c.output.as<int8_t>()[i] =
+          static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
+      saturated += c.output.as<int8_t>()[i] != rounded;
+    }
+    return saturated;
+  });
+}
+
+// The mean of a frozen network, rounded as ONNX Runtime does:
+// rne(float32(sum) * float32(2^(exponent of input - exponent of output) / pixels)).
+void rescaled_average(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const int64_t images = input.shape[0], channels = input.shape[3];
+  const int64_t pixels = input.shape[1] * input.shape[2];
+  auto* sums = reinterpret_cast<int32_t*>(c.workspace);
+  const Reciprocal mean = reciprocal(pixels, kFloatBits);
+  const FloatParts factor{mean.multiplier, mean.exponent + *input.exponent - *c.output.exponent};
+  const int64_t limit = mantissa_limit(c.output.bits);
+  *c.output.saturated +=
+      kernels::parallel_statistics(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end) {
+        c.kernels->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
+        kernels::WideStatistics found;
+        for (int64_t i = begin * channels; i < end * channels; ++i) {
+          const int64_t wide = times_float(sums[i], factor), narrow = saturate(wide, limit);
+          c.output.as<int8_t>()[i] = static_cast<int8_t>(narrow);
+          found.saturated += narrow != wide;
+        }
+        return found;
+      }).saturated;
+}
+
+// Gradients of means to gradients of pixels, which are alike within an image and channel.
+template <typename From, typename To>
+kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier, int shift,
+                                     int64_t pixels, int64_t count, kernels::MantissaSpan out, To) {
+  kernels::WideStatistics found;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t wide = grad_output[i] * multiplier;
+    const int64_t rounded = shift_right_rne(wide, shift);
+    const int64_t narrow = saturate(rounded, mantissa_limit(out.bits));
+    out.as<To>()[i] = static_cast<To>(narrow);
+    found += {magnitude(wide), narrow != rounded ? pixels : 0};
+  }
+  return found;
+}
+
+void average_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t images = grad_input.shape[0], channels = grad_input.shape[3];
+  const int64_t pixels = grad_input.shape[1] * grad_input.shape[2];
+  // Products stay below 2^61.
+  const Reciprocal mean = reciprocal(pixels, c.grad_output.bits <= 16 ? 31 : 30);
+  const kernels::MantissaSpan narrow{c.workspace, grad_input.bits};
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
+    const kernels::WideStatistics found =
+        kernels::with_wide_gradient_type(c.grad_output.bits, [&](auto from) {
+          using From = decltype(from);
+          return kernels::with_gradient_type_from<From>(narrow.bits, [&](auto to) {
+            return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
+                                      images * channels, narrow, to);
+          });
+        });
+    kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
+      c.kernels->pooling->broadcast(narrow, pixels, channels, gradient_of(grad_input), begin, end);
+    });
+    return found;
+  });
+}
+
+OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
+  const int64_t bytes = s.output.count() * int64_t{sizeof(int32_t)};
+  return {.forward = {.workspace_bytes = bytes}, .backward_input = {.workspace_bytes = bytes}};
+}
+
+Status check_average(const OpShapes& s) {
+  // The sum of so many bytes fits int32; that of wider values, times the multiplier's 31 bits,
+  // int64.
+  const int bits = s.input_bits(0);
+  const int most = 24 - std::max(0, bits - 8);
+  if (s.inputs[0][1] * s.inputs[0][2] <= int64_t{1} << most) return {};
+  return invalid_input("averages at most 2^" + std::to_string(most) + " pixels of " +
+                       std::to_string(bits) + " bits exactly");
+}
+
+}  // namespace
+
+const Op kMaxPool = {
+    .name = "max_pool",
+    .traits = {.input_reads_input = true, .keeps_exponent = true, .keeps_sign = true},
+    .attributes = kMaxPoolSchema,
+    .infer_shape = infer_max_pool,
+    .memory = max_pool_memory,
+    .forward = max_pool_forward,
+    .backward_input = max_pool_backward,
+    .kernel = kernel_name<&kernels::KernelTable::pooling>,
+    .fp32 = &fp32::kMaxPool};
+
+const Op kGlobalAveragePool = {.name = "global_average_pool",
+                               .traits = {.keeps_sign = true},
+                               .infer_shape = infer_average,
+                               .memory = average_memory,
+                               .check = check_average,
+                               .forward = average_forward,
+                               .backward_input = average_backward,
+                               .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                               .fp32 = &fp32::kGlobalAveragePool};
+
+const Op kRescaledGlobalAverage = {.name = "rescaled_global_average",
+                                   .traits = {.keeps_sign = true},
+                                   .infer_shape = infer_average,
+                                   .memory = average_memory,
+                                   .check = check_average,
+                                   .forward = rescaled_average,
+                                   .kernel = kernel_name<&kernels::KernelTable::pooling>};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,321 @@
+// Pooling by windows that may overlap, be padded and reach beyond the image: maximum and average.
+//
+// Attributes: window (1 to 11), stride (the window's), padding (0; at most half the window), the
+// same for the width (window_width, stride_width, padding_width: as for the height), ceil (0; 1: a
+// last window that begins inside the image may end beyond it) and, of the average, count_padding
+// (1: padded cells count as zeros; 0: the average is over the image's cells).
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
+#include "numerics/real.h"
+#include "ops/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/pooling/pool_axes.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+using kernels::PoolAxis;
+using kernels::PoolRange;
+using kernels::PoolShape;
+
+constexpr AttributeSpec kMaximumSchema[] = {kPoolWindow,         kPoolStride,      kPoolPadding,
+                                            flag("ceil", false), kPoolWindowWidth, kPoolStrideWidth,
+                                            kPoolPaddingWidth};
+constexpr AttributeSpec kAverageSchema[] = {kPoolWindow,
+                                            kPoolStride,
+                                            kPoolPadding,
+                                            flag("ceil", false),
+                                            flag("count_padding", true),
+                                            kPoolWindowWidth,
+                                            kPoolStrideWidth,
+                                            kPoolPaddingWidth};
+
+// How many windows lie along a dimension of the image.
+Result<int64_t> windows(const PoolAxis& axis, const Shape& image, int dimension, bool ceil) {
+  if (2 * axis.padding > axis.window) {
+    return invalid_input("wants padding of at most half the window, not " +
+                         std::to_string(axis.padding) + " for a window of " +
+                         std::to_string(axis.window));
+  }
+  const int64_t size = image[dimension], room = size + 2 * axis.padding - axis.window;
+  if (room < 0) {
+    return invalid_input("a window of " + std::to_string(axis.window) + " with padding " +
+                         std::to_string(axis.padding) + " does not fit an image of " +
+                         to_string(image));
+  }
+  const int64_t floor = room / axis.stride + 1;
+  const bool another = ceil && room % axis.stride != 0 && floor * axis.stride < size + axis.padding;
+  return floor + (another ? 1 : 0);
+}
+
+Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  const PoolAxes axes = pool_axes(attributes);
+  const bool ceil = attributes.is_set("ceil");
+  MANTISSA_ASSIGN(const int64_t height, windows(axes.vertical, inputs[0], 0, ceil));
+  MANTISSA_ASSIGN(const int64_t width, windows(axes.horizontal, inputs[0], 1, ceil));
+  return Shape{height, width, inputs[0][2]};
+}
+
+// Shapes with the micro-batch in front.
+PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
+  const auto [vertical, horizontal] = pool_axes(attributes);
+  return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
+}
+
+template <typename Function>
+kernels::WideStatistics over_images(const OpContext& c, int64_t images, Function&& function) {
+  return kernels::parallel_statistics(*c.kernel.pool, images, 1, function);
+}
+
+void maximum_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
+  kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernels->pooling->max_pool_windows(
+                                 shape, value_of(input), value_of(c.output), nullptr, begin, end);
+                           });
+  *c.output.exponent = *input.exponent;
+}
+
+// Finds the maxima again rather than keeping them: a byte for each output in the workspace.
+void maximum_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t images = grad_input.shape[0];
+  const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  auto* taps = reinterpret_cast<int8_t*>(c.workspace);
+  const auto& kernel = *c.kernels->pooling;
+  kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
+    kernel.max_pool_windows(shape, value_of(c.inputs[0]), {}, taps, begin, end);
+  });
+  narrow_gradient(c, grad_input, *c.grad_output.exponent, [&](int shift) {
+    return over_images(c, images, [&](int64_t begin, int64_t end) {
+      return kernel.max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), shift,
+                                              gradient_of(grad_input), begin, end);
+    });
+  });
+}
+
+OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
+  return {.backward_input = {.workspace_bytes = s.output.count()}};
+}
+
+// Bits of multipliers of gradients: as many as leave the sum of the products of all windows over a
+// cell below 2^61.
+int gradient_multiplier_bits(const PoolShape& s, int gradient_bits) {
+  const auto along = [](const PoolAxis& axis) { return divide_up(axis.window, axis.stride); };
+  const int windows = bit_length(magnitude(along(s.vertical) * along(s.horizontal) - 1));
+  return std::min(31, 62 - gradient_bits - windows);
+}
+
+// Cells that the mean of each window is over.
+int64_t cells_of(const PoolShape& s, bool padded, int64_t wy, int64_t wx) {
+  const auto along = [&](const PoolAxis& axis, int64_t index, int64_t size) {
+    const int64_t first = axis.first(index);
+    return padded ? std::min(first + axis.window, size + axis.padding) - first
+                  : axis.inside(index, size).size();
+  };
+  return along(s.vertical, wy, s.in_height) * along(s.horizontal, wx, s.in_width);
+}
+
+// 1 / cells of each window of an image, as multipliers of at most so many bits and their exponent.
+struct Means {
+  int64_t* multipliers;
+  int exponent;
+
+  Means(const Attributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
+      : multipliers(reinterpret_cast<int64_t*>(workspace)) {
+    const bool padded = attributes.is_set("count_padding");
+    int64_t least = s.window_cells();
+    for (int64_t wy = 0; wy < s.out_height; ++wy) {
+      for (int64_t wx = 0; wx < s.out_width; ++wx) {
+        const int64_t count = cells_of(s, padded, wy, wx);
+        multipliers[wy * s.out_width + wx] = count;
+        least = std::min(least, count);
+      }
+    }
+    exponent = -fixed_point_shift(Real(1) / Real(least), bits);
+    std::array<int64_t, kernels::kLargestPoolWindow * kernels::kLargestPoolWindow + 1>
+        reciprocals{};
+    for (int64_t count = least; count <= s.window_cells(); ++count) {
+      const Real real = Real(1) / Real(count);
+      reciprocals[count] = to_fixed_point(real, -exponent, mantissa_limit(bits + 1));
+    }
+    for (int64_t i = 0; i < s.out_height * s.out_width; ++i) {
+      multipliers[i] = reciprocals[multipliers[i]];
+    }
+  }
+};
+
+// The wide value of output i.
+int64_t wide_average(const PoolShape& s, const Means& means, const Mantissas& in, int64_t i) {
+  const int64_t n = i / s.out_image(), window = i % s.out_image() / s.channels;
+  const PoolRange rows = s.rows(window / s.out_width), columns = s.columns(window % s.out_width);
+  int64_t sum = 0;
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    for (int64_t x = columns.begin; x < columns.end; ++x) {
+      sum += in[((n * s.in_height + y) * s.in_width + x) * s.channels + i % s.channels];
+    }
+  }
+  return sum * means.multipliers[window];
+}
+
+void average_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
+  const Means means(*c.attributes, shape, 31, c.workspace);
+  const int wide_exponent = *input.exponent + means.exponent;
+  const Mantissas in(input);
+  const auto wide = [&](int64_t i) { return wide_average(shape, means, in, i); };
+  if (!is_bytes(input) || !is_bytes(c.output)) return write_wide(c, wide_exponent, wide);
+  calibrate(c, wide_exponent, wide);
+  kernels::AveragePool pool{.shape = shape,
+                            .in = input.as<int8_t>(),
+                            .multipliers = means.multipliers,
+                            .bits = c.output.bits};
+  narrow_value(
+      c, wide_exponent,
+      [&](int8_t* out, int shift) {
+        pool.out = out;
+        pool.shift = shift;
+        return over_images(c, input.shape[0], [&](int64_t begin, int64_t end) {
+          return c.kernels->pooling->average_pool(pool, begin, end);
+        });
+      },
+      64);
+}
+
+// num / den (> 0), to nearest even.
+int64_t divide_rne(int64_t num, int64_t den) {
+  const int64_t quotient = num >= 0 ? num / den : -((-num + den - 1) / den);  // rounded down
+  const int64_t twice = 2 * (num - quotient * den);
+  return quotient + (twice > den || (twice == den && quotient % 2 != 0) ? 1 : 0);
+}
+
+// Results for all sums of up to so many cells: those of n cells begin at place(n).
+struct MeanTables {
+  int8_t* tables;
+  static int64_t place(int64_t cells) { return 127 * cells * (cells - 1) + cells - 1; }
+  static int64_t bytes(int64_t most_cells) { return place(most_cells + 1); }
+
+  void fill(int64_t cells, int shift, int64_t limit) const {
+    constexpr int kMostShift = 32;  // from there on everything is clipped, or rounded away
+    const int64_t up = int64_t{1} << std::clamp(-shift, 0, kMostShift);
+    const int64_t down = int64_t{1} << std::clamp(shift, 0, kMostShift);
+    for (int64_t sum = -127 * cells; sum <= 127 * cells; ++sum) {
+      at(cells)[sum] = static_cast<int8_t>(saturate(divide_rne(sum * up, cells * down), limit));
+    }
+  }
+  // Of n cells, by their sum.
+  int8_t* at(int64_t cells) const { return tables + place(cells) + 127 * cells; }
+};
+
+// The means of one window, of up to kBlock channels at a time.
+void exact_means(const PoolShape& s, const int8_t* in, int64_t wy, int64_t wx, const int8_t* table,
+                 int8_t* out) {
+  constexpr int64_t kBlock = 256;
+  const PoolRange rows = s.rows(wy), columns = s.columns(wx);
+  for (int64_t first = 0; first < s.channels; first += kBlock) {
+    const int64_t count = std::min(kBlock, s.channels - first);
+    std::array<int16_t, kBlock> sums{};
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      for (int64_t x = columns.begin; x < columns.end; ++x) {
+        const int8_t* cell = in + (y * s.in_width + x) * s.channels + first;
+        for (int64_t c = 0; c < count; ++c) sums[c] = static_cast<int16_t>(sums[c] + cell[c]);
+      }
+    }
+    for (int64_t c = 0; c < count; ++c) out[first + c] = table[sums[c]];
+  }
+}
+
+// The means of a frozen network: sum * 2^(exponent of input - exponent of output) / cells, rounded
+// once, to nearest even.
+void exact_average(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const PoolShape s = pool_shape(*c.attributes, input.shape, c.output.shape);
+  const bool padded = c.attributes->is_set("count_padding");
+  const MeanTables tables{reinterpret_cast<int8_t*>(c.workspace)};
+  std::array<bool, kernels::kLargestPoolWindow * kernels::kLargestPoolWindow + 1> filled{};
+  for (int64_t w = 0; w < s.out_height * s.out_width; ++w) {
+    const int64_t cells = cells_of(s, padded, w / s.out_width, w % s.out_width);
+    if (std::exchange(filled[cells], true)) continue;
+    tables.fill(cells, *c.output.exponent - *input.exponent, mantissa_limit(c.output.bits));
+  }
+  kernels::parallel_ranges(
+      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t i = begin * s.out_height * s.out_width; i < end * s.out_height * s.out_width;
+             ++i) {
+          const int64_t image = i / (s.out_height * s.out_width);
+          const int64_t wy = i / s.out_width % s.out_height, wx = i % s.out_width;
+          exact_means(s, input.as<int8_t>() + image * s.in_image(), wy, wx,
+                      tables.at(cells_of(s, padded, wy, wx)),
+                      c.output.as<int8_t>() + i * s.channels);
+        }
+      });
+}
+
+OpMemory exact_average_memory(const OpShapes& s, const PlanningContext&) {
+  const PoolShape shape = pool_shape(*s.attributes, s.inputs[0], s.output);
+  return {.forward = {.workspace_bytes = MeanTables::bytes(shape.window_cells())}};
+}
+
+void average_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  const int bits = gradient_multiplier_bits(shape, c.grad_output.bits);
+  const Means means(*c.attributes, shape, bits, c.workspace);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + means.exponent, [&](int shift) {
+    return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end) {
+      return c.kernels->pooling->average_pool_gradient(shape, means.multipliers,
+                                                       gradient_of(c.grad_output), shift,
+                                                       gradient_of(grad_input), begin, end);
+    });
+  });
+}
+
+OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
+  const int64_t bytes = s.output[1] * s.output[2] * int64_t{sizeof(int64_t)};
+  return {.forward = {.workspace_bytes = bytes}, .backward_input = {.workspace_bytes = bytes}};
+}
+
+}  // namespace
+
+const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
+                                .traits = {.input_reads_input = true,
+                                           .keeps_exponent = true,
+                                           .narrows_gradient = true,
+                                           .keeps_sign = true},
+                                .attributes = kMaximumSchema,
+                                .infer_shape = infer,
+                                .memory = maximum_memory,
+                                .forward = maximum_forward,
+                                .backward_input = maximum_backward,
+                                .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                                .fp32 = &fp32::kMaxPool};
+
+const Op kAveragePool = {.name = "average_pool",
+                         .traits = {.keeps_sign = true},
+                         .attributes = kAverageSchema,
+                         .infer_shape = infer,
+                         .memory = average_memory,
+                         .forward = average_forward,
+                         .backward_input = average_backward,
+                         .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                         .fp32 = &fp32::kAveragePool};
+
+const Op kExactAveragePool = {.name = "exact_average_pool",
+                              .traits = {.keeps_sign = true},
+                              .attributes = kAverageSchema,
+                              .infer_shape = infer,
+                              .memory = exact_average_memory,
+                              .forward = exact_average};
+
+}  // namespace mantissa::ops

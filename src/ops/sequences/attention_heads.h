@@ -1,0 +1,237 @@
+// Heads of attention: their sizes, the memory that they are computed in, and their operands packed
+// for the kernels (kernels/attention/attention.h).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/room.h"
+#include "kernels/attention/attention.h"
+#include "kernels/common/parallel_ranges.h"
+#include "numerics/real.h"
+#include "ops/rows.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+
+// The sizes that all passes work with; shapes include the examples. Of a sequence that is computed
+// piece by piece the tensors have the queries and new keys of a piece, and the cache has room for
+// the keys of all positions; those of another sequence are all there from the first piece on.
+struct AttentionSizes {
+  int64_t sequences, queries, new_keys, keys, width, heads, channels;
+  AttentionSizes(const Attributes& attributes, const Shape& q, const Shape& k,
+                 int64_t cached_positions)
+      : queries(q[q.rank - 2]),
+        new_keys(k[k.rank - 2]),
+        keys(new_keys),
+        width(q.last()),
+        heads(attributes.whole("heads")),
+        channels(width / heads) {
+    sequences = q.count() / (queries * width);
+    if (cached_positions > 0 && !attributes.is_set("cross")) keys = cached_positions;
+  }
+  explicit AttentionSizes(const OpContext& c)
+      : AttentionSizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape, c.cache.positions) {}
+
+  // Keys, or values, of a head.
+  int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
+};
+
+// The room of one thread: a head's operands packed, where no cache has them, its gradient, and the
+// room of the kernel.
+struct HeadRoom {
+  int16_t *q, *k, *v;
+  int32_t* shifts;
+  int32_t* grad_out = nullptr;
+  std::byte* kernel;
+  int64_t bytes;
+
+  HeadRoom(std::byte* base, const AttentionSizes& s, bool is_backward, bool is_cached) {
+    Room room(base);
+    q = room.take<int16_t>(s.queries * s.channels);
+    k = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
+    v = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
+    shifts = room.take<int32_t>(s.queries);
+    if (is_backward) grad_out = room.take<int32_t>(s.queries * s.channels);
+    kernel = room.take<std::byte>(
+        kernels::attention_room_bytes(s.queries, s.keys, s.channels, is_backward));
+    bytes = room.bytes();
+  }
+};
+
+// Wide results: of the output, or of the three gradients. The rooms of the threads lie behind them.
+struct WideResults {
+  int64_t *q, *k = nullptr, *v = nullptr;
+  std::byte* rooms;
+  int64_t bytes;
+
+  WideResults(std::byte* base, const AttentionSizes& s, bool is_backward) {
+    Room room(base);
+    q = room.take<int64_t>(s.sequences * s.queries * s.width);
+    if (is_backward) {
+      k = room.take<int64_t>(s.sequences * s.keys * s.width);
+      v = room.take<int64_t>(s.sequences * s.keys * s.width);
+    }
+    bytes = room.bytes();
+    rooms = base + bytes;
+  }
+};
+
+// One head of one sequence: `offset` is where its first channel lies in queries, `key_offset` in
+// keys and values.
+struct HeadOf {
+  int64_t sequence, head, offset, key_offset;
+  HeadOf(const AttentionSizes& s, int64_t i) : sequence(i / s.heads), head(i % s.heads) {
+    offset = sequence * s.queries * s.width + head * s.channels;
+    key_offset = sequence * s.new_keys * s.width + head * s.channels;
+  }
+};
+
+// The channels of a head of so many rows, one behind the other.
+template <typename T>
+inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const AttentionSizes& s,
+                      T* to) {
+  kernels::with_wide_gradient_type(from.bits, [&](auto type) {
+    const auto* row = from.as<decltype(type)>() + offset;
+    for (int64_t i = 0; i < rows; ++i, row += s.width, to += s.channels) {
+      for (int64_t c = 0; c < s.channels; ++c) to[c] = static_cast<T>(row[c]);
+    }
+  });
+}
+
+// Brings packed rows, of which the tensor's `first` is the first, to an exponent.
+inline void align_packed(const Tensor& from, int64_t first, int64_t rows, int exponent,
+                         const AttentionSizes& s, int16_t* to) {
+  for (int64_t i = 0; i < rows; ++i, to += s.channels) {
+    const int shift = exponent - from.row_exponent(first + i);
+    for (int64_t c = 0; c < s.channels; ++c) {
+      to[c] = static_cast<int16_t>(rescale_rne(to[c], shift));
+    }
+  }
+}
+
+// The exponent that the queries, or the keys or values, of a sequence have in common: that of the
+// rows that are no padding.
+inline int query_exponent(const Tensor& q, const AttentionSizes& s, int64_t sequence,
+                          int64_t queries) {
+  return shared_exponent(q, sequence * s.queries, queries);
+}
+
+inline int key_exponent(const Tensor& keys, const AttentionSizes& s, int64_t sequence,
+                        int64_t valid) {
+  return shared_exponent(keys, sequence * s.new_keys, std::min(s.new_keys, valid));
+}
+
+// The first rows of keys or values, brought to the exponent that the valid ones share.
+inline void pack_keys(const Tensor& from, const HeadOf& at, int64_t valid, const AttentionSizes& s,
+                      int16_t* to) {
+  const int64_t rows = std::min(s.new_keys, valid);
+  pack_rows(from, at.key_offset, rows, s, to);
+  if (!has_rows(from)) return;
+  align_packed(from, at.sequence * s.new_keys, rows, key_exponent(from, s, at.sequence, valid), s,
+               to);
+}
+
+inline int64_t valid_keys(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
+  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
+  return std::clamp<int64_t>(valid, 0, s.keys);
+}
+
+// A head's keys and values, [keys, channels] each.
+struct HeadKeys {
+  int16_t *k, *v;
+};
+
+// Packed into the room; or into the cache, which has those of earlier positions. Those of another
+// sequence are packed with its first piece.
+inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
+                        int64_t valid, const HeadRoom& room) {
+  HeadKeys keys{room.k, room.v};
+  int64_t first = 0;
+  if (c.cache.exists()) {
+    std::byte* const of_head = c.cache.of(at.sequence) + 2 * at.head * s.key_bytes();
+    keys = {reinterpret_cast<int16_t*>(of_head),
+            reinterpret_cast<int16_t*>(of_head + s.key_bytes())};
+    if (c.attributes->is_set("cross")) {
+      if (c.scalars->position > 0) return keys;
+    } else {
+      first = c.scalars->position * s.channels;
+    }
+  }
+  pack_keys(c.inputs[1], at, valid, s, keys.k + first);
+  pack_keys(c.inputs[2], at, valid, s, keys.v + first);
+  return keys;
+}
+
+constexpr double kLog2E = 1.4426950408889634;
+
+// The queries of a sequence that are no padding; all of them where keys are another sequence's.
+inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
+  return c.attributes->is_set("cross") ? s.queries
+                                       : std::min(s.queries, valid_keys(c, s, sequence));
+}
+
+// A head with its operands packed. Forward each query keeps its exponent; backward the gradient of
+// the keys is a sum over queries, which are brought to one exponent for it.
+inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
+                                   const HeadRoom& room, bool is_backward) {
+  const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
+  const bool is_causal = c.attributes->is_set("causal");
+  const int64_t valid = valid_keys(c, s, at.sequence), first = c.scalars->position;
+  const int64_t queries = valid_queries(c, s, at.sequence), first_row = at.sequence * s.queries;
+  pack_rows(q, at.offset, queries, s, room.q);
+  const HeadKeys keys = keys_of(c, s, at, valid, room);
+  const bool shifts_queries = has_rows(q) && !is_backward;
+  int q_exponent = *q.exponent;
+  if (shifts_queries) {
+    for (int64_t i = 0; i < queries; ++i) {
+      room.shifts[i] = q_exponent - q.row_exponent(first_row + i);
+    }
+  } else if (has_rows(q)) {
+    q_exponent = query_exponent(q, s, at.sequence, queries);
+    align_packed(q, first_row, queries, q_exponent, s, room.q);
+  }
+  const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
+  const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
+  constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
+  const int k_exponent = key_exponent(k, s, at.sequence, valid);
+  return {.q = room.q,
+          .k = keys.k,
+          .v = keys.v,
+          .queries = queries,
+          .keys = s.keys,
+          .channels = s.channels,
+          .valid_keys = is_causal ? std::min(valid, first + queries) : valid,
+          .causal = is_causal,
+          .first_query = first,
+          .q_bits = is_backward ? shared_bits(q) : q.bits,
+          .k_bits = shared_bits(k),
+          .v_bits = shared_bits(v),
+          .scale = to_fixed_point(scale, fraction, kMostScale),
+          .shift = fraction - 16 - (q_exponent + k_exponent),
+          .query_shifts = shifts_queries ? room.shifts : nullptr};
+}
+
+// wide = 0 for the queries that are padding.
+inline void clear_padding(const AttentionSizes& s, const HeadOf& at, int64_t queries,
+                          int64_t* wide) {
+  for (int64_t i = queries; i < s.queries; ++i) {
+    std::fill_n(wide + at.offset + i * s.width, s.channels, int64_t{0});
+  }
+}
+
+// Calls function(head, room) for all heads of all sequences, on all threads.
+template <typename Function>
+inline void for_heads(const OpContext& c, const AttentionSizes& s, std::byte* rooms,
+                      bool is_backward, const Function& function) {
+  const bool is_cached = c.cache.exists();
+  const int64_t room_bytes = HeadRoom(nullptr, s, is_backward, is_cached).bytes;
+  kernels::parallel_ranges(
+      *c.kernel.pool, s.sequences * s.heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
+        const HeadRoom room(rooms + part * room_bytes, s, is_backward, is_cached);
+        for (int64_t i = begin; i < end; ++i) function(HeadOf(s, i), room);
+      });
+}
+
+}  // namespace mantissa::ops

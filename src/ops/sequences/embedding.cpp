@@ -1,0 +1,234 @@
+// Embedding: rows of a table, chosen by indices; and learned positions, a row for each, added to a
+// sequence. Gradients of tables are exact sums, rounded once.
+#include <algorithm>
+#include <string>
+
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
+#include "ops/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/rows.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kMostRows = int64_t{1} << 24;
+constexpr AttributeSpec kEmbeddingSchema[] = {required_whole("rows", 1, kMostRows),
+                                              required_whole("channels", 1, kMostRowChannels)};
+constexpr Element kIndices[] = {Element::kIndex};
+
+Result<Shape> infer_embedding(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank >= Shape::kMostDims - 1) {
+    return invalid_input("wants one input of indices");
+  }
+  Shape output = inputs[0];
+  output.dims[static_cast<size_t>(output.rank++)] = attributes.whole("channels");
+  return output;
+}
+
+Parameter table_of(int64_t rows, int64_t channels) {
+  return {.name = "weights",
+          .shape = Shape{rows, channels},
+          .initialiser = Initialiser::kFanInUniform,
+          .fan_in = channels,
+          .decays = true};
+}
+
+std::vector<Parameter> embedding_parameters(const Attributes& attributes, std::span<const Shape>) {
+  return {table_of(attributes.whole("rows"), attributes.whole("channels"))};
+}
+
+// Rows may have exponents of their own, up to kMostChannelSpread below the largest.
+int least_exponent(const Tensor& table) {
+  return table.blocks == 1 ? *table.exponent : table.largest_exponent() - kMostChannelSpread;
+}
+
+// An index beyond the table is a fault of the data, which its readers refuse; here it reads no
+// memory that is not the table's.
+int64_t row_at(const Tensor& indices, int64_t i, int64_t rows) {
+  return std::clamp<int64_t>(indices.as<int32_t>()[i], 0, rows - 1);
+}
+
+void embedding_forward(const OpContext& c) {
+  const Tensor &indices = c.inputs[0], &table = c.parameters[0].mantissa;
+  const int64_t rows = table.shape[0], channels = table.shape[1];
+  const Mantissas mantissas(table);
+  const int least = least_exponent(table);
+  const auto exponent_at = [&](int64_t) { return least; };
+  write_rows(c, exponent_at, [&](int64_t at, int exponent, int64_t* wide) {
+    const int64_t row = row_at(indices, at, rows);
+    const int shift = exponent - table.block_exponent(row);
+    for (int64_t i = 0; i < channels; ++i) {
+      wide[i] = rescale_rne(mantissas[row * channels + i], shift);
+    }
+  });
+}
+
+// Positions of the batch by the row that they name: those of row r are order[first[r]] up to
+// order[first[r + 1]], in their own order.
+struct ByRow {
+  int32_t *first, *order;
+  ByRow(std::byte* base, int64_t rows)
+      : first(reinterpret_cast<int32_t*>(base)), order(first + rows + 1) {}
+  static int64_t bytes(int64_t rows, int64_t positions) {
+    return round_up<int64_t>((rows + 1 + positions) * int64_t{sizeof(int32_t)}, 64);
+  }
+};
+
+void sort_by_row(const Tensor& indices, int64_t rows, const ByRow& by_row) {
+  const int64_t positions = indices.count();
+  std::fill_n(by_row.first, rows + 1, 0);
+  for (int64_t i = 0; i < positions; ++i) ++by_row.first[row_at(indices, i, rows) + 1];
+  for (int64_t row = 0; row < rows; ++row) by_row.first[row + 1] += by_row.first[row];
+  for (int64_t i = 0; i < positions; ++i) {
+    by_row.order[by_row.first[row_at(indices, i, rows)]++] = static_cast<int32_t>(i);
+  }
+  // Each begin has become the end of its row, which is the begin of the next.
+  for (int64_t row = rows; row > 0; --row) by_row.first[row] = by_row.first[row - 1];
+  by_row.first[0] = 0;
+}
+
+OpMemory embedding_memory(const OpShapes& s, const PlanningContext&) {
+  return {.backward_weights = {.workspace_bytes =
+                                   ByRow::bytes(s.parameters[0][0], s.inputs[0].count())}};
+}
+
+// A row's sum has a term for each position at most, all of which may name it.
+SumWidth embedding_sum_width(const OpShapes& s) {
+  const int64_t most = INT32_MAX >> (s.wide_gradient.bits - 1);
+  return s.inputs[0].count() <= most ? SumWidth::kInt32 : SumWidth::kInt64;
+}
+
+// Adds sums to the gradient's from element `first` on, after a shift, which is 0 for 32 bits.
+void add_sums(std::span<const int64_t> sums, int shift, const Tensor& gradient, int64_t first) {
+  if (gradient.type == DataType::kInt32) {
+    auto* totals = gradient.as<int32_t>() + first;
+    for (size_t i = 0; i < sums.size(); ++i) totals[i] += static_cast<int32_t>(sums[i]);
+    return;
+  }
+  auto* totals = gradient.as<int64_t>() + first;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    totals[i] = accumulate(totals[i], rescale_rne(sums[i], shift));
+  }
+}
+
+void embedding_backward_weights(const OpContext& c) {
+  const Tensor& gradient = c.parameters[0].gradient;
+  const int64_t rows = gradient.shape[0], channels = gradient.shape[1];
+  const ByRow by_row(c.workspace, rows);
+  sort_by_row(c.inputs[0], rows, by_row);
+  const Mantissas grads(c.grad_output);
+  if (gradient.type == DataType::kInt32) *gradient.exponent = *c.grad_output.exponent;
+  const int shift = *gradient.exponent - *c.grad_output.exponent;
+  kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               if (by_row.first[row] == by_row.first[row + 1]) continue;
+                               std::array<int64_t, kMostRowChannels> sums;
+                               std::fill_n(sums.begin(), channels, int64_t{0});
+                               for (int32_t k = by_row.first[row]; k < by_row.first[row + 1]; ++k) {
+                                 const int64_t at = by_row.order[k] * channels;
+                                 for (int64_t i = 0; i < channels; ++i) sums[i] += grads[at + i];
+                               }
+                               add_sums(std::span(sums).first(static_cast<size_t>(channels)), shift, gradient,
+                                        row * channels);
+                             }
+                           });
+}
+
+constexpr AttributeSpec kPositionSchema[] = {required_whole("positions", 1, kMostRows),
+                                             // Mantissas of the result have at least so many bits.
+                                             whole("least_bits", 0, 0, 16)};
+
+Result<Shape> infer_positions(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank < 2) {
+    return invalid_input("wants one [..., positions, C] input");
+  }
+  const Shape& x = inputs[0];
+  if (x[x.rank - 2] > attributes.whole("positions")) {
+    return invalid_input("has " + std::to_string(attributes.whole("positions")) +
+                         " positions, and its input " + std::to_string(x[x.rank - 2]));
+  }
+  if (x.last() > kMostRowChannels) {
+    return invalid_input("wants at most " + std::to_string(kMostRowChannels) + " channels");
+  }
+  return x;
+}
+
+std::vector<Parameter> position_parameters(const Attributes& attributes,
+                                           std::span<const Shape> inputs) {
+  return {table_of(attributes.whole("positions"), inputs[0].last())};
+}
+
+void position_forward(const OpContext& c) {
+  const Tensor &x = c.inputs[0], &table = c.parameters[0].mantissa;
+  const int64_t channels = x.shape.last(), positions = x.shape[x.shape.rank - 2];
+  const int least = least_exponent(table);
+  const auto exponent_at = [&](int64_t row) {
+    return aligned_exponent(x.row_exponent(row), least, kAlignBits16);
+  };
+  write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
+    const int64_t position = c.scalars->position + row % positions;
+    rescale_row(c, x, row, wide_exponent, false, wide);
+    c.kernels->wide->rescale({gradient_from(table, position * channels),
+                              wide_exponent - table.block_exponent(position), true, wide},
+                             0, channels);
+  });
+}
+
+void position_backward(const OpContext& c) {
+  const Tensor &from = c.grad_output, &to = c.grad_inputs[0];
+  std::copy_n(from.as<std::byte>(), to.count() * element_bytes(to.type), to.as<std::byte>());
+  *to.exponent = *from.exponent;
+}
+
+void position_backward_weights(const OpContext& c) {
+  const Tensor& gradient = c.parameters[0].gradient;
+  const Shape& shape = c.grad_output.shape;
+  const int64_t channels = shape.last(), size = shape[shape.rank - 2] * channels;
+  const int64_t count = c.grad_output.count();
+  const Mantissas grads(c.grad_output);
+  const int shift = *gradient.exponent - *c.grad_output.exponent;
+  kernels::parallel_ranges(*c.kernel.pool, size, kernels::kElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               int64_t sum = 0;
+                               for (int64_t at = i; at < count; at += size) sum += grads[at];
+                               int64_t& total = gradient.as<int64_t>()[i];
+                               total = accumulate(total, rescale_rne(sum, shift));
+                             }
+                           });
+}
+
+}  // namespace
+
+const Op kEmbedding = {
+    .name = "embedding",
+    .traits = {.weights_read_input = true, .takes_rows = true, .row_by_row = true},
+    .attributes = kEmbeddingSchema,
+    .infer_shape = infer_embedding,
+    .input_elements = kIndices,
+    .parameters = embedding_parameters,
+    .memory = embedding_memory,
+    .forward = embedding_forward,
+    .backward_weights = embedding_backward_weights,
+    .kernel = kernel_name<&kernels::KernelTable::wide>,
+    .sum_width = embedding_sum_width,
+    .fp32 = &fp32::kEmbedding};
+
+const Op kPositionEmbedding = {
+    .name = "position_embedding",
+    .traits = {.passes_gradients = true, .takes_rows = true, .row_by_row = true},
+    .attributes = kPositionSchema,
+    .infer_shape = infer_positions,
+    .parameters = position_parameters,
+    .forward = position_forward,
+    .backward_input = position_backward,
+    .backward_weights = position_backward_weights,
+    .kernel = kernel_name<&kernels::KernelTable::wide>,
+    .fp32 = &fp32::kPositionEmbedding};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,219 @@
+// Operators that move elements and compute nothing: padding, reshape, channel shuffle, reversal.
+// Mantissas and exponents pass on, gradients likewise.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/common/mantissa_span.h"
+#include "kernels/common/parallel_ranges.h"
+#include "ops/fp32.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kLargestSide = 1 << 20;
+
+constexpr AttributeSpec kPadSchema[] = {
+    whole("top", 0, 0, kLargestSide), whole("bottom", 0, 0, kLargestSide),
+    whole("left", 0, 0, kLargestSide), whole("right", 0, 0, kLargestSide)};
+// [channels], or [height, width, channels] where height is given.
+constexpr AttributeSpec kReshapeSchema[] = {whole("height", 0, 0, INT64_MAX),
+                                            whole("width", 0, 0, INT64_MAX),
+                                            required_whole("channels", 1, INT64_MAX)};
+constexpr AttributeSpec kShuffleSchema[] = {whole("groups", 1, 1, INT64_MAX)};
+
+struct Padding {
+  int64_t top, bottom, left, right;
+};
+
+Padding padding_of(const Attributes& attributes) {
+  return {attributes.whole("top"), attributes.whole("bottom"), attributes.whole("left"),
+          attributes.whole("right")};
+}
+
+Result<Shape> infer_pad(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  const Padding p = padding_of(attributes);
+  return Shape{inputs[0][0] + p.top + p.bottom, inputs[0][1] + p.left + p.right, inputs[0][2]};
+}
+
+// Calls row(outer, inner) for each row of the padded images: `outer` its first byte, `inner` that
+// of the row of the image inside, or -1 where all of it is padding.
+template <typename Row>
+void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int64_t top,
+                  int64_t bytes, const Row& row) {
+  const int64_t outer_bytes = outer[2] * outer[3] * bytes;
+  const int64_t inner_bytes = inner[2] * inner[3] * bytes;
+  kernels::parallel_ranges(
+      pool, outer[0] * outer[1], std::max<int64_t>(1, kernels::kBytesPerThread / outer_bytes),
+      [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t y = i % outer[1] - top;
+          const bool inside = y >= 0 && y < inner[1];
+          row(i * outer_bytes, inside ? (i / outer[1] * inner[1] + y) * inner_bytes : -1);
+        }
+      });
+}
+
+void pad_forward(const OpContext& c) {
+  const Tensor &in = c.inputs[0], &out = c.output;
+  const Padding p = padding_of(*c.attributes);
+  const int64_t bytes = element_bytes(in.type);
+  const int64_t channels = in.shape[3] * bytes, width = in.shape[2] * channels;
+  const int64_t left = p.left * channels, right = p.right * channels;
+  for_each_row(*c.kernel.pool, out.shape, in.shape, p.top, bytes, [&](int64_t to, int64_t from) {
+    auto* row = out.as<std::byte>() + to;
+    if (from < 0) {
+      std::memset(row, 0, static_cast<size_t>(left + width + right));
+      return;
+    }
+    std::memset(row, 0, static_cast<size_t>(left));
+    std::memcpy(row + left, in.as<std::byte>() + from, static_cast<size_t>(width));
+    std::memset(row + left + width, 0, static_cast<size_t>(right));
+  });
+  *out.exponent = *in.exponent;
+}
+
+void pad_backward(const OpContext& c) {
+  const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output;
+  const Padding p = padding_of(*c.attributes);
+  const int64_t bytes = element_bytes(grad_input.type);
+  const int64_t channels = grad_input.shape[3] * bytes, width = grad_input.shape[2] * channels;
+  for_each_row(*c.kernel.pool, grad_output.shape, grad_input.shape, p.top, bytes,
+               [&](int64_t from, int64_t to) {
+                 if (to < 0) return;
+                 std::memcpy(grad_input.as<std::byte>() + to,
+                             grad_output.as<std::byte>() + from + p.left * channels,
+                             static_cast<size_t>(width));
+               });
+  *grad_input.exponent = *grad_output.exponent;
+}
+
+Result<Shape> infer_reshape(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  const int64_t height = attributes.whole("height"), width = attributes.whole("width");
+  const int64_t channels = attributes.whole("channels");
+  const Shape shape = height > 0 ? Shape{height, width, channels} : Shape{channels};
+  const int64_t count = inputs[0].count();
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    if (shape[axis] < 1 || shape[axis] > count) {
+      return invalid_input("wants channels, or height, width and channels, of " +
+                           std::to_string(count) + " elements in all");
+    }
+  }
+  // No side is above count: two of them fit int64, and the third is not multiplied in vain.
+  const int64_t plane = shape.rank == 3 ? shape[0] * shape[1] : 1;
+  if (plane > count || plane * shape.last() != count) {
+    return invalid_input("cannot make " + to_string(shape) + " of " + to_string(inputs[0]));
+  }
+  return shape;
+}
+
+Result<Shape> infer_shuffle(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  const int64_t groups = attributes.whole("groups"), channels = inputs[0].last();
+  if (channels % groups != 0) {
+    return invalid_input("wants groups that divide " + std::to_string(channels) + " channels");
+  }
+  return inputs[0];
+}
+
+// to[j * groups + i] = from[i * size + j] for each row of groups * size channels.
+template <typename T>
+void shuffle(ThreadPool& pool, const T* from, T* to, int64_t count, int64_t groups, int64_t size) {
+  const int64_t channels = groups * size;
+  kernels::parallel_ranges(pool, count / channels,
+                           std::max<int64_t>(1, kernels::kBytesPerThread / channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               const T* in = from + row * channels;
+                               T* out = to + row * channels;
+                               for (int64_t j = 0; j < size; ++j) {
+                                 for (int64_t i = 0; i < groups; ++i)
+                                   out[j * groups + i] = in[i * size + j];
+                               }
+                             }
+                           });
+}
+
+void shuffle_forward(const OpContext& c) {
+  const int64_t groups = c.attributes->whole("groups");
+  kernels::with_value_type(c.output.bits, [&](auto type) {
+    using T = decltype(type);
+    shuffle(*c.kernel.pool, c.inputs[0].as<T>(), c.output.as<T>(), c.output.count(), groups,
+            c.output.shape.last() / groups);
+  });
+  *c.output.exponent = *c.inputs[0].exponent;
+}
+
+// The way back is the shuffle of as many groups as a group had channels.
+void shuffle_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t groups = c.attributes->whole("groups");
+  const int64_t size = grad_input.shape.last() / groups;
+  const auto back = [&](auto type) {
+    using T = decltype(type);
+    shuffle(*c.kernel.pool, c.grad_output.as<T>(), grad_input.as<T>(), grad_input.count(), size,
+            groups);
+  };
+  kernels::with_wide_gradient_type(grad_input.bits, back);
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+Result<Shape> infer_reverse(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() == 1 && inputs[0].rank >= 2) return inputs[0];
+  return invalid_input("wants one [..., positions, C] input");
+}
+
+// Each sequence's rows in the opposite order; done twice it changes nothing.
+void reverse(ThreadPool& pool, const Tensor& from, const Tensor& to) {
+  const int64_t positions = to.shape[to.shape.rank - 2];
+  const int64_t bytes = to.shape.last() * element_bytes(to.type);
+  kernels::parallel_ranges(
+      pool, to.count() / to.shape.last(), std::max<int64_t>(1, kernels::kBytesPerThread / bytes),
+      [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t other = row - 2 * (row % positions) + positions - 1;
+          std::memcpy(to.as<std::byte>() + row * bytes, from.as<std::byte>() + other * bytes,
+                      static_cast<size_t>(bytes));
+        }
+      });
+  *to.exponent = *from.exponent;
+}
+
+void reverse_forward(const OpContext& c) { reverse(*c.kernel.pool, c.inputs[0], c.output); }
+void reverse_backward(const OpContext& c) {
+  reverse(*c.kernel.pool, c.grad_output, c.grad_inputs[0]);
+}
+
+}  // namespace
+
+const Op kPad = {.name = "pad",
+                 .traits = {.keeps_exponent = true, .keeps_sign = true},
+                 .attributes = kPadSchema,
+                 .infer_shape = infer_pad,
+                 .forward = pad_forward,
+                 .backward_input = pad_backward,
+                 .fp32 = &fp32::kPad};
+
+const Op kReshape = {.name = "reshape",
+                     .traits = {.view = true, .keeps_sign = true},
+                     .attributes = kReshapeSchema,
+                     .infer_shape = infer_reshape};
+
+const Op kChannelShuffle = {.name = "channel_shuffle",
+                            .traits = {.keeps_exponent = true, .keeps_sign = true},
+                            .attributes = kShuffleSchema,
+                            .infer_shape = infer_shuffle,
+                            .forward = shuffle_forward,
+                            .backward_input = shuffle_backward,
+                            .fp32 = &fp32::kChannelShuffle};
+
+const Op kReverse = {.name = "reverse",
+                     .traits = {.keeps_exponent = true, .keeps_sign = true},
+                     .infer_shape = infer_reverse,
+                     .forward = reverse_forward,
+                     .backward_input = reverse_backward,
+                     .fp32 = &fp32::kReverse};
+
+}  // namespace mantissa::ops

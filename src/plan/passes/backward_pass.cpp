@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <map>
+
+#include "ops/gradient_rows.h"
+#include "ops/ops.h"
+#include "plan/passes/compile_passes.h"
+
+namespace mantissa {
+namespace {
+
+using Space = Operand::Space;
+
+class BackwardPass {
+ public:
+  explicit BackwardPass(ProgramWriter& writer)
+      : writer_(writer),
+        graph_(writer.graph()),
+        nodes_(writer.operands()),
+        contributions_(graph_.values.size()) {}
+
+  void write_node(int n) {
+    const Node& node = graph_.nodes[n];
+    const bool has_input = nodes_.functions(node).backward_input != nullptr &&
+                           std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](int input) { return nodes_.wants_gradient(input); });
+    if (graph_.is_loss(n)) {
+      if (has_input) write_backward_input(n, {});
+      return;
+    }
+    const std::vector<Operand> gradients = grad_outputs(node);
+    if (gradients.empty()) return;
+    if (node.op->traits.leaves_mask_to_producer) {
+      contributions_to(node.inputs[0]).push_back({gradients[0], {}});
+      return;
+    }
+    const bool has_weights =
+        nodes_.functions(node).backward_weights != nullptr && nodes_.trains(node);
+    const bool input_first =
+        has_weights && has_input && nodes_.input_comes_first(node, bits_of(gradients[0]));
+    if (input_first) write_backward_input(n, gradients);
+    const int workspace = has_weights ? write_backward_weights(n, gradients) : -1;
+    if (has_input && !input_first) write_backward_input(n, gradients, workspace);
+    if (has_weights && (writer_.computes_rows(n) || nodes_.falls_back_on_rows(node))) {
+      write_update_by_rows(writer_, n, gradients);
+    }
+    if (nodes_.updates_at_once()) write_updates(writer_, n);
+  }
+
+ private:
+  // A reader's gradient of a value, and the exponent of the sum up to it.
+  struct Contribution {
+    Operand gradient;
+    Exponent sum;
+  };
+
+  // As many as activations where no gradient comes back.
+  int bits_of(const Operand& gradient) const {
+    return gradient.exponent < 0 ? Exponent{}.bits : writer_.exponent_of(gradient).bits;
+  }
+
+  Exponent exponent(ExponentOwner owner, int n, int input, const Op& op, int bits) const {
+    Exponent row = gradient_exponent(writer_.slots(), owner, n, input, op, writer_.format());
+    row.bits = bits;
+    return row;
+  }
+
+  std::vector<Contribution>& contributions_to(int value) {
+    return contributions_[writer_.values().canonical[value]];
+  }
+
+  const std::string& name_of(int value) const {
+    return graph_.values[writer_.values().canonical[value]].name;
+  }
+
+  // The gradient that an op, or a layer, hands on: rounded, if it was written for stochastic
+  // rounding.
+  Operand kept_gradient(int value, const Operand& written, bool is_layer) {
+    const bool rounds = bits_of(written) > nodes_.kept_bits(is_layer);
+    return rounds ? rounded_gradient(value, written) : written;
+  }
+
+  // A gradient of a value in g bits, to which a further instruction rounds it where it has more.
+  Operand rounded_gradient(int value, const Operand& gradient) {
+    const Format& format = writer_.format();
+    const Exponent& wide = writer_.exponent_of(gradient);
+    if (wide.bits == format.gradient_bits || format.is_float()) return gradient;
+    const bool is_sum = wide.owner == ExponentOwner::kGradientSum;
+    const Exponent narrow =
+        exponent(is_sum ? ExponentOwner::kRoundedSum : ExponentOwner::kRoundedGradient, wide.of,
+                 wide.input, ops::kRoundGradient, format.gradient_bits);
+    Instruction round;
+    round.phase = Phase::kBackwardInput;
+    round.op = format.nearest_gradients ? &ops::kRoundGradient : &ops::kRoundGradientStochastic;
+    round.name = name_of(value);
+    round.inputs = {gradient};
+    const Operand rounded = writer_.gradient_operand(value, narrow);
+    round.grad_inputs = {rounded};
+    writer_.emit(std::move(round));
+    return rounded;
+  }
+
+  // The gradient of a value: its readers' contributions, summed where there are several.
+  Operand gradient_of(int value, const std::string& name) {
+    const std::vector<Contribution>& parts = contributions_to(value);
+    if (parts.empty()) return {};
+    Operand total = parts[0].gradient;
+    for (size_t i = 1; i < parts.size(); ++i) {
+      Instruction sum;
+      sum.phase = Phase::kBackwardInput;
+      sum.op = &ops::kSumGradients;
+      sum.name = name;
+      sum.inputs = {total, parts[i].gradient};
+      const Operand written = writer_.gradient_operand(value, parts[i].sum);
+      sum.grad_inputs = {written};
+      writer_.emit(std::move(sum));
+      total = kept_gradient(value, written, false);
+    }
+    total.shape = nodes_.shape_of(value);
+    return total;
+  }
+
+  // Gradients of a node's outputs; nothing if no gradient comes back.
+  std::vector<Operand> grad_outputs(const Node& node) {
+    std::vector<Operand> gradients;
+    bool any = false;
+    for (const int output : node.outputs) {
+      const bool wanted = nodes_.wants_gradient(output);
+      gradients.push_back(wanted ? gradient_of(output, node.name) : Operand{});
+      any = any || gradients.back().space != Space::kNone;
+    }
+    return any ? gradients : std::vector<Operand>{};
+  }
+
+  // The sums of a parameter: a buffer of its own, or, for a further user, that of the first.
+  ParameterOperand sums_of(int n, int parameter, bool first) {
+    const auto there = writer_.gradients().find(parameter);
+    if (there != writer_.gradients().end()) return there->second;
+    const Parameter& p = graph_.parameters[parameter];
+    const DataType type = nodes_.weight_gradient_type(graph_.nodes[n], first);
+    const bool measures = nodes_.sum_width(graph_.nodes[n], first) == SumWidth::kMeasured;
+    const ParameterOperand sums = {
+        .parameter = parameter,
+        .gradient_buffer = writer_.add_buffer(p.name, BufferKind::kWeightGradient,
+                                              p.shape.count() * element_bytes(type)),
+        .gradient_type = type,
+        .measures_sums = measures,
+        .exponent = writer_.add_sum_exponent(parameter, type, measures)};
+    writer_.gradients()[parameter] = sums;
+    return sums;
+  }
+
+  // Returns the workspace that is left to backward_input, or -1.
+  int write_backward_weights(int n, const std::vector<Operand>& gradients) {
+    Instruction instruction = writer_.instruction_of(n, Phase::kBackwardWeights);
+    const bool by_rows = writer_.computes_rows(n);
+    PhaseMemory memory = nodes_.memory_of(graph_.nodes[n]).backward_weights;
+    if (by_rows) {
+      if (instruction.parameters.size() == 1) return -1;
+      instruction.multiply_adds = 0;
+      memory.scratch_bytes = 0;
+    }
+    add_backward_operands(writer_, instruction,
+                          instruction.op->traits.weights_read_input && !by_rows, gradients);
+    instruction.follows_other_uses =
+        writer_.gradients().count(instruction.parameters[0].parameter) > 0;
+    instruction.clears_gradients = !instruction.follows_other_uses;
+    for (size_t i = 0; i < instruction.parameters.size(); ++i) {
+      const int parameter = instruction.parameters[i].parameter;
+      const bool left_to_update = i == 0 && by_rows;
+      if (!graph_.parameters[parameter].trained || left_to_update) continue;
+      instruction.parameters[i] = sums_of(n, parameter, i == 0);
+    }
+    writer_.add_phase_memory(instruction, memory);
+    const int left = instruction.op->traits.leaves_workspace ? instruction.workspace : -1;
+    writer_.emit(std::move(instruction));
+    return left;
+  }
+
+  void write_backward_input(int n, std::vector<Operand> gradients, int left_workspace = -1) {
+    const Node& node = graph_.nodes[n];
+    const bool is_layer = node.op->traits.is_layer;
+    if (is_layer) gradients[0] = rounded_gradient(node.outputs[0], gradients[0]);
+    Instruction instruction = writer_.instruction_of(n, Phase::kBackwardInput);
+    add_backward_operands(writer_, instruction, node.op->traits.input_reads_input, gradients);
+    const int bits = gradients.empty() ? 0 : bits_of(gradients[0]);
+    instruction.grad_inputs = grad_inputs(n, bits);
+    PhaseMemory memory = nodes_.memory_of(node).backward_input;
+    if (left_workspace >= 0) {
+      instruction.workspace = left_workspace;
+      instruction.workspace_is_left = true;
+      memory.workspace_bytes = 0;
+    }
+    writer_.add_phase_memory(instruction, memory);
+    const std::vector<Operand> parts = instruction.grad_inputs;
+    writer_.emit(std::move(instruction));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].space == Space::kNone) continue;
+      const int value = node.inputs[i];
+      const Operand kept = kept_gradient(value, parts[i], is_layer);
+      const Exponent sum = exponent(ExponentOwner::kGradientSum, n, static_cast<int>(i),
+                                    ops::kSumGradients, nodes_.written_bits(false));
+      contributions_to(value).push_back({kept, sum});
+    }
+  }
+
+  // Buffers of a node's gradients of its inputs: one for all of them, or one each.
+  std::vector<Operand> grad_inputs(int n, int gradient_bits) {
+    const Node& node = graph_.nodes[n];
+    const int bits = nodes_.grad_input_bits(node, gradient_bits);
+    std::vector<Operand> parts;
+    Operand shared;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      Operand part;
+      if (nodes_.wants_gradient(node.inputs[i])) {
+        const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
+        part = reuse ? shared
+                     : writer_.gradient_operand(node.inputs[i],
+                                                exponent(ExponentOwner::kGradient, n,
+                                                         static_cast<int>(i), *node.op, bits));
+        if (shared.index < 0) shared = part;
+      }
+      parts.push_back(part);
+    }
+    return parts;
+  }
+
+  ProgramWriter& writer_;
+  const Graph& graph_;
+  const NodeOperands& nodes_;
+  std::vector<std::vector<Contribution>> contributions_;  // by canonical value
+};
+
+}  // namespace
+
+void add_backward_operands(ProgramWriter& writer, Instruction& instruction, bool reads_input,
+                           const std::vector<Operand>& gradients) {
+  const Node& node = writer.node(instruction.node);
+  const OpTraits& traits = node.op->traits;
+  const bool reads_output =
+      traits.reads_output || (traits.reads_output_if_relu && instruction.relu);
+  std::vector<int> reads;
+  if (reads_input) reads = node.inputs;
+  if (reads_output) reads.insert(reads.end(), node.outputs.begin(), node.outputs.end());
+  restore_values(writer, reads);
+  instruction.grad_outputs = gradients;
+  for (const int input : node.inputs) {
+    const Operand view{.shape = writer.operands().shape_of(input)};
+    instruction.inputs.push_back(reads_input ? writer.operand(input) : view);
+  }
+  if (reads_output) {
+    for (const int output : node.outputs) instruction.outputs.push_back(writer.operand(output));
+  }
+  instruction.saved = writer.left_by(instruction.node).saved;
+}
+
+void write_backward(ProgramWriter& writer) {
+  writer.forget_values();
+  BackwardPass pass(writer);
+  for (int n = writer.node_count() - 1; n >= 0; --n) {
+    if (writer.is_left_out(n)) continue;
+    writer.begin_layer(n);
+    pass.write_node(n);
+    writer.forget_values(Retention::kRecomputedEachTime);
+  }
+}
+
+}  // namespace mantissa

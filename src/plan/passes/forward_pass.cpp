@@ -1,0 +1,58 @@
+#include <set>
+
+#include "plan/passes/compile_passes.h"
+
+namespace mantissa {
+namespace {
+
+void write_node(ProgramWriter& writer, int n) {
+  const Node& node = writer.node(n);
+  Instruction instruction = writer.forward_instruction(n, Phase::kForward);
+  if (writer.training()) {
+    const OpMemory memory = writer.operands().memory_of(node);
+    if (memory.saved_bytes > 0) {
+      instruction.saved = writer.add_buffer(node.name, BufferKind::kSaved, memory.saved_bytes);
+    }
+    if (memory.statistics_bytes > 0) {
+      instruction.statistics =
+          writer.add_buffer(node.name, BufferKind::kStatistics,
+                            memory.statistics_bytes * writer.options().micro_batches);
+    }
+  }
+  writer.left_by(n) = {instruction.saved, instruction.statistics};
+  writer.emit(std::move(instruction));
+}
+
+void find_missing(const ProgramWriter& writer, int value, std::set<int>& producers) {
+  if (writer.is_there(value)) return;
+  const int n = writer.values().producer[writer.values().canonical[value]];
+  if (!producers.insert(n).second) return;
+  for (const int input : writer.node(n).inputs) find_missing(writer, input, producers);
+}
+
+}  // namespace
+
+void write_forward(ProgramWriter& writer) {
+  for (int n = 0; n < writer.node_count(); ++n) {
+    if (writer.is_left_out(n)) continue;
+    writer.begin_layer(n);
+    write_node(writer, n);
+  }
+  const std::vector<int>& results = writer.options().results;
+  for (const int output : results.empty() ? writer.graph().outputs : results) {
+    writer.program().outputs.push_back(writer.operand(output));
+  }
+}
+
+void restore_values(ProgramWriter& writer, const std::vector<int>& values) {
+  std::set<int> producers;
+  for (const int value : values) find_missing(writer, value, producers);
+  for (const int n : producers) {
+    Instruction again = writer.forward_instruction(n, Phase::kRecompute);
+    again.saved = writer.left_by(n).saved;
+    again.statistics = writer.left_by(n).statistics;
+    writer.emit(std::move(again));
+  }
+}
+
+}  // namespace mantissa

@@ -1,0 +1,114 @@
+// The operands of a network's nodes in a format: their types, widths, bytes. All that the
+// compiler asks before it decides on an instruction.
+#pragma once
+
+#include <vector>
+
+#include "plan/passes/resolved_values.h"
+#include "plan/programs/grids.h"
+#include "plan/programs/program.h"
+
+namespace mantissa {
+
+// Rows of a gradient that are computed at once on each thread, and what they take on all.
+struct RowsAtOnce {
+  int64_t rows = 0;
+  int64_t sum_bytes = 0, scratch_bytes = 0;
+};
+
+class NodeOperands {
+ public:
+  NodeOperands(const Graph& graph, const ResolvedValues& values, const ProgramOptions& options,
+               const PlanningContext& planning)
+      : graph_(graph),
+        values_(values),
+        grids_(grids(graph, options.format)),
+        options_(options),
+        planning_(planning) {}
+
+  OpFunctions functions(const Node& node) const { return node.op->functions(options_.format); }
+  // Calls function(shapes) with those of the node, for a micro-batch.
+  template <typename Function>
+  auto with_shapes(const Node& node, Function&& function) const {
+    std::vector<Shape> inputs, parameters;
+    std::vector<Grid> input_grids, parameter_grids;
+    for (const int input : node.inputs) {
+      inputs.push_back(shape_of(input));
+      input_grids.push_back(grid_of(input));
+    }
+    for (const int parameter : node.parameters) {
+      parameters.push_back(graph_.parameters[parameter].shape);
+      parameter_grids.push_back(grids_.parameters[parameter]);
+    }
+    const Attributes attributes = lowered(node);
+    return function(OpShapes{.attributes = &attributes,
+                             .inputs = inputs,
+                             .output = shape_of(node.outputs[0]),
+                             .parameters = parameters,
+                             .output_type = type_of(node.outputs[0]),
+                             .exponent_mode = options_.exponents,
+                             .input_grids = input_grids,
+                             .parameter_grids = parameter_grids,
+                             .gradient = grids_.gradient,
+                             .wide_gradient = grids_.wide_gradient,
+                             .cached_positions = options_.cached_positions});
+  }
+  // The op's own memory, for this node.
+  OpMemory memory_of(const Node& node) const;
+
+  bool trains(const Node& node) const { return mantissa::trains(graph_, node); }
+  // Whether other nodes use the node's parameters, too: their sums are added up in int64.
+  bool shares_parameters(const Node& node) const {
+    return !node.parameters.empty() && values_.users[node.parameters[0]] > 1;
+  }
+
+  // Shape and grid of a value.
+  Shape shape_of(int value) const;
+  const Grid& grid_of(int value) const { return grids_.values[values_.canonical[value]]; }
+  // Whether it is sums of 32 bits, as its producer leaves them.
+  bool is_wide(int value) const { return values_.is_wide[values_.canonical[value]]; }
+  DataType type_of(int value) const;
+
+  const std::vector<Grid>& parameter_grids() const { return grids_.parameters; }
+
+  bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }
+  DataType gradient_type(int bits) const;
+  // Width of a gradient that an op, or a layer, leaves to others: g bits, or those of gw from all
+  // but layers.
+  int kept_bits(bool is_layer) const;
+  // The same as it writes it if it narrows it: more where stochastic rounding follows.
+  int written_bits(bool is_layer) const;
+  // Bits of the gradients that a node's backward_input writes, from one of so many bits.
+  int grad_input_bits(const Node& node, int gradient_bits) const;
+  // Width of the sums of a node's first parameter, or of its others.
+  SumWidth sum_width(const Node& node, bool first) const;
+  // The type of the memory for these sums.
+  DataType weight_gradient_type(const Node& node, bool first) const;
+
+  // Whether updates follow their gradients, not the whole backward pass.
+  bool updates_at_once() const;
+  // Whether the update of the node's first parameter may compute its gradient a few rows at a time
+  // in any step: sums of 32 bits.
+  bool may_compute_rows(const Node& node) const;
+  // Whether it does so in steps whose sums turn out not to fit 32 bits, for which there is memory:
+  // where what rows need is not more than what that saves.
+  bool falls_back_on_rows(const Node& node) const;
+  RowsAtOnce rows_at_once(const Node& node) const;
+
+  // Whether less is alive at once if backward_input comes before backward_weights, which makes room
+  // for its sums only then; taken as if the inputs were there before and went with
+  // backward_weights, or with the update if that may read them. Where a node saves nothing, neither
+  // leaves anything to the other.
+  bool input_comes_first(const Node& node, int gradient_bits) const;
+
+ private:
+  bool has_rows(const Node& node) const;
+
+  const Graph& graph_;
+  const ResolvedValues& values_;
+  Grids grids_;
+  const ProgramOptions& options_;
+  PlanningContext planning_;
+};
+
+}  // namespace mantissa

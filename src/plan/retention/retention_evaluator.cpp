@@ -1,0 +1,447 @@
+#include "plan/retention/retention_evaluator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace mantissa {
+
+// A step under a choice: first what is computed again, and when, from sets of values (bits of
+// words); then, moment by moment, the bytes that are alive. An instruction of the program is a
+// moment, computing a value again is another. What it needs of the model lies close together here,
+// and its lists keep their memory: planners try a hundred thousand choices. Most of these differ in
+// a value or two from one that was taken, and their steps do in a stretch of the backward pass:
+// only that is walked through to find what is computed again.
+class RetentionEvaluator::Course {
+ public:
+  explicit Course(const RecomputeModel& model)
+      : during_(model.bytes_during()),
+        first_backward_(model.first_backward()),
+        instruction_bytes_(model.instruction_bytes()),
+        words_(static_cast<int>(model.values().size()) / kWordBits + 1),
+        written_forward_(during_.size() + 1, 0),
+        choice_(model.values().size(), Retention::kRecomputed),
+        kept_(words_),
+        each_time_(words_),
+        there_(words_),
+        wanted_(words_),
+        differ_(words_),
+        moments_(model.reads().size()) {
+    std::vector<std::vector<int>> reads_of(model.values().size());
+    for (size_t r = 0; r < model.reads().size(); ++r) {
+      for (const int v : model.reads()[r].values) reads_of[v].push_back(static_cast<int>(r));
+    }
+    for (const RecomputeModel::Value& value : model.values()) {
+      const int inputs = add(value.inputs), reads = add(reads_of[values_.size()]);
+      values_.push_back({value.bytes, value.transient_bytes, value.keep_ns, value.compute_ns,
+                         inputs, reads, reads, static_cast<int>(lists_.size()), value.copies_bytes,
+                         (value.read_before ? kBefore : 0) | (value.read_apart ? kApart : 0)});
+      has_copies_ = has_copies_ || value.copies_bytes > 0;
+      written_forward_[value.forward] += value.bytes;
+      last_forward_.push_back(value.last_forward);
+    }
+    std::vector<uint64_t> of_node(words_);
+    for (const RecomputeModel::Read& read : model.reads()) {
+      reads_.push_back({model.bytes_before()[read.instruction], read.instruction, read.apart});
+      add_check(read.values, of_node);
+      if (!read.ends_node) continue;
+      checks_.back().ends_node = true;
+      std::fill(of_node.begin(), of_node.end(), 0);
+    }
+    taken_.choice = choice_;
+    taken_.marks.resize(checks_.size() + 1);
+    taken_.there.resize(taken_.marks.size() * words_);
+    taken_.later_uses.resize(taken_.marks.size() * words_);
+    taken_.first_use.resize(values_.size());
+    set_base();
+  }
+
+  // How long keeping and computing again takes.
+  double nanoseconds(const std::vector<Retention>& choice) {
+    from_ = to_ = find_differences(choice);
+    for (int w = 0; w < words_; ++w) {
+      const uint64_t there = taken_.there[from_ * words_ + w];
+      there_[w] = (there & ~differ_[w]) | (kept_[w] & differ_[w]);
+    }
+    walked_.clear();
+    walked_ns_ = 0;
+    while (to_ < std::ssize(checks_) && !goes_on_as_taken(to_)) pass(checks_[to_++]);
+    const std::vector<Mark>& marks = taken_.marks;
+    nanoseconds_ = kept_ns_ + walked_ns_ + marks[from_].nanoseconds + marks.back().nanoseconds -
+                   marks[to_].nanoseconds;
+    return nanoseconds_;
+  }
+
+  // Others are compared with the choice that nanoseconds() was asked about last.
+  void set_base() {
+    taken_.choice = choice_;
+    there_ = kept_;
+    walked_.clear();
+    walked_ns_ = 0;
+    for (int c = 0;; ++c) {
+      for (int w = 0; w < words_; ++w) taken_.there[c * words_ + w] = there_[w];
+      taken_.marks[c] = {static_cast<int>(walked_.size()), walked_ns_};
+      if (c == std::ssize(checks_)) break;
+      pass(checks_[c]);
+    }
+    taken_.computed = walked_;
+    note_uses();
+    from_ = to_ = static_cast<int>(checks_.size());
+  }
+
+  // The outcome of the same choice; none as soon as the excess known so far is not promising.
+  template <typename Promising>
+  std::optional<RecomputeModel::Outcome> outcome_if(int64_t limit_bytes,
+                                                    const Promising& promising) {
+    put_together();
+    replay();
+    RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_,
+                                    .recomputations = static_cast<int>(computed_.size())};
+    const int64_t overhead = outcome.recomputations * instruction_bytes_ + copies_bytes();
+    const int64_t most = limit_bytes - overhead;
+    int64_t live = 0, peak = 0, excess = 0;
+    const auto add_up = [&](const int64_t* rest, size_t moment, int moments) {
+      const int64_t before = excess;
+      for (int i = 0; i < moments; ++i) {
+        live += change_[moment + i];
+        const int64_t all = live + rest[i];
+        peak = std::max(peak, all);
+        excess += std::max<int64_t>(0, all - most);
+      }
+      return excess == before || promising(excess);
+    };
+    int instruction = 0;
+    for (size_t i = 0; i < computed_.size(); ++i) {
+      const int next = reads_[computed_[i].read].instruction;
+      if (!add_up(&during_[instruction], instruction + i, next - instruction)) return std::nullopt;
+      if (!add_up(&rest_[i], next + i, 1)) return std::nullopt;
+      instruction = next;
+    }
+    if (!add_up(&during_[instruction], instruction + computed_.size(),
+                static_cast<int>(during_.size()) - instruction)) {
+      return std::nullopt;
+    }
+    outcome.peak_bytes = peak;
+    outcome.excess = excess;
+    outcome.total_bytes = outcome.peak_bytes + overhead;
+    return outcome;
+  }
+
+ private:
+  // As RecomputeModel has them; lists are ranges of lists_.
+  struct Value {
+    int64_t bytes, transient_bytes;
+    double keep_ns, compute_ns;
+    int inputs_begin, inputs_end;
+    int reads_begin, reads_end;
+    int64_t copies_bytes;
+    int uses;  // kBefore, kApart: by what itself reads it
+  };
+  struct Read {
+    int64_t bytes_before;
+    int instruction;
+    bool apart;  // runs behind all that does not
+  };
+  // That values of a read are there which no read of the same node before it has asked for.
+  struct Check {
+    int read;
+    int begin, end;  // parts_
+    bool ends_node = false;
+  };
+  struct Part {  // of a set of values: those of one word
+    int word;
+    uint64_t values;
+  };
+  struct Computed {
+    int read;  // for which
+    int value;
+  };
+  struct Mark {          // before a check, or at the end
+    int computed;        // how many have been
+    double nanoseconds;  // that this took
+  };
+  // The course of a choice; by check, and at the end.
+  struct Taken {
+    std::vector<Retention> choice;
+    std::vector<Computed> computed;
+    std::vector<Mark> marks;
+    std::vector<uint64_t> there;       // sets, words_ each: what is there before the check
+    std::vector<uint64_t> later_uses;  // sets: of which it matters from there on whether they are
+    std::vector<int> first_use;        // by value: the first check at which it matters
+  };
+
+  static constexpr int kWordBits = 64;
+  static constexpr int kCompared = 16;  // states, at once
+  static constexpr int kBefore = 1, kApart = 2;
+
+  static uint64_t bit(int v) { return uint64_t{1} << v % kWordBits; }
+  static void set(std::vector<uint64_t>& words, int v) { words[v / kWordBits] |= bit(v); }
+
+  int add(const std::vector<int>& list) {
+    const int begin = static_cast<int>(lists_.size());
+    lists_.insert(lists_.end(), list.begin(), list.end());
+    return begin;
+  }
+
+  void add_check(const std::vector<int>& values, std::vector<uint64_t>& of_node) {
+    Check check{static_cast<int>(reads_.size()) - 1, static_cast<int>(parts_.size()), 0};
+    const std::vector<uint64_t> before = of_node;
+    for (const int v : values) set(of_node, v);
+    for (int w = 0; w < words_; ++w) {
+      const uint64_t added = of_node[w] & ~before[w];
+      if (added != 0) parts_.push_back({w, added});
+    }
+    check.end = static_cast<int>(parts_.size());
+    if (check.begin < check.end) checks_.push_back(check);
+  }
+
+  static bool are_equal(const Retention* a, const Retention* b) {
+    return std::memcmp(a, b, kCompared * sizeof *a) == 0;
+  }
+
+  // Makes it the choice; returns the first check at which it matters that values differ from those
+  // taken.
+  int find_differences(const std::vector<Retention>& choice) {
+    int first = static_cast<int>(checks_.size());
+    std::fill(differ_.begin(), differ_.end(), 0);
+    const int count = static_cast<int>(choice.size());
+    for (int begin = 0; begin < count; begin += kCompared) {
+      const int size = std::min(kCompared, count - begin);
+      if (size == kCompared && are_equal(&choice[begin], &taken_.choice[begin]) &&
+          are_equal(&choice[begin], &choice_[begin])) {
+        continue;
+      }
+      for (int v = begin; v < begin + size; ++v) {
+        if (choice[v] != taken_.choice[v]) {
+          set(differ_, v);
+          first = std::min(first, taken_.first_use[v]);
+        }
+        if (choice[v] != choice_[v]) set_choice(v, choice[v]);
+      }
+    }
+    return first;
+  }
+
+  void set_choice(int v, Retention state) {
+    const int word = v / kWordBits;
+    if (choice_[v] == Retention::kKept) kept_ns_ -= values_[v].keep_ns;
+    if (state == Retention::kKept) kept_ns_ += values_[v].keep_ns;
+    kept_[word] &= ~bit(v);
+    each_time_[word] &= ~bit(v);
+    if (state == Retention::kKept) kept_[word] |= bit(v);
+    if (state == Retention::kRecomputedEachTime) each_time_[word] |= bit(v);
+    choice_[v] = state;
+  }
+
+  // Whether from this check on the course is that of the choice taken.
+  bool goes_on_as_taken(int check) const {
+    for (int w = 0; w < words_; ++w) {
+      const size_t at = check * words_ + w;
+      if ((((there_[w] ^ taken_.there[at]) | differ_[w]) & taken_.later_uses[at]) != 0)
+        return false;
+    }
+    return true;
+  }
+
+  void pass(const Check& check) {
+    uint64_t missing = 0;
+    for (int i = check.begin; i < check.end; ++i) {
+      missing |= parts_[i].values & ~there_[parts_[i].word];
+    }
+    if (missing != 0) restore(check);
+    if (check.ends_node) end_node();
+  }
+
+  // Notes the uses of the choice taken: whether a check finds its value, and the values read to
+  // compute it.
+  void note_uses() {
+    const int end = static_cast<int>(checks_.size());
+    std::fill(taken_.first_use.begin(), taken_.first_use.end(), end);
+    std::fill_n(&taken_.later_uses[end * words_], words_, 0);
+    for (int c = end - 1; c >= 0; --c) {
+      uint64_t* const uses = &taken_.later_uses[c * words_];
+      for (int w = 0; w < words_; ++w) uses[w] = uses[words_ + w];
+      const auto use = [&](int v) {
+        uses[v / kWordBits] |= bit(v);
+        taken_.first_use[v] = c;
+      };
+      for (int i = checks_[c].begin; i < checks_[c].end; ++i) {
+        for (uint64_t rest = parts_[i].values; rest != 0; rest &= rest - 1) {
+          use(parts_[i].word * kWordBits + std::countr_zero(rest));
+        }
+      }
+      for (int i = taken_.marks[c].computed; i < taken_.marks[c + 1].computed; ++i) {
+        const Value& value = values_[taken_.computed[i].value];
+        for (int j = value.inputs_begin; j < value.inputs_end; ++j) use(lists_[j]);
+      }
+    }
+  }
+
+  // The computed values are those of the choice taken, but for the stretch that was walked through.
+  void put_together() {
+    const auto& taken = taken_.computed;
+    computed_.assign(taken.begin(), taken.begin() + taken_.marks[from_].computed);
+    computed_.insert(computed_.end(), walked_.begin(), walked_.end());
+    computed_.insert(computed_.end(), taken.begin() + taken_.marks[to_].computed, taken.end());
+  }
+
+  // Computes values again that are not there, and before them what they are computed from: in the
+  // order of the forward pass.
+  void restore(const Check& check) {
+    for (int i = check.begin; i < check.end; ++i) {
+      wanted_[parts_[i].word] = parts_[i].values & ~there_[parts_[i].word];
+    }
+    const size_t before = walked_.size();
+    for (int w = parts_[check.end - 1].word; w >= 0; --w) {
+      uint64_t wanted = std::exchange(wanted_[w], 0), there = there_[w];
+      while (wanted != 0) {
+        const int v = w * kWordBits + std::bit_width(wanted) - 1;
+        const Value& value = values_[v];
+        walked_.push_back({check.read, v});
+        walked_ns_ += value.compute_ns;
+        wanted -= bit(v);
+        there |= bit(v);
+        for (int i = value.inputs_begin; i < value.inputs_end; ++i) {
+          const int input = lists_[i], word = input / kWordBits;
+          if (word == w) {
+            wanted |= bit(input) & ~there;
+          } else {
+            wanted_[word] |= bit(input) & ~there_[word];
+          }
+        }
+      }
+      there_[w] = there;
+    }
+    std::reverse(walked_.begin() + before, walked_.end());
+  }
+
+  void end_node() {
+    for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
+  }
+
+  // Bytes that the other micro-batches in flight hold of the values that this one holds behind its
+  // forward pass.
+  int64_t copies_bytes() {
+    if (!has_copies_) return 0;
+    find_uses();
+    int64_t bytes = 0;
+    for (size_t v = 0; v < values_.size(); ++v) {
+      const bool is_held = choice_[v] == Retention::kKept ||
+                           (choice_[v] == Retention::kRecomputed && uses_[v] == (kBefore | kApart));
+      if (is_held && last_[v] >= first_backward_) bytes += values_[v].copies_bytes;
+    }
+    return bytes;
+  }
+
+  // By which parts of the backward pass values are used, those that others are computed from
+  // included. A value that is computed once is there from its first use on.
+  void find_uses() {
+    uses_.clear();
+    for (const Value& value : values_) uses_.push_back(value.uses);
+    for (const Computed& computed : computed_) {
+      const Value& value = values_[computed.value];
+      const bool is_early =
+          choice_[computed.value] == Retention::kRecomputed && (value.uses & kBefore) != 0;
+      const bool apart = reads_[computed.read].apart && !is_early;
+      for (int i = value.inputs_begin; i < value.inputs_end; ++i) {
+        uses_[lists_[i]] |= apart ? kApart : kBefore;
+      }
+    }
+  }
+
+  // Goes through the moments.
+  void replay() {
+    change_.assign(written_forward_.begin(), written_forward_.end());
+    change_.resize(written_forward_.size() + computed_.size(), 0);
+    rest_.clear();
+    last_ = last_forward_;
+    int read = 0;
+    for (int i = 0; i < std::ssize(computed_); ++i) {
+      const Read& reader = reads_[computed_[i].read];
+      for (; read < computed_[i].read; ++read) moments_[read] = reads_[read].instruction + i;
+      compute(computed_[i].value, computed_[i].read, reader.instruction + i, reader.bytes_before);
+    }
+    const int recomputations = static_cast<int>(computed_.size());
+    for (; read < std::ssize(reads_); ++read) {
+      moments_[read] = reads_[read].instruction + recomputations;
+    }
+    for (int v = 0; v < std::ssize(values_); ++v) {
+      touch_before(v, read);
+      forget(v);
+    }
+  }
+
+  // `rest` is what else is alive.
+  void compute(int v, int read, int moment, int64_t rest) {
+    const Value& value = values_[v];
+    for (int i = value.inputs_begin; i < value.inputs_end; ++i) last_[lists_[i]] = moment;
+    touch_before(v, read);
+    forget(v);
+    change_[moment] += value.bytes;
+    last_[v] = moment;
+    rest_.push_back(rest + value.transient_bytes);
+  }
+
+  // The last of the value's reads before `read` is at its moment.
+  void touch_before(int v, int read) {
+    for (int i = values_[v].reads_end; i-- > values_[v].reads_begin;) {
+      if (lists_[i] >= read) continue;
+      last_[v] = std::max(last_[v], moments_[lists_[i]]);
+      return;
+    }
+  }
+
+  // The value goes after the moment at which it was read last.
+  void forget(int v) { change_[last_[v] + 1] -= values_[v].bytes; }
+
+  const std::vector<int64_t>& during_;
+  int first_backward_;
+  int64_t instruction_bytes_;
+  bool has_copies_ = false;
+  std::vector<int> uses_;  // by value
+  int words_;              // of a set of values
+  std::vector<Value> values_;
+  std::vector<Read> reads_;
+  std::vector<int> lists_;
+  std::vector<Check> checks_;
+  std::vector<Part> parts_;
+  std::vector<int64_t> written_forward_;  // by instruction
+  std::vector<int> last_forward_;         // by value
+  // The choice, its sets, and the values that it computes again, in order.
+  std::vector<Retention> choice_;
+  double kept_ns_ = 0;
+  std::vector<uint64_t> kept_, each_time_, there_, wanted_, differ_;
+  std::vector<Computed> computed_;
+  double nanoseconds_ = 0;
+  Taken taken_;
+  int from_ = 0, to_ = 0;         // the checks that were walked through
+  std::vector<Computed> walked_;  // what was computed at them
+  double walked_ns_ = 0;
+  std::vector<int> moments_;     // by read
+  std::vector<int> last_;        // by value: the moment at which it was read last
+  std::vector<int64_t> rest_;    // by computed_: bytes of all but values of the forward pass
+  std::vector<int64_t> change_;  // by moment: of the bytes of values
+};
+
+RetentionEvaluator::RetentionEvaluator(const RecomputeModel& model)
+    : course_(std::make_unique<Course>(model)) {}
+RetentionEvaluator::~RetentionEvaluator() = default;
+
+void RetentionEvaluator::set_base() { course_->set_base(); }
+
+double RetentionEvaluator::nanoseconds(const std::vector<Retention>& choice) {
+  return course_->nanoseconds(choice);
+}
+
+RecomputeModel::Outcome RetentionEvaluator::outcome(int64_t limit_bytes) {
+  return *course_->outcome_if(limit_bytes, [](int64_t) { return true; });
+}
+
+std::optional<RecomputeModel::Outcome> RetentionEvaluator::outcome_if(
+    int64_t limit_bytes, const std::function<bool(int64_t excess)>& promising) {
+  return course_->outcome_if(limit_bytes, promising);
+}
+
+}  // namespace mantissa

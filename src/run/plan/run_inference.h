@@ -1,0 +1,38 @@
+// The frozen network of a run: made between steps at the front of the run's arena, then run behind
+// it.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "data/datasets/dataset.h"
+#include "infer/frozen_network.h"
+#include "infer/tasks/task.h"
+#include "run/plan/run_data.h"
+#include "run/plan/run_plan.h"
+
+namespace mantissa {
+
+// The parts of a run that this needs, but for the state of its training.
+struct RunInference {
+  const RunConfig& config;
+  const RunPlan& plan;
+  const RunData& data;
+  const Machine& machine;  // with the run's whole arena
+};
+
+// The purpose of a run's network: classes, or the numbers of a table.
+Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data);
+
+// Freezes the network with its weights in `state`. It is there until the next step is taken.
+Result<FrozenNetwork> freeze_run(const RunInference& run, State& state);
+
+// The task's score on the validation examples, of the network frozen as it is.
+Result<Score> validate_run(const RunInference& run, const Task& task, State& state,
+                           const EvaluationObserver& observer);
+
+// The task's report on the test examples.
+Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,
+                              const EvaluationObserver& observer);
+
+}  // namespace mantissa

@@ -1,0 +1,75 @@
+// A run compiled: its programs and its memory, known before any data but headers is read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "data/datasets/dataset.h"
+#include "graph/graph.h"
+#include "infer/frozen_network.h"
+#include "infer/length_programs.h"
+#include "models/models.h"
+#include "plan/programs/program.h"
+#include "run/memory_plan.h"
+#include "run/plan/staged_training.h"
+#include "run/settings/run_config.h"
+
+namespace mantissa {
+
+struct RunPlan {
+  ModelOptions options;   // what the graph was built for
+  Graph network;          // before the format changed it
+  Graph graph;            // what is compiled
+  TakenParameters taken;  // from where the run starts; empty without --from
+  StateLayout layout;
+  Program training;
+  BatchLengths lengths;                  // of training batches; the last is what `training` is for
+  std::vector<LengthProgram> shorter;    // training programs for the others
+  std::optional<StagedTraining> staged;  // where there are several stages
+  std::vector<ValueDecision> decisions;  // what it keeps, and why
+  Program pretraining;  // in fp32, where the format asks for it; else without instructions
+  StateLayout pretraining_layout;
+  Program calibration;
+  EvaluationPrograms evaluation;  // of the frozen network, on the test split
+  EvaluationPrograms validation;  // on the data set's own, or the examples held back
+  int64_t validation_examples = 0;
+  int64_t steps_per_epoch = 0;
+  int64_t total_steps = 0;
+  // From this step on, counted from 0, an asynchronous pipeline flushes (--sync-last).
+  int64_t first_flushed_step = 0;
+  int64_t calibration_examples = 0;
+  StateLayout frozen_layout;
+  MemoryPlan memory;
+  int64_t arena_bytes() const;
+  // At the front of the arena, between steps: the frozen network. What computes it or with it
+  // follows.
+  int64_t frozen_bytes() const;
+  int64_t inference_bytes() const;
+};
+
+// Options of a run's programs: its training steps, and the passes that find the frozen
+// network's exponents.
+ProgramOptions training_options(const RunConfig& config);
+ProgramOptions calibration_options(const RunConfig& config);
+
+// From how many of so many training examples the frozen network's exponents are taken: whole
+// micro-batches.
+int64_t calibration_count(const RunConfig& config, int64_t examples);
+
+// The scalars of a step, but for learning rate and step number.
+StepScalars step_scalars(const RunConfig& config);
+
+// The learning rate over the steps of a run; `reductions` as Schedule has them.
+Schedule run_schedule(const RunConfig& config, int64_t total_steps, int64_t reductions);
+
+// Compiles a run for a data set. Channel means are left at 0, see set_channel_means.
+Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);
+
+// Builds the plan's network anew with the means of the training pictures (channel_means), to be
+// called once these are read. They are attributes of the graph's first node: all else stays as
+// planned.
+Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan);
+
+}  // namespace mantissa

@@ -1,0 +1,13 @@
+// Whether a run goes on with the one that its folder holds.
+#pragma once
+
+#include "base/result.h"
+#include "run/settings/run_config.h"
+
+namespace mantissa {
+
+// By config.toml: an error names the settings that results depend on and that differ, with both
+// values. Without that file only the identities of what was saved can tell.
+Status check_same_settings(const RunConfig& config);
+
+}  // namespace mantissa

@@ -1,0 +1,530 @@
+#include "run/settings/run_config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "base/hash.h"
+#include "base/real_text.h"
+#include "base/sizes.h"
+#include "base/system/thread_pool.h"
+#include "infer/tasks/language.h"
+#include "models/json/network_json.h"
+#include "networks/folded_norms.h"
+#include "networks/imported_network.h"
+#include "networks/network.h"
+#include "run/division.h"
+#include "run/settings/derived_settings.h"
+#include "run/settings/profile_file.h"
+#include "run/settings/run_lengths.h"
+#include "run/settings/text_settings.h"
+
+namespace mantissa {
+namespace {
+
+const Setting* find_setting(const std::string& name) {
+  for (const Setting& setting : training_settings()) {
+    if (name == setting.name) return &setting;
+  }
+  return nullptr;
+}
+
+Status parse_setting(const std::string& name, const std::string& text, RunConfig& config) {
+  const Setting* setting = find_setting(name);
+  if (setting == nullptr) return invalid_input("unknown setting '" + name + "'");
+  Status status = setting->parse(text, config);
+  if (status.ok()) return status;
+  // Some parsers know the setting's name, others only what is wrong with the text.
+  std::string& message = status.error().message;
+  if (!message.starts_with(name + ":")) message = name + ": " + message;
+  return status;
+}
+
+Status derive(const std::map<std::string, std::string>& derived, RunConfig& config) {
+  const auto known = derived_settings();
+  for (const auto& [name, text] : derived) {
+    const bool found = std::any_of(known.begin(), known.end(), [&name = name](const auto& setting) {
+      return name == setting.name;
+    });
+    if (!found) return invalid_input("[derived]: '" + name + "' is not derived from settings");
+  }
+  for (const DerivedSetting& setting : known) {
+    if (!setting.is_open(config)) continue;
+    config.derived.emplace_back(setting.name);
+    if (const auto before = derived.find(setting.name); before != derived.end()) {
+      MANTISSA_RETURN_IF_ERROR(parse_setting(before->first, before->second, config));
+    }
+    if (setting.is_open(config)) setting.derive(config);
+  }
+  return {};
+}
+
+// A division by hand, and the number of its stages, unless that is said.
+Status take_division(RunConfig& config) {
+  PipelineConfig& way = config.pipeline;
+  const bool by_graph =
+      way.as_graph_says || (way.stages > 1 && !way.partition && way.first_layers.empty() &&
+                            !config.network_stages.empty());
+  if (by_graph && config.network_stages.empty()) {
+    return invalid_input(
+        "partition graph: is for a network from a file whose nodes have \"stage\" "
+        "(docs/networks.md)");
+  }
+  if (by_graph) way.first_layers = config.network_stages;
+  const auto count = std::ssize(way.first_layers);
+  if (count == 0) return {};
+  if (count == 1) return invalid_input("partition: names one stage; a pipeline has several");
+  if (way.stages == 1) way.stages = count;
+  if (way.stages == count) return {};
+  return invalid_input(
+      (by_graph ? config.network_file + ": has nodes of " : "partition: names the layers of ") +
+      std::to_string(count) + " stages, and --stages says " + std::to_string(way.stages) +
+      "; --partition operations divides them anew");
+}
+
+Status check_sync_last(const RunConfig& config) {
+  const PipelineConfig& way = config.pipeline;
+  if (way.sync_last == 0) return {};
+  if (way.stages == 1 || !way.is_asynchronous()) {
+    return invalid_input(
+        "sync-last: is for asynchronous pipelines of several stages (--pipeline async, stash or "
+        "2bw); others flush in all steps");
+  }
+  if (config.early_stop > 0) {
+    return invalid_input("sync-last: no one knows the last steps of a run with --early-stop");
+  }
+  return {};
+}
+
+Status resolve_pipeline(RunConfig& config) {
+  PipelineConfig& way = config.pipeline;
+  if (way.accumulate > 0 && config.micro_batch_size * way.accumulate != config.batch_size) {
+    return invalid_input("accumulate " + std::to_string(way.accumulate) + " and micro-batch-size " +
+                         std::to_string(config.micro_batch_size) + " do not make batch-size " +
+                         std::to_string(config.batch_size));
+  }
+  MANTISSA_RETURN_IF_ERROR(take_division(config));
+  MANTISSA_RETURN_IF_ERROR(check_sync_last(config));
+  if (way.predicts_weights && !way.is_asynchronous()) {
+    return invalid_input(
+        "predict-weights: with --pipeline flush no micro-batch misses an update; choose async, "
+        "stash or 2bw");
+  }
+  if (way.stage_warmup > 0 && !way.is_asynchronous()) {
+    return invalid_input(
+        "stage-warmup: with --pipeline flush no micro-batch misses an update; choose async, stash "
+        "or 2bw, or --warmup for all layers alike");
+  }
+  if (way.stages == 1) {
+    way.mode = pipeline::Mode::kFlush;
+    way.predicts_weights = false;
+    way.stage_warmup = 0;
+  }
+  // Estimated times are a machine's own: results must not depend on them.
+  if (!way.partition && way.first_layers.empty()) {
+    way.partition =
+        way.is_asynchronous() ? pipeline::Balance::kOperations : pipeline::Balance::kTime;
+  }
+  if (way.is_asynchronous() && way.partition == pipeline::Balance::kTime) {
+    return invalid_input(
+        "partition time: goes with --pipeline flush; in others the division "
+        "decides results, which must not depend on a machine's times");
+  }
+  if (way.stages == 1 && way.stage_memory > 0) {
+    return invalid_input("stage-memory: is for --stages 2 and more; --memory-budget is for one");
+  }
+  if (way.stages == 1 && !config.trace.empty()) {
+    return invalid_input("trace: is of a pipeline: say how many --stages");
+  }
+  if (way.stages == 1 && way.replicas == 1) return {};
+  if (config.clip_norm > 0) {
+    return invalid_input("clip-norm: no stage of a pipeline knows the norm of all gradients");
+  }
+  if (config.planner == Planner::kExact) {
+    return invalid_input("plan exact: is for one stage; --plan search is for several");
+  }
+  return {};
+}
+
+Status resolve(RunConfig& config) {
+  MANTISSA_ASSIGN(config.profile, find_profile(config.profile_name));
+  if (config.batch_size % config.micro_batch_size != 0) {
+    return invalid_input("micro-batch-size " + std::to_string(config.micro_batch_size) +
+                         " does not divide batch-size " + std::to_string(config.batch_size) +
+                         "; --micro-batch-size 0 takes the whole batch at once");
+  }
+  if (config.threads == 0) {
+    config.threads = processors();
+  }
+  MANTISSA_RETURN_IF_ERROR(resolve_pipeline(config));
+  MANTISSA_RETURN_IF_ERROR(check_buckets(config));
+  if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
+    return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
+                         std::string(ops::loss_of(config.loss).name));
+  }
+  if (config.statistics && config.format.is_float()) {
+    return invalid_input("statistics: there are no mantissas to count in fp32; leave it out");
+  }
+  if (config.allow_inversion && config.format.is_float()) {
+    return invalid_input("allow-inversion: is for integer formats, fp32 keeps what it reads");
+  }
+  if (config.allow_inversion) {
+    config.format.keeps_norm_inputs = false;
+    MANTISSA_ASSIGN(config.format, parse_format(to_string(config.format)));  // may not go together
+  }
+  if (config.resume && config.overwrite) {
+    return invalid_input("--resume and --overwrite exclude each other");
+  }
+  return {};
+}
+
+// Reads what --from names. Where no network is named, it is the run's.
+Status take_start(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  if (config.from.empty()) return {};
+  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from, config.import_options));
+  config.start = starting_point(trained);
+  config.start->options = config.import_options;
+  if (trained.imported) {
+    config.notes = trained.imported->notes;
+    config.model_outputs = trained.imported->outputs;
+  }
+  if (settings.contains("model")) return {};
+  MANTISSA_ASSIGN(TrainedNetwork found, network_of(trained));
+  const auto kind = trained.file.metadata.find("kind");
+  const bool was_imported = kind != trained.file.metadata.end() && kind->second == kImportedKind;
+  if ((trained.imported || was_imported) && found.network && !config.inserts_batch_norm) {
+    const std::string hint = folded_norms_text(*found.network);
+    if (!hint.empty()) config.notes.push_back(hint);
+  }
+  for (const auto& [name, text] : found.settings) {
+    if (!settings.contains(name)) MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
+  }
+  config.network = std::move(found.network);
+  config.network_file = is_network_file(config.model) ? config.model : trained.path.string();
+  config.adapts_classes = true;
+  return {};
+}
+
+Result<Graph> network_at(const std::string& path, RunConfig& config) {
+  if (!is_onnx_file(path)) {
+    MANTISSA_ASSIGN(NetworkText network, read_network_text(path));
+    config.network_stages = std::move(network.stages);
+    return std::move(network.graph);
+  }
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
+  config.notes = std::move(imported.notes);
+  config.model_outputs = std::move(imported.outputs);
+  config.adapts_classes = true;
+  return std::move(imported.graph);
+}
+
+// Reads the network if the settings name a file.
+Status take_network(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  if (!config.network) {
+    if (!is_network_file(config.model)) return {};
+    config.network_file = config.model;
+    MANTISSA_ASSIGN(config.network, network_at(config.network_file, config));
+  }
+  for (const auto& [name, text] : settings) {
+    if (!is_of_built_in_networks(name)) continue;
+    return invalid_input(name + ": is for built-in networks; " + config.network_file +
+                         " says it itself: leave it out, or change the file");
+  }
+  if (is_text_encoder(*config.network)) {
+    config.model = config.network->name;
+    return {};
+  }
+  if (reads_tokens(*config.network) && !is_text_classifier(*config.network)) {
+    config.model = config.network->name;
+    const Result<LanguageOptions> language = language_options(*config.network);
+    if (language.ok()) return {};
+    return invalid_input(config.network_file + ": " + language.error().message);
+  }
+  const Result<ModelOptions> options = example_options(*config.network);
+  if (!options.ok()) return invalid_input(config.network_file + ": " + options.error().message);
+  config.model = config.network->name;
+  config.loss = options->loss;
+  config.label_smoothing = options->label_smoothing;
+  return {};
+}
+
+// A language model that a run starts from brings its vocabulary: its numbers mean nothing with
+// another one. Settings may repeat it.
+Status take_known_vocabulary(const std::map<std::string, std::string>& settings,
+                             RunConfig& config) {
+  if (!config.start) return {};
+  MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start));
+  MANTISSA_ASSIGN(config.known_vocabulary, vocabulary_of(trained));
+  if (!config.known_vocabulary) return {};
+  const Vocabulary& known = *config.known_vocabulary;
+  const Tokens tokens = known.tokens();
+  if (settings.contains("tokens") && config.tokens != tokens) {
+    return invalid_input("tokens " + std::string(tokens_name(config.tokens)) + ": " +
+                         config.start->source + " knows " + std::string(tokens_name(tokens)) +
+                         ", and keeps them: leave it out");
+  }
+  config.tokens = tokens;
+  const bool has_pieces = tokens == Tokens::kPieces || tokens == Tokens::kWordPieces;
+  const auto pieces = std::ssize(known.names()) - (known.wordpiece() == nullptr && known.mask());
+  if (has_pieces && config.vocabulary > 0 && config.vocabulary < pieces) {
+    return invalid_input("vocabulary " + std::to_string(config.vocabulary) + ": " +
+                         config.start->source + " has " + std::to_string(pieces) +
+                         " pieces, and keeps them: leave it out");
+  }
+  if (config.vocabulary_file.empty()) {
+    if (has_pieces && config.vocabulary == 0) config.vocabulary = pieces;
+    return {};
+  }
+  MANTISSA_ASSIGN(const WordPiece tokenizer, read_wordpiece(config.vocabulary_file));
+  if (tokenizer.pieces() == known.names()) return {};
+  return invalid_input("vocabulary: " + config.start->source + " has other pieces than " +
+                       config.vocabulary_file + ", and keeps them: leave it out");
+}
+
+// How many pieces of words there are, or the file that has them.
+Status take_vocabulary(bool translates, RunConfig& config) {
+  const bool has_words = config.tokens == Tokens::kWordPieces;
+  if (has_words && translates) {
+    return invalid_input(
+        "tokens wordpiece: loses spaces and line feeds; networks that translate take "
+        "sentencepiece, "
+        "characters or bytes");
+  }
+  if (!has_words && !config.vocabulary_file.empty()) {
+    return invalid_input("vocabulary: the file of a tokenizer is for --tokens wordpiece, and " +
+                         config.vocabulary_file + " is no number of pieces");
+  }
+  const bool has_pieces = has_words || config.tokens == Tokens::kPieces;
+  if (!has_pieces && config.vocabulary > 0) {
+    return invalid_input("vocabulary: is for --tokens sentencepiece and wordpiece; " +
+                         std::string(tokens_name(config.tokens)) + " are as many as there are");
+  }
+  const bool is_open = config.vocabulary == 0 && config.vocabulary_file.empty();
+  if (has_pieces && is_open) config.vocabulary = kUsualPieces;
+  return {};
+}
+
+// Language models read a text, in sequences; their optimizer is Adam unless another is named.
+Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  constexpr int64_t kSequence = 128, kSentence = 64;
+  const bool is_language = config.network ? reads_tokens(*config.network) && !reads_texts(config)
+                                          : is_language_model(config.model);
+  if (!is_language) {
+    for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
+      const bool of_texts =
+          name == std::string_view("sequence") || name == std::string_view("vocabulary");
+      if (!settings.contains(name) || (reads_texts(config) && of_texts)) continue;
+      return invalid_input(std::string(name) +
+                           ": is for language models, such as transformer_lm; " + config.model +
+                           (reads_texts(config) ? " reads texts with labels" : " reads pictures"));
+    }
+    return {};
+  }
+  if (config.network) {
+    MANTISSA_ASSIGN(const LanguageOptions options, language_options(*config.network));
+    if (config.sequence == 0) config.sequence = options.sequence;
+    if (config.sequence != options.sequence) {
+      return invalid_input("sequence " + std::to_string(config.sequence) + ": " +
+                           config.network_file + " says it itself, " +
+                           std::to_string(options.sequence) + ": leave it out, or change the file");
+    }
+  }
+  const bool translates = text_options(config).task == TextTask::kTranslation;
+  if (config.sequence == 0) config.sequence = translates ? kSentence : kSequence;
+  if (translates && !settings.contains("tokens")) config.tokens = Tokens::kPieces;
+  MANTISSA_RETURN_IF_ERROR(take_known_vocabulary(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_vocabulary(translates, config));
+  if (config.loss != ops::LossKind::kCrossEntropy) {
+    return invalid_input("loss " + std::string(ops::loss_of(config.loss).name) +
+                         ": is for networks of pictures; language models have cross-entropy");
+  }
+  if (!settings.contains("optimizer")) config.optimizer = OptimizerKind::kAdam;
+  if (!settings.contains("batch-size")) config.batch_size = 16;
+  return {};
+}
+
+// A setting that was given although what it belongs to is not in use.
+Status check_use(const std::string& name, const RunConfig& config) {
+  if (is_optimizer_setting(name) && !has_setting(config.optimizer, name)) {
+    std::string users;
+    for (const Optimizer& row : optimizers()) {
+      if (!has_setting(row.kind, name)) continue;
+      users += (users.empty() ? "" : " and ") + std::string(row.name);
+    }
+    return invalid_input(name + ": is for " + users + "; the optimizer is " +
+                         std::string(optimizer_name(config.optimizer)));
+  }
+  const bool imports =
+      is_onnx_file(config.from) || (config.network && is_onnx_file(config.network_file));
+  if (is_of_imports(name) && !imports) {
+    return invalid_input(name + ": is for ONNX models, named by --from or --model");
+  }
+  if (name == "classifier" && !config.adapts_classes) {
+    return invalid_input(name +
+                         ": is for networks that --from brings, and for ONNX models; the others "
+                         "have as many classes as they say");
+  }
+  const bool is_imported_start = is_onnx_file(config.from) && config.adapts_classes;
+  if (name == "insert-batch-norm" && config.inserts_batch_norm && !is_imported_start) {
+    return invalid_input(name + ": is for an ONNX model, named by --from alone");
+  }
+  if (name.starts_with("plateau-") && config.schedule != ScheduleKind::kPlateau) {
+    return invalid_input(name + ": is for --lr-schedule plateau; the schedule is " +
+                         std::string(schedule_name(config.schedule)));
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_network_file(std::string_view model) {
+  return model.ends_with(".json") || model.ends_with(".onnx");
+}
+
+bool is_of_imports(std::string_view setting) {
+  return setting == "input-mean" || setting == "input-std" || setting == "output";
+}
+
+bool is_setting_of_import(std::string_view setting) {
+  return is_of_imports(setting) || setting == "classifier" || setting == "input-size" ||
+         setting == "insert-batch-norm";
+}
+
+bool is_of_tables(std::string_view setting) {
+  return setting == "target" || setting == "ignore" || setting == "row-weights" ||
+         setting == "task" || setting == "header" || setting == "missing" || setting == "decimal";
+}
+
+bool is_of_built_in_networks(std::string_view setting) {
+  return setting == "width" || setting == "hidden" || setting == "loss" ||
+         setting == "label-smoothing" || setting == "tied";
+}
+
+DataOptions data_options(const RunConfig& config) {
+  return {.size = config.input_size,
+          .classes = config.classes,
+          .positive = config.positive,
+          .threads = config.threads,
+          .table = config.table};
+}
+
+TextOptions text_options(const RunConfig& config) {
+  TextTask task = is_masked_model(config.model)        ? TextTask::kMasks
+                  : is_translation_model(config.model) ? TextTask::kTranslation
+                                                       : TextTask::kNextToken;
+  if (config.network) {
+    const auto options = language_options(*config.network);
+    task = options.ok() ? options->task : TextTask::kNextToken;
+  }
+  return {.sequence = config.sequence,
+          .tokens = config.tokens,
+          .pieces = config.vocabulary,
+          .vocabulary_file = config.vocabulary_file,
+          .task = task,
+          .known = config.known_vocabulary};
+}
+
+Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
+                              int64_t high) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < low || value > high) {
+    return invalid_input(name + ": '" + text + "' is not a whole number from " +
+                         std::to_string(low) + " to " + std::to_string(high));
+  }
+  return value;
+}
+
+Result<double> parse_real(const std::string& name, const std::string& text, double low,
+                          double high) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || !(value >= low) || !(value <= high)) {
+    return invalid_input(name + ": '" + text + "' is not a number from " + real_text(low) + " to " +
+                         real_text(high));
+  }
+  return value;
+}
+
+Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
+                                  const std::map<std::string, std::string>& derived) {
+  RunConfig config;
+  config.isa = best_isa();
+  for (const auto& [name, text] : settings) {
+    MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
+  }
+  config.import_options.height = config.input_size.height;
+  config.import_options.width = config.input_size.width;
+  config.import_options.sequence = config.sequence;
+  MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_text(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_language(settings, config));
+  for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
+  if (config.steps > 0 && settings.contains("epochs")) {
+    return invalid_input("epochs and steps exclude each other: leave one of them out");
+  }
+  MANTISSA_RETURN_IF_ERROR(derive(derived, config));
+  MANTISSA_RETURN_IF_ERROR(resolve(config));
+  return config;
+}
+
+namespace {
+
+// A setting as it stands in a run's identity: exponents may be predicted or exact, the bits are the
+// same. A network from a file is its content, and so are the weights that a run starts from.
+std::string identity_text(const Setting& setting, RunConfig config) {
+  if (config.network && setting.name == std::string_view("model")) {
+    return config.model + " (JSON " + network_sha256(*config.network) + ")";
+  }
+  if (config.start && setting.name == std::string_view("from")) {
+    return "weights " + config.start->sha256;
+  }
+  // All that decides which updates a micro-batch misses.
+  if (config.pipeline.is_asynchronous() && setting.name == std::string_view("pipeline")) {
+    const PipelineConfig& way = config.pipeline;
+    return std::string(pipeline::mode_name(way.mode)) + ", " + std::to_string(way.stages) +
+           (way.partition ? " stages by " + std::string(pipeline::balance_name(*way.partition))
+                          : " stages from " + division_text(way.first_layers)) +
+           ", windows " + std::string(pipeline::windows_name(way.windows)) + ", drain-every " +
+           std::to_string(way.drain_every) +
+           (way.sync_last > 0 ? ", sync-last " + std::to_string(way.sync_last) : "") +
+           (way.stage_memory > 0 ? ", stage-memory " + std::to_string(way.stage_memory) : "");
+  }
+  // The sums of a flush in integers are the same.
+  const bool adds_in_order = config.format.is_float() || config.pipeline.is_asynchronous();
+  if (setting.name == std::string_view("replicas") && !adds_in_order) return "";
+  config.format.predicted = true;
+  return setting.print(config);
+}
+
+}  // namespace
+
+std::string run_identity(const RunConfig& config, const std::string& data_sha256) {
+  std::string text = "mantissa run 1\ndata=" + data_sha256 + "\n";
+  for (const Setting& setting : training_settings()) {
+    if (!setting.in_identity) continue;
+    const std::string value = identity_text(setting, config);
+    if (setting.only_if_given && value.empty()) continue;
+    text += setting.name + ("=" + value) + "\n";
+  }
+  return sha256_hex(text);
+}
+
+std::string differing_settings(const RunConfig& before, const RunConfig& now) {
+  std::string text;
+  for (const Setting& setting : training_settings()) {
+    if (!setting.in_identity) continue;
+    const std::string was = identity_text(setting, before), is = identity_text(setting, now);
+    if (was == is) continue;
+    const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+    text += (text.empty() ? "" : "; ") + std::string(setting.name) + " " + shown(was) + ", now " +
+            shown(is);
+  }
+  return text;
+}
+
+}  // namespace mantissa

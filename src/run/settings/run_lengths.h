@@ -1,0 +1,27 @@
+// The lengths that a run's batches are padded to (docs/translation.md).
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "data/batches/length_buckets.h"
+#include "run/settings/run_config.h"
+
+namespace mantissa {
+
+// The tokens that a run's pairs of sentences or texts with labels are padded to; 0 of other data.
+int64_t padded_sequence(const RunConfig& config);
+
+// The lengths that a run's batches have; one: the whole sequence, always.
+BatchLengths batch_lengths(const RunConfig& config);
+
+// The same of its frozen network's programs, where padding changes no bit of what they measure.
+// With an exponent for each token, causal attention brings all keys to one, those of padding among
+// them.
+BatchLengths evaluation_lengths(const RunConfig& config);
+
+// Refuses buckets of data whose examples are all as long, of a network that takes no other length
+// or gives texts labels that depend on padding, of several stages or replicas.
+Status check_buckets(const RunConfig& config);
+
+}  // namespace mantissa

@@ -1,0 +1,32 @@
+// The network of a run: a built-in one, or one that was read from a file.
+#pragma once
+
+#include "base/result.h"
+#include "data/datasets/dataset.h"
+#include "graph/graph.h"
+#include "models/models.h"
+#include "run/settings/run_config.h"
+
+namespace mantissa {
+
+// An error if the network takes pictures of another size than the data have, or tables of another
+// number of columns.
+Status check_examples(const Graph& network, const DatasetInfo& data);
+
+// The examples and classes of a run's network, on these data. An error if those of a file are for
+// others.
+Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data);
+
+// The network of a run, before its format changes it (plan/passes/network_format.h). Errors of
+// build_model.
+Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
+
+// Gives the network of --from the classes of the data, where the settings name no network: its
+// classifier as many outputs, or an encoder of texts a classifier.
+Status adapt_classes(const DatasetInfo& data, RunConfig& config);
+
+// The learning rate that nobody chose: errors of numbers have no bounds as those of classes have,
+// so that it is smaller for them.
+void adapt_learning_rate(const DatasetInfo& data, RunConfig& config);
+
+}  // namespace mantissa

@@ -1,0 +1,350 @@
+#include "run/settings/starting_point.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/files/file_system.h"
+#include "base/hash.h"
+#include "data/tokenizers/wordpiece.h"
+#include "infer/deployed_network.h"
+#include "infer/frozen_network.h"
+#include "infer/tasks/language.h"
+#include "models/json/network_json.h"
+#include "networks/imported_network.h"
+#include "networks/network.h"
+#include "plan/programs/optimizer.h"
+#include "run/checkpoint.h"
+#include "run/settings/config_file.h"
+#include "run/settings/run_folder.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kKind = "mantissa starting weights 1";
+constexpr const char* kVocabularyEntry = "vocabulary";
+constexpr const char* kPossible =
+    "name the folder of a run, a checkpoint, best.safetensors, model.safetensors or an ONNX model";
+
+std::string entry(const SafetensorsFile& file, const char* key) {
+  const auto found = file.metadata.find(key);
+  return found == file.metadata.end() ? std::string() : found->second;
+}
+
+bool is_frozen(const SafetensorsFile& file) {
+  return entry(file, "kind").starts_with("mantissa frozen network");
+}
+
+Error refused(const fs::path& path, const std::string& what) {
+  return invalid_input("from: " + path.string() + " " + what + "; " + kPossible);
+}
+
+// The weights that a run would keep: those of its best epoch, if it may stop early, else its last.
+Result<fs::path> file_of_run(const fs::path& folder) {
+  MANTISSA_ASSIGN(const bool has_best, is_there(folder / kBestFile));
+  if (has_best) return folder / kBestFile;
+  MANTISSA_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(folder));
+  if (!steps.empty()) return checkpoint_path(folder, steps.back());
+  MANTISSA_ASSIGN(const bool is_run, is_there(folder / kConfigFile));
+  return refused(folder, is_run ? "has no checkpoint" : "holds no run");
+}
+
+Result<fs::path> file_at(const fs::path& path) {
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
+  if (kind == PathKind::kFolder) return file_of_run(path);
+  if (kind == PathKind::kNothing) return refused(path, "is not there");
+  return path;
+}
+
+// Whether a tensor belongs to another one, or to the state of training or inference.
+bool is_companion(const std::string& name) {
+  for (const char* whole : {"predictors", "bits", "guards", "exponents"}) {
+    if (name == whole) return true;
+  }
+  for (const char* suffix : {".exponent", ".accumulator", ".channel_exponents"}) {
+    if (name.ends_with(suffix)) return true;
+  }
+  for (const Optimizer& row : optimizers()) {
+    for (const char* moment : row.moments) {
+      if (moment != nullptr && name.ends_with(std::string(".") + moment)) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<DataType> type_named(const std::string& dtype) {
+  for (const DataType type : {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64,
+                              DataType::kFloat, DataType::kDouble}) {
+    if (dtype == data_type_name(type)) return type;
+  }
+  return std::nullopt;
+}
+
+// The bytes of a tensor that belongs to a parameter; none where it is not there, or of no int16.
+std::span<const std::byte> companion(const SafetensorsFile& file, const std::string& name) {
+  const SafetensorsTensor* tensor = file.find(name);
+  if (tensor == nullptr || tensor->dtype != data_type_name(DataType::kInt16)) return {};
+  return tensor->data;
+}
+
+// A checkpoint says the shift of its accumulators. For those of earlier versions the format of the
+// run does, where its config.toml is beside. 0: it is not known.
+Result<int> lazy_shift_of(const fs::path& path, const SafetensorsFile& file) {
+  if (const std::string text = entry(file, "lazy_shift"); !text.empty()) {
+    MANTISSA_ASSIGN(const int64_t shift, parse_integer("lazy_shift", text, 0, 15));
+    return static_cast<int>(shift);
+  }
+  const fs::path config = path.parent_path() / kConfigFile;
+  MANTISSA_ASSIGN(const bool there, is_there(config));
+  if (is_frozen(file) || !there) return 0;
+  MANTISSA_ASSIGN(const ConfigFile settings, read_config(config));
+  const auto format = settings.settings.find("format");
+  if (format == settings.settings.end()) return Format{}.lazy_shift();
+  MANTISSA_ASSIGN(const Format parsed, parse_format(format->second));
+  return parsed.lazy_shift();
+}
+
+Result<NamedParameter> parameter_of(const SafetensorsTensor& tensor, const SafetensorsFile& file,
+                                    int lazy_shift) {
+  const std::string subject = "parameter '" + tensor.name + "' ";
+  const auto type = type_named(tensor.dtype);
+  if (!type || tensor.shape.size() > size_t{Shape::kMostDims}) {
+    return invalid_input(subject + "has a type or shape that no parameter has");
+  }
+  NamedParameter parameter{.name = tensor.name, .type = *type, .shape = {}, .numbers = tensor.data};
+  parameter.shape.rank = static_cast<int>(tensor.shape.size());
+  std::copy(tensor.shape.begin(), tensor.shape.end(), parameter.shape.dims.begin());
+  if (*type != DataType::kInt8 && *type != DataType::kInt16) return parameter;
+  parameter.exponents = companion(file, tensor.name + ".exponent");
+  if (parameter.exponents.empty()) return invalid_input(subject + "has no exponent");
+  if (lazy_shift == 0) return parameter;
+  parameter.accumulator = companion(file, tensor.name + ".accumulator");
+  if (!parameter.accumulator.empty()) parameter.lazy_shift = lazy_shift;
+  return parameter;
+}
+
+std::string parameters_sha256(const std::vector<NamedParameter>& parameters) {
+  Sha256 hash;
+  for (const NamedParameter& parameter : parameters) {
+    hash.update(parameter.name + ":" + data_type_name(parameter.type) + ":" +
+                to_string(parameter.shape) + ":" + std::to_string(parameter.exponents.size()) +
+                ":" + std::to_string(parameter.accumulator.size()) + ":" +
+                std::to_string(parameter.lazy_shift) + "\n");
+    hash.update(parameter.numbers);
+    hash.update(parameter.exponents);
+    hash.update(parameter.accumulator);
+  }
+  return hash.hex_digest();
+}
+
+Result<TrainedFile> read_onnx(const fs::path& path, const onnx::ImportOptions& options) {
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, options));
+  TrainedFile trained;
+  trained.path = path;
+  trained.source = path.string();
+  trained.imported = std::make_shared<const onnx::ImportedNetwork>(std::move(imported));
+  trained.parameters = named_parameters(*trained.imported);
+  return trained;
+}
+
+// Whether a path names an ONNX model that was not exported from here.
+Result<bool> is_foreign_model(const fs::path& path) {
+  if (!is_onnx_file(path)) return false;
+  MANTISSA_ASSIGN(const bool is_ours, is_deployed(path));
+  return !is_ours;
+}
+
+// The file, or for an exported network the file that it was exported from.
+Result<SafetensorsFile> read_tensors(const fs::path& path) {
+  if (!is_onnx_file(path)) return read_safetensors(path);
+  MANTISSA_ASSIGN(const FrozenNetwork network, load_deployed(path));
+  MANTISSA_ASSIGN(const std::string bytes, frozen_bytes(network, true));
+  return parse_safetensors(bytes, path);
+}
+
+// The names of tokens, or the tokenizer that has them.
+std::string vocabulary_text(const Vocabulary& vocabulary) {
+  if (vocabulary.wordpiece() != nullptr) return to_json(*vocabulary.wordpiece());
+  return nlohmann::json(vocabulary.names()).dump();
+}
+
+Result<Vocabulary> parse_vocabulary(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_array()) {
+    MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(text));
+    return Vocabulary::of(std::move(tokenizer));
+  }
+  std::vector<std::string> names;
+  for (const nlohmann::json& name : json) {
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  }
+  if (names.size() == json.size() && names.size() >= 2 && std::ssize(names) <= kMostCharacters) {
+    return Vocabulary(std::move(names));
+  }
+  return invalid_input("has a vocabulary that is none");
+}
+
+// The entry itself, or that of a frozen network's table.
+Result<std::string> tokenizer_of(const TrainedFile& trained) {
+  if (!is_frozen(trained.file)) return std::string(entry(trained.file, kTokenizerEntry));
+  MANTISSA_ASSIGN(const FrozenNetwork frozen, load_frozen(trained.path));
+  const auto& table = frozen.description.table;
+  return table && table->text ? to_json(*table->text->tokenizer) : std::string();
+}
+
+}  // namespace
+
+Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions& options) {
+  TrainedFile trained;
+  MANTISSA_ASSIGN(trained.path, file_at(path));
+  MANTISSA_ASSIGN(const bool imports, is_foreign_model(trained.path));
+  if (imports) return read_onnx(trained.path, options);
+  MANTISSA_ASSIGN(trained.file, read_tensors(trained.path));
+  const std::string kind = entry(trained.file, "kind");
+  const bool is_copy = kind == kKind;
+  const bool is_imported = kind == kImportedKind;
+  if (!is_copy && !is_imported && !kind.starts_with("mantissa checkpoint") &&
+      !is_frozen(trained.file)) {
+    return refused(trained.path, "is no checkpoint and no trained network of Mantissa");
+  }
+  trained.source = is_copy ? entry(trained.file, "source") : trained.path.string();
+  MANTISSA_ASSIGN(trained.tokenizer, tokenizer_of(trained));
+  MANTISSA_ASSIGN(const int lazy_shift, lazy_shift_of(trained.path, trained.file));
+  for (const SafetensorsTensor& tensor : trained.file.tensors) {
+    if (is_companion(tensor.name)) continue;
+    auto parameter = parameter_of(tensor, trained.file, lazy_shift);
+    if (!parameter.ok()) {
+      return invalid_input(trained.path.string() + ": " + parameter.error().message);
+    }
+    trained.parameters.push_back(std::move(*parameter));
+  }
+  return trained;
+}
+
+StartingPoint starting_point(const TrainedFile& trained) {
+  StartingPoint start{.path = trained.path,
+                      .source = trained.source,
+                      .sha256 = parameters_sha256(trained.parameters),
+                      .parameters = {},
+                      .options = {},
+                      .tokenizer = trained.tokenizer};
+  for (const SafetensorsTensor& tensor : trained.file.tensors) {
+    start.file_bytes += static_cast<int64_t>(tensor.data.size());
+  }
+  for (const NamedParameter& parameter : trained.parameters) {
+    if (trained.imported) start.file_bytes += std::ssize(parameter.numbers);
+    start.parameters.push_back(
+        {.name = parameter.name, .type = parameter.type, .shape = parameter.shape, .numbers = {}});
+  }
+  return start;
+}
+
+Result<TrainedNetwork> network_of(const TrainedFile& trained) {
+  TrainedNetwork result;
+  if (trained.imported) {
+    result.network = trained.imported->graph;
+    return result;
+  }
+  if (entry(trained.file, "kind") == kImportedKind) {
+    MANTISSA_ASSIGN(result.network, parse_network(entry(trained.file, "network")));
+    return result;
+  }
+  if (is_frozen(trained.file)) {
+    MANTISSA_ASSIGN(FrozenNetwork frozen, load_frozen(trained.path));
+    leave_out_means(frozen.description.network);
+    result.network = std::move(frozen.description.network);
+    return result;
+  }
+  const fs::path config = trained.path.parent_path() / kConfigFile;
+  MANTISSA_ASSIGN(const bool there, is_there(config));
+  if (!there) {
+    return invalid_input("from: " + trained.path.string() +
+                         " does not say what its network is, and has no config.toml beside it; "
+                         "--model names the network");
+  }
+  MANTISSA_ASSIGN(const ConfigFile file, read_config(config));
+  for (const auto& setting : file.settings) {
+    const std::string& name = setting.first;
+    if (name == "model" || is_of_built_in_networks(name)) result.settings.insert(setting);
+  }
+  return result;
+}
+
+Result<TakenParameters> match_start(const Graph& graph, const StartingPoint& start) {
+  TakenParameters match = match_parameters(graph, start.parameters);
+  if (!match.taken.empty()) return match;
+  const auto first = [](const std::vector<std::string>& list) {
+    return list.empty() ? std::string("nothing") : list[0];
+  };
+  return invalid_input("from: no parameter of " + start.source +
+                       " has the name and shape of one of " + graph.name + " (" +
+                       first(match.left_over) + " there, " + first(match.initial) +
+                       " here); --model names another network");
+}
+
+Result<TrainedFile> reread(const StartingPoint& start) {
+  MANTISSA_ASSIGN(TrainedFile trained, read_trained(start.path, start.options));
+  if (parameters_sha256(trained.parameters) == start.sha256) return trained;
+  return invalid_input("from: " + start.path.string() +
+                       " changed while the run began; begin again");
+}
+
+Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
+                                     const TrainedFile& trained, State& state) {
+  auto taken = take_named_parameters(graph, format, trained.parameters, state);
+  if (!taken.ok()) taken.error().message = trained.path.string() + ": " + taken.error().message;
+  return taken;
+}
+
+Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& trained) {
+  using Known = std::shared_ptr<const Vocabulary>;
+  const std::string kind = entry(trained.file, "kind");
+  if (kind == kKind) {
+    const std::string text = entry(trained.file, kVocabularyEntry);
+    if (text.empty()) return Known();
+    auto vocabulary = parse_vocabulary(text);
+    if (!vocabulary.ok()) return refused(trained.path, vocabulary.error().message);
+    return std::make_shared<const Vocabulary>(std::move(*vocabulary));
+  }
+  fs::path frozen = trained.path;
+  if (!is_frozen(trained.file)) {
+    if (!kind.starts_with("mantissa checkpoint")) return Known();
+    frozen = trained.path.parent_path() / kModelFile;
+    MANTISSA_ASSIGN(const bool has_ended, is_there(frozen));
+    if (!has_ended) return Known();
+  }
+  MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(frozen));
+  if (!reads_tokens(network.description.network)) return Known();
+  MANTISSA_ASSIGN(Vocabulary vocabulary, vocabulary_of(network.description));
+  return std::make_shared<const Vocabulary>(std::move(vocabulary));
+}
+
+Status write_start(const fs::path& path, const StartEntries& entries,
+                   std::span<const NamedParameter> parameters) {
+  std::vector<SafetensorsView> views;
+  int lazy_shift = 0;
+  const auto add_int16 = [&](const std::string& name, std::span<const std::byte> bytes,
+                             std::vector<int64_t> shape) {
+    if (bytes.empty()) return;
+    views.push_back({name, data_type_name(DataType::kInt16), std::move(shape), bytes});
+  };
+  for (const NamedParameter& parameter : parameters) {
+    const std::vector<int64_t> dims = dims_of(parameter.shape);
+    views.push_back({parameter.name, data_type_name(parameter.type), dims, parameter.numbers});
+    add_int16(parameter.name + ".exponent", parameter.exponents,
+              {static_cast<int64_t>(parameter.exponents.size() / sizeof(int16_t))});
+    add_int16(parameter.name + ".accumulator", parameter.accumulator, dims);
+    lazy_shift = std::max(lazy_shift, parameter.lazy_shift);
+  }
+  std::map<std::string, std::string> metadata = {
+      {"kind", kKind}, {"source", entries.source}, {"lazy_shift", std::to_string(lazy_shift)}};
+  if (!entries.tokenizer.empty()) metadata[kTokenizerEntry] = entries.tokenizer;
+  if (entries.vocabulary) metadata[kVocabularyEntry] = vocabulary_text(*entries.vocabulary);
+  if (!entries.quantised.empty()) metadata[kQuantisedEntry] = entries.quantised;
+  return write_safetensors(path, metadata, views);
+}
+
+}  // namespace mantissa

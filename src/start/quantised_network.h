@@ -1,0 +1,88 @@
+// Networks whose layers read few bits and have weights of few bits: which layers get how many, and
+// the network with them (METHODS section 3; docs/quantisation.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "quantise/starts.h"
+
+namespace mantissa {
+
+// From 8 bits on mantissas are those of the format, with an exponent that follows the numbers; 16
+// are the most. 32 are floats, of a network that computes in fp32.
+constexpr int kWholeBits = 8, kMostBits = 16, kFloatBits = 32;
+
+struct LayerBits {
+  int weights = kWholeBits;      // 1 to 8, 16 or 32
+  int activations = kWholeBits;  // 1 to 8, 16 or 32, of the layer's input; signed ones 2 or more
+};
+
+struct QuantisedBits {
+  LayerBits all;
+  int ends = kWholeBits;  // at least so many for the first and the last layers; 0: as all
+  // Only one side of all layers, and 8 bits for the other: weights and activations may be quantised
+  // in turn, with training between ([0144]).
+  bool only_weights = false, only_activations = false;
+  // Patterns of names of layers (* for any text), and their bits; the last that fits counts.
+  std::vector<std::pair<std::string, int>> patterns;
+};
+
+// A layer of a network: a linear or convolution node.
+struct QuantisedLayer {
+  int node = -1;
+  LayerBits bits;       // 8 where there are fewer already, which stay
+  LayerBits kept = {};  // these; 8: there are none
+  // The batch norm that alone reads the result, or -1. It takes out the factor of a scale that is
+  // no power of two.
+  int norm = -1;
+  // Without one a `rescale` behind the layer multiplies by it: one that is there already, or else
+  // the network gets one. Not behind the network's result, whose sums the loss reads.
+  bool rescales = false;
+  int rescale = -1;  // that is there already
+
+  bool any_scale() const { return norm >= 0 || rescales; }  // else scales are powers of two
+  bool has_few_bits() const { return bits.weights < kWholeBits || bits.activations < kWholeBits; }
+};
+
+// All layers of the network, in its order. Errors: a pattern that fits no layer, bits out of range.
+Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
+                                                     const QuantisedBits& bits);
+
+// The grids of a layer, and how fast they are trained.
+struct LayerGrids {
+  int weight_exponent = 0;      // of weights of fewer than 8 bits
+  bool has_full_range = false;  // of the same: -n to n - 1 (numerics/weight_grid.h)
+  int activation_exponent = 0;  // the same of activations
+  bool is_signed = false;
+  bool has_offset = false;  // of activations: [m, m + beta] in place of [0, beta]
+  double weight_rate_factor = 1, range_rate_factor = 1, scale_rate_factor = 1;
+};
+
+// The name of the node that quantises a layer's input; its parameters are "LAYER.input.range" and
+// "LAYER.input.offset".
+std::string quantise_node_name(const std::string& layer);
+
+// Whether rescales follow the ranges, which are trained: they use their parameters. Else what
+// ranges leave to them is part of their scales.
+bool tracks_range(quantize::TrainingMethod method);
+
+// The node whose parameters "scale" and "bias" are those of the layer's rescale, in the quantised
+// network, or in the network as it is: that node itself, or the one that quantises the input.
+std::string rescale_owner(const Graph& network, const QuantisedLayer& layer,
+                          quantize::TrainingMethod method);
+std::string rescale_owner_before(const Graph& network, const QuantisedLayer& layer);
+
+// The network with a `quantise` node before each layer of fewer than 8 bits of activations, weights
+// on grids that stay where they have fewer than 8 bits, and rescales. All other nodes, and the
+// names of parameters, are as before; biases are those of rescales. `grids` has one row for each
+// layer. An error where two nodes share a layer's weights and need other bits.
+Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
+                                const std::vector<LayerGrids>& grids,
+                                quantize::TrainingMethod method);
+
+}  // namespace mantissa

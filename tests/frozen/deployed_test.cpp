@@ -1,0 +1,189 @@
+// Exported networks: what their models compute, and that their files load back bit for bit. That
+// ONNX Runtime computes rescaled layers to the same bits is shown by tests/long/onnx_export.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/test_folder.h"
+#include "infer/deployed_network.h"
+#include "onnx/evaluate/evaluate.h"
+#include "onnx/files/writer.h"
+#include "tests/frozen/frozen.h"
+#include "tests/networks.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr int64_t kBatchSize = 32;
+constexpr int64_t kPictures = 24;
+
+// Batch norms that follow no layer: behind a ReLU, a pool, a sum; one is read by a ReLU alone.
+Graph with_batch_norms_alone() {
+  Layers net("alone", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, true);
+  net.relu("relu1");
+  net.batch_norm("norm1");
+  net.convolution("conv2", 8, 3, 1, 1, true);
+  const int left = net.add(ops::kMaxPool, "pool", {{"window", 2}});
+  const int right = net.batch_norm("norm2");
+  net.sum("add", left, right);
+  net.batch_norm("norm3");
+  net.relu("relu3");
+  net.add(ops::kFlatten, "flatten");
+  net.batch_norm("norm4");
+  return finished(net);
+}
+
+// Flattened images, which lie in another order in ONNX, with functions before the next layer.
+Graph with_flattened_images() {
+  Layers net("flattened", fashion_options());
+  net.convolution("conv1", 6, 5, 4, 0, true);
+  net.add(ops::kFlatten, "flatten1");
+  const int left = net.hard_swish("swish");
+  const int right = net.tanh("tanh");
+  net.sum("add", left, right);
+  const int joined = net.concat("concat", {net.last(), left});
+  net.continue_from(joined);
+  net.reshape("reshape", 6, 6, 12);
+  net.convolution("logits", 10, 3, 1, 0, true);
+  net.reshape("vector", 0, 0, 160);
+  return finished(net);
+}
+
+// Pixels less a mean with a fraction, as networks of ONNX files have.
+Graph with_a_mean() {
+  Layers net("mean", fashion_options());
+  net.convolution("conv1", 8, 5, 4, 2, true);
+  net.relu("relu1");
+  net.add(ops::kFlatten, "flatten");
+  Graph graph = finished(net);
+  for (Node& node : graph.nodes) {
+    if (node.op != &ops::kNormaliseInput) continue;
+    replace_op(node, ops::kNormaliseInput, {{"means", WholeList{4779621}}, {"fraction_bits", 16}});
+  }
+  return graph;
+}
+
+std::vector<NamedNetwork> all_networks() {
+  std::vector<NamedNetwork> list = networks_of_all_operators();
+  // Sequences have another form.
+  std::erase_if(list, [](const NamedNetwork& each) {
+    return each.name == "attention" || each.name == "recurrent" || each.name == "directions";
+  });
+  list.push_back({"alone", with_batch_norms_alone});
+  list.push_back({"flattened", with_flattened_images});
+  list.push_back({"mean", with_a_mean});
+  return list;
+}
+
+FrozenNetwork frozen(const Graph& network) {
+  Harness harness({.batch_size = kBatchSize, .micro_batch_size = kBatchSize, .threads = 2}, network);
+  harness.train(8);
+  const Program calibration = calibration_program(harness.graph(), {}, kBatchSize, false);
+  auto arena = AlignedMemory::create(freeze_bytes(calibration));
+  FrozenDescription description;
+  description.network = network;
+  description.options = fashion_options();
+  description.class_names = fashion_mnist().info.class_names;
+  auto result = freeze_with(harness, calibration, arena->span(), description, 2 * kBatchSize);
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+  return std::move(*result);
+}
+
+std::span<const uint8_t> pictures() {
+  const ImageSet& images = fashion_mnist().test;
+  return std::span(images.pixels).first(static_cast<size_t>(kPictures * images.example_bytes()));
+}
+
+std::vector<float> logits_of(FrozenNetwork& network) {
+  ThreadPool pool(2);
+  const auto found = classify(network, pictures().data(), kPictures, pool, best_isa());
+  EXPECT_TRUE(found.ok());
+  std::vector<float> logits;
+  for (const int32_t mantissa : found->mantissas) {
+    logits.push_back(std::ldexp(static_cast<float>(mantissa), found->exponent));
+  }
+  return logits;
+}
+
+std::vector<float> logits_of(const onnx::ModelData& model) {
+  ThreadPool pool(2);
+  const onnx::TensorData pixels{"pixels",
+                                onnx::ElementType::kUint8,
+                                {kPictures, 1, 28, 28},
+                                std::as_bytes(pictures()),
+                                nullptr};
+  const auto outputs = onnx::evaluate(model, {{"pixels", pixels}}, pool);
+  EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
+  if (!outputs.ok()) return {};
+  std::vector<float> logits((*outputs)[0].bytes.size() / sizeof(float));
+  std::memcpy(logits.data(), (*outputs)[0].bytes.data(), (*outputs)[0].bytes.size());
+  return logits;
+}
+
+bool has_rescaled_layer(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op == &ops::kRescaledConvolution || node.op == &ops::kRescaledLinear;
+  });
+}
+
+class Deployed : public ::testing::TestWithParam<NamedNetwork> {};
+
+// Sums of layers with multipliers that are no powers of two may round in float: so a value may
+// become its neighbour, which moves logits by little.
+TEST_P(Deployed, ComputesTheSame) {
+  FrozenNetwork network = frozen(GetParam().build());
+  const std::vector<float> expected = logits_of(network);
+  float most = 0;
+  for (const float logit : expected) most = std::max(most, std::abs(logit));
+  ASSERT_GT(most, 0.0f);
+  const float tolerance = has_rescaled_layer(network.graph) ? 0.05f * most : 0.0f;
+  for (const auto target : {onnx::ExportTarget::kOnnxRuntime, onnx::ExportTarget::kPortable}) {
+    const auto exported = export_frozen(network, target);
+    ASSERT_TRUE(exported.ok()) << exported.error().message;
+    const std::vector<float> found = logits_of(exported->model);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance) << i;
+  }
+}
+
+TEST_P(Deployed, ComesBackFromItsFile) {
+  const FrozenNetwork network = frozen(GetParam().build());
+  const TestFolder folder;
+  for (const auto target : {onnx::ExportTarget::kOnnxRuntime, onnx::ExportTarget::kPortable}) {
+    const auto exported = export_frozen(network, target);
+    ASSERT_TRUE(exported.ok()) << exported.error().message;
+    ASSERT_TRUE(onnx::write_model(folder / "a.onnx", exported->model).ok());
+    const auto loaded = load_frozen(folder / "a.onnx");
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    EXPECT_EQ(loaded->state.sha256(StateGroup::kPredictor),
+              network.state.sha256(StateGroup::kPredictor));
+    EXPECT_EQ(to_string(loaded->graph), to_string(network.graph));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Deployed, ::testing::ValuesIn(all_networks()),
+                         [](const auto& each) { return each.param.name; });
+
+// Whatever bit of a file is another.
+TEST(DeployedFile, IsRefusedWhereItWasChanged) {
+  const FrozenNetwork network = frozen(with_batch_norms_alone());
+  const auto exported = export_frozen(network, onnx::ExportTarget::kOnnxRuntime);
+  ASSERT_TRUE(exported.ok());
+  const std::string bytes = onnx::model_bytes(exported->model).value();
+  const TestFolder folder;
+  for (size_t at = 0; at < bytes.size(); at += 211) {
+    std::string changed = bytes;
+    changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
+    put_file(folder / "a.onnx", changed);
+    EXPECT_FALSE(load_frozen(folder / "a.onnx").ok()) << at;
+    put_file(folder / "a.onnx", bytes.substr(0, at));
+    EXPECT_FALSE(load_frozen(folder / "a.onnx").ok()) << at;
+  }
+  put_file(folder / "a.onnx", bytes);
+  EXPECT_TRUE(load_frozen(folder / "a.onnx").ok());
+}
+
+}  // namespace
+}  // namespace mantissa::testing

@@ -1,0 +1,592 @@
+// Every op's integer forward and backward against its definition in double, on a real program: each
+// instruction's operands are read back after a step, the op is computed from them in double, and
+// its gradients are compared with central differences of  L = sum(grad_output * op(inputs)).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "numerics/rounding.h"
+#include "ops/ops.h"
+#include "tests/operators/definitions.h"
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+
+inline double element(const Tensor& tensor, int64_t i) {
+  switch (tensor.type) {
+    case DataType::kUint8:
+      return tensor.as<uint8_t>()[i];
+    case DataType::kInt8:
+      return tensor.as<int8_t>()[i];
+    case DataType::kInt16:
+      return tensor.as<int16_t>()[i];
+    case DataType::kInt32:
+      return tensor.as<int32_t>()[i];
+    case DataType::kInt64:
+      return static_cast<double>(tensor.as<int64_t>()[i]);
+    case DataType::kFloat:
+      return tensor.as<float>()[i];
+    case DataType::kDouble:
+      return tensor.as<double>()[i];
+  }
+  return 0;
+}
+
+inline int exponent_of(const Tensor& tensor, int64_t i) {
+  if (tensor.exponent == nullptr || tensor.type == DataType::kUint8) return 0;  // pixels
+  if (tensor.blocks > 1) return tensor.block_exponent(i / (tensor.count() / tensor.blocks));
+  if (tensor.row_exponents != nullptr) return tensor.row_exponent(i / tensor.shape.last());
+  const bool guarded = tensor.guarded != nullptr && *tensor.guarded != 0;
+  return *tensor.exponent + (guarded ? tensor.channel_exponent[i % tensor.shape.last()] : 0);
+}
+
+inline Reals reals(const Tensor& tensor) {
+  Reals values(static_cast<size_t>(tensor.count()));
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    values[i] = std::ldexp(element(tensor, i), exponent_of(tensor, i));
+  }
+  return values;
+}
+
+inline double largest(const Reals& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+// An op in double: outputs from inputs (concatenated operands of the node) and parameters.
+using Function =
+    std::function<Reals(const std::vector<Reals>& inputs, const std::vector<Reals>& parameters)>;
+
+// A small network on random pixels, or tokens, its arena without reuse.
+class Checked {
+ public:
+  Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
+          int64_t smoothing = 0, const Format& format = {}, bool by_output = false)
+      : graph_(in_format(with_loss(graph, loss, smoothing, by_output), format)),
+        batch_(batch),
+        by_output_(by_output),
+        smoothing_(smoothing) {
+    auto state = State::create(training_layout(graph_, format, OptimizerKind::kMomentum));
+    state_.emplace(std::move(*state));
+    initialise(graph_, format, 3, *state_);
+    const kernels::KernelTable table = kernels::select_kernels(best_isa());
+    auto program = compile(
+        graph_, {.micro_batch_size = batch, .micro_batches = 1, .format = format}, {&table, 2});
+    EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+    program_ = std::move(*program);
+    spread_out(program_);  // every buffer still holds its data after the step
+    auto arena = AlignedMemory::create(program_.arena_bytes);
+    arena_.emplace(std::move(*arena));
+    executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
+    fill_input();
+    const int64_t logits = graph_.values[graph_.nodes[graph_.losses[0]].inputs[0]].shape.count();
+    // Labels are 0 and 1 where there is one logit, or a label for each output.
+    const int64_t labels_of_row = by_output ? graph_.classes() : 1;
+    const int64_t classes = by_output ? 2 : std::max<int64_t>(2, graph_.classes());
+    for (int64_t i = 0; i < batch * logits / graph_.classes() * labels_of_row; ++i) {
+      labels_.push_back(static_cast<int32_t>(i % classes));
+    }
+  }
+
+  StepResult step(double learning_rate) {
+    const StepScalars scalars{.learning_rate = learning_rate,
+                              .momentum = 0.5,
+                              .gradient_scale = 1 / static_cast<double>(batch_)};
+    const void* const input = tokens_.empty() ? static_cast<const void*>(pixels_.data())
+                                              : static_cast<const void*>(tokens_.data());
+    const auto result =
+        executor_->train_step(std::array{input, static_cast<const void*>(labels_.data())}, scalars);
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return result.ok() ? *result : StepResult{};
+  }
+
+  // Trains a little, so that scales, offsets and predictors are not those of the start; then keeps
+  // the parameters that the checked step works with.
+  void run() {
+    for (int i = 0; i < 5; ++i) step(0.05);
+    for (size_t i = 0; i < graph_.parameters.size(); ++i) parameters_.push_back(parameter(i));
+    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
+      if (!graph_.nodes[node].op->traits.may_leave_wide) continue;
+      const int weights = graph_.nodes[node].parameters[0];
+      const int tensor = state_->layout().parameters[weights].exponent;
+      const auto* exponents = state_->data<int16_t>(tensor);
+      weight_exponents_[node] =
+          *std::max_element(exponents, exponents + state_->layout().tensors[tensor].shape.count());
+    }
+    loss_ = step(0).loss;
+  }
+
+  // Compares everything; returns the names of the ops that were checked, "+relu" where fused.
+  std::vector<std::string> check() {
+    std::vector<std::string> names;
+    for (int i = 0; i < static_cast<int>(program_.instructions.size()); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      if (instruction.phase == Phase::kUpdate || instruction.phase == Phase::kUpdateStatistics) {
+        continue;
+      }
+      SCOPED_TRACE(std::string(phase_name(instruction.phase)) + " " + instruction.op->name + " " +
+                   instruction.name);
+      names.push_back(std::string(phase_name(instruction.phase)) + " " + instruction.op->name +
+                      (instruction.relu ? "+relu" : ""));
+      if (instruction.op == &ops::kSoftmaxCrossEntropy) {
+        if (instruction.phase == Phase::kBackwardInput) check_cross_entropy(i);
+      } else if (instruction.op == &ops::kMeanSquaredError) {
+        if (instruction.phase == Phase::kBackwardInput) check_squared_error(i);
+      } else if (instruction.op == &ops::kSigmoidCrossEntropy) {
+        if (instruction.phase == Phase::kBackwardInput) check_sigmoids(i);
+      } else if (instruction.op == &ops::kSumGradients) {
+        check_sum(i);
+      } else if (instruction.op == &ops::kRoundGradient) {
+        check_rounding(i);
+      } else if (instruction.phase == Phase::kForward) {
+        check_forward(i);
+      } else if (instruction.op == &ops::kQuantise) {
+        continue;  // its gradients are no slopes (quantise_test.cpp)
+      } else if (instruction.phase == Phase::kBackwardInput) {
+        check_backward_input(i);
+      } else {
+        check_backward_weights(i);
+      }
+    }
+    return names;
+  }
+
+  Executor& executor() { return *executor_; }
+  State& state() { return *state_; }
+  const Graph& graph() const { return graph_; }
+
+ private:
+  // Tokens are rows of the table that reads them.
+  void fill_input() {
+    const Value& input = graph_.values[graph_.inputs[0]];
+    int64_t rows = 0;
+    for (const Node& node : graph_.nodes) {
+      if (node.op == &ops::kEmbedding) rows = node.attributes.whole("rows");
+    }
+    for (int64_t i = 0; i < batch_ * input.shape.count(); ++i) {
+      const uint64_t bits = random_bits(5, RandomStream::kAugment, 0, i);
+      if (input.element == Element::kIndex) {
+        tokens_.push_back(static_cast<int32_t>(bits % static_cast<uint64_t>(rows)));
+      } else {
+        pixels_.push_back(static_cast<uint8_t>(bits));
+      }
+    }
+  }
+
+  Reals parameter(size_t index) {
+    const ParameterState& tensors = state_->layout().parameters[index];
+    const StateTensor& tensor = state_->layout().tensors[tensors.mantissa];
+    Tensor view;
+    view.data = state_->bytes(tensors.mantissa).data();
+    view.type = tensor.type;
+    view.shape = tensor.shape;
+    if (tensors.exponent >= 0) {
+      view.exponent = state_->data<int16_t>(tensors.exponent);
+      view.blocks = state_->layout().tensors[tensors.exponent].shape.count();
+    }
+    return reals(view);
+  }
+
+  // The forward instruction of a node, whose operands all phases share.
+  const OpContext& forward_of(int node) const {
+    for (int i = 0;; ++i) {
+      const Instruction& candidate = program_.instructions[i];
+      if (candidate.node == node && candidate.phase == Phase::kForward)
+        return executor_->context(i);
+    }
+  }
+
+  std::vector<Reals> node_parameters(int node) const {
+    std::vector<Reals> list;
+    for (const int index : graph_.nodes[node].parameters) list.push_back(parameters_[index]);
+    return list;
+  }
+
+  static bool is_recurrent(const Op* op) {
+    return op == &ops::kRnn || op == &ops::kLstm || op == &ops::kGru;
+  }
+
+  // Part of the largest number by which a result may differ from its definition before it is
+  // rounded: recurrent layers have gates of 16 bits, and h of 8 in the gradient of their weights.
+  static double slack(const Op* op) { return is_recurrent(op) ? 5e-3 : 0; }
+
+  // The op of a node in double, without the ReLU that may be fused into it.
+  Function function_of(int node) const {
+    const OpContext& c = forward_of(node);
+    const Op* op = graph_.nodes[node].op;
+    const Attributes& a = graph_.nodes[node].attributes;
+    const Shape in = c.inputs[0].shape, out = c.output.shape;
+    if (op == &ops::kConvolution || op == &ops::kLinear) {
+      const Shape w = graph_.parameters[graph_.nodes[node].parameters[0]].shape;
+      return [=](const auto& x, const auto& p) { return convolution(a, in, out, w, x[0], p); };
+    }
+    if (op == &ops::kBatchNorm) {
+      return [=](const auto& x, const auto& p) { return batch_norm(in.last(), x[0], p); };
+    }
+    if (op == &ops::kRescale) {
+      return [&a](const auto& x, const auto& p) { return rescale(a, x[0], p); };
+    }
+    if (op == &ops::kQuantise) {
+      return [&a](const auto& x, const auto& p) { return quantise(a, x[0], p); };
+    }
+    if (op == &ops::kLayerNorm || op == &ops::kRmsNorm) {
+      const bool is_centred = op == &ops::kLayerNorm;
+      return
+          [=](const auto& x, const auto& p) { return row_norm(a, in.last(), is_centred, x[0], p); };
+    }
+    if (is_recurrent(op)) {
+      const int gates = static_cast<int>(in.last() / out.last());
+      const int64_t steps = out[out.rank - 2], n = out.last();
+      return [=](const auto& x, const auto& p) { return recurrent(gates, steps, n, x[0], p); };
+    }
+    if (op == &ops::kPositionEmbedding) {
+      return [](const auto& x, const auto& p) {
+        Reals y = x[0];
+        for (size_t i = 0; i < y.size(); ++i) y[i] += p[0][i % p[0].size()];
+        return y;
+      };
+    }
+    if (op == &ops::kEmbedding) {
+      return [n = out.last()](const auto& x, const auto& p) {
+        Reals y;
+        for (const double token : x[0]) {
+          const auto row = p[0].begin() + static_cast<int64_t>(token) * n;
+          y.insert(y.end(), row, row + n);
+        }
+        return y;
+      };
+    }
+    if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool) {
+      return [=](const auto& x, const auto&) { return max_pool(a, in, out, x[0]); };
+    }
+    if (op == &ops::kAveragePool) {
+      return [=](const auto& x, const auto&) { return average_pool(a, in, out, x[0]); };
+    }
+    if (op == &ops::kConcat) {
+      std::vector<int64_t> channels;
+      for (const Tensor& input : c.inputs) channels.push_back(input.shape.last());
+      return [=](const auto& x, const auto&) { return concat(channels, x); };
+    }
+    if (op == &ops::kGlobalAveragePool) {
+      return [=](const auto& x, const auto&) { return average(in, x[0]); };
+    }
+    if (op == &ops::kRelu) {
+      return [](const auto& x, const auto&) {
+        Reals y = x[0];
+        for (double& value : y) value = std::max(0.0, value);
+        return y;
+      };
+    }
+    if (op == &ops::kRequantise) return [](const auto& x, const auto&) { return x[0]; };
+    if (op == &ops::kAdd) {
+      return [](const auto& x, const auto&) {
+        Reals y = x[0];
+        for (size_t i = 0; i < y.size(); ++i) y[i] += x[1][i];
+        return y;
+      };
+    }
+    if (op == &ops::kMultiply) {
+      return [=](const auto& x, const auto&) { return product(in, x[0], x[1]); };
+    }
+    if (op == &ops::kDropout) {
+      return [this, node, &a](const auto& x, const auto&) { return dropped(node, a, x[0]); };
+    }
+    if (op == &ops::kPad) return [=](const auto& x, const auto&) { return pad(a, in, out, x[0]); };
+    if (op == &ops::kSlice) {
+      return [=](const auto& x, const auto&) { return slice(a, in, out, x[0]); };
+    }
+    if (op == &ops::kChannelShuffle) {
+      return [=](const auto& x, const auto&) { return shuffle(a, in, x[0]); };
+    }
+    if (op == &ops::kReverse) return [=](const auto& x, const auto&) { return reverse(in, x[0]); };
+    if (const auto function = pointwise(op, a); function != nullptr) {
+      return [=](const auto& x, const auto&) {
+        Reals y = x[0];
+        for (double& value : y) value = function(value);
+        return y;
+      };
+    }
+    EXPECT_EQ(op, &ops::kNormaliseInput);
+    return [&a](const auto& x, const auto&) {
+      Reals y = x[0];
+      for (double& value : y) value = (value - static_cast<double>(a.list("means")[0])) / 64;
+      return y;
+    };
+  }
+
+  // Dropout by the definition of its key: 16 bits of a Philox block for each element.
+  Reals dropped(int node, const Attributes& a, Reals x) const {
+    const int64_t threshold = std::llrint(a.real("probability") * 65536);
+    for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
+      const auto words =
+          philox({static_cast<uint32_t>(i / 128 * 16 + i % 16), static_cast<uint32_t>(node), 0,
+                  static_cast<uint32_t>(RandomStream::kDropout)},
+                 {0, 0});
+      const bool kept = (words[i / 32 % 4] >> (i / 16 % 2 * 16) & 0xffff) >= threshold;
+      x[i] = kept ? x[i] * 65536 / static_cast<double>(65536 - threshold) : 0;
+    }
+    return x;
+  }
+
+  std::vector<Reals> inputs_of(int node) const {
+    std::vector<Reals> list;
+    for (const Tensor& input : forward_of(node).inputs) list.push_back(reals(input));
+    return list;
+  }
+
+  // As backward_weights of a linear layer reads them: rows with exponents of their own come to the
+  // largest, in 16 bits.
+  std::vector<Reals> aligned_inputs(int node) const {
+    std::vector<Reals> inputs = inputs_of(node);
+    const Tensor& input = forward_of(node).inputs[0];
+    if (graph_.nodes[node].op != &ops::kLinear || input.row_exponents == nullptr) return inputs;
+    int16_t* const end = input.row_exponents + input.count() / input.shape.last();
+    const double unit =
+        std::ldexp(1.0, *std::max_element(input.row_exponents, end) - (16 - input.bits));
+    for (double& value : inputs[0]) value = std::nearbyint(value / unit) * unit;
+    return inputs;
+  }
+
+  // The output's gradient; under a fused ReLU only where the ReLU let something through.
+  Reals grad_output(int i) const {
+    const OpContext& c = executor_->context(i);
+    Reals gradient = reals(c.grad_output);
+    if (!c.relu) return gradient;
+    const OpContext& forward = forward_of(program_.instructions[i].node);
+    for (size_t k = 0; k < gradient.size(); ++k) {
+      if (element(forward.output, static_cast<int64_t>(k)) <= 0) gradient[k] = 0;
+    }
+    return gradient;
+  }
+
+  // As backward_input reads it: where output channels of the weights have exponents of their own,
+  // at the largest, to nearest even.
+  Reals aligned_grad_output(int i) const {
+    const OpContext& c = executor_->context(i);
+    Reals gradient = grad_output(i);
+    if (c.parameters.empty() || c.parameters[0].mantissa.blocks == 1) return gradient;
+    const Tensor& weights = c.parameters[0].mantissa;
+    for (size_t k = 0; k < gradient.size(); ++k) {
+      const int below = weights.largest_exponent() -
+                        weights.block_exponent(static_cast<int64_t>(k) % weights.blocks);
+      const double unit = std::ldexp(1.0, *c.grad_output.exponent + below);
+      gradient[k] = std::nearbyint(gradient[k] / unit) * unit;
+    }
+    return gradient;
+  }
+
+  // d L / d x[k], L = sum(gradient * function), by a central difference with step h.
+  static double slope(const std::function<Reals()>& function, double& x, double h,
+                      const Reals& gradient) {
+    const double kept = x;
+    double difference = 0;
+    x = kept + h;
+    const Reals above = function();
+    x = kept - h;
+    const Reals below = function();
+    x = kept;
+    for (size_t i = 0; i < gradient.size(); ++i) difference += gradient[i] * (above[i] - below[i]);
+    return difference / (2 * h);
+  }
+
+  void check_forward(int i) {
+    const OpContext& c = executor_->context(i);
+    const int node = program_.instructions[i].node;
+    Reals expected = function_of(node)(inputs_of(node), node_parameters(node));
+    const Reals found = reals(c.output);
+    const double most = largest(expected);
+    // Biases are rounded to the sum, which of wide values is not much finer than the result.
+    const bool sums = c.parameters.size() == 2 && graph_.nodes[node].op->traits.may_leave_wide;
+    const double bias_error =
+        sums ? std::ldexp(0.5, *c.inputs[0].exponent + weight_exponents_.at(node)) : 0;
+    ASSERT_EQ(expected.size(), found.size());
+    for (size_t k = 0; k < found.size(); ++k) {
+      if (c.relu) expected[k] = std::max(0.0, expected[k]);
+      const double unit = std::ldexp(1.0, exponent_of(c.output, static_cast<int64_t>(k)));
+      // Half a unit, a whole one where the largest value saturates; wide sums are rounded again
+      // where they are aligned, to twice the unit at least.
+      const bool edge = std::abs(element(c.output, static_cast<int64_t>(k))) ==
+                        static_cast<double>(mantissa_limit(c.output.bits));
+      const bool twice = c.output.type == DataType::kInt32 && c.parameters[0].mantissa.blocks > 1;
+      const double units = edge ? 1.01 : twice ? 0.76 : 0.51;
+      ASSERT_NEAR(found[k], expected[k],
+                  units * unit + bias_error + (1e-6 + slack(graph_.nodes[node].op)) * most)
+          << k;
+    }
+  }
+
+  void compare_gradient(const Tensor& found, int64_t k, double expected, double most) {
+    const double unit = std::ldexp(1.0, *found.exponent);
+    const bool edge =
+        std::abs(element(found, k)) == static_cast<double>(mantissa_limit(found.bits));
+    ASSERT_NEAR(std::ldexp(element(found, k), *found.exponent), expected,
+                (edge ? 1.01 : 0.51) * unit + 2e-6 * most)
+        << k;
+  }
+
+  void check_backward_input(int i) {
+    const OpContext& c = executor_->context(i);
+    const int node = program_.instructions[i].node;
+    const Op* op = graph_.nodes[node].op;
+    const Function function = function_of(node);
+    const Reals gradient = aligned_grad_output(i);
+    std::vector<Reals> inputs = inputs_of(node);
+    const std::vector<Reals> parameters = node_parameters(node);
+    for (size_t n = 0; n < inputs.size(); ++n) {
+      if (c.grad_inputs[n].empty()) continue;
+      Reals& x = inputs[n];
+      const double unit = std::ldexp(1.0, *forward_of(node).inputs[n].exponent);
+      double h = unit / 64;
+      // Units of wide values are so small that the double's own would show.
+      const double coarser = forward_of(node).inputs[n].bits > 8 ? 100 : 1;
+      if (has_kinks(op)) {
+        // At a kink the slope is that on the side away from zero; at zero that below.
+        h = unit * 1e-7 * coarser;
+        for (double& value : x) value += (value > 0 ? 1 : -1) * unit * 1e-5 * coarser;
+      }
+      if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kRelu) {
+        // Ties go to the first tap, and zero is not positive.
+        h = unit * 1e-7 * coarser;
+        const double step = unit * 1e-3 * coarser;
+        for (size_t k = 0; k < x.size(); ++k) {
+          x[k] -= op == &ops::kRelu ? step
+                                    : step * static_cast<double>(k) / static_cast<double>(x.size());
+        }
+      }
+      Reals expected(x.size());
+      const Tensor& input = forward_of(node).inputs[n];
+      for (size_t k = 0; k < x.size(); ++k) {
+        // Of a channel with an exponent of its own, a part of its unit.
+        const int offset = exponent_of(input, static_cast<int64_t>(k)) - *input.exponent;
+        expected[k] = slope([&] { return function(inputs, parameters); }, x[k],
+                            std::ldexp(h, offset), gradient);
+      }
+      const double most =
+          largest(expected) * (1 + slack(op) / 2e-6) + (h < unit / 100 ? largest(gradient) : 0);
+      for (size_t k = 0; k < x.size(); ++k) {
+        compare_gradient(c.grad_inputs[n], static_cast<int64_t>(k), expected[k], most);
+      }
+    }
+  }
+
+  // The update has used the sums up: the instruction runs once more.
+  void check_backward_weights(int i) {
+    const OpContext& c = executor_->context(i);
+    const int node = program_.instructions[i].node;
+    const Function function = function_of(node);
+    const Reals gradient = grad_output(i);
+    const std::vector<Reals> inputs = aligned_inputs(node);
+    std::vector<Reals> parameters = node_parameters(node);
+    const Op* op = graph_.nodes[node].op;
+    const double step = is_recurrent(op) ? 1e-4 : 0.25;  // others are linear in their parameters
+    for (const ParameterView& p : c.parameters) {
+      if (p.gradient.empty()) continue;
+      std::memset(p.gradient.data, 0,
+                  static_cast<size_t>(p.gradient.count() * element_bytes(p.gradient.type)));
+    }
+    program_.instructions[i].op->backward_weights(c);
+    // The first ones of a rescale get their gradients from the quantise node.
+    for (size_t n = op == &ops::kRescale ? parameters.size() - 2 : 0; n < parameters.size(); ++n) {
+      if (c.parameters[n].gradient.empty()) continue;
+      const Reals found = reals(c.parameters[n].gradient);
+      Reals expected(found.size());
+      for (size_t k = 0; k < found.size(); ++k) {
+        expected[k] =
+            slope([&] { return function(inputs, parameters); }, parameters[n][k], step, gradient);
+      }
+      const double unit = std::ldexp(1.0, *c.parameters[n].gradient.exponent);
+      for (size_t k = 0; k < found.size(); ++k) {
+        ASSERT_NEAR(found[k], expected[k], 0.51 * unit + (1e-7 + 4 * slack(op)) * largest(expected))
+            << n << " " << k;
+      }
+    }
+  }
+
+  void check_rounding(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals expected = reals(c.inputs[0]);
+    for (size_t k = 0; k < expected.size(); ++k) {
+      compare_gradient(c.grad_inputs[0], static_cast<int64_t>(k), expected[k], 0);
+    }
+  }
+
+  void check_sum(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals a = reals(c.inputs[0]), b = reals(c.inputs[1]);
+    for (size_t k = 0; k < a.size(); ++k) {
+      compare_gradient(c.grad_inputs[0], static_cast<int64_t>(k), a[k] + b[k], largest(a));
+    }
+  }
+
+  void check_squared_error(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals logits = reals(c.inputs[0]);
+    const int64_t classes = graph_.classes();
+    double loss = 0;
+    for (int64_t k = 0; k < batch_ * classes; ++k) {
+      const double error = logits[k] - (k % classes == labels_[k / classes] ? 1 : 0);
+      loss += error * error / static_cast<double>(batch_ * classes);
+      compare_gradient(c.grad_inputs[0], k, 2 * error / static_cast<double>(classes), 1);
+    }
+    EXPECT_NEAR(loss_, loss, 1e-6);
+  }
+
+  void check_sigmoids(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals logits = reals(c.inputs[0]);
+    const int64_t outputs = graph_.classes();
+    double loss = 0;
+    for (int64_t k = 0; k < std::ssize(logits); ++k) {
+      const int32_t label = labels_[static_cast<size_t>(by_output_ ? k : k / outputs)];
+      const bool is_bit = by_output_ || outputs == 1;
+      const double target = is_bit ? label : label == k % outputs ? 1 : 0;
+      const double p = 1 / (1 + std::exp(-logits[k]));
+      loss -= std::log(target == 1 ? p : 1 - p) / static_cast<double>(batch_);
+      compare_gradient(c.grad_inputs[0], k, p - target, 10);
+    }
+    EXPECT_NEAR(loss_, loss, 1e-4 * static_cast<double>(outputs));
+  }
+
+  void check_cross_entropy(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals logits = reals(c.inputs[0]);
+    const int64_t classes = graph_.classes();
+    double loss = 0;
+    const int64_t rows = std::ssize(labels_);
+    for (int64_t n = 0; n < rows; ++n) {
+      double sum = 0;
+      for (int64_t k = 0; k < classes; ++k) sum += std::exp(logits[n * classes + k]);
+      for (int64_t k = 0; k < classes; ++k) {
+        const double p = std::exp(logits[n * classes + k]) / sum;
+        const double epsilon = static_cast<double>(smoothing_) / 65536;
+        const double target =
+            (k == labels_[n] ? 1 - epsilon : 0) + epsilon / static_cast<double>(classes);
+        if (target != 0) loss -= target * std::log(p) / static_cast<double>(rows);
+        compare_gradient(c.grad_inputs[0], n * classes + k, p - target, 10);
+      }
+    }
+    EXPECT_NEAR(loss_, loss, 1e-4);
+  }
+
+  Graph graph_;
+  int64_t batch_;
+  bool by_output_;  // a label of 0 or 1 for each output
+  int64_t smoothing_;
+  ThreadPool pool_{2};
+  Program program_;
+  std::optional<State> state_;
+  std::optional<AlignedMemory> arena_;
+  std::optional<Executor> executor_;
+  std::vector<uint8_t> pixels_;
+  std::vector<int32_t> tokens_, labels_;
+  std::vector<Reals> parameters_;
+  std::map<int, int> weight_exponents_;  // by node
+  double loss_ = 0;
+};
+
+}  // namespace mantissa::testing

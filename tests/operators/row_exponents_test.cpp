@@ -1,0 +1,351 @@
+// Values whose rows have exponents of their own (blocks=token): by definition, the same bits
+// whatever computes them, and no bit of a row depends on padding or on other examples.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "graph/input_shapes.h"
+#include "models/bert.h"
+#include "ops/ops.h"
+#include "ops/wide_values.h"
+#include "runtime/named_parameters.h"
+#include "tests/operators/gradient_check.h"
+#include "tests/harness.h"
+#include "infer/frozen_network.h"
+#include "infer/programs.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr const char* kFormat = "bfp:block=channel,blocks=token";
+constexpr int64_t kVocabulary = 19, kSequence = 12;
+
+// Mantissas and row exponents of a network's result.
+struct Rows {
+  std::vector<int64_t> mantissas;
+  std::vector<int> exponents;
+  bool operator==(const Rows&) const = default;
+
+  Rows first(int64_t rows) const {
+    const int64_t channels = std::ssize(mantissas) / std::ssize(exponents);
+    return {{mantissas.begin(), mantissas.begin() + rows * channels},
+            {exponents.begin(), exponents.begin() + rows}};
+  }
+};
+
+Rows rows_of(const Tensor& tensor) {
+  Rows rows;
+  const ops::Mantissas from(tensor);
+  for (int64_t i = 0; i < tensor.count(); ++i) rows.mantissas.push_back(from[i]);
+  for (int64_t row = 0; row < tensor.count() / tensor.shape.last(); ++row) {
+    rows.exponents.push_back(tensor.row_exponent(row));
+  }
+  return rows;
+}
+
+class RowNetwork {
+ public:
+  explicit RowNetwork(const Graph& network, const char* format = kFormat)
+      : format_(*parse_format(format)) {
+    graph_ = freeze_graph(in_format(network, format_));
+    state_.emplace(std::move(*State::create(frozen_layout(graph_, format_))));
+    for (int p = 0; p < std::ssize(graph_.parameters); ++p) {
+      std::vector<float> numbers(graph_.parameters[p].shape.count());
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        const uint64_t bits = random_bits(5, RandomStream::kShuffle, static_cast<uint32_t>(p), i);
+        // Channels of several sizes.
+        const int size = static_cast<int>(i / graph_.parameters[p].shape.last() % 5);
+        numbers[i] = std::ldexp(static_cast<float>(bits % 2001) - 1000, -10 - size);
+      }
+      const NamedParameter parameter{.name = graph_.parameters[p].name,
+                                     .type = DataType::kFloat,
+                                     .shape = graph_.parameters[p].shape,
+                                     .numbers = std::as_bytes(std::span(numbers))};
+      EXPECT_TRUE(take_named_parameters(graph_, format_, {&parameter, 1}, *state_).ok());
+    }
+  }
+
+  // The result for examples of `sequence` tokens, whose input tensors are given.
+  Rows run(int64_t sequence, const std::vector<std::vector<int32_t>>& inputs, int threads = 1,
+           Isa isa = best_isa()) {
+    std::vector<Shape> shapes;
+    for (const int input : graph_.inputs) {
+      const Shape& shape = graph_.values[input].shape;
+      shapes.push_back(shape.rank == 0 ? shape : Shape{sequence});
+    }
+    const Graph graph = *with_input_shapes(graph_, shapes);
+    const int64_t batch = std::ssize(inputs[0]) / sequence;
+    ThreadPool pool(threads);
+    const kernels::KernelTable table = kernels::select_kernels(isa);
+    const auto program =
+        compile(graph,
+                {.kind = ProgramKind::kInference,
+                 .micro_batch_size = batch,
+                 .with_loss = false,
+                 .exponents = format_.tensor_values ? ExponentMode::kExact : ExponentMode::kFixed,
+                 .format = format_},
+                {&table, threads});
+    EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+    const Status verified = verify(graph, *program);
+    EXPECT_TRUE(verified.ok()) << (verified.ok() ? "" : verified.error().message);
+    const auto arena = std::move(*AlignedMemory::create(program->arena_bytes));
+    std::memset(arena.data(), 0xA5, static_cast<size_t>(program->arena_bytes));
+    Executor executor(graph, *program, *state_, arena.span(), pool, isa);
+    std::vector<const void*> pointers;
+    for (const auto& input : inputs) pointers.push_back(input.data());
+    EXPECT_TRUE(executor.infer(pointers).ok());
+    return rows_of(executor.output(0));
+  }
+
+  const Graph& graph() const { return graph_; }
+  // Multiplies a parameter by 2^by.
+  void scale(int parameter, int by) {
+    const int tensor = state_->layout().parameters[parameter].exponent;
+    for (int64_t block = 0; block < state_->layout().tensors[tensor].shape.count(); ++block) {
+      state_->data<int16_t>(tensor)[block] += static_cast<int16_t>(by);
+    }
+  }
+  double number(int parameter, int64_t i) const {
+    const ParameterState& p = state_->layout().parameters[parameter];
+    const StateTensor& tensor = state_->layout().tensors[p.mantissa];
+    const int64_t blocks = state_->layout().tensors[p.exponent].shape.count();
+    const int64_t block = i / (tensor.shape.count() / blocks);
+    const int64_t mantissa = tensor.type == DataType::kInt8 ? state_->data<int8_t>(p.mantissa)[i]
+                                                            : state_->data<int16_t>(p.mantissa)[i];
+    return std::ldexp(static_cast<double>(mantissa), state_->data<int16_t>(p.exponent)[block]);
+  }
+
+ private:
+  Format format_;
+  Graph graph_;
+  std::optional<State> state_;
+};
+
+Graph small_encoder() {
+  return *bert_encoder("bert",
+                       {.layers = 2,
+                        .channels = 16,
+                        .heads = 2,
+                        .inner = 24,
+                        .vocabulary = kVocabulary,
+                        .positions = 64},
+                       kSequence);
+}
+
+std::vector<int32_t> random_tokens(int64_t count, uint64_t seed) {
+  std::vector<int32_t> tokens(count);
+  for (int64_t i = 0; i < count; ++i) {
+    tokens[i] = static_cast<int32_t>(random_bits(seed, RandomStream::kShuffle, 1, i) % kVocabulary);
+  }
+  return tokens;
+}
+
+// The mantissas of a row of real numbers at its exponent. Returns the largest.
+int64_t expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t row, int bits) {
+  const auto channels = std::ssize(numbers);
+  const int exponent = rows.exponents[row];
+  int64_t largest = 0;
+  for (int64_t i = 0; i < channels; ++i) {
+    const int64_t mantissa = rows.mantissas[row * channels + i];
+    const double wanted = std::nearbyint(std::ldexp(numbers[i], -exponent));
+    EXPECT_EQ(mantissa, std::clamp<double>(wanted, -mantissa_limit(bits), mantissa_limit(bits)))
+        << row << ", " << i;
+    largest = std::max(largest, std::abs(mantissa));
+  }
+  return largest;
+}
+
+constexpr int64_t kFeatures = 24, kUnits = 20;
+
+// A linear layer of rows of a table, whose result has `bits` and a reader, so that it is narrowed.
+Graph linear_of_table(int64_t bits, int64_t bias = 0) {
+  GraphBuilder builder("linear");
+  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+  const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
+                                   {{"rows", kVocabulary}, {"channels", kFeatures}});
+  const int linear = builder.add(ops::kLinear, "linear", {embedded},
+                                 {{"channels", kUnits}, {"bias", bias}, {"least_bits", bits}});
+  const int reader = builder.add(ops::kAdd, "twice", {linear, linear});
+  return *builder.finish({linear, reader});
+}
+
+// Sums of products of a row, exact in double. Rows of the table keep their mantissas.
+std::vector<double> sums_of(const RowNetwork& net, int32_t token) {
+  std::vector<double> sums(kUnits, 0);
+  for (int64_t o = 0; o < kUnits; ++o) {
+    for (int64_t i = 0; i < kFeatures; ++i) {
+      sums[o] += net.number(0, token * kFeatures + i) * net.number(1, o * kFeatures + i);
+    }
+  }
+  return sums;
+}
+
+TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
+  for (const int bits : {8, 16}) {
+    RowNetwork net(linear_of_table(bits == 8 ? 0 : bits));
+    const std::vector<int32_t> ids = random_tokens(3 * kSequence, 1);
+    const Rows rows = net.run(kSequence, {ids});
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      const int64_t largest = expect_row(sums_of(net, ids[row]), rows, row, bits);
+      EXPECT_GE(largest, int64_t{1} << (bits - 2)) << "row " << row << " wastes a bit";
+    }
+  }
+}
+
+TEST(RowExponents, ABiasIsAddedToRowsOfSmallNumbers) {
+  RowNetwork net(linear_of_table(0, 1));
+  net.scale(0, -95);
+  const std::vector<int32_t> ids = random_tokens(kSequence, 1);
+  const Rows rows = net.run(kSequence, {ids});
+  std::vector<double> bias;
+  for (int64_t o = 0; o < kUnits; ++o) bias.push_back(net.number(2, o));
+  for (int64_t row = 0; row < std::ssize(ids); ++row) expect_row(bias, rows, row, 8);
+}
+
+// A row of the rows that are shown as one, and a position.
+TEST(RowExponents, ASliceTakesTheExponentOfItsRow) {
+  constexpr int64_t kTaken = 2;
+  for (const bool is_flat : {true, false}) {
+    GraphBuilder builder("slice");
+    const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+    int last = builder.add(ops::kEmbedding, "embedding", {tokens},
+                           {{"rows", kVocabulary}, {"channels", kFeatures}});
+    if (is_flat) last = builder.add(ops::kFlatten, "flat", {last});
+    const Attributes part = is_flat ? Attributes{{"first", kTaken * kFeatures}, {"channels", kFeatures}}
+                                    : Attributes{{"position", kTaken}, {"channels", kFeatures}};
+    RowNetwork net(*builder.finish(builder.add(ops::kSlice, "row", {last}, part)));
+    const std::vector<int32_t> ids = random_tokens(5 * kSequence, 1);
+    const Rows rows = net.run(kSequence, {ids});
+    ASSERT_EQ(std::ssize(rows.exponents), 5);
+    for (int64_t n = 0; n < 5; ++n) {
+      std::vector<double> numbers;
+      for (int64_t i = 0; i < kFeatures; ++i) {
+        numbers.push_back(net.number(0, ids[n * kSequence + kTaken] * kFeatures + i));
+      }
+      EXPECT_GE(expect_row(numbers, rows, n, 8), 64);
+    }
+  }
+}
+
+// With one exponent for the result, and weights whose channels have exponents of their own.
+TEST(ChannelExponents, OfALinearLayerOf16Bits) {
+  RowNetwork net(linear_of_table(16), "bfp:block=channel");
+  const std::vector<int32_t> ids = {3};
+  const Rows rows = net.run(1, {ids});
+  EXPECT_GE(expect_row(sums_of(net, ids[0]), rows, 0, 16), int64_t{1} << 14);
+}
+
+TEST(RowExponents, PaddingAndNeighboursChangeNoBit) {
+  RowNetwork net(small_encoder());
+  constexpr int64_t kLength = 7;
+  const std::vector<int32_t> tokens = random_tokens(kLength, 2);
+  const std::vector<int32_t> segments = {0, 0, 0, 1, 1, 1, 1};
+  const Rows alone = net.run(kLength, {tokens, segments, {kLength}});
+  // The same sentence padded with anything, before other examples.
+  std::vector<int32_t> padded = random_tokens(3 * kSequence, 3), other(3 * kSequence, 0);
+  std::copy(tokens.begin(), tokens.end(), padded.begin());
+  std::copy(segments.begin(), segments.end(), other.begin());
+  const Rows among = net.run(kSequence, {padded, other, {kLength, kSequence, 1}});
+  EXPECT_EQ(among.first(kLength), alone);
+}
+
+TEST(RowExponents, SameBitsOverThreadsAndInstructionSets) {
+  RowNetwork net(small_encoder());
+  const std::vector<std::vector<int32_t>> inputs = {
+      random_tokens(4 * kSequence, 4), std::vector<int32_t>(4 * kSequence, 1), {12, 3, 9, 1}};
+  const Rows scalar = net.run(kSequence, inputs, 1, Isa::kScalar);
+  for (const int threads : {1, 3}) EXPECT_EQ(net.run(kSequence, inputs, threads), scalar);
+}
+
+TEST(RowExponents, AreRefusedWhereTheyAreNotThere) {
+  const Format format = *parse_format(kFormat);
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const auto why_not = [&](const Graph& graph, const ProgramOptions& options) {
+    const auto program = compile(in_format(graph, format), options, {&table, 1});
+    return program.ok() ? std::string() : program.error().message;
+  };
+  const Graph pictures = *build_model("lenet5", {});
+  EXPECT_NE(why_not(pictures, {.kind = ProgramKind::kInference,
+                               .with_loss = false,
+                               .exponents = ExponentMode::kFixed,
+                               .format = format})
+                .find("takes values with one exponent"),
+            std::string::npos);
+  EXPECT_NE(why_not(pictures, {.format = format}).find("takes values with one exponent"),
+            std::string::npos);
+}
+
+// Rows that are shown as one have several exponents: only a slice that takes one of them may read
+// it.
+TEST(RowExponents, RowsShownAsOneAreReadByWholeSlicesOnly) {
+  const auto why_not = [](const Attributes& slice, bool slices) {
+    GraphBuilder builder("shown");
+    const int tokens = builder.add_input("tokens", Shape{3}, Element::kIndex);
+    int last = builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 5}, {"channels", 4}});
+    last = builder.add(ops::kFlatten, "flat", {last});
+    if (slices) last = builder.add(ops::kSlice, "some", {last}, slice);
+    last = builder.add(ops::kLinear, "classifier", {last}, {{"channels", 2}});
+    const Format format = *parse_format(kFormat);
+    const kernels::KernelTable table = kernels::select_kernels(best_isa());
+    const auto program = compile(in_format(with_loss(*builder.finish(last)), format),
+                                 {.format = format}, {&table, 1});
+    return program.ok() ? std::string() : program.error().message;
+  };
+  EXPECT_EQ(why_not({{"first", 4}, {"channels", 4}}, true), "");
+  EXPECT_NE(why_not({{"first", 2}, {"channels", 4}}, true).find("'some' (slice)"),
+            std::string::npos);
+  EXPECT_NE(why_not({{"first", 4}, {"channels", 2}}, true).find("'some' (slice)"),
+            std::string::npos);
+  EXPECT_NE(why_not({}, false).find("reads rows in another shape"), std::string::npos);
+}
+
+// Layers on rows whose exponents are up to 2^10 apart, and on rows that layers made.
+Graph small_trained_network(const Op& norm) {
+  GraphBuilder builder("rows");
+  const int tokens = builder.add_input("tokens", Shape{5}, Element::kIndex);
+  int last =
+      builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", kVocabulary}, {"channels", 6}});
+  const int first = last = builder.add(ops::kLinear, "first", {last}, {{"channels", 7}});
+  last = builder.add(ops::kGelu, "gelu", {last});
+  last = builder.add(ops::kAdd, "sum", {last, first}, {{"least_bits", 16}});
+  last = builder.add(ops::kPositionEmbedding, "positions", {last}, {{"positions", 5}});
+  last = builder.add(norm, "norm", {last});
+  last = builder.add(ops::kLinear, "second", {last}, {{"channels", 8}, {"least_bits", 16}});
+  last = builder.add(ops::kSilu, "silu", {last});
+  last = builder.add(ops::kLinear, "third", {last}, {{"channels", 6}});
+  last = builder.add(ops::kRelu6, "relu6", {last});
+  last = builder.add(ops::kLinear, "classifier", {last}, {{"channels", 4}, {"classifier", 1}});
+  return *builder.finish(last);
+}
+
+TEST(RowExponents, GradientsAreThoseOfTheDefinitions) {
+  for (const char* format : {kFormat, "bfp:blocks=token", "bfp:a=12,block=channel,blocks=token"}) {
+    for (const Op* norm : {&ops::kLayerNorm, &ops::kRmsNorm}) {
+      SCOPED_TRACE(std::string(format) + " " + norm->name);
+      Checked checked(small_trained_network(*norm), 3, ops::LossKind::kCrossEntropy, 0,
+                      *parse_format(format));
+      const StateLayout& layout = checked.state().layout();
+      const StateTensor& exponents = layout.tensors[layout.parameters[0].exponent];
+      auto* const of_row = checked.state().data<int16_t>(layout.parameters[0].exponent);
+      for (int64_t row = 0; row < exponents.shape.count(); ++row) {
+        of_row[row] += static_cast<int16_t>(row * 3 % 11 - 7);
+      }
+      checked.run();
+      const std::vector<std::string> names = checked.check();
+      for (const char* name :
+           {"backward_weights embedding", "backward_weights linear", "backward_input linear",
+            "backward_input gelu", "backward_input silu", "backward_input relu6",
+            "backward_input position_embedding", "backward_weights position_embedding",
+            "backward_input softmax_cross_entropy"}) {
+        EXPECT_TRUE(std::ranges::count(names, name)) << name;
+      }
+      for (const char* phase : {"backward_input ", "backward_weights "}) {
+        EXPECT_TRUE(std::ranges::count(names, std::string(phase) + norm->name)) << phase;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mantissa::testing
