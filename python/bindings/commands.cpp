@@ -48,7 +48,7 @@ std::string train_run(const Settings& settings, nb::object callback) {
   return checked(watcher.watch([&](const Observer& o) { return train(settings, o); })).summary_json;
 }
 
-std::string quantize_run(const Settings& settings, nb::object callback) {
+std::string quantise_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
   return checked(watcher.watch([&](const Observer& o) { return quantize_network(settings, o); }))
       .summary_json;
@@ -185,7 +185,7 @@ void bind_commands(nb::module_& module) {
       .def_ro("seconds_left", &Progress::seconds_left)
       .def_ro("message", &Progress::message);
   module.def("train", &train_run, nb::arg("settings"), nb::arg("callback").none());
-  module.def("quantize", &quantize_run, nb::arg("settings"), nb::arg("callback").none());
+  module.def("quantize", &quantise_run, nb::arg("settings"), nb::arg("callback").none());
   module.def("evaluate", &evaluate_run, nb::arg("settings"), nb::arg("callback").none());
   module.def("plan", &plan_of);
   module.def("import_model", &import_file);

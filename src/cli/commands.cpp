@@ -160,7 +160,7 @@ int run_sensitivity(const CommandLine& line) {
   return 0;
 }
 
-int run_quantize(const CommandLine& line) {
+int run_quantise(const CommandLine& line) {
   if (line.setting("sensitivity") == "true") return run_sensitivity(line);
   std::vector<QuantisedLayerInfo> layers;
   const TrainedRun run =
@@ -322,7 +322,7 @@ int run_info(const CommandLine& line) {
 int run_command(const CommandLine& line) {
   // These stop in good order; the others have nothing to save, and end at once.
   if (line.command == "train") return run_train(line);
-  if (line.command == "quantize") return with_fetched(line, run_quantize);
+  if (line.command == "quantize") return with_fetched(line, run_quantise);
   if (line.command == "serve") return run_serve(line);
   if (line.command == "launch") return run_launch(line);
   if (line.command == "bench") return run_bench(line);

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // ln x of a normal x > 0.
 inline double natural_logarithm(double x) {
@@ -54,4 +54,4 @@ inline double hyperbolic_tangent(double x) {
 // The inverse, for |x| < 1.
 inline double area_tangent(double x) { return natural_logarithm((1 + x) / (1 - x)) / 2; }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

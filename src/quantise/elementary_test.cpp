@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 TEST(Elementary, FunctionsAreThoseOfTheLibrary) {
@@ -22,4 +22,4 @@ TEST(Elementary, FunctionsAreThoseOfTheLibrary) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -6,7 +6,7 @@
 
 #include "quantise/elementary.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 // Sums over the cells before each.
@@ -75,4 +75,4 @@ int64_t least_divergence(std::span<const uint64_t> counts, int64_t levels) {
   return best;
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // `counts` is a histogram of numbers >= 0 in cells of one width; the numbers get `levels` >= 1
 // equally spaced values. Returns how many cells from the first on the grid should reach over: the
@@ -15,4 +15,4 @@ namespace mantissa::quantize {
 // equal divergences the larger i.
 int64_t least_divergence(std::span<const uint64_t> counts, int64_t levels);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

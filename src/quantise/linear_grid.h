@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // The whole numbers that a mantissa may be: lo, lo + step, ..., hi. The step is 2 for {-1, +1}.
 struct MantissaRange {
@@ -80,4 +80,4 @@ struct LinearGrid {
   double beta() const { return scale * static_cast<double>(range.hi - range.lo); }
 };
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

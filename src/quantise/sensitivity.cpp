@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 Status check(double loss, std::span<const LayerLoss> layers, int kept_bits) {
@@ -60,4 +60,4 @@ Result<SensitivityTable> sensitivity_table(double loss, std::span<const LayerLos
   return table;
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

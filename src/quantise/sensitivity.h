@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // A layer that alone was quantised.
 struct LayerLoss {
@@ -47,4 +47,4 @@ struct SensitivityTable {
 Result<SensitivityTable> sensitivity_table(double loss, std::span<const LayerLoss> layers,
                                            int kept_bits);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

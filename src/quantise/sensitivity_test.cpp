@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 TEST(Sensitivity, SaysWhichLayersToKeep) {
@@ -84,4 +84,4 @@ TEST(Sensitivity, RefusesWhatIsNoLoss) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

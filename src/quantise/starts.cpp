@@ -5,7 +5,7 @@
 
 #include "quantise/elementary.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 // tanh 1: of weights that start from mantissas the largest is 1.
@@ -142,4 +142,4 @@ double half_wave_gaussian_scale(int bits) {
   return kScales[bits - 1];
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -10,7 +10,7 @@
 
 #include "quantise/linear_grid.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 enum class TrainingMethod {
   kWrpn,              // A. Mishra and others, 2017, with scales and offsets as the text has it
@@ -124,4 +124,4 @@ double scale_gradient_factor(int64_t numbers, const MantissaRange& range);
 // starts if nothing was calibrated.
 double half_wave_gaussian_scale(int bits);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

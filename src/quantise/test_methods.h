@@ -5,7 +5,7 @@
 
 #include "quantise/starts.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 inline const std::vector<TrainingMethod> kMethods = {
     TrainingMethod::kWrpn,    TrainingMethod::kDorefa,
@@ -20,4 +20,4 @@ inline bool is_lsq(TrainingMethod method) {
   return method == TrainingMethod::kLsq || method == TrainingMethod::kLsqPlus;
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // In [0, 1), of 53 bits.
 inline double uniform_number(uint64_t seed, uint64_t index) {
@@ -36,4 +36,4 @@ inline std::vector<double> drawn_weights(size_t count) {
   return *rc::gen::container<std::vector<double>>(count, drawn_number());
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -101,7 +101,7 @@ class Parameters {
   std::vector<std::vector<std::byte>> bytes_;
 };
 
-double relative_error(double squared_error, const quantize::ActivationStatistics& statistics) {
+double relative_error(double squared_error, const quantise::ActivationStatistics& statistics) {
   double squares = 0;
   for (const auto& cell : statistics.cells()) {
     squares += cell.value * cell.value * static_cast<double>(cell.count);
@@ -112,10 +112,10 @@ double relative_error(double squared_error, const quantize::ActivationStatistics
 // Where some number is negative: symmetric, or of a method that trains an offset with one. Then the
 // range begins at a whole step, and reaches zero. Steps are powers of two where no batch norm
 // and no rescale follow.
-Result<quantize::LinearGrid> activation_grid(const std::string& name, const QuantisedLayer& layer,
+Result<quantise::LinearGrid> activation_grid(const std::string& name, const QuantisedLayer& layer,
                                              const QuantiseSettings& settings,
-                                             const quantize::ActivationStatistics& statistics) {
-  const bool has_offset = quantize::trained_values(settings.training).activation_offset;
+                                             const quantise::ActivationStatistics& statistics) {
+  const bool has_offset = quantise::trained_values(settings.training).activation_offset;
   const bool is_signed = statistics.minimum() < 0 && !has_offset;
   if (is_signed && layer.bits.activations == 1) {
     return invalid_input(name +
@@ -123,11 +123,11 @@ Result<quantize::LinearGrid> activation_grid(const std::string& name, const Quan
                          "to 8 are possible: --bits " +
                          name + "=2");
   }
-  auto grid = quantize::fit_activations(
+  auto grid = quantise::fit_activations(
       statistics, {.method = settings.activation_method,
                    .bits = layer.bits.activations,
-                   .convention = is_signed ? quantize::RangeConvention::kSymmetric
-                                           : quantize::RangeConvention::kUnsigned,
+                   .convention = is_signed ? quantise::RangeConvention::kSymmetric
+                                           : quantise::RangeConvention::kUnsigned,
                    .scale_bits = layer.any_scale() ? 24 : 1,
                    .whole_offset = true});
   if (!grid.ok()) return invalid_input(name + ": " + grid.error().message);
@@ -193,7 +193,7 @@ void divide_result(const Graph& network, const QuantisedLayer& layer, const Numb
 
 // The rescale behind the layer multiplies by factors[c], and has the layer's bias.
 void move_to_rescale(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
-                     quantize::TrainingMethod training, Parameters& parameters) {
+                     quantise::TrainingMethod training, Parameters& parameters) {
   Numbers scales = factors, biases(factors.size(), 0);
   const std::string owner = rescale_owner(network, layer, training);
   const std::string bias = network.nodes[layer.node].name + ".bias";
@@ -213,7 +213,7 @@ void move_to_rescale(const Graph& network, const QuantisedLayer& layer, const Nu
 // LSQ divides the gradient of a weight's step, g (q - v), by the root of the numbers that share it
 // times the levels. A scale is that step over 2^exponent, and its gradient is g q, which is larger
 // by the rms of q over that of q - v: about 2 levels.
-double scale_rate_factor_of(const Shape& weights, const quantize::MantissaRange& range,
+double scale_rate_factor_of(const Shape& weights, const quantise::MantissaRange& range,
                             int exponent) {
   const auto shared = static_cast<double>(weights.count() / weights[0]);
   const auto levels = static_cast<double>(range.reach());
@@ -235,11 +235,11 @@ double rate_factor_of(const Numbers& factors) {
 }
 
 // The grid of a layer's input, where it has few bits.
-Result<std::optional<quantize::LinearGrid>> input_grid(
+Result<std::optional<quantise::LinearGrid>> input_grid(
     const std::string& name, const QuantisedLayer& layer,
-    const quantize::ActivationStatistics& statistics, const QuantiseSettings& settings) {
-  if (layer.bits.activations >= kWholeBits) return std::optional<quantize::LinearGrid>();
-  MANTISSA_ASSIGN(const quantize::LinearGrid grid,
+    const quantise::ActivationStatistics& statistics, const QuantiseSettings& settings) {
+  if (layer.bits.activations >= kWholeBits) return std::optional<quantise::LinearGrid>();
+  MANTISSA_ASSIGN(const quantise::LinearGrid grid,
                   activation_grid(name, layer, settings, statistics));
   return std::optional(grid);
 }
@@ -254,7 +254,7 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
                   std::min(layer.bits.activations, layer.kept.activations)};
   outcome.any_scale = layer.any_scale();
   LayerGrids grids;
-  MANTISSA_ASSIGN(const std::optional<quantize::LinearGrid> found,
+  MANTISSA_ASSIGN(const std::optional<quantise::LinearGrid> found,
                   input_grid(node.name, layer, inputs.statistics, settings));
   const Shape& shape = network.parameters[node.parameters[0]].shape;
   WeightScales weights{.factors = Numbers(static_cast<size_t>(shape[0]), 1)};
@@ -270,7 +270,7 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
   grids.weight_rate_factor = rate_factor_of(weights.factors);
   if (layer.bits.weights < kWholeBits) {
     grids.has_full_range = settings.has_full_range;
-    MANTISSA_ASSIGN(const quantize::MantissaRange range,
+    MANTISSA_ASSIGN(const quantise::MantissaRange range,
                     weight_range(layer.bits.weights, settings));
     grids.scale_rate_factor = scale_rate_factor_of(shape, range, weights.exponent);
   }
@@ -283,7 +283,7 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
     outcome.range = found->scale * levels;
     outcome.offset = found->offset;
     outcome.activation_error =
-        relative_error(quantize::squared_error(inputs.statistics, *found), inputs.statistics);
+        relative_error(quantise::squared_error(inputs.statistics, *found), inputs.statistics);
     for (double& factor : factors) {
       factor *= std::ldexp(found->scale, -grids.activation_exponent);
     }

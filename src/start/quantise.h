@@ -21,15 +21,15 @@ namespace mantissa {
 
 struct QuantiseSettings {
   QuantisedBits bits;
-  quantize::WeightMethod weight_method = quantize::WeightMethod::kMmse;
+  quantise::WeightMethod weight_method = quantise::WeightMethod::kMmse;
   bool scales_per_channel = true;  // else one for each layer's weights
   bool has_full_range = false;     // weights from -n to n - 1, else from -(n - 1)
   bool trains_rounding = false;    // AdaRound: weights are rounded up or down by a training
-  quantize::ActivationMethod activation_method = quantize::ActivationMethod::kMmse;
+  quantise::ActivationMethod activation_method = quantise::ActivationMethod::kMmse;
   // Weights begin where they were, between the points of the grid; else on its points. The first
   // forward pass is the same.
   bool starts_between = true;
-  quantize::TrainingMethod training = quantize::TrainingMethod::kLsq;
+  quantise::TrainingMethod training = quantise::TrainingMethod::kLsq;
   int64_t calibration_examples = 1280;
 };
 

@@ -61,7 +61,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   };
   result.accuracy = accuracy_of(unchanged);
   result.examples = unchanged.examples;
-  std::vector<quantize::LayerLoss> losses;
+  std::vector<quantise::LayerLoss> losses;
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].bits.weights >= kWholeBits && layers[i].bits.activations >= kWholeBits) continue;
     std::vector<QuantisedLayer> one = whole;
@@ -80,7 +80,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
       return make_error(ErrorCode::kInterrupted, "interrupted; nothing was written");
     }
   }
-  MANTISSA_ASSIGN(result.table, quantize::sensitivity_table(result.loss, losses, kWholeBits));
+  MANTISSA_ASSIGN(result.table, quantise::sensitivity_table(result.loss, losses, kWholeBits));
   return result;
 }
 

@@ -18,7 +18,7 @@ struct NetworkSensitivity {
     double loss = 0, accuracy = 0;
   };
   std::vector<Layer> layers;         // those of fewer bits, in the network's order
-  quantize::SensitivityTable table;  // its indices are those of `layers`
+  quantise::SensitivityTable table;  // its indices are those of `layers`
 };
 
 // Freezes and measures the network once with each layer of fewer than 8 bits quantised alone, on

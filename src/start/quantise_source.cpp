@@ -22,7 +22,7 @@ namespace {
 
 // Each example is an input of its own: offsets are means of their minima.
 template <typename T>
-void add_examples(const Tensor& values, quantize::ActivationStatistics& statistics) {
+void add_examples(const Tensor& values, quantise::ActivationStatistics& statistics) {
   const auto length = static_cast<size_t>(values.count() / values.shape[0]);
   for (int64_t example = 0; example < values.shape[0]; ++example) {
     const std::span<const T> one(values.as<T>() + static_cast<size_t>(example) * length, length);
@@ -34,7 +34,7 @@ void add_examples(const Tensor& values, quantize::ActivationStatistics& statisti
   }
 }
 
-void add_values(const Tensor& values, quantize::ActivationStatistics& statistics) {
+void add_values(const Tensor& values, quantise::ActivationStatistics& statistics) {
   if (values.type == DataType::kFloat) return add_examples<float>(values, statistics);
   values.type == DataType::kInt8 ? add_examples<int8_t>(values, statistics)
                                  : add_examples<int16_t>(values, statistics);
@@ -203,7 +203,7 @@ MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
   const Graph& network = source.plan.network;
   int64_t statistics = 0, rows = 0, rounding = 0;
   for (const QuantisedLayer& layer : layers) {
-    if (wants_statistics(layer)) statistics += quantize::ActivationStatistics::kMostBytes;
+    if (wants_statistics(layer)) statistics += quantise::ActivationStatistics::kMostBytes;
     if (!wants_rows(network, layer, settings)) continue;
     const Shape& weights = network.parameters[network.nodes[layer.node].parameters[0]].shape;
     const int64_t features = weights.count() / weights[0];

@@ -31,7 +31,7 @@ Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver&
 
 // What a layer reads on training examples.
 struct LayerInputs {
-  quantize::ActivationStatistics statistics;  // of layers that read fewer than 8 bits
+  quantise::ActivationStatistics statistics;  // of layers that read fewer than 8 bits
   // Some windows of the input, each as a row of the layer's weights: [rows, features].
   std::vector<float> rows;
 };

@@ -18,8 +18,8 @@ bool is_zero(std::span<const T> numbers) {
 }
 
 // The scales of quantised weights. `by_channel`: else there is one for all.
-WeightScales weight_scales(const Numbers& weights, const quantize::QuantisedWeights& quantised,
-                           const quantize::MantissaRange& range, int64_t channels,
+WeightScales weight_scales(const Numbers& weights, const quantise::QuantisedWeights& quantised,
+                           const quantise::MantissaRange& range, int64_t channels,
                            bool by_channel) {
   WeightScales scales{.factors = Numbers(static_cast<size_t>(channels), 1)};
   const int64_t length = std::ssize(weights) / channels;
@@ -53,11 +53,11 @@ double relative_error(double squared_error, const Numbers& numbers) {
   return squares > 0 ? std::sqrt(squared_error / squares) : 0;
 }
 
-double squared_error(const Numbers& weights, const quantize::QuantisedWeights& quantised) {
+double squared_error(const Numbers& weights, const quantise::QuantisedWeights& quantised) {
   const int64_t length = std::ssize(weights) / std::ssize(quantised.scales);
   double error = 0;
   for (int64_t part = 0; part < std::ssize(quantised.scales); ++part) {
-    error += quantize::squared_error(std::span(weights).subspan(part * length, length),
+    error += quantise::squared_error(std::span(weights).subspan(part * length, length),
                                      quantised.scales[part],
                                      std::span(quantised.mantissas).subspan(part * length, length));
   }
@@ -66,7 +66,7 @@ double squared_error(const Numbers& weights, const quantize::QuantisedWeights& q
 
 // Where a weight of this mantissa begins between the points of the grid: as it was, within the
 // range, and not so near to the next mantissa that V would round to it.
-double place_between(double number, double mantissa, const quantize::MantissaRange& range,
+double place_between(double number, double mantissa, const quantise::MantissaRange& range,
                      int lazy_shift) {
   const double step = static_cast<double>(range.step);
   const double half = step / 2 - std::ldexp(0.75, -std::max(1, lazy_shift));
@@ -76,8 +76,8 @@ double place_between(double number, double mantissa, const quantize::MantissaRan
 
 // Rounds weights so that the layer's results on the rows change least: those of the quantised
 // inputs against those of inputs and weights as they were.
-Status train_rounding(const Numbers& weights, int64_t outputs, const quantize::MantissaRange& range,
-                      const RoundingInputs& inputs, quantize::QuantisedWeights& quantised) {
+Status train_rounding(const Numbers& weights, int64_t outputs, const quantise::MantissaRange& range,
+                      const RoundingInputs& inputs, quantise::QuantisedWeights& quantised) {
   const int64_t features = std::ssize(weights) / outputs;
   const int64_t rows = std::ssize(inputs.rows) / features;
   std::vector<float> targets(static_cast<size_t>(rows * outputs));
@@ -94,8 +94,8 @@ Status train_rounding(const Numbers& weights, int64_t outputs, const quantize::M
   if (inputs.grid) {
     for (float& number : read) number = static_cast<float>(inputs.grid->quantised(number));
   }
-  MANTISSA_ASSIGN(quantize::RoundedWeights rounded,
-                  quantize::round_by_training({.inputs = read,
+  MANTISSA_ASSIGN(quantise::RoundedWeights rounded,
+                  quantise::round_by_training({.inputs = read,
                                                .targets = targets,
                                                .weights = weights,
                                                .outputs = outputs,
@@ -108,19 +108,19 @@ Status train_rounding(const Numbers& weights, int64_t outputs, const quantize::M
 
 }  // namespace
 
-Result<quantize::MantissaRange> weight_range(int bits, const QuantiseSettings& settings) {
-  return quantize::mantissa_range(bits, settings.has_full_range
-                                            ? quantize::RangeConvention::kFull
-                                            : quantize::RangeConvention::kSymmetric);
+Result<quantise::MantissaRange> weight_range(int bits, const QuantiseSettings& settings) {
+  return quantise::mantissa_range(bits, settings.has_full_range
+                                            ? quantise::RangeConvention::kFull
+                                            : quantise::RangeConvention::kSymmetric);
 }
 
 Result<WeightScales> quantise_layer_weights(const std::string& name, int64_t channels,
                                             const QuantisedLayer& layer,
                                             const RoundingInputs& inputs,
                                             const QuantiseSettings& settings, Numbers& weights) {
-  MANTISSA_ASSIGN(const quantize::MantissaRange range, weight_range(layer.bits.weights, settings));
+  MANTISSA_ASSIGN(const quantise::MantissaRange range, weight_range(layer.bits.weights, settings));
   const bool by_channel = settings.scales_per_channel && layer.any_scale();
-  auto quantised = quantize::quantise_weights(weights, {.method = settings.weight_method,
+  auto quantised = quantise::quantise_weights(weights, {.method = settings.weight_method,
                                                         .range = range,
                                                         .parts = by_channel ? channels : 1,
                                                         .scale_bits = layer.any_scale() ? 53 : 1});

@@ -23,13 +23,13 @@ struct WeightScales {
 };
 
 // The whole numbers that weights of so many bits may become.
-Result<quantize::MantissaRange> weight_range(int bits, const QuantiseSettings& settings);
+Result<quantise::MantissaRange> weight_range(int bits, const QuantiseSettings& settings);
 
 // The choices for a layer's mantissas beside its weights. For AdaRound its inputs, too: rows as
 // they were, and the grid that they get.
 struct RoundingInputs {
   const std::vector<float>& rows;
-  const std::optional<quantize::LinearGrid>& grid;
+  const std::optional<quantise::LinearGrid>& grid;
   int lazy_shift;  // of weights that are trained
 };
 

@@ -68,18 +68,18 @@ Attributes with(const Attributes& attributes, const std::string& name, Attribute
 }
 
 // How `quantise` passes gradients on, and learns its range, in each method.
-const char* learns(quantize::TrainingMethod method) {
+const char* learns(quantise::TrainingMethod method) {
   switch (method) {
-    case quantize::TrainingMethod::kLsq:
-    case quantize::TrainingMethod::kLsqPlus:
+    case quantise::TrainingMethod::kLsq:
+    case quantise::TrainingMethod::kLsqPlus:
       return "lsq";
-    case quantize::TrainingMethod::kPact:
+    case quantise::TrainingMethod::kPact:
       return "pact";
-    case quantize::TrainingMethod::kHalfWaveGaussian:
+    case quantise::TrainingMethod::kHalfWaveGaussian:
       return "half-wave";
-    case quantize::TrainingMethod::kWrpn:
-    case quantize::TrainingMethod::kDorefa:
-    case quantize::TrainingMethod::kUniform:
+    case quantise::TrainingMethod::kWrpn:
+    case quantise::TrainingMethod::kDorefa:
+    case quantise::TrainingMethod::kUniform:
       break;
   }
   return "clip";
@@ -104,7 +104,7 @@ std::string rescale_node_name(const std::string& layer) { return layer + ".resca
 class LayerChanges {
  public:
   LayerChanges(const Graph& network, const std::vector<QuantisedLayer>& layers,
-               const std::vector<LayerGrids>& grids, quantize::TrainingMethod method)
+               const std::vector<LayerGrids>& grids, quantise::TrainingMethod method)
       : network_(network), layers_(layers), grids_(grids), method_(method) {
     for (size_t i = 0; i < layers.size(); ++i) {
       layer_of_[layers[i].node] = i;
@@ -189,8 +189,8 @@ class LayerChanges {
       attributes = with(attributes, "weight_bits", int64_t{bits.weights});
       attributes = with(attributes, "weight_exponent", int64_t{grids.weight_exponent});
       if (grids.has_full_range) attributes = with(attributes, "weight_range", "full");
-      if (quantize::has_tangents(method_)) attributes = with(attributes, "weight_tanh", int64_t{1});
-      if (quantize::stops_gradients(method_)) {
+      if (quantise::has_tangents(method_)) attributes = with(attributes, "weight_tanh", int64_t{1});
+      if (quantise::stops_gradients(method_)) {
         attributes = with(attributes, "weight_stops", int64_t{1});
       }
       rate_factors_[node.name + ".weights"] = grids.weight_rate_factor;
@@ -216,7 +216,7 @@ class LayerChanges {
                              {"offset", int64_t{grids.has_offset ? 1 : 0}},
                              {"channels", shares ? channels : int64_t{0}}});
     if (shares) shared_[layer] = inputs[0];
-    const quantize::TrainedValues trains = quantize::trained_values(method_);
+    const quantise::TrainedValues trains = quantise::trained_values(method_);
     for (const auto& [own, is_trained] :
          {std::pair{".range", trains.activation_scale}, {".offset", trains.activation_offset}}) {
       // Nothing takes a change of the range out where scales are powers of two.
@@ -228,7 +228,7 @@ class LayerChanges {
   const Graph& network_;
   const std::vector<QuantisedLayer>& layers_;
   const std::vector<LayerGrids>& grids_;
-  quantize::TrainingMethod method_;
+  quantise::TrainingMethod method_;
   std::map<int, size_t> layer_of_, layer_of_rescale_;  // by node
   // By layer: its quantised input, if a rescale uses the parameters of that node.
   std::map<size_t, int> shared_;
@@ -241,12 +241,12 @@ class LayerChanges {
 
 std::string quantise_node_name(const std::string& layer) { return layer + ".input"; }
 
-bool tracks_range(quantize::TrainingMethod method) {
-  return quantize::trained_values(method).activation_scale;
+bool tracks_range(quantise::TrainingMethod method) {
+  return quantise::trained_values(method).activation_scale;
 }
 
 std::string rescale_owner(const Graph& network, const QuantisedLayer& layer,
-                          quantize::TrainingMethod method) {
+                          quantise::TrainingMethod method) {
   const std::string& name = network.nodes[layer.node].name;
   if (layer.bits.activations < kWholeBits && tracks_range(method)) return quantise_node_name(name);
   return layer.rescale >= 0 ? rescale_owner_before(network, layer) : rescale_node_name(name);
@@ -326,7 +326,7 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
 
 Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
                                 const std::vector<LayerGrids>& grids,
-                                quantize::TrainingMethod method) {
+                                quantise::TrainingMethod method) {
   LayerChanges changes(network, layers, grids, method);
   MANTISSA_ASSIGN(
       Graph graph,

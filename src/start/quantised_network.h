@@ -69,12 +69,12 @@ std::string quantise_node_name(const std::string& layer);
 
 // Whether rescales follow the ranges, which are trained: they use their parameters. Else what
 // ranges leave to them is part of their scales.
-bool tracks_range(quantize::TrainingMethod method);
+bool tracks_range(quantise::TrainingMethod method);
 
 // The node whose parameters "scale" and "bias" are those of the layer's rescale, in the quantised
 // network, or in the network as it is: that node itself, or the one that quantises the input.
 std::string rescale_owner(const Graph& network, const QuantisedLayer& layer,
-                          quantize::TrainingMethod method);
+                          quantise::TrainingMethod method);
 std::string rescale_owner_before(const Graph& network, const QuantisedLayer& layer);
 
 // The network with a `quantise` node before each layer of fewer than 8 bits of activations, weights
@@ -83,6 +83,6 @@ std::string rescale_owner_before(const Graph& network, const QuantisedLayer& lay
 // layer. An error where two nodes share a layer's weights and need other bits.
 Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
                                 const std::vector<LayerGrids>& grids,
-                                quantize::TrainingMethod method);
+                                quantise::TrainingMethod method);
 
 }  // namespace mantissa

@@ -142,13 +142,13 @@ TEST(FixedGrids, InFloatsSignsHaveNoZero) {
 // In float weights have a master copy, which is not clipped: its gradient is the method's own,
 // within the range and beyond.
 TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
-  using quantize::TrainingMethod;
+  using quantise::TrainingMethod;
   constexpr double kDecay = 5e-4;  // the harness'
   for (const WeightGrid& grid : {WeightGrid{.bits = 3}, WeightGrid{.bits = 3, .is_full = true},
                                  WeightGrid{.bits = 1}, WeightGrid{.bits = 1, .is_full = true}}) {
     const auto range =
-        quantize::mantissa_range(grid.bits, grid.is_full ? quantize::RangeConvention::kFull
-                                                         : quantize::RangeConvention::kSymmetric);
+        quantise::mantissa_range(grid.bits, grid.is_full ? quantise::RangeConvention::kFull
+                                                         : quantise::RangeConvention::kSymmetric);
     const double n = std::ldexp(1.0, grid.bits - 1);
     // Weights from -1.25 n to 1.25 n; the gradient as rounding passes it on, from a grid that lets
     // it through as far as n.
@@ -181,7 +181,7 @@ TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
       SCOPED_TRACE(std::string("bits ") + std::to_string(grid.bits) +
                    (grid.is_full ? ", full" : "") + ", method " +
                    std::to_string(static_cast<int>(method)));
-      const auto form = quantize::weight_form(method, *range, 1.0);
+      const auto form = quantise::weight_form(method, *range, 1.0);
       const auto gradients = step(network, 2 * n).second;
       int64_t zeros = 0, others = 0;
       for (size_t i = 0; i < places.size(); ++i) {
@@ -192,9 +192,9 @@ TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
           if (std::abs(tangent) >= 1) continue;  // no number has it
           latent = std::atanh(tangent);
         }
-        const double slope = quantize::gradient(form, latent, 1).weight;
+        const double slope = quantise::gradient(form, latent, 1).weight;
         // A step of the weight itself: slope^2, over the squared slope that rates are divided by.
-        const double expected = passed[i] * slope * slope / quantize::squared_slope(form);
+        const double expected = passed[i] * slope * slope / quantise::squared_slope(form);
         ASSERT_NEAR(gradients[i], expected, 1e-4 * most) << places[i];
         ++(slope == 0 ? zeros : others);
       }

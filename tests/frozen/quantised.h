@@ -16,7 +16,7 @@
 
 namespace mantissa::testing {
 
-using quantize::TrainingMethod;
+using quantise::TrainingMethod;
 
 constexpr int64_t kExamples = 64, kBatch = 32;
 constexpr std::pair<const char*, TrainingMethod> kMethods[] = {

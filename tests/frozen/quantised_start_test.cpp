@@ -59,10 +59,10 @@ std::vector<NamedValue> forward(Graph network, State& state, const std::vector<i
   return values;
 }
 
-Result<quantize::MantissaRange> range_of(const QuantiseSettings& settings) {
-  return quantize::mantissa_range(settings.bits.all.weights,
-                                  settings.has_full_range ? quantize::RangeConvention::kFull
-                                                          : quantize::RangeConvention::kSymmetric);
+Result<quantise::MantissaRange> range_of(const QuantiseSettings& settings) {
+  return quantise::mantissa_range(settings.bits.all.weights,
+                                  settings.has_full_range ? quantise::RangeConvention::kFull
+                                                          : quantise::RangeConvention::kSymmetric);
 }
 
 // The weights of a layer: the mantissas of post-training quantisation, which the method's own
@@ -76,7 +76,7 @@ void check_weights(const QuantiseSource& source, Quantised& found, const Quantis
   const auto range = range_of(settings);
   const bool by_channel = layer.any_scale();
   const auto expected =
-      quantize::quantise_weights(numbers, {.range = *range,
+      quantise::quantise_weights(numbers, {.range = *range,
                                            .parts = by_channel ? named(before, name).shape[0] : 1,
                                            .scale_bits = by_channel ? 53 : 1});
   ASSERT_TRUE(expected.ok());
@@ -86,9 +86,9 @@ void check_weights(const QuantiseSource& source, Quantised& found, const Quantis
   const size_t length = numbers.size() / expected->scales.size();
   for (size_t i = 0; i < numbers.size(); ++i) {
     const auto form =
-        quantize::weight_form(settings.training, *range, expected->scales[i / length]);
-    ASSERT_EQ(form.mantissa(quantize::latent_weight(form, mantissas[i])), mantissas[i]);
-    ASSERT_EQ(form.mantissa(quantize::latent_weight(form, mantissas[i], numbers[i])), mantissas[i]);
+        quantise::weight_form(settings.training, *range, expected->scales[i / length]);
+    ASSERT_EQ(form.mantissa(quantise::latent_weight(form, mantissas[i])), mantissas[i]);
+    ASSERT_EQ(form.mantissa(quantise::latent_weight(form, mantissas[i], numbers[i])), mantissas[i]);
   }
 }
 
@@ -101,9 +101,9 @@ void check_activations(Quantised& found, const LayerOutcome& layer) {
   ASSERT_NE(node, network.nodes.end());
   const auto values = forward(network, found.state, {node->inputs[0], node->outputs[0]});
   const auto range =
-      quantize::mantissa_range(3, layer.is_signed ? quantize::RangeConvention::kSymmetric
-                                                  : quantize::RangeConvention::kUnsigned);
-  const quantize::LinearGrid grid{layer.range / static_cast<double>(range->hi), layer.offset,
+      quantise::mantissa_range(3, layer.is_signed ? quantise::RangeConvention::kSymmetric
+                                                  : quantise::RangeConvention::kUnsigned);
+  const quantise::LinearGrid grid{layer.range / static_cast<double>(range->hi), layer.offset,
                                   *range};
   const auto begin = static_cast<int64_t>(std::nearbyint(layer.offset / grid.scale));
   for (size_t i = 0; i < values[0].mantissas.size(); ++i) {
@@ -145,7 +145,7 @@ TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
         // All methods compute the same, wherever between the points of the grid weights start.
         const bool has_offset = found.start.layers[0].offset != 0;
         EXPECT_EQ(has_offset,
-                  sides != Sides::kWeights && quantize::trained_values(method).activation_offset);
+                  sides != Sides::kWeights && quantise::trained_values(method).activation_offset);
         if (expected[has_offset].empty()) {
           Quantised on_the_grid = quantised(source, on_the_grid_with(settings));
           expected[has_offset] = outputs(on_the_grid);
@@ -232,7 +232,7 @@ TEST(QuantisedStart, ReadsAllBitsOfFixedPoint) {
   ASSERT_EQ(fixed.type, DataType::kInt16);
   const std::vector<double> numbers = real_numbers(fixed);
   const auto range = range_of(settings_of(TrainingMethod::kLsq, Sides::kWeights, {7, 7}));
-  const auto quantised_weights = quantize::quantise_weights(
+  const auto quantised_weights = quantise::quantise_weights(
       numbers, {.range = *range, .parts = fixed.shape[0], .scale_bits = 53});
   ASSERT_TRUE(quantised_weights.ok());
   const auto after = named_parameters(found.start.network, found.state);

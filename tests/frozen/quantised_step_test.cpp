@@ -15,7 +15,7 @@
 namespace mantissa::testing {
 namespace {
 
-using quantize::WeightForm;
+using quantise::WeightForm;
 
 constexpr double kDecay = 5e-4;  // the harness'
 
@@ -93,18 +93,18 @@ std::vector<int64_t> spread_values(const WeightGrid& grid, int shift, int64_t co
 // The method's number w of weights that are `place` steps from zero, and back.
 double latent(const WeightForm& form, double place) {
   const auto lo = static_cast<double>(form.range.lo), hi = static_cast<double>(form.range.hi);
-  if (quantize::has_tangents(form.method)) {
+  if (quantise::has_tangents(form.method)) {
     return std::atanh(form.largest_tangent * (2 * (place - lo) / (hi - lo) - 1));
   }
-  return place * (form.method == TrainingMethod::kWrpn ? quantize::alpha_of(form) / form.scale
+  return place * (form.method == TrainingMethod::kWrpn ? quantise::alpha_of(form) / form.scale
                                                        : form.scale);
 }
 double place_of(const WeightForm& form, double w) {
   const auto lo = static_cast<double>(form.range.lo), hi = static_cast<double>(form.range.hi);
-  if (quantize::has_tangents(form.method)) {
+  if (quantise::has_tangents(form.method)) {
     return lo + (hi - lo) * (std::tanh(w) / form.largest_tangent + 1) / 2;
   }
-  return w / (form.method == TrainingMethod::kWrpn ? quantize::alpha_of(form) / form.scale
+  return w / (form.method == TrainingMethod::kWrpn ? quantise::alpha_of(form) / form.scale
                                                    : form.scale);
 }
 
@@ -146,7 +146,7 @@ double expected_move(const WeightForm& form, double place, bool is_beyond, doubl
   // stands for it.
   const double w = is_beyond ? std::copysign(1.001, place) : latent(form, place);
   const double step =
-      rate / quantize::squared_slope(form) * quantize::gradient(form, w, gradient).weight;
+      rate / quantise::squared_slope(form) * quantise::gradient(form, w, gradient).weight;
   return place_of(form, latent(form, place) - step) - place;
 }
 
@@ -156,7 +156,7 @@ void check_weights(const Quantised& quantised_network, const std::string& layer,
   const Weights& w = plain.weights;
   const WeightGrid grid = w.grid();
   WeightGrid of_method = grid;
-  of_method.stops = quantize::stops_gradients(form.method);
+  of_method.stops = quantise::stops_gradients(form.method);
   const std::vector<int64_t> values = spread_values(of_method, w.shift(), w.count());
   // W are those of the method's network: the V that are clipped here round to the same.
   plain.weights.set(values);
@@ -202,7 +202,7 @@ void check_weights(const Quantised& quantised_network, const std::string& layer,
     // Steps through tanh are to first order. At the ends, where it bends most, the second one is
     // 1.4 times the square, in halves of the range.
     const double half = static_cast<double>(form.range.hi - form.range.lo) / 2;
-    const double second = quantize::has_tangents(form.method) ? 1.5 * move * move / half : 0;
+    const double second = quantise::has_tangents(form.method) ? 1.5 * move * move / half : 0;
     ASSERT_NEAR(found, expected, slack + second) << i << " from " << at;
     moved = std::max(moved, std::abs(move));
     const bool is_at_end =
@@ -220,15 +220,15 @@ void check_weights(const Quantised& quantised_network, const std::string& layer,
 WeightForm form_of(QuantiseSource& source, const std::string& layer,
                    const QuantiseSettings& settings) {
   const auto before = named_parameters(source.plan.network, source.state);
-  const auto range = quantize::mantissa_range(
-      settings.bits.all.weights, settings.has_full_range ? quantize::RangeConvention::kFull
-                                                         : quantize::RangeConvention::kSymmetric);
-  const auto found = quantize::quantise_weights(real_numbers(named(before, layer + ".weights")),
+  const auto range = quantise::mantissa_range(
+      settings.bits.all.weights, settings.has_full_range ? quantise::RangeConvention::kFull
+                                                         : quantise::RangeConvention::kSymmetric);
+  const auto found = quantise::quantise_weights(real_numbers(named(before, layer + ".weights")),
                                                 {.range = *range, .scale_bits = 53});
   EXPECT_TRUE(found.ok());
   // With 24 bits w / alpha is exact, at the ends of the range too.
-  return quantize::weight_form(settings.training, *range,
-                               quantize::nearest_scale(found->scales[0], 24));
+  return quantise::weight_form(settings.training, *range,
+                               quantise::nearest_scale(found->scales[0], 24));
 }
 
 TEST(QuantisedStep, WeightsMoveByTheFormulaOfTheMethod) {
@@ -246,7 +246,7 @@ TEST(QuantisedStep, WeightsMoveByTheFormulaOfTheMethod) {
         settings.scales_per_channel = false;
         settings.has_full_range = each.has_full_range;
         const WeightForm form = form_of(source, place.layer, settings);
-        const double alpha = quantize::alpha_of(form);
+        const double alpha = quantise::alpha_of(form);
         const double factor = std::ldexp(alpha, -std::ilogb(alpha));
         Seen seen;
         check_weights(quantised(source, settings), place.layer, form, factor, seen);
@@ -281,7 +281,7 @@ TEST(QuantisedStep, TheScaleHasTheGradientOfWrpn) {
     settings.scales_per_channel = false;
     const WeightForm form = form_of(source, layer, settings);
     const double factor =
-        std::ldexp(quantize::alpha_of(form), -std::ilogb(quantize::alpha_of(form)));
+        std::ldexp(quantise::alpha_of(form), -std::ilogb(quantise::alpha_of(form)));
     Stepped one(quantised(source, settings), layer, 1e-6, false);
     const std::string owner = tracks_range(method) ? layer + ".input" : layer + ".rescale";
     one.harness.step();
@@ -296,12 +296,12 @@ TEST(QuantisedStep, TheScaleHasTheGradientOfWrpn) {
         // The step has moved the weights by less than can be seen.
         const double g = (one.weights.direction(i) - kDecay * place * one.weights.step()) / factor;
         WeightForm wrpn =
-            quantize::weight_form(TrainingMethod::kWrpn, form.range, quantize::alpha_of(form));
+            quantise::weight_form(TrainingMethod::kWrpn, form.range, quantise::alpha_of(form));
         const double of_alpha0 =
-            quantize::gradient(wrpn, latent(wrpn, std::nearbyint(place)), g).scale;
+            quantise::gradient(wrpn, latent(wrpn, std::nearbyint(place)), g).scale;
         // alpha0 = n alpha, alpha = 2^exponent times the scale, which has the input's factor in it
         // where the range is not trained.
-        sum += of_alpha0 * (wrpn.scale / quantize::alpha_of(wrpn)) * one.weights.step() *
+        sum += of_alpha0 * (wrpn.scale / quantise::alpha_of(wrpn)) * one.weights.step() *
                (factor / scales[static_cast<size_t>(c)]);
       }
       expected.push_back(sum);
@@ -337,22 +337,22 @@ void check_activations(Harness& harness, TrainingMethod method, const LayerOutco
   const std::string node = quantise_node_name(layer.name);
   const int backward = instruction_of(harness, node, Phase::kBackwardWeights);
   const int to_input = instruction_of(harness, node, Phase::kBackwardInput);
-  const quantize::TrainedValues trained = quantize::trained_values(method);
+  const quantise::TrainedValues trained = quantise::trained_values(method);
   EXPECT_EQ(backward >= 0, trained.activation_scale || trained.activation_offset);
   if (std::max(backward, to_input) < 0) return;
   const OpContext& c = harness.executor().context(std::max(backward, to_input));
-  const auto range = quantize::mantissa_range(
-      layer.bits.activations, layer.is_signed ? quantize::RangeConvention::kSymmetric
-                                              : quantize::RangeConvention::kUnsigned);
+  const auto range = quantise::mantissa_range(
+      layer.bits.activations, layer.is_signed ? quantise::RangeConvention::kSymmetric
+                                              : quantise::RangeConvention::kUnsigned);
   const auto hi = static_cast<double>(range->hi);
-  const quantize::LinearGrid grid{layer.range / hi, layer.offset, *range};
+  const quantise::LinearGrid grid{layer.range / hi, layer.offset, *range};
   const double factor = std::ldexp(grid.scale, -static_cast<int>(c.attributes->whole("exponent")));
   const Reals x = reals(c.inputs[0]), g = reals(c.grad_output);
   Reals of_input;
   double of_range = 0, of_offset = 0, size = 0, largest_input = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     // What the network computes with is x_q over the factor.
-    const auto own = quantize::gradient(method, grid, x[i], g[i] / factor);
+    const auto own = quantise::gradient(method, grid, x[i], g[i] / factor);
     of_input.push_back(own.input);
     of_range += own.scale / hi;
     of_offset += own.offset;

@@ -333,8 +333,8 @@ TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
   rc::check([] {
     const int bits = *rc::gen::inRange(2, 8);
     constexpr int kShift = 15;
-    const auto range = quantize::mantissa_range(bits, quantize::RangeConvention::kSymmetric);
-    const auto form = quantize::weight_form(quantize::TrainingMethod::kDorefa, *range, 1.0);
+    const auto range = quantise::mantissa_range(bits, quantise::RangeConvention::kSymmetric);
+    const auto form = quantise::weight_form(quantise::TrainingMethod::kDorefa, *range, 1.0);
     const int64_t limit = mantissa_limit(bits);
     const auto count = static_cast<size_t>(*rc::gen::inRange(1, 5000));
     std::vector<int8_t> weights(count);
@@ -366,9 +366,9 @@ TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
       const double y = weights[i] - std::ldexp(static_cast<double>(waiting[i]), -kShift);
       const double place = std::clamp(y, -static_cast<double>(limit), static_cast<double>(limit));
       const double w = std::atanh(form.largest_tangent * place / static_cast<double>(limit));
-      const double slope = quantize::gradient(form, w, 1).weight;
+      const double slope = quantise::gradient(form, w, 1).weight;
       const double expected =
-          static_cast<double>(before[i]) * (slope * slope / quantize::squared_slope(form));
+          static_cast<double>(before[i]) * (slope * slope / quantise::squared_slope(form));
       RC_ASSERT(std::abs(static_cast<double>(sums[i]) - expected) <=
                 0.51 + 1e-6 * std::abs(static_cast<double>(before[i])));
     }

@@ -63,7 +63,7 @@ Settings training_of(Settings settings) {
 }
 
 // A run that has begun goes on as it is; it names its own network and start.
-Result<bool> goes_on(const QuantizeConfig& config) {
+Result<bool> goes_on(const QuantiseConfig& config) {
   if (!config.resumes()) return false;
   return is_there(fs::path(config.training.at("out")) / kConfigFile);
 }
@@ -77,7 +77,7 @@ Result<std::string> named_weights(const Settings& training) {
   return source.start->sha256;
 }
 
-Result<TrainingResult> go_on(const QuantizeConfig& config, const TrainObserver& observer) {
+Result<TrainingResult> go_on(const QuantiseConfig& config, const TrainObserver& observer) {
   const fs::path file = fs::path(config.training.at("out")) / kStartFile;
   MANTISSA_ASSIGN(const bool is_quantised, is_there(file));
   if (!is_quantised) {
@@ -118,7 +118,7 @@ Status check_training(const RunConfig& source, const DatasetInfo& data, int64_t 
   return check_budget(plan.memory, config.memory_budget);
 }
 
-Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObserver& observer) {
+Result<QuantisationOutcome> begin(const QuantiseConfig& config, const TrainObserver& observer) {
   if (config.training.count("from") == 0) {
     return invalid_input(config.training.at("out") +
                          " holds no run to go on with; --from names the trained network");
@@ -148,7 +148,7 @@ Result<QuantisationOutcome> begin(const QuantizeConfig& config, const TrainObser
 }
 
 Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const QuantizeConfig config, quantize_config(settings));
+  MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
   MANTISSA_ASSIGN(const bool has_begun, goes_on(config));
   if (has_begun) {
     MANTISSA_ASSIGN(TrainingResult result, go_on(config, observer));
@@ -184,18 +184,18 @@ Result<RunConfig> sensitivity_config(const Settings& training, const TrainObserv
 }
 
 Result<SensitivityOutcome> measure(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const QuantizeConfig config, quantize_config(settings));
+  MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
   MANTISSA_ASSIGN(const RunConfig source, sensitivity_config(config.training, observer));
   MANTISSA_ASSIGN(const NetworkSensitivity found, sensitivity(source, config.quantise, observer));
   SensitivityOutcome outcome;
   outcome.loss = found.loss;
   outcome.accuracy = found.accuracy;
   outcome.examples = found.examples;
-  for (const quantize::SensitivityRow& row : found.table.rows) {
+  for (const quantise::SensitivityRow& row : found.table.rows) {
     const NetworkSensitivity::Layer& layer = found.layers[static_cast<size_t>(row.layer)];
     outcome.layers.push_back({info_of(layer.outcome), layer.loss, layer.accuracy, row.share});
   }
-  for (const quantize::SensitivityAdvice& advice : found.table.advice) {
+  for (const quantise::SensitivityAdvice& advice : found.table.advice) {
     SensitivityAdvice& row = outcome.advice.emplace_back();
     row.won_back = advice.won_back;
     row.more_bytes = advice.more_bytes;

@@ -131,17 +131,17 @@ Status parse_patterns(const std::string& text, QuantisedBits& bits) {
 
 struct Method {
   std::string_view name;
-  quantize::WeightMethod weights;
-  quantize::ActivationMethod activations;
+  quantise::WeightMethod weights;
+  quantise::ActivationMethod activations;
   bool trains_rounding = false;
 };
 constexpr Method kMethods[] = {
-    {"mmse", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse},
-    {"adaround", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse, true},
-    {"uniform", quantize::WeightMethod::kUniform, quantize::ActivationMethod::kMinMax},
-    {"percentile", quantize::WeightMethod::kPercentile, quantize::ActivationMethod::kPercentile},
-    {"kl", quantize::WeightMethod::kKullbackLeibler, quantize::ActivationMethod::kKullbackLeibler},
-    {"unit", quantize::WeightMethod::kUnit, quantize::ActivationMethod::kMinMax}};
+    {"mmse", quantise::WeightMethod::kMmse, quantise::ActivationMethod::kMmse},
+    {"adaround", quantise::WeightMethod::kMmse, quantise::ActivationMethod::kMmse, true},
+    {"uniform", quantise::WeightMethod::kUniform, quantise::ActivationMethod::kMinMax},
+    {"percentile", quantise::WeightMethod::kPercentile, quantise::ActivationMethod::kPercentile},
+    {"kl", quantise::WeightMethod::kKullbackLeibler, quantise::ActivationMethod::kKullbackLeibler},
+    {"unit", quantise::WeightMethod::kUnit, quantise::ActivationMethod::kMinMax}};
 
 Status parse_method(const std::string& text, QuantiseSettings& settings) {
   for (const Method& method : kMethods) {
@@ -159,15 +159,15 @@ Status parse_method(const std::string& text, QuantiseSettings& settings) {
 
 struct Training {
   std::string_view name;
-  quantize::TrainingMethod method;
+  quantise::TrainingMethod method;
 };
-constexpr Training kTrainings[] = {{"lsq", quantize::TrainingMethod::kLsq},
-                                   {"lsqplus", quantize::TrainingMethod::kLsqPlus},
-                                   {"pact", quantize::TrainingMethod::kPact},
-                                   {"wrpn", quantize::TrainingMethod::kWrpn},
-                                   {"dorefa", quantize::TrainingMethod::kDorefa},
-                                   {"hwgq", quantize::TrainingMethod::kHalfWaveGaussian},
-                                   {"uniform", quantize::TrainingMethod::kUniform}};
+constexpr Training kTrainings[] = {{"lsq", quantise::TrainingMethod::kLsq},
+                                   {"lsqplus", quantise::TrainingMethod::kLsqPlus},
+                                   {"pact", quantise::TrainingMethod::kPact},
+                                   {"wrpn", quantise::TrainingMethod::kWrpn},
+                                   {"dorefa", quantise::TrainingMethod::kDorefa},
+                                   {"hwgq", quantise::TrainingMethod::kHalfWaveGaussian},
+                                   {"uniform", quantise::TrainingMethod::kUniform}};
 
 Status parse_training(const std::string& text, QuantiseSettings& settings) {
   for (const Training& training : kTrainings) {
@@ -198,7 +198,7 @@ Status parse_word(const std::string& name, const std::string& text, const char* 
   return {};
 }
 
-Status set_own(const std::string& name, const std::string& text, QuantizeConfig& config) {
+Status set_own(const std::string& name, const std::string& text, QuantiseConfig& config) {
   QuantiseSettings& quantise = config.quantise;
   if (name == "weights") return assign(bits_of_all(name, text), quantise.bits.all.weights);
   if (name == "activations") return assign(bits_of_all(name, text), quantise.bits.all.activations);
@@ -226,7 +226,7 @@ Status set_own(const std::string& name, const std::string& text, QuantizeConfig&
 }
 
 // 16 bits are the format's, and 32 those of fp32.
-Status choose_format(QuantizeConfig& config) {
+Status choose_format(QuantiseConfig& config) {
   const LayerBits& bits = config.quantise.bits.all;
   const bool has_floats = bits.weights == kFloatBits || bits.activations == kFloatBits;
   std::string keys;
@@ -247,16 +247,16 @@ Status choose_format(QuantizeConfig& config) {
 
 }  // namespace
 
-std::vector<SettingInfo> quantize_infos() {
+std::vector<SettingInfo> quantise_infos() {
   std::vector<SettingInfo> infos(std::begin(kOfQuantise), std::end(kOfQuantise));
   const std::vector<SettingInfo> training = training_infos();
   infos.insert(infos.end(), training.begin(), training.end());
   return infos;
 }
 
-Result<QuantizeConfig> quantize_config(const Settings& settings) {
+Result<QuantiseConfig> quantise_config(const Settings& settings) {
   const std::vector<SettingInfo> training = training_infos();
-  QuantizeConfig config;
+  QuantiseConfig config;
   config.quantise.bits.all = {.weights = 4, .activations = 4};
   for (const auto& [name, text] : settings) {
     if (is_own(name)) {
@@ -281,12 +281,12 @@ Result<QuantizeConfig> quantize_config(const Settings& settings) {
   return config;
 }
 
-bool QuantizeConfig::resumes() const {
+bool QuantiseConfig::resumes() const {
   const auto resume = training.find("resume");
   return resume != training.end() && resume->second == "true";
 }
 
-std::string quantised_text(const QuantizeConfig& config, const std::string& weights) {
+std::string quantised_text(const QuantiseConfig& config, const std::string& weights) {
   Settings all = config.own;
   all["from"] = weights;
   for (const SettingInfo& own : kOfQuantise) {
@@ -295,7 +295,7 @@ std::string quantised_text(const QuantizeConfig& config, const std::string& weig
   return nlohmann::json(all).dump();
 }
 
-Status check_quantised(const std::string& text, const QuantizeConfig& config,
+Status check_quantised(const std::string& text, const QuantiseConfig& config,
                        const std::string& weights) {
   const nlohmann::json before = nlohmann::json::parse(text, nullptr, false);
   const std::string& folder = config.training.at("out");

@@ -9,9 +9,9 @@
 
 namespace mantissa {
 
-std::vector<SettingInfo> quantize_infos();
+std::vector<SettingInfo> quantise_infos();
 
-struct QuantizeConfig {
+struct QuantiseConfig {
   QuantiseSettings quantise;
   Settings own;  // of the quantisation itself, as they were given
   bool measures_sensitivity = false;
@@ -20,15 +20,15 @@ struct QuantizeConfig {
 
   bool resumes() const;
 };
-Result<QuantizeConfig> quantize_config(const Settings& settings);
+Result<QuantiseConfig> quantise_config(const Settings& settings);
 
 // All settings of the quantisation itself as JSON, for the start of its run, and the hash of the
 // weights that it was made of (StartingPoint::sha256).
-std::string quantised_text(const QuantizeConfig& config, const std::string& weights);
+std::string quantised_text(const QuantiseConfig& config, const std::string& weights);
 
 // An error where such a text says other than the settings that were given, or other weights. Empty
 // weights: those of the text.
-Status check_quantised(const std::string& text, const QuantizeConfig& config,
+Status check_quantised(const std::string& text, const QuantiseConfig& config,
                        const std::string& weights);
 
 // The data and the text of the run that `from` names, where the settings name no others.

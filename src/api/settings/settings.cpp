@@ -151,7 +151,7 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             {"deadline", "seconds after which a process that is not heard of ends the run", "60"}};
   }
   if (command == "bench") return bench_infos();
-  if (command == "quantize") return quantize_infos();
+  if (command == "quantize") return quantise_infos();
   if (command == "profile") {
     return {{"out", "file to write (left out: where later runs look for it)", ""}, kThreads, kIsa};
   }

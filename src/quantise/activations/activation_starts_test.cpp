@@ -11,7 +11,7 @@
 #include "quantise/test_methods.h"
 #include "quantise/test_numbers.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 std::vector<float> drawn_activations() {
@@ -151,4 +151,4 @@ TEST(HalfWaveGaussian, ScaleHasTheLeastError) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 void merge_in_groups(std::vector<uint64_t>& cells, int shift) {
@@ -156,4 +156,4 @@ std::vector<ActivationStatistics::Cell> ActivationStatistics::cells() const {
   return result;
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // Cells have a width of 2^exponent: the cell i holds the numbers in [i, i + 1) * width. All numbers
 // seen lie in 2^13 cells on each side of zero; when one does not, cells are merged in pairs. Which
@@ -74,4 +74,4 @@ class ActivationStatistics {
   std::map<int, __int128> sums_;      // of the minima's 53-bit mantissas, by exponent
 };
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -9,7 +9,7 @@
 
 #include "quantise/activations/test_activations.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 RC_GTEST_PROP(ActivationStatistics, DoNotDependOnOrderAndGrouping, ()) {
@@ -121,4 +121,4 @@ RC_GTEST_PROP(ActivationOffset, IsTheMeanOfTheSmallestOfEachInput, ()) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

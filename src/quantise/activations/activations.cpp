@@ -8,7 +8,7 @@
 #include "quantise/kullback_leibler.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 using Cells = std::vector<ActivationStatistics::Cell>;
@@ -171,4 +171,4 @@ double squared_error(const ActivationStatistics& statistics, const LinearGrid& g
   return error_on(statistics.cells(), has_fine_steps(statistics, grid), grid);
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

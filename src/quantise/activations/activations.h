@@ -6,7 +6,7 @@
 #include "quantise/activations/activation_statistics.h"
 #include "quantise/linear_grid.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 enum class ActivationMethod {
   kMmse,             // least squared error
@@ -44,4 +44,4 @@ Result<LinearGrid> fit_activations(const ActivationStatistics& statistics,
 // inside the range of a grid with steps finer than the cells, as step^2 / 12 for each number.
 double squared_error(const ActivationStatistics& statistics, const LinearGrid& grid);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -9,7 +9,7 @@
 
 #include "quantise/activations/test_activations.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 // As after a ReLU.
@@ -195,4 +195,4 @@ TEST(Activations, RefuseWhatCannotBeQuantised) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

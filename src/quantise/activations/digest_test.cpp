@@ -12,7 +12,7 @@
 #include "quantise/weights/codebook.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 class Digest {
@@ -111,4 +111,4 @@ TEST(SameBits, OfStartsAndGradients) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

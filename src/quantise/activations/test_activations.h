@@ -9,7 +9,7 @@
 #include "quantise/activations/activation_statistics.h"
 #include "quantise/test_numbers.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 using Input = std::vector<float>;
 
@@ -28,4 +28,4 @@ inline Input drawn_input() {
   return input;
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

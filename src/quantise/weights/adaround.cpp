@@ -8,7 +8,7 @@
 #include "quantise/elementary.h"
 #include "quantise/weights/part.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 constexpr double kStretchFrom = -0.1, kStretch = 1.2;
@@ -286,4 +286,4 @@ Result<RoundedWeights> round_by_training(const RoundingLayer& layer,
   return result;
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "quantise/linear_grid.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // A linear layer, or a convolution whose windows are rows.
 struct RoundingLayer {
@@ -46,4 +46,4 @@ struct RoundedWeights {
 Result<RoundedWeights> round_by_training(const RoundingLayer& layer,
                                          const RoundingSettings& settings);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -10,7 +10,7 @@
 #include "quantise/test_numbers.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 struct Layer {
@@ -174,4 +174,4 @@ TEST(AdaRound, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

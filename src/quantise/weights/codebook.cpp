@@ -5,7 +5,7 @@
 #include "quantise/weights/part.h"
 #include "quantise/weights/weight_search.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 constexpr int kMostRounds = 100;
@@ -139,4 +139,4 @@ Result<CodebookWeights> cluster_weights(std::span<const double> weights, int bit
   return cluster(weights, bits, parts);
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 struct CodebookWeights {
   std::vector<double> values;    // [parts, 2^bits], ascending in each part
@@ -23,4 +23,4 @@ struct CodebookWeights {
 Result<CodebookWeights> cluster_weights(std::span<const float> weights, int bits, int64_t parts);
 Result<CodebookWeights> cluster_weights(std::span<const double> weights, int bits, int64_t parts);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -7,7 +7,7 @@
 #include "quantise/test_numbers.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 CodebookWeights clustered(const std::vector<double>& weights, int bits, int64_t parts = 1) {
@@ -111,4 +111,4 @@ TEST(Codebook, RefusesWhatCannotBeClustered) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

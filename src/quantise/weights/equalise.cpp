@@ -7,7 +7,7 @@
 #include "quantise/weights/part.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 Status check(const ChannelNumbers& part) {
@@ -77,4 +77,4 @@ Result<std::vector<double>> bias_corrections(std::span<const double> weights,
   return corrections;
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // Numbers that belong to channels: the index is (outer * channels + channel) * inner + i. Output
 // channels of weights [O, KH, KW, C] are {numbers, O, KH * KW * C}, input channels {numbers, C, 1}.
@@ -35,4 +35,4 @@ Result<std::vector<double>> bias_corrections(std::span<const double> weights,
                                              std::span<const double> quantised,
                                              std::span<const double> means);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

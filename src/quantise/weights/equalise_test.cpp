@@ -9,7 +9,7 @@
 #include "quantise/test_numbers.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 // Two linear layers with a ReLU between.
@@ -139,4 +139,4 @@ TEST(BiasCorrections, RefuseWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

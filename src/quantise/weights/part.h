@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "quantise/linear_grid.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 struct Part {
   std::vector<double> numbers;  // times 2^-exponent
@@ -66,4 +66,4 @@ inline Status check_parts(size_t numbers, int64_t parts) {
   return {};
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

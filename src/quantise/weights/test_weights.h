@@ -9,7 +9,7 @@
 #include "quantise/test_numbers.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 inline const std::vector<int> kAllBits = {1, 2, 3, 4, 5, 6, 7, 8, 16, 24};
 // All that fit the scale to the weights.
@@ -49,4 +49,4 @@ inline RangeConvention drawn_convention() {
   return *rc::gen::element(RangeConvention::kFull, RangeConvention::kSymmetric);
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -4,7 +4,7 @@
 
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 constexpr int kMostSearches = 40;
@@ -182,4 +182,4 @@ double least_squares_scale(const Part& part, int scale_bits) {
   return best.scale();
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -3,7 +3,7 @@
 
 #include "quantise/weights/part.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 // The smallest scale that clips nothing: the largest w / hi of w > 0, the largest w / lo of w < 0.
 double uniform_scale(const Part& part);
@@ -11,4 +11,4 @@ double uniform_scale(const Part& part);
 // As quantise_weights says of MMSE; for a part that has something.
 double least_squares_scale(const Part& part, int scale_bits);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

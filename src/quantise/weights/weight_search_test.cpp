@@ -9,7 +9,7 @@
 
 #include "quantise/weights/test_weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 // The least error over all mantissas, each with its best scale.
@@ -101,4 +101,4 @@ TEST(WeightsMmse, DoesNotStayInALocalMinimum) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

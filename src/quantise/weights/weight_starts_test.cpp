@@ -11,7 +11,7 @@
 #include "quantise/test_numbers.h"
 #include "quantise/weights/weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 struct Case {
@@ -197,4 +197,4 @@ TEST(WeightSteps, DividedByTheSquaredSlopeAreThoseOfTheWeightItself) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

@@ -9,7 +9,7 @@
 #include "quantise/weights/part.h"
 #include "quantise/weights/weight_search.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 constexpr int kMostScaleBits = std::numeric_limits<double>::digits;
@@ -163,4 +163,4 @@ double scale_above(double scale, int bits) {
   return with_bits(scale, bits, [](double x) { return std::ceil(x); });
 }
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

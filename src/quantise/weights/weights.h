@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "quantise/linear_grid.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 
 enum class WeightMethod {
   kMmse,             // least squared error
@@ -70,4 +70,4 @@ double nearest_scale(double scale, int bits);
 double scale_below(double scale, int bits);
 double scale_above(double scale, int bits);
 
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise

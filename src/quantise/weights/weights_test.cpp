@@ -10,7 +10,7 @@
 
 #include "quantise/weights/test_weights.h"
 
-namespace mantissa::quantize {
+namespace mantissa::quantise {
 namespace {
 
 TEST(MantissaRange, IsThatOfTheText) {
@@ -224,4 +224,4 @@ TEST(Scales, HaveSoManyBits) {
 }
 
 }  // namespace
-}  // namespace mantissa::quantize
+}  // namespace mantissa::quantise
