@@ -1,5 +1,6 @@
 #include "measure/benchmark.h"
 
+#include <cmath>
 #include <memory>
 
 #include "base/system/memory_limit.h"
@@ -12,9 +13,24 @@
 #include "measure/benchmark_rows.h"
 #include "measure/program_times.h"
 #include "run/plan/run_plan.h"
+#include "run/plan/steps.h"
 
 namespace mantissa {
 namespace {
+
+int64_t nanoseconds(double seconds) { return std::llround(1e9 * seconds); }
+
+// The first batch, again and again.
+class SameBatch final : public BatchSource {
+ public:
+  explicit SameBatch(OrderedBatches batches)
+      : batches_(std::move(batches)), batch_(batches_.next()) {}
+  Batch next() override { return batch_; }
+
+ private:
+  OrderedBatches batches_;
+  Batch batch_;
+};
 
 // Part of the model's learning rate: what a step costs is measured, and noise as data must not make
 // it diverge.
@@ -88,53 +104,50 @@ class Measurement {
   // All examples are one batch.
   Status make_noise(const Examples& examples) {
     MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(examples, examples.count));
-    noise_ = std::make_unique<OrderedBatches>(std::move(batches));
-    noise_batch_ = noise_->next();
+    source_ = std::make_unique<SameBatch>(std::move(batches));
     return {};
   }
 
   Status start_loading() {
     const RunConfig& run = config_.run;
-    MANTISSA_ASSIGN(batches_,
+    MANTISSA_ASSIGN(auto batches,
                     ShuffledBatches::create(examples_of(images_, run.augmentation, run.seed),
                                             {.batch_size = run.batch_size,
                                              .seed = run.seed,
                                              .total_steps = config_.warmup_steps + config_.steps}));
-    if (batches_->works_ahead()) return {};
+    const bool works_ahead = batches->works_ahead();
+    source_ = std::move(batches);
+    if (works_ahead) return {};
     return failed(
         "nothing was measured: no thread could be started that prepares batches "
         "(is there a limit on processes or memory?)");
   }
 
   Status measure(Programs& programs, ProgramTimes& times) {
-    StepScalars scalars = step_scalars(config_.run);
-    scalars.learning_rate = kRateFactor * config_.run.learning_rate;
     const int64_t all = config_.warmup_steps + config_.steps;
-    for (int64_t step = 0; step < all; ++step) {
-      // Steps before those that are measured may be of dynamic fixed point's warm-up.
-      const bool measured = step >= config_.warmup_steps;
-      scalars.step = step + (measured ? config_.run.format.deciding_steps() : 0);
-      MANTISSA_RETURN_IF_ERROR(take_step(programs, scalars, measured, times));
-      if (!tell_done(observer_, TrainEventKind::kStep, step + 1, all)) {
-        return make_error(ErrorCode::kInterrupted, "interrupted");
+    // Steps before those that are measured may be of dynamic fixed point's warm-up.
+    const auto is_measured = [&](int64_t step) { return step >= config_.warmup_steps; };
+    const auto scalars = [&](int64_t step) {
+      StepScalars of_step = step_scalars(config_.run);
+      of_step.learning_rate = kRateFactor * config_.run.learning_rate;
+      of_step.step = step + (is_measured(step) ? config_.run.format.deciding_steps() : 0);
+      return of_step;
+    };
+    const auto before = [&](int64_t) -> Status {
+      times.begin();
+      return {};
+    };
+    const auto after = [&](const TakenStep& taken) -> Result<bool> {
+      if (is_measured(taken.step)) {
+        times.end(nanoseconds(taken.seconds - taken.waiting_seconds));
+        wait_ns_.push_back(nanoseconds(taken.waiting_seconds));
+        re_executions_ += taken.result.re_executions;
+        mispredictions_ += taken.result.mispredictions;
       }
-    }
-    return {};
-  }
-
-  Status take_step(Programs& programs, const StepScalars& scalars, bool measured,
-                   ProgramTimes& times) {
-    const int64_t wait_start = now_ns();
-    const Batch batch = synthetic() ? noise_batch_ : batches_->next();
-    const int64_t wait_ns = now_ns() - wait_start;
-    times.begin();
-    MANTISSA_ASSIGN(const StepResult result, programs.train_step(batch, scalars));
-    times.end(measured);
-    if (!measured) return {};
-    wait_ns_.push_back(wait_ns);
-    re_executions_ += result.re_executions;
-    mispredictions_ += result.mispredictions;
-    return {};
+      if (tell_done(observer_, TrainEventKind::kStep, taken.step + 1, all)) return true;
+      return make_error(ErrorCode::kInterrupted, "interrupted");
+    };
+    return take_steps({programs, *source_, scalars, before, after}, 0, all);
   }
 
   void report(const ProgramTimes& times, Benchmark& result) const {
@@ -154,9 +167,7 @@ class Measurement {
   RunPlan plan_;
   ImageSet images_;
   std::vector<std::vector<int32_t>> tokens_;
-  std::unique_ptr<ShuffledBatches> batches_;  // of real data
-  std::unique_ptr<OrderedBatches> noise_;     // synthetic data: one batch, the same in each step
-  Batch noise_batch_;
+  std::unique_ptr<BatchSource> source_;
   std::vector<int64_t> wait_ns_;
   int64_t re_executions_ = 0, mispredictions_ = 0;
 };

@@ -18,7 +18,7 @@ namespace mantissa {
 // The benchmark to run. `run` counts by its data ("synthetic" or a data set), network, format,
 // optimiser, batch, seed, threads and instruction set.
 struct BenchmarkConfig {
-  RunConfig run;
+  RunConfig run = default_run_config();
   std::string checkpoint = {};  // of a trained network: its predictions are measured; "": training
   int64_t height = 28, width = 28, channels = 1;  // of synthetic pictures
   int64_t classes = 10;                           // of these, or the tokens of synthetic texts

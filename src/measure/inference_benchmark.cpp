@@ -4,6 +4,7 @@
 #include "infer/frozen_network.h"
 #include "kernels/kernel_table.h"
 #include "measure/benchmark.h"
+#include "measure/benchmark_clock.h"
 #include "measure/program_times.h"
 
 namespace mantissa {
@@ -47,8 +48,9 @@ Result<Benchmark> run_inference_benchmark(BenchmarkConfig& config, const TrainOb
   const int64_t all = config.warmup_steps + config.steps;
   for (int64_t step = 0; step < all; ++step) {
     times.begin();
+    const int64_t start = now_ns();
     MANTISSA_RETURN_IF_ERROR(programs.infer(batch));
-    times.end(step >= config.warmup_steps);
+    if (step >= config.warmup_steps) times.end(now_ns() - start);
     if (!tell_done(observer, TrainEventKind::kStep, step + 1, all)) {
       return make_error(ErrorCode::kInterrupted, "interrupted");
     }

@@ -17,14 +17,9 @@ ProgramTimes::ProgramTimes(const Program& program, Executor& executor)
   executor.set_profile(profile_ns_, now_ns);
 }
 
-void ProgramTimes::begin() {
-  std::fill(profile_ns_.begin(), profile_ns_.end(), 0);
-  start_ = now_ns();
-}
+void ProgramTimes::begin() { std::fill(profile_ns_.begin(), profile_ns_.end(), 0); }
 
-void ProgramTimes::end(bool is_kept) {
-  const int64_t step_ns = now_ns() - start_;
-  if (!is_kept) return;
+void ProgramTimes::end(int64_t step_ns) {
   step_ns_.push_back(step_ns);
   overhead_ns_.push_back(step_ns -
                          std::accumulate(profile_ns_.begin(), profile_ns_.end(), int64_t{0}));

@@ -15,9 +15,8 @@ class ProgramTimes {
   // Times the steps of the executor, which is the program's. Both outlive it.
   ProgramTimes(const Program& program, Executor& executor);
 
-  // Around each step. Steps that are not kept warm up.
-  void begin();
-  void end(bool is_kept);
+  void begin();               // of each step
+  void end(int64_t step_ns);  // of a step that is kept; the others warm up
 
   // Fills in the instructions, their sums and the step.
   void report(Benchmark& result) const;
@@ -25,7 +24,6 @@ class ProgramTimes {
  private:
   const Program& program_;
   Executor& executor_;
-  int64_t start_ = 0;
   std::vector<int64_t> profile_ns_;                   // by instruction, of one step
   std::vector<std::vector<int64_t>> instruction_ns_;  // [instruction][step]
   std::vector<int64_t> step_ns_, overhead_ns_;

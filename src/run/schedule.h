@@ -14,11 +14,11 @@ Result<ScheduleKind> parse_schedule(std::string_view name);
 std::string_view schedule_name(ScheduleKind kind);
 
 struct Schedule {
-  ScheduleKind kind = ScheduleKind::kOneCycle;
-  double peak = 0.1;  // learning rate at the end of the warm-up
+  ScheduleKind kind = ScheduleKind::kConstant;
+  double peak = 0;  // learning rate at the end of the warm-up
   int64_t steps = 1;  // of the whole run
   int64_t warmup_steps = 0;
-  double plateau_factor = 0.1;
+  double plateau_factor = 1;
   int64_t reductions = 0;  // plateau: how often the loss has stopped falling
 };
 

@@ -357,7 +357,7 @@ std::string offsets_text(const std::vector<LayerOutcome>& layers) {
 
 }  // namespace
 
-Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings& settings,
+Result<QuantisedStart> quantise_network(const RunConfig& config, const QuantiseSettings& settings,
                                 const TrainObserver& observer) {
   MANTISSA_RETURN_IF_ERROR(check_format(config, settings.bits));
   if (config.format.is_float()) {
@@ -368,7 +368,7 @@ Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings&
                   quantised_layers(source.plan.network, settings.bits));
   MANTISSA_ASSIGN(const std::vector<LayerInputs> inputs,
                   layer_inputs(source, layers, input_settings(settings)));
-  MANTISSA_ASSIGN(QuantisedStart start, quantise(source, layers, inputs, settings));
+  MANTISSA_ASSIGN(QuantisedStart start, quantise_network(source, layers, inputs, settings));
   tell_message(observer, kept_bits_text(layers));
   tell_message(observer, offsets_text(start.layers));
   start.memory = std::move(source.memory);
@@ -380,7 +380,7 @@ InputSettings input_settings(const QuantiseSettings& settings) {
   return {.examples = settings.calibration_examples, .keeps_rows = settings.trains_rounding};
 }
 
-Result<QuantisedStart> quantise(const QuantiseSource& source,
+Result<QuantisedStart> quantise_network(const QuantiseSource& source,
                                 const std::vector<QuantisedLayer>& layers,
                                 const std::vector<LayerInputs>& inputs,
                                 const QuantiseSettings& settings) {

@@ -60,15 +60,15 @@ struct QuantisedStart {
 // Quantises the network that `config` starts from (config.from), as it would be trained on the
 // data: runs it on training examples in inference mode, chooses grids for the inputs of layers, and
 // grids and mantissas for weights. `observer` hears messages.
-Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings& settings,
-                                const TrainObserver& observer);
+Result<QuantisedStart> quantise_network(const RunConfig& config, const QuantiseSettings& settings,
+                                        const TrainObserver& observer);
 
 // The same of a network that is loaded, with other layers: those of quantised_layers, and their
 // inputs.
-Result<QuantisedStart> quantise(const QuantiseSource& source,
-                                const std::vector<QuantisedLayer>& layers,
-                                const std::vector<LayerInputs>& inputs,
-                                const QuantiseSettings& settings);
+Result<QuantisedStart> quantise_network(const QuantiseSource& source,
+                                        const std::vector<QuantisedLayer>& layers,
+                                        const std::vector<LayerInputs>& inputs,
+                                        const QuantiseSettings& settings);
 InputSettings input_settings(const QuantiseSettings& settings);
 
 // Writes network.json and start.safetensors into a folder. `settings`: kQuantisedEntry.

@@ -53,7 +53,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   std::vector<QuantisedLayer> whole = layers;
   for (QuantisedLayer& layer : whole) layer.bits = {};
   NetworkSensitivity result;
-  MANTISSA_ASSIGN(const QuantisedStart none, quantise(source, whole, inputs, settings));
+  MANTISSA_ASSIGN(const QuantisedStart none, quantise_network(source, whole, inputs, settings));
   MANTISSA_ASSIGN(const Score unchanged, score_of(source, data, none));
   result.loss = unchanged.loss;
   const auto accuracy_of = [&](const Score& score) {
@@ -66,7 +66,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
     if (layers[i].bits.weights >= kWholeBits && layers[i].bits.activations >= kWholeBits) continue;
     std::vector<QuantisedLayer> one = whole;
     one[i] = layers[i];
-    MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, one, inputs, settings));
+    MANTISSA_ASSIGN(const QuantisedStart start, quantise_network(source, one, inputs, settings));
     MANTISSA_ASSIGN(const Score score, score_of(source, data, start));
     const Node& node = source.plan.network.nodes[layers[i].node];
     result.layers.push_back({start.layers[i], score.loss, accuracy_of(score)});

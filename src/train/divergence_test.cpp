@@ -61,7 +61,7 @@ TEST(Divergence, OfSquaredErrorsIsOutputsThatMissByTen) {
 }
 
 TEST(Divergence, NothingLearnedIsNoBetterThanGuessing) {
-  RunConfig config;
+  RunConfig config = default_run_config();
   config.learning_rate = 0.5;
   EXPECT_EQ(learning_note(config, task(config.loss, 10), {2.3021, 50}),
             "the loss of the last 50 steps is 2.302, no better than that of guessing (2.303): "
@@ -73,7 +73,7 @@ TEST(Divergence, NothingLearnedIsNoBetterThanGuessing) {
 }
 
 TEST(Divergence, IsAnErrorThatSaysWhatToTry) {
-  RunConfig config;
+  RunConfig config = default_run_config();
   config.learning_rate = 3;
   EXPECT_TRUE(check_converged(config, "").ok());
   const Status status = check_converged(config, "the test loss is 1e+06");

@@ -9,19 +9,13 @@
 #include "base/files/atomic_file.h"
 #include "run/logs/run_logs.h"
 #include "run/logs/trace_file.h"
-#include "run/schedule.h"
+#include "run/plan/steps.h"
 #include "train/validation.h"
 
 namespace mantissa {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-double rate_of(const LoopParts& parts, const CheckpointInfo& info, int64_t step) {
-  return learning_rate(run_schedule(parts.config, parts.plan.total_steps, info.reductions), step);
-}
 
 // The observer sees the numbers of the last line of metrics.jsonl until there is another.
 struct Shown {
@@ -32,12 +26,6 @@ int64_t steps_between_checkpoints(const LoopParts& parts) {
   return parts.config.checkpoint_every > 0 ? parts.config.checkpoint_every
                                            : parts.plan.steps_per_epoch;
 }
-
-// Steps that stages have begun. The state is read only behind the last of them.
-struct UnderWay {
-  int64_t fed = 0;  // steps of the run whose batches are under way, or done
-  int64_t end = 0;  // the step behind which the state is at rest
-};
 
 // Whether the stages update together in this step, counted from 0.
 bool flushes(const LoopParts& parts, int64_t step) {
@@ -69,26 +57,6 @@ int64_t next_rest(const LoopParts& parts, int64_t step, const RunLogs& logs) {
     if (logs.observes(s + 1)) return s;
   }
   return end;
-}
-
-Result<StepResult> take_step(const LoopParts& parts, LoopState& at, BatchSource& batches,
-                             UnderWay& under_way) {
-  const auto start = Clock::now();
-  Clock::duration waited{};
-  while (parts.programs.wants_batch()) {
-    StepScalars scalars = step_scalars(parts.config);
-    scalars.learning_rate = rate_of(parts, at.info, under_way.fed);
-    scalars.step = under_way.fed++;
-    const auto before = Clock::now();
-    const Batch batch = batches.next();
-    waited += Clock::now() - before;
-    MANTISSA_RETURN_IF_ERROR(parts.programs.feed(batch, scalars));
-  }
-  MANTISSA_ASSIGN(const StepResult result, parts.programs.next_result());
-  const auto end = Clock::now();
-  at.times.add(seconds(end - start - waited), seconds(end - start));
-  add_step(result, at.info);
-  return result;
 }
 
 // Goes on to its end, whatever the observer says: what follows from it belongs to the checkpoint.
@@ -141,7 +109,7 @@ bool tell_step(const LoopParts& parts, const LoopState& at, const FinishedStep& 
   const RunPlan& plan = parts.plan;
   if (line) shown = {line->loss, line->accuracy.value_or(-1)};
   if (at.info.step <= kReportSteps) shown = {step.result.loss, step.result.accuracy};
-  if (plan.options.loss == ops::LossKind::kRegression) shown.accuracy = -1;
+  if (!parts.task.counts_correct) shown.accuracy = -1;
   const int64_t batch_size = parts.config.batch_size;
   const double per_second = at.times.examples_per_second(batch_size);
   return tell(parts.observer,
@@ -172,7 +140,7 @@ Status checkpoint(const LoopParts& parts, const LoopState& at) {
   return {};
 }
 
-// Writes the trace where all that it is to have is there.
+// Writes the trace once its last step is done.
 void write_trace(const LoopParts& parts, const LoopState& at, int64_t& trace_end, bool ends) {
   if (trace_end == 0 || (at.info.step < trace_end && !ends)) return;
   trace_end = 0;
@@ -199,38 +167,43 @@ Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
   for (const std::string& gap : logs.gaps()) tell_message(parts.observer, gap);
   at.times.reserve(parts.plan.total_steps - info.step);
   Shown shown;
-  bool stop = false;  // asked for: by the observer, or while validating
-  UnderWay under_way = {info.step, info.step};
-  int64_t begun = info.step;  // the step before the first of those under way
-  int64_t rest = info.step;   // the last step behind which the state was at rest
+  bool stop = false;          // asked for: by the observer, or while validating
+  int64_t begun = info.step;  // stages work on the steps from this one on,
+  int64_t end = info.step;    // and before this one. The state is at rest where they end
+  int64_t rest = info.step;   // the last step that it was at rest after
   int64_t trace_end = 0;      // the last step of the trace, until it is written
   if (!config.trace.empty()) {
     trace_end = info.step + std::min(config.trace_steps, parts.plan.total_steps - info.step);
     parts.programs.trace(info.step, trace_end);
   }
   const int64_t between = steps_between_checkpoints(parts);
-  while (!is_done(config, parts.plan, info)) {
-    if (info.step == under_way.end) {
-      parts.programs.observe(logs.observations(info.step + 1));
-      under_way = {info.step, next_rest(parts, info.step, logs)};
-      MANTISSA_RETURN_IF_ERROR(
-          parts.programs.begin(under_way.end - info.step, info.step, flushes(parts, info.step)));
-      begun = info.step;
-    }
+  const auto scalars = [&](int64_t step) {
+    return scalars_at(config, parts.plan.total_steps, info.reductions, step);
+  };
+  const auto before = [&](int64_t step) -> Status {
+    if (step != end) return {};
+    parts.programs.observe(logs.observations(step + 1));
+    begun = step;
+    end = next_rest(parts, step, logs);
+    return parts.programs.begin(end - begun, begun, flushes(parts, begun));
+  };
+  const auto after = [&](const TakenStep& taken) -> Result<bool> {
+    at.times.add(taken.seconds - taken.waiting_seconds, taken.seconds);
+    add_step(taken.result, info);
     FinishedStep step;
-    step.learning_rate = rate_of(parts, info, info.step);
-    MANTISSA_ASSIGN(step.result, take_step(parts, at, batches, under_way));
+    step.learning_rate = taken.learning_rate;
+    step.result = taken.result;
     step.tensors = parts.programs.observed();
-    step.at_rest = info.step == under_way.end;
+    step.at_rest = info.step == end;
     MANTISSA_ASSIGN(step.validation, end_epoch(parts, at, logs, stop));
     step.is_last = is_done(config, parts.plan, info);
     MANTISSA_ASSIGN(const std::optional<MetricsLine> line, logs.write(step, at.state, info));
     if (!tell_step(parts, at, step, line, shown)) stop = true;
     if (stop && !step.at_rest && flushes(parts, info.step)) {
       MANTISSA_ASSIGN(const int updates, parts.programs.end_early());
-      under_way.end = begun + updates;
+      end = begun + updates;
     }
-    if (!step.at_rest) continue;
+    if (!step.at_rest) return !step.is_last;
     write_trace(parts, at, trace_end, stop || step.is_last);
     const bool is_due = info.step / between != std::exchange(rest, info.step) / between;
     if (stop || step.is_last || is_due) {
@@ -242,8 +215,11 @@ Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
                                                      std::to_string(info.step) +
                                                      "; a checkpoint is in " + config.out);
     }
-  }
-  return {};
+    return !step.is_last;
+  };
+  if (is_done(config, parts.plan, info)) return {};
+  return take_steps({parts.programs, batches, scalars, before, after}, info.step,
+                    parts.plan.total_steps);
 }
 
 }  // namespace mantissa

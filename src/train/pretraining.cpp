@@ -5,6 +5,7 @@
 #include <map>
 
 #include "numerics/bit_statistics.h"
+#include "run/plan/steps.h"
 #include "runtime/decided_exponents.h"
 #include "runtime/executor.h"
 
@@ -96,19 +97,23 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batch
   Programs programs(plan.graph, floats, machine);
   programs.add(plan.pretraining);
   Observations observations(plan.pretraining);
-  const Schedule schedule = run_schedule(config, plan.total_steps, 0);
-  StepScalars scalars = step_scalars(config);
-  for (int64_t step = 0; step < steps; ++step) {
-    if (step + 1 == steps) programs.observe(&observations);
-    scalars.step = step;
+  const auto scalars = [&](int64_t step) {
     // A run may be shorter than its pre-training.
-    scalars.learning_rate = learning_rate(schedule, std::min(step, plan.total_steps - 1));
-    MANTISSA_RETURN_IF_ERROR(programs.train_step(batches.next(), scalars));
-    if (!report(step + 1)) {
-      return make_error(ErrorCode::kInterrupted,
-                        "interrupted in the pre-training: nothing was saved yet");
-    }
-  }
+    StepScalars of_step =
+        scalars_at(config, plan.total_steps, 0, std::min(step, plan.total_steps - 1));
+    of_step.step = step;
+    return of_step;
+  };
+  const auto before = [&](int64_t step) -> Status {
+    if (step + 1 == steps) programs.observe(&observations);
+    return {};
+  };
+  const auto after = [&](const TakenStep& taken) -> Result<bool> {
+    if (report(taken.step + 1)) return true;
+    return make_error(ErrorCode::kInterrupted,
+                      "interrupted in the pre-training: nothing was saved yet");
+  };
+  MANTISSA_RETURN_IF_ERROR(take_steps({programs, batches, scalars, before, after}, 0, steps));
   if (!is_finite(plan.graph, floats)) {
     return failed("the pre-training in fp32 diverged; choose a smaller learning rate");
   }

@@ -97,22 +97,41 @@ Result<std::unique_ptr<Session>> Session::create(Graph network, const RunConfig&
   return session;
 }
 
+StepScalars Session::scalars(double learning_rate, int64_t step) const {
+  StepScalars scalars = step_scalars(config_);
+  scalars.learning_rate = learning_rate;
+  scalars.step = step;
+  if (!network_.losses.empty()) {
+    scalars.gradient_scale =
+        1 / static_cast<double>(config_.batch_size * labels_per_example(network_, 0));
+  }
+  return scalars;
+}
+
 Result<StepResult> Session::step(const Batch& batch, double learning_rate) {
   if (batch.count != config_.batch_size) {
     return invalid_input("a step wants batch-size " + std::to_string(config_.batch_size) +
                          " examples, and the batch has " + std::to_string(batch.count));
   }
   pool_.revive();
-  StepScalars scalars = step_scalars(config_);
-  scalars.learning_rate = learning_rate;
-  scalars.step = steps_;
-  if (!network_.losses.empty()) {
-    scalars.gradient_scale =
-        1 / static_cast<double>(config_.batch_size * labels_per_example(network_, 0));
-  }
-  MANTISSA_ASSIGN(const StepResult result, programs_->train_step(batch, scalars));
+  MANTISSA_ASSIGN(const StepResult result,
+                  programs_->train_step(batch, scalars(learning_rate, steps_)));
   ++steps_;
   return result;
+}
+
+Status Session::train(BatchSource& batches, const Schedule& schedule, int64_t begin, int64_t end,
+                      const std::function<bool(const TakenStep&)>& after) {
+  pool_.revive();
+  const int64_t done = steps_ - begin;  // in calls before this one, which count for the bits
+  return take_steps(
+      {*programs_, batches,
+       [&](int64_t step) { return scalars(learning_rate(schedule, step), done + step); }, nullptr,
+       [&](const TakenStep& taken) -> Result<bool> {
+         ++steps_;
+         return after(taken);
+       }},
+      begin, end);
 }
 
 Result<StepResult> Session::observed_step(const Batch& batch, double learning_rate) {

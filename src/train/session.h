@@ -18,6 +18,8 @@
 #include "infer/programs.h"
 #include "plan/programs/program.h"
 #include "run/memory_plan.h"
+#include "run/plan/steps.h"
+#include "run/schedule.h"
 #include "run/settings/run_config.h"
 #include "runtime/memory.h"
 #include "runtime/observation.h"
@@ -37,7 +39,12 @@ class Session {
   // A step on batch_size examples.
   Result<StepResult> step(const Batch& batch, double learning_rate);
 
-  // The same, with its tensors observed: they are valid until the next one.
+  // Steps on the batches, with the rates of the schedule's steps [begin, end). `after` is told of
+  // each, and says whether to go on.
+  Status train(BatchSource& batches, const Schedule& schedule, int64_t begin, int64_t end,
+               const std::function<bool(const TakenStep&)>& after);
+
+  // The same as step(), with its tensors observed: they are valid until the next one.
   Result<StepResult> observed_step(const Batch& batch, double learning_rate);
   std::span<const TensorObservation> observed() const { return observations_->tensors(); }
   const Program& program() const { return training_; }
@@ -61,6 +68,7 @@ class Session {
   Session(Graph network, const RunConfig& config);
   Status compile();
   std::string identity() const;
+  StepScalars scalars(double learning_rate, int64_t step) const;
 
   RunConfig config_;
   Graph network_, graph_;

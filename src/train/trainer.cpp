@@ -19,6 +19,7 @@
 #include "run/plan/run_data.h"
 #include "run/plan/run_inference.h"
 #include "run/plan/run_plan.h"
+#include "run/plan/steps.h"
 #include "run/settings/config_file.h"
 #include "run/settings/resume.h"
 #include "run/settings/run_folder.h"
@@ -167,15 +168,17 @@ Status reestimate_statistics(Run& run) {
   const Machine machine{pool, run.machine.arena, run.machine.isa};
   Programs programs(run.plan.graph, run.state, machine);
   programs.add(run.plan.training);
-  StepScalars scalars = step_scalars(run.config);
-  for (int64_t i = 0; i < count; ++i) {
-    scalars.step = i;
-    scalars.statistics_momentum = 1 / static_cast<double>(i + 1);
-    MANTISSA_RETURN_IF_ERROR(programs.train_step(batches->next(), scalars));
-    if (!tell_done(run.observer, TrainEventKind::kReestimating, i + 1, count)) {
-      return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
-    }
-  }
+  const auto scalars = [&](int64_t step) {
+    StepScalars of_step = step_scalars(run.config);
+    of_step.step = step;
+    of_step.statistics_momentum = 1 / static_cast<double>(step + 1);
+    return of_step;
+  };
+  const auto after = [&](const TakenStep& taken) -> Result<bool> {
+    if (tell_done(run.observer, TrainEventKind::kReestimating, taken.step + 1, count)) return true;
+    return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
+  };
+  MANTISSA_RETURN_IF_ERROR(take_steps({programs, *batches, scalars, nullptr, after}, 0, count));
   for (size_t t = 0; t < layout.tensors.size(); ++t) {
     const StateTensor& tensor = layout.tensors[t];
     if (tensor.group == StateGroup::kStatistics) continue;
@@ -227,7 +230,7 @@ Status save_start(const Run& run) {
   return {};
 }
 
-Status take_steps(Run& run) {
+Status train(Run& run) {
   if (run.plan.total_steps == 0) return save_start(run);
   if (is_done(run.config, run.plan, run.info)) return {};
   MANTISSA_ASSIGN(const auto batches,
@@ -368,7 +371,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   Run run{config, observer, plan,       data, task, machine,  state,
           info,   {},       idle_bytes, {},   {},   transport};
   MANTISSA_RETURN_IF_ERROR(restore_or_begin(run, config_text));
-  MANTISSA_RETURN_IF_ERROR(take_steps(run));
+  MANTISSA_RETURN_IF_ERROR(train(run));
   return finish(run);
 }
 

@@ -24,7 +24,7 @@ std::vector<int64_t> reductions_of(const RunConfig& config, const std::vector<in
 }
 
 TEST(EarlyStop, StopsAfterSoManyEpochsWithoutALowerLoss) {
-  RunConfig config;
+  RunConfig config = default_run_config();
   config.early_stop = 2;
   CheckpointInfo info;
   EXPECT_TRUE(reductions_of(config, {90, 80, 85, 79, 79, 80, 10}, info).empty());
@@ -45,7 +45,7 @@ TEST(EarlyStop, ARestOfAnEpochCountsByItsMean) {
 }
 
 TEST(Plateau, FallsAfterPatienceAndWaitsAgain) {
-  RunConfig config;
+  RunConfig config = default_run_config();
   config.schedule = ScheduleKind::kPlateau;
   config.plateau_patience = 2;
   CheckpointInfo info;

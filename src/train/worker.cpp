@@ -26,7 +26,7 @@ constexpr int64_t kMostSetUpBytes = 2 * kMostNetworkBytes;
 
 // The settings that a worker's program and division follow from.
 struct SetUp {
-  RunConfig config;
+  RunConfig config = default_run_config();
   Graph network;
   std::vector<int> stage_of;
   std::vector<Retention> retention;

@@ -117,7 +117,7 @@ inline Quantised quantised(QuantiseSource& source, const QuantiseSettings& setti
   EXPECT_TRUE(layers.ok());
   auto inputs = layer_inputs(source, *layers, input_settings(settings));
   EXPECT_TRUE(inputs.ok());
-  auto start = quantise(source, *layers, *inputs, settings);
+  auto start = quantise_network(source, *layers, *inputs, settings);
   EXPECT_TRUE(start.ok()) << (start.ok() ? "" : start.error().message);
   State state = state_with(start->network, start->parameters);
   return {std::move(*layers), std::move(*start), std::move(state)};

@@ -288,7 +288,7 @@ std::string text_of(const std::filesystem::path& path) {
 
 TEST(Extending, TheGuideHasThisCode) {
   const std::filesystem::path root = MANTISSA_SOURCE_FOLDER;
-  const std::string source = text_of(root / "tests" / "extending_test.cpp");
+  const std::string source = text_of(root / "tests" / "operators" / "extending_test.cpp");
   const std::string guide = text_of(root / "docs" / "extending.md");
   for (const std::string start : {"// y = -x", "// Two outputs whose sum", "Graph toy_network"}) {
     const auto begin = guide.find("```cpp\n" + start);

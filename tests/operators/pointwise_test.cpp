@@ -116,17 +116,17 @@ TEST(Pointwise, BackwardIsGradientTimesDerivativeNarrowedOnce) {
 }
 
 TEST(Pointwise, ThreadsAndInstructionSetsChangeNothing) {
-  constexpr int64_t kCount = 70001;  // several grains and a rest
+  constexpr int64_t kPoints = 70001;  // several grains and a rest
   for (const Subject& s : subjects()) {
-    const Mantissas in = some_mantissas(kCount, 8, -4, 4);
-    const Mantissas grad = some_mantissas(kCount, 8, -17, 5);
-    SingleOp scalar(*s.op, s.attributes, {Shape{kCount}}, 1, 1, Isa::kScalar);
+    const Mantissas in = some_mantissas(kPoints, 8, -4, 4);
+    const Mantissas grad = some_mantissas(kPoints, 8, -17, 5);
+    SingleOp scalar(*s.op, s.attributes, {Shape{kPoints}}, 1, 1, Isa::kScalar);
     const Mantissas forward = scalar.forward({in});
     const auto backward = scalar.backward({in}, grad, 8);
     for (const Isa isa : kAllIsas) {
       if (!is_supported(isa)) continue;
       for (const int threads : {1, 2, 3}) {
-        SingleOp op(*s.op, s.attributes, {Shape{kCount}}, 1, threads, isa);
+        SingleOp op(*s.op, s.attributes, {Shape{kPoints}}, 1, threads, isa);
         EXPECT_EQ(op.forward({in}), forward) << s.op->name;
         EXPECT_EQ(op.backward({in}, grad, 8), backward) << s.op->name;
       }

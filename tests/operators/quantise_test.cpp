@@ -257,10 +257,10 @@ TEST(Quantise, InFloats) {
                                  {"learns", grid.learns},
                                  {"offset", int64_t{grid.has_offset ? 1 : 0}},
                                  {"signed", int64_t{grid.is_signed ? 1 : 0}}});
-    constexpr size_t kCount = 2000;
-    std::vector<float> in(kCount), grad(kCount), out(kCount), grad_in(kCount);
+    constexpr size_t kNumbers = 2000;
+    std::vector<float> in(kNumbers), grad(kNumbers), out(kNumbers), grad_in(kNumbers);
     const auto span = static_cast<float>(2 * grid.value());
-    for (size_t i = 0; i < kCount; ++i) {
+    for (size_t i = 0; i < kNumbers; ++i) {
       const auto drawn = [&](uint64_t key) {
         return std::ldexp(
             static_cast<float>(static_cast<int32_t>(random_bits(key, RandomStream::kRound, 0, i))),
@@ -284,13 +284,13 @@ TEST(Quantise, InFloats) {
       parameters[i].mantissa = tensor(&numbers[i], 1);
       parameters[i].gradient = tensor(&gradients[i], 1);
     }
-    Tensor input = tensor(in.data(), kCount), grad_input = tensor(grad_in.data(), kCount);
+    Tensor input = tensor(in.data(), kNumbers), grad_input = tensor(grad_in.data(), kNumbers);
     ThreadPool pool(2);
     OpContext c;
     c.attributes = &attributes;
     c.inputs = {&input, 1};
-    c.output = tensor(out.data(), kCount);
-    c.grad_output = tensor(grad.data(), kCount);
+    c.output = tensor(out.data(), kNumbers);
+    c.grad_output = tensor(grad.data(), kNumbers);
     c.grad_inputs = {&grad_input, 1};
     c.parameters = {parameters.data(), grid.has_offset ? size_t{2} : size_t{1}};
     c.kernel.pool = &pool;
@@ -302,7 +302,7 @@ TEST(Quantise, InFloats) {
     const auto levels = static_cast<long double>(grid.levels());
     const long double slope = unit * levels / grid.value();
     long double by_range = 0, by_offset = 0, doubtful = 0;
-    for (size_t i = 0; i < kCount; ++i) {
+    for (size_t i = 0; i < kNumbers; ++i) {
       const long double v = grid.steps(in[i]), place = v - std::floor(v);
       const long double u = std::clamp<long double>(std::nearbyint(v), grid.low(), grid.high());
       const bool is_clear = std::abs(place - 0.5L) > 1e-4L;

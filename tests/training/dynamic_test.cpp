@@ -8,6 +8,7 @@
 #include <map>
 
 #include "data/batches/shuffled_batches.h"
+#include "run/plan/steps.h"
 #include "run/settings/run_config.h"
 #include "runtime/decided_exponents.h"
 #include "tests/harness.h"

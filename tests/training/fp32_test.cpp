@@ -193,16 +193,16 @@ TEST(Fp32, FollowsTheIntegersInTheFirstSteps) {
 }
 
 TEST(Fp32, FreezesAndComesBackFromItsFile) {
-  constexpr int64_t kBatch = 128;
+  constexpr int64_t kEvaluated = 128;
   Harness harness({.model = "resnet8",
                    .format = "fp32",
-                   .batch_size = kBatch,
-                   .micro_batch_size = kBatch,
+                   .batch_size = kEvaluated,
+                   .micro_batch_size = kEvaluated,
                    .threads = 2,
                    .learning_rate = 0.1});
   harness.train_to_rest(40);
   const Format format{.family = FormatFamily::kFloat};
-  auto frozen = freeze_on(harness, "resnet8", format, kBatch, 0);
+  auto frozen = freeze_on(harness, "resnet8", format, kEvaluated, 0);
   ASSERT_TRUE(frozen.ok()) << frozen.error().message;
   const TestFolder folder;
   const auto path = folder / "frozen.safetensors";
@@ -212,9 +212,9 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
   EXPECT_TRUE(loaded->description.format == format);
 
   ImageSet test = fashion_mnist().test;
-  test.count = 3 * kBatch;
-  const double loss = evaluate_unfrozen(harness, format, kBatch, test).loss;
-  EXPECT_NEAR(evaluate_with(*loaded, kBatch, 2, best_isa(), test).loss, loss, 1e-4);
+  test.count = 3 * kEvaluated;
+  const double loss = evaluate_unfrozen(harness, format, kEvaluated, test).loss;
+  EXPECT_NEAR(evaluate_with(*loaded, kEvaluated, 2, best_isa(), test).loss, loss, 1e-4);
   EXPECT_NEAR(evaluate_with(*frozen, 77, 2, best_isa(), test).loss, loss, 1e-4);
 
   const auto rows = classify(*loaded, test.pixels.data(), 3, harness.pool(), best_isa());

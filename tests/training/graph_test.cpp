@@ -125,14 +125,14 @@ struct TrainedGraph {
 };
 
 TEST(Inputs, IndicesAreEmbeddedAndTrained) {
-  constexpr int64_t kBatch = 32;
+  constexpr int64_t kRowsAtOnce = 32;
   for (const char* format : {"bfp8", "bfp8-text", "bfp:g=8,gr=stochastic", "dfp8"}) {
-    TrainedGraph network(embedding_network(), format, kBatch / 2, 2);
+    TrainedGraph network(embedding_network(), format, kRowsAtOnce / 2, 2);
     double first = 0, last = 0;
     for (int step = 0; step < 400; ++step) {
-      std::vector<uint8_t> pixels(4 * kBatch, 128);
-      std::vector<int32_t> tokens(kTokens * kBatch), labels(kBatch);
-      for (int64_t i = 0; i < kBatch; ++i) {
+      std::vector<uint8_t> pixels(4 * kRowsAtOnce, 128);
+      std::vector<int32_t> tokens(kTokens * kRowsAtOnce), labels(kRowsAtOnce);
+      for (int64_t i = 0; i < kRowsAtOnce; ++i) {
         int64_t sum = 0;
         for (int64_t t = 0; t < kTokens; ++t) {
           const auto token = static_cast<int32_t>(

@@ -61,7 +61,7 @@ Result<DataOutcome> describe(const Settings& settings) {
   }
   Dataset pictures;
   MANTISSA_ASSIGN(DataSurvey survey, survey_dataset(config.data, config.options, pictures));
-  const int64_t batch_size = RunConfig{}.batch_size, examples = survey.info.train_count;
+  const int64_t batch_size = default_run_config().batch_size, examples = survey.info.train_count;
   if (survey.refusal.empty() && examples < batch_size) {
     survey.info.notes.push_back("training takes batches of " + std::to_string(batch_size) +
                                 " unless --batch-size says otherwise: at most " +

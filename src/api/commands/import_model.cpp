@@ -18,14 +18,13 @@ namespace mantissa {
 namespace {
 
 struct ImportConfig {
-  RunConfig run;  // settings that training has, too
+  RunConfig run = default_run_config();  // settings that training has, too
   std::string out;
 };
 
 Result<ImportConfig> import_config(const Settings& settings) {
   MANTISSA_RETURN_IF_ERROR(check_known("import", settings));
   ImportConfig config;
-  config.run.isa = best_isa();
   config.run.data.clear();
   for (const auto& [name, text] : settings) {
     if (name == "out") {

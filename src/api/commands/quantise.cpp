@@ -1,4 +1,6 @@
 // quantize: post-training quantisation, and training from there, as a run.
+#include "start/quantise.h"
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -16,7 +18,6 @@
 #include "run/settings/run_network.h"
 #include "run/settings/starting_point.h"
 #include "start/insert_batch_norm.h"
-#include "start/quantise.h"
 #include "start/quantise_sensitivity.h"
 #include "train/trainer.h"
 
@@ -134,7 +135,8 @@ Result<QuantisationOutcome> begin(const QuantiseConfig& config, const TrainObser
   std::string quantising;  // its memory
   {
     MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(source));
-    MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, config.quantise, observer));
+    MANTISSA_ASSIGN(const QuantisedStart start,
+                    quantise_network(source, config.quantise, observer));
     for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
     if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
     MANTISSA_RETURN_IF_ERROR(check_training(source, data, reestimate, start.network));

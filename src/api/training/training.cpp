@@ -82,24 +82,22 @@ Result<std::vector<EpochReport>> fit(Session& session, const Examples& examples,
                      .total_steps = plan.end - plan.begin}));
   const int64_t epochs = (plan.end + plan.per_epoch - 1) / plan.per_epoch;
   Sums sums{.graph = &session.network()};
-  for (int64_t step = plan.begin; step < plan.end;) {
-    const double rate = learning_rate(plan.schedule, step);
-    MANTISSA_ASSIGN(const StepResult result, session.step(batches->next(), rate));
-    sums.add(result);
-    const int64_t epoch = step++ / plan.per_epoch + 1;
-    const bool goes_on = !options.step_observer || options.step_observer({.step = step,
-                                                                          .steps = plan.end,
-                                                                          .epoch = epoch,
-                                                                          .epochs = epochs,
-                                                                          .training = sums.report(),
-                                                                          .learning_rate = rate});
-    if (step % plan.per_epoch == 0 || step == plan.end) {
-      history.push_back({epoch, epochs, sums.report(), rate});
-      sums = Sums{.graph = &session.network()};
-      if (options.observer && !options.observer(history.back())) break;
-    }
-    if (!goes_on) break;
-  }
+  const auto after = [&](const TakenStep& taken) {
+    sums.add(taken.result);
+    const int64_t steps = taken.step + 1, epoch = taken.step / plan.per_epoch + 1;
+    const bool goes_on =
+        !options.step_observer || options.step_observer({.step = steps,
+                                                         .steps = plan.end,
+                                                         .epoch = epoch,
+                                                         .epochs = epochs,
+                                                         .training = sums.report(),
+                                                         .learning_rate = taken.learning_rate});
+    if (steps % plan.per_epoch != 0 && steps != plan.end) return goes_on;
+    history.push_back({epoch, epochs, sums.report(), taken.learning_rate});
+    sums = Sums{.graph = &session.network()};
+    return (!options.observer || options.observer(history.back())) && goes_on;
+  };
+  MANTISSA_RETURN_IF_ERROR(session.train(*batches, plan.schedule, plan.begin, plan.end, after));
   return history;
 }
 
@@ -116,38 +114,14 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 Outcome<Trainer> Trainer::create(const Network& network, const Settings& settings) {
-  for (const char* name : {"model",
-                           "data",
-                           "out",
-                           "resume",
-                           "overwrite",
-                           "tensorboard",
-                           "width",
-                           "loss",
-                           "label-smoothing",
-                           "classes",
-                           "positive",
-                           "input-size",
-                           "augment",
-                           "validation",
-                           "early-stop",
-                           "epochs",
-                           "steps",
-                           "from",
-                           "freeze",
-                           "checkpoint-every",
-                           "hash-every",
-                           "statistics",
-                           "output",
-                           "classifier",
-                           "insert-batch-norm",
-                           "hidden",
-                           "target",
-                           "ignore",
-                           "header",
-                           "missing",
-                           "decimal",
-                           "task"}) {
+  for (const char* name :
+       {"model",       "data",       "out",     "resume",          "overwrite",
+        "tensorboard", "width",      "loss",    "label-smoothing", "classes",
+        "positive",    "input-size", "augment", "validation",      "early-stop",
+        "epochs",      "steps",      "from",    "freeze",          "checkpoint-every",
+        "hash-every",  "statistics", "output",  "classifier",      "insert-batch-norm",
+        "hidden",      "target",     "ignore",  "header",          "missing",
+        "decimal",     "task"}) {
     if (settings.count(name) == 0) continue;
     return Failure{Exit::kInvalidInput, std::string("setting '") + name +
                                             "' is not one of a Trainer: the network, the "

@@ -107,6 +107,7 @@ std::string to_json(const RegressionEvaluation& evaluation, const std::string& d
 Task regression_task(const TableColumn& target, std::string data) {
   Task task;
   task.loss = ops::LossKind::kRegression;
+  task.counts_correct = false;
   task.guessing_loss = 1;  // the variance of standardised targets
   task.high_loss = kHighRegressionError;
   task.describe = describe_numbers;

@@ -42,6 +42,7 @@ using EvaluationObserver = std::function<bool(int64_t done)>;
 // A value: functions and numbers. The training loop knows nothing else of what it trains.
 struct Task {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  bool counts_correct = true;  // examples are right or wrong; numbers are not
   double guessing_loss = 0;  // of the best answers that do not look at the example
   double high_loss = 0;      // of a network that learned nothing; many times as much is absurd
 

@@ -14,6 +14,7 @@
 #include "infer/programs.h"
 #include "models/bert.h"
 #include "run/plan/run_plan.h"
+#include "run/plan/steps.h"
 #include "runtime/memory.h"
 
 namespace mantissa {

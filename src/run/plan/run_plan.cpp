@@ -173,28 +173,6 @@ int64_t calibration_count(const RunConfig& config, int64_t examples) {
   return std::max(micro_batch, std::min(kMost, examples) / micro_batch * micro_batch);
 }
 
-StepScalars step_scalars(const RunConfig& config) {
-  return {
-      .momentum = config.momentum,
-      .beta1 = config.beta1,
-      .beta2 = config.beta2,
-      .epsilon = config.epsilon,
-      .weight_decay = config.weight_decay,
-      .gradient_scale = 1 / static_cast<double>(config.batch_size * config.labels_per_example()),
-      .clip_norm = config.clip_norm,
-      .seed = config.seed};
-}
-
-Schedule run_schedule(const RunConfig& config, int64_t total_steps, int64_t reductions) {
-  return {.kind = config.schedule,
-          .peak = config.learning_rate,
-          .steps = total_steps,
-          .warmup_steps = static_cast<int64_t>(
-              std::nearbyint(config.warmup * static_cast<double>(total_steps))),
-          .plateau_factor = config.plateau_factor,
-          .reductions = reductions};
-}
-
 namespace {
 
 // How many training examples are held back. At least a batch must be left.

@@ -58,12 +58,6 @@ ProgramOptions calibration_options(const RunConfig& config);
 // micro-batches.
 int64_t calibration_count(const RunConfig& config, int64_t examples);
 
-// The scalars of a step, but for learning rate and step number.
-StepScalars step_scalars(const RunConfig& config);
-
-// The learning rate over the steps of a run; `reductions` as Schedule has them.
-Schedule run_schedule(const RunConfig& config, int64_t total_steps, int64_t reductions);
-
 // Compiles a run for a data set. Channel means are left at 0, see set_channel_means.
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);
 

@@ -449,10 +449,20 @@ Result<double> parse_real(const std::string& name, const std::string& text, doub
   return value;
 }
 
-Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
-                                  const std::map<std::string, std::string>& derived) {
+RunConfig default_run_config() {
   RunConfig config;
   config.isa = best_isa();
+  for (const Setting& setting : training_settings()) {
+    const std::string text = setting.default_text;
+    // A default that the table's own row refuses is a fault of the table: SettingsTable tests it.
+    if (!text.empty() && !setting.is_switch) static_cast<void>(setting.parse(text, config));
+  }
+  return config;
+}
+
+Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
+                                  const std::map<std::string, std::string>& derived) {
+  RunConfig config = default_run_config();
   for (const auto& [name, text] : settings) {
     MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
   }

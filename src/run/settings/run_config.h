@@ -51,8 +51,9 @@ struct PipelineConfig {
   bool is_asynchronous() const { return mode != pipeline::Mode::kFlush; }
 };
 
+// The settings of a run. Their defaults stand in the table alone: default_run_config().
 struct RunConfig {
-  std::string model = "resnet8";  // name of a built-in network, or that which `network` has
+  std::string model;  // name of a built-in network, or that which `network` has
   // Read from a file, whose content is part of the run's identity, not its path. It says itself
   // what width, loss and label smoothing say for built-in networks.
   std::optional<Graph> network;
@@ -69,7 +70,7 @@ struct RunConfig {
   std::optional<StartingPoint> start;      // what is there
   std::string freeze;      // patterns of parameters that are not trained (untrained.h)
   int64_t reestimate = 0;  // batches for batch norms' statistics before the first step
-  std::string data = "fashion-mnist";
+  std::string data;
   PictureSize input_size;  // 0 x 0: as the data are
   TableChoices table;
   int classes = 0;       // 0: those of the data
@@ -82,29 +83,29 @@ struct RunConfig {
   int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
   bool tied = false;    // the classifier of a language model has the embedding's weights
   Format format;
-  int64_t epochs = 3;
+  int64_t epochs = 0;
   int64_t steps = 0;  // > 0: this many instead of whole epochs
-  int64_t batch_size = 128;
+  int64_t batch_size = 0;
   int64_t micro_batch_size = 0;  // 0: the batch
   OptimizerKind optimizer = OptimizerKind::kMomentum;
-  double momentum = 0.9;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double momentum = 0;
+  double beta1 = 0, beta2 = 0, epsilon = 0;
   double learning_rate = 0;  // 0: the default of optimizer or model
   ScheduleKind schedule = ScheduleKind::kOneCycle;
-  double warmup = 0.2;  // fraction of all steps
+  double warmup = 0;  // fraction of all steps
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double label_smoothing = 0;
   ClassWeights class_weights;
-  double plateau_factor = 0.1;
-  int64_t plateau_patience = 2;  // epochs
+  double plateau_factor = 0;
+  int64_t plateau_patience = 0;  // epochs
   double weight_decay = -1;      // < 0: the optimizer's default
   double clip_norm = 0;          // 0: no clipping
   double validation = 0;         // below 1 a fraction of the training examples, else their number
   int64_t early_stop = 0;        // epochs; 0: never
   Augmentation augmentation;
-  double width = 1;
+  double width = 0;
   std::vector<int64_t> hidden;  // widths of mlp's hidden layers; none: its own
-  uint64_t seed = 1;
+  uint64_t seed = 0;
   int threads = 0;  // 0: all cores
   PipelineConfig pipeline;
   Isa isa = Isa::kScalar;
@@ -115,12 +116,12 @@ struct RunConfig {
   std::string profile_name;  // find_profile
   MachineProfile profile;
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
-  int64_t hash_every = 100;      // steps; 0: never
+  int64_t hash_every = 0;      // steps; 0: never
   bool statistics = false;       // histograms of the tensors' bits
   std::string out;
   std::string tensorboard;  // folder for event files; "": none
   std::string trace;        // file for what the stages did when; "": none
-  int64_t trace_steps = 20;
+  int64_t trace_steps = 0;
   bool resume = false;
   bool overwrite = false;
   std::vector<std::string> derived;  // settings that nobody chose: derived_settings.h
@@ -144,6 +145,9 @@ struct Setting {
 };
 
 std::span<const Setting> training_settings();
+
+// What a run is told where nobody says anything: the defaults of the table.
+RunConfig default_run_config();
 
 // How a run reads its data: pictures, or where it has a sequence, a text.
 DataOptions data_options(const RunConfig& config);

@@ -26,6 +26,18 @@ ConfigFile round_trip(const RunConfig& config) {
   return *file;
 }
 
+TEST(RunConfig, TheTableAcceptsItsDefaults) {
+  for (const Setting& setting : training_settings()) {
+    const std::string text = setting.default_text;
+    if (text.empty() || setting.is_switch) continue;
+    RunConfig config;
+    const Status parsed = setting.parse(text, config);
+    EXPECT_TRUE(parsed.ok()) << setting.name << ": " << parsed.error().message;
+  }
+  EXPECT_EQ(default_run_config().batch_size, 128);
+  EXPECT_EQ(default_run_config().schedule, ScheduleKind::kOneCycle);
+}
+
 TEST(RunConfig, DerivesWhatNobodyChose) {
   const auto config = make_run_config({{"model", "mlp"}, {"batch-size", "24"}});
   ASSERT_TRUE(config.ok());

@@ -19,7 +19,7 @@ class RunFolder : public ::testing::Test {
   void put(const std::string& name) { put_file(folder_ / name, std::string("x")); }
   Names names() { return *list_names(folder_.path()); }
   RunConfig config() {
-    RunConfig config;
+    RunConfig config = default_run_config();
     config.out = folder_.path();
     return config;
   }
