@@ -187,19 +187,19 @@ void bind_commands(nb::module_& module) {
   module.def("train", &train_run, nb::arg("settings"), nb::arg("callback").none());
   module.def("quantize", &quantise_run, nb::arg("settings"), nb::arg("callback").none());
   module.def("evaluate", &evaluate_run, nb::arg("settings"), nb::arg("callback").none());
-  module.def("plan", &plan_of);
-  module.def("import_model", &import_file);
-  module.def("export_model", &export_file);
+  module.def("plan", &plan_of, nb::arg("settings"));
+  module.def("import_model", &import_file, nb::arg("path"), nb::arg("settings"));
+  module.def("export_model", &export_file, nb::arg("settings"));
   module.def("embed", &sentence_vectors, nb::arg("settings"), nb::arg("sentences"),
              nb::arg("callback").none());
-  module.def("fill_mask", &masks_filled);
+  module.def("fill_mask", &masks_filled, nb::arg("settings"));
   module.def("translate", &translated, nb::arg("settings"), nb::arg("sentences"),
              nb::arg("callback").none());
-  module.def("describe_path", &path_json);
-  module.def("describe_data", &data_json);
-  module.def("statistics", &statistics_json);
-  module.def("report", &write_report);
-  module.def("settings_of", &settings_rows);
+  module.def("describe_path", &path_json, nb::arg("path"), nb::arg("settings"));
+  module.def("describe_data", &data_json, nb::arg("settings"));
+  module.def("statistics", &statistics_json, nb::arg("run"), nb::arg("settings"));
+  module.def("report", &write_report, nb::arg("runs"), nb::arg("settings"));
+  module.def("settings_of", &settings_rows, nb::arg("command"));
   module.def("built_in_models", &built_in_models);
   module.def("info", &machine);
 }

@@ -38,7 +38,7 @@ void bind_data(nb::module_& module) {
       .def_ro("target_exponent", &LoadedData::target_exponent)
       .def_ro("target_mean", &LoadedData::target_mean)
       .def_ro("target_deviation", &LoadedData::target_deviation);
-  module.def("load_data", &load);
+  module.def("load_data", &load, nb::arg("settings"));
 }
 
 }  // namespace mantissa::python

@@ -111,33 +111,47 @@ class Builder {
 void bind_networks(nb::module_& module) {
   nb::class_<Network>(module, "Network")
       .def("__repr__", [](const Network& n) { return "<network " + n.name() + ">"; })
-      .def_static("from_json", [](const std::string& t) { return value_of(Network::from_json(t)); })
-      .def_static("read", [](const std::string& path) { return value_of(Network::read(path)); })
-      .def_static("built_in", &built_in)
+      .def_static(
+          "from_json", [](const std::string& t) { return value_of(Network::from_json(t)); },
+          nb::arg("text"))
+      .def_static(
+          "read", [](const std::string& path) { return value_of(Network::read(path)); },
+          nb::arg("path"))
+      .def_static("built_in", &built_in, nb::arg("name"), nb::arg("pixels"), nb::arg("classes"),
+                  nb::arg("width"), nb::arg("label_smoothing"), nb::arg("squared_error"))
       .def("to_json", &Network::to_json)
       .def_prop_ro("name", &Network::name)
       .def("inputs", &inputs_of)
       .def("parameters", &parameters_of)
-      .def("with_pixel_means",
-           [](const Network& network, const std::vector<int64_t>& means) {
-             return value_of(network.with_pixel_means(means));
-           })
-      .def("with_frozen", [](const Network& network, const std::string& patterns) {
-        return value_of(network.with_frozen(patterns));
-      });
+      .def(
+          "with_pixel_means",
+          [](const Network& network, const std::vector<int64_t>& means) {
+            return value_of(network.with_pixel_means(means));
+          },
+          nb::arg("means"))
+      .def(
+          "with_frozen",
+          [](const Network& network, const std::string& patterns) {
+            return value_of(network.with_frozen(patterns));
+          },
+          nb::arg("patterns"));
   nb::class_<Builder>(module, "Builder")
-      .def(nb::init<const std::string&>())
+      .def(nb::init<const std::string&>(), nb::arg("name"))
       .def("__repr__", [](const Builder&) { return "<network that is being built>"; })
-      .def("pixels", &Builder::pixels)
-      .def("numbers", &Builder::numbers)
-      .def("indices", &Builder::indices)
-      .def("add", &Builder::add)
-      .def("dims", &Builder::dims)
-      .def("cross_entropy", &Builder::cross_entropy)
-      .def("sigmoid_cross_entropy", &Builder::sigmoid_cross_entropy)
-      .def("squared_error", &Builder::squared_error)
-      .def("finish", &Builder::finish);
-  module.def("exponent_for", &exponent_for);
+      .def("pixels", &Builder::pixels, nb::arg("name"), nb::arg("dims"), nb::arg("means"))
+      .def("numbers", &Builder::numbers, nb::arg("name"), nb::arg("dims"), nb::arg("exponent"))
+      .def("indices", &Builder::indices, nb::arg("name"), nb::arg("dims"))
+      .def("add", &Builder::add, nb::arg("op"), nb::arg("inputs"), nb::arg("settings"),
+           nb::arg("name"), nb::arg("shares"))
+      .def("dims", &Builder::dims, nb::arg("value"))
+      .def("cross_entropy", &Builder::cross_entropy, nb::arg("logits"), nb::arg("labels"),
+           nb::arg("smoothing"), nb::arg("weights"))
+      .def("sigmoid_cross_entropy", &Builder::sigmoid_cross_entropy, nb::arg("logits"),
+           nb::arg("labels"), nb::arg("by_output"), nb::arg("weights"))
+      .def("squared_error", &Builder::squared_error, nb::arg("results"), nb::arg("targets"),
+           nb::arg("exponent"), nb::arg("weights"))
+      .def("finish", &Builder::finish, nb::arg("outputs"));
+  module.def("exponent_for", &exponent_for, nb::arg("largest"));
 }
 
 }  // namespace mantissa::python

@@ -118,7 +118,7 @@ class PythonTrainer {
   }
 
   std::tuple<nb::object, nb::object, nb::object> parameter(const std::string& name) const {
-    const Owner::Turn turn(owner_, "numbers");
+    const Owner::Turn turn(owner_, "values");
     ParameterNumbers numbers = value_of(trainer_.parameter(name));
     const std::vector<size_t> shape(numbers.dims.begin(), numbers.dims.end());
     const size_t exponents = numbers.exponents.size();
@@ -130,7 +130,7 @@ class PythonTrainer {
 
   void set_parameter(const std::string& name,
                      const nb::ndarray<const double, nb::c_contig, nb::device::cpu>& numbers) {
-    const Owner::Turn turn(owner_, "set_numbers");
+    const Owner::Turn turn(owner_, "set_values");
     value_of(trainer_.set_parameter(
         name, std::vector<double>(numbers.data(), numbers.data() + numbers.size())));
   }
@@ -233,10 +233,12 @@ std::string text_of(const StepReport& report) {
 
 void bind_training(nb::module_& module) {
   nb::class_<TrainedParameters>(module, "TrainedParameters")
-      .def_static("read",
-                  [](const std::string& path) {
-                    return value_of(released([&] { return TrainedParameters::read(path); }));
-                  })
+      .def_static(
+          "read",
+          [](const std::string& path) {
+            return value_of(released([&] { return TrainedParameters::read(path); }));
+          },
+          nb::arg("path"))
       .def("network", [](const TrainedParameters& trained) { return value_of(trained.network()); })
       .def("__repr__", [](const TrainedParameters&) { return "<trained parameters of a file>"; });
   nb::class_<StepReport>(module, "StepReport")
@@ -281,17 +283,18 @@ void bind_training(nb::module_& module) {
                figures_of(progress.training) + ">";
       });
   nb::class_<PythonTrainer>(module, "Trainer")
-      .def(nb::init<const Network&, const Settings&>())
-      .def("step", &PythonTrainer::step)
-      .def("observed_step", &PythonTrainer::observed_step)
+      .def(nb::init<const Network&, const Settings&>(), nb::arg("network"), nb::arg("settings"))
+      .def("step", &PythonTrainer::step, nb::arg("arrays"), nb::arg("learning_rate"))
+      .def("observed_step", &PythonTrainer::observed_step, nb::arg("arrays"),
+           nb::arg("learning_rate"))
       .def("fit", &PythonTrainer::fit, nb::arg("arrays"), nb::arg("epochs"), nb::arg("steps"),
            nb::arg("goes_on"), nb::arg("on_step").none(), nb::arg("on_epoch").none())
-      .def("freeze", &PythonTrainer::freeze)
-      .def("parameter", &PythonTrainer::parameter)
-      .def("set_parameter", &PythonTrainer::set_parameter)
-      .def("take", &PythonTrainer::take)
-      .def("save", &PythonTrainer::save)
-      .def("load", &PythonTrainer::load)
+      .def("freeze", &PythonTrainer::freeze, nb::arg("arrays"))
+      .def("parameter", &PythonTrainer::parameter, nb::arg("name"))
+      .def("set_parameter", &PythonTrainer::set_parameter, nb::arg("name"), nb::arg("numbers"))
+      .def("take", &PythonTrainer::take, nb::arg("trained"))
+      .def("save", &PythonTrainer::save, nb::arg("path"))
+      .def("load", &PythonTrainer::load, nb::arg("path"))
       .def("steps_done", &PythonTrainer::steps_done)
       .def("batch_size", &PythonTrainer::batch_size)
       .def("weights_sha256", &PythonTrainer::weights_sha256)
@@ -300,12 +303,16 @@ void bind_training(nb::module_& module) {
         return "<trainer after " + std::to_string(trainer.steps_done()) + " steps>";
       });
   nb::class_<Model>(module, "Model")
-      .def_static("load", [](const std::string& path,
-                             int threads) { return value_of(Model::load(path, threads)); })
-      .def("save", [](const Model& model, const std::string& path) { value_of(model.save(path)); })
-      .def("predict", &predict)
-      .def("evaluate", &evaluate)
-      .def("encode", &encode)
+      .def_static(
+          "load",
+          [](const std::string& path, int threads) { return value_of(Model::load(path, threads)); },
+          nb::arg("path"), nb::arg("threads"))
+      .def(
+          "save", [](const Model& model, const std::string& path) { value_of(model.save(path)); },
+          nb::arg("path"))
+      .def("predict", &predict, nb::arg("arrays"))
+      .def("evaluate", &evaluate, nb::arg("arrays"))
+      .def("encode", &encode, nb::arg("columns"))
       .def("class_names", &Model::class_names)
       .def("table_json", &Model::table_json)
       .def("network", &Model::network)

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (_check_sample_weight, check_is_fitted, column_or_1d,
@@ -24,6 +26,7 @@ from sklearn.utils.validation import (_check_sample_weight, check_is_fitted, col
 
 from . import network as layers
 from ._arrays import columns_of, missing_in, numbers_of_column
+from .callbacks import EarlyStop
 from .data import as_data, in_range_of_weights
 from .errors import InvalidInput
 from .model import Model
@@ -113,6 +116,11 @@ def _widths(hidden: Sequence[int] | int) -> list[int]:
     return [int(width) for width in widths]
 
 
+# scikit-learn's names of settings, beside ours.
+_OTHER_NAMES = {"hidden_layer_sizes": "hidden", "max_iter": "epochs", "random_state": "seed",
+                "learning_rate_init": "learning_rate"}
+
+
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both have in common."""
 
@@ -120,7 +128,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                  body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 100,
                  batch_size: int = 200, optimizer: str = "adam", learning_rate: float = 0.02,
                  lr_schedule: str = "cosine", weight_decay: float = 0.0, seed: int = 1,
-                 threads: int = 0, settings: dict[str, Any] | None = None):
+                 threads: int = 0, settings: dict[str, Any] | None = None,
+                 hidden_layer_sizes: Sequence[int] | int | None = None,
+                 max_iter: int | None = None, random_state: Any = None,
+                 learning_rate_init: float | None = None, early_stopping: bool = False,
+                 validation_fraction: float = 0.1, n_iter_no_change: int = 10,
+                 verbose: bool = False):
         self.hidden = hidden
         self.body = body
         self.format = format
@@ -133,11 +146,38 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.threads = threads
         self.settings = settings
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.learning_rate_init = learning_rate_init
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.verbose = verbose
+
+    def _setting(self, name: str) -> Any:
+        """A setting under our name or scikit-learn's. Both at once are an error."""
+        value = getattr(self, name)
+        for other, ours in _OTHER_NAMES.items():
+            given = getattr(self, other)
+            if ours != name or given is None:
+                continue
+            if value != type(self)().get_params()[name]:
+                raise InvalidInput(f"{type(self).__name__}: {name} and {other} are one setting; "
+                                   "give one of them")
+            value = given
+        return value
+
+    def _seed(self) -> int:
+        seed = self._setting("seed")
+        if isinstance(seed, np.random.RandomState):
+            return int(check_random_state(seed).randint(1 << 31))
+        return int(seed)
 
     def _hidden_layers(self, x: Var) -> Var:
         if self.body is not None:
             return self.body(x)
-        for channels in _widths(self.hidden):
+        for channels in _widths(self._setting("hidden")):
             x = layers.relu(layers.linear(x, channels))
         return x
 
@@ -146,14 +186,27 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         arrays = {"x": self._scale.to_standard(X), "y": y}
         if weights is not None:
             arrays["w"] = weights
+        seed = self._seed()  # a RandomState gives another number each time
+        callbacks = []
+        held_back = None
+        if self.early_stopping:
+            train, held = train_test_split(
+                np.arange(len(X)), test_size=self.validation_fraction, random_state=seed,
+                stratify=y if isinstance(self, ClassifierMixin) else None)
+            held_back = as_data({name: array[held] for name, array in arrays.items()})
+            arrays = {name: array[train] for name, array in arrays.items()}
+            callbacks.append(EarlyStop(self.n_iter_no_change))
         data = as_data(arrays)
-        batch = min(self.batch_size, len(X))
+        batch = min(self.batch_size, len(arrays["x"]))
         self.trainer_ = Trainer(
             network, format=self.format, optimizer=self.optimizer, batch_size=batch,
-            learning_rate=self.learning_rate, lr_schedule=self.lr_schedule,
-            weight_decay=self.weight_decay, seed=self.seed, threads=self.threads,
+            learning_rate=self._setting("learning_rate"), lr_schedule=self.lr_schedule,
+            weight_decay=self.weight_decay, seed=seed, threads=self.threads,
             **(self.settings or {}))
-        self.history_ = self.trainer_.fit(data, epochs=self.epochs, progress=False)
+        self.history_ = self.trainer_.fit(data, epochs=self._setting("epochs"),
+                                          validation=held_back, callbacks=callbacks,
+                                          progress=bool(self.verbose))
+        self.n_iter_ = len(self.history_)
         self.model_: Model = self.trainer_.freeze(data)
 
     def _weights(self, X: np.ndarray, sample_weight: Any, by_class: Any = None
@@ -189,7 +242,11 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     hidden: channels of the hidden layers, 100 or (100, 50); or `body`, a function that makes of the input's value the one
     that the last linear layer reads. Other settings are those of `mantissa.Trainer`; `settings` takes
-    the rest of them. `class_weight` is None, "balanced", or a weight for each class. After fit(): `classes_`, `history_`, `model_`, and, until it is pickled,
+    the rest of them.
+    scikit-learn's names are taken, too: `hidden_layer_sizes`, `max_iter`, `random_state` (None is seed
+    1: the same bits each time), `learning_rate_init`, `verbose`; with `early_stopping` a part of the
+    examples, `validation_fraction`, is held back, and training ends after `n_iter_no_change` epochs
+    without a lower loss there, with the weights of the best. `class_weight` is None, "balanced", or a weight for each class. After fit(): `classes_`, `history_`, `n_iter_`, `model_`, and, until it is pickled,
     `trainer_`.
     """
 
@@ -198,10 +255,19 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
                  batch_size: int = 200, optimizer: str = "adam", learning_rate: float = 0.02,
                  lr_schedule: str = "cosine", weight_decay: float = 0.0, seed: int = 1,
                  threads: int = 0, class_weight: dict[Any, float] | str | None = None,
-                 settings: dict[str, Any] | None = None):
+                 settings: dict[str, Any] | None = None,
+                 hidden_layer_sizes: Sequence[int] | int | None = None,
+                 max_iter: int | None = None, random_state: Any = None,
+                 learning_rate_init: float | None = None, early_stopping: bool = False,
+                 validation_fraction: float = 0.1, n_iter_no_change: int = 10,
+                 verbose: bool = False):
         super().__init__(hidden, body=body, format=format, epochs=epochs, batch_size=batch_size,
                          optimizer=optimizer, learning_rate=learning_rate, lr_schedule=lr_schedule,
-                         weight_decay=weight_decay, seed=seed, threads=threads, settings=settings)
+                         weight_decay=weight_decay, seed=seed, threads=threads, settings=settings,
+                         hidden_layer_sizes=hidden_layer_sizes, max_iter=max_iter,
+                         random_state=random_state, learning_rate_init=learning_rate_init,
+                         early_stopping=early_stopping, validation_fraction=validation_fraction,
+                         n_iter_no_change=n_iter_no_change, verbose=verbose)
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Classifier:

@@ -279,10 +279,14 @@ class Trainer:
 
     # --- parameters ---
 
-    def numbers(self, name: str) -> np.ndarray:
+    def values(self, name: str) -> np.ndarray:
         """A parameter's numbers, float64, exactly: mantissa * 2^exponent, with the part that waits."""
         numbers: np.ndarray = self._core.parameter(name)[0]
         return numbers
+
+    def numbers(self, name: str) -> np.ndarray:
+        """The older name of values()."""
+        return self.values(name)
 
     def mantissas(self, name: str) -> np.ndarray:
         """A parameter's mantissas, int32; fp32 has none."""
@@ -295,6 +299,10 @@ class Trainer:
         return exponents
 
     def set_numbers(self, name: str, numbers: Any) -> None:
+        """The older name of set_values()."""
+        self.set_values(name, numbers)
+
+    def set_values(self, name: str, numbers: Any) -> None:
         """Rounds numbers to the parameter's mantissas; the optimiser's memory of it starts anew."""
         import numpy as np
 

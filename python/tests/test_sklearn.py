@@ -184,3 +184,30 @@ def test_hidden_may_be_a_number():
     for wrong in (0, 2.5, "100", True, (10, 0)):
         with pytest.raises(mt.InvalidInput, match="hidden"):
             Classifier(wrong, epochs=1).fit(x, y)
+
+
+def test_scikit_learns_names():
+    x, y = load_digits(return_X_y=True)
+    ours = Classifier((30,), epochs=4, seed=7, learning_rate=0.01).fit(x, y)
+    theirs = Classifier(hidden_layer_sizes=(30,), max_iter=4, random_state=7,
+                        learning_rate_init=0.01).fit(x, y)
+    assert (ours.decision_function(x) == theirs.decision_function(x)).all()
+    assert theirs.n_iter_ == 4 and clone(theirs).max_iter == 4
+    search = GridSearchCV(Classifier(max_iter=3), {"hidden_layer_sizes": [10, 20]}, cv=2).fit(x, y)
+    assert search.best_params_["hidden_layer_sizes"] in (10, 20)
+    with pytest.raises(mt.InvalidInput, match="epochs and max_iter are one setting"):
+        Classifier(epochs=4, max_iter=5).fit(x, y)
+    drawn = Classifier(max_iter=1, random_state=np.random.RandomState(3)).fit(x, y)
+    again = Classifier(max_iter=1, random_state=np.random.RandomState(3)).fit(x, y)
+    assert (drawn.decision_function(x) == again.decision_function(x)).all()
+
+
+def test_early_stopping_and_verbose(capfd):
+    generator = np.random.default_rng(1)
+    x, y = generator.normal(size=(400, 8)), generator.integers(2, size=400)  # nothing to learn
+    model = Classifier(max_iter=60, early_stopping=True, n_iter_no_change=2, verbose=True).fit(x, y)
+    assert 2 <= model.n_iter_ < 60
+    assert model.history_.kept is not None and model.history_.epochs[-1].validation_loss is not None
+    assert capfd.readouterr().err.count("epoch") >= model.n_iter_
+    Regressor(max_iter=1).fit(x, x[:, 0])
+    assert capfd.readouterr().err == ""

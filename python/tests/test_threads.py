@@ -75,7 +75,7 @@ def test_many_threads_do_no_harm(network, digits):
     trainer = mt.Trainer(network, batch_size=40, threads=2)
     calls = [lambda: trainer.step(x[:40], y[:40], learning_rate=0.05),
              lambda: trainer.fit((x, y), steps=2, progress=False),
-             lambda: trainer.freeze((x,)).predict(x), lambda: trainer.numbers("linear1.bias"),
+             lambda: trainer.freeze((x,)).predict(x), lambda: trainer.values("linear1.bias"),
              lambda: trainer.observed_step(x[:40], y[:40], learning_rate=0.05)]
 
     def use(first):
@@ -113,7 +113,7 @@ def test_a_callback_may_use_the_trainer(network, digits):
 
     class Look(mt.Callback):
         def on_epoch(self, trainer, epoch):
-            seen.append((trainer.numbers("linear1.bias").shape, trainer.weights_sha256,
+            seen.append((trainer.values("linear1.bias").shape, trainer.weights_sha256,
                          trainer.freeze(digits).evaluate(digits).accuracy))
     trainer.fit(digits, epochs=2, progress=False, callbacks=[Look()])
     assert len(seen) == 2 and seen[1][1] == trainer.weights_sha256

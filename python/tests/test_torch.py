@@ -58,21 +58,21 @@ def test_a_resnet_18_computes_and_learns_as_in_pytorch():
     with torch.no_grad():
         expected = module.eval()(pixels).numpy()
     assert np.abs(outputs - expected).max() <= 1e-3 * np.abs(expected).max()
-    before = {one.name: trainer.numbers(one.name).copy() for one in net.parameters}
+    before = {one.name: trainer.values(one.name).copy() for one in net.parameters}
     report = trainer.step(x, y, learning_rate=rate)
     module.train()
     loss = functional.cross_entropy(module(pixels), torch.tensor(y))
     loss.backward()
     assert report.loss == pytest.approx(loss.item(), rel=1e-5)
     last = module.classifier.weight
-    gradient = (before["classifier.weights"] - trainer.numbers("classifier.weights")) / rate
+    gradient = (before["classifier.weights"] - trainer.values("classifier.weights")) / rate
     assert np.abs(gradient - last.grad.numpy()).max() <= 1e-3 * last.grad.abs().max()
     compared = 0
     for name, parameter in module.named_parameters():
         ours = name.replace(".weight", ".weights")
         if ours not in before or parameter.ndim != 4:
             continue
-        gradient = (before[ours] - trainer.numbers(ours)) / rate
+        gradient = (before[ours] - trainer.values(ours)) / rate
         theirs = parameter.grad.numpy().transpose(0, 2, 3, 1)
         if ours.startswith("stem"):  # reads pixels, not pixels / 255
             theirs = theirs * np.vdot(gradient, theirs) / np.vdot(theirs, theirs)

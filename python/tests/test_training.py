@@ -132,12 +132,12 @@ def test_parameters_are_readable_and_writable(trainer):
     mantissas, exponents = trainer.mantissas(name), trainer.exponents(name)
     assert mantissas.shape == (8, 3, 3, 1) and mantissas.dtype == np.int32
     assert np.abs(mantissas).max() <= 127 and exponents.shape == (1,)
-    trainer.set_numbers(name, np.full((8, 3, 3, 1), 0.25))
-    assert (trainer.numbers(name) == 0.25).all()
+    trainer.set_values(name, np.full((8, 3, 3, 1), 0.25))
+    assert (trainer.values(name) == 0.25).all()
     with pytest.raises(mt.InvalidInput, match=r"\[8, 3, 3, 1\]"):
-        trainer.set_numbers(name, np.zeros(72))
+        trainer.set_values(name, np.zeros(72))
     with pytest.raises(mt.InvalidInput, match="there are convolution1.weights"):
-        trainer.numbers("nothing")
+        trainer.values("nothing")
 
 
 def test_errors(network, trainer, digits):
