@@ -10,7 +10,7 @@
 #include "run/logs/run_logs.h"
 #include "run/logs/trace_file.h"
 #include "run/plan/steps.h"
-#include "train/validation.h"
+#include "train/early_stop.h"
 
 namespace mantissa {
 namespace {

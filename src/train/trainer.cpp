@@ -26,9 +26,9 @@
 #include "run/settings/run_network.h"
 #include "run/step_times.h"
 #include "train/divergence.h"
+#include "train/early_stop.h"
 #include "train/loop.h"
 #include "train/pretraining.h"
-#include "train/validation.h"
 #include "train/worker.h"
 
 namespace mantissa {

@@ -16,7 +16,6 @@
 #include "run/learning_rate.h"
 #include "run/logs/tensor_log.h"
 #include "run/plan/run_plan.h"
-#include "run/schedule.h"
 #include "train/session.h"
 
 namespace mantissa {

@@ -9,7 +9,7 @@
 #include "data/batches/batch.h"
 #include "graph/op.h"
 #include "infer/programs.h"
-#include "run/schedule.h"
+#include "run/learning_rate.h"
 #include "run/settings/run_config.h"
 
 namespace mantissa {

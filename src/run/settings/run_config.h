@@ -23,7 +23,7 @@
 #include "pipeline/schedule.h"
 #include "plan/programs/state_layout.h"
 #include "plan/retention/compile_training.h"
-#include "run/schedule.h"
+#include "run/learning_rate.h"
 #include "run/settings/starting_point.h"
 
 namespace mantissa {

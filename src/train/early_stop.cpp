@@ -1,4 +1,4 @@
-#include "train/validation.h"
+#include "train/early_stop.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "train/validation.h"
+#include "train/early_stop.h"
 
 #include <gtest/gtest.h>
 
-#include "run/schedule.h"
+#include "run/learning_rate.h"
 
 namespace mantissa {
 namespace {

@@ -1,4 +1,4 @@
-#include "run/schedule.h"
+#include "run/learning_rate.h"
 
 #include <array>
 #include <string>
