@@ -1,28 +1,28 @@
-// Softmax for AVX-512.
+// Softmax, for any instruction set.
+//
+// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA_target.h.
 #include <algorithm>
 #include <cstring>
 
-#include "base/system/target.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/targets.h"
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+#if defined(MANTISSA_ISA_LANES)
 
 namespace mantissa::kernels {
-MANTISSA_TARGET_AVX512VNNI_BEGIN
+MANTISSA_ISA_BEGIN
 namespace {
-#include "kernels/lanes/avx512vnni.h"
+#include MANTISSA_ISA_LANES
 #include "kernels/softmax/lane_loops.h"
 #include "kernels/softmax/row_loops.h"
 // Built on both.
 #include "kernels/softmax/choose_loops.h"
 }  // namespace
 
-const SoftmaxKernels kSoftmaxAvx512Vnni = {"softmax_avx512vnni", kNeedsAvx512Vnni, loss, gradient,
-                                           probabilities};
+const SoftmaxKernels MANTISSA_ROW(Softmax) = {MANTISSA_ROW_NAME("softmax"), MANTISSA_ISA_NEEDS,
+                                              loss, gradient, probabilities};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

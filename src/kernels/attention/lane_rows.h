@@ -1,21 +1,21 @@
-// Attention for AVX-512.
+// Attention, for any instruction set.
+//
+// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA_target.h.
 #include <algorithm>
 #include <cstring>
 
-#include "base/system/target.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_room.h"
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+#if defined(MANTISSA_ISA_LANES)
 
 namespace mantissa::kernels {
-MANTISSA_TARGET_AVX512VNNI_BEGIN
+MANTISSA_ISA_BEGIN
 namespace {
 #include "kernels/common/round_even_loops.h"
-#include "kernels/lanes/avx512vnni.h"
+#include MANTISSA_ISA_LANES
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 // Built on that.
@@ -26,8 +26,8 @@ namespace {
 #include "kernels/attention/block_loops.h"
 }  // namespace
 
-const AttentionKernels kAttentionAvx512Vnni = {"attention_avx512vnni", kNeedsAvx512Vnni, forward,
-                                               backward};
+const AttentionKernels MANTISSA_ROW(Attention) = {MANTISSA_ROW_NAME("attention"),
+                                                  MANTISSA_ISA_NEEDS, forward, backward};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.
