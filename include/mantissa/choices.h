@@ -1,4 +1,4 @@
-// The possible values of a setting, for completing it.
+// The possible values of a setting, for completion.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace mantissa {
 
 struct Choices {
   std::vector<std::string> values;  // empty: free, or too many to list
-  bool is_path = false;             // of a file or a folder (besides the values)
+  bool is_path = false;             // a path to a file or a folder is possible, too
 };
 
 // The choices of a setting, by its name; a setting means the same in every command.

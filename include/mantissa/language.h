@@ -18,9 +18,9 @@ struct GenerationOutcome {
   std::string prompt, text;  // the text follows the prompt
 };
 
-// Generates text behind "prompt" with the language model of a run (or its model.safetensors file),
-// "checkpoint": "length" tokens, drawn at "temperature" among "top-k" by "seed". The observer is
-// told each piece as it is there, and returns false to stop.
+// Generates text that continues "prompt", with the language model "checkpoint": a run, or its
+// model.safetensors file. It draws "length" tokens at "temperature" among "top-k" by "seed". The
+// observer is told each piece as soon as it is there, and returns false to stop.
 MANTISSA_EXPORT GenerationOutcome
 generate(const Settings& settings,
          const std::function<bool(const std::string& text)>& observer = nullptr);
@@ -32,26 +32,26 @@ struct MaskOutcome {
   };
   Exit exit = Exit::kDone;
   std::string error;
-  std::vector<std::vector<Guess>> masks;  // for each of the text, the likeliest first
+  std::vector<std::vector<Guess>> masks;  // for each [MASK], likeliest first
 };
 
-// Finds what stands in the place of each "[MASK]" of "text", by the masked language model of a run,
-// "checkpoint": "top" guesses.
+// Guesses the token at each "[MASK]" of "text", with the masked language model of a run,
+// "checkpoint". Returns "top" guesses for each.
 MANTISSA_EXPORT MaskOutcome fill_mask(const Settings& settings);
 
 struct TranslationOutcome {
   Exit exit = Exit::kDone;
   std::string error;
   std::vector<std::string> sources, translations;  // one for each sentence
-  int64_t truncated = 0;                           // sentences that were longer than is read
-  std::vector<std::string> notes;                  // a line each of what the user should know
+  int64_t truncated = 0;                           // longer sentences, which were cut
+  std::vector<std::string> notes;                  // notes for the user, a line each
   double seconds = 0;                              // of the computation
 };
 
-// Translates sentences by the network of a run, "checkpoint", with a beam search of "beam"
-// hypotheses: those given, or "text", or the lines of the file "data". With "out" the translations
-// are written to that file, one on each line. The observer is shown how many are done; if it
-// returns false, it stops (kInterrupted).
+// Translates sentences with the network of a run, "checkpoint", by a beam search of "beam"
+// hypotheses. The sentences are the given ones, or "text", or the lines of the file "data". With
+// "out" the translations are written to that file, one on each line. The observer is shown how many
+// are done; if it returns false, it stops (kInterrupted).
 MANTISSA_EXPORT TranslationOutcome translate(const Settings& settings,
                                              const std::vector<std::string>& sentences = {},
                                              const Observer& observer = nullptr);
@@ -65,10 +65,11 @@ struct EmbeddingOutcome {
   std::vector<float> vectors;  // [sentences, channels], each of length 1
 };
 
-// Vectors of sentences, from an encoder: "from" names a file that import_model wrote of one, or its
-// folder; "format", "sequence", "batch-size", "threads" and "isa" say how. The sentences are those
-// given, or, if there are none, the lines of the file "data". With "out" the vectors are written to
-// that file, .npy or .npz. The observer is told how many are done, and returns false to stop.
+// Vectors of sentences, from an encoder. "from" names a file that import_model wrote of one, or its
+// folder; "format", "sequence", "batch-size", "threads" and "isa" say how. The sentences are the
+// given ones, or, if there are none, the lines of the file "data". With "out" the vectors are
+// written to that file, .npy or .npz. The observer is told how many are done, and returns false to
+// stop.
 MANTISSA_EXPORT EmbeddingOutcome embed(const Settings& settings,
                                        const std::vector<std::string>& sentences = {},
                                        const std::function<bool(int64_t done)>& observer = nullptr);

@@ -24,7 +24,7 @@ namespace mantissa {
 
 using Settings = std::map<std::string, std::string>;
 
-// A setting of a command: its name, what it means, and what it is if it is left out.
+// A setting of a command: its name, its meaning, and its default.
 struct SettingInfo {
   std::string name;
   std::string help;
@@ -47,11 +47,11 @@ struct NetworkOutcome {
   std::string json;  // docs/networks.md
 };
 
-// The network that a run with these settings of "info" would train ("model": a name or a file), or,
-// with "path" alone, that of a run's folder or a model.safetensors file.
+// The network that a run with these settings of "info" would train ("model": a name or a file).
+// With "path" alone: the network of a run's folder or of a model.safetensors file.
 MANTISSA_EXPORT NetworkOutcome describe_network(const Settings& settings);
 
-// The progress of a run, for a person to see.
+// The progress of a run, for people.
 struct Progress {
   enum class Kind {
     kStarting,  // before the first step: nothing to show yet, but it can be stopped
@@ -64,9 +64,9 @@ struct Progress {
     kTranslating,
     kMessage
   } kind = Kind::kStep;
-  int64_t step = 0, steps = 0;  // done, in all (kValidating and behind: examples)
+  int64_t step = 0, steps = 0;  // done, in all (from kValidating on: examples)
   int64_t epoch = 0, epochs = 0;
-  // Means since the last report. Accuracy is -1 where numbers are predicted.
+  // Means since the last report. Accuracy is -1 if numbers are predicted.
   double loss = 0, accuracy = 0;
   double learning_rate = 0;
   double examples_per_second = 0;
@@ -74,42 +74,41 @@ struct Progress {
   std::string message;  // a path for kCheckpoint, a line for kMessage
 };
 
-// Called from the calling thread of train/evaluate. Return false to stop: training then ends its
-// step, and the validation that belongs to it, writes a checkpoint and returns kInterrupted; before
-// its first step (kStarting) it leaves everything as it was.
+// Called from the calling thread of train/evaluate. Return false to stop. Training then finishes
+// its step and the validation that belongs to it, writes a checkpoint and returns kInterrupted.
+// Stopped before its first step (kStarting), it leaves everything as it was.
 using Observer = std::function<bool(const Progress&)>;
 
 struct TrainingOutcome {
   Exit exit = Exit::kDone;
   std::string error;              // empty on success
-  std::string summary_json;       // what summary.json holds
+  std::string summary_json;       // the content of summary.json
   std::string plan_text;          // memory: one line per kind, and the planned peak
   bool already_finished = false;  // --resume of a finished run
 };
 
 // Trains, freezes and evaluates a network. Writes config.toml, metrics.jsonl, checkpoints,
-// model.safetensors and summary.json under "out". Where a launcher of MPI started several
-// processes, all call it: the first one is the run, the others work for it and have an empty
-// outcome.
+// model.safetensors and summary.json under "out". If an MPI launcher started several processes, all
+// of them call it: the first one is the run, the others work for it and have an empty outcome.
 MANTISSA_EXPORT TrainingOutcome train(const Settings& settings, const Observer& observer = nullptr);
 
-// The number of this process among those that a launcher of MPI started; 0: the first, or the only
-// one.
+// The rank of this process among the processes that an MPI launcher started; 0: the first, or the
+// only one.
 MANTISSA_EXPORT int launched_process();
 
 struct QuantisedLayerInfo {
   std::string name;
   int weight_bits = 8, activation_bits = 8;
   bool any_scale = false;       // else its scales are powers of two
-  double weight_error = 0;      // root mean square, relative; 0 of 8 bits
+  double weight_error = 0;      // root mean square, relative; 0 with 8 bits
   double activation_error = 0;  // the same of its input
-  double range = 0;             // of its input; 0 of 8 bits
-  double offset = 0;            // where this range begins; it ends at their sum
+  double range = 0;             // of its input; 0 with 8 bits
+  double offset = 0;            // the start of this range; it ends at offset + range
   bool is_signed = false;       // its input has negative numbers
 };
 
 struct QuantisationOutcome : TrainingOutcome {
-  std::vector<QuantisedLayerInfo> layers;  // empty where a run goes on
+  std::vector<QuantisedLayerInfo> layers;  // empty if a run goes on
 };
 
 // Quantises the network of "from" to few bits, by post-training quantisation, and trains it on from
@@ -117,15 +116,16 @@ struct QuantisationOutcome : TrainingOutcome {
 MANTISSA_EXPORT QuantisationOutcome quantize_network(const Settings& settings,
                                                      const Observer& observer = nullptr);
 
-// A layer that alone was quantised: the validation loss of the network, and what part of all rises
-// of the loss is its own.
+// One layer quantised alone: the validation loss of the network then, and this layer's share of the
+// sum of all rises of the loss.
 struct LayerSensitivity {
   QuantisedLayerInfo layer;
   double loss = 0, accuracy = 0;
   double share = 0;
 };
 
-// Keeping these layers at 8 bits wins back this part of all rises, for so many bytes of weights.
+// Keeping these layers at 8 bits wins back the part `won_back` of all rises, and costs `more_bytes`
+// of weights.
 struct SensitivityAdvice {
   std::vector<std::string> layers;
   double won_back = 0;
@@ -135,38 +135,38 @@ struct SensitivityAdvice {
 struct SensitivityOutcome {
   Exit exit = Exit::kDone;
   std::string error;
-  double loss = 0, accuracy = 0;  // with 8 bits everywhere; accuracy -1 where numbers are predicted
+  double loss = 0, accuracy = 0;  // with 8 bits everywhere; accuracy -1 if numbers are predicted
   int64_t examples = 0;           // validation examples
   std::vector<LayerSensitivity> layers;  // the largest rise first
   std::vector<SensitivityAdvice> advice;
 };
 
-// With the settings of quantize: the cost of each layer's few bits alone. Writes nothing.
+// With the settings of quantize: the cost of few bits, layer by layer. Writes nothing.
 MANTISSA_EXPORT SensitivityOutcome layer_sensitivity(const Settings& settings,
                                                      const Observer& observer = nullptr);
 
 struct EvaluationOutcome {
   Exit exit = Exit::kDone;
   std::string error;
-  std::string json;  // everything: what "out" gets, and the seconds
+  std::string json;  // everything that "out" gets, and the seconds
   int64_t examples = 0;
   double accuracy = 0;        // fraction
   double top5_accuracy = -1;  // fraction; -1 with fewer than ten classes
   double loss = 0;            // mean cross-entropy in nats, or squared error, as trained
   double seconds = 0;
-  // Language models only, whose examples are tokens; else below 0. `loss` is in nats a token.
+  // For language models only (their examples are tokens); else below 0. `loss` is in nats a token.
   double bits_per_token = -1, perplexity = -1;
   bool has_bytes = false;  // tokens are bytes, not characters
-  // The loss in bits, divided among the characters (or bytes) of the text; of pieces of words a
-  // token has several.
+  // The loss in bits, divided among the characters (or bytes) of the text. If tokens are pieces of
+  // words, a token has several characters.
   double bits_per_character = 0;
-  // Networks that translate: how near translations are to references, 0-100; else below 0.
+  // For networks that translate: how near translations are to references, 0-100; else below 0.
   double bleu = -1, chrf = -1;
   std::vector<std::string> class_names;
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]; empty with over 256 classes
   std::string model_sha256;
-  // Where numbers are predicted: the name of the target, and how far predictions are from it, in
-  // place of accuracy and confusion. The loss is in units of the variance of training targets.
+  // If numbers are predicted: the name of the target, and how far predictions are from it, in place
+  // of accuracy and confusion. The loss is in units of the variance of training targets.
   std::string target;
   double r2 = 0, rmse = 0, mae = 0;
 };
@@ -184,7 +184,7 @@ struct Prediction {
   int64_t height = 0, width = 0, channels = 0;
   // [height][width][channels], as the network saw it; of the first 256 predictions only.
   std::vector<uint8_t> pixels = {};
-  // In place of classes, where numbers are predicted.
+  // In place of classes, if numbers are predicted.
   double number = 0;
   std::optional<double> truth = std::nullopt;
 };
@@ -193,20 +193,19 @@ struct PredictionOutcome {
   Exit exit = Exit::kDone;
   std::string error;
   std::vector<std::string> class_names;
-  std::string target;  // the name of the number that is predicted; "": classes are
+  std::string target;  // the name of the predicted number; "": classes are predicted
   std::vector<Prediction> predictions;
   std::vector<std::string> problems;  // a line for each picture or folder that could not be read
-  std::vector<std::string> notes;     // a line each of what else the user should know
+  std::vector<std::string> notes;     // further notes for the user, a line each
   std::string csv;                    // if "csv" was given
 };
 
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
 // to the network's size), classes or numbers of rows ("input": CSV files), or of test examples
-// ("data" and "index", "0-9"). Writes a table to "csv" if that is given and not "-", and the logits
-// as the network computed them to "raw", an NPZ file: "mantissas", int32 [N, classes], and
-// "exponent", int32; a logit is mantissa * 2^exponent. Of several pictures those that can be read
-// are predicted; if others cannot, or a folder has none, `exit` and `error` say so beside the
-// predictions.
+// ("data" and "index", "0-9"). Writes a table to "csv" if that is given and not "-". Writes the
+// logits as the network computed them to "raw", an NPZ file: "mantissas", int32 [N, classes], and
+// "exponent", int32; a logit is mantissa * 2^exponent. Pictures that can be read are predicted. If
+// others cannot be read, or a folder has none, `exit` and `error` say so beside the predictions.
 MANTISSA_EXPORT PredictionOutcome predict(const Settings& settings);
 
 struct DataOutcome {
@@ -215,14 +214,14 @@ struct DataOutcome {
   std::string json;  // docs/data.md
 };
 
-// Describes a data set: kind, counts, sizes, statistics, what is odd. Writes a picture with
-// examples of each class to "contact-sheet" if that is given. Where training would refuse the data,
+// Describes a data set: kind, counts, sizes, statistics, and anything odd. Writes a picture with
+// examples of each class to "contact-sheet" if that is given. If training would refuse the data,
 // `exit` and `error` say so beside the description.
 MANTISSA_EXPORT DataOutcome describe_data(const Settings& settings);
 
 struct ImportOutcome {
   Exit exit = Exit::kDone;
-  std::string error;               // of what is not supported a list, in lines
+  std::string error;               // may list what is not supported, a line each
   std::string network;             // its name
   int64_t layers = 0;              // nodes of the network
   int64_t parameters = 0;          // numbers that training changes
@@ -261,18 +260,18 @@ struct ProfileOutcome {
   std::string json;
 };
 
-// Measures what the machine takes for what it does, and writes it to "out", or to where later runs
-// look for it. The observer is shown every step of what is measured.
+// Measures how long this machine takes for the work of programs, and writes the times to "out", or
+// to the place where later runs look for them. The observer is shown every step of the measurement.
 MANTISSA_EXPORT ProfileOutcome profile(const Settings& settings,
                                        const Observer& observer = nullptr);
 
 struct BenchOutcome {
   Exit exit = Exit::kDone;
   std::string error;
-  std::string json;  // docs/bench.md; also where only writing it to "out" failed
+  std::string json;  // docs/bench.md; also if only writing it to "out" failed
 };
 
-// Measures training steps instruction by instruction, and what the machine reaches at most. Writes
+// Measures training steps instruction by instruction, and the most that the machine reaches. Writes
 // the JSON to "out" if that is given. The observer is shown every step; if it returns false nothing
 // is measured (kInterrupted).
 MANTISSA_EXPORT BenchOutcome bench(const Settings& settings, const Observer& observer = nullptr);
@@ -280,7 +279,7 @@ MANTISSA_EXPORT BenchOutcome bench(const Settings& settings, const Observer& obs
 // The kernels that convolve one kind of shape, and the rows of the table that were passed over.
 struct ConvolutionChoice {
   std::string shape;   // "3x3 in 4 groups"
-  std::string kernel;  // those that share the work, the first named first
+  std::string kernel;  // the kernels that share the work, the first named first
   std::vector<std::pair<std::string, std::string>> declined;  // row, reason
 };
 

@@ -26,8 +26,8 @@
 
 namespace mantissa {
 
-// Elements of arrays. For an input of numbers all of them are numbers, which are rounded to the
-// input's exponent; but kMantissa, 16-bit mantissas that have it already.
+// Element types of arrays. An input of numbers takes any of them as numbers and rounds them to its
+// exponent. Only kMantissa is not rounded: 16-bit mantissas that already have this exponent.
 enum class Elements { kUint8, kInt16, kInt32, kInt64, kFloat, kDouble, kMantissa };
 
 // Dimensions of one example, outermost first: pictures are {height, width, channels}; {} is a
@@ -97,8 +97,8 @@ class MANTISSA_EXPORT Network {
   // separate patterns of names, as in "stem*,stage1.*". Each must fit a parameter.
   Outcome<Network> with_frozen(const std::string& patterns) const;
 
-  // The same network with the means that pixels are reduced by, one for each channel, where it has
-  // none. A run of `train` takes those of its training pictures, rounded to nearest (ties up).
+  // The same network with means to subtract from pixels, one for each channel, if it has none. A
+  // run of `train` takes the means of its training pictures, rounded to nearest (ties up).
   Outcome<Network> with_pixel_means(const std::vector<int64_t>& means) const;
 
   struct Data;
@@ -118,7 +118,7 @@ class MANTISSA_EXPORT NetworkBuilder {
   NetworkBuilder(NetworkBuilder&&) noexcept;
   NetworkBuilder& operator=(NetworkBuilder&&) noexcept;
 
-  // Pictures, uint8, less a mean for each channel (128 where none is given), in units of 1/64.
+  // Pictures, uint8, less a mean for each channel (128 if none is given), in units of 1/64.
   Var pixels(const std::string& name, const Dims& dims, const std::vector<int64_t>& means = {});
   // Numbers of 16 bits times 2^exponent: float arrays are rounded to them. exponent_for() gives
   // the exponent for data of a known range.
@@ -146,15 +146,15 @@ class MANTISSA_EXPORT NetworkBuilder {
   Var sum(Var a, Var b, const std::string& name = "");
   Var dropout(double probability, Var input = {}, const std::string& name = "");
 
-  // Losses, each with an input of its own that batches bring under this name: labels, int32, one
-  // for each row of logits [..., classes], or as many targets as the result has, numbers times
-  // 2^exponent. The result is a linear layer's. A label of -1 counts nothing. `weights` names an
-  // input of numbers from 0 to 31 in steps of 1/1024, one for each label, or for each example's
+  // Losses. Each has an input of its own, which batches bring under this name: labels, int32, one
+  // for each row of logits [..., classes]; or targets, numbers times 2^exponent, as many as the
+  // result has. The result comes from a linear layer. A label of -1 does not count. `weights` names
+  // an input of numbers from 0 to 31 in steps of 1/1024, one for each label, or for each example's
   // targets: the loss of a batch is then the weighted mean.
   void cross_entropy(Var logits, const std::string& labels, double label_smoothing = 0,
                      const std::string& weights = "");
-  // Labels of 0 and 1, one for each logit [..., outputs] (by_output), or one for each row of them:
-  // the only output that is 1, or of one output its label.
+  // With by_output: labels of 0 and 1, one for each logit [..., outputs]. Else one label for each
+  // row of logits: the index of the only output that is 1; or, for a single output, 0 or 1.
   void sigmoid_cross_entropy(Var logits, const std::string& labels, bool by_output,
                              const std::string& weights = "");
   void squared_error(Var results, const std::string& targets, int exponent,

@@ -49,7 +49,7 @@ struct MantissaView {
 };
 
 // Exact results, number(i) * 2^exponent, below 2^62: the engine rounds them to the bits of the
-// format. `number` is called from several threads, and more than once for an element; it must give
+// format. `number` is called from several threads, and more than once for an element. It must give
 // the same each time.
 struct Wide {
   int exponent = 0;
@@ -82,8 +82,9 @@ struct OwnOperator {
   std::function<Wide(const OperatorCall&, int input)> gradient = nullptr;
 };
 
-// For networks that are built or read from now on. An error for a name that exists, or one that
-// files cannot hold. It computes in integers: fp32 refuses networks that use it.
+// Registers an operator for networks that are built or read from now on. An error for a name that
+// exists, or one that files cannot hold. It computes in integers: fp32 refuses networks that use
+// it.
 MANTISSA_EXPORT Outcome<Done> register_operator(OwnOperator op);
 
 }  // namespace mantissa

@@ -1,4 +1,4 @@
-// Compares and describes the folders that runs leave behind.
+// Compares and describes the folders of runs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace mantissa {
 
 struct VerifyOutcome {
   // With an empty error: kFailed, the runs differ; kInvalidInput, no difference was found, but
-  // hashes are missing, so that it is not known whether the runs are the same.
+  // hashes are missing, so it is not known whether the runs are the same.
   Exit exit = Exit::kDone;
   std::string error;
   bool same = false;            // at all steps, as far as they were hashed
@@ -32,7 +32,7 @@ struct ReportOutcome {
   Exit exit = Exit::kDone;
   std::string error;
   std::string file;                   // that was written
-  std::vector<std::string> problems;  // what of the runs was missing or damaged
+  std::vector<std::string> problems;  // missing or damaged parts of the runs
 };
 
 // Writes a report on 1 to 6 runs (their folders) as one HTML file that needs nothing else: "out",
@@ -43,7 +43,7 @@ MANTISSA_EXPORT ReportOutcome report(const std::vector<std::string>& runs,
 struct ParametersOutcome {
   Exit exit = Exit::kDone;
   std::string error;
-  std::string file;        // bytes of a safetensors file that "from" of train takes
+  std::string file;        // content of a safetensors file, for the setting "from" of train
   int64_t parameters = 0;  // in it
 };
 
@@ -57,7 +57,7 @@ struct StatisticsOutcome {
   Exit exit = Exit::kDone;
   std::string error;
   std::string json;                   // docs/run-folder.md, "What statistics says"
-  std::vector<std::string> problems;  // what of tensors.jsonl was damaged
+  std::vector<std::string> problems;  // damaged parts of tensors.jsonl
 };
 
 // How the tensors of a run (its folder) use their bits, over the steps that were observed. "kind":
@@ -69,7 +69,7 @@ struct ExportOutcome {
   std::string error;               // names every node that cannot be exported, with the reason
   std::string file;                // that was written
   int64_t nodes = 0;               // of the ONNX graph
-  std::vector<std::string> notes;  // a line for each layer that the user should know something of
+  std::vector<std::string> notes;  // a line for each layer that needs the user's attention
 };
 
 // Writes the frozen network of a run (or a model.safetensors file, "checkpoint") as an ONNX file,

@@ -1,4 +1,4 @@
-// Training on data in memory, and the network that comes of it.
+// Training on data in memory, and the trained network.
 //
 //   auto trainer = mantissa::Trainer::create(network, {{"format", "bfp8"}, {"batch-size", "64"}});
 //   const mantissa::ArraySet train = {count, {{"pixels", Elements::kUint8, {8, 8, 1}, p},
@@ -31,8 +31,8 @@ struct Array {
   const void* data = nullptr;
 };
 
-// Arrays with as many examples each. Elements that a network does not take as they are, whole or
-// real numbers for numbers, int64 for indices, are converted into a copy.
+// Arrays with the same number of examples each. Elements that a network does not take as they are
+// (whole or real numbers for numbers, int64 for indices) are converted into a copy.
 struct ArraySet {
   int64_t count = 0;
   std::vector<Array> arrays;
@@ -53,13 +53,13 @@ struct StepReport {
   int64_t clipped = 0;                    // mantissas that did not fit
 };
 
-// The use that a tensor makes of its bits in a step.
+// The bits that a tensor used in a step.
 struct TensorStatistics {
   std::string name;        // of a value or a parameter
   std::string kind;        // "value", "gradient", "parameter", "parameter gradient"
   std::string written_by;  // "conv1 (convolution)"
   int bits = 0;            // of its mantissas, without the sign
-  int exponent = 0;        // where channels have exponents of their own, the largest
+  int exponent = 0;        // if channels have exponents of their own, the largest
   int64_t clipped = 0;     // mantissas that did not fit
   double mean_bits = 0;    // length of the mantissas
   // lengths[n]: mantissas with 2^(n-1) <= |mantissa| < 2^n; lengths[0]: zeros.
@@ -82,9 +82,9 @@ struct FitProgress {
 
 struct FitOptions {
   int64_t epochs = 1;
-  int64_t steps = 0;  // where above 0, instead of epochs
-  // Epochs and steps count those that were done before: after load() the call goes on where the
-  // state was saved, and ends with the bits of a call that was never stopped.
+  int64_t steps = 0;  // if above 0, instead of epochs
+  // Whether epochs and steps include those that were done before. After load() the call then goes
+  // on from the saved state, and ends with the bits of a call that was never stopped.
   bool goes_on = false;
   // Called after each epoch; false stops.
   std::function<bool(const EpochReport&)> observer = nullptr;
@@ -105,7 +105,7 @@ struct ParameterNumbers {
 class MANTISSA_EXPORT TrainedParameters {
  public:
   static Outcome<TrainedParameters> read(const std::string& path);
-  // The network that they are of.
+  // The network that the parameters belong to.
   Outcome<Network> network() const;
 
   struct Data;
@@ -136,30 +136,30 @@ struct NamedColumn {
 // Rows of a table as a network takes them, with their targets or labels if each row has one.
 struct EncodedRows {
   ArraySet arrays;
-  std::vector<std::string> notes;      // a line each of what the user should know
-  std::shared_ptr<const void> memory;  // what the arrays point to, while this or a copy lives
+  std::vector<std::string> notes;      // notes for the user, a line each
+  std::shared_ptr<const void> memory;  // keeps the arrays alive, while this or a copy lives
 };
 
 // A network with fixed exponents. Predictions do not depend on their neighbours in the batch.
 class MANTISSA_EXPORT Model {
  public:
-  // Loads model.safetensors, or an ONNX file that export_model wrote. It computes on so many
+  // Loads model.safetensors, or an ONNX file that export_model wrote. It computes on this many
   // threads; 0: one for each processor.
   static Outcome<Model> load(const std::string& path, int threads = 1);
   Outcome<Done> save(const std::string& path) const;
 
-  // By output of the network: its numbers, example after example. If a table's number is predicted,
-  // in the units of its file.
+  // For each output of the network its numbers, example after example. If a table's number is
+  // predicted, it is in the units of the table's file.
   Outcome<std::vector<std::vector<double>>> predict(const ArraySet& examples) const;
   // Losses of labelled examples.
   Outcome<StepReport> evaluate(const ArraySet& examples) const;
   // The names of the classes in the order of the logits; empty if it predicts numbers.
   const std::vector<std::string>& class_names() const;
 
-  // The columns of the table that it was trained on (docs/data.md); "" if it was on none.
+  // The columns of the table that it was trained on (docs/data.md); "" if there was none.
   std::string table_json() const;
-  // Rows as that table's file has them, for predict() and evaluate(), which take no others. Columns
-  // are found by name, and there may be more.
+  // Turns rows with the columns of that table's file into arrays for predict() and evaluate(),
+  // which take no others. Columns are found by name, and there may be more.
   Outcome<EncodedRows> encode(const std::vector<NamedColumn>& columns) const;
 
   Network network() const;
@@ -173,25 +173,25 @@ class MANTISSA_EXPORT Model {
   std::shared_ptr<Data> data_;
 };
 
-// Trains a network step by step, or epoch by epoch: the same bits. For one thread at a time; a Model
-// predicts and evaluates in several.
+// Trains a network step by step, or epoch by epoch: the same bits. For one thread at a time; a
+// Model predicts and evaluates in several.
 class MANTISSA_EXPORT Trainer {
  public:
-  // Settings as on the command line of `train`, but for the network, data and files. Memory is
+  // Settings as on the command line of `train`, except the network, data and files. Memory is
   // planned, and the network has its initial weights.
   static Outcome<Trainer> create(const Network& network, const Settings& settings = {});
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  // One update on the setting batch-size examples. It allocates nothing in integer formats where
-  // arrays have the network's elements.
+  // One update on as many examples as the setting batch-size says. It allocates nothing in integer
+  // formats if arrays have the network's elements.
   Outcome<StepReport> step(const ArraySet& batch, double learning_rate);
-  // The same, and what its tensors were like: values, their gradients, parameters after the update,
+  // The same, with statistics of its tensors: values, their gradients, parameters after the update,
   // and the sums of their gradients. Slower by about a tenth.
   Outcome<std::vector<TensorStatistics>> observed_step(const ArraySet& batch, double learning_rate);
-  // Epochs in the order that the seed gives; the learning rate follows the settings. The last,
-  // smaller batch of an epoch is left out. The history has the epochs that were ended.
+  // Trains epochs in the order that the seed gives; the learning rate follows the settings. The
+  // last, smaller batch of an epoch is left out. The history has the epochs that were completed.
   Outcome<std::vector<EpochReport>> fit(const ArraySet& examples, const FitOptions& options = {});
   int64_t steps_done() const;  // other threads may ask while one is at work
   int64_t batch_size() const;
