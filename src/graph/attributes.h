@@ -19,8 +19,8 @@ enum class AttributeType : uint8_t { kWhole, kReal, kText, kList };
 
 using WholeList = std::vector<int64_t>;
 
-// A whole number (also a flag, 0 or 1), a real number, a text, or a list of whole numbers. The
-// order is that of AttributeType.
+// A whole number (also a flag, 0 or 1), a real number, a text, or a list of whole numbers. In the
+// order of AttributeType.
 using AttributeValue = std::variant<int64_t, double, std::string, WholeList>;
 
 // One attribute of a schema.
@@ -93,15 +93,16 @@ class Attributes {
   std::vector<Item> items_;
 };
 
-// The attributes with the defaults of those that are left out. An error for a name that the schema
-// lacks, another type (a whole number is a real one, too), a number outside its range, and for a
-// required one that is missing.
+// Completes attributes with the defaults of the missing ones. Errors: a name that the schema lacks,
+// another type (a whole number is a real one, too), a number outside its range, a required one that
+// is missing.
 Result<Attributes> complete(const Attributes& given, AttributeSchema schema);
 
 // The value of an attribute that is left out.
 AttributeValue default_of(const AttributeSpec& spec);
 
-// "3", "0.01", "same", "[1, 2]": a real number in the fewest digits that give it back.
+// "3", "0.01", "same", "[1, 2]": a real number in the fewest digits that read back as the same
+// number.
 std::string to_string(const AttributeValue& value);
 
 }  // namespace mantissa

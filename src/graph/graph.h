@@ -39,11 +39,11 @@ enum class Initialiser {
   kFanInUniform,  // uniform in +-sqrt(1 / fan_in)
 };
 
-// All values of one example have at most so many elements together, and so have all parameters.
-// Sizes in bytes, also of the largest batch, then fit 64 bits.
+// The most elements that all values of one example have together; all parameters, too. Sizes in
+// bytes, also of the largest batch, then fit 64 bits.
 constexpr int64_t kMostElements = int64_t{1} << 36;
 
-// The elements of a shape, or nothing where there are more than that or a dimension is below 1.
+// The elements of a shape, or nothing if there are more than that or a dimension is below 1.
 std::optional<int64_t> element_count(const Shape& shape);
 
 struct Parameter {
@@ -55,15 +55,14 @@ struct Parameter {
   bool trained = true;     // updates change it; mantissas only
   bool decays = false;     // by weight decay
   double rate_factor = 1;  // multiplies the learning rate
-  // With bits: the mantissas are those of the grid, and the exponent is and stays grid_exponent, in
-  // any format.
+  // With bits: the mantissas are on this grid, and the exponent stays grid_exponent, in any format.
   WeightGrid grid = {};
   int grid_exponent = 0;
-  // Whether updates move the numbers as steps of w would of which they are tanh w, times a constant
-  // (DoReFa). Of grids that stay.
+  // DoReFa: the stored number is c * tanh(w), and updates move it as steps of w would. Only for
+  // grids that stay.
   bool steps_through_tanh = false;
 
-  // Whether something becomes of the gradient before an update takes it.
+  // Whether the gradient is changed before an update takes it.
   bool bends_gradient() const { return steps_through_tanh || grid.stops; }
 };
 
@@ -102,7 +101,7 @@ struct Graph {
   std::vector<Parameter> parameters;
   std::vector<int> inputs;   // values, in the order in which batches bring them
   std::vector<int> outputs;  // values, the network's results
-  std::vector<int> losses;   // nodes, whose first results training makes small
+  std::vector<int> losses;   // nodes; training minimises their first results
 
   // Elements of the last dimension of the first result.
   int64_t classes() const { return values[outputs[0]].shape.last(); }

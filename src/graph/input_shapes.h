@@ -8,8 +8,8 @@
 
 namespace mantissa {
 
-// The network with inputs of these shapes, as many as it has, and all values of the shapes that
-// follow. Errors: a node that does not take them, or whose parameters would be others.
+// The network with inputs of these shapes, as many as it has; the shapes of all values follow.
+// Errors: a node that does not take these shapes, or whose parameters would change.
 Result<Graph> with_input_shapes(Graph graph, std::span<const Shape> shapes);
 
 }  // namespace mantissa

@@ -30,14 +30,14 @@ void add_backward_operands(ProgramWriter& writer, Instruction& instruction, bool
 void write_updates(ProgramWriter& writer, int n);
 
 // An update of the node's first parameter that computes its gradient a few rows at a time. It reads
-// what backward_weights would read, and has memory for a few rows only; or it takes the memory for
-// sums that turned out to be too wide.
+// the operands of backward_weights, and has memory for a few rows only; or it uses the memory of
+// the sums that turned out to be too wide.
 void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operand>& gradients);
 
 // The instructions of the end of a step: the norm of all gradients, updates, statistics.
 void write_end_of_step(ProgramWriter& writer);
 
-// From which to which instruction each buffer lives.
+// The first and the last instruction of each buffer's life.
 void find_lifetimes(Program& program);
 
 }  // namespace mantissa

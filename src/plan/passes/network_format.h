@@ -13,13 +13,13 @@ namespace mantissa {
 //   read more bits than activations have;
 // - under `inversion`, with an inverted batch norm wherever a ReLU alone reads its output, which
 //   becomes a `norm_relu`; wherever a reader needs that output in the backward pass; and wherever
-//   that output is bytes and the input is not. But for those whose scale starts at zero.
+//   that output is bytes and the input is not. Except those whose scale starts at zero.
 Graph in_format(const Graph& graph, const Format& format);
 
-// An error where the format asks for wider linear values and the network has none.
+// An error if the format asks for wider linear values and the network has none.
 Status check_linear_values(const Graph& graph, const Format& format);
 
-// An error where the format asks for inverted batch norms and the network, of in_format, has none.
+// An error if the format asks for inverted batch norms and the network, of in_format, has none.
 Status check_inversion(const Graph& graph, const Format& format);
 
 }  // namespace mantissa

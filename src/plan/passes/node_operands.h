@@ -1,5 +1,5 @@
-// The operands of a network's nodes in a format: their types, widths, bytes. All that the
-// compiler asks before it decides on an instruction.
+// The operands of a network's nodes in a format: their types, widths, bytes. All facts that the
+// compiler needs before it decides on an instruction.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,8 @@
 
 namespace mantissa {
 
-// Rows of a gradient that are computed at once on each thread, and what they take on all.
+// Rows of a gradient that each thread computes at once, and the bytes that all threads need for
+// this.
 struct RowsAtOnce {
   int64_t rows = 0;
   int64_t sum_bytes = 0, scratch_bytes = 0;
@@ -27,7 +28,7 @@ class NodeOperands {
         planning_(planning) {}
 
   OpFunctions functions(const Node& node) const { return node.op->functions(options_.format); }
-  // Calls function(shapes) with those of the node, for a micro-batch.
+  // Calls function(shapes) with the shapes of the node, for a micro-batch.
   template <typename Function>
   auto with_shapes(const Node& node, Function&& function) const {
     std::vector<Shape> inputs, parameters;
@@ -57,7 +58,7 @@ class NodeOperands {
   OpMemory memory_of(const Node& node) const;
 
   bool trains(const Node& node) const { return mantissa::trains(graph_, node); }
-  // Whether other nodes use the node's parameters, too: their sums are added up in int64.
+  // Whether other nodes use the node's parameters, too: the sums are then added in int64.
   bool shares_parameters(const Node& node) const {
     return !node.parameters.empty() && values_.users[node.parameters[0]] > 1;
   }
@@ -65,7 +66,7 @@ class NodeOperands {
   // Shape and grid of a value.
   Shape shape_of(int value) const;
   const Grid& grid_of(int value) const { return grids_.values[values_.canonical[value]]; }
-  // Whether it is sums of 32 bits, as its producer leaves them.
+  // Whether it holds 32-bit sums, as its producer leaves them.
   bool is_wide(int value) const { return values_.is_wide[values_.canonical[value]]; }
   DataType type_of(int value) const;
 
@@ -73,32 +74,32 @@ class NodeOperands {
 
   bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }
   DataType gradient_type(int bits) const;
-  // Width of a gradient that an op, or a layer, leaves to others: g bits, or those of gw from all
-  // but layers.
+  // Width of a gradient that an op, or a layer, passes on: g bits from layers, gw bits from all
+  // others.
   int kept_bits(bool is_layer) const;
-  // The same as it writes it if it narrows it: more where stochastic rounding follows.
+  // The width that it writes if it narrows: more if stochastic rounding follows.
   int written_bits(bool is_layer) const;
-  // Bits of the gradients that a node's backward_input writes, from one of so many bits.
+  // Bits of the gradients that a node's backward_input writes, from a gradient of `gradient_bits`.
   int grad_input_bits(const Node& node, int gradient_bits) const;
   // Width of the sums of a node's first parameter, or of its others.
   SumWidth sum_width(const Node& node, bool first) const;
   // The type of the memory for these sums.
   DataType weight_gradient_type(const Node& node, bool first) const;
 
-  // Whether updates follow their gradients, not the whole backward pass.
+  // Whether updates follow their gradients at once, and not only the whole backward pass.
   bool updates_at_once() const;
   // Whether the update of the node's first parameter may compute its gradient a few rows at a time
   // in any step: sums of 32 bits.
   bool may_compute_rows(const Node& node) const;
-  // Whether it does so in steps whose sums turn out not to fit 32 bits, for which there is memory:
-  // where what rows need is not more than what that saves.
+  // Whether there is memory for sums of 32 bits only, and the update computes rows in steps whose
+  // sums turn out not to fit. Only if rows need no more memory than this saves.
   bool falls_back_on_rows(const Node& node) const;
   RowsAtOnce rows_at_once(const Node& node) const;
 
-  // Whether less is alive at once if backward_input comes before backward_weights, which makes room
-  // for its sums only then; taken as if the inputs were there before and went with
-  // backward_weights, or with the update if that may read them. Where a node saves nothing, neither
-  // leaves anything to the other.
+  // Whether less memory is alive at once if backward_input comes before backward_weights, which
+  // then makes room for its sums only afterwards. Assumes that the inputs exist before, and end
+  // with backward_weights, or with the update if that may read them. If a node saves nothing,
+  // neither leaves anything to the other.
   bool input_comes_first(const Node& node, int gradient_bits) const;
 
  private:

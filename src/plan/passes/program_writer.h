@@ -1,4 +1,4 @@
-// Writes a program one instruction after the other: gives values, gradients and workspaces their
+// Writes a program one instruction after the other. It gives values, gradients and workspaces their
 // buffers and knows which values are there. The passes of compile_passes.h use it.
 #pragma once
 
@@ -29,17 +29,17 @@ class ProgramWriter {
   const NodeOperands& operands() const { return nodes_; }
   const ExponentSlots& slots() const { return slots_; }
 
-  // Whether the node is no instruction: a view, a fused ReLU, a loss that is not wanted, or
-  // not needed for the results.
+  // Whether the node is no instruction: a view, a fused ReLU, a loss that is not wanted, or a node
+  // that the results do not need.
   bool is_left_out(int n) const;
   // Whether the update of the node's first parameter computes its gradient in every step.
   bool computes_rows(int n) const;
 
-  // An instruction of a node without operands but for its parameters.
+  // An instruction of a node, with no operands except its parameters.
   Instruction instruction_of(int n, Phase phase) const;
   // The forward instruction of a node, with a buffer for each output that is not there.
   Instruction forward_instruction(int n, Phase phase);
-  // The forward data of a value, in its shape; none of a real number.
+  // The forward data of a value, in its shape; none for a real number.
   Operand operand(int value);
   // A new buffer for a gradient of a value, with its exponent.
   Operand gradient_operand(int value, const Exponent& exponent);
@@ -47,7 +47,7 @@ class ProgramWriter {
     return program_.exponents[operand.exponent];
   }
   int add_exponent(const Exponent& exponent);
-  // That of the sums of a parameter's gradient.
+  // Adds the exponent of the sums of a parameter's gradient.
   int add_sum_exponent(int parameter, DataType type, bool measures_sums);
   int add_buffer(std::string name, BufferKind kind, int64_t bytes);
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory);
@@ -59,8 +59,8 @@ class ProgramWriter {
 
   // Whether the value has a buffer that was written, or needs none.
   bool is_there(int value) const;
-  // At the end of the forward pass, or of a node's backward instructions: values of this retention,
-  // or all that are not kept, are not there any more.
+  // At the end of the forward pass, or of a node's backward instructions: from now on values of
+  // this retention, or all that are not kept, are not there.
   void forget_values(std::optional<Retention> retention = {});
 
   // Buffers that a node's forward instruction leaves to others; -1: none.
@@ -78,7 +78,7 @@ class ProgramWriter {
  private:
   Exponent exponent_of_value(int value) const;
   void find_needed();
-  // The place of a value among those that the caller brings, or -1.
+  // The index of a value among those that the caller gives, or -1.
   int given_place(int value) const;
 
   const Graph& graph_;

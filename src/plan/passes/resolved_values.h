@@ -11,15 +11,15 @@ namespace mantissa {
 struct ResolvedValues {
   // By node.
   std::vector<bool> skipped;  // computes nothing: a view, or a ReLU that its input applies
-  // Applies the ReLU that is the only reader of its wide result; or, where that leaves its mask to
-  // it and is a node of its own forward, does so backward.
+  // Forward: applies the ReLU that is the only reader of its wide result. Backward only: applies
+  // the mask of a ReLU that leaves it to this node, and is a node of its own forward.
   std::vector<bool> fused_relu;
   // By value.
   std::vector<int> canonical;  // whose data it is: a view's source; for what a fused ReLU reads,
                                // the ReLU's output
   // By canonical value.
   std::vector<int> producer;         // node whose instruction writes it; -1: an input
-  std::vector<bool> wants_gradient;  // something trained is behind it
+  std::vector<bool> wants_gradient;  // something trained comes before it
   std::vector<bool> is_wide;         // int32, the sums of its producer, for losses and outputs
   // By parameter.
   std::vector<int> first_user;  // node; -1: none

@@ -15,7 +15,7 @@ namespace mantissa {
 
 enum class ExponentOwner : uint8_t {
   kValue,
-  kGradient,         // that a node gives its input
+  kGradient,         // of a node to its input
   kGradientSum,      // of an input's gradients, up to the node's
   kRoundedGradient,  // a gradient, rounded stochastically or to fewer bits
   kRoundedSum,       // a sum, rounded so
@@ -26,10 +26,10 @@ enum class ExponentOwner : uint8_t {
 
 enum class ExponentRule : uint8_t {
   kNone,        // no exponent: indices, real numbers, floats
-  kInherited,   // the operands' exponents give it: sums of products, mantissas that are passed on
+  kInherited,   // follows from the operands' exponents: sums of products, passed mantissas
   kOwnMaximum,  // of the wide results, in two passes
-  kPredicted,   // as kOwnMaximum, in one pass with the exponent used last; again where it was wrong
-  kHeadroom,    // the predictor and one bit more; again where a result outgrew it
+  kPredicted,   // as kOwnMaximum, in one pass with the exponent used last; again if that was wrong
+  kHeadroom,    // the predictor plus one bit; again if a result outgrew it
   kDecided,     // the predictor, from the statistics of bits
   kCalibrated,  // as kOwnMaximum, and the wide results are counted
   kFixed,       // given: frozen, or set at the start of a step
@@ -52,7 +52,7 @@ struct Exponent {
   int key = -1;
 };
 
-// The rules that values and gradients follow in a program.
+// The rules for values and gradients in a program.
 ExponentRule value_rule(const Op& producer, bool is_wide, ExponentMode mode);
 ExponentRule gradient_rule(const Op& op, const Format& format);
 

@@ -1,5 +1,5 @@
-// The grids of a network: what the numbers of each tensor mean. A format is a policy that fills
-// them in; nothing behind it asks for the format's widths again.
+// The grids of a network: the meaning of each tensor's numbers. A format is a policy that fills
+// them in; no later code asks for the format's widths again.
 // Source: METHODS sections 0.2, 0.5 and 1; format keys `w`, `a`, `g`, `gw`, `linear`, `bias`,
 // `unsigned`, `block` and `ends`.
 #pragma once
@@ -17,11 +17,11 @@ struct Grids {
   std::vector<Grid> values;       // as they are written
   std::vector<Grid> activations;  // the same, if they are requantised for layers
   std::vector<Grid> parameters;
-  Grid gradient;       // that a layer's backward_input reads and writes
-  Grid wide_gradient;  // between layers, which backward_weights reads
+  Grid gradient;       // read and written by a layer's backward_input
+  Grid wide_gradient;  // between layers, read by backward_weights
 };
 
-// By node: whether it is one of the first layers behind the inputs, or of the last before the
+// By node: whether it is one of the first layers after the inputs, or of the last before the
 // outputs. They may have more bits than the others.
 std::vector<bool> end_layers(const Graph& graph);
 
@@ -30,10 +30,10 @@ inline Grids grids(const Graph& graph, const Format& format) {
   return grids(graph, value_facts(graph), format);
 }
 
-// Bits that the node's results have at least, whatever the format says; 0: it does not ask.
+// The least bits of the node's results, whatever the format says; 0: it does not ask.
 int least_bits(const Node& node);
 
-// Those of parameters alone.
+// Only the grids of parameters.
 std::vector<Grid> parameter_grids(const Graph& graph, const Format& format);
 
 }  // namespace mantissa

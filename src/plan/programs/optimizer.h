@@ -1,5 +1,5 @@
-// The optimisers: one row each says what it is called, what it keeps, what it can be told and which
-// instruction updates a parameter. Layouts, programs, settings and help texts follow from the
+// The optimisers. One row each has the name, the tensors that it keeps, its settings and the
+// instruction that updates a parameter. Layouts, programs, settings and help texts follow from the
 // table.
 #pragma once
 
@@ -24,12 +24,12 @@ struct Optimizer {
   // null: no more.
   std::array<const char*, kMostMoments> moments;
   int moment_exponent;  // of these tensors, of 16 bits, before the first step
-  bool has_velocity;    // which the first of them is: of the format's u bits, all else has 16
-  // Settings that mean something to it alone; null: no more.
+  bool has_velocity;    // whether the first is one: it has the format's u bits, all others have 16
+  // Its own settings; null: no more.
   std::array<const char*, 3> settings;
   double learning_rate;  // if none is given; 0: the model's
   double weight_decay;   // if none is given
-  // Null: it keeps nothing from one update to the next that says where weights go.
+  // Null: nothing that it keeps from update to update says where weights go.
   const ops::WeightPrediction* prediction;
 };
 
@@ -43,7 +43,7 @@ std::string_view optimizer_name(OptimizerKind kind);
 // "sgd, momentum or ...", for help and errors.
 std::string optimizer_names();
 
-// Whether the setting is one of an optimiser's own, and of this one's.
+// Whether the setting belongs to some optimiser, and whether it belongs to this one.
 bool is_optimizer_setting(std::string_view setting);
 bool has_setting(OptimizerKind kind, std::string_view setting);
 

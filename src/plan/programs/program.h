@@ -1,4 +1,4 @@
-// A network compiled: a flat list of instructions whose operands lie at fixed offsets.
+// A compiled network: a flat list of instructions whose operands lie at fixed offsets.
 //
 // Pure data, printable. A buffer is (memory space, offset, micro-batch instance, weight version);
 // today there is one instance and one version, so a buffer names space and offset.
@@ -49,7 +49,7 @@ struct Buffer {
 struct Operand {
   enum class Space : uint8_t { kNone, kArena, kInput };
   Space space = Space::kNone;
-  int index = -1;  // buffer of the arena, or input of the graph, with the given values behind these
+  int index = -1;  // buffer of the arena, or input of the graph (given values come after these)
   DataType type = DataType::kInt8;
   Shape shape;        // with the micro-batch
   int exponent = -1;  // row of the program's exponents: of a value, its index in the graph
@@ -61,8 +61,9 @@ struct ParameterOperand {
   int parameter = -1;        // of the graph
   int gradient_buffer = -1;  // its sums in the arena
   DataType gradient_type = DataType::kInt64;
-  // Which of both they are turns out as they are computed (SumWidth): those of type int64 may be
-  // int32; where there is room for int32 only, the update computes those that are int64.
+  // Whether the type of the sums is known only after computing them (SumWidth). Sums of type int64
+  // may then be int32. If there is room for int32 only, the update computes the sums that need
+  // int64.
   bool measures_sums = false;
   int exponent = -1;  // row of the program's exponents, of the sums
   int velocity = -1;  // row of the program's exponents: an update that keeps one
@@ -83,14 +84,14 @@ struct Instruction {
   std::vector<Operand> grad_inputs;
   std::vector<ParameterOperand> parameters;
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
-  bool clears_gradients = false;    // on the first micro-batch, but for what the op then writes
+  bool clears_gradients = false;    // on the first micro-batch, but not those the op then writes
   bool follows_other_uses = false;  // of its parameters: their sums are there
   bool workspace_is_left = false;   // by the instruction before (OpTraits::leaves_workspace)
-  // kUpdate: computes its parameter's gradient itself, so many rows at a time, with this, unless
-  // that is measured and fits; null: it is there.
+  // kUpdate: computes its parameter's gradient itself, a few rows at a time, with this function,
+  // unless the gradient is measured and fits; null: the gradient is there.
   const GradientRows* gradient_rows = nullptr;
   int64_t rows_at_once = 0;
-  int64_t cache = -1;  // where the op's part of an example's cache begins; -1: it has none
+  int64_t cache = -1;  // start of the op's part of an example's cache; -1: it has none
   int64_t multiply_adds = 0;
 
   // The first, or one of no space.
@@ -135,7 +136,7 @@ enum class ProgramKind { kTraining, kInference };
 // read it. Changes no bit (METHODS section 4: S, C and N).
 enum class Retention : uint8_t {
   kKept,
-  kRecomputed,          // computed again where it is needed first, and kept from there on
+  kRecomputed,          // computed again when it is first needed, and kept from then on
   kRecomputedEachTime,  // computed again for each node of the backward pass that needs it
 };
 
@@ -147,19 +148,19 @@ struct ProgramOptions {
   int64_t micro_batch_size = 1;
   int micro_batches = 1;
   OptimizerKind optimizer = OptimizerKind::kMomentum;
-  bool with_loss = true;  // else the graph's losses are left out, and inputs that only they read
+  bool with_loss = true;  // else without the graph's losses and the inputs that only they read
   ExponentMode exponents = ExponentMode::kExact;
   bool clips = false;                     // training: updates wait for the norm of all gradients
   std::vector<Retention> retention = {};  // training: per value; empty: all are kept
   // Training: per parameter, whether its update computes the gradient itself a few rows at a time
-  // in every step, which may_compute_rows() allows; empty: none. Changes no bit.
+  // in every step. Only for those that may_compute_rows() allows; empty: none. Changes no bit.
   std::vector<bool> by_rows = {};
-  // Inference, a part of the network: the values that it leaves in place of the network's results,
-  // and values that the caller brings behind the network's inputs. Nodes that the results do not
-  // need are left out. Without results: the whole network.
+  // Inference of a part of the network: its results, in place of the network's; and values that the
+  // caller gives after the network's inputs. Nodes that the results do not need are left out.
+  // Without results: the whole network.
   std::vector<int> results = {}, given = {};
   // Inference of sequences piece by piece: the most positions of a sequence. The inputs have the
-  // rows of a piece, and ops keep what later pieces read. 0: of whole sequences.
+  // rows of a piece, and ops keep the data that later pieces read. 0: whole sequences.
   int64_t cached_positions = 0;
   // If the arena exceeds this, more ways to pack it are tried.
   int64_t arena_limit_bytes = std::numeric_limits<int64_t>::max();
@@ -180,7 +181,7 @@ struct Program {
   StepSchedule schedule;
   std::vector<Operand> outputs;  // as in the graph, or the options' results
   int64_t arena_bytes = 0;
-  int64_t cache_bytes = 0;  // of one example: what all ops keep from piece to piece
+  int64_t cache_bytes = 0;  // of one example: all that ops keep from piece to piece
   int64_t live_bytes = 0;   // largest sum of buffers alive at once: the arena's lower bound
   std::vector<Grid> parameter_grids;      // as in the graph
   std::vector<Exponent> exponents;        // first those of the graph's values, in their order
@@ -192,7 +193,7 @@ inline int bits_of(const Program& program, const Operand& operand) {
   return program.exponents[operand.exponent].bits;
 }
 
-// Whether the operand is mantissas or numbers of a value, and lies in the arena.
+// Whether the operand holds mantissas or numbers of a value, and lies in the arena.
 inline bool is_kept_value(const Program& program, const Operand& operand) {
   return operand.space == Operand::Space::kArena && operand.exponent >= 0 &&
          program.exponents[operand.exponent].owner == ExponentOwner::kValue;
@@ -203,7 +204,7 @@ Result<Program> compile(const Graph& graph, const ProgramOptions& options,
                         const PlanningContext& planning);
 
 // Gives every buffer an offset so that no two alive at once overlap; returns the arena's size.
-// Tries more ways where that is above the limit.
+// Tries more ways if that is above the limit.
 int64_t pack_arena(std::vector<Buffer>& buffers,
                    int64_t limit_bytes = std::numeric_limits<int64_t>::max());
 

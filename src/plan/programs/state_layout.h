@@ -27,27 +27,27 @@ struct StateTensor {
   int64_t bytes() const { return shape.count() * element_bytes(type); }
 };
 
-// Indices of what an optimiser keeps for a parameter; -1 where it has none.
+// Indices of the tensors that an optimiser keeps for a parameter; -1: none.
 struct MomentState {
   int mantissa = -1;
   int exponent = -1;
   int first_exponent = 0;  // before the first step
 };
 
-// Indices of a parameter's tensors in the layout; -1 where it has none.
+// Indices of a parameter's tensors in the layout; -1: none.
 struct ParameterState {
   int mantissa = -1;
   int exponent = -1;
   int accumulator = -1;
   std::array<MomentState, kMostMoments> moments;  // of the optimiser, in its order
-  int gradient_exponent = -1;        // that sums are rounded to, fixed at the start of a step
-  std::optional<int> grid_exponent;  // of a parameter whose exponent stays
+  int gradient_exponent = -1;        // sums are rounded to it; fixed at the start of a step
+  std::optional<int> grid_exponent;  // of a parameter whose exponent is fixed
   WeightGrid grid;                   // of the same
 };
 
-// Which exponents there are, in the order of the state: of gradients, by node and input of
-// mantissas, two each, its own and that of the sum up to it (but for the last loss, which no sum
-// ends with); and of values, those of mantissas.
+// The exponents in the order of the state. First of gradients, by node and input of mantissas, two
+// each: its own, and the exponent of the sum up to it (except for the last loss, which no sum ends
+// with). Then of values of mantissas.
 struct ExponentSlots {
   std::vector<int> of_value;  // -1: it has none
   std::vector<int> of_node;   // of the gradient of its first input
@@ -55,8 +55,8 @@ struct ExponentSlots {
 
   // The slot of the gradient that a node gives its input. The sum up to it has the next slot.
   int gradient(int node, int input) const;
-  // Exponents that are decided or predicted: those of gradients; in dynamic fixed point, after
-  // these, one per value, and one per parameter, of its velocity.
+  // Exponents that are decided or predicted: those of gradients. In dynamic fixed point, one per
+  // value and one per parameter (of its velocity) follow.
   int64_t value_predictor(int value) const;
   int64_t velocity_predictor(int parameter) const;
 };
@@ -65,12 +65,12 @@ ExponentSlots exponent_slots(const Graph& graph);
 struct StateLayout {
   std::vector<StateTensor> tensors;
   std::vector<ParameterState> parameters;  // as in the graph
-  // int16 per gradient slot: the exponent measured in the last step; in dynamic fixed point per
-  // gradient slot, per value and per parameter (of its velocity): the decided exponent. fp32, and
+  // int16 per gradient slot: the exponent measured in the last step. In dynamic fixed point the
+  // decided exponent, per gradient slot, per value and per parameter (of its velocity). fp32, and
   // ge=exact: none.
   int predictors = -1;
   int bits = -1;       // dynamic fixed point: BitStatistics of each, since exponents were decided
-  int guards = -1;     // uint8 per value with an exponent: those per channel asked for; fp32: none
+  int guards = -1;     // uint8 per value with an exponent: exponents per channel wanted; fp32: none
   int exponents = -1;  // frozen: int16 per value with an exponent, fixed
   std::vector<int> channel_exponents;  // frozen: int8 tensor per guardable value, else -1
   ExponentSlots slots;                 // of integer formats

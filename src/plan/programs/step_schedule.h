@@ -13,7 +13,7 @@ struct Program;
 enum class SegmentKind : uint8_t {
   kForward,
   kGradOutput,  // sums of the gradients that readers give
-  kGradInput,   // values computed again for it included, as in kGradWeights
+  kGradInput,   // with the values computed again for it, as in kGradWeights
   kGradWeights,
   kUpdate,
   kStatistics,

@@ -16,8 +16,8 @@ struct ValueFacts {
   std::vector<bool> read_backward;
   // Whether all readers take activations, so that it needs no more bits.
   std::vector<bool> only_activations;
-  // Whether a sign is needed: it may be negative, and not all readers take negative mantissas for
-  // zeros.
+  // Whether a sign is needed: it may be negative, and some reader does not take negative mantissas
+  // for zeros.
   std::vector<bool> needs_sign;
   // The largest number that readers do not clip, if all of them clip; 0: none.
   std::vector<int> clips_above;
@@ -25,7 +25,7 @@ struct ValueFacts {
 
 ValueFacts value_facts(const Graph& graph);
 
-// Whether the op wants activations: it multiplies mantissas as they are, or brings them to fewer
+// Whether the op wants activations: it multiplies mantissas as they are, or reduces them to fewer
 // bits, or is left out when frozen.
 bool takes_activations(const Op& op);
 

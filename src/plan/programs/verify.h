@@ -1,4 +1,4 @@
-// Whether a program keeps the promises that executors rely on.
+// Whether a program meets the conditions that executors rely on.
 #pragma once
 
 #include "base/result.h"
@@ -7,9 +7,9 @@
 
 namespace mantissa {
 
-// Every buffer lies in the arena and lives over all instructions that name it; no two that live at
-// once overlap; what an instruction reads an instruction before it wrote; operands fit their
-// buffers; slots, inputs and parameters exist. An error names the instruction.
+// Every buffer lies in the arena and lives over all instructions that name it. No two that live at
+// once overlap. An earlier instruction has written everything that an instruction reads. Operands
+// fit their buffers; slots, inputs and parameters exist. An error names the instruction.
 Status verify(const Graph& graph, const Program& program);
 
 }  // namespace mantissa

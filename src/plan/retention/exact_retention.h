@@ -10,16 +10,16 @@
 
 namespace mantissa {
 
-// The share by which what is found may be slower or larger than the best there is.
+// The share by which the result may be slower or larger than the optimum.
 constexpr double kExactGap = 1e-4;
 
-// The fastest choice whose total stays within the limit; where there is none, the smallest.
+// The fastest choice whose total stays within the limit; if there is none, the smallest.
 Result<RetentionPlan> choose_exactly_within(const RecomputeModel& model, int64_t limit_bytes);
 
 // The choice with the smallest total, however slow it is.
 Result<RetentionPlan> choose_exactly_smallest(const RecomputeModel& model);
 
-// The fastest choice within the limit, given one that is.
+// The fastest choice within the limit, starting from one within it.
 Result<RetentionPlan> improve_exactly(const RecomputeModel& model, int64_t limit_bytes,
                                       const std::vector<Retention>& known);
 

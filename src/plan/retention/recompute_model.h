@@ -1,6 +1,7 @@
-// The effect on memory and time of keeping a value or computing it again: a program reduced to
-// that, so that a planner can try thousands of choices. The memory is exactly that of the program
-// compiled with the choice; the time is an estimate. Source: Recompute; METHODS section 4.
+// The effect on memory and time of keeping a value or computing it again. The program is reduced to
+// these costs, so that a planner can try thousands of choices. The memory is exactly the memory of
+// the program compiled with the choice; the time is an estimate. Source: Recompute; METHODS section
+// 4.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,12 @@ namespace mantissa {
 double estimated_ns(const Graph& graph, const Program& program, const Instruction& instruction,
                     const MachineProfile& profile, int threads);
 
-// The micro-batches that the stage of a pipeline has in flight, where the program is its part
+// The micro-batches that the stage of a pipeline has in flight, if the program is its part
 // (plan/stages/stages.h).
 struct InFlight {
   int window = 1;
   std::vector<bool> stays = {};  // by value of the graph: another stage has it too
-  std::vector<bool> apart = {};  // by instruction: runs behind all others of the backward pass
+  std::vector<bool> apart = {};  // by instruction: runs after all others of the backward pass
 };
 
 class RecomputeModel {
@@ -41,7 +42,7 @@ class RecomputeModel {
     bool is_received = false;     // from another stage
     bool read_apart = false, read_before = false;  // by instructions that run apart, and others
     bool read_backward = false;                    // by the backward pass itself
-    int tier = 0;                         // where it lies when the backward pass comes back to it
+    int tier = 0;                         // its memory tier when the backward pass comes back to it
     double keep_ns = 0;                   // writing it there and loading it
     double compute_ns = 0;                // computing it again
     double near_compute_ns = 0;           // the same from inputs that are near
@@ -53,12 +54,12 @@ class RecomputeModel {
     int instruction = -1;
     std::vector<int> values;
     bool ends_node = false;  // values that are computed each time are forgotten after it
-    bool apart = false;      // runs behind all others (InFlight)
+    bool apart = false;      // runs after all others (InFlight)
   };
 
   struct Outcome {
     int64_t peak_bytes = 0;  // the largest live set
-    // And the instructions that compute again, and what other micro-batches in flight hold.
+    // Adds the instructions that compute again, and the memory of other micro-batches in flight.
     int64_t total_bytes = 0;
     int64_t excess = 0;      // of the total: bytes above the limit, summed over all moments
     double nanoseconds = 0;  // of keeping and computing again, together
@@ -77,12 +78,13 @@ class RecomputeModel {
   int64_t instruction_bytes() const { return instruction_bytes_; }
   const std::vector<Read>& reads() const { return reads_; }
   int first_backward() const { return first_backward_; }
-  // By instruction: bytes of everything but values of the forward pass, while it runs, and just
-  // before (which is when values are computed again for it).
+  // By instruction: bytes of everything except values of the forward pass, while it runs, and just
+  // before (when values are computed again for it).
   const std::vector<int64_t>& bytes_during() const { return during_; }
   const std::vector<int64_t>& bytes_before() const { return before_; }
 
-  // No choice has a total below this: what one instruction of the backward pass needs at once.
+  // No choice has a total below this: the bytes that one instruction of the backward pass needs at
+  // once.
   int64_t bound_bytes() const;
 
   // The outcome of a choice, one entry per value of the model. Values that may not go are kept.
@@ -100,7 +102,7 @@ class RecomputeModel {
   void place_on_chip(const MachineProfile& profile);
   void add_up_the_rest(const Program& program, int64_t least_arena_bytes);
 
-  std::vector<MemoryTier> tiers_;  // caches, memory, what is on the chip
+  std::vector<MemoryTier> tiers_;  // caches, memory, on-chip memory
   int64_t instruction_bytes_ = 0;
   std::vector<Value> values_;
   std::vector<Read> reads_;

@@ -11,8 +11,8 @@
 
 namespace mantissa {
 
-// RecomputeModel::evaluate in two parts, faster for many choices: most are refused for their time.
-// The model outlives it.
+// RecomputeModel::evaluate in two parts. Faster for many choices, since most are refused for their
+// time. The model outlives it.
 class RetentionEvaluator {
  public:
   explicit RetentionEvaluator(const RecomputeModel& model);
@@ -22,16 +22,16 @@ class RetentionEvaluator {
   // The time for keeping and computing again under a choice.
   double nanoseconds(const std::vector<Retention>& choice);
 
-  // All of what the choice comes to of which nanoseconds() was asked last.
+  // The full outcome of the choice that nanoseconds() was asked about last.
   RecomputeModel::Outcome outcome(int64_t limit_bytes);
 
-  // The same if promising(excess), which is true of 0 and of everything below what it is true of:
-  // adding up ends where it is not true of the part that is known.
+  // The same if promising(excess). promising must be true for 0, and for everything below a value
+  // for which it is true. The sum is abandoned as soon as promising is false for the known part.
   std::optional<RecomputeModel::Outcome> outcome_if(
       int64_t limit_bytes, const std::function<bool(int64_t excess)>& promising);
 
-  // Says that the choices to come are near the one that nanoseconds() was asked about last. It
-  // makes them faster, no different.
+  // Says that the next choices are near the one that nanoseconds() was asked about last. This makes
+  // them faster, and changes no result.
   void set_base();
 
  private:

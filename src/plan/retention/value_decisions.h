@@ -11,8 +11,8 @@ namespace mantissa {
 
 class RecomputeModel;
 
-// The decision about a value of the forward pass, or the gradient of a parameter, and its
-// grounds.
+// The decision about a value of the forward pass, or about the gradient of a parameter, and the
+// reasons.
 struct ValueDecision {
   std::string name;
   bool is_gradient = false;  // of the parameter `name`
@@ -28,8 +28,8 @@ struct ValueDecision {
   const char* reason = "";
 };
 
-// Those about the values of a model, under a choice that the program was compiled with; by the
-// literal rule (choose_literally) or by cost.
+// The decisions about the values of a model, under a choice that the program was compiled with; by
+// the literal rule (choose_literally) or by cost.
 std::vector<ValueDecision> value_decisions(const RecomputeModel& model,
                                            const std::vector<Retention>& choice,
                                            const Program& program, bool is_literal);

@@ -1,5 +1,5 @@
-// A training program divided among stages that fits: what each stage keeps for its backward pass
-// follows from limits of memory.
+// A training program divided among stages so that it fits: limits of memory decide what each stage
+// keeps for its backward pass.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace mantissa {
 
-// The most that stages may take: their arenas, and outside them what computes again.
+// The memory limits of stages: their arenas, and outside them the instructions that compute again.
 struct StageLimits {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   int64_t all_bytes = kNone;        // all stages together
@@ -35,9 +35,9 @@ struct StagesProgram {
 // The bytes of a stage that count against the limits.
 int64_t stage_takes(const Program& program, const StagePlan& stage, const StageLimits& limits);
 
-// Divides the program that keeps everything, `kept`, and computes again what the mode says, each
-// value in the stage that has it alone. Where limits cannot be met, stages take the least that was
-// found. `recompute` has the mode and the profile. Errors as plan_stages.
+// Divides the program that keeps everything, `kept`. Values are computed again as the mode says,
+// each in the only stage that has it. If limits cannot be met, stages take the least memory that
+// was found. `recompute` has the mode and the profile. Errors as plan_stages.
 Result<StagesProgram> compile_stages(const Graph& graph, const Program& kept,
                                      const PlanningContext& planning,
                                      const RecomputeOptions& recompute, const StateLayout& layout,

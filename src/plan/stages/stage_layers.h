@@ -1,5 +1,5 @@
-// The layers of a program as a division among stages sees them: their work, their memory, and what
-// they pass on. Source: AsyncPipeline [0022]; METHODS section 5.
+// The layers of a program for the division among stages: their work, their memory, and the bytes
+// that they pass on. Source: AsyncPipeline [0022]; METHODS section 5.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ struct StageLayers {
   std::vector<int> first_node;          // of each layer
 };
 
-// Nodes between which a network may be cut, each with those behind it that must stay with it: a
+// Nodes between which a network may be cut, each with the following nodes that must stay with it: a
 // batch norm that decides exponents of its input's channels, and nodes that share parameters. Each
 // instruction takes `instruction_bytes` outside the arena, for each micro-batch in flight.
 StageLayers stage_layers(const Graph& graph, const Program& program, const StateLayout& layout,

@@ -1,5 +1,5 @@
 // A program divided among the stages of a pipeline: each stage's instructions, its part of the
-// arena, and what stages pass on. Source: AsyncPipeline [0029]-[0036]; METHODS section 5.
+// arena, and the transfers between stages. Source: AsyncPipeline [0029]-[0036]; METHODS section 5.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Transfer {
   std::vector<int> exponents;  // rows of the program's table that go with it
 };
 
-// Which of a stage's copies a buffer has a place in.
+// How many copies of a buffer a stage holds.
 enum class Copies : uint8_t {
   kOne,          // one for all micro-batches
   kPerInstance,  // one for each micro-batch in flight
@@ -35,19 +35,19 @@ struct VersionedParameter {
   int64_t mantissas = 0, exponents = 0;  // offsets
 };
 
-// Instructions are those of the program, by their index.
+// Instructions are given by their index in the program.
 struct StagePlan {
-  // Run for each micro-batch. The gradients of weights are apart where the schedule wants it, else
-  // part of grad_input.
+  // Run for each micro-batch. grad_weights is apart if the schedule wants it, else part of
+  // grad_input.
   std::vector<int> forward, grad_input, grad_weights;
   std::vector<int> update;  // once in a step: of parameters, then of statistics
-  // In asynchronous modes, where an update has several micro-batches: what the last of them runs in
-  // place of grad_input, with the update of each layer right behind the gradients of that layer
-  // (AsyncPipeline [0002], [0040]); and what is left of `update` then. Both are empty where stages
-  // update all their layers at once, as in kFlush.
+  // For asynchronous modes in which an update has several micro-batches. The last of them runs
+  // last_grad_input in place of grad_input: the update of each layer comes right after the
+  // gradients of that layer (AsyncPipeline [0002], [0040]). end_of_update is then the rest of
+  // `update`. Both are empty if stages update all their layers at once, as in kFlush.
   std::vector<int> last_grad_input, end_of_update;
   int window = 1;             // micro-batches in flight
-  int updates_in_flight = 1;  // that these belong to, at most
+  int updates_in_flight = 1;  // the most updates that these belong to
   // Versions of the weights besides the state's own, and the instructions that read them. An
   // asynchronous stage needs them for weights that are predicted, and to compute values again with
   // the weights of their forward pass.
@@ -62,7 +62,7 @@ struct StagePlan {
   std::vector<Copies> copies;  // by buffer
   std::vector<VersionedParameter> parameters;
 
-  // All, in their order for a micro-batch that is alone.
+  // All, in their order for a single micro-batch.
   std::vector<int> instructions() const;
   bool updates_by_layer() const { return !last_grad_input.empty(); }
   // grad_input of the micro-batch that completes an update.
@@ -80,16 +80,16 @@ struct PipelinePlan {
   std::vector<Transfer> transfers;
 };
 
-// `program` trains the graph; `stage_of` has a stage for each node, ascending, from 0 to the last
-// that the schedule has. The program may compute values again, but none that passed_values() has.
-// Errors: the optimiser cannot predict weights where the schedule wants it, nodes of several stages
+// `program` trains the graph; `stage_of` has a stage for each node, ascending, from 0 to the
+// schedule's last. The program may compute values again, except those in passed_values(). Errors:
+// the optimiser cannot predict weights although the schedule wants it, nodes of several stages
 // share a parameter, gradients are clipped by their common norm, a value with exponents for its
 // channels is passed on, or a value would be computed again in another stage.
 Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
                                  const StateLayout& layout, std::span<const int> stage_of,
                                  const pipeline::Schedule& schedule);
 
-// Bytes of the parameter's tensors: mantissas, exponents, and what updates keep.
+// Bytes of the parameter's tensors: mantissas, exponents, and the optimiser's.
 int64_t state_bytes(const StateLayout& layout, int parameter);
 
 // By value of the graph, whether a stage reads it from another: both keep it.
