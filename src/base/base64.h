@@ -1,4 +1,4 @@
-// Base64 (RFC 4648): bytes as text where only text may stand.
+// Base64 (RFC 4648): bytes as text, for places that take only text.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace mantissa {
 // With padding, in one line.
 std::string to_base64(std::span<const std::byte> bytes);
 
-// The bytes of such a text; nothing for any other text. Each text has other bytes.
+// The bytes of such a text; nothing for any other text. Different texts have different bytes.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace mantissa

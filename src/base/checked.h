@@ -1,4 +1,4 @@
-// Arithmetic on sizes that come from files or users: overflow is an answer, not a surprise.
+// Arithmetic on sizes that come from files or users: overflow is reported.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace mantissa {
 
-// a + b, or nothing where that does not fit.
+// a + b, or nothing if that does not fit.
 template <typename T>
 std::optional<T> checked_add(T a, T b) {
   T sum;
@@ -15,7 +15,7 @@ std::optional<T> checked_add(T a, T b) {
   return sum;
 }
 
-// a * b, or nothing where that does not fit.
+// a * b, or nothing if that does not fit.
 template <typename T>
 std::optional<T> checked_mul(T a, T b) {
   T product;
@@ -23,7 +23,7 @@ std::optional<T> checked_mul(T a, T b) {
   return product;
 }
 
-// The product of all factors, or nothing where that does not fit. Empty: 1.
+// The product of all factors, or nothing if that does not fit. Empty: 1.
 template <typename T>
 std::optional<T> checked_product(std::initializer_list<T> factors) {
   T product = 1;

@@ -1,6 +1,6 @@
-// Counter-based random numbers: a pure function of a key and a counter, so that nothing depends on
-// who draws first. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011).
+// Counter-based random numbers: a pure function of a key and a counter, so that the order of draws
+// does not matter. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011).
 #pragma once
 
 #include <array>

@@ -26,7 +26,7 @@ struct SourceLocation {
   }
 };
 
-// One line that a person understands, where it arose, and of which kind it is.
+// One line that a person understands, the place of the error, and its kind.
 struct Error {
   ErrorCode code = ErrorCode::kFailed;
   std::string message;

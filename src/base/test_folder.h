@@ -16,7 +16,7 @@ namespace mantissa {
 
 class TestFolder {
  public:
-  // In memory where the system has such a place: tests that write thousands of files stay fast.
+  // In memory if the system has such a place: tests that write thousands of files stay fast.
   TestFolder() {
     for (const std::filesystem::path& place :
          {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
@@ -60,7 +60,7 @@ void put_file(const std::filesystem::path& path, const Bytes& bytes) {
   put_file(path, std::as_bytes(std::span(bytes)));
 }
 
-// All bytes of a file that a test wrote; empty where there is none.
+// All bytes of a file that a test wrote; empty if there is none.
 inline std::string get_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -7,8 +7,8 @@
 
 namespace mantissa {
 
-// Whether the name fits the pattern, in which "*" stands for any text, also none. Takes no longer
-// than pattern times name.
+// Whether the name fits the pattern. "*" stands for any text, also none. The time is at most
+// proportional to pattern times name.
 constexpr bool matches_wildcard(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0, star = std::string_view::npos, after = 0;
   while (n < name.size()) {

@@ -1,5 +1,5 @@
-// Dynamic fixed point while a program runs: what a step counts of each tensor, and the exponents
-// that are decided from it. Source: DynamicFixed, claims 1-2; METHODS section 2.
+// Dynamic fixed point while a program runs: the counts of each tensor in a step, and the exponents
+// that are decided from them. Source: DynamicFixed, claims 1-2; METHODS section 2.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace mantissa {
 
-// r_max, in millionths. Of a row of a loss's gradient one element is large, the label's: of these
-// as many may be clipped as of another tensor's elements
+// r_max, in millionths. In a row of a loss's gradient one element is large: the label's. As many of
+// these may be clipped as of another tensor's elements
 // (docs/decisions/0104-labels-are-not-clipped.md).
 int clipped_ppm(const Exponent& exponent, const Graph& graph, const Format& format);
 
@@ -39,11 +39,11 @@ struct DecidedExponents {
   DecidedExponents(int64_t slots, const Format& format, int64_t micro_batches);
   static int64_t predict_bytes(int64_t slots, const Format& format);
 
-  // `steps` being done before.
+  // `steps`: how many steps were done before.
   void start_step(const Format& format, int64_t steps);
   // Adds the counts of another executor of the same step.
   DecidedExponents& operator+=(const DecidedExponents& other);
-  // At the end of a step, `steps` being done with it: decides the exponents of the next, of these
+  // At the end of a step, after `steps` steps: decides the exponents of the next step, for these
   // slots.
   void commit(const Format& format, int64_t steps, std::span<const int> slots, State& state) const;
 };

@@ -29,11 +29,11 @@ struct StepResult {
   std::array<LossTotals, kMostLosses> losses = {};  // as in the graph
   std::array<double, kMostLosses> loss_units = {};  // of LossTotals::loss_q24
   int64_t examples = 0;
-  // take_means computes from these sums: the weighted means of the rows that count, in the losses'
-  // units (nats), all losses together; and the fraction of rows with the right class.
+  // take_means computes these from the sums: the weighted means of the rows that count, in the
+  // losses' units (nats), all losses together; and the fraction of rows with the right class.
   double loss = 0;
   double accuracy = 0;  // of the first loss
-  // The first loss and its correct rows as if all rows counted, each the mean: to be summed over
+  // The first loss and its correct rows as if all rows counted and had the mean. For sums over
   // steps that count different numbers of rows.
   int64_t correct = 0;
   int64_t loss_q24 = 0;
@@ -52,7 +52,7 @@ struct StepResult {
   void take_means();
 };
 
-// Instructions that an executor runs, and where buffers of the program lie in its arena.
+// Instructions that an executor runs, and the offsets of the program's buffers in its arena.
 struct ProgramPart {
   std::vector<int> instructions;
   std::vector<int64_t> offsets;
@@ -61,8 +61,8 @@ struct ProgramPart {
 class Executor {
  public:
   // `arena` has at least program.arena_bytes and may be shared by executors that do not run at the
-  // same time; `pool` has at most as many threads, and `isa` is the one, that the program was
-  // planned for. All references outlive the executor.
+  // same time. `pool` has at most as many threads as the program was planned for, and `isa` is the
+  // same. All references outlive the executor.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
            ThreadPool& pool, Isa isa);
   // The same, for a part of the program.
@@ -71,64 +71,65 @@ class Executor {
   ~Executor();
 
   // Runs one step on micro_batches * micro_batch_size examples: forward, backward, update. `batch`
-  // has the examples of each input of the graph, in its order and its type. Fails if
-  // an exponent leaves its range or a scalar is not finite (training diverged); the state is then
-  // not to be used.
+  // has the examples of each input of the graph, in its order and its type. Fails if an exponent
+  // leaves its range or a scalar is not finite (training diverged). The state must not be used
+  // after that.
   Result<StepResult> train_step(std::span<const void* const> batch, const StepScalars& scalars);
 
-  // The same step in pieces, for those who run them in an order of their own
-  // (runtime/stages/stage.h). Whether a batch has the inputs that the program reads.
+  // The same step in pieces, for callers that choose the order themselves (runtime/stages/stage.h).
+  // Whether a batch has the inputs that the program reads.
   Status check_batch(std::span<const void* const> batch) const;
-  // The batch and the scalars of what runs next.
+  // The batch and the scalars for the next instructions.
   void set_step(std::span<const void* const> batch, const StepScalars& scalars);
-  // From here on a step is counted.
+  // Starts the counts of a step.
   void begin_counts(int64_t step);
   void run(std::span<const int> instructions, int micro_batch);
-  // Ends the step: the counts decide exponents of the next.
+  // Ends the step: the counts decide exponents of the next step.
   Result<StepResult> end_step(const StepScalars& scalars);
-  // Statistics of these instructions lie so much behind their place from now on.
+  // From now on statistics of these instructions lie `shift` bytes after their place.
   void use_update_copy(std::span<const int> instructions, int64_t shift);
-  // These instructions, but for updates, read a parameter there from now on.
+  // From now on these instructions, except updates, read a parameter there.
   void use_weights(std::span<const int> instructions, int parameter, std::byte* mantissas,
                    int16_t* exponents);
 
-  // A buffer of the program with the exponents that belong to it, on its way to an executor of the
-  // same program: so many bytes, which are written, and read there.
+  // For sending a buffer of the program, with its exponents, to another executor of the same
+  // program: its size in bytes, writing the bytes, and reading them there.
   int64_t passed_bytes(const Transfer& transfer) const;
   void pass_on(const Transfer& transfer, std::span<std::byte> passed) const;
   void receive(const Transfer& transfer, std::span<const std::byte> passed);
 
   // The batch begins with this micro-batch of the step: those before belong to other replicas.
   void set_first_micro_batch(int micro_batch) { first_micro_batch_ = micro_batch; }
-  // A buffer's place in the arena, or so much behind it. The contents are those of the instruction
-  // that ran last.
+  // The address of a buffer in the arena, or this many bytes after it. The contents are from the
+  // instruction that ran last.
   std::span<std::byte> buffer(int buffer, int64_t shift = 0) const;
   // Adds the counts of another executor of the same program and step. Between processes they are
-  // bytes.
+  // sent as bytes.
   void add_counts(const Executor& other);
   Status add_counts(std::span<const std::byte> counts);
   std::vector<std::byte> counts() const;
 
-  // From now on the number of the instruction that runs is stored there; null: it is not.
+  // From now on stores the number of the running instruction there; null: it does not.
   void set_position(std::atomic<int32_t>* instruction) { position_ = instruction; }
 
   // Runs the forward pass of one micro-batch. Inputs that nothing in the program reads, such as
   // labels without a loss, may be null or left out at the end.
-  // Behind the inputs come the values that are given to the program. `position`: of a piece's first
-  // row, where sequences are computed piece by piece.
+  // Given values of the program come after the inputs. `position`: of a piece's first row, if
+  // sequences are computed piece by piece.
   Result<StepResult> infer(std::span<const void* const> batch, int64_t position = 0);
 
-  // The caches of the examples, program.cache_bytes each, for a program in pieces. Programs of the
-  // same nodes and positions have the same caches. Outlives the executor; without it infer fails.
+  // The caches of the examples, program.cache_bytes each, for a program that works in pieces.
+  // Programs of the same nodes and positions have the same caches. They outlive the executor;
+  // without them infer fails.
   void set_cache(std::span<std::byte> cache);
 
-  // After infer: a result of the network. Of a classifier: int32 logits [micro_batch_size,
+  // After infer: a result of the network. For a classifier: int32 logits [micro_batch_size,
   // classes].
   Tensor output(int index) const;
 
   // kCalibrate: from now on wide values of an instruction's output are added to the counts of
-  // `histogram`, kHistogramBins, per channel where the output is guarded; null, as at first: they
-  // are not.
+  // `histogram`, kHistogramBins, per channel if the output is guarded. Null, as at first: they are
+  // not counted.
   void set_histogram(int instruction, int64_t* histogram);
 
   // Per value: exponent and per-channel exponents in use.

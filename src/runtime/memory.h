@@ -16,16 +16,15 @@ namespace mantissa {
 
 class AlignedMemory {
  public:
-  // Contents undefined; what is never written costs nothing but the rest of its page, 4 KiB or in
-  // large blocks 2 MiB. Where there is no memory, an error that names `thing`.
+  // Contents undefined. Memory that is never written costs nothing but the rest of its page, 4 KiB
+  // or in large blocks 2 MiB. If there is no memory: an error that names `thing`.
   static Result<AlignedMemory> create(int64_t bytes, const char* thing = "the arena") {
     const bool huge = bytes >= kHugePage;
     const size_t alignment = huge ? kHugePage : 4096;
     const size_t size = round_up<size_t>(static_cast<size_t>(bytes) + 1, 4096);
     void* data = nullptr;
     if (posix_memalign(&data, alignment, size) != 0) return out_of_memory(thing, bytes);
-    // Fewer page faults and misses of the TLB. A hint: where the system has none of these pages,
-    // all works without.
+    // Fewer page faults and TLB misses. A hint: all works without such pages.
     if (huge) madvise(data, size, MADV_HUGEPAGE);
     return AlignedMemory(data, static_cast<size_t>(bytes));
   }

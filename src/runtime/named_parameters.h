@@ -1,4 +1,4 @@
-// Parameters by name: taken from a file or another network into the state of this one.
+// Parameters by name: taken from a file or another network into this network's state.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ struct NamedParameter {
   DataType type = DataType::kInt8;
   Shape shape;
   std::span<const std::byte> numbers;
-  // Where `numbers` are mantissas: an int16 exponent, or one per index of the first dimension.
+  // If `numbers` are mantissas: an int16 exponent, or one per index of the first dimension.
   std::span<const std::byte> exponents = {};
-  // In training, weights have an int16 part that waits (numerics/lazy_update.h), and its shift.
-  // Empty: nothing waits.
+  // In training, weights have an int16 accumulator (numerics/lazy_update.h), and its shift. Empty:
+  // none.
   std::span<const std::byte> accumulator = {};
   int lazy_shift = 0;
 };
@@ -38,13 +38,13 @@ struct TakenParameters {
 // "taken: 20 of 22 parameters from SOURCE; initial: ...; left over: ...". Long lists are cut short.
 std::string to_string(const TakenParameters& parameters, const std::string& source);
 
-// The numbers of a parameter, what waits included; its sizes agree (check_parameter).
+// The numbers of a parameter, with the accumulator; its sizes agree (check_parameter).
 std::vector<double> real_numbers(const NamedParameter& parameter);
 
-// An error for sizes that do not agree, and numbers that no training writes.
+// An error for sizes that do not agree, and for numbers that no training writes.
 Status check_parameter(const NamedParameter& parameter);
 
-// The graph's parameters as they are in a state of it, which outlives the result.
+// The graph's parameters as a state has them. The state outlives the result.
 std::vector<NamedParameter> named_parameters(const Graph& graph, const State& state);
 
 // The parameters that take_named_parameters would take. Reads only names, types and shapes.
@@ -53,10 +53,10 @@ TakenParameters match_parameters(const Graph& graph, std::span<const NamedParame
 // Takes all parameters and statistics whose names and shapes match. All else of the state stays,
 // the optimiser's and predictors too.
 //
-// Where the mantissas fit the parameter's bits and both have as many exponents, mantissas and
-// exponents are copied. The accumulator comes along, rounded to the shift of the format. Otherwise
-// the value, accumulator included, is rounded to the parameter's grid: with the smallest exponent
-// that holds its largest number, or to float.
+// If the mantissas fit the parameter's bits and both have as many exponents, mantissas and
+// exponents are copied. The accumulator is copied too, rounded to the shift of the format.
+// Otherwise the value, with the accumulator, is rounded to the parameter's grid: with the smallest
+// exponent that holds its largest number, or to float.
 //
 // Errors: numbers that no training writes (a mantissa that is not symmetric, an exponent outside
 // -128..127, a float that is not finite), or that the format cannot hold. Then `state` may have

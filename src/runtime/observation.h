@@ -1,5 +1,5 @@
-// Observes the tensors of a step: their exponents, and how they use their bits. Gathered while
-// the step runs, since the arena keeps no tensor for longer than it is needed.
+// Observes the tensors of a step: their exponents, and how they use their bits. Gathered while the
+// step runs, since the arena keeps no tensor longer than needed.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@ namespace mantissa {
 
 enum class ObservedKind : uint8_t { kValue, kGradient, kParameter, kParameterGradient };
 
-// Stands for an exponent where tensors are floats: they are observed as mantissas of this unit.
+// Replaces the exponent if tensors are floats: they are observed as mantissas of this unit.
 constexpr int kFloatExponent = -40;
 
-// How many mantissas have which bit length: by_length[n] of those with 2^(n-1) <= |mantissa| < 2^n,
-// by_length[0] of zeros, the last of larger ones too. Histograms of parts add.
+// Counts mantissas by bit length. by_length[n]: 2^(n-1) <= |mantissa| < 2^n. by_length[0]: zeros.
+// The last one also counts larger mantissas. Histograms of parts add.
 struct BitLengths {
   std::array<int64_t, 64> by_length{};
 
@@ -34,9 +34,9 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool);
 // A tensor that an instruction wrote, over all micro-batches of a step.
 struct TensorObservation {
   ObservedKind kind = ObservedKind::kValue;
-  int instruction = -1;  // that wrote it
-  int operand = 0;       // kValue, kGradient: which of its outputs, of its grad_inputs
-  // In the last micro-batch; where channels have exponents of their own, the largest of them.
+  int instruction = -1;  // that wrote the tensor
+  int operand = 0;       // kValue, kGradient: index in its outputs, or its grad_inputs
+  // In the last micro-batch; if channels have exponents of their own, the largest of them.
   int exponent = 0;
   BitLengths bits = {};
   int64_t saturated = 0;      // mantissas that the instruction clipped
@@ -53,7 +53,7 @@ class Observations {
   // Bytes that it will hold for a program.
   static int64_t predict_bytes(const Program& program);
 
-  // To be called at the start of a step, and around each of its instructions.
+  // Call it at the start of a step, and around each of its instructions.
   void start_step();
   void before(int instruction, const OpContext& context, int64_t saturated);
   void after(int instruction, const OpContext& context, int64_t saturated);
@@ -68,8 +68,8 @@ class Observations {
   std::span<TensorObservation> of(int instruction);
 
   std::vector<TensorObservation> tensors_;
-  std::vector<int> first_;  // per instruction, and one more: where its tensors begin
-  // As they were before the instruction.
+  std::vector<int> first_;  // per instruction, and one more: its first tensor
+  // Values before the instruction.
   int64_t saturated_ = 0, re_executions_ = 0, mispredictions_ = 0;
 };
 

@@ -15,7 +15,7 @@
 namespace mantissa {
 
 // The exponent that holds values up to `bound` in b bits. With 8 bits and more the largest values
-// are cut by less than a unit; of fewer bits that would be a large part.
+// are clipped by less than a unit; with fewer bits that would be too much.
 inline int initial_exponent(double bound, int bits) {
   if (bound == 0) return zero_exponent(bits);
   int exponent = 0;
@@ -32,8 +32,8 @@ double largest_of(const Numbers& numbers, int64_t begin, int64_t end) {
   return largest;
 }
 
-// Elements [begin, end), which share an exponent. Weights keep what rounding to W leaves in the
-// accumulator: V is the number in full.
+// Elements [begin, end), which share an exponent. For weights the accumulator keeps the remainder
+// of rounding to W: V is the whole number.
 template <typename Mantissa, typename Numbers>
 void set_block(const Numbers& numbers, int bits, const WeightGrid& grid, int exponent, int shift,
                int64_t begin, int64_t end, Mantissa* weights, int16_t* accumulator) {
@@ -48,7 +48,7 @@ void set_block(const Numbers& numbers, int bits, const WeightGrid& grid, int exp
   }
 }
 
-// Where channels have exponents of their own, none is more than `most_spread` below the largest.
+// If channels have exponents of their own, none is more than `most_spread` below the largest.
 template <typename Mantissa, typename Numbers>
 void set_mantissas(const Numbers& numbers, int bits, bool initial_bounds, int most_spread,
                    const ParameterState& tensors, State& state) {

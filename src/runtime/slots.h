@@ -40,7 +40,7 @@ struct Slots {
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;
-  // Predictors that the instructions at hand decide, and values with a guard.
+  // Predictors that the current instructions decide, and values with a guard.
   std::vector<int> predictors, guarded_values;
   std::vector<const std::byte*> batch;   // per input of the graph
   std::vector<std::string> read_inputs;  // their names; empty: nothing reads it
@@ -54,14 +54,14 @@ struct Slots {
 // Slots for a program; fixed exponents come from the state if it is a frozen network's.
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots);
 
-// Where the program's buffers lie, by their offsets.
+// The offsets of the program's buffers.
 struct ArenaPlaces {
   std::span<std::byte> memory;
   std::span<const int64_t> offsets;
 };
 
-// Turns the program's operands into views of arena, state and slots, once: of these instructions,
-// others are left empty.
+// Turns the program's operands into views of arena, state and slots, once. Only for these
+// instructions: others are left empty.
 void resolve_operands(const Graph& graph, const Program& program, State& state,
                       const ArenaPlaces& arena, ThreadPool& pool,
                       const kernels::KernelTable& kernels, std::span<const int> instructions,
@@ -71,10 +71,10 @@ void resolve_operands(const Graph& graph, const Program& program, State& state,
 std::vector<StateRange> changed_state(const Program& program, const StateLayout& layout,
                                       std::span<const int> instructions);
 
-// Sets what a step counts to zero; `step` is the one that begins.
+// Sets a step's counts to zero; `step` is the step that begins.
 void clear_counts(const Program& program, int64_t step, Slots& slots);
-// Adds what another executor of the same program counted of the same step. The order of several
-// changes nothing.
+// Adds the counts of another executor of the same program and step. The order of several changes
+// nothing.
 void add_counts(const Slots& other, Slots& slots);
 // The same for an executor in another process: the counts as bytes, and adding such bytes. Fails if
 // they belong to another program.

@@ -1,4 +1,4 @@
-// The memory of what lives from step to step, shared by all programs of a network.
+// The memory of tensors that live from step to step, shared by all programs of a network.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,12 @@ class State {
  public:
   // Zero-filled, in memory of its own.
   static Result<State> create(StateLayout layout);
-  // Zero-filled, in layout.bytes of somebody else's memory, aligned to cache lines, which outlives
-  // it.
+  // Zero-filled, in layout.bytes of the caller's memory, aligned to cache lines, which outlives it.
   State(StateLayout layout, std::span<std::byte> memory);
 
   const StateLayout& layout() const { return layout_; }
 
-  // All tensors, and what lies between them.
+  // All tensors, with the gaps between them.
   std::span<const std::byte> all_bytes() const { return memory_; }
   std::span<std::byte> all_bytes() { return memory_; }
   // The bytes of a tensor of the layout.
@@ -56,7 +55,7 @@ class State {
 // Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.
 void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state);
 
-// Sets a parameter to numbers, as many as it has: rounded to its grid, exactly in fp32 and for
+// Sets a parameter to numbers, as many as it has: rounded to its grid; exactly in fp32 and for
 // statistics. The optimiser's tensors of the parameter start anew.
 void set_parameter(const Graph& graph, int parameter, std::span<const double> numbers,
                    State& state);
@@ -64,8 +63,8 @@ void set_parameter(const Graph& graph, int parameter, std::span<const double> nu
 // The numbers of a parameter: mantissas at their exponents, or as they are.
 std::vector<double> parameter_numbers(const State& state, int parameter);
 
-// Sets trained parameters and statistics to those of a state in fp32 of the same graph; `format` is
-// one of integers. All else stays.
+// Sets trained parameters and statistics to the ones of an fp32 state of the same graph; `format`
+// is an integer format. All else stays.
 void take_parameters(const Graph& graph, const Format& format, const State& floats, State& state);
 
 }  // namespace mantissa

@@ -1,4 +1,4 @@
-// Files that are whole or not there, and reading that trusts no size before checking it.
+// Files that are complete or absent, and reading that checks a size before it trusts it.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 
 namespace mantissa {
 
-// Writes the concatenation of `pieces` to `path`, replacing what was there: a temporary in the same
-// folder (named `path` + ".tmp-PID-N", the name cut where that is too long) is written, flushed to
-// disk, read back and compared, and renamed; then the folder is flushed. A reader, or a kill at any
-// point, sees the old file or the new one. On an error (disk full, no such folder, ...) the
+// Writes the concatenation of `pieces` to `path`, replacing the old file. It writes a temporary in
+// the same folder (named `path` + ".tmp-PID-N", the name cut if that is too long), flushes it to
+// disk, reads it back, compares, and renames it; then it flushes the folder. A reader, or a kill at
+// any point, sees the old file or the new one. On an error (disk full, no such folder, ...) the
 // temporary is removed and the old file is untouched, unless only the last flush of the folder
 // failed.
 Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces);
 Status write_text_atomically(const std::filesystem::path& path, std::string_view text);
 
-// The file name (without its folder) that a temporary of that name was to become; "" for any other
-// file.
+// The final name (without its folder) of the file that a temporary of this name was for; "" for any
+// other file.
 std::string temporary_target(std::string_view name);
 
-// Removes a temporary that a killed process left behind. One that is still being written stays, and
-// that is no error: its writer holds a lock on it (flock), in whatever container it runs.
+// Removes a temporary that a killed process left. One that is still being written stays, without an
+// error: its writer holds a lock on it (flock), in whatever container it runs.
 Status remove_dead_temporary(const std::filesystem::path& path);
 
 // Reads a whole regular file. Larger than max_bytes, missing or not a regular file (a folder, pipe
@@ -54,7 +54,7 @@ class InputFile {
   // out.size() only at the end of the file.
   Result<int64_t> read(std::span<std::byte> out);
 
-  // Fills `out`; fewer bytes than that are an error.
+  // Fills `out`; fewer bytes are an error.
   Status read_exactly(std::span<std::byte> out);
 
  private:

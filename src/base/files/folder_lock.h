@@ -7,7 +7,8 @@
 
 namespace mantissa {
 
-// Holds a folder (flock on its file "lock") until destroyed; a process that dies lets go by itself.
+// Holds a folder (flock on its file "lock") until destroyed. If the process dies, the system
+// releases it.
 class FolderLock {
  public:
   // An error if another process holds it.

@@ -11,15 +11,15 @@
 
 namespace mantissa {
 
-// Writes all bytes where the descriptor stands. `path` is named in errors.
+// Writes all bytes at the descriptor's position. `path` is named in errors.
 Status write_all(int descriptor, std::span<const std::byte> bytes,
                  const std::filesystem::path& path);
 
 // Hands what was written to the disk; the same.
 Status flush_to_disk(int descriptor, const std::filesystem::path& path);
 
-// A regular file opened for writing at its end. Nothing is buffered: a write is the system's before
-// it returns, or an error.
+// A regular file opened for writing at its end. Nothing is buffered: each write has reached the
+// system when it returns, or is an error.
 class OutputFile {
  public:
   // Opens the file, made if need be, and cuts it back to its first `kept_bytes`.

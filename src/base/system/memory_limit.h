@@ -12,9 +12,9 @@ struct MemoryLimit {
   std::string source;  // the file that says so
 };
 
-// The least of what the machine has and what the control groups of this process (cgroup, version 2
-// or 1; containers are such) and those above them allow. `proc` and `cgroups` are where Linux shows
-// both; what cannot be read there is no limit.
+// The least of the machine's memory and the limits of this process's control groups (cgroup,
+// version 2 or 1; containers use them) and the groups above them. `proc` and `cgroups` are the
+// folders in which Linux shows both; unreadable files set no limit.
 MemoryLimit memory_limit(const std::filesystem::path& proc = "/proc",
                          const std::filesystem::path& cgroups = "/sys/fs/cgroup");
 

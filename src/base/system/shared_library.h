@@ -10,7 +10,7 @@ class SharedLibrary {
  public:
   explicit SharedLibrary(const char* name);
 
-  // Converts to a pointer to any function; nullptr where the library has none of that name.
+  // Converts to a pointer to any function; nullptr if the library has none of that name.
   struct Symbol {
     void* address;
     template <typename Function>

@@ -13,7 +13,7 @@ namespace mantissa {
 
 inline std::atomic<int> threads_left{INT_MAX};  // that can still be started
 
-// While one lives, so many more threads can be started.
+// While one lives, only this many more threads can be started.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int more) { threads_left = more; }

@@ -10,11 +10,11 @@
 
 namespace mantissa {
 
-// The processors that there are, at least 1: how many threads are used where nobody says.
+// The number of processors, at least 1: the default number of threads.
 int processors();
 
 // Starts a thread; none if the system gives no more (limits on processes, no memory for its stack).
-// Whoever asks then does the work without it.
+// The caller then does the work without it.
 std::thread try_thread(std::function<void()> work);
 
 // Runs the tasks of one parallel_for at a time. The calling thread works too, so a pool of size 1
@@ -22,8 +22,8 @@ std::thread try_thread(std::function<void()> work);
 // allocate nothing after construction.
 class ThreadPool {
  public:
-  // threads >= 1. Where the system gives fewer, the pool works with those: size() stays what was
-  // asked for, since memory is planned for it, and others do the missing threads' tasks.
+  // threads >= 1. If the system gives fewer, the pool works with those. size() stays the requested
+  // number, since memory is planned for it, and others do the missing threads' tasks.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -31,14 +31,14 @@ class ThreadPool {
 
   int size() const { return size_; }
 
-  // The threads that there are, the calling one among them.
+  // The number of threads that exist, with the calling one.
   int threads() const { return threads_; }
 
   // In a process that was forked since: starts the threads, which only the parent has. Nobody
   // may fork while a parallel_for is running.
   void revive();
 
-  // A line for people if these are fewer than asked for, else "".
+  // A line for people if there are fewer threads than requested, else "".
   std::string shortage() const;
 
   // Calls function(task, worker) once for each task in [0, tasks), worker in [0, size()), and
@@ -70,7 +70,7 @@ class ThreadPool {
 
   int size_;
   int threads_ = 1;
-  int process_;  // that started the threads
+  int process_;  // the process that started the threads
   std::unique_ptr<Shared> shared_;  // null: size 1
 };
 

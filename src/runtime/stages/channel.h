@@ -33,7 +33,7 @@ class Channel {
   const Transfer& transfer_;
 };
 
-// Between threads. Has room for as many as can be under way.
+// Between threads. Has room for all that can be under way.
 class ThreadChannel : public Channel {
  public:
   ThreadChannel(const Transfer& transfer, const Executor& sender, int capacity);
@@ -60,7 +60,7 @@ class ProcessChannel : public Channel {
   void send(const Executor& sender, int micro_batch) override;
   Status receive(Executor& receiver, int micro_batch) override;
   void reset() override {}
-  void close() override {}  // with the transport
+  void close() override {}  // closes with the transport
 
  private:
   Transport& transport_;

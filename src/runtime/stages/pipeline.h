@@ -24,49 +24,48 @@
 
 namespace mantissa {
 
-// Updates go in and results come out in their order, while others are under way. Between begin()
-// and the last result the state is the stages' own.
+// Takes updates and gives their results, in order, while others are under way. Between begin() and
+// the last result the state belongs to the stages.
 class PipelineExecutor {
  public:
-  // `program`, `plan` and `state` are of the graph; `options` those of the plan's schedule, but for
-  // the number of updates. `arena` has at least arena_bytes() of its stages; each stage works on
-  // `threads` threads. With several processes this is the first, which works on the first stage;
-  // the others run serve_stage() for the same program, division and options, and get the state.
-  // References outlive it. Fails where the system has no thread for each stage.
+  // `program`, `plan` and `state` belong to the graph; `options` are the options of the plan's
+  // schedule, except the number of updates. `arena` has at least arena_bytes() of its stages; each
+  // stage works on `threads` threads. With several processes this is the first, which works on the
+  // first stage. The others run serve_stage() for the same program, division and options, and
+  // receive the state. References outlive it. Fails if the system has no thread for each stage.
   static Result<std::unique_ptr<PipelineExecutor>> create(
       const Graph& graph, const Program& program, const PipelinePlan& plan,
       const pipeline::Options& options, State& state, std::span<std::byte> arena, int threads,
       Isa isa, const Processes& processes = {});
   ~PipelineExecutor();
 
-  // Memory for what stages pass on, and for copies of batches.
+  // Memory for transfers between stages, and for copies of batches.
   static int64_t passed_bytes(const Graph& graph, const Program& program, const PipelinePlan& plan,
                               const pipeline::Options& options);
 
   // Bytes that each process has sent to others, by process; empty: there is one process.
   std::vector<int64_t> bytes_sent() const;
 
-  // Begins so many updates, the first of them the step `step`. The pipeline is empty. `flushes`:
-  // also in other modes all stages work with the weights of the last update, as in kFlush.
+  // Begins this many updates, the first of them the step `step`. The pipeline is empty. `flushes`:
+  // all stages work with the weights of the last update, as in kFlush, also in other modes.
   Status begin(int updates, int64_t step, bool flushes = false);
-  // Where updates come one after the other: those that were fed are the last. Returns how many
+  // For updates that come one after the other: no more are fed after these. Returns how many
   // updates were begun.
   Result<int> end_early();
-  // Whether the next result needs another batch before.
+  // Whether another batch is needed before the next result.
   bool wants_batch() const;
   // Copies the batch of the next update, as Executor::train_step takes it.
   Status feed(std::span<const void* const> batch, const StepScalars& scalars);
   // Waits for the next update.
   Result<StepResult> next_result();
 
-  // The part of the time in which each stage waited, in [0, 1], while updates were under
-  // way.
+  // The share of the time in which each stage waited, in [0, 1], while updates were under way.
   std::vector<double> idle() const;
   // Stage::missed_updates() of each stage. The pipeline is empty.
   std::vector<pipeline::MissedUpdates> missed_updates() const;
 
-  // From now on the cells of the first steps are noted, up to the step of that number, until they
-  // are taken. Before begin(), or behind the last result. Stages of this process alone.
+  // From now on records the cells of the first steps, up to this step, until they are taken. Call
+  // it before begin(), or after the last result. Only stages of this process.
   void trace(int64_t first_step, int64_t last_step);
   pipeline::Trace take_trace();
 
@@ -76,14 +75,14 @@ class PipelineExecutor {
  private:
   struct Part {  // of an update
     StepResult result;
-    int stages = 0;  // that have finished it
+    int stages = 0;  // how many have finished it
   };
 
   // A stage in another process.
   struct Remote {
     int process = 0, stage = 0, replica = 0;
     std::vector<char> reads;        // by input of the network
-    std::vector<StateRange> state;  // that it changes
+    std::vector<StateRange> state;  // changed by the stage
     int64_t busy_ns = 0, bytes_sent = 0;
     pipeline::MissedUpdates missed;
   };
@@ -116,17 +115,17 @@ class PipelineExecutor {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int run_ = 0;      // grows with each begin(): stages run their cells once for each
-  int working_ = 0;  // stages that have not done theirs
+  int run_ = 0;      // grows with each begin(): stages run their cells once each time
+  int working_ = 0;  // stages that have not finished this run
   bool stopped_ = false;
-  int updates_ = 0;                              // that were begun
-  int fed_ = 0, taken_ = 0;                      // of them
+  int updates_ = 0;                              // begun
+  int fed_ = 0, taken_ = 0;                      // of these
   std::vector<UpdateInput> inputs_;              // by update modulo their number
-  std::vector<std::vector<std::byte>> batches_;  // that these point into, one for each input
-  std::vector<Part> parts_;                      // the same
+  std::vector<std::vector<std::byte>> batches_;  // the memory of the inputs, one batch for each
+  std::vector<Part> parts_;                      // by update modulo their number
   Status failure_;
   std::chrono::steady_clock::time_point begun_;
-  int64_t running_ns_ = 0;  // of all that was begun and ended
+  int64_t running_ns_ = 0;  // of everything that was begun and ended
   std::vector<std::thread> threads_;
 };
 

@@ -1,5 +1,5 @@
-// Data parallel: replicas of a stage put together their gradients and counts before each update.
-// All is added in whole numbers, so that the sums are those of one process.
+// Data parallelism: replicas of a stage add up their gradients and counts before each update. All
+// sums are whole numbers, so they equal the sums of one process.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +23,29 @@ struct ReplicaPlace {
 
 // Gradients go in groups, as soon as the backward pass has finished them. Each replica adds a part
 // of every group and gives the sum to the others. Numbers travel with as many half-bytes as the
-// largest of a gradient needs.
+// largest number of a gradient needs.
 class ReplicaExchange {
  public:
-  // References outlive it. `tag` is the first of tags() of its own.
+  // References outlive it. It uses tags() tags from `tag` on.
   ReplicaExchange(const Program& program, const StagePlan& plan, ReplicaPlace place,
                   Transport& transport, int tag);
   static constexpr int kMostGroups = 1024;
   static constexpr int kTags = 2 * kMostGroups + 1;
 
-  // The instructions behind which groups are complete, in this list of the plan: so many first ones
-  // may run before send_group().
+  // The instructions that complete groups, in this list of the plan: this many first ones may run
+  // before send_group().
   struct Piece {
     std::span<const int> instructions;
-    int group = -1;  // that is complete behind it; -1: none
+    int group = -1;  // complete after it; -1: none
   };
   std::vector<Piece> pieces(std::span<const int> instructions) const;
   void send_group(const Executor& executor, int group);
 
-  // Waits for the others: afterwards the executor has the gradients, statistics and counts of all.
-  // `shift`: of the statistics' place. All groups have been sent.
+  // Waits for the others. Afterwards the executor has the gradients, statistics and counts of all.
+  // `shift` moves the place of statistics. All groups have been sent.
   Status combine(Executor& executor, int64_t shift);
 
-  // Replicas but the first add to gradients from the beginning: they begin with zeros.
+  // All replicas but the first begin with gradients of zero and add to them.
   void clear(Executor& executor) const;
 
  private:
@@ -53,7 +53,7 @@ class ReplicaExchange {
     int buffer = -1;
     DataType type = DataType::kInt64;
     int64_t count = 0;
-    int last = -1;  // instruction that adds to it
+    int last = -1;  // the last instruction that adds to it
   };
   struct Part {  // of a gradient
     int64_t begin = 0, end = 0;
@@ -68,7 +68,7 @@ class ReplicaExchange {
   Message own_counts(const Executor& executor, int64_t shift) const;
   Status take_counts(Executor& executor, int64_t shift, int replica,
                      std::span<const std::byte> message) const;
-  // Records of the statistics buffer that a replica's micro-batches have.
+  // The records in the statistics buffer for a replica's micro-batches.
   Part records_of(int buffer, int replica) const;
 
   const Program& program_;

@@ -43,7 +43,7 @@ class Stage {
   std::span<const int> instructions() const { return instructions_; }
   void set_channels(std::vector<Channel*> receives, std::vector<Channel*> sends);
   void set_observations(Observations* observations);
-  // Where the stage is one of several processes'. Both outlive it; null: it has no replicas.
+  // If the stage is one of several processes. Both outlive it; null: it has no replicas.
   void set_processes(Transport& transport, std::unique_ptr<ReplicaExchange> exchange,
                      int first_micro_batch);
 
@@ -56,15 +56,15 @@ class Stage {
   using Finished = std::function<bool(int update, const Result<StepResult>& part)>;
   // Nanoseconds in which it worked, since it was made.
   int64_t busy_ns() const { return busy_ns_; }
-  // Counted since it was made.
+  // Counts since it was made.
   const pipeline::MissedUpdates& missed_updates() const { return missed_; }
 
-  // Notes when it does what, from `origin` on, up to the step of that number.
+  // Records the times of its work, from `origin` on, up to this step.
   void trace(Clock::time_point origin, int64_t last_step, int64_t cells);
   std::vector<pipeline::TracedCell> take_trace();
 
-  // Does the cells one after the other, until there is no input. Fails where a channel does, and
-  // not where an update does, which `finished` has heard of.
+  // Does the cells one after the other, until there is no input. Fails if a channel does. It does
+  // not fail if an update does: `finished` is told.
   Status run(std::span<const pipeline::Cell> cells, const InputOf& input_of,
              const Finished& finished);
 

@@ -1,5 +1,5 @@
-// The messages between the process that has the batches and the loop, the first, and those that
-// work on other stages or replicas.
+// The messages between the first process, which has the batches and the loop, and the processes
+// that work on other stages or replicas.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ Message write_result(const Result<StepResult>& result, const Counters& counters)
 Result<Part> read_result(std::span<const std::byte> message);
 constexpr int64_t kMostResultBytes = int64_t{1} << 13;
 
-// The batch of an update: of each input the bytes of the replica's micro-batches, or none.
+// The batch of an update: for each input the bytes of the replica's micro-batches, or none.
 Message write_input(const StepScalars& scalars, std::span<const std::span<const std::byte>> inputs);
 struct Input {
   StepScalars scalars;

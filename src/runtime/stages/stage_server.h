@@ -1,4 +1,4 @@
-// A stage of a pipeline that works in a process of its own.
+// A pipeline stage in a process of its own.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace mantissa {
 
-// Works on the stage of this process, which is not the first, until the first process says that it
-// is enough, or something fails. The state gets its contents from there.
+// Works on the stage of this process, which is not the first, until the first process ends it or
+// something fails. The first process also sends the contents of the state.
 Status serve_stage(const Graph& graph, const Program& program, const PipelinePlan& plan,
                    const pipeline::Options& options, State& state, std::span<std::byte> arena,
                    int threads, Isa isa, const Processes& processes);

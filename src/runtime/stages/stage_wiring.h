@@ -1,5 +1,5 @@
 // The connections of a pipeline's stages: with each other, with the batches, and with the state.
-// Shared by the process that runs the loop and those that work for it.
+// Shared by the process that runs the loop and its worker processes.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@
 
 namespace mantissa {
 
-// Updates that micro-batches in flight belong to, one that is fed and one that is taken.
+// The updates of micro-batches in flight, plus one that is fed and one that is taken.
 int updates_at_once(const PipelinePlan& plan, const pipeline::Options& options);
 
-// The options of a schedule of so many updates. `flushes`: also in asynchronous modes stages update
-// together, in the form that needs no more micro-batches in flight than they have room for.
+// The options of a schedule of this many updates. `flushes`: also in asynchronous modes stages
+// update together, in the form that needs no more micro-batches in flight than they have room for.
 pipeline::Options options_of(const pipeline::Options& options, int updates, bool flushes);
 
 // Bytes of an input of the network in a whole step.
 int64_t input_bytes(const Graph& graph, const Program& program, int input);
 
-// Memory for the values that stages pass on.
+// Memory for the values passed between stages.
 int64_t passed_bytes(const Program& program, const PipelinePlan& plan);
 
-// The part of these on their way to a stage.
+// The part of this memory for values on their way to a stage.
 int64_t received_bytes(const Program& program, const PipelinePlan& plan, int stage);
 
-// Channels of the stages of one process, which come one after the other from the first.
+// Channels of the consecutive stages of one process, from the first on.
 struct Channels {
   std::vector<std::unique_ptr<Channel>> all;
   std::vector<std::vector<Channel*>> receives, sends;  // by stage of this process
@@ -42,7 +42,7 @@ struct Channels {
 Channels make_channels(const PipelinePlan& plan, std::deque<Stage>& stages, int first_stage,
                        const Processes& processes);
 
-// Makes the stage of this process one of several, with its replicas.
+// Makes the stage of this process one of several replicas.
 void join_processes(const Program& program, const StagePlan& plan, const pipeline::Options& options,
                     const Processes& processes, Stage& stage);
 
