@@ -1,6 +1,6 @@
-// Dynamic fixed point: how many of a tensor's wide values need which exponent, and the exponent that
-// follows. A value needs the smallest exponent at which narrowing does not clip it. Source:
-// DynamicFixed, claim 1; METHODS section 2; docs/decisions/0026.
+// Dynamic fixed point: counts how many of a tensor's wide values need which exponent, and decides
+// the exponent from that. A value needs the smallest exponent at which narrowing does not clip it.
+// Source: DynamicFixed, claim 1; METHODS section 2; docs/decisions/0026.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace mantissa {
 
-// Exponents below the decided one that are told apart. What would fit one still finer is counted
-// with the last.
+// How many exponents below the decided one are counted separately. Elements that would fit a still
+// finer one are counted with the last.
 constexpr int kFinerExponents = 4;
 
 // Elements of a tensor that was narrowed to an exponent decided before, by the bits that they need.
@@ -22,11 +22,11 @@ constexpr int kFinerExponents = 4;
 // checkpoints as it lies in memory: int64 each.
 struct BitStatistics {
   int64_t too_large = 0;  // clipped at the decided exponent
-  // fits[k]: would be clipped at k + 1 below the decided exponent and not at k below it; the last:
-  // not clipped at kFinerExponents below either. Of mantissas rounded as they were written.
+  // fits[k]: would be clipped at k + 1 below the decided exponent and not at k below it. The last:
+  // not clipped at kFinerExponents below either. Counts mantissas after rounding.
   std::array<int64_t, kFinerExponents + 1> fits = {};
   // The exponent at which nothing is clipped (exact_exponent), the largest of the parts; or
-  // kUnmeasured where there was nothing but zeros.
+  // kUnmeasured if all were zeros.
   int64_t largest_exponent = kUnmeasured;
 
   bool operator==(const BitStatistics&) const = default;
@@ -43,7 +43,7 @@ struct BitStatistics {
     return *this;
   }
 };
-// Words of a state tensor that holds one.
+// Words of a state tensor for one BitStatistics.
 constexpr int64_t kBitStatisticsWords = sizeof(BitStatistics) / sizeof(int64_t);
 static_assert(kBitStatisticsWords == kFinerExponents + 3);
 
@@ -56,11 +56,11 @@ constexpr void count_needed(BitStatistics& statistics, int decided, int needed, 
   }
 }
 
-// The exponent that follows for b-bit mantissas: the smallest, of the decided one and those below
-// it that are told apart, at which at most clipped_ppm millionths of the elements are clipped.
-// Where more are clipped already: one more, or, where a sixteenth is, the one that holds the
-// largest element; never more than that one. Where all are zero, that of a zero block. What has
-// not been measured keeps its exponent.
+// The next exponent for b-bit mantissas: the smallest, among the decided one and those below it
+// that are counted separately, at which at most clipped_ppm millionths of the elements are clipped.
+// If more are clipped already: one more; or, if a sixteenth is, the exponent that holds the largest
+// element; never more than that one. If all are zero: the exponent of a zero block. Without a
+// measurement the exponent stays.
 inline int next_decided_exponent(const BitStatistics& statistics, int decided, int clipped_ppm,
                                  int bits) {
   const int64_t elements = statistics.elements();
@@ -85,9 +85,9 @@ inline int next_decided_exponent(const BitStatistics& statistics, int decided, i
   return std::min(exponent, largest);
 }
 
-// The warm-up's histogram of wide values, by the exponents that they need, from the largest down to
-// one that clips more than may be clipped: the rest is counted there. Histograms of micro-batches,
-// threads and processes add up in any order.
+// The warm-up's histogram of wide values, by the exponents that they need. It goes from the largest
+// down to one that clips more than may be clipped: the rest is counted there. Histograms of
+// micro-batches, threads and processes add up in any order.
 class NeededExponents {
  public:
   // All elements of a tensor of zeros, which fit every exponent.
@@ -108,8 +108,8 @@ class NeededExponents {
   }
 
   // The smallest exponent at which at most clipped_ppm millionths of the elements are clipped, for
-  // b-bit mantissas: METHODS section 2, the rule. Some element is not clipped. Where all are zero,
-  // that of a zero block.
+  // b-bit mantissas: METHODS section 2, the rule. Some element is not clipped. If all are zero: the
+  // exponent of a zero block.
   int decided(int clipped_ppm, int bits) const {
     const auto all = static_cast<__int128>(elements());
     const auto lowest = std::find_if(by_exponent_.begin(), by_exponent_.end(),
@@ -133,17 +133,17 @@ class NeededExponents {
 struct DecisionRule {
   bool warms_up = false;  // in this step
   int clipped_ppm = 0;
-  // Exponents are decided before they are used first; else a difference to the exponent in use of up
-  // to the threshold waits for the next step, and a larger one runs the operation again.
+  // Exponents are decided before their first use. Otherwise: a difference to the exponent in use of
+  // up to the threshold waits for the next step, and a larger one runs the operation again.
   bool decides_at_once = false;
   int threshold = 0;
-  int64_t micro_batches = 1;  // of a step, whose counts decide about the next
+  int64_t micro_batches = 1;  // of a step, whose counts decide for the next step
 };
 
 // Counts a tensor's wide values, `elements` of 2^wide_exponent each, by the exponents that they
-// need, from that of the largest, `largest` (at least wide_exponent), downwards.
-// clipped_at(exponent) says how many that exponent clips. What may be clipped at most is that part
-// of a step's micro-batches; nothing finer than the wide values is gained.
+// need, from the exponent of the largest, `largest` (at least wide_exponent), downwards.
+// clipped_at(exponent) says how many that exponent clips. The limit of clipped elements is this
+// part of a step's micro-batches. An exponent finer than the wide values gains nothing.
 template <typename ClippedAt>
 NeededExponents count_needed_exponents(int64_t elements, int largest, int wide_exponent,
                                        const DecisionRule& rule, const ClippedAt& clipped_at) {
@@ -165,9 +165,9 @@ NeededExponents count_needed_exponents(int64_t elements, int largest, int wide_e
   return needed;
 }
 
-// The smallest exponent at which at most clipped_ppm millionths of the elements are clipped, of a
-// full histogram: by_length[n] elements with 2^(n-1) <= |x| / 2^unit < 2^n. Where all are zero,
-// that of a zero block. Source: METHODS section 2, the rule.
+// The smallest exponent at which at most clipped_ppm millionths of the elements are clipped, from a
+// full histogram: by_length[n] elements with 2^(n-1) <= |x| / 2^unit < 2^n. If all are zero: the
+// exponent of a zero block. Source: METHODS section 2, the rule.
 inline int exponent_of_lengths(std::span<const int64_t> by_length, int unit, int clipped_ppm,
                                int bits) {
   const int64_t elements = std::accumulate(by_length.begin(), by_length.end(), int64_t{0});

@@ -1,4 +1,4 @@
-// How a block's exponent is chosen: pure functions from what was measured to what is used.
+// How a block's exponent is chosen: pure functions from measurements to exponents.
 //
 // A tensor is mantissa * 2^exponent. `maximum` is always max |wide mantissa|; a policy answers with
 // the shift from the wide mantissas to the narrow ones. Source: BlockFloat [0084]-[0086], METHODS
@@ -20,7 +20,7 @@ constexpr bool exponent_in_range(int exponent) {
   return exponent >= kExponentMin && exponent <= kExponentMax;
 }
 
-// Exponent of an all-zero block of b-bit mantissas: that of an assumed maximum of 2^-8.
+// Exponent of an all-zero block of b-bit mantissas: as for a maximum of 2^-8.
 constexpr int zero_exponent(int bits) { return -8 - (bits - 1); }
 
 // The right shift that brings wide mantissas with this maximum to b bits:
@@ -35,12 +35,12 @@ constexpr int exact_exponent(uint64_t maximum, int wide_exponent, int bits) {
   return maximum == 0 ? zero_exponent(bits) : wide_exponent + exact_shift(maximum, bits);
 }
 
-// Where channels have exponents of their own: the most that one lies below its tensor's. Of sums of
-// 32 bits nothing is left then.
+// If channels have exponents of their own: the most that one lies below its tensor's exponent.
+// Below that nothing is left of 32-bit sums.
 constexpr int kMostChannelShift = 31;
 
-// The exponent of a channel's weights does not shrink further below the largest of its tensor: a
-// gradient of 16 bits, aligned to that one, keeps some.
+// The exponent of a channel's weights does not shrink further below the largest of its tensor. A
+// 16-bit gradient, aligned to that one, then keeps some bits.
 constexpr int kMostChannelSpread = 12;
 
 // No measurement yet (first step, or the last block was all zero).
@@ -64,15 +64,15 @@ constexpr int aligned_exponent(int a, int b, int align_bits) {
   return std::max(std::min(a, b), std::max(a, b) - align_bits);
 }
 
-// The accumulator of weight gradients (int64) keeps this many bits below last step's largest sum;
-// sums from 2^60 on fail the step, so 20 bits are headroom. Its exponent is fixed at the start of a
+// The accumulator of weight gradients (int64) keeps this many bits below last step's largest sum.
+// Sums from 2^60 on fail the step, so 20 bits are headroom. Its exponent is fixed at the start of a
 // step (METHODS section 0.7).
 constexpr int kGradientAccumulatorBits = 40;
 constexpr int kGradientAccumulatorStart = -40;
 
 // The accumulator's exponent for the next step, from its largest magnitude in this one. Never below
 // the start: a batch that fits almost perfectly must not take the headroom from the next, ordinary
-// one, and nothing finer than 2^-40 reaches a weight.
+// one. And nothing finer than 2^-40 reaches a weight.
 constexpr int next_accumulator_exponent(int exponent, uint64_t maximum) {
   if (maximum == 0) return exponent;
   return std::clamp(exponent + bit_length(maximum) - kGradientAccumulatorBits,

@@ -1,5 +1,5 @@
-// An integer times a float32 number as IEEE 754 computes it, by integer instructions: what ONNX
-// Runtime requantises sums with. Exact to the bit, so that a network computes the same there.
+// An integer times a float32 number as IEEE 754 computes it, by integer instructions: ONNX Runtime
+// requantises sums this way. Exact to the bit, so that a network computes the same there.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,8 @@ namespace mantissa {
 
 constexpr int kFloatBits = 24;  // of a float32 number's mantissa
 
-// A float32 number as mantissa * 2^exponent, the mantissa of 24 bits. Of normal numbers and zero.
+// A float32 number as mantissa * 2^exponent, with a mantissa of 24 bits. For normal numbers and
+// zero.
 struct FloatParts {
   int64_t mantissa = 0;
   int exponent = 0;
@@ -25,7 +26,7 @@ constexpr FloatParts float_parts(float number) {
   return {bits >> 31 != 0 ? -size : size, biased - 150};
 }
 
-// The other way, for a mantissa of up to 24 bits; 0 where the number is not normal.
+// The inverse, for a mantissa of up to 24 bits; 0 if the number is not normal.
 constexpr float float_from(int64_t mantissa, int exponent) {
   const uint64_t size = magnitude(mantissa);
   if (size == 0) return 0;

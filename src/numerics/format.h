@@ -1,4 +1,4 @@
-// Number formats: what --format names.
+// Number formats: the values of --format.
 #pragma once
 
 #include <algorithm>
@@ -35,30 +35,30 @@ struct Format {
   bool sign_bits = true;      // unsigned: values without negatives keep a sign's bit, or not
   bool tensor_blocks = true;  // block: a weight tensor has one exponent, or each output channel
   bool tensor_values = true;  // blocks: a value has one exponent, or each of its rows (tokens)
-  // ge: exponents of gradients, from the step before with a bit of headroom, or of their own
+  // ge: exponents of gradients: from the step before plus one bit of headroom, or from their own
   // maximum.
   bool headroom = true;
-  // we: exponents of initial weights, of the largest that the initialiser may give, or of their
-  // own.
+  // we: exponents of initial weights: from the largest that the initialiser may give, or from their
+  // own maximum.
   bool initial_bounds = true;
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
   bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
   bool predicted = true;  // exponents: predicted, in one pass, or exact, in two; the same bits
-  // inversion: what batch norm's backward pass reads, its input, or, where that saves something, its
-  // output, which it inverts.
+  // inversion: batch norm's backward pass reads its input; or, if that saves something, its output,
+  // which it inverts.
   bool keeps_norm_inputs = true;
   // Dynamic fixed point only.
   // threshold: in the warm-up, larger differences of exponents run an operation again.
   int threshold = 1;
-  int clipped_ppm = 100;    // r_max, in millionths: of a tensor's elements, how many may be clipped
-  int warm_up_steps = 20;   // warmup: in which exponents are decided at once
-  int decision_steps = 1;   // every: from one decision to the next, after the warm-up
+  int clipped_ppm = 100;    // r_max, in millionths: how many elements may be clipped
+  int warm_up_steps = 20;   // warmup: steps in which exponents are decided at once
+  int decision_steps = 1;   // every: steps between decisions, after the warm-up
   int start_exponent = -8;  // start: of all tensors, before the first step
-  // decide: in the warm-up, after an operation, which is then run again where its exponent moved, or
-  // layer by layer in the passes, before an exponent is used first.
+  // decide: in the warm-up, after an operation, which runs again if its exponent moved; or layer by
+  // layer in the passes, before an exponent is used first.
   bool decides_by_op = true;
-  // pretraining: the warm-up is in this format, or takes place before, in fp32, which the exponents
-  // are then taken from (DynamicFixed's comparative example).
+  // pretraining: the warm-up is in this format; or it takes place before, in fp32, and gives the
+  // exponents (DynamicFixed's comparative example).
   bool fixed_pretraining = true;
   bool operator==(const Format&) const = default;
 
@@ -66,9 +66,9 @@ struct Format {
   int lazy_shift() const {
     return accumulator_bits == 0 ? 0 : second_shift == 0 ? accumulator_bits - 1 : second_shift;
   }
-  // Bits of gradients between two layers, which grad_weights reads.
+  // Bits of gradients between two layers, read by grad_weights.
   int wide_gradient_bits() const { return std::max(grad_weights_bits, gradient_bits); }
-  // Whether results of linear and convolution have bits of their own, linear_bits.
+  // Whether results of linear and convolution have a width of their own, linear_bits.
   bool has_linear_values() const { return linear_bits != 0; }
   // Most bits of an activation.
   int most_activation_bits() const { return activation_bits + (sign_bits ? 0 : 1); }
@@ -85,11 +85,12 @@ struct Format {
 };
 
 // Parses a preset ("bfp8", "bfp8-text", "dfp8", "fp32"), or "bfp:key=value,..." or
-// "dfp:key=value,..." with the keys of docs/formats.md (left out: as in bfp8 or dfp8). What cannot
-// be combined or is not built is an error that says what is.
+// "dfp:key=value,..." with the keys of docs/formats.md (left out: as in bfp8 or dfp8). Errors for
+// combinations that are impossible or not built say what is possible.
 Result<Format> parse_format(std::string_view text);
 
-// The canonical spelling: a preset, or "bfp:..." or "dfp:..." with the keys that differ from it.
+// The canonical spelling: a preset, or "bfp:..." or "dfp:..." with the keys that differ from its
+// preset.
 std::string to_string(const Format& format);
 
 // All formats, for people: "bfp8", ..., "bfp:g=6|8|12|16", ...

@@ -1,7 +1,7 @@
-// The lazy update: a parameter is the part that computes (weight mantissa W, exponent e_w) and the
-// part that waits (accumulator A, exponent e_w - shift). Together they are one fixed-point number
-// V = (W << shift) - A; an update subtracts from V exactly what was rounded, nothing is lost.
-// Source: BlockFloat [0136]-[0148], corrected in METHODS section 1.
+// The lazy update. A parameter has two parts: the weight mantissa W (exponent e_w), which computes,
+// and the accumulator A (exponent e_w - shift), which waits. Together they are one fixed-point
+// number V = (W << shift) - A. An update subtracts exactly the rounded number from V, so nothing is
+// lost. Source: BlockFloat [0136]-[0148], corrected in METHODS section 1.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ constexpr LazySplit lazy_step(int64_t weight, int64_t accumulator, int64_t updat
   return {weight - k, t - k * (int64_t{1} << shift)};
 }
 
-// The weight that this update would leave in W's unit, clipped to W's bits: predictions of a
-// pipeline (METHODS section 5).
+// The weight that this update would leave, in W's unit and clipped to W's bits: for predictions of
+// a pipeline (METHODS section 5).
 constexpr int64_t predicted_weight(int64_t weight, int64_t accumulator, int64_t update, int shift,
                                    int bits) {
   return saturate(lazy_step(weight, accumulator, update, shift).weight, mantissa_limit(bits));
@@ -57,12 +57,11 @@ constexpr LazySplit lazy_rescale_and_split(int64_t value, int growth, int shift)
   return lazy_split_rescaled(value, shift);
 }
 
-// By how many doublings of the unit (negative: halvings) a tensor changes whose V' lie in
-// [low, high]. Grows while some |W| exceeds the mantissa's limit; else shrinks while max |V| is
-// below (2^(bits-2) - 2) << shift (62 << 15 for 8 bits: the margin stops ping-pong; with fewer than
-// 8 bits it is half a unit), by at most
-// `most_halvings`; an all-zero tensor keeps its exponent. Rescaling is monotone, so the extremes
-// decide.
+// How many doublings of the unit (negative: halvings) a tensor needs whose V' lie in [low, high].
+// Grows while some |W| exceeds the mantissa's limit; else shrinks while max |V| is below
+// (2^(bits-2) - 2) << shift (62 << 15 for 8 bits: the margin stops ping-pong; with fewer than 8
+// bits it is half a unit), by at most `most_halvings`. An all-zero tensor keeps its exponent.
+// Rescaling is monotone, so the extremes decide.
 constexpr int lazy_growth(int64_t low, int64_t high, int weight_bits, int shift,
                           int most_halvings) {
   const int64_t limit = mantissa_limit(weight_bits);

@@ -1,4 +1,4 @@
-// Real numbers of settings as whole ones, before the first step.
+// Real numbers of settings as whole numbers, before the first step.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ struct Fraction {
 };
 
 // The fraction of a number from 0 to 1 with a denominator of at most `largest`: the last convergent
-// of its continued fraction, which is the number itself if it was written as such a fraction.
+// of its continued fraction. If the number was written as such a fraction, this is the number
+// itself.
 Fraction nearest_fraction(double number, int64_t largest);
 
 // number * units to the nearest whole number, ties to even.

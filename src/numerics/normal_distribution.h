@@ -1,4 +1,4 @@
-// The normal distribution in Q30, in integers: what GELU is made of.
+// The normal distribution in Q30, in integers: for GELU.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ struct NormalQ30 {
 };
 
 // At x = q * 2^e, |q| < 2^15: tables at multiples of 1/32, between them cubic polynomials through
-// both and their slopes. Errors below 1e-8; at |x| >= 6.5, where nothing is left of 2^-30, exactly
-// 0 or 1, and 0.
+// both values and their slopes. Errors below 1e-8. At |x| >= 6.5, where the rest is below 2^-30,
+// exactly 0 or 1, and 0.
 NormalQ30 normal_q30(int64_t q, int e);
 
 // The probability alone.

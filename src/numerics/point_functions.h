@@ -1,7 +1,6 @@
-// Point-wise functions of x = q * 2^e with q of up to 16 bits, as integers: what fills the
-// 256-entry tables of ops/pointwise/pointwise.cpp, or is computed for each element. Integer
-// arithmetic only. Source: METHODS, "Exact non-linear functions in integers"; definitions and
-// errors in docs/operators.md.
+// Point-wise functions of x = q * 2^e with q of up to 16 bits. They fill the 256-entry tables of
+// ops/pointwise/pointwise.cpp, or are computed for each element. Integer arithmetic only. Source:
+// METHODS, "Exact non-linear functions in integers"; definitions and errors in docs/operators.md.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,12 @@ struct PointFunction {
   // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^46.
   int (*wide_exponent)(int e);
   int64_t (*value)(int64_t q, int e, Fraction slope);
-  // f'(q * 2^e) in Q30. Where f has a kink, the slope on the side away from zero; at zero the slope
+  // f'(q * 2^e) in Q30. At a kink of f, the slope on the side away from zero; at zero the slope
   // below.
   int64_t (*derivative_q30)(int64_t q, int e, Fraction slope);
-  // If all that f does at e is to clip q: to which range.
+  // The range, if f only clips q at e.
   std::optional<MantissaRange> (*clips)(int e) = nullptr;
-  // If f' is one in some range and zero elsewhere: in which.
+  // The range in which f' is one, if it is zero elsewhere.
   MantissaRange (*passes)(int e) = nullptr;
 };
 

@@ -1,6 +1,6 @@
-// Real scalars, per tensor and per channel, by integer instructions alone: what IEEE 754 double
-// gives with rounding to nearest even, bit for bit, but that results overflow and underflow much
-// later (DynamicFixed: machines without a floating-point unit; METHODS section 2).
+// Real scalars, per tensor and per channel, by integer instructions alone. They equal IEEE 754
+// doubles rounded to nearest even, bit for bit, but overflow and underflow much later
+// (DynamicFixed: machines without a floating-point unit; METHODS section 2).
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ class Real {
       : Real(rounded(n < 0 ? -static_cast<Wide>(n) : static_cast<Wide>(n), n < 0)) {}
   constexpr explicit Real(unsigned __int128 n) : Real(rounded(n, false)) {}
 
-  // Takes a double apart and puts one together: no arithmetic. Infinities and NaN are not finite,
-  // what is below the normal doubles is zero.
+  // Takes a double apart and puts one together: no arithmetic. Infinities and NaN are not finite.
+  // Numbers below the normal doubles are zero.
   constexpr explicit Real(double number) {
     const auto bits = std::bit_cast<uint64_t>(number);
     const int biased = static_cast<int>(bits >> kFractionBits & kMostBiased);
@@ -50,7 +50,7 @@ class Real {
                                  fraction);
   }
 
-  // False after a division by zero, a root of less than zero, and what follows from them.
+  // False after a division by zero or a root of a negative number, and for results of these.
   constexpr bool is_finite() const { return exponent_ != kNotFinite; }
   constexpr bool is_zero() const { return mantissa_ == 0 && is_finite(); }
 
@@ -82,8 +82,8 @@ class Real {
     if (a.mantissa_ == 0) return b;
     if (b.mantissa_ == 0) return a;
     const Real &large = a.exponent_ >= b.exponent_ ? a : b, &small = &large == &a ? b : a;
-    // Nine bits below the larger unit, the lowest of which is set if anything lies below it: where
-    // more than one bit is cancelled, nothing does.
+    // Nine bits below the larger unit. The lowest one is set if anything lies below it. If more
+    // than one bit is cancelled, nothing does.
     constexpr int kGuardBits = 9;
     constexpr int64_t kGuard = int64_t{1} << kGuardBits;
     const int distance = std::min(large.exponent_ - small.exponent_, 63);
@@ -121,7 +121,7 @@ class Real {
     return peak.mantissa_ == 0 ? 0 : bits - (peak.exponent_ + kFractionBits + 1);
   }
 
-  // real * 2^shift rounded to nearest even, clipped to +-limit. What is not finite gives 0.
+  // real * 2^shift rounded to nearest even, clipped to +-limit. 0 if it is not finite.
   friend constexpr int64_t to_fixed_point(const Real& real, int shift, int64_t limit) {
     if (real.mantissa_ == 0) return 0;
     const int right = -(real.exponent_ + shift);
@@ -146,8 +146,8 @@ class Real {
     return result;
   }
 
-  // +-size * 2^exponent to 53 bits. Where `size` has more than 54 its lowest may stand for what
-  // lies below.
+  // +-size * 2^exponent to 53 bits. If `size` has more than 54 bits, its lowest may stand for all
+  // bits below.
   static constexpr Real rounded(uint64_t size, bool negative, int exponent) {
     Real result;
     if (size == 0) return result;

@@ -105,8 +105,9 @@ constexpr int64_t divide_rne(__int128 numerator, int64_t denominator) {
   return static_cast<int64_t>(quotient);
 }
 
-// sum + part for accumulators of weight gradients, which cannot wrap and cannot hide it: a sum that
-// reaches kWideLimit stays there, and the update then fails the step. |part| <= kWideLimit.
+// sum + part for accumulators of weight gradients. The sum cannot wrap, and an overflow cannot stay
+// hidden: a sum that reaches kWideLimit stays there, and the update then fails the step. |part| <=
+// kWideLimit.
 constexpr int64_t accumulate(int64_t sum, int64_t part) {
   if (magnitude(sum) >= static_cast<uint64_t>(kWideLimit)) return sum;
   return saturate(sum + part, kWideLimit);

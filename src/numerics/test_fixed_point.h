@@ -1,4 +1,4 @@
-// For tests: what Real does, by doubles.
+// For tests: the functions of Real, in doubles.
 #pragma once
 
 #include <cmath>

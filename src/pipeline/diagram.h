@@ -9,21 +9,21 @@
 
 namespace mantissa::pipeline {
 
-// Text, where a unit of time is a column: M forward, B grad_input (with grad_weights where those
-// take no time of their own), G grad_weights, W update; numbers are those of the micro-batch, of
-// the update behind a W, from 1. A point is idle time. At most so many columns.
+// Text with a column for each unit of time: M forward, B grad_input (with grad_weights if they take
+// no time of their own), G grad_weights, W update. Numbers count from 1: micro-batches, and after a
+// W updates. A point is idle time. At most `columns` columns.
 Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, int columns);
 
 // Updates of each stage in a drawing of the first steps.
 constexpr int kDrawnUpdates = 3;
 
-// The same until each stage has made so many updates: by then each has had as many micro-batches in
-// flight as it may, if the schedule is long enough. A line says so where a width of a thousand
-// columns is not enough.
+// A width that shows this many updates of each stage: by then each has had as many micro-batches in
+// flight as it may, if the schedule is long enough. A line says so if a width of a thousand columns
+// is not enough.
 Result<std::string> diagram_of_updates(const Schedule& schedule, const StageTimes& times,
                                        int updates);
 
-// That as a picture, in true proportions.
+// The same as a picture, in true proportions.
 std::string diagram_svg(const Schedule& schedule, const Simulation& simulation, int updates);
 
 // A trace as such a picture.

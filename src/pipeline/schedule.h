@@ -12,17 +12,17 @@
 
 namespace mantissa::pipeline {
 
-// Which weights a micro-batch meets.
+// The version of the weights that a micro-batch meets.
 enum class Mode : uint8_t {
-  kFlush,  // those of the last update, at every stage: the bits of one process
-  kAsync,  // those that are there when it comes: one version (AsyncPipeline)
+  kFlush,  // of the last update, at every stage: the bits of one process
+  kAsync,  // the current ones when it comes: one version (AsyncPipeline)
   kStash,  // the same in forward and backward: a version for each micro-batch in flight
-  k2bw,    // as kStash, with two versions: updates are as rare as that needs
+  k2bw,    // as kStash, with two versions, and updates rare enough for that
 };
 std::string_view mode_name(Mode mode);
 Result<Mode> parse_mode(std::string_view text);
 
-// How kFlush puts the work of a step in order. All three give the same bits.
+// The order of the work of a step in kFlush. All three give the same bits.
 enum class FlushForm : uint8_t {
   kGPipe,  // all forward passes, then all backward passes
   k1F1B,   // a backward pass as soon as there is one
@@ -34,7 +34,7 @@ Result<FlushForm> parse_flush_form(std::string_view text);
 // How many micro-batches a stage may have in flight, from the start of their forward pass to the
 // end of their grad_weights.
 enum class Windows : uint8_t {
-  kLean,  // P − s, counting stages from 0: enough where passing on costs no time
+  kLean,  // P − s, counting stages from 0: enough if transfers take no time
   kFull,  // 2(P − s) − 1: the document's figure 6
 };
 
@@ -45,7 +45,7 @@ enum class Work : uint8_t { kForward, kGradInput, kGradWeights, kUpdate };
 
 struct Cell {
   Work work = Work::kForward;
-  int index = 0;  // of the micro-batch, from 0; of an update: of the update
+  int index = 0;  // of the micro-batch, from 0; for an update: of the update
   bool operator==(const Cell&) const = default;
 };
 
@@ -56,10 +56,10 @@ struct Options {
   int stages = 1;
   int accumulate = 1;  // micro-batches of an update
   int updates = 1;     // between two drains of the pipeline
-  // Not in kFlush. Forward passes meet weights predicted to the update of their micro-batch, in
-  // place of those that are there.
+  // Not in kFlush. Forward passes use weights predicted for the update of their micro-batch, in
+  // place of the current ones.
   bool predicts_weights = false;
-  // Not in kFlush: steps of the run over which rates of stages rise to the run's; 0: they are that.
+  // Not in kFlush: steps in which the rates of stages rise to the run's rate; 0: no rise.
   int64_t stage_warmup = 0;
   bool operator==(const Options&) const = default;
   int micro_batches() const { return accumulate * updates; }
@@ -79,23 +79,23 @@ struct Schedule {
 constexpr int kMostStages = 1000;
 constexpr int64_t kMostCells = int64_t{1} << 26;
 
-// Errors say which option cannot be, and the nearest one that can.
+// Errors name the impossible option, and the nearest possible one.
 Result<Schedule> make_schedule(const Options& options);
 
-// Updates of its stage that a micro-batch misses: those between its forward pass and its
+// The staleness of micro-batches: updates of its stage between its forward pass and its
 // grad_weights. Per micro-batch. In kStash and k2bw weights are as old, but the same in both
 // passes.
 std::vector<int> staleness(std::span<const Cell> stage);
 
-// The most of them, by the formula: ⌈(window − 1) / accumulate⌉, and none in kFlush.
+// The most missed updates, by the formula: ⌈(window − 1) / accumulate⌉, and none in kFlush.
 int most_missed_updates(const Options& options, int window);
 
-// The learning rate of a stage in step k (from 0) of the run: rate / max(t, 1)^(1 - min(k / K, 1)),
-// with t the most updates that its micro-batches miss, K = stage_warmup. Powers are products of
+// The learning rate of a stage in step k (from 0) of the run: rate / max(t, 1)^(1 - min(k / K, 1)).
+// t is the most updates that its micro-batches miss, K = stage_warmup. Powers are products of
 // square roots, for the same bits on all machines.
 double stage_rate(const Options& options, int window, double rate, int64_t step);
 
-// Copies of its weights that a stage holds besides its own.
+// Copies of its weights that a stage holds, besides the current weights.
 int weight_copies(const Options& options, int window);
 
 // Micro-batches in flight at once, at most.

@@ -12,11 +12,11 @@
 
 namespace mantissa::pipeline {
 
-// Times of single pieces of one kind of work, by micro-batch or update. Behind the last they are
-// repeated from `repeats_from` on.
+// Times of single pieces of one kind of work, by micro-batch or update. After the last one they
+// repeat, starting at `repeats_from`.
 struct PieceTimes {
   std::vector<double> times;
-  size_t repeats_from = 0;  // less than there are times, if there are any
+  size_t repeats_from = 0;  // below the number of times, if there are any
 
   double of(size_t index) const {
     const size_t count = times.size();
@@ -28,7 +28,7 @@ struct PieceTimes {
 // Times of one micro-batch at a stage, and of an update, in any one unit.
 struct StageTimes {
   double forward = 1, grad_input = 1, grad_weights = 1, update = 0;
-  // Its gradient goes on only behind grad_weights: the backward pass is one piece of work.
+  // Its gradient is passed on only after grad_weights: the backward pass is one piece of work.
   bool fused = false;
   // By Work, in place of the times above; empty: each piece takes these.
   std::array<PieceTimes, 4> pieces = {};
@@ -42,9 +42,9 @@ struct StageTimes {
 
 struct Conditions {
   double hop = 0;               // from one stage to the next, in the same unit
-  double jitter = 0;            // each piece of work takes 1 ± so much of its time, evenly spread
+  double jitter = 0;            // each piece takes 1 ± jitter of its time, uniformly
   int straggler = -1;           // a stage that is slower
-  double straggler_factor = 1;  // so many times
+  double straggler_factor = 1;  // its times are multiplied by this
   uint64_t seed = 0;            // of the jitter
 };
 
@@ -61,13 +61,13 @@ struct Simulation {
   std::vector<StageResult> stages;
   double total = 0;  // until the last update
   // The filled part: from the time at which every stage has made an update until the first one
-  // begins its last forward pass. Empty where the run is too short for it.
+  // begins its last forward pass. Empty if the run is too short for it.
   Interval filled;
   double idle = 0;                    // mean of the stages
-  double micro_batches_per_time = 0;  // in the filled part; in all where it is empty
+  double micro_batches_per_time = 0;  // in the filled part; in the whole if that is empty
 };
 
-// `times` has one element for each stage. Fails where a schedule waits for itself.
+// `times` has one element for each stage. Fails if a schedule deadlocks.
 Result<Simulation> simulate(const Schedule& schedule, std::span<const StageTimes> times,
                             const Conditions& conditions = {});
 

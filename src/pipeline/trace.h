@@ -23,7 +23,7 @@ struct TracedCell {
 };
 
 struct Trace {
-  Options options;                              // but for the number of updates
+  Options options;                              // except the number of updates
   std::vector<std::string> names;               // of the stages
   std::vector<std::vector<TracedCell>> stages;  // in the order of their work
 };
@@ -38,15 +38,15 @@ struct MissedUpdates {
 // Cells of a trace, in all stages.
 constexpr int64_t kMostTracedCells = 100'000;
 
-// The cells of so many steps, at most.
+// At most this many cells.
 int64_t traced_cells(const Options& options, int64_t steps);
 
 // The first steps of a simulation whose times are nanoseconds.
 Trace simulated_trace(const Schedule& schedule, const Simulation& simulation, int64_t steps);
 
-// The times of each stage's work, in nanoseconds: means, without the first step where there are
-// more, and of each piece its own, which are repeated from the second step on. Errors: a stage
-// has no forward pass, or pieces are not those of a run's steps.
+// The times of each stage's work, in nanoseconds. Means, without the first step if there are more;
+// and the times of each piece, repeated from the second step on. Errors: a stage has no forward
+// pass, or the pieces do not match a run's steps.
 Result<std::vector<StageTimes>> measured_times(const Trace& trace);
 
 // Steps of which it has cells.

@@ -8,8 +8,8 @@
 
 namespace mantissa {
 
-// Threads to work on, and memory that a kernel may use while it runs: at least what its descriptor
-// asked for, aligned to 64 bytes, contents undefined.
+// Threads to work on, and scratch memory for a kernel: at least as much as its descriptor asked
+// for, aligned to 64 bytes, contents undefined.
 struct KernelContext {
   ThreadPool* pool = nullptr;
   std::span<std::byte> scratch;

@@ -1,4 +1,4 @@
-// The meaning of a tensor's numbers: a value of its own, so that it can differ from tensor to
+// The meaning of a tensor's numbers. A value of its own, so that it can differ from tensor to
 // tensor.
 #pragma once
 
@@ -26,9 +26,9 @@ struct Grid {
   int bits = 8;  // of mantissas, 2 to 32
   Blocks blocks = Blocks::kTensor;
   int exponent_limit = kExponentMax;  // the largest that readers need
-  WeightGrid weights = {};            // with bits: of weights whose exponent stays
+  WeightGrid weights = {};            // with bits: for weights whose exponent is fixed
 
-  // Its numbers in memory: int8, int16, int32; fp32.
+  // The type of its numbers in memory: int8, int16, int32; fp32.
   constexpr DataType storage() const {
     if (scaling == Scaling::kReal) return DataType::kFloat;
     return bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;

@@ -1,11 +1,11 @@
-// The numbers of examples that networks take at fixed exponents.
+// The exponents of numbers that networks take in examples.
 #pragma once
 
 namespace mantissa {
 
-// Exponents of 16-bit mantissas, of numbers that are standardised: mean 0 and deviation 1. So
-// inputs reach 8 deviations from the mean in steps of 1/4096, numbers to predict 32 in steps of
-// 1/1024. What lies beyond is taken for the end.
+// Exponents of 16-bit mantissas, for standardised numbers: mean 0 and deviation 1. Inputs then
+// reach 8 deviations from the mean in steps of 1/4096, numbers to predict 32 in steps of 1/1024.
+// Numbers beyond are clipped to the ends.
 constexpr int kFeatureExponent = -12;
 constexpr int kTargetExponent = -10;
 

@@ -75,14 +75,14 @@ inline std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-// Gives a block its exponent before the block is written: persistent state, committed at the end
-// of a step. In block floating point gradients have one, but for ge=exact, in dynamic fixed point
-// all that is narrowed.
+// Gives a block its exponent before the block is written: persistent state, committed at the end of
+// a step. In block floating point for gradients, except with ge=exact; in dynamic fixed point for
+// everything that is narrowed.
 struct ExponentPredictor {
   // Measured in the last step, or kUnmeasured; in dynamic fixed point the decided exponent.
   int16_t* predicted = nullptr;
   int16_t* measured = nullptr;  // largest measured so far in this step, or kUnmeasured
-  // Dynamic fixed point: what this step counts, in the warm-up and after it, and how it decides.
+  // Dynamic fixed point: this step's counts, in the warm-up and after it, and how it decides.
   NeededExponents* needed = nullptr;
   BitStatistics* bits = nullptr;
   const DecisionRule* rule = nullptr;
@@ -94,21 +94,21 @@ struct Tensor {
   DataType type = DataType::kInt8;
   Shape shape;
   int16_t* exponent = nullptr;
-  // Only for weights: equal parts, one after the other, that have an exponent each, from *exponent
-  // on; the output channels, or 1.
+  // Only for weights: how many equal, consecutive parts have an exponent each, from *exponent on;
+  // the output channels, or 1.
   int64_t blocks = 1;
-  // Only for values whose rows, vectors along the last dimension, have an exponent each: so many
-  // of them; *exponent is the largest. Null: all have *exponent.
+  // Only for values whose rows (vectors along the last dimension) have an exponent each: their
+  // exponents; *exponent is the largest. Null: all have *exponent.
   int16_t* row_exponents = nullptr;
   int bits = 8;  // of narrowed mantissas, 2..16; up to 8 are int8, else int16
-  // A limit for the value's exponent: its readers clip all that a larger one would hold.
+  // A limit for the value's exponent: its readers clip all numbers that need a larger one.
   int exponent_limit = kExponentMax;
-  int key = -1;  // names the tensor in the key of stochastic rounding
+  int key = -1;  // part of the key of stochastic rounding
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.
   int8_t* channel_exponent = nullptr;
   const uint8_t* guarded = nullptr;
-  uint8_t* guard_violated = nullptr;  // set where the guard asks for it from the next step on
+  uint8_t* guard_violated = nullptr;  // set if the guard is wanted from the next step on
   ExponentPredictor predictor;
   // Elements clipped since the start of the step; owned by the program.
   int64_t* saturated = nullptr;

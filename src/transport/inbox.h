@@ -1,4 +1,4 @@
-// Messages that have arrived, by their streams, for those who wait for them.
+// Messages that have arrived, by stream, until they are taken.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ class Inbox {
   void deliver(int from, int tag, Message message);
   // Waits for the next message.
   Result<Message> take(int from, int tag);
-  // From now on there is nothing to take. The first reason counts.
+  // From now on there is nothing to take. Only the first reason is kept.
   void close(const std::string& why);
   // Whether somebody waits in take().
   bool is_awaited() const;

@@ -1,5 +1,5 @@
-// The functions of MPI that the transport needs, in a library of their own (src/mpi), which is
-// loaded where a launcher started several processes. Nothing else needs MPI to be there.
+// The MPI functions that the transport needs, in a library of their own (src/mpi). It is loaded if
+// a launcher started several processes. Otherwise MPI need not be installed.
 #pragma once
 
 namespace mantissa {
@@ -8,15 +8,15 @@ namespace mantissa {
 struct MpiFunctions {
   // Joins the other processes.
   int (*begin)(int* process, int* processes);
-  // Begin to pass so many bytes; they stay where they are until the request is done. `request` is
-  // for test() alone, which must be called until it is done.
+  // Begin to send or receive `bytes` bytes; they stay where they are until the request is done.
+  // `request` is for test() alone, which must be called until it is done.
   int (*send)(const void* bytes, int count, int to, int tag, void** request);
   int (*receive)(void* bytes, int count, int from, int tag, void** request);
   // Whether the request is done, and how many bytes were received.
   int (*test)(void** request, bool* is_done, int* count);
-  // Gives up a receive that is not done.
+  // Cancels a receive that is not done.
   void (*cancel)(void** request);
-  // Waits for the other processes to come here.
+  // Waits for the other processes (a barrier).
   int (*end)();
   // Ends all processes.
   void (*abort)(int code);

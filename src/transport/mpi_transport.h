@@ -18,21 +18,21 @@
 
 namespace mantissa {
 
-// A thread of its own makes all calls of MPI. It sleeps between looks at what has arrived, the
-// longer the longer nothing came, so that waiting leaves the processor to those who compute. Every
-// process is heard of once a second; the run ends where one is silent for longer than the deadline.
+// A thread of its own makes all MPI calls. It sleeps between polls. The longer nothing came, the
+// longer it sleeps, so that waiting leaves the processor to the computation. Every process sends a
+// sign of life once a second; the run ends if one is silent for longer than the deadline.
 class MpiTransport : public Transport {
  public:
-  // Whether a launcher of MPI started this process, and as which of its processes.
+  // Whether an MPI launcher started this process, and its rank.
   static bool is_launched();
   static int launched_process();
 
   // How many processes of the run share this machine, as far as the launcher says; at least 1.
   static int processes_here();
 
-  // Joins the others. Fails where MPI is not installed, or does not start.
+  // Joins the others. Fails if MPI is not installed, or does not start.
   static Result<std::unique_ptr<MpiTransport>> create(std::chrono::milliseconds deadline);
-  // Waits for the other processes to end, too; not after a failure, where the launcher ends them as
+  // Waits until the other processes end, too. Not after a failure: the launcher then ends them as
   // soon as this process is gone.
   ~MpiTransport() override;
 
@@ -47,8 +47,8 @@ class MpiTransport : public Transport {
   // Says where a process is.
   using Describe = std::function<std::string(int process, const Position&)>;
   void set_describe(Describe describe);
-  // The first process keeps a file that says where each one is, once a second. It removes the file
-  // when it gives up.
+  // Once a second the first process writes a file that says where each process is. It removes the
+  // file when it gives up.
   void set_status_file(std::string path);
 
  private:
@@ -98,13 +98,13 @@ class MpiTransport : public Transport {
   std::vector<Stream> new_streams_;  // not posted
   Describe describe_;
   std::string status_file_;
-  std::vector<Position> positions_;  // of each process, as it said last
+  std::vector<Position> positions_;  // of each process, as last reported
   bool closing_ = false, ending_ = false;
 
   // The thread's own.
   std::deque<Receives> receives_;  // MPI writes into them: they stay where they are
   std::deque<Sending> sending_;
-  std::vector<Clock::time_point> heard_;  // of each process, when
+  std::vector<Clock::time_point> heard_;  // when each process was last heard of
   Clock::time_point next_beat_;
   bool failed_ = false, told_close_ = false;
   Clock::time_point failed_at_;

@@ -21,14 +21,14 @@ struct Stream {
   int ahead = 1;           // receives that are posted before their messages come
 };
 
-// The place where a process works: for messages about one that is not heard of any more.
+// Where a process is in its work: for messages about one that is no longer heard of.
 struct Position {
   int64_t step = -1;  // -1: in none
   int32_t micro_batch = 0;
   int32_t instruction = -1;
 };
 
-// A process's end. Messages may be sent and received from any thread.
+// One process's endpoint. Messages may be sent and received from any thread.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -40,16 +40,15 @@ class Transport {
   virtual void expect(const Stream& stream) = 0;
   // Returns at once; the message is on its way in the order of the calls.
   virtual void send(int to, int tag, Message message) = 0;
-  // Waits for the next message of a stream. Fails where a process is gone, or after close().
+  // Waits for the next message of a stream. Fails if a process is gone, or after close().
   virtual Result<Message> receive(int from, int tag) = 0;
 
-  // From now on nothing is received any more, here and, as soon as it is known there, in all
-  // processes.
+  // From now on nothing is received any more: here, and soon in all processes.
   virtual void close() = 0;
 
   virtual int64_t bytes_sent() const = 0;
 
-  // Where this process is, for the others' messages about it. Costs next to nothing.
+  // Where this process is, for the others' messages about it. Very cheap.
   void set_step(int64_t step) { step_.store(step, std::memory_order_relaxed); }
   void set_micro_batch(int micro_batch) {
     micro_batch_.store(micro_batch, std::memory_order_relaxed);

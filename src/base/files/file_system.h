@@ -1,5 +1,5 @@
-// Tells the kind of file at a path. "Not there" and "cannot be told" are different answers: who
-// takes the second for the first deletes or writes over a file that a disk failed to show.
+// Tells the kind of file at a path. "Not there" and "unknown" are different answers: code that
+// confuses them deletes or overwrites a file that a failing disk did not show.
 #pragma once
 
 #include <cstddef>
