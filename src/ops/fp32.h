@@ -1,7 +1,7 @@
-// The operators in fp32: the reference that integer formats are compared with, in the same
-// networks, programs and runs. Convolutions by oneDNN; by loops over vectors (kernels/floats) what
-// takes time in networks of sequences; the rest as plain loops. Float sums depend on their order,
-// so results may differ in their last bits with the number of threads.
+// The operators in fp32: the reference for integer formats, in the same networks, programs and
+// runs. Convolutions use oneDNN. The slow parts of sequence networks use loops over vectors
+// (kernels/floats). The rest are plain loops. Float sums depend on their order, so results may
+// differ in their last bits with the number of threads.
 #pragma once
 
 #include "graph/op.h"
@@ -21,7 +21,7 @@ extern const OpFunctions kRescale;
 extern const OpFunctions kRelu;
 extern const OpFunctions kAdd;
 extern const OpFunctions kSumGradients;
-extern const OpFunctions kPass;  // where integers are requantised
+extern const OpFunctions kPass;  // for nodes that requantise in integers
 extern const OpFunctions kRelu6;
 extern const OpFunctions kLeakyRelu;
 extern const OpFunctions kSigmoid;
@@ -69,7 +69,7 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 // For OpFunctions::kernel: the name of plain loops, for reports.
 inline const char* loops_name(const OpContext&) { return "fp32"; }
 
-// The same where kernels/floats has the loops.
+// The same if kernels/floats has the loops.
 inline const char* floats_name(const OpContext& c) { return c.kernels->floats->name; }
 
 // Elements below which a thread is not worth waking.

@@ -1,4 +1,4 @@
-// The sums of a parameter's gradient as an update reads them: there as a whole, or computed some
+// The sums of a parameter's gradient as an update reads them: present as a whole, or computed a few
 // rows at a time whenever they are read, on the thread that reads them.
 #pragma once
 
@@ -27,8 +27,8 @@ Part over_parameter(const OpContext& c, int64_t count, Function&& function, Comb
   return total;
 }
 
-// How often an update that takes rows reads them: for their maximum, and for the step; and once
-// more where that of the direction is not clear then.
+// How often an update by rows reads them: once for their maximum, once for the step; and once more
+// if the maximum of the direction is not clear then.
 constexpr int kReadsOfGradient = 2;
 
 // Parts that compute rows of a gradient at the same time.
@@ -36,12 +36,12 @@ constexpr int64_t gradient_row_parts(int threads) {
   return std::min<int64_t>(threads, kernels::kMaximumParts);
 }
 
-// Whether the update computes the gradient: always, or where it is measured not to fit int32.
+// Whether the update computes the gradient: always, or if it is measured not to fit int32.
 inline bool reads_by_rows(const OpContext& c, const ParameterView& p) {
   return c.gradient_rows != nullptr && (p.narrow_sums == nullptr || *p.narrow_sums == 0);
 }
 
-// Rows that are computed get the exponent of their products; those that are measured have one.
+// Computed rows get the exponent of their products. Measured sums have one already.
 inline void set_row_exponent(const OpContext& c, const ParameterView& p) {
   if (p.narrow_sums != nullptr) return;
   *p.gradient.exponent = static_cast<int16_t>(*c.inputs[0].exponent + *c.grad_output.exponent);

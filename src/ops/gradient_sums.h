@@ -7,8 +7,8 @@
 
 namespace mantissa::ops {
 
-// Refuses sums of so many products of the first input's mantissas and gradients that may leave
-// int64: those of gw=32 and linear values of 16 bits.
+// Refuses sums of this many products of the first input's mantissas and gradients if they may leave
+// int64: sums for gw=32 and linear values of 16 bits.
 inline Status check_gradient_sums(const OpShapes& s, int64_t products) {
   if (!is_training(s.exponent_mode)) return {};
   const int value_bits = s.input_bits(0);

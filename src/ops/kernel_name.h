@@ -1,4 +1,4 @@
-// Which kernel an operator's work is done by, for reports.
+// The kernel that does an operator's work, for reports.
 #pragma once
 
 #include "graph/op.h"

@@ -11,7 +11,7 @@
 
 namespace mantissa::ops {
 
-// The last is for numbers that the batch brings, the others are for labels.
+// The last is for numbers in the batch, the others are for labels.
 enum class LossKind { kCrossEntropy, kSquaredError, kSigmoids, kRegression };
 
 struct Loss {
@@ -24,9 +24,9 @@ struct Loss {
 const Loss& loss_of(LossKind kind);
 Result<LossKind> parse_loss(std::string_view name);
 
-// The graph with an input of labels, one for each row of its first result [..., classes], or, by
-// output, for each number of it (kSigmoids), or of targets (tensor/table_numbers.h) where the loss
-// is for numbers, and a loss between them and its first result.
+// The graph with an input of labels or targets, and a loss between it and the graph's first result.
+// Labels: one for each row of the first result [..., classes]; with by_output one for each number
+// of it (kSigmoids). Targets (tensor/table_numbers.h): if the loss is for numbers.
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing, bool by_output = false);
 
 // The sum of losses that a step or an evaluation counted, in the loss's unit.
@@ -36,7 +36,7 @@ inline double loss_value(LossKind kind, int64_t loss_q24) {
 
 // The shape of labels: one for each row of logits [..., classes].
 Shape rows_shape(const Shape& logits);
-// The same, or by output a label for each logit.
+// The same; with by_output a label for each logit.
 Shape labels_shape(const Shape& logits, bool by_output);
 
 // Gives the first loss an input of weights, one for each row: "weights", numbers at

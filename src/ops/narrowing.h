@@ -1,4 +1,4 @@
-// Where wide results become 8- or 16-bit blocks: the exponent rules of METHODS section 0, applied.
+// Narrows wide results to 8- or 16-bit blocks: the exponent rules of METHODS section 0, applied.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline kernels::MantissaSpan gradient_from(const Tensor& tensor, int64_t at) {
   return {tensor.as<std::byte>() + at * element_bytes(tensor.type), tensor.bits};
 }
 
-// An exponent to be kept: one outside -128..127 is clamped and flagged, and the step fails.
+// An exponent to be kept. Outside -128..127 it is clamped and flagged, and the step fails.
 inline int16_t checked_exponent(const OpContext& context, int exponent) {
   if (!exponent_in_range(exponent)) context.totals->exponent_overflow = true;
   return static_cast<int16_t>(std::clamp(exponent, kExponentMin, kExponentMax));
@@ -68,7 +68,7 @@ inline int set_exact_exponent(const OpContext& context, const Tensor& tensor, ui
   return shift;
 }
 
-// Counts mantissas that were clipped, but not those that all readers clip.
+// Counts clipped mantissas, except those that all readers clip.
 inline void add_saturated(const Tensor& tensor, int64_t count) {
   if (*tensor.exponent < tensor.exponent_limit) *tensor.saturated += count;
 }
@@ -81,8 +81,8 @@ inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t
   return set_exact_exponent(context, output, maximum, wide_exponent);
 }
 
-// Dynamic fixed point: the shift from wide mantissas to the exponent that was decided; from 0,
-// since nothing finer than the wide values is gained, to `most`.
+// Dynamic fixed point: the shift from wide mantissas to the decided exponent, from 0 to `most`. Not
+// below 0, since nothing finer than the wide values is gained.
 inline int decided_shift(const Tensor& tensor, int wide_exponent, int most) {
   const int decided = std::min<int>(*tensor.predictor.predicted, tensor.exponent_limit);
   return std::clamp(decided - wide_exponent, 0, most);
@@ -94,15 +94,15 @@ inline int largest_exponent(const Tensor& tensor, uint64_t maximum, int wide_exp
   return wide_exponent + limited_shift(tensor, maximum, wide_exponent);
 }
 
-// In dynamic fixed point exponents in use stay in their range: one that wide values would need and
-// that leaves it fails the step.
+// In dynamic fixed point exponents in use stay in their range. If wide values would need one
+// outside it, the step fails.
 inline void check_largest_exponent(const OpContext& context, int largest) {
   if (largest > kExponentMax) context.totals->exponent_overflow = true;
 }
 
-// The warm-up's decision about wide values, which it counts: the shift to be used. `largest` is
-// their largest_exponent, clipped_at(shift) says how many a shift clips. An operation that would
-// have used another one is run again: once, since the counts do not depend on the exponent in use.
+// The warm-up's decision about wide values, which it counts: the shift to use. `largest` is their
+// largest_exponent; clipped_at(shift) says how many a shift clips. An operation that would have
+// used another one is run again: once, since the counts do not depend on the exponent in use.
 template <typename ClippedAt>
 int decide_shift(const OpContext& context, const Tensor& tensor, int largest, int wide_exponent,
                  int most, const ClippedAt& clipped_at) {
@@ -126,9 +126,9 @@ int decide_shift(const OpContext& context, const Tensor& tensor, int largest, in
   return shift;
 }
 
-// Passes that write mantissas may take kernels::PieceCounts* as their last argument: unless it is
-// null they count all that they write, each piece once it is there to stay. pass(arguments...), and
-// the counts if it takes them.
+// Passes that write mantissas may take kernels::PieceCounts* as their last argument. Unless it is
+// null they count all mantissas that they write, each piece once it is final. pass(arguments...),
+// with the counts if it takes them.
 template <typename Pass, typename... Arguments>
 auto run_pass(const Pass& pass, kernels::PieceCounts* counts, Arguments... arguments) {
   if constexpr (std::is_invocable_v<const Pass&, Arguments..., kernels::PieceCounts*>) {
@@ -138,9 +138,9 @@ auto run_pass(const Pass& pass, kernels::PieceCounts* counts, Arguments... argum
   }
 }
 
-// As kernels::parallel_statistics over [0, count), for a pass that writes `tensor`, a count'th of
-// it for each index: piece by piece where they are to be counted. function(begin, end) may also
-// take the maximum of its thread's pieces before.
+// As kernels::parallel_statistics over [0, count), for a pass that writes `tensor`. Each index is 1
+// / count of the tensor. Works piece by piece if mantissas are to be counted. function(begin, end)
+// may also take the maximum of its thread's earlier pieces.
 template <typename Function>
 kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& tensor, int64_t count,
                                      int64_t grain, kernels::PieceCounts* counts,
@@ -171,9 +171,9 @@ kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& ten
       });
 }
 
-// Writes a tensor in the warm-up: with the exponent that was decided before, or is now. `pass` as
-// for narrow_in_one_pass; it also counts what other exponents clip, and is run last with the one
-// used.
+// Writes a tensor in the warm-up, with an exponent decided before, or now. `pass` as for
+// narrow_in_one_pass. It also counts how many other exponents clip, and runs last with the exponent
+// that is used.
 template <typename Pass>
 void narrow_and_decide(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                        const Pass& pass) {
@@ -191,8 +191,7 @@ void narrow_and_decide(const OpContext& context, const Tensor& tensor, int wide_
   add_saturated(tensor, clipped_at(shift));
 }
 
-// Writes a tensor with the exponent that was decided, and counts its bits: `pass` as for
-// narrow_in_one_pass.
+// Writes a tensor with the decided exponent, and counts its bits: `pass` as for narrow_in_one_pass.
 template <typename Pass>
 void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                        const Pass& pass, kernels::Counted counted = kernels::Counted::kAll) {
@@ -222,14 +221,14 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
   add_saturated(tensor, found.saturated);
 }
 
-// A value that is computed again: the shift to the exponent that its block got, from 0 to `most`.
+// A value that is computed again: the shift to its block's exponent, from 0 to `most`.
 inline int known_shift(const OpContext& context, int wide_exponent, int most) {
   return std::clamp(*context.output.exponent - wide_exponent, 0, most);
 }
 
 // Requantises a value whose maximum is known: `write(shift)` writes it narrowed and returns how
-// many were clipped. Where it writes in place, so that it may run only once, clipped_at(shift)
-// counts these without writing. In dynamic fixed point `counted` of what is written counts.
+// many were clipped. If it writes in place, so that it may run only once, clipped_at(shift) counts
+// these without writing. In dynamic fixed point `counted` of the written mantissas count.
 template <typename Write, typename ClippedAt = std::nullptr_t>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
                        const Write& write, const ClippedAt& clipped_at = nullptr,
@@ -261,8 +260,8 @@ void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_expo
 
 // Requantises to the exponent of the block's own maximum: `pass(shift)` computes the wide values,
 // writes them narrowed and returns their statistics. The first shift, at most `most`, follows from
-// the exponent that the slot still holds from last time; the pass is run again where the maximum
-// asks for another, so that a guess costs time and no bit (METHODS section 2, end).
+// the exponent that the slot still holds from last time. The pass is run again if the maximum needs
+// another one. So a wrong guess costs time but changes no bit (METHODS section 2, end).
 template <typename Pass>
 void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                      const Pass& pass) {
@@ -277,8 +276,8 @@ void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_ex
   add_saturated(tensor, found.saturated);
 }
 
-// Requantises a value to its width in one pass, `pass` as above. No shift that is right exceeds
-// wide_bits, those of the wide values' type, less those of the output.
+// Requantises a value to its width in one pass, `pass` as above. A right shift is at most wide_bits
+// (of the wide values' type) minus the bits of the output.
 template <typename Pass>
 void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
                         int wide_bits = 32) {
@@ -314,7 +313,7 @@ void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
   add_saturated(context.output, run_pass(pass, nullptr, true, shift).saturated);
 }
 
-// The same for 8-bit values, with `pass(out, shift)`: `out` is null where nothing is written.
+// The same for 8-bit values, with `pass(out, shift)`: `out` is null if nothing is written.
 template <typename Pass>
 void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int wide_bits = 32) {
   auto* out = context.output.as<int8_t>();
@@ -326,8 +325,8 @@ void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int 
       wide_bits);
 }
 
-// Counts a wide value, or so many alike, in the histogram of kCalibrate: by the smallest exponent
-// e >= wide_exponent with |value| <= (2^(bits-1) - 1/2) * 2^e. Zeros count apart.
+// Counts a wide value, or several equal ones, in the histogram of kCalibrate: by the smallest
+// exponent e >= wide_exponent with |value| <= (2^(bits-1) - 1/2) * 2^e. Zeros are counted apart.
 inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, const Tensor& tensor,
                        int64_t times = 1) {
   if (wide == 0) {
@@ -357,8 +356,9 @@ void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_o
 
 // Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift)`
 // computes the wide values anew, writes them narrowed and returns their statistics. Runs it once,
-// or again where the block turned out larger than predicted. Without a predictor the exponent is
-// that of its own maximum (BlockFloat [0112]-[0121]); in dynamic fixed point the decided one.
+// or again if the block turned out larger than predicted. Without a predictor the exponent follows
+// from the block's own maximum (BlockFloat [0112]-[0121]); in dynamic fixed point it is the decided
+// one.
 template <typename Pass>
 void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
                      Pass&& pass) {

@@ -1,4 +1,4 @@
-// The constants of normalise_input that its forms share: in integers, in floats, and in ONNX.
+// The constants that all forms of normalise_input share: in integers, in floats, and in ONNX.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ inline constexpr int kPixelExponent = -6;
 // Fixed size, so that the means can lie on the stack.
 inline constexpr int64_t kMaximumInputChannels = 4;
 
-// The mean of each channel, in pixels; 0 where none is given. Exact: 8 bits before the point, and
-// at most 16 behind it. So is a pixel less its mean.
+// The mean of each channel, in pixels; 0 if none is given. Exact: 8 bits before the point, and at
+// most 16 after it. So is a pixel less its mean.
 inline std::array<float, kMaximumInputChannels> pixel_means(const Attributes& attributes) {
   std::array<float, kMaximumInputChannels> means{};
   const auto fraction = static_cast<int>(attributes.whole("fraction_bits"));

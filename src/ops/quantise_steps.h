@@ -1,4 +1,4 @@
-// The arithmetic of `quantise`: which whole number stands for a mantissa.
+// The arithmetic of `quantise`: the whole number for a mantissa.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline int64_t quantise_levels(const Attributes& attributes) {
   return attributes.is_set("signed") ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
 }
 
-// The range's mantissa. Training may take a range below zero: the smallest grid takes its place.
+// The range's mantissa. Training may move a range below zero: then the smallest grid is used.
 inline int64_t range_mantissa(const GridNumber& range) {
   return std::max<int64_t>(1, range.mantissa);
 }
@@ -50,7 +50,7 @@ class QuantiseSteps {
     levels_ = quantise_levels(attributes);
     const int64_t mantissa = range_mantissa(range);
     range_ = range_of(range);
-    // Further apart every x is zero, or beyond the range.
+    // With steps further apart every x is zero, or beyond the range.
     constexpr int kMostShift = 30;
     const auto in_steps = [&](int exponent, int64_t& numerator, int64_t& denominator) {
       const int shift = std::clamp(exponent - range.exponent, -kMostShift, kMostShift);
@@ -69,7 +69,7 @@ class QuantiseSteps {
 
   int64_t low() const { return low_; }
   int64_t high() const { return high_; }
-  // N, which the range has as many steps as.
+  // N, the number of steps of the range.
   int64_t levels() const { return levels_; }
   const Real& range() const { return range_; }
 
@@ -78,15 +78,15 @@ class QuantiseSteps {
   }
   // Whether gradients pass: within the range, to which its ends belong unless `learns` says else.
   bool is_within(int64_t q) const { return !is_below(q) && !is_above(q); }
-  // The bytes q that are within: none where `low` is above `high`.
+  // The bytes q within it: none if `low` is above `high`.
   MantissaRange bytes_within() const {
     int64_t low = INT8_MIN, high = INT8_MAX;
     while (low <= high && !is_within(low)) ++low;
     while (low <= high && !is_within(high)) --high;
     return low <= high ? MantissaRange{low, high} : MantissaRange{1, 0};
   }
-  // The derivative of range / N * u by range, times N, in units of 2^-fraction: u beyond the range,
-  // N and 0 where an offset takes part; u - v within it, or 0.
+  // The derivative of range / N * u by range, times N, in units of 2^-fraction. Beyond the range:
+  // u, or with an offset N above and 0 below. Within it: u - v, or 0.
   int64_t range_factor(int64_t q, int fraction) const {
     const int64_t unit = int64_t{1} << fraction;
     if (is_above(q)) return levels_ * unit;

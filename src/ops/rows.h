@@ -11,7 +11,7 @@
 
 namespace mantissa::ops {
 
-constexpr int64_t kMostRowChannels = 4096;  // of which a row of wide values lies on the stack
+constexpr int64_t kMostRowChannels = 4096;  // up to this, a row of wide values is on the stack
 
 inline int64_t row_grain(int64_t channels) {
   return std::max<int64_t>(1, kernels::kElementsPerThread / 4 / channels);
@@ -40,9 +40,9 @@ kernels::WideStatistics narrow_rows(const OpContext& c, const Tensor& out, bool 
 // Whether each row has an exponent of its own.
 inline bool has_rows(const Tensor& value) { return value.row_exponents != nullptr; }
 
-// Values that a sum runs over are brought to one exponent, in mantissas of 16 bits: the largest of
-// the rows', less the bits that these have more, so that rows within 2^8 of it lose nothing. Values
-// with one exponent keep it, and their bits.
+// Values that a sum runs over are brought to one exponent, in mantissas of 16 bits. It is the
+// largest of the rows' exponents, less the bits that 16 has more, so that rows within 2^8 of it
+// lose nothing. Values with one exponent keep it, and their bits.
 constexpr int kSharedBits = 16;
 
 inline int shared_exponent(const Tensor& rows, int64_t first, int64_t count) {
@@ -81,7 +81,7 @@ void narrow_own_rows(const OpContext& c, int64_t begin, int64_t end, const Fill&
   if (!c.recomputes) *out.saturated += found.saturated;
 }
 
-// wide = a row of the value at another exponent, or the sum of that and `wide`.
+// wide = a row of the value at another exponent, or the sum of this and `wide`.
 inline void rescale_row(const OpContext& c, const Tensor& value, int64_t row, int exponent,
                         bool adds, int64_t* wide) {
   const int64_t channels = value.shape.last();
@@ -101,9 +101,9 @@ inline void set_largest_row_exponent(const OpContext& c) {
   *c.output.exponent = static_cast<int16_t>(largest);
 }
 
-// context.output = the rows, requantised to its width: each to its own maximum where rows have
-// exponents of their own, else in whichever mode. exponent_at(row) is the exponent of its wide
-// values, fill(row, exponent, wide) computes them. Inputs with one exponent give all rows the same.
+// context.output = the rows, requantised to its width: each to its own maximum if rows have
+// exponents of their own, else in any mode. exponent_at(row) is the exponent of its wide values,
+// fill(row, exponent, wide) computes them. Inputs with one exponent give all rows the same.
 template <typename ExponentAt, typename Fill>
 void write_rows(const OpContext& c, const ExponentAt& exponent_at, const Fill& fill) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;

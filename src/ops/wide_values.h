@@ -1,7 +1,7 @@
-// Values of more than 8 bits: what operators do with them, in one plain loop for all of them.
-// Element by element in int64, so that the bits cannot depend on an instruction set; what the loop
-// finds is narrowed by a kernel, block by block. Kernels of single operators, but for those of
-// batch norm, maximum pooling and addition, are for 8 bits (docs/decisions/0023-wide-values.md).
+// Values of more than 8 bits: the arithmetic of operators on them, in one plain loop for all. It
+// works element by element in int64, so that the bits cannot depend on an instruction set. A kernel
+// narrows the loop's results, block by block. Kernels of single operators are for 8 bits, except
+// those of batch norm, maximum pooling and addition (docs/decisions/0023-wide-values.md).
 #pragma once
 
 #include <array>
@@ -14,12 +14,13 @@
 
 namespace mantissa::ops {
 
-// Whether mantissas are int8, as the kernels for values want them; an operand that is not there is.
+// Whether mantissas are int8, as the kernels for values need them; true for an operand that is not
+// there.
 inline bool is_bytes(const Tensor& value) { return value.type == DataType::kInt8; }
 
 inline kernels::MantissaSpan value_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
 
-// Mantissas of a value or gradient as int64, whatever keeps them.
+// Mantissas of a value or gradient as int64, from any type.
 class Mantissas {
  public:
   explicit Mantissas(const Tensor& tensor) : data_(tensor.data), type_(tensor.type) {}
@@ -75,7 +76,7 @@ kernels::WideStatistics narrow_elements(const OpContext& c, const Tensor& out, b
   return kernels::parallel_statistics(*c.kernel.pool, out.count(), kWideGrain, narrow_range);
 }
 
-// context.output = wide_of(i) at wide_exponent, requantised to its width in whichever mode.
+// context.output = wide_of(i) at wide_exponent, requantised to its width in any mode.
 template <typename WideOf>
 void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
   calibrate(c, wide_exponent, wide_of);
@@ -85,8 +86,8 @@ void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
       64);
 }
 
-// Calls use(signs, at, count) on pieces that cover [begin, end), with int8 that are positive where
-// the value is.
+// Calls use(signs, at, count) on pieces that cover [begin, end), with int8 that are positive if the
+// value is.
 template <typename Use>
 void for_each_sign(const Tensor& value, int64_t begin, int64_t end, const Use& use) {
   if (is_bytes(value)) return use(value.as<int8_t>() + begin, begin, end - begin);

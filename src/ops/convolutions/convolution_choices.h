@@ -1,4 +1,4 @@
-// Rows of kernels that the instructions of a convolution have chosen: OpContext::prepared.
+// The kernel rows chosen by the instructions of a convolution: OpContext::prepared.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ Prepared prepared(T choices) {
   return std::make_shared<const T>(std::move(choices));
 }
 
-// The choices that prepared() was given for this instruction.
+// The choices given to prepared() for this instruction.
 template <typename T>
 const T& choices_of(const OpContext& c) {
   return *static_cast<const T*>(c.prepared);

@@ -15,7 +15,7 @@ struct ConvolutionAxes {
   ConvolutionAxis vertical, horizontal;
 };
 
-// What is not said of the width is as for the height.
+// Settings missing for the width are as for the height.
 inline ConvolutionAxes convolution_axes(const Attributes& attributes) {
   const ConvolutionAxis vertical = {attributes.whole("kernel"), attributes.whole("stride"),
                                     attributes.whole("padding")};
@@ -44,7 +44,7 @@ inline kernels::ConvolutionShape convolution_shape(const Attributes& attributes,
     shape.stride_height = vertical.stride, shape.stride_width = horizontal.stride;
     shape.padding_height = vertical.padding, shape.padding_width = horizontal.padding;
     shape.groups = attributes.whole("groups");
-    // One tap is no distance from the next.
+    // With one tap there is no distance to the next.
     if (shape.kernel_height > 1 || shape.kernel_width > 1)
       shape.dilation = attributes.whole("dilation");
   }

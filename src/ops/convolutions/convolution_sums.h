@@ -1,4 +1,4 @@
-// Common to the forward passes of convolution, with sums of 32 bits and of 64.
+// Shared by the forward passes of convolution, with sums of 32 bits and of 64.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline int64_t channel_bytes(int64_t channels) {
   return round_up<int64_t>(channels * int64_t{sizeof(int64_t)}, 64);
 }
 
-// The largest of scratch_bytes(chunk) over chunks of so many images.
+// The largest of scratch_bytes(chunk) over chunks of up to this many images.
 template <typename ScratchBytes>
 int64_t chunk_scratch_bytes(kernels::ConvolutionShape shape, int64_t images,
                             const ScratchBytes& scratch_bytes) {
@@ -34,8 +34,8 @@ struct SumWorkspace {
   using Magnitude = std::make_unsigned_t<Sum>;
 
   Sum* bias;          // aligned to the sums' exponents
-  int32_t* shifts;    // of channels that differ
-  Magnitude* maxima;  // of channels that differ
+  int32_t* shifts;    // of channels, if they differ
+  Magnitude* maxima;  // of channels, if they differ
   Sum* sums;
   SumWorkspace(std::byte* base, int64_t channels)
       : bias(reinterpret_cast<Sum*>(base)),
@@ -62,8 +62,8 @@ const Sum* align_bias(const OpContext& c, const SumExponents& exponents, int64_t
   return aligned;
 }
 
-// Sets the output's exponent to the one that holds all channels; for guarded outputs also that of
-// each, as an offset from it. Without a guard channels of zeros have no say.
+// Sets the output's exponent to the one that holds all channels. For guarded outputs also sets each
+// channel's exponent, as an offset from it. Without a guard channels of zeros have no influence.
 template <typename Magnitude>
 void choose_exponents(const OpContext& c, const Magnitude* maxima, const SumExponents& exponents) {
   const int64_t channels = c.output.shape.last();
@@ -82,8 +82,8 @@ void choose_exponents(const OpContext& c, const Magnitude* maxima, const SumExpo
   }
 }
 
-// shifts[o] from the sums' exponents to the output's, at most `most`: from there on all is rounded
-// away. The freezing leaves no exponents below those of the sums.
+// shifts[o] from the sums' exponents to the output's, at most `most`: from there on everything is
+// rounded away. Freezing leaves no exponents below the sums'.
 inline void choose_channel_shifts(const OpContext& c, const SumExponents& exponents, int most,
                                   int32_t* shifts) {
   for (int64_t o = 0; o < c.output.shape.last(); ++o) {
@@ -92,7 +92,8 @@ inline void choose_channel_shifts(const OpContext& c, const SumExponents& expone
   }
 }
 
-// Counts sums for kCalibrate, sums[0] that of output 0: per channel if the output is guarded.
+// Counts sums for kCalibrate, starting with sums[0] of output 0: per channel if the output is
+// guarded.
 template <typename Sum>
 void count_sums(const OpContext& c, const Sum* sums, int64_t count, const SumExponents& exponents) {
   const int64_t channels = c.output.shape.last();

@@ -1,5 +1,5 @@
-// Parts of batch norm for others: its fp32 form takes the running statistics, freezing what they
-// come down to.
+// Parts of batch norm for other files: its fp32 form takes the running statistics; freezing takes
+// the scale and offset that they give.
 #pragma once
 
 #include <cstddef>

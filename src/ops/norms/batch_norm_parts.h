@@ -39,7 +39,7 @@ void for_channels(const OpContext& c, int64_t channels, Function&& function) {
                            [&](int64_t begin, int64_t end, int64_t) { function(begin, end); });
 }
 
-// The same; of the peaks that it returns the largest.
+// The same; returns the largest of the peaks.
 template <typename Function>
 Peak peak_of_channels(const OpContext& c, int64_t channels, Function&& function) {
   std::array<Peak, kernels::kMaximumParts> partial;
@@ -111,8 +111,8 @@ struct BatchNormWorkspace {
   }
 };
 
-// An inverted batch norm also keeps 1 / sigma in real units, the unit of its negative values,
-// and of the input the channels that its output does not tell well enough.
+// An inverted batch norm also keeps 1 / sigma in real units, the unit of its negative values, and
+// the input of those channels that its output does not determine well enough.
 struct InversionSaved {
   static constexpr int32_t kInverted = -1, kLeftOut = -2;  // for want of room
 
@@ -134,7 +134,7 @@ struct InversionSaved {
     header = carve.take<Header>(1);
     values = carve.take<std::byte>(0);
   }
-  // Room for one in `room` of them.
+  // Room for one out of every `room` channels.
   static int64_t most_kept(const Attributes& attributes, int64_t channels) {
     return divide_up<int64_t>(channels, attributes.whole("room"));
   }
@@ -156,14 +156,14 @@ inline int channel_exponent(const Tensor& input, int64_t c) {
   return *input.exponent + (input.is_guarded() ? input.channel_exponent[c] : 0);
 }
 
-// The forward pass. Where `negative_shift` is not null, the output is written before the ReLU, of
-// which the exponent and what is counted are those all the same: what is above zero is as the ReLU
-// leaves it, what is below has a unit 2^n times as large, n the least with which all of it fits, up
-// to kernels::kMostNegativeShift. n is left there, or found there where the output is computed
+// The forward pass. If `negative_shift` is not null, the output is written before the ReLU. Its
+// exponent and the counts are those after the ReLU. Positive values are as the ReLU leaves them.
+// Negative values have a unit 2^n times as large. n is the least with which all of them fit, up to
+// kernels::kMostNegativeShift. n is stored there, or read from there if the output is computed
 // again.
 void batch_norm_forward(const OpContext& context, int32_t* negative_shift);
 
-// Gradients of scale and offset, and the sums that the gradient of the input needs of them.
+// Gradients of scale and offset, and the sums that the gradient of the input needs.
 void batch_norm_backward_weights(const OpContext& context);
 void batch_norm_backward_input(const OpContext& context);
 // The same from the output.

@@ -1,5 +1,5 @@
-// y = scale * x + offset for each channel: real numbers as integers for scale_offset, common to the
-// operators that come down to it (batch_norm, rescale).
+// y = scale * x + offset for each channel: real numbers as integers for scale_offset. Shared by the
+// operators of this form (batch_norm, rescale).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ struct ChannelAffine {
 kernels::ChannelSums channel_sums(const OpContext& context, const BatchNormWorkspace& work,
                                   int64_t channels, int64_t rows);
 
-// The extremes of q * multiplier + offset, from those of the channels and 0: exact, without a pass.
+// The extremes of q * multiplier + offset, from the extremes of the channels and 0: exact, without
+// a pass.
 struct Extremes {
   int64_t lowest = 0, highest = 0;
 };
@@ -47,7 +48,7 @@ int fixed_point_affine(const OpContext& c, int64_t channels, const Affine& affin
     return found;
   });
   if (!peak.is_finite) c.totals->exponent_overflow = true;
-  // So many bits that offsets stay within their limit.
+  // This many bits keep offsets within their limit.
   const int shift = fixed_point_shift(peak.value, std::min(31, 45 - bits));
   for (int64_t i = 0; i < channels; ++i) {
     multiplier[i] = static_cast<int32_t>(to_fixed_point(reals[2 * i], shift, mantissa_limit(32)));
@@ -61,13 +62,12 @@ inline ChannelAffine of_mantissas(const OpContext& c, int64_t channel, const Cha
   return {ldexp(real.scale, channel_exponent(c.inputs[0], channel)), real.offset};
 }
 
-// Scale and offset of a channel in real units outside training, where the op is batch_norm or
-// rescale.
+// Scale and offset of a channel in real units outside training, for batch_norm or rescale.
 ChannelAffine frozen_affine(const OpContext& context, int64_t channel);
 
-// Writes multiplier and offset ([channels]) of scale_offset for such an op, whose context has its
-// parameters, its input's exponents and no training mode; returns their exponent k:
-// y = (q * multiplier + offset) * 2^k. Rounded to nearest even (METHODS section 0).
+// Writes multiplier and offset ([channels]) of scale_offset for such an op. Its context has the
+// op's parameters, its input's exponents and no training mode. Returns their exponent k: y = (q *
+// multiplier + offset) * 2^k. Rounded to nearest even (METHODS section 0).
 int freeze_affine(const OpContext& context, int32_t* multiplier, int64_t* offset);
 
 }  // namespace mantissa::ops

@@ -20,12 +20,12 @@ struct LayerChannel {
 struct RescaledChannel {
   float multiplier = 0;
   int32_t bias = 0;
-  // The sum has no say: the scale is zero, or so small that the bias would not fit. Weights are to
-  // be zero.
+  // The sum has no influence: the scale is zero, or so small that the bias would not fit. Weights
+  // must be zero.
   bool is_constant = false;
 };
 
-// Folds an op that frozen_affine takes, whose context has its parameters and no training mode. The
+// Folds an op that frozen_affine takes; the context has its parameters and no training mode. The
 // multiplier is the nearest float32; the bias is the nearest integer for that multiplier.
 RescaledChannel fold_affine(const OpContext& context, const LayerChannel& layer,
                             int output_exponent);

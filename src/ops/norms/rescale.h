@@ -1,4 +1,4 @@
-// Parts of rescale, and of the `quantise` node before the layer, for others.
+// Parts of rescale, and of the `quantise` node before the layer, for other files.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mantissa::ops {
 
-// The parameters of a `quantise` node, and those of a rescale.
+// The parameters of a `quantise` node, and the parameters of a rescale.
 std::vector<Parameter> quantise_parameters(bool has_offset);
 std::vector<Parameter> rescale_parameters(int64_t channels);
 

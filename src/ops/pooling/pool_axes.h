@@ -9,7 +9,7 @@ namespace mantissa::ops {
 constexpr AttributeSpec kPoolWindow = whole("window", 2, 1, kernels::kLargestPoolWindow);
 constexpr AttributeSpec kPoolStride = whole("stride", 0, 0, kernels::kLargestPoolWindow);
 constexpr AttributeSpec kPoolPadding = whole("padding", 0, 0, kernels::kLargestPoolWindow);
-// Of the width; 0 and, of padding, -1: as for the height.
+// For the width; 0 (for padding -1): as for the height.
 constexpr AttributeSpec kPoolWindowWidth = whole("window_width", 0, 0, kernels::kLargestPoolWindow);
 constexpr AttributeSpec kPoolStrideWidth = whole("stride_width", 0, 0, kernels::kLargestPoolWindow);
 constexpr AttributeSpec kPoolPaddingWidth =
@@ -19,7 +19,7 @@ struct PoolAxes {
   kernels::PoolAxis vertical, horizontal;
 };
 
-// A stride of 0 is as long as the window. What is not said of the width is as for the height.
+// A stride of 0 is as long as the window. Settings missing for the width are as for the height.
 inline PoolAxes pool_axes(const Attributes& attributes) {
   const auto given = [&](const char* name, int64_t otherwise) {
     return attributes.is_set(name) ? attributes.whole(name) : otherwise;

@@ -15,9 +15,9 @@
 
 namespace mantissa::ops {
 
-// The sizes that all passes work with; shapes include the examples. Of a sequence that is computed
-// piece by piece the tensors have the queries and new keys of a piece, and the cache has room for
-// the keys of all positions; those of another sequence are all there from the first piece on.
+// The sizes that all passes use; shapes include the examples. If a sequence is computed piece by
+// piece, the tensors have the queries and new keys of a piece, and the cache has room for the keys
+// of all positions. Keys of another sequence are all there from the first piece on.
 struct AttentionSizes {
   int64_t sequences, queries, new_keys, keys, width, heads, channels;
   AttentionSizes(const Attributes& attributes, const Shape& q, const Shape& k,
@@ -38,8 +38,8 @@ struct AttentionSizes {
   int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
 };
 
-// The room of one thread: a head's operands packed, where no cache has them, its gradient, and the
-// room of the kernel.
+// The room of one thread: a head's packed operands, unless a cache has them, its gradient, and the
+// kernel's room.
 struct HeadRoom {
   int16_t *q, *k, *v;
   int32_t* shifts;
@@ -60,7 +60,7 @@ struct HeadRoom {
   }
 };
 
-// Wide results: of the output, or of the three gradients. The rooms of the threads lie behind them.
+// Wide results: of the output, or of the three gradients. The rooms of the threads come after them.
 struct WideResults {
   int64_t *q, *k = nullptr, *v = nullptr;
   std::byte* rooms;
@@ -78,7 +78,7 @@ struct WideResults {
   }
 };
 
-// One head of one sequence: `offset` is where its first channel lies in queries, `key_offset` in
+// One head of one sequence: `offset` is the place of its first channel in queries, `key_offset` in
 // keys and values.
 struct HeadOf {
   int64_t sequence, head, offset, key_offset;
@@ -88,7 +88,7 @@ struct HeadOf {
   }
 };
 
-// The channels of a head of so many rows, one behind the other.
+// The channels of a head of this many rows, one row after the other.
 template <typename T>
 inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const AttentionSizes& s,
                       T* to) {
@@ -100,7 +100,7 @@ inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const At
   });
 }
 
-// Brings packed rows, of which the tensor's `first` is the first, to an exponent.
+// Brings packed rows to an exponent. The first of them is the tensor's row `first`.
 inline void align_packed(const Tensor& from, int64_t first, int64_t rows, int exponent,
                          const AttentionSizes& s, int16_t* to) {
   for (int64_t i = 0; i < rows; ++i, to += s.channels) {
@@ -111,8 +111,8 @@ inline void align_packed(const Tensor& from, int64_t first, int64_t rows, int ex
   }
 }
 
-// The exponent that the queries, or the keys or values, of a sequence have in common: that of the
-// rows that are no padding.
+// The common exponent of the queries, or of the keys or values, of a sequence: from the rows that
+// are not padding.
 inline int query_exponent(const Tensor& q, const AttentionSizes& s, int64_t sequence,
                           int64_t queries) {
   return shared_exponent(q, sequence * s.queries, queries);
@@ -123,7 +123,7 @@ inline int key_exponent(const Tensor& keys, const AttentionSizes& s, int64_t seq
   return shared_exponent(keys, sequence * s.new_keys, std::min(s.new_keys, valid));
 }
 
-// The first rows of keys or values, brought to the exponent that the valid ones share.
+// The first rows of keys or values, brought to the common exponent of the valid rows.
 inline void pack_keys(const Tensor& from, const HeadOf& at, int64_t valid, const AttentionSizes& s,
                       int16_t* to) {
   const int64_t rows = std::min(s.new_keys, valid);
@@ -143,8 +143,8 @@ struct HeadKeys {
   int16_t *k, *v;
 };
 
-// Packed into the room; or into the cache, which has those of earlier positions. Those of another
-// sequence are packed with its first piece.
+// Packed into the room; or into the cache, which already has the earlier positions. Keys and values
+// of another sequence are packed with its first piece.
 inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                         int64_t valid, const HeadRoom& room) {
   HeadKeys keys{room.k, room.v};
@@ -166,14 +166,14 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
 
 constexpr double kLog2E = 1.4426950408889634;
 
-// The queries of a sequence that are no padding; all of them where keys are another sequence's.
+// The queries of a sequence without padding; all of them if keys are another sequence's.
 inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
   return c.attributes->is_set("cross") ? s.queries
                                        : std::min(s.queries, valid_keys(c, s, sequence));
 }
 
-// A head with its operands packed. Forward each query keeps its exponent; backward the gradient of
-// the keys is a sum over queries, which are brought to one exponent for it.
+// A head with its operands packed. Forward, each query keeps its exponent. Backward, the gradient
+// of the keys is a sum over queries, so these are brought to one exponent.
 inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                                    const HeadRoom& room, bool is_backward) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];

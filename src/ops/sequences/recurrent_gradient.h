@@ -1,6 +1,6 @@
-// The backward pass of recurrent layers in integers. It goes back through time once: for the
-// weights, which leave the gradients of the inputs in the workspace. Source: METHODS, "Exact
-// non-linear functions in integers"; fixed points in kernels/recurrent/recurrent_cells.h and
+// The backward pass of recurrent layers in integers. It goes back through time once, with the
+// weights' gradients, and leaves the gradients of the inputs in the workspace. Source: METHODS,
+// "Exact non-linear functions in integers"; fixed points in kernels/recurrent/recurrent_cells.h and
 // docs/operators.md.
 #pragma once
 
@@ -17,18 +17,18 @@ namespace mantissa::ops {
 
 using kernels::kShortGradientBits;
 
-// Bits that gradients are shifted up by: then those of so few bits keep some behind the point.
+// How many bits gradients are shifted up by: narrow gradients then keep some bits after the point.
 inline int lift_of(const Tensor& grad_output) { return 21 - grad_output.bits; }
 
-// A weight as an operand of a product: zero where columns and pairs are filled up.
+// A weight as an operand of a product: zero in padding of columns and pairs.
 inline int16_t packed_weight(const Mantissas& weights, const Sizes& s, int64_t gate,
                              int64_t channel) {
   const bool exists = gate < s.gates && channel < s.channels;
   return static_cast<int16_t>(exists ? weights[gate * s.channels + channel] : 0);
 }
 
-// Packs the weights as pairs of rows, all at the largest exponent of these: the gradients are
-// shifted instead.
+// Packs the weights as pairs of rows, all at their largest exponent: the gradients are shifted
+// instead.
 inline void pack_columns(const Tensor& table, const Sizes& s, const BackwardSpace& space) {
   const Mantissas weights(table);
   const int64_t columns = padded_columns(s.channels);
@@ -44,8 +44,9 @@ inline void pack_columns(const Tensor& table, const Sizes& s, const BackwardSpac
   }
 }
 
-// All steps of a few sequences back, side by side: the gradients of pre-activations, of the input's
-// part, and of the states at the start, at the exponent of grad_output less the lift.
+// The backward pass through all steps of a few sequences, side by side. Gives the gradients of
+// pre-activations, of the input's part, and of the initial states, at the exponent of grad_output
+// less the lift.
 template <typename Cell>
 class BackwardSequences {
  public:
@@ -104,7 +105,7 @@ class BackwardSequences {
     return true;
   }
 
-  // carry_h += what the recurrent product hands back to the step before.
+  // carry_h += the recurrent product's gradient for the step before.
   void multiply(int64_t first, int64_t count, int64_t t) {
     const Tensor& table = c_.parameters[0].mantissa;
     const int64_t columns = padded_columns(s_.channels);

@@ -5,8 +5,8 @@
 
 namespace mantissa::ops {
 
-// The inputs: the input's part of the gates; and perhaps how many positions of each sequence are no
-// padding; and perhaps the state that sequences start with, h and the cell of an LSTM.
+// The inputs: the input's part of the gates; optionally the number of positions of each sequence
+// without padding; optionally the initial state of sequences, h and the cell of an LSTM.
 enum RecurrentInput : size_t { kGatesInput, kLengthsInput, kStartInput, kStartCellInput };
 
 }  // namespace mantissa::ops

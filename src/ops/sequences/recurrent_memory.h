@@ -1,4 +1,4 @@
-// The memory of recurrent layers from forward to backward, and the rooms that both work in.
+// The memory of recurrent layers from forward to backward, and the workspaces of both.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ using kernels::LstmCell;
 using kernels::padded_columns;
 using kernels::RnnCell;
 
-// So many sequences take a step side by side: each weight that is read is multiplied as often.
+// This many sequences take a step side by side, so that each weight that is read serves all of
+// them.
 constexpr int64_t kSequencesAtOnce = 4;
 
 struct Sizes {
@@ -35,17 +36,17 @@ struct Sizes {
   int64_t rows() const { return sequences * steps; }
   int64_t row_pairs() const { return (rows() + 1) / 2; }
   int64_t states() const { return sequences * (steps + 1); }
-  // The states of all sequences' starts come first, then those that each row of the input leaves.
+  // The initial states of all sequences come first, then the state after each row of the input.
   int64_t state_after(int64_t row) const { return sequences + row; }
   int64_t state_before(int64_t row) const {
     return row % steps == 0 ? row / steps : state_after(row - 1);
   }
-  // How far apart the states before a step are of two sequences.
+  // The distance between the states before a step of two neighbouring sequences.
   int64_t states_apart(int64_t step) const { return step == 0 ? 1 : steps; }
 };
 
-// The values that the backward pass finds again: the states, which are h and a record, and how many
-// of each sequence's steps are no padding.
+// The values that the backward pass reads: the states (h and a record), and the number of steps
+// without padding of each sequence.
 struct Steps {
   int16_t *h, *records;
   int32_t* lengths;
@@ -70,7 +71,7 @@ struct ForwardRoom {
   }
 };
 
-// One thread's part of the backward pass; all but the first for each sequence at once.
+// One thread's part of the backward pass. Everything except the first is for each sequence at once.
 struct BackwardRoom {
   int32_t* grad_h;  // [channels]
   int32_t *carry_h, *carry_c, *grad_s;
@@ -90,9 +91,9 @@ struct BackwardRoom {
   }
 };
 
-// Behind the packed weights, the gradients of the input's part of all pre-activations and of the
-// states at the start, and, for the weights' gradients, the operands of their sums lie the rooms of
-// the threads.
+// The packed weights come first. Then the gradients of the input's part of all pre-activations and
+// of the initial states. Then, for the weights' gradients, the operands of their sums. The rooms of
+// the threads come last.
 struct BackwardSpace {
   int16_t* weights;               // [gates / 2, channels, 2]
   int32_t* shifts;                // [gates]

@@ -1,5 +1,5 @@
 // The gradients of recurrent layers' weights in integers: sums over the batch of the gradients of
-// pre-activations times h, peepholes' cells, or one. Source: as of recurrent_gradient.h.
+// pre-activations times h, peepholes' cells, or one. Source: see recurrent_gradient.h.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,15 @@
 
 namespace mantissa::ops {
 
-constexpr int kShortBits = 7;  // of h where weights' gradients are summed, without the sign
+constexpr int kShortBits = 7;  // of h in sums for the weights' gradients, without the sign
 
 // The shifts of the two operands of the weights' gradients.
 struct SumShifts {
   int gradients, h;
 };
 
-// The gradients of the recurrent part's sums of a row: those of the input's part, but for GRU's
-// candidate, which is made in `room`.
+// The gradients of the recurrent part's sums of a row. They are the gradients of the input's part,
+// except for GRU's candidate, which is computed in `room`.
 template <typename Cell>
 const int32_t* recurrent_part(const Sizes& s, const Steps& steps, const BackwardSpace& space,
                               int64_t row, int32_t* room) {

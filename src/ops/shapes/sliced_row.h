@@ -6,11 +6,11 @@
 
 namespace mantissa::ops {
 
-// The elements that a slice takes from lie together: the channels of one position, or with
-// `position` those of all positions of a sequence.
+// Elements of the sliced value that lie together: the channels of one position or, with `position`,
+// of all positions of a sequence.
 struct SlicedRow {
   int64_t size;   // elements of the whole
-  int64_t first;  // the first that is taken
+  int64_t first;  // the first in the slice
 };
 
 // Rows of a value [..., C], or [..., positions, C] with `position`; also with examples in front.

@@ -1,6 +1,6 @@
-// Bounds of the largest |direction| of a parameter, found in the pass that measures its gradient:
-// where they are close, they decide the direction's exponent, and `wide` need not be computed for
-// it. They change no bit.
+// Bounds of the largest |direction| of a parameter, found in the pass that measures its gradient.
+// If they are close, they decide the direction's exponent, and `wide` need not be computed for it.
+// They change no bit.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mantissa::ops {
 
-// As values. Those of a new one say nothing.
+// As values. New bounds say nothing.
 struct DirectionBounds {
   Real least, most;
 };
@@ -27,13 +27,13 @@ struct ScaledSketch {
   kernels::DirectionSketch sketch;
   int exponent = 0;
 };
-// The sketch of a direction in which a unit of G, of `sum_bits` bits, and one of the velocity count
-// so much (finite, and not less than 0), where |G| is expected to have `gradient_bits` bits, or up
-// to one more.
+// The sketch of a direction. A unit of G, of `sum_bits` bits, and a unit of the velocity count this
+// much (finite, and not less than 0). |G| is expected to have `gradient_bits` bits, or up to one
+// more.
 ScaledSketch sketch_direction(const Real& gradient_unit, const Real& velocity_unit,
                               const int16_t* velocity, int gradient_bits, int sum_bits);
 
-// Bounds from the extremes of a sketch, where the rest of the direction is at most `rest`.
+// Bounds from the extremes of a sketch, if the rest of the direction is at most `rest`.
 DirectionBounds bounds_of(const ScaledSketch& sketch, const kernels::SketchExtremes& found,
                           const Real& rest);
 

@@ -1,5 +1,5 @@
-// Common to the updates of all optimisers: from the summed gradient to a direction, and from a
-// direction to the weights. The integer order stands in kernels/update/update.h.
+// Shared by the updates of all optimisers: from the summed gradient to a direction, and from a
+// direction to the weights. kernels/update/update.h gives the order of the integer operations.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace mantissa::ops {
 // Bits of |g|.
 constexpr int kGradientBits = 31;
 
-// The update with the decay of a block whose exponent lies `below` the largest of its tensor, which
-// the multiplier is that of.
+// The update with the decay of a block. The block's exponent lies `below` the largest of its
+// tensor; the multiplier is for that largest exponent.
 kernels::Update with_decay_of_block(kernels::Update update, int below);
 
 // As over_gradient with function(update, begin, end), called for each block with its own decay.
@@ -50,18 +50,18 @@ kernels::Extremes combined(const kernels::Extremes& a, const kernels::Extremes& 
 
 uint64_t largest(const kernels::Extremes& e);
 
-// A term of a sum: its coefficient times a mantissa of so many bits.
+// A term of a sum: its coefficient times a mantissa of `bits` bits.
 struct Term {
   Real coefficient;
   int bits;
   int64_t* multiplier;
 };
 
-// Multipliers that give all terms one exponent, which is returned: terms have at most 59 bits.
+// Multipliers that give all terms one exponent, which is returned: each term has at most 59 bits.
 int choose_multipliers(std::span<const Term> terms);
 
-// The shift that brings wide mantissas to `bits`, and the exponent that they then have, not below
-// that of the smallest block; for a maximum of 0 that of a zero block.
+// The shift that brings wide mantissas to `bits`, and the resulting exponent, not below the
+// exponent of the smallest block. For a maximum of 0: the exponent of a zero block.
 struct Narrowed {
   int shift;
   int exponent;
@@ -80,13 +80,13 @@ kernels::Update update_of(const OpContext& c);
 // A parameter's sums: the largest at the fixed exponent, and how they become g.
 struct MeasuredGradient {
   uint64_t maximum = 0;
-  int shift = 0;     // of the sums as they are
+  int shift = 0;     // from the sums as they are
   int exponent = 0;  // of g
 };
 MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter);
 
-// Whether sums outgrew their accumulator, which the totals note: the step then fails, and the shift
-// may leave more than 31 bits.
+// Whether sums outgrew their accumulator. The totals note it, and the step then fails. The shift
+// may then leave more than 31 bits.
 bool has_overflowed(const OpContext& c, const MeasuredGradient& measured);
 
 // The same for the parameter of an update, whose gradient_shift it sets; nothing if sums outgrew
@@ -97,7 +97,7 @@ std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Up
 // the velocity has 16 bits.
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real& momentum,
                                                  kernels::Update& update, DirectionBounds& bounds);
-// The bounds where the direction is the gradient and the weight decay, if it has any.
+// The bounds if the direction is the gradient and the weight decay, if it has any.
 DirectionBounds gradient_bounds(const OpContext& c, const MeasuredGradient& gradient, bool decays);
 
 // Terms of g and of the weight decay, which is left out for parameters that do not decay.
@@ -108,25 +108,24 @@ Term decay_term(const OpContext& c, kernels::Update& update);
 // enough, else from a pass over `wide`; returns the exponents of `wide` and of the direction.
 struct DirectionExponents {
   int wide, direction;
-  bool is_zero = false;  // all of the direction
+  bool is_zero = false;  // the whole direction
 };
 DirectionExponents choose_direction(const OpContext& c, std::span<const Term> terms,
                                     const DirectionBounds& bounds, kernels::Update& update);
 
-// Chooses update.direction_shift for the multipliers that stand, with which `wide` has this
+// Chooses update.direction_shift for the multipliers already chosen, with which `wide` has this
 // exponent, by a pass over it; returns the direction's exponent.
 DirectionExponents narrow_direction(const OpContext& c, kernels::Update& update, int wide_exponent);
 
-// Notes the norm of the mean gradient, from the sum of squares of the summed one, and the factor
-// that clips it.
+// Notes the norm of the mean gradient, from the sum of squares of the summed gradient, and the
+// factor that clips it.
 void note_gradient_norm(const OpContext& c, const Real& sum_of_squares);
 
-// Numerator and denominator of Adam's direction from the moments as they are, after so many
-// updates.
+// Numerator and denominator of Adam's direction from the current moments, after this many updates.
 void choose_quotient(const OpContext& c, int64_t updates, kernels::Adam& adam);
 
-// Steps by the direction, changes the weights' unit where it must, stores the results' exponents,
-// and that of the gradient's accumulator in the next step.
+// Steps by the direction, changes the weights' unit if necessary, and stores the results' exponents
+// and the exponent of the gradient's accumulator for the next step.
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,
                uint64_t gradient_maximum);
 

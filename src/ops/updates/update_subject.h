@@ -26,7 +26,7 @@ Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, in
   return tensor;
 }
 
-// Calls function(context) with that of one parameter's update; what is noted for the step.
+// Calls function(context) with the context of one parameter's update; what is noted for the step.
 template <typename Function>
 StepTotals with_context(ParameterView view, const StepScalars& scalars, int threads,
                         Function&& function) {
@@ -49,8 +49,8 @@ inline StepTotals run_on(const Op& op, const ParameterView& view, const StepScal
   return with_context(view, scalars, threads, [&](const OpContext& c) { op.forward(c); });
 }
 
-// One update of `view`, by sums in units of 2^gradient_exponent, or of their own where they are
-// exact; returns that exponent for the next step.
+// One update of `view`, by sums in units of 2^gradient_exponent, or in units of their own if they
+// are exact; returns that exponent for the next step.
 inline int16_t run_update(const Op& op, ParameterView view, int16_t gradient_exponent,
                           const StepScalars& scalars, int threads) {
   view.fixed_exponent = &gradient_exponent;  // which the update changes, for the next step
