@@ -48,15 +48,15 @@ struct AttentionHead {
 };
 
 // The gradient of one head. grad_p = grad_out v is rounded to its upper bits by grad_p_shift first.
-// grad_scores = P (2^7 grad_p - row term) * scale >> shift, at most 3/4 of 2^31, where the row term
-// is the exact sum of P grad_p; scale is 1 / sqrt(channels) in 15 bits.
+// grad_scores = P (2^7 grad_p - row term) * scale >> shift, at most 3/4 of 2^31; the row term is
+// the exact sum of P grad_p; scale is 1 / sqrt(channels) in 15 bits.
 struct AttentionGradient {
   const int32_t* grad_out = nullptr;  // [queries, channels]
   int grad_out_bits = 16;
   int grad_p_shift = 0;
   int64_t scale = 0;
   int shift = 0;
-  // Written, rows of `stride` each: those of the queries, and of all keys.
+  // Written, rows of `stride` each: for the queries, and for all keys.
   int64_t* grad_q = nullptr;
   int64_t* grad_k = nullptr;
   int64_t* grad_v = nullptr;
@@ -71,8 +71,8 @@ struct AttentionKernels {
   void (*backward)(const AttentionHead&, std::byte* room, const AttentionGradient&) noexcept;
 };
 
-// Bytes of the room, aligned to 8, that each of them takes for a head with at most so many queries
-// and keys. Linear in these.
+// Bytes of the room, aligned to 8, that each of them takes for a head with at most this many
+// queries and keys. Linear in both.
 int64_t attention_room_bytes(int64_t queries, int64_t keys, int64_t channels, bool is_backward);
 
 extern const AttentionKernels kAttentionReference;

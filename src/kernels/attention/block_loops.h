@@ -31,7 +31,7 @@ inline void pack_row_pairs(const int16_t* from, int64_t stride, int64_t columns,
   }
 }
 
-// to[c][i] = from[i][c], 0 behind the queries.
+// to[c][i] = from[i][c], 0 after the queries.
 inline void transpose_queries(const AttentionHead& head, const int16_t* from, int64_t stride,
                               int16_t* to) noexcept {
   for (int64_t c = 0; c < head.channels; ++c, to += stride) {
@@ -82,7 +82,7 @@ inline int64_t power_lanes(const AttentionHead& head, int shift, int64_t keys, i
   return lane_sum(sums) - ((padded - keys) << 30);
 }
 
-// p[0, padded) = the probabilities of a query's keys, 0 behind them; changes the scores.
+// p[0, padded) = the probabilities of a query's keys, 0 after them; changes the scores.
 inline void probability_lanes(const AttentionHead& head, int64_t query, int64_t padded,
                               int32_t* scores, int16_t* p) noexcept {
   const int64_t keys = head.keys_of(query);
@@ -90,7 +90,7 @@ inline void probability_lanes(const AttentionHead& head, int64_t query, int64_t 
   if (keys == 0) return std::fill_n(p, padded, int16_t{0}), void();
   const int64_t sum = shift >= 0 ? power_lanes(head, shift, keys, padded, scores)
                                  : power_row(head.scale, shift, keys, scores, scores);
-  // Where it has 33 bits all powers but one are 0, and the one is 127 of 2^-7 with 32 bits, too.
+  // With 33 bits all powers but one are 0. That one is 127 of 2^-7 with 32 bits, too.
   const int64_t reciprocal = std::min<int64_t>((int64_t{1} << 62) / sum, UINT32_MAX);
   const Lanes factor = all(reciprocal), half = all(int64_t{1} << (kPowerShift - 1));
   for (int64_t j = 0; j < padded; j += kWords) {
@@ -166,7 +166,7 @@ inline void add_query_products(const AttentionHead& head, const BlockRoom& room,
   });
 }
 
-// The gradient of the block's queries: of so many keys at a time the sums fit int32.
+// The gradient of the block's queries: for this many keys at a time the sums fit int32.
 inline void write_query_gradients(const AttentionHead& head, const BlockRoom& room,
                                   const AttentionGradient& g, const QueryBlock& block) noexcept {
   constexpr int64_t kKeysAtOnce = 256;

@@ -55,7 +55,7 @@ inline void product_columns(const PairFactors& f, int64_t rows, int64_t column,
 template <typename Sink>
 inline void pair_products(const PairFactors& f, int64_t rows, int64_t columns,
                           const Sink& sink) noexcept {
-  constexpr int kWide = kHas64BitLanes ? 4 : 2;  // what the registers hold with four rows
+  constexpr int kWide = kHas64BitLanes ? 4 : 2;  // as many as registers hold with four rows
   int64_t column = 0;
   for (; column + kWide * kWords <= columns; column += kWide * kWords) {
     product_columns<kWide>(f, rows, column, sink);

@@ -21,7 +21,7 @@ MANTISSA_INLINE Vector load_words(const int16_t* from) { return load(from); }
 MANTISSA_INLINE Vector load_words(const int8_t* from) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
-// The same, and 0 where the output is not positive: the ReLU behind the batch norm stops these.
+// The same, and 0 if the output is not positive: the ReLU after the batch norm stops these.
 template <bool kMasked, typename T>
 MANTISSA_INLINE Vector load_passing(const T* from, const int8_t* outputs, int64_t at) {
   if constexpr (!kMasked) return load_words(from + at);
@@ -42,7 +42,7 @@ MANTISSA_INLINE Vector lower_pairs(Vector a, Vector b) { return _mm256_unpacklo_
 MANTISSA_INLINE Vector upper_pairs(Vector a, Vector b) { return _mm256_unpackhi_epi16(a, b); }
 // Undoes that order: int32, which saturate, to words.
 MANTISSA_INLINE Vector pack(Vector lower, Vector upper) { return _mm256_packs_epi32(lower, upper); }
-// sum + a * b, where a and b are pairs of words and the products of a pair are added up.
+// sum + a * b. a and b are pairs of words; the products of a pair are added.
 MANTISSA_INLINE Vector add_products(Vector sum, Vector a, Vector b) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 }

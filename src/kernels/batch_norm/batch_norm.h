@@ -2,8 +2,9 @@
 // and offsets.
 //
 // Values are [rows, channels], rows = N*H*W. Functions work on the rows [begin, end) on the calling
-// thread; callers split rows and add the sums, which are exact. What is written may not overlap
-// what is read: parts of it may be read, and written, again. Source: METHODS sections 0.3 and 4.
+// thread; callers split rows and add the sums, which are exact. Output may not overlap input: parts
+// of the input may be read again, and parts of the output written again. Source: METHODS sections
+// 0.3 and 4.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ struct ChannelSums {
   int32_t* maximum = nullptr;
 };
 
-// out = narrow(relu?(in * multiplier[c] + offset[c])); |multiplier| < 2^31, or 2^29 where `in` has
+// out = narrow(relu?(in * multiplier[c] + offset[c])); |multiplier| < 2^31, or 2^29 if `in` has
 // more than 8 bits, |offset| < 2^45. shift < 0 (only under a fixed exponent) shifts left and
-// saturates. Without out.data: only the maximum, with it only what saturated.
+// saturates. Without out.data: only the maximum; with it only the count of saturated results.
 //
-// Where negatives are coarse (negative_shift >= 0), what is below zero is rounded to so many bits
-// fewer, half up: its unit is 2^negative_shift times that of the rest. What of it saturates is not
-// counted, and the maximum is that of the rest, as with ReLU; shift >= 0.
+// If negatives are coarse (negative_shift >= 0), negative results are rounded to negative_shift
+// fewer bits, half up: their unit is 2^negative_shift times the unit of the rest. Saturated
+// negatives are not counted, and the maximum is of the rest, as with ReLU; shift >= 0.
 constexpr int kMostNegativeShift = 8;
 struct ScaleOffset {
   ConstMantissaSpan in;
@@ -43,12 +44,12 @@ struct ScaleOffset {
 
 // dy = (no output.data, or output > 0) ? grad_out : 0.
 // sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
-// wide = dy * grad_multiplier[c] + in * in_multiplier[c] * 2^in_shift + offset[c], where what is
-// negative of `in` counts 2^negative_shift times (not in sums: only with a mask of `in` itself);
+// wide = dy * grad_multiplier[c] + in * in_multiplier[c] * 2^in_shift + offset[c]. Negative values
+// of `in` count 2^negative_shift times (not in sums: only with a mask of `in` itself).
 // grad_in = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31,
-// |offset| <= 2^60. Where grad_out has 32 bits, the first two terms are at most 2^59, else in_shift
-// is 0. grad_in has the width of grad_out, or more bits, up to 32.
-// Statistics: the maximum, and (not without grad_in.data) what saturated.
+// |offset| <= 2^60. If grad_out has 32 bits, the first two terms are at most 2^59, else in_shift is
+// 0. grad_in has the width of grad_out, or more bits, up to 32.
+// Statistics: the maximum, and (not without grad_in.data) how many saturated.
 struct BatchNormGradient {
   ConstMantissaSpan grad_out;
   ConstMantissaSpan in;
@@ -61,7 +62,7 @@ struct BatchNormGradient {
   int shift = 0;
   MantissaSpan grad_in = {};
   uint64_t seen = 0;       // a maximum that need not be reported, as others have found it
-  int negative_shift = 0;  // up to kMostNegativeShift; above 0 only where `output` is `in`
+  int negative_shift = 0;  // up to kMostNegativeShift; above 0 only if `output` is `in`
 };
 
 struct BatchNormKernels {

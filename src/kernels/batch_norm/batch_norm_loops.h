@@ -68,7 +68,7 @@ template <typename T>
 inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begin_row,
                                            int64_t end_row) noexcept {
   if (begin_row == end_row) return {};
-  const bool drops = args.relu || args.negative_shift >= 0;  // what is negative
+  const bool drops = args.relu || args.negative_shift >= 0;  // negative values
   uint64_t maximum = 0;
   for (int64_t first = 0; first < args.channels; first += kStrip) {
     const int64_t width = std::min(kStrip, args.channels - first);
@@ -142,8 +142,8 @@ inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
 // In place of the type of an output that is not there: all gradients pass.
 struct NoMask {};
 
-// Calls function(T{}, In{}, Output{}) with the types that keep gradient, input and output; NoMask
-// is that of an output that is not there.
+// Calls function(T{}, In{}, Output{}) with the types of gradient, input and output; NoMask stands
+// for an output that is not there.
 template <typename Function>
 inline decltype(auto) with_gradient_operands(const BatchNormGradient& args, Function&& function) {
   return with_wide_gradient_type(args.grad_out.bits, [&](auto grad) {
@@ -176,7 +176,7 @@ inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, in
       // g++ 12 would unroll the strip before it looks for vectors, and then find none.
 #pragma GCC unroll 1
       for (int64_t c = 0; c < lanes; ++c) {
-        // All ones where the output is positive: a condition would not be vectorised here.
+        // All ones if the output is positive: a condition would not be vectorised here.
         T mask = -1;
         if constexpr (kMasked) mask = static_cast<T>(-T{output[c] > 0});
         const Sum grad = grad_out[c] & mask;

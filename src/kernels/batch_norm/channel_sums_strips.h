@@ -3,10 +3,10 @@
 // Include inside an anonymous namespace of mantissa::kernels, after strips.h and, in a namespace
 // `loops`, batch_norm_loops.h.
 
-// So many sums, and squares, of bytes fit int32, and so many products of q and q + 128.
+// This many sums, and squares, of bytes fit int32, and this many products of q and q + 128.
 constexpr int64_t kExactByteRows = 32768;
 
-// Sums of a strip, in an order of the instruction set's own; extremes in that of the channels.
+// Sums of a strip, in an order of the instruction set's own; extremes in the order of the channels.
 struct alignas(64) ByteSumsOfStrip {
   int32_t sums[kLanes] = {}, squares[kLanes] = {};
   int8_t low[kLanes], high[kLanes];
@@ -17,7 +17,7 @@ struct alignas(64) ByteSumsOfStrip {
   }
 };
 
-// `add` as for sum_strips; place(lane) is where it puts a lane's sums.
+// `add` as for sum_strips; place(lane) is the place at which it puts a lane's sums.
 template <typename Add, typename Place>
 MANTISSA_INLINE void channel_sums_in_strips(ConstMantissaSpan in, int64_t channels,
                                             int64_t begin_row, int64_t end_row,

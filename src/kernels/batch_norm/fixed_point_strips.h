@@ -2,10 +2,11 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after strips.h and vectors.
 //
-// Vectors of 64-bit lanes have half as many, and AVX2 no arithmetic shift, minimum or narrowing of
-// them. So multipliers are split into halves of 16 bits, of which add_products needs two for half a
-// vector of words: a result is high * 2^16 + low, 0 <= low < 2^16. It is rounded by adding a half
-// and shifting `high`, which is wrong for ties only, where the callers take care of them.
+// Vectors of 64-bit lanes have half as many lanes, and AVX2 has no arithmetic shift, minimum or
+// narrowing of them. So multipliers are split into halves of 16 bits; add_products needs two of
+// these for half a vector of words. A result is high * 2^16 + low, 0 <= low < 2^16. It is rounded
+// by adding a half and shifting `high`. This is wrong for ties only, and the callers take care of
+// them.
 
 // The half is a multiple of 2^16, and `high` is shifted by less than its width.
 constexpr int kSmallestShift = 17, kLargestShift = 47;
@@ -27,7 +28,7 @@ constexpr bool fits(int a_bits, int64_t m, int b_bits, int64_t n, int64_t offset
          INT32_MAX;
 }
 
-// Where a lane of a strip lies in the order of lower_pairs, then upper_pairs.
+// The place of a strip's lane in the order of lower_pairs, then upper_pairs.
 constexpr int64_t place_of(int64_t lane) {
   return (lane >> 2 & 1) * (kLanes / 2) + (lane >> 3) * 4 + (lane & 3);
 }
@@ -71,7 +72,7 @@ struct HalfStrip {
 };
 
 // Calls visit(block, constants) for all blocks of at most `height` rows, and before that
-// set(channel, constants) for each strip, where `channel` is that of its first lane.
+// set(channel, constants) for each strip; `channel` is the channel of its first lane.
 template <typename Set, typename Visit>
 MANTISSA_INLINE void for_each_block_with_constants(const LongRows& rows, int64_t short_channels,
                                                    int64_t height, Set&& set, Visit&& visit) {

@@ -107,7 +107,7 @@ MANTISSA_INLINE int64_t gradient_block_closely(const BatchNormGradient& args, co
   Vector low = all_dwords(INT32_MAX), high = all_dwords(INT32_MIN), least_rest = all_dwords(-1);
   int64_t clipped = 0;
   const auto narrow = [&](const Wide& wide) {
-    // The bits that are shifted out: of `high` here, or only its uppermost 16, above those of
+    // The bits that are shifted out: of `high` here, or only its uppermost 16, above the bits of
     // `low`. They are zero in a tie, and hardly ever else.
     const Vector rest = blend_words(shift_left(wide.high, rest_shift), wide.low);
     least_rest = min_unsigned_dwords(least_rest, rest);

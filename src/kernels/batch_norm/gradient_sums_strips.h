@@ -1,5 +1,5 @@
-// Sums of gradients, in strips. Two rows are interleaved: add_products then adds what both
-// contribute to a channel.
+// Sums of gradients, in strips. Two rows are interleaved: add_products then adds both rows'
+// contributions to a channel.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after fixed_point_strips.h and, in a
 // namespace `loops`, batch_norm_loops.h.

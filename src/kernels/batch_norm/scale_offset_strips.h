@@ -97,7 +97,7 @@ WideStatistics scale_offset_in_strips_of(const ScaleOffset& args, int64_t begin_
   constexpr int64_t kMostRows = 64;
   const LongRows rows(args.channels, begin_row, end_row);
   int64_t saturated = 0;
-  bool clips = false;  // where a block does, the next is likely to
+  bool clips = false;  // if a block does, the next is likely to
   for_each_block_with_constants(
       rows, args.channels, block_rows(rows, 2, kMostRows),
       [&](int64_t channel, StripConstants& strip) { set_constants(args, channel, strip); },

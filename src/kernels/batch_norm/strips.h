@@ -1,4 +1,5 @@
-// Any number of channels seen as strips of kLanes: what the vectorised loops of batch norm walk.
+// Any number of channels seen as strips of kLanes: the vectorised loops of batch norm go over
+// these.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after kLanes, a power of two.
 
@@ -53,8 +54,8 @@ MANTISSA_INLINE void prefetch_next(T* to, const Block& block) {
   __builtin_prefetch(to + block.rows * block.step, kForWriting, kIntoSecondCache);
 }
 
-// Rows of a block, from 4 to `most`, a multiple of 4: as many as leave what the strips of these
-// rows have of `element_bytes` in the nearest cache.
+// Rows of a block, from 4 to `most`, a multiple of 4: few enough that these rows' strips, of
+// `element_bytes` each, stay in the nearest cache.
 inline int64_t block_rows(const LongRows& rows, int64_t element_bytes, int64_t most) {
   constexpr int64_t kCacheBytes = 12 * 1024;
   return std::clamp<int64_t>(kCacheBytes / (rows.channels * element_bytes) & -4, 4, most);
@@ -90,8 +91,7 @@ MANTISSA_INLINE void for_each_lane(int64_t channel, int64_t channels, Visit&& vi
   }
 }
 
-// Calls visit(first, last) for consecutive strips, few enough for an array of what each of them
-// has.
+// Calls visit(first, last) for consecutive strips, few enough for an array with the data of each.
 constexpr int64_t kStripsAtATime = 32;
 template <typename Visit>
 MANTISSA_INLINE void for_some_strips(const LongRows& rows, Visit&& visit) {
@@ -102,7 +102,7 @@ MANTISSA_INLINE void for_some_strips(const LongRows& rows, Visit&& visit) {
   }
 }
 
-// Sums over rows: add(block, Sums&) adds those of a block, whose elements take element_bytes.
+// Sums over rows: add(block, Sums&) adds the sums of a block, whose elements take element_bytes.
 // Sums start anew after every `exact_rows` long rows, and go to flush(Sums, channel).
 template <typename Sums, typename Add, typename Flush>
 MANTISSA_INLINE void sum_strips(const LongRows& rows, int64_t short_channels, int64_t element_bytes,

@@ -37,7 +37,7 @@ inline Bytes top_bits(const int16_t* in, int bits) {
   return pack(absolute(mantissas[0]) >> shift, absolute(mantissas[1]) >> shift);
 }
 
-// By the uppermost four bits, for each part of 16 bytes: one in field k where they are 2^(3-k) or
+// By the uppermost four bits, for each part of 16 bytes: one in field k if they are 2^(3-k) or
 // more.
 constexpr auto kFields = [] {
   std::array<uint8_t, kVectorBytes> fields = {};
@@ -51,8 +51,8 @@ constexpr auto kFields = [] {
 constexpr int64_t kGroupVectors = 15;  // whose counts a field of four bits holds
 
 // `groups` of kGroupVectors vectors of bytes. Four counts in the fields of a byte, two bits wide,
-// then four, then eight: a field is only added to as often as it holds, and sums of many vectors
-// cost little more than those of their fields.
+// then four, then eight. A field never takes more additions than it can hold. Sums of many vectors
+// cost little more than the sums of their fields.
 template <typename T>
 inline void count_by_fields(const T* in, int64_t groups, int bits, LargeCounts& large) {
   static_assert(kFinerExponents == 4 && kGroupVectors <= 15);

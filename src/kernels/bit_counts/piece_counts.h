@@ -19,7 +19,7 @@ class PieceCounts {
   // Pieces about as large as this stay in the cache until they are counted.
   static constexpr int64_t kPieceBytes = 65536;
 
-  // For workers 0..workers - 1, of which there are at most kMaximumParts.
+  // For workers 0..workers - 1, at most kMaximumParts.
   PieceCounts(const BitCountKernels& kernel, int64_t workers, Counted counted = Counted::kAll)
       : kernel_(kernel), workers_(workers), counted_(counted) {
     std::fill_n(parts_.begin(), workers, Part{});
@@ -36,7 +36,7 @@ class PieceCounts {
     part.elements += count;
   }
 
-  // How many were counted, and what was found in them.
+  // The number of counted mantissas, and their counts.
   int64_t elements() const {
     int64_t sum = 0;
     for (int64_t worker = 0; worker < workers_; ++worker) sum += of(worker).elements;

@@ -7,7 +7,7 @@ namespace mantissa::kernels {
 
 struct WrittenExponents {
   int decided_exponent = 0;  // that the statistics are about
-  int written_exponent = 0;  // that the block was given: the decided one where the shift allowed it
+  int written_exponent = 0;  // that the block was given: the decided one if the shift allowed it
   int largest_exponent = kUnmeasured;  // that clips nothing; kUnmeasured: all are zero
 };
 
@@ -34,7 +34,7 @@ inline BitStatistics bit_statistics(const LargeCounts& large, int64_t count,
     count_needed(statistics, exponents.decided_exponent, needed, elements);
   };
   add(written + 1, saturated);
-  int64_t counted = saturated;  // what was clipped is large
+  int64_t counted = saturated;  // clipped mantissas are large
   for (int k = 0; k < kFinerExponents; ++k) {
     add(written - k, large[static_cast<size_t>(k)] - counted);
     counted = large[static_cast<size_t>(k)];

@@ -33,8 +33,8 @@ struct MantissaSpan {
   inline MantissaSpan from(int64_t element) const;
 };
 
-// Sums over the batch, of a parameter's gradient or on the way to it: int64, or int32 (bits 32)
-// where no sum can leave it.
+// Sums over the batch, of a parameter's gradient or on the way to it: int64, or int32 (bits 32) if
+// no sum can leave it.
 struct GradientSums {
   void* data = nullptr;
   int bits = 64;
@@ -83,8 +83,7 @@ decltype(auto) with_wide_gradient_type(int bits, Function&& function) {
   return bits <= 16 ? with_gradient_type(bits, function) : function(int32_t{});
 }
 
-// The same for results made of gradients of type From: where these have 32 bits the results have,
-// too.
+// The same for results made of gradients of type From: if these have 32 bits the results have, too.
 template <typename From, typename Function>
 decltype(auto) with_gradient_type_from(int bits, Function&& function) {
   if constexpr (sizeof(From) == sizeof(int32_t)) {

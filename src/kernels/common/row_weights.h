@@ -16,7 +16,7 @@ struct RowWeights {
   const int16_t* weights = nullptr;  // [rows]; null: each counts 1
   const int32_t* labels = nullptr;   // [rows]; null: all count
 
-  // Bits behind the point of factors.
+  // Bits after the point of factors.
   int bits() const { return weights == nullptr ? 0 : kRowWeightBits; }
   // By which the gradient of a row is multiplied.
   int64_t factor(int64_t row) const {

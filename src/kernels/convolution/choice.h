@@ -33,8 +33,8 @@ struct ConvolutionChoice {
 };
 
 // Asks the rows one after the other, the last first. The first row is the reference, which takes
-// all. A row that only cuts work into parts is passed over where the reference would take these:
-// it takes the whole as well.
+// all shapes. A row that only cuts work into parts is passed over if the reference would take its
+// parts: then the reference takes the whole.
 ConvolutionChoice choose_convolution(ConvolutionRows rows, const ConvolutionWork& work);
 
 // Scratch for the work, or for the same with gradients of fewer bits, which another row may take.

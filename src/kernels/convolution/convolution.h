@@ -73,7 +73,7 @@ struct ConvolutionForward {
   int8_t* output = nullptr;
   int bits = 8;                   // of `output`, 2..8
   int shift = 0;                  // 0..32 - bits
-  PieceCounts* counts = nullptr;  // of `output`, where the kernel takes them
+  PieceCounts* counts = nullptr;  // of `output`, if the kernel takes them
 };
 
 // sum[n, y, x, c] = sum over (ky, kx, o of c's group) of grad_output[n,
@@ -87,7 +87,7 @@ struct ConvolutionGradInput {
   const int8_t* weights = nullptr;
   int shift = 0;  // 0..62
   MantissaSpan grad_input;
-  PieceCounts* counts = nullptr;  // of grad_input, where the kernel takes them
+  PieceCounts* counts = nullptr;  // of grad_input, if the kernel takes them
 };
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
@@ -110,7 +110,7 @@ constexpr int64_t most_magnitudes_of_int32_sums(int input_bits) {
   return INT32_MAX / ((int64_t{1} << (input_bits - 1)) - 1);
 }
 
-// Whether sums of so many products of such mantissas fit totals of 32 bits.
+// Whether sums of this many products of such mantissas fit totals of 32 bits.
 constexpr bool sums_fit_int32(int64_t depth, int input_bits, int gradient_bits) {
   const int64_t gradient_limit = (int64_t{1} << (gradient_bits - 1)) - 1;
   return depth <= most_magnitudes_of_int32_sums(input_bits) / gradient_limit;
@@ -137,8 +137,8 @@ using ConvolutionParts = std::span<const ConvolutionChoice>;
 // pool's size. The scratch functions say how many bytes the context must bring, for a pool of
 // `threads` threads and grad_output of up to `bits` bits.
 //
-// A row may cut its work into parts and hand them to the rows below it in the table, of which each
-// part gets the best that takes it. Its functions are given one choice for each of the parts.
+// A row may cut its work into parts and pass them to the rows below it in the table. Each part gets
+// the best row that takes it. The functions are given one choice for each of the parts.
 struct ConvolutionKernels {
   const char* name;
   Features needs;

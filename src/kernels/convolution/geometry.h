@@ -70,7 +70,7 @@ struct Dot {
 // A kernel that covers the whole unpadded image is a linear layer over all its pixels.
 ConvolutionShape simplified(const ConvolutionShape& shape);
 
-// Where rows do not matter (linear layers, 1x1 convolutions) all pixels are folded to one image of
+// If rows do not matter (linear layers, 1x1 convolutions) all pixels are folded to one image of
 // about `folded_width` columns and, if it has that many pixels, a multiple of `threads` rows.
 Dot forward_dot(const ConvolutionShape& shape, int threads, int64_t folded_width);
 Dot grad_input_dot(const ConvolutionShape& shape, int threads, int64_t folded_width);
@@ -88,8 +88,8 @@ struct RowParts {
 };
 RowParts row_parts(const Dot& dot, const Window& window, int64_t row);
 
-// Rows (of each phase) of a task: at most `fitting`, and so few that there are two tasks per
-// thread. Where these are few and it is possible, as many for each thread.
+// Rows (of each phase) of a task: at most `fitting`, and few enough for two tasks per thread. If
+// there are few tasks, each thread gets the same number if possible.
 int64_t rows_per_band(const Dot& dot, int64_t fitting, int threads);
 
 // Whether the shift leaves nothing of any sum of grad_weights: then all is done.

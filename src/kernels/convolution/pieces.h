@@ -10,20 +10,20 @@
 
 namespace mantissa::kernels {
 
-// Images whose sums are held at once where they can be computed again.
+// Images whose sums are held at once if they can be computed again.
 inline int64_t images_per_chunk(const ConvolutionShape& s, int64_t elements = 256 * 1024) {
   return std::clamp<int64_t>(elements * s.batch / s.output_count(), 1, s.batch);
 }
 
-// The most bytes(piece) that pieces of so many of `count` need: the last may be shorter, which may
-// take more, since shapes are cut otherwise.
+// The most bytes(piece) that pieces of `images` of `count` need. The last piece may be shorter,
+// which may take more, since shapes are then cut differently.
 template <typename Bytes>
 auto most_of_pieces(int64_t count, int64_t piece, const Bytes& bytes) {
   const int64_t last = count % piece;
   return last == 0 ? bytes(piece) : std::max(bytes(piece), bytes(last));
 }
 
-// Choices for pieces of so many of `count`, and for the shorter last one.
+// Choices for pieces of this many of `count`, and for the shorter last one.
 template <typename Choice>
 struct PieceChoices {
   int64_t piece = 0;

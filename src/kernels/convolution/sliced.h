@@ -1,7 +1,7 @@
 // Convolution of a slice of the result's channels at a time. A row packs all weights that it is
-// given: where these are large and the pixels few (linear layers on small batches), that takes as
-// much memory as they and longer than the products. The weights of a slice stay in a core's cache.
-// Each thread takes slices of its own.
+// given. If the weights are large and the pixels few (linear layers on small batches), packing
+// takes as much memory as the weights and longer than the products. The weights of a slice stay in
+// a core's cache. Each thread takes slices of its own.
 #pragma once
 
 #include <vector>
@@ -15,8 +15,8 @@ namespace mantissa::kernels {
 int64_t forward_slice(const ConvolutionShape& shape) noexcept;
 int64_t grad_input_slice(const ConvolutionShape& shape) noexcept;
 
-// Slices of so many channels of the result, and the last one if it is narrower: the parts that
-// kConvolutionSliced hands on.
+// Slices of this many channels of the result, and the last one if it is narrower: the parts that
+// kConvolutionSliced passes on.
 std::vector<ConvolutionWork> slices(const ConvolutionWork& work, int64_t channels);
 
 }  // namespace mantissa::kernels

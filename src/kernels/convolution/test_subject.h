@@ -130,7 +130,7 @@ struct Results {
   std::vector<int8_t> output;
   std::vector<std::byte> grad_input;
   std::vector<int64_t> accumulator, first_written;
-  std::vector<int32_t> int32_sums;  // where they fit
+  std::vector<int32_t> int32_sums;  // if they fit
   WideStatistics sums_found, output_found, grad_input_found;
   std::string miscounted;  // empty if the counts were right
   int64_t output_counted = 0, grad_input_counted = 0;
@@ -373,7 +373,7 @@ inline ConvolutionShape shape_of(int64_t batch, int64_t height, int64_t width, i
 
 inline int64_t extent(int low, int high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
 
-// All of a shape but its channels. With two strides those of the axes differ, perhaps.
+// All of a shape except its channels. With two strides the axes may have different ones.
 inline ConvolutionShape random_window(int strides = 1) {
   ConvolutionShape s;
   s.kernel_height = extent(1, 6);

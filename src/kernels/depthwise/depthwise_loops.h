@@ -93,7 +93,7 @@ struct Writer {
     return all != 0;
   }
 
-  // How many results of so many vectors written are clipped.
+  // How many results in this many written vectors are clipped.
   int64_t saturated(int64_t vectors) const {
     int64_t count = vectors * kLanes;
     for (int64_t i = 0; i < kLanes; ++i) count += unchanged[i];  // -1 each
@@ -196,7 +196,7 @@ inline WideStatistics correlate_as(const CorrelationRow& row) {
   Lanes low = {}, high = {};
   int64_t saturated = 0;
   CorrelationRow tile = row;
-  bool clips = false;  // where a tile does, the next is likely to
+  bool clips = false;  // if a tile does, the next is likely to
   const auto add_extremes = [&](const auto& writer) {
     low = writer.low < low ? writer.low : low;
     high = writer.high > high ? writer.high : high;

@@ -58,8 +58,8 @@ inline Vector in_all_lanes(int64_t value) noexcept {
   return static_cast<Lane>(value) - Vector{};
 }
 
-// out = narrow(relu?(a + 2^left * b)); what is left over at the end, and what has to be clipped, by
-// plain(begin, end).
+// out = narrow(relu?(a + 2^left * b)). The elements left over at the end, and those that must be
+// clipped, use plain(begin, end).
 template <typename Ways, bool kRelu, typename T, typename Plain>
 inline WideStatistics add_vectors(const T* __restrict a, const T* __restrict b, int left, int shift,
                                   int bits, T* __restrict out, int64_t begin, int64_t end,
@@ -99,7 +99,7 @@ inline WideStatistics add_vectors(const T* __restrict a, const T* __restrict b, 
   return {std::max(rest.maximum, largest_magnitude<Lane>(low, high)), saturated + rest.saturated};
 }
 
-// Where vectors can do all of it: one addend as it is, the other one and the sum in range.
+// If vectors can do all of it: one addend as it is, the other one and the sum in range.
 template <typename Ways, typename T, typename Sum, typename Plain>
 inline WideStatistics add_fitting(const T* a, const T* b, T* out, int bits, const Sum& args,
                                   int64_t begin, int64_t end, const Plain& plain) noexcept {

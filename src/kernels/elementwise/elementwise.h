@@ -2,11 +2,11 @@
 // look-ups, products.
 //
 // A function works on the elements [begin, end) of its operands, on the calling thread; callers
-// split ranges. Functions whose wide results can be computed anew are called twice where the
-// exponent must be exact: first for the maximum (out == nullptr: nothing is written), then with the
-// shift. Narrowing is saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), bits being 2..8 or a
-// gradient's own. What one call reads is of one type; what it writes may be wider. Source:
-// METHODS section 0.
+// split ranges. Functions whose wide results can be computed anew are called twice if the exponent
+// must be exact: first for the maximum (out == nullptr: nothing is written), then with the shift.
+// Narrowing is saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), bits being 2..8 or a gradient's
+// own. The operands of one call are of one type; its results may be wider. Source: METHODS section
+// 0.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct NormaliseInput {
 };
 
 // out = narrow(relu?(rescale(a, shift_a) + rescale(b, shift_b))): the addends are first brought to
-// the sum's exponent (rescale_rne; shifts are <= 0 but for an addend below the alignment limit).
+// the sum's exponent (rescale_rne; shifts are <= 0 except for an addend below the alignment limit).
 struct Add {
   const int8_t* a = nullptr;
   const int8_t* b = nullptr;
@@ -76,8 +76,8 @@ struct AddWide {
   MantissaSpan out;
 };
 
-// out[i] = narrow(a[i] * b[i]). With a period, b has so many elements and meets each such row of a;
-// ranges are whole rows then.
+// out[i] = narrow(a[i] * b[i]). With a period, b has this many elements and is used for each row of
+// a; ranges are whole rows then.
 struct Multiply {
   const int8_t* a = nullptr;
   const int8_t* b = nullptr;

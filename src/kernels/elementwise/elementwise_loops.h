@@ -71,7 +71,7 @@ inline WideStatistics normalise_elements(const NormaliseInput& args, int64_t beg
   return statistics;
 }
 
-// Means of at most 2^24, right shifts, few channels: what pixels are in practice.
+// Means of at most 2^24, right shifts, few channels: the case of pixels in practice.
 inline WideStatistics normalise_pattern(const NormaliseInput& args, int64_t begin_row,
                                         int64_t end_row) noexcept {
   int32_t means[kPattern];
@@ -144,7 +144,7 @@ inline void relu_gradient(const int8_t* output, ConstMantissaSpan grad_out, Mant
 // Channels are processed in strips of this many, whose sums stay in registers.
 constexpr int64_t kStrip = 16;
 
-// `width` is kStrip as a constant, or what is left.
+// `width` is kStrip as a constant, or the rest.
 template <typename T, typename Width, typename Map>
 inline void sum_rows_strip(const T* in, int64_t channels, Width width, int64_t begin_row,
                            int64_t end_row, int64_t* sums, Map map) noexcept {

@@ -14,7 +14,7 @@
 
 namespace mantissa::kernels {
 
-// Narrows as METHODS section 0 says and counts what was clipped.
+// Narrows as METHODS section 0 says and counts clipped results.
 template <typename T>
 T narrow(Wide wide, int bits, int shift, WideStatistics& statistics) {
   const Wide rounded = exact_rne(wide, shift);

@@ -12,8 +12,8 @@
 
 namespace mantissa::kernels {
 
-// largest: of a row of logits; exponentials: the sum of exp(x - largest); sum: that of all x. NaN
-// among the logits makes `exponentials` NaN.
+// largest: of a row of logits; exponentials: the sum of exp(x - largest); sum: of all x. NaN among
+// the logits makes `exponentials` NaN.
 struct LogitSums {
   float largest = 0;
   double exponentials = 0, sum = 0;
@@ -26,7 +26,7 @@ struct SoftmaxGradient {
   float weight = 1;
 };
 
-// Columns of a product's right matrix lie in panels of so many: [panels][depth][kPanel], the last
+// Columns of a product's right matrix lie in panels of kPanel: [panels][depth][kPanel], the last
 // filled up with zeros.
 constexpr int64_t kPanel = 32;
 
@@ -34,14 +34,14 @@ constexpr int64_t panels_size(int64_t depth, int64_t columns) {
   return (columns + kPanel - 1) / kPanel * kPanel * depth;
 }
 
-// c[r, j] = the sum over k of a[r, k] b[k, j], and with `adds` what c holds; the terms in their
-// order. An element of `a` lies at r * a_row + k * a_depth, one of `c` at r * c_row + j.
+// c[r, j] = the sum over k of a[r, k] b[k, j], added to c with `adds`; the terms in their order. An
+// element of `a` lies at r * a_row + k * a_depth, one of `c` at r * c_row + j.
 struct FloatProduct {
   int64_t rows = 0, columns = 0, depth = 0;
   const float* a = nullptr;
   int64_t a_row = 0, a_depth = 1;
   const float* b = nullptr;  // panels
-  int64_t panel_depth = 0;   // of which the product takes the first rows
+  int64_t panel_depth = 0;   // the product takes its first rows
   float* c = nullptr;
   int64_t c_row = 0;
   bool adds = false;
@@ -67,15 +67,15 @@ struct FloatCell {
   const float* parameters = nullptr;
 };
 
-// Gradients. dh: of h; carry_h and carry_c: of the state before, of h only what does not come by s.
-// carry_c goes in and out. carry_h may be dh, and dx may be ds where nobody wants dx.
+// Gradients. dh: of h; carry_h and carry_c: of the state before; carry_h lacks the part that comes
+// through s. carry_c goes in and out. carry_h may be dh, and dx may be ds if nobody wants dx.
 struct FloatCellGradient {
   const float* dh = nullptr;
   float *dx = nullptr, *ds = nullptr, *carry_h = nullptr, *carry_c = nullptr;
 };
 
 // A step of Adam, which keeps the root of the second moment. With g = gradient * scale, and decay *
-// weights added to it, or where that is decoupled to the direction:
+// weights added to g or, if decay is decoupled, to the direction:
 //   first = beta1 first + (1 - beta1) g, root^2 = beta2 root^2 + (1 - beta2) g^2,
 //   weights -= rate * (first / first_part) / (root / root_part + epsilon).
 struct FloatAdam {
@@ -108,22 +108,22 @@ struct FloatKernels {
                        float* panels) noexcept;
   // Scores of a query to probabilities: exp(scale x) over the sum of these. scale > 0.
   void (*softmax)(float* x, int64_t count, float scale) noexcept;
-  // The gradient of the scores in place of that of the probabilities:
-  // p (dp - sum of p dp) scale.
+  // The gradient of the scores in place of the gradient of the probabilities: p (dp - sum of p dp)
+  // scale.
   void (*softmax_backward)(const float* p, float* dp, int64_t count, float scale) noexcept;
   void (*function)(FloatFunction, const float* x, float* y, int64_t count) noexcept;
   // dx = dy times the slope at x.
   void (*function_backward)(FloatFunction, const float* x, const float* dy, float* dx,
                             int64_t count) noexcept;
   FloatCellKernels rnn, lstm, gru;
-  // Without the mean where rows are not centred.
+  // Without the mean if rows are not centred.
   FloatNorm (*row_norm)(const float* x, int64_t channels, bool centred, double epsilon) noexcept;
-  // y = x^ * scale + offset; without offsets where these are null.
+  // y = x^ * scale + offset; without offsets if these are null.
   void (*normalise)(const float* x, const FloatNorm&, const float* scale, const float* offset,
                     int64_t channels, float* y) noexcept;
   void (*norm_backward)(const float* x, const float* dy, const FloatNorm&, const float* scale,
                         bool centred, int64_t channels, float* dx) noexcept;
-  // of_scale += dy * x^, of_offset += dy; not where these are null.
+  // of_scale += dy * x^, of_offset += dy; not if these are null.
   void (*add_norm_gradients)(const float* x, const float* dy, const FloatNorm&, int64_t channels,
                              float* of_scale, float* of_offset) noexcept;
   // For the elements [begin, end).

@@ -26,7 +26,7 @@ inline void store(float* to, Floats floats, int64_t count = kFloats) noexcept {
 inline Ints bits_of(Floats floats) noexcept { return reinterpret_cast<Ints>(floats); }
 inline Floats floats_of(Ints bits) noexcept { return reinterpret_cast<Floats>(bits); }
 
-// NaN where `a` is.
+// NaN if `a` is.
 inline Floats least(Floats a, Floats b) noexcept { return a > b ? b : a; }
 inline Floats greatest(Floats a, Floats b) noexcept { return a < b ? b : a; }
 

@@ -14,8 +14,8 @@
 
 namespace mantissa::kernels::fp32 {
 
-// Bytes of scratch, or -1 where oneDNN has no kernel for the shape. load_onednn() must have
-// succeeded, here and below.
+// Bytes of scratch, or -1 if oneDNN has no kernel for the shape. load_onednn() must have succeeded,
+// here and below.
 int64_t convolution_scratch_bytes(const ConvolutionShape& shape, ConvolutionPass pass, bool bias,
                                   int threads) noexcept;
 
@@ -26,8 +26,8 @@ std::shared_ptr<const Convolution> make_convolution(const ConvolutionShape& shap
                                                     ConvolutionPass pass, bool bias,
                                                     int threads) noexcept;  // null: out of memory
 
-// The three passes write their whole result, with as many threads as the convolution was made for;
-// `bias` and `grad_bias` [O] are there where it was made with a bias. False if oneDNN failed or the
+// The three passes write their whole result, with as many threads as the convolution was made for.
+// `bias` and `grad_bias` [O] are given if it was made with a bias. False if oneDNN failed or the
 // convolution is null (out of memory): the result is then undefined.
 bool convolution_forward(const Convolution* convolution, const float* input, const float* weights,
                          const float* bias, float* output, const KernelContext& context) noexcept;

@@ -21,7 +21,7 @@ constexpr int kRows = 16;
 constexpr int64_t kRowBytes = 64;
 constexpr int64_t kTileBytes = kRows * kRowBytes;
 
-// Which register holds what: sums, rows of a, and b.
+// The contents of each register: sums, rows of a, and b.
 constexpr int kSums = 0, kA = 4, kB = 6;
 
 // Calls visit(0), visit(1), ... with constants: tile registers have no other names.
@@ -33,8 +33,8 @@ MANTISSA_INLINE void for_each_index(Visit&& visit) {
   (std::make_integer_sequence<int, kCount>());
 }
 
-// Makes the tiles of sums and of a `rows` rows long, those of b `depth` rows, of which each meets
-// four bytes of a row of a. What the tiles held is lost.
+// Configures the tiles: those of sums and of a with `rows` rows, those of b with `depth` rows. Each
+// row of b meets four bytes of a row of a. The tiles lose their contents.
 inline void configure(int rows, int depth) {
   struct {
     uint8_t palette = 1, start_row = 0;
@@ -51,7 +51,7 @@ inline void configure(int rows, int depth) {
   asm volatile("ldtilecfg %0" : : "m"(config));
 }
 
-// Gives the registers back: what follows on this thread, or is switched to, has no tiles to save.
+// Releases the registers: later code on this thread, or after a switch, has no tiles to save.
 inline void release() { asm volatile("tilerelease"); }
 
 // Rows are `step` bytes apart.

@@ -33,8 +33,8 @@ inline Lanes odds_of(Words words) noexcept {
   return as_signed(reinterpret_cast<UnsignedLanes>(words) >> 32);
 }
 
-// (n + addend) >> shift where the sum fits int64. Intel shifts by a vector's counts in half the
-// micro-operations that one count for all takes.
+// (n + addend) >> shift if the sum fits int64. Intel shifts by a vector's counts in half the
+// micro-operations of a shift by one count for all.
 struct ShiftRight {
   UnsignedLanes shift, addend, bias, back;
 

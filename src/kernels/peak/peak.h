@@ -9,18 +9,18 @@
 
 namespace mantissa::kernels {
 
-// Memory loops work on whole pieces of so many bytes, aligned to 64 bytes.
+// Memory loops work on whole pieces of this many bytes, aligned to 64 bytes.
 constexpr int64_t kPeakPieceBytes = 1024;
 
-// One row of the kernel table. The loops are assembly where an instruction set is meant, so that no
-// compiler can remove or change them.
+// One row of the kernel table. Loops for an instruction set are assembly, so that no compiler can
+// remove or change them.
 struct PeakKernels {
   const char* name;
   Features needs;
-  const char* integer_instructions;  // what integer_multiply_adds consists of
+  const char* integer_instructions;  // the instructions of integer_multiply_adds
   const char* float_instructions;
-  // Runs `rounds` (> 0) rounds of independent multiply-adds; returns how many multiply-adds that
-  // was. 0, and nothing is run, where the CPU lacks the instruction.
+  // Runs `rounds` (> 0) rounds of independent multiply-adds; returns the number of multiply-adds.
+  // Returns 0, and runs nothing, if the CPU lacks the instruction.
   int64_t (*integer_multiply_adds)(int64_t rounds) noexcept;  // the integers of convolutions
   int64_t (*float_multiply_adds)(int64_t rounds) noexcept;    // fp32
   // Both take a multiple of kPeakPieceBytes, greater than 0.

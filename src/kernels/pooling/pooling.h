@@ -2,7 +2,7 @@
 // whole image. The maximum of windows takes values of any width.
 //
 // Functions work on the images [begin, end) on the calling thread. The gradients of one call have
-// the same width, up to 32; where gradients are summed the result may have more. Narrowing is
+// the same width, up to 32; if gradients are summed the result may have more. Narrowing is
 // saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). Source: METHODS section 0.4.
 #pragma once
 
@@ -43,13 +43,13 @@ struct PoolAxis {
   }
   // The windows that hold the cell `at`, of `windows`.
   PoolRange windows_over(int64_t at, int64_t windows) const {
-    const int64_t before = at + padding - window;  // where a window begins that ends just before
+    const int64_t before = at + padding - window;  // the start of a window that ends just before
     return {before < 0 ? 0 : before / stride + 1, std::min(windows, (at + padding) / stride + 1)};
   }
 };
 
-// Windows that may overlap and reach beyond the image, where there is nothing: every window has a
-// cell inside, and at most kLargestPoolWindow rows and columns. stride >= 1, padding >= 0.
+// Windows that may overlap and reach beyond the image: every window has a cell inside, and at most
+// kLargestPoolWindow rows and columns. stride >= 1, padding >= 0.
 struct PoolShape {
   int64_t in_height = 1, in_width = 1, channels = 1;
   int64_t out_height = 1, out_width = 1;

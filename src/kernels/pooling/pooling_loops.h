@@ -28,7 +28,7 @@ inline void max_pool(const MaxPoolShape& s, const int8_t* in, int8_t* out, int64
   });
 }
 
-// Zeroes what no window covers.
+// Zeroes the cells that no window covers.
 template <typename T>
 inline void clear_remainder(const MaxPoolShape& s, T* grad_in, int64_t begin,
                             int64_t end) noexcept {

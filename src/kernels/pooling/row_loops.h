@@ -1,8 +1,8 @@
 // Maximum pooling of fewer than 16 channels: whole rows, whatever a pixel's width.
 //
-// First the maxima of columns, element by element along the row; then those of neighbouring pixels,
-// 16 elements at a time of which the first `channels` count. What the others write belongs to the
-// next pixel, which writes it later, or to the padding of a buffer.
+// First the maxima of columns, element by element along the row; then the maxima of neighbouring
+// pixels, 16 elements at a time, of which only the first `channels` count. The other writes go to
+// the next pixel, which is written later, or to the padding of a buffer.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after strip_loops.h.
 
@@ -135,7 +135,7 @@ inline void max_pool_gradient_rows(const MaxPoolShape& s, Window window, const i
                                    const T* grad_out, T* grad_in, int64_t begin,
                                    int64_t end) noexcept {
   const int64_t in_row = s.in_width * s.channels;
-  // Zeros: what lanes that do not count find there must not overflow either.
+  // Zeros: lanes that do not count must not overflow either.
   int16_t keys[kPiece + kStrip] = {};
   T outer[kPiece + kStrip] = {}, taps[kPiece + kStrip], grads[kPiece + kStrip];
   for_each_piece(s, begin, end, [&](const Piece& p) {

@@ -76,7 +76,7 @@ inline void max_pool_windows(const PoolShape& s, ConstMantissaSpan in, MantissaS
   });
 }
 
-// Narrows a chunk of exact sums and notes what it finds.
+// Narrows a chunk of exact sums and notes their statistics.
 template <typename To, typename Sum, typename Round, typename Width>
 inline WideStatistics narrow_sums(const Sum* __restrict sums, const Round& round, int bits,
                                   Width width, To* __restrict to) noexcept {
@@ -94,8 +94,8 @@ inline WideStatistics narrow_sums(const Sum* __restrict sums, const Round& round
   return {std::max(magnitude(low), magnitude(high)), clipped};
 }
 
-// For each input cell, narrow(the sum of what `add(sums, wy, wx, out, y, x, width)` adds for each
-// window over it), in type Sum, which `round` shifts.
+// For each input cell, narrow(the sum of all additions by `add(sums, wy, wx, out, y, x, width)`,
+// one for each window over the cell), in type Sum, which `round` shifts.
 template <typename Sum, typename To, typename Round, typename Add>
 inline WideStatistics gather(const PoolShape& s, const Round& round, MantissaSpan grad_in,
                              int64_t begin, int64_t end, const Add& add) noexcept {
@@ -129,8 +129,8 @@ inline void add_where(const From* __restrict from, const int8_t* __restrict taps
   for (int64_t c = 0; c < width; ++c) sums[c] += from[c] & -static_cast<Sum>(taps[c] == here);
 }
 
-// A cell lies in at most 11 * 11 windows: sums fit 23 bits, or 39 of gradients of 32. From a shift
-// of so many on nothing is left.
+// A cell lies in at most 11 * 11 windows: sums fit 23 bits, or 39 for gradients of 32. From this
+// shift on nothing is left.
 inline WideStatistics max_pool_windows_gradient(const PoolShape& s, const int8_t* taps,
                                                 ConstMantissaSpan grad_out, int shift,
                                                 MantissaSpan grad_in, int64_t begin,

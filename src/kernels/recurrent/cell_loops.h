@@ -87,7 +87,7 @@ inline void sums_of(const CellStep& a, int64_t at, int64_t count, WideCellRow& s
 // Products in int64 of factors that fit int32.
 inline int64_t wide_product(int32_t a, int32_t b) noexcept { return int64_t{a} * b; }
 
-// Products of gates and slopes fit int32 behind their shift.
+// Products of gates and slopes fit int32 after their shift.
 inline int32_t short_slope(int32_t slope_factor, int32_t gate, int shift) noexcept {
   return static_cast<int32_t>(round_even(wide_product(slope_factor, gate), shift));
 }

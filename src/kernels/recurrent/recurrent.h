@@ -21,15 +21,15 @@ constexpr int64_t padded_columns(int64_t columns) {
   return (columns + kProductColumns - 1) / kProductColumns * kProductColumns;
 }
 
-// sums[r, c] = the sum over k < depth of a[r, k] * b[k, c], exact. The terms lie in pairs: those of
-// 2p and 2p + 1 at a + r * a_row + p * a_pair and at b + (p * columns + c) * 2. Of an odd depth the
-// last pair of `a` has one term, which alone is read.
+// sums[r, c] = the sum over k < depth of a[r, k] * b[k, c], exact. The terms lie in pairs: terms 2p
+// and 2p + 1 at a + r * a_row + p * a_pair and at b + (p * columns + c) * 2. For an odd depth the
+// last pair of `a` has one term, and only that is read.
 struct PairProducts {
   const int16_t* a = nullptr;
   int64_t a_row = 0, a_pair = 2;
   const int16_t* b = nullptr;
   int64_t rows = 0, columns = 0, depth = 0;  // columns: padded
-  int64_t block = 1;                         // so many products add up within int32: block_of
+  int64_t block = 1;                         // this many products add up within int32: block_of
   int64_t* sums = nullptr;                   // [rows, columns]
 };
 
@@ -38,8 +38,8 @@ constexpr int64_t block_of(int a_bits, int b_bits) {
   return int64_t{1} << std::max(0, 30 - a_bits - b_bits);
 }
 
-// Right shifts of numbers of so many bits, without the sign, that the loops of instruction sets
-// take: no sum of four leaves 2^60. The reference takes all shifts.
+// The right shifts, of numbers of this many bits without the sign, that the loops of instruction
+// sets take: no sum of four leaves 2^60. The reference takes all shifts.
 constexpr bool is_plain_shift(int shift, int bits) { return shift >= bits - 58 && shift <= 61; }
 constexpr int kInputBits = 31, kSumBits = 44, kPeepholeBits = 30, kPeepholeGradientBits = 44;
 
@@ -50,8 +50,8 @@ struct Peepholes {
   int shift = 0, gradient_shift = 0;
 };
 
-// A step forward. The sums of pre-activations are those of the input's part, x, and of the
-// recurrent one, s, [gates, channels] each, shifted right to 2^-24; `before` and `record` are the
+// A step forward. The sums of pre-activations are the sums of the input's part, x, and of the
+// recurrent part, s, [gates, channels] each, shifted right to 2^-24. `before` and `record` are the
 // records of the step before (zeros at first) and of this one.
 struct CellStep {
   int64_t channels = 0;
@@ -65,10 +65,10 @@ struct CellStep {
   Peepholes peepholes = {};
 };
 
-// A step back. `grad_h` is the whole gradient of h. Writes the gradients of the two parts' sums,
-// `grad_s` for GRU alone: elsewhere they are the same. `carry_h` is what h_before gets besides the
-// recurrent product's; `carry_c` is the gradient of the cell, of the step after, and then of this
-// one's start.
+// A step back. `grad_h` is the whole gradient of h. Writes the gradients of the two parts' sums;
+// `grad_s` for GRU alone, since otherwise they are the same. `carry_h` is the gradient of h_before,
+// without the recurrent product's part. `carry_c` is the gradient of the cell: first of the step
+// after, on return of this step's start.
 struct CellGradient {
   int64_t channels = 0;
   const int16_t *h_before = nullptr, *h = nullptr, *before = nullptr, *record = nullptr;

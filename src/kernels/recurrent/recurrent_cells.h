@@ -1,5 +1,6 @@
 // The definition of a recurrent layer's step in integers, for one sequence, and of its gradient:
-// the normative cells. Gate order, and where the reset gate acts, are PyTorch's. Fixed points:
+// the normative cells. Gate order, and the place of the reset gate, are as in PyTorch. Fixed
+// points:
 //
 //   pre-activations, LSTM's cell   16 bits at 2^-11, clipped at 16, where gates are flat
 //   gates and the result h         16 bits at 2^-15
@@ -61,7 +62,7 @@ inline int64_t narrow_pre(int64_t sum) {
 // s (1 - s) and 1 - t^2 in Q30.
 inline int64_t sigmoid_slope(int64_t s) { return s * (kGateOne - s); }
 inline int64_t tanh_slope(int64_t t) { return kGateOne * kGateOne - t * t; }
-// A product with 15 bits more behind the point, in Q30.
+// A product with 15 bits more after the point, in Q30.
 inline int64_t to_q30(int64_t q45) { return shift_right_rne(q45, kGateFraction); }
 // A gradient times a factor in Q30.
 inline int64_t times_q30(int64_t gradient, int64_t factor) {
@@ -166,8 +167,8 @@ struct LstmCell {
   }
 };
 
-// Gates r, z, n; n = tanh(x + r s), where s has the candidate's bias. The record has the gates and
-// s of the candidate.
+// Gates r, z, n; n = tanh(x + r s); s includes the candidate's bias. The record has the gates and s
+// of the candidate.
 struct GruCell {
   static constexpr int kGates = 3, kRecord = 4;
 

@@ -1,6 +1,6 @@
 // Rounding of gradients that were written wider than most readers want them: stochastically (16-bit
 // mantissas to fewer bits, up or down with a probability that keeps the mean) or to nearest even.
-// And what else needs a random number per element: dropout.
+// Also dropout, the other use of a random number per element.
 //
 // The random bits are a pure function of (seed, stream, micro-batch, tensor, element). Element
 // i = 128 g + 32 w + 16 h + l takes half h (0 the low 16 bits) of word w of block 16 g + l: an

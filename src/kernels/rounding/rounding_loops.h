@@ -14,8 +14,8 @@ inline UnsignedLanes product_of_lows(UnsignedLanes a, UnsignedLanes b) {
       unsigned_product(reinterpret_cast<Lanes>(a), reinterpret_cast<Lanes>(b)));
 }
 
-// Word w of the Philox blocks is the low half of the lanes of words[w]; what is in the high halves
-// is not used.
+// Word w of the Philox blocks is the low half of the lanes of words[w]; the high halves are not
+// used.
 inline void philox_rounds(uint64_t seed, UnsignedLanes (&words)[4]) {
   const UnsignedLanes multiplier0 = in_all_lanes(0xD2511F53);
   const UnsignedLanes multiplier2 = in_all_lanes(0xCD9E8D57);
@@ -58,8 +58,8 @@ inline void store_mantissas(int16_t* to, Halves mantissas) {
   std::memcpy(to, &mantissas, sizeof(mantissas));
 }
 
-// A group; shift < 16. The sum of what is cut off and the random number fits 16 bits: what it
-// carries is added to what is left.
+// A group; shift < 16. The sum of the cut-off bits and the random number fits 16 bits: its carry is
+// added to the rest.
 template <typename T>
 int64_t round_group(const uint16_t (&numbers)[kRandomGroup], const int16_t* in, int shift,
                     int limit, T* out) {

@@ -1,5 +1,5 @@
-// The arithmetic of row norms, element by element from `begin` on: the reference, and what is left
-// of a row where vectors end.
+// The arithmetic of row norms, element by element from `begin` on: the reference, and the rest of a
+// row after its whole vectors.
 #pragma once
 
 #include <algorithm>

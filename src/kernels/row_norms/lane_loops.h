@@ -1,4 +1,4 @@
-// Norms of rows on vectors of int64; what is left of a row is computed element by element.
+// Norms of rows on vectors of int64; the rest of a row is computed element by element.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after elements.h and
 // lanes/arithmetic.h.

@@ -30,7 +30,7 @@ struct RowSums {
   int64_t sum = 0, squares = 0;
 };
 
-// The gradient of a row from those of its results, dy, with d = scale dy:
+// The gradient of a row from the gradients of its results, dy, with d = scale dy:
 //   (C d - sum of d - x^ (sum of d x^)) * factor * 2^-shift; RMS norm has no sum of d.
 // The exact product of x^ and the sum is rounded to nearest even, and the whole once more.
 struct RowNormGradient {
@@ -48,7 +48,7 @@ struct RowNormKernels {
   RowSums (*sums)(ConstMantissaSpan q, int64_t channels) noexcept;
   // x = x^ in 2^-24, to nearest even.
   void (*normalise)(ConstMantissaSpan q, const RowNorm&, int64_t channels, int32_t* x) noexcept;
-  // wide = x * scale + offset; without offsets where these are null.
+  // wide = x * scale + offset; without offsets if these are null.
   void (*scale)(const int32_t* x, const int16_t* scale, const int64_t* offset, int64_t channels,
                 int64_t* wide) noexcept;
   void (*gradient)(const RowNormGradient&, ConstMantissaSpan dy, int64_t channels,

@@ -124,7 +124,7 @@ inline int64_t lost_of(const SoftmaxCrossEntropy& args, const SoftmaxTargets& ta
   return lost - divide_rne(shared, int64_t{1} << 22);
 }
 
-// Adds to the sums of losses those of kLanes rows, where `logarithms` are the sums over classes.
+// Adds the losses of kLanes rows to the sums; `logarithms` are sums over classes.
 inline void add_losses(const SoftmaxCrossEntropy& args, const SoftmaxTargets& targets, int64_t row,
                        const Columns& columns, Lanes sums, Lanes logarithms,
                        LossSums& total) noexcept {
@@ -160,7 +160,7 @@ inline LossSums loss_of_columns(const SoftmaxCrossEntropy& args, int64_t begin_r
 }
 
 // Calls visit(columns, quotients, row) for kLanes rows at a time, whose columns are their powers;
-// returns the row behind the last.
+// returns the row after the last.
 template <typename Visit>
 inline int64_t for_each_quotient(const SoftmaxCrossEntropy& args, int64_t begin_row,
                                  int64_t end_row, Visit&& visit) noexcept {

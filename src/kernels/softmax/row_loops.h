@@ -3,7 +3,7 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after lane_loops.h.
 
-// A row of logits whose last lanes, behind its classes, have the largest of them: their powers are
+// A row of logits whose last lanes, after its classes, have the largest logit: their powers are
 // exactly 2^30, and their logarithms 0.
 struct ClassRow {
   const int32_t* logits;

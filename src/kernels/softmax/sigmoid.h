@@ -12,7 +12,7 @@
 
 namespace mantissa::kernels {
 
-// The target of each logit: 0, 1, or below 0 where it is not known.
+// The target of each logit: 0, 1, or below 0 if it is not known.
 struct SigmoidTargets {
   const int32_t* labels = nullptr;
   int64_t outputs = 1;
@@ -39,9 +39,9 @@ struct SigmoidCrossEntropy {
   RowWeights row_weights() const { return {weights, targets.by_output ? nullptr : targets.labels}; }
 };
 
-// loss_q24: of each row the sum of -log2(probability of the target) over its outputs, in Q24 and at
-// most 2^48, times the weight. A row is correct if each known target is: 1 where the logit is above
-// 0, else 0; and if any is known.
+// loss_q24: for each row the sum of -log2(probability of the target) over its outputs, in Q24 and
+// at most 2^48, times the weight. A row is correct if any target is known, and each known target is
+// 1 for a logit above 0, else 0.
 LossSums sigmoid_loss(const SoftmaxKernels& softmax, const SigmoidCrossEntropy& args,
                       int64_t begin_row, int64_t end_row) noexcept;
 

@@ -13,9 +13,9 @@ namespace mantissa::kernels {
 constexpr int64_t kMaximumClasses = 65536;  // sums of powers stay below 2^46
 
 // Logits are [rows, classes] mantissas with one exponent; labels are < classes. Rows with a label
-// below 0 count nowhere, others as much as their weights say (row_weights.h). Targets in Q30:
-// with label smoothing epsilon those of other classes are epsilon / classes, to nearest even, that
-// of the label what is missing to one; without it 0 and 1.
+// below 0 count nowhere, others by their weights (row_weights.h). Targets in Q30: with label
+// smoothing epsilon, epsilon / classes for other classes, to nearest even, and for the label the
+// rest up to one; without it 0 and 1.
 struct SoftmaxCrossEntropy {
   const int32_t* logits = nullptr;
   const int32_t* labels = nullptr;
@@ -33,8 +33,8 @@ struct SoftmaxKernels {
   // loss_q24: -sum of target * log2(probability) over the classes, in Q24, times the weight.
   LossSums (*loss)(const SoftmaxCrossEntropy&, int64_t begin_row, int64_t end_row) noexcept;
   // grad = saturate(rne((probability - target) in Q30 * weight >> shift), +-(2^(bits-1) - 1)): the
-  // gradient of the *sum* of the examples' losses; wide exponent -30, or -40 where there are
-  // weights. Every width is rounded from the same wide numbers, once; shift >= 0.
+  // gradient of the *sum* of the examples' losses; wide exponent -30, or -40 if there are weights.
+  // Every width is rounded from the same wide numbers, once; shift >= 0.
   WideStatistics (*gradient)(const SoftmaxCrossEntropy&, int shift, MantissaSpan grad,
                              int64_t begin_row, int64_t end_row) noexcept;
   // probabilities[row, class] in Q30.

@@ -13,9 +13,9 @@ namespace mantissa::kernels {
 constexpr int64_t kMaximumOutputs = 4096;  // or classes
 
 // Logits are [rows, classes] mantissas with one exponent; labels are < classes <= 4096. A logit z
-// is taken in Q24, to nearest even and clipped at +-2^12; its error is d = z - [class = label], or,
-// where targets t are given, [rows, classes] with one exponent and taken as logits are, d = z - t.
-// Rows with a label below 0 count nowhere, others as much as their weights say (row_weights.h).
+// is taken in Q24, to nearest even and clipped at +-2^12. Its error is d = z - [class = label]. If
+// targets t are given, [rows, classes] with one exponent and converted as logits are, it is d = z -
+// t. Rows with a label below 0 count nowhere, others by their weights (row_weights.h).
 struct SquaredError {
   const int32_t* logits = nullptr;
   const int32_t* labels = nullptr;

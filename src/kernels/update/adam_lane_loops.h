@@ -38,7 +38,7 @@ struct RealArithmetic {
     // One too many, if not equal: true is -1.
     return reinterpret_cast<Lanes>(integers) + (nearest * nearest > x);
   }
-  // Clipping the numerator clips the quotient. The low 32 bits; `clips` is -1 where it did.
+  // Clipping the numerator clips the quotient. The low 32 bits; `clips` is -1 if it did.
   Lanes quotient(Lanes first, Lanes denominator, Lanes& clips) const noexcept {
     const Reals d = to_reals(denominator), n = to_reals(first) * numerator_unit;
     const Reals used = clipped(n, d * static_cast<double>(kAdamDirectionLimit));
@@ -215,14 +215,14 @@ inline bool are_idle(const Sum* gradient, const int16_t* first) noexcept {
   return all_zero(gradient) && all_zero(load_words(first));
 }
 
-// s' where g and m are zero, of the last s.
+// s' if g and m are zero, for the last s.
 struct IdleRoot {
   int32_t from = -1;
   Words to = {};
   int64_t clipped = 0;  // of kWords
 };
 
-// Replaces s where g and m are zero, whose results stay zero, and all s are the same; else false.
+// If g and m are zero (so their results stay zero) and all s are the same: replaces s. Else false.
 template <typename Arithmetic>
 MANTISSA_INLINE bool move_idle(const AdamSumLanes& sums, const AdamDirectionLanes<Arithmetic>& next,
                                int16_t* root, IdleRoot& idle) noexcept {
@@ -238,7 +238,7 @@ MANTISSA_INLINE bool move_idle(const AdamSumLanes& sums, const AdamDirectionLane
   return true;
 }
 
-// kWords elements of which all are there.
+// kWords elements, all of them there.
 template <typename Arithmetic, typename Sum>
 MANTISSA_INLINE void adam_words(const AdamSumLanes& sums,
                                 const AdamDirectionLanes<Arithmetic>& next, Sum* gradient,

@@ -152,7 +152,7 @@ struct UpdateLanes {
         rescale(args.update_shift == 0 ? 0 : int64_t{1} << (std::min(args.update_shift, 62) - 1),
                 std::min(args.update_shift, 62)),
         high_words(std::min(args.update_shift, 62)) {}
-  // Where |u| <= 2^29, so that V - u fits a word.
+  // If |u| <= 2^29, so that V - u fits a word.
   static bool can_do(const Update& args) {
     if (args.update_shift < 0 || args.stochastic) return false;
     const int64_t most = mantissa_limit(args.direction_bits) * args.rate_multiplier;
@@ -291,7 +291,7 @@ inline bool all_zero(const int64_t* sums) noexcept {
   return all_zero(reinterpret_cast<Words>(load_evens(sums) | load_odds(sums)));
 }
 
-// With kSumsAlone nothing but sums moves weights: where these are zero V stays, and d is zero.
+// With kSumsAlone nothing but sums moves weights: if these are zero V stays, and d is zero.
 template <bool kSumsAlone, typename Weight, typename Sum, typename Velocity>
 inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
   const Update args = args_;

@@ -10,10 +10,10 @@
 //          for update_shift from 1 to 62: floor((d * rate_multiplier + r) / 2^update_shift), r
 //          uniform below 2^update_shift
 //   V'   = V - u, then doubled units while |W| does not fit, halved units while V is small.
-// In one pass a step writes V' in the units of V, in which most steps leave it. Where the unit
-// changes, the lowest bits of W are enough to go on from: |V| < 2^(width of W - 1 + shift), so that
-// V' + u, known modulo 2^(width of W + shift), is V. |wide| <= 2^61 and |d * rate_multiplier| <
-// 2^62. Right shifts are >= 0, but for those that rescale; from 63 on all is rounded away.
+// In one pass a step writes V' in the units of V; most steps leave it there. If the unit changes,
+// the lowest bits of W are enough to continue: |V| < 2^(width of W - 1 + shift), so that V' + u,
+// known modulo 2^(width of W + shift), is V. |wide| <= 2^61 and |d * rate_multiplier| < 2^62. Right
+// shifts are >= 0, except those that rescale; from 63 on everything is rounded away.
 //
 // `wide`, which needs 64 bits, is never written to memory. Its extremes are mostly known from a
 // sketch; else it is computed twice.
@@ -53,7 +53,7 @@ struct Update {
   bool looks_ahead = false;        // d is computed from the new velocity, and is not that
   int gradient_shift = 0;          // negative for sums of 32 bits only
   int64_t gradient_multiplier = 0, velocity_multiplier = 0, decay_multiplier = 0;
-  int direction_bits = 16;  // those of v where d is the new velocity, else 32
+  int direction_bits = 16;  // as v if d is the new velocity, else 32
   int direction_shift = 0;
   int64_t rate_multiplier = 0;  // < 2^31
   int update_shift = 0;
@@ -67,7 +67,7 @@ struct Update {
   bool replaces_velocity() const { return velocity.data != nullptr && !looks_ahead; }
 };
 
-// Signed extremes of what a pass computed (an empty range leaves low > high); those of parts
+// Signed extremes of a pass's results (an empty range leaves low > high). The extremes of parts
 // combine by min, max and sum.
 struct Extremes {
   int64_t low = INT64_MAX;
@@ -102,15 +102,15 @@ struct Adam {
   int64_t root_multiplier = 0, epsilon = 0;  // at most 2^13 and 2^28
 };
 
-// Bits of d behind the point.
+// Bits of d after the point.
 constexpr int kAdamDirectionBits = 15;
 constexpr int kAdamLimitBits = 22;
 constexpr int64_t kAdamDirectionLimit = int64_t{1} << kAdamLimitBits;
 // Bits of the squares' weights, bits of h and r, and bits of S that are cut off.
 constexpr int kAdamWeightBits = 24, kAdamRootBits = 19, kAdamCutBits = 10;
 
-// Approximates the extremes of `wide`, in one pass with those of G: two of its
-// products, of 16 bits.
+// Approximates the extremes of `wide`, in one pass with the extremes of G: two of its products, of
+// 16 bits.
 struct DirectionSketch {
   const int16_t* velocity = nullptr;             // v
   int gradient_shift = 0;                        // in [0, 31]; up to 62 for sums of 64 bits
@@ -144,15 +144,15 @@ struct UpdateKernels {
   Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
   // How many d are clipped; writes nothing.
   int64_t (*directions_clipped)(const Update&, int64_t begin, int64_t end) noexcept;
-  // Replaces the velocity by d, where this is the new one, else G, and W and A by V', split, of W
-  // the lowest bits; extremes of V', and how many d were clipped.
+  // Replaces the velocity by d, if d is the new velocity, else G. Replaces W and A by V', split,
+  // with the lowest bits of W. Gives the extremes of V', and how many d were clipped.
   Extremes (*step)(const Update&, int64_t begin, int64_t end) noexcept;
   // After step: replaces W and A by V' after `growth` doublings of the unit (negative: halvings,
   // fewer than 32), split.
   void (*change_unit)(const Update&, int growth, int64_t begin, int64_t end) noexcept;
-  // Nesterov's first half: replaces the velocity by d, of as many bits, and returns how many were
-  // clipped. The direction is that of the new velocity, whose multiplier then is another:
-  // |wide| < 2^62.
+  // Nesterov's first half: replaces the velocity by d, with the velocity's bits, and returns how
+  // many were clipped. The direction is then computed from the new velocity, whose multiplier is
+  // different: |wide| < 2^62.
   int64_t (*look_ahead)(const Update&, int64_t begin, int64_t end) noexcept;
   // Replaces G by g; extremes of M and S.
   AdamExtremes (*adam_extremes)(const Update&, const Adam&, int64_t begin, int64_t end) noexcept;

@@ -211,7 +211,7 @@ inline void stochastic_updates(const Update& args, int64_t first, int64_t count,
 // d to u for `count` elements from `first` on, whose directions these are.
 inline void update_block(const Update& args, int64_t first, int64_t count,
                          int64_t* __restrict directions) noexcept {
-  // Where nothing is cut off, or all of it, nothing is random.
+  // If nothing is cut off, or everything, nothing is random.
   if (args.stochastic && args.update_shift > 0 && args.update_shift <= 62) {
     return stochastic_updates(args, first, count, directions);
   }
@@ -227,8 +227,8 @@ inline void rescale_block(int growth, int64_t count, int64_t* __restrict values)
   }
 }
 
-// The second half, of V' that is already rescaled where the unit grows. Modulo 2^32, which is all
-// that 16 bits of W and A depend on: shift + 16 <= 32.
+// The second half, with V' already rescaled if the unit grows. Modulo 2^32: the 16 bits of W and of
+// A depend on no more, since shift + 16 <= 32.
 struct Split {
   int shift, left;
   uint32_t below;

@@ -1,5 +1,5 @@
-// Wide results of 64 bits, and bytes of operands that take several products of these: what formats
-// of more than 8 bits need besides the kernels of 8 (docs/decisions/0023-wide-values.md).
+// Wide results of 64 bits, and operands as bytes that take several products: the additional kernels
+// for formats of more than 8 bits (docs/decisions/0023-wide-values.md).
 //
 // A function works on the elements [begin, end) of its operands, or on all of them, on the calling
 // thread.
@@ -47,8 +47,8 @@ struct FirstSums {
   int64_t* sums = nullptr;
 };
 
-// sums[pixel, c] = first[c] + the sum over taps of in[pixel, c] * weights[c], where a tap's pixels
-// lie `in_step` elements apart and those of the sums `sum_step`. Exact while it fits int64.
+// sums[pixel, c] = first[c] + the sum over taps of in[pixel, c] * weights[c]. A tap's pixels lie
+// `in_step` elements apart, the sums' pixels `sum_step`. Exact while it fits int64.
 struct ChannelProducts {
   struct Tap {
     ConstMantissaSpan in;              // of its first pixel

@@ -65,7 +65,7 @@ inline void plane(const Plane& args, int64_t begin, int64_t end) noexcept {
   }
 }
 
-// Sums of as many channels as kChannels says, which compilers add up without a loop, or any number.
+// Sums of kChannels channels, which compilers add up without a loop, or of any number.
 template <int kChannels, typename T>
 inline void sums_of_groups(const T* __restrict in, int64_t channels, int64_t count,
                            int32_t* __restrict sums) noexcept {

@@ -81,7 +81,7 @@ struct GradWeightsPlan {
            c % input_panel_channels * 4;
   }
   int64_t run_pitch() const { return round_up(run, 16); }
-  // Where the sums of a tap row of one channel begin in scratch.
+  // The place in scratch at which the sums of a tap row of one channel begin.
   int64_t shared_sums_at(int64_t output, int64_t ky) const {
     return (output * shape.kernel_height + ky) * run_pitch();
   }
@@ -90,8 +90,8 @@ struct GradWeightsPlan {
   int64_t slice_channels() const { return slice_panels * panel_channels; }
   // Whether sums of shared chunks wait in scratch for the last chunk.
   bool keeps_sums() const { return sum_bits == 64 && chunks() > 1; }
-  // Blocks of 16 columns whose products are summed at once: two vectors of gradients, but where
-  // there is one in all.
+  // Blocks of 16 columns whose products are summed at once: two vectors of gradients, or one if
+  // there is only one.
   int64_t blocks_at_once() const { return planes == 1 && columns > 16 ? 2 : 1; }
 };
 
@@ -110,7 +110,7 @@ Positions positions_of(const GradWeightsPlan& plan, int64_t units);
 struct Chunk {
   uint8_t* input = nullptr;       // [unit]
   int8_t* planes = nullptr;       // of a slice: high, plane_stride later low; or the only one
-  int8_t* transposed = nullptr;   // of the slice, where tiles want that
+  int8_t* transposed = nullptr;   // of the slice, if tiles want it
   int64_t first_channel = 0;      // of the slice
   int32_t* input_sums = nullptr;  // [KH][run rounded up to 64]: sum of (xu - 128)
   GradientSums grad_sums;         // [columns]: sum of 256 * high + low

@@ -7,7 +7,7 @@
 
 namespace mantissa::kernels::convolution_bytes {
 
-// Where the results of packing one block of 16 target channels go.
+// The destination of the results of packing one block of 16 target channels.
 struct PackedBlock {
   int8_t* weights = nullptr;  // [tap_y][dword] of 64 bytes each, `stride` bytes apart
   int64_t stride = 64;

@@ -1,4 +1,4 @@
-// How a dot (geometry.h) is cut into tasks, and where its scratch lies.
+// How a dot (geometry.h) is cut into tasks, and the layout of its scratch.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace mantissa::kernels::convolution_bytes {
 
 using namespace convolution_geometry;
 
-// How a dot is cut into tasks, and where its scratch lies.
+// How a dot is cut into tasks, and the layout of its scratch.
 struct DotPlan {
   Dot dot;
   AxisWindow window_y, window_x;
@@ -18,7 +18,7 @@ struct DotPlan {
   int64_t depth_dwords = 1;     // that the tiles take at once, at most
   int64_t band_rows = 1;        // rows (of each phase) per task
   int64_t bands = 1;            // per image
-  int64_t images_per_task = 1;  // 1 where there are several bands
+  int64_t images_per_task = 1;  // 1 if there are several bands
   int64_t window_columns = 0;
   int64_t plane_bytes = 0;
   size_t weights_bytes = 0;     // packed weights of all phases
@@ -34,8 +34,8 @@ struct DotPlan {
 
 DotPlan plan_dot(const Dot& dot, int planes, int threads, int64_t depth_dwords);
 
-// Packed dwords of one tap row of one phase: (tap_x, source channel) / 4. Where the tiles take it
-// in several pieces, zeros fill up the last of the weights'.
+// Packed dwords of one tap row of one phase: (tap_x, source channel) / 4. If the tiles take it in
+// several pieces, zeros fill up the last of the weights' pieces.
 inline int64_t run_dwords(const DotPlan& plan, const AxisPhase& x) {
   const int64_t dwords = ceil_div(x.taps * plan.dot.source_channels, 4);
   return dwords <= plan.depth_dwords ? dwords : round_up(dwords, plan.depth_dwords);

@@ -49,7 +49,7 @@ constexpr bool has_two_planes(DotMode mode) {
 // The tiles of one instruction set.
 struct Tiles {
   int64_t pixels;        // the most of a segment
-  int64_t folded_width;  // of pixels where rows do not matter (linear layers, 1x1 convolutions)
+  int64_t folded_width;  // of pixels if rows do not matter (linear layers, 1x1 convolutions)
   int64_t depth_dwords;  // that one instruction takes
   // The most segments that a tile of 1 or 2 vectors can take at once: 1, 2 or 4.
   int (*most_bases)(DotMode mode, int vectors);

@@ -42,7 +42,7 @@ struct Slice {
   int64_t first_input = 0, inputs = 0;
   int64_t first_output = 0, outputs = 0;
 
-  // Sums lie as [group][KH][KW][inputs][vectors * 8]: where group `group` begins, for KH * KW taps.
+  // Sums lie as [group][KH][KW][inputs][vectors * 8]: the start of group `group`, for KH * KW taps.
   int64_t sums_at(int64_t taps, int64_t group) const {
     return group * kGroupChannels * taps * inputs;
   }
@@ -71,8 +71,8 @@ inline int64_t window_columns(const GradWeightsPlan& plan, int64_t columns) {
   return (columns - 1) * plan.step + plan.shape.kernel_width;
 }
 
-// Words of one packed pixel of `inputs` channels. Where tap rows do not span pixels it is padded to
-// an odd number of cache lines, lest a tile's pixels compete for few places in the L1 cache.
+// Words of one packed pixel of `inputs` channels. If tap rows do not span pixels it is padded to an
+// odd number of cache lines, so that a tile's pixels do not compete for few places in the L1 cache.
 inline int64_t pixel_words(const GradWeightsPlan& plan, int64_t inputs) {
   if (plan.shape.kernel_width > 1 || inputs < 32) return 2 * inputs;
   return (ceil_div(2 * inputs, 32) | 1) * 32;

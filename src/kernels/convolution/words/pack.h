@@ -9,8 +9,8 @@ namespace mantissa::kernels::convolution_words {
 
 // How one instruction set packs.
 struct DotPacking {
-  // weights [O, KH, KW, C] for target channels o = first..first+15, to int16
-  // [ky][(kx, c) / 2][vector][8][2] with zeros where there is no channel or word.
+  // weights [O, KH, KW, C] for target channels o = first..first+15, to int16 [ky][(kx, c) /
+  // 2][vector][8][2], padded with zeros for missing channels and words.
   void (*forward_weights)(const ConvolutionShape& shape, const int8_t* weights, int64_t first,
                           int16_t* packed);
   // The taps of one phase for target channels c = first..first+15, to int16

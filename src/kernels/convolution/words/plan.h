@@ -1,4 +1,4 @@
-// How a dot (geometry.h) is cut into tasks, and where its scratch lies.
+// How a dot (geometry.h) is cut into tasks, and the layout of its scratch.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct DotPlan {
   AxisWindow window_y, window_x;
   int64_t band_rows = 1;       // rows (of each phase) per task
   int64_t bands = 1;           // per image
-  int64_t bands_per_task = 1;  // more than 1 where these are whole images
+  int64_t bands_per_task = 1;  // more than 1 if these are whole images
   int64_t slices = 1;          // of target channels' groups; if more than 1, one task each
   int64_t window_columns = 0;
   int64_t source_bytes = 0;     // packed source of one task

@@ -5,15 +5,15 @@
 
 namespace mantissa::kernels::convolution_words {
 
-// Channels of one vector, and of the largest tile. Where registers hold fewer, a tile takes several
+// Channels of one vector, and of the largest tile. If registers hold fewer, a tile takes several
 // for a vector.
 constexpr int kLanes = 8;
 constexpr int kGroupChannels = 16;
 constexpr int kTilePixels = 6;
 
-// sums[pixel][lane] += sum over depth of source[pixel][depth] * vectors[depth][lane], where a depth
-// is two adjacent int16. Depth runs through three nested loops over the source, outermost first;
-// the vectors of successive depths are adjacent.
+// sums[pixel][lane] += sum over depth of source[pixel][depth] * vectors[depth][lane]; a depth is
+// two adjacent int16. Depth runs through three nested loops over the source, outermost first; the
+// vectors of successive depths are adjacent.
 struct TileArguments {
   const char* source = nullptr;
   int64_t pixel_step = 0;  // bytes

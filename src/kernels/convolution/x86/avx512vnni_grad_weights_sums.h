@@ -118,8 +118,9 @@ MANTISSA_INLINE void flush_plane_inputs(const Destination& d, int64_t output, in
   flush(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sums, 1)), correction, d.first);
 }
 
-// Where sum_shared's sums go, of `outputs` channels by vectors of 16 of a tap row from `row` on:
-// into the totals, through `tile` where they are rescaled at once, or to wait for the next chunk.
+// The destination of sum_shared's sums, of `outputs` channels by vectors of 16 of a tap row from
+// `row` on: the totals, through `tile` if they are rescaled at once, or a buffer for the next
+// chunk.
 struct SharedSums {
   const GradWeightsPlan& plan;
   const ConvolutionGradWeights& args;

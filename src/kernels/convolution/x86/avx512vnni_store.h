@@ -33,8 +33,8 @@ MANTISSA_INLINE void store_narrow(char* target, __mmask16 lanes, __m512i numbers
   }
 }
 
-// Rounds int32 sums to int16 or int8, whose range they do not exceed: adds a half, and where that
-// made an odd number of a tie takes one back.
+// Rounds int32 sums to int16 or int8; they do not exceed its range. Adds a half, and takes one back
+// if a tie became odd.
 template <typename Result_>
 struct StoreRounded {
   using Result = Result_;
@@ -90,7 +90,7 @@ struct StoreSaturated {
   }
 };
 
-// The sums of a tile, [bases][pixels][vectors], where some are out of the range of the result.
+// The sums of a tile, [bases][pixels][vectors], if some are out of the range of the result.
 template <typename Result>
 __attribute__((noinline)) void store_saturated(TileArguments& t, const __m512i* sums, int bases,
                                                int pixels, int vectors) {
