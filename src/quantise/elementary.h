@@ -1,6 +1,6 @@
-// Logarithm, exponential and hyperbolic tangent that are the same on every machine: fixed
-// operations, each of which IEEE 754 rounds in one way. Errors are a few units of the last place of
-// 1 or of the result, whichever is larger.
+// Logarithm, exponential and hyperbolic tangent that are the same on every machine: a fixed order
+// of operations that IEEE 754 rounds in one way. Errors are a few units of the last place of 1 or
+// of the result, whichever is larger.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline double natural_logarithm(double x) {
   return 2 * t * series + exponent * 0.69314718055994530942;
 }
 
-// Of 0 to 15.
+// For 0 to 15.
 inline constexpr auto kInverseFactorials = [] {
   std::array<double, 16> result{};
   double factorial = 1;  // exact

@@ -16,7 +16,7 @@ struct MantissaRange {
   int64_t hi = 0;
   int64_t step = 1;
   int64_t levels() const { return (hi - lo) / step + 1; }
-  // The mantissa that a positive scale is derived from: hi, or -lo where hi is 0.
+  // The mantissa that a positive scale is derived from: hi, or -lo if hi is 0.
   int64_t reach() const { return hi > 0 ? hi : -lo; }
   bool operator==(const MantissaRange&) const = default;
 };
@@ -49,24 +49,24 @@ inline Result<MantissaRange> mantissa_range(int bits, RangeConvention convention
   return failed("a convention of ranges that does not exist");
 }
 
-// The whole number nearest to one below 2^51 in size, ties to even: where it stands at the end of
-// 53 bits, the addition rounds. std::nearbyint without the call.
+// The whole number nearest to one below 2^51 in size, ties to even. Next to 2^52 and half of it,
+// the sum has no room for a fraction, so the addition rounds. std::nearbyint without the call.
 inline double nearest_whole_number(double number) {
   constexpr double kLastBit = 0x1.8p52;
   return (number + kLastBit) - kLastBit;
 }
 
-// The nearest mantissa to a number that is not NaN, ties to even, clipped. Of {-1, +1} the sign,
-// where zero of either sign gives +1.
+// The nearest mantissa to a number that is not NaN, ties to even, clipped. For {-1, +1} the sign;
+// zero of either sign gives +1.
 inline int64_t nearest_mantissa(double number, const MantissaRange& range) {
   if (range.step == 2) return number >= 0 ? 1 : -1;
   return static_cast<int64_t>(nearest_whole_number(
       std::clamp(number, static_cast<double>(range.lo), static_cast<double>(range.hi))));
 }
 
-// The numbers scale * q + offset with q of a range. Unsigned grids are those of activations with
-// offset m and saturation value beta (QuantInit [0089]): q = round(clip(x - m, 0, beta) / step)
-// with step = beta / N and N = 2^bits - 1.
+// The numbers scale * q + offset with q of a range. Unsigned grids are the grids of activations
+// with offset m and saturation value beta (QuantInit [0089]): q = round(clip(x - m, 0, beta) /
+// step) with step = beta / N and N = 2^bits - 1.
 struct LinearGrid {
   double scale = 1;
   double offset = 0;

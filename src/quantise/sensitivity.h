@@ -1,4 +1,4 @@
-// Which layers suffer most from few bits, and what more bits for them would win back.
+// Which layers suffer most from few bits, and how much more bits for them would win back.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mantissa::quantise {
 
-// A layer that alone was quantised.
+// One layer quantised alone.
 struct LayerLoss {
   std::string name;
   double loss = 0;      // of the network with this layer quantised and no other
@@ -21,13 +21,13 @@ struct LayerLoss {
 
 struct SensitivityRow {
   int64_t layer = 0;       // index of the LayerLoss
-  double rise = 0;         // of the loss by this layer; below 0 where it fell
+  double rise = 0;         // of the loss by this layer; below 0 if it fell
   double share = 0;        // of all rises, in [0, 1]
-  int64_t more_bytes = 0;  // of weights, with the bits that layers may be kept at
+  int64_t more_bytes = 0;  // of weights, with the bits at which layers may be kept
   bool has_few_bits = false;  // fewer than these, of weights or of the input
 };
 
-// What keeping layers at more bits comes to.
+// The effect of keeping layers at more bits.
 struct SensitivityAdvice {
   std::vector<int64_t> layers;  // indices, the largest rise first
   double won_back = 0;          // of all rises, in [0, 1]
@@ -36,13 +36,13 @@ struct SensitivityAdvice {
 
 struct SensitivityTable {
   std::vector<SensitivityRow> rows;       // the largest rise first, equal ones in the given order
-  std::vector<SensitivityAdvice> advice;  // ascending; empty where the loss rises nowhere
+  std::vector<SensitivityAdvice> advice;  // ascending; empty if the loss rises nowhere
 };
 
-// `loss` is that of the network without quantised layers. Rises of single layers are taken to add
-// up, which they do about. The advice has the fewest layers that win back a half, four fifths and
-// nineteen twentieths, each once, or all where they win back less. Layers with `kept_bits` or more
-// on both sides stay out of it.
+// `loss` is the loss of the network without quantised layers. Rises of single layers are taken to
+// add up, which is about true. The advice has the fewest layers that win back a half, four fifths
+// and nineteen twentieths, each once; or all layers if they win back less. Layers with `kept_bits`
+// or more on both sides stay out of it.
 // Refused: losses that are not finite, bits below 1.
 Result<SensitivityTable> sensitivity_table(double loss, std::span<const LayerLoss> layers,
                                            int kept_bits);

@@ -1,7 +1,7 @@
-// Quantisation-aware training, number by number: for each training method how it quantises, its
-// gradients, and the values to start from so that its first forward pass gives exactly the numbers
-// of post-training quantisation (QuantInit [0043]-[0063], [0088]-[0103]; METHODS section 3). These
-// are the definitions in doubles that operators are compared with.
+// Quantisation-aware training, number by number. For each training method: how it quantises, its
+// gradients, and the starting values with which its first forward pass gives exactly the numbers of
+// post-training quantisation (QuantInit [0043]-[0063], [0088]-[0103]; METHODS section 3). These are
+// the definitions in doubles that operators are compared with.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 namespace mantissa::quantise {
 
 enum class TrainingMethod {
-  kWrpn,              // A. Mishra and others, 2017, with scales and offsets as the text has it
+  kWrpn,              // A. Mishra and others, 2017, with the source text's scales and offsets
   kDorefa,            // S. Zhou and others, 2016
   kPact,              // J. Choi and others, 2018; its weights are DoReFa's
   kHalfWaveGaussian,  // Z. Cai and others, 2017
-  kUniform,           // a grid that stays as it was found
+  kUniform,           // a grid that stays as found
   kLsq,               // S. Esser and others, 2020
   kLsqPlus,           // Y. Bhalgat and others, 2020
 };
 
-// What a method trains besides weights. What it does not train stays as it starts.
+// What a method trains besides weights. The rest keeps its starting values.
 struct TrainedValues {
   bool weight_scale = false;       // alpha
   bool activation_scale = false;   // beta
@@ -30,10 +30,10 @@ struct TrainedValues {
 };
 TrainedValues trained_values(TrainingMethod method);
 
-// Whether weights are trained through tanh: DoReFa's, and PACT's.
+// Whether weights are trained through tanh: for DoReFa and PACT.
 bool has_tangents(TrainingMethod method);
 
-// Whether weights leave the grid, and their gradient stops beyond -n and n: WRPN's.
+// Whether weights leave the grid, and their gradient stops beyond -n and n: for WRPN.
 bool stops_gradients(TrainingMethod method);
 
 // Weights of one part: a weight w (the trained, latent number) becomes scale * q.
@@ -65,8 +65,8 @@ double alpha_of(const WeightForm& form);
 // quantised(w) is alpha * q, bit for bit, if alpha has at most 24 significant bits.
 double latent_weight(const WeightForm& form, int64_t mantissa);
 
-// The same for the weight that the mantissa was made of, which is kept between the points of the
-// grid as far as it has this mantissa and lies in the range.
+// The same for the weight that the mantissa was made of. It stays between the points of the grid,
+// as far as it has this mantissa and lies in the range.
 double latent_weight(const WeightForm& form, int64_t mantissa, double weight);
 
 struct WeightGradient {
@@ -83,13 +83,13 @@ struct WeightGradient {
 //   Gaussian, uniform  dw = g where lo <= w / alpha <= hi, d alpha = g q
 //   LSQ, LSQ+        the same dw, d alpha = g (q - w / alpha) there, g q elsewhere
 //
-// The ends of the range count as inside, where LSQ's authors leave them out: weights that start on
-// them would never leave.
+// The ends of the range count as inside, although LSQ's authors leave them out: weights that start
+// on them would never leave.
 WeightGradient gradient(const WeightForm& form, double w, double g);
 
 // The squared slope of the quantised weight over w. A step of -rate * dw moves the quantised weight
-// by slope^2 times the step that the same rate makes without quantising: alpha0^2 for WRPN. The
-// learning rate of w divided by this gives that step. For DoReFa and PACT the slope at w = 0.
+// by slope^2 times the step without quantising at the same rate: alpha0^2 for WRPN. The learning
+// rate of w divided by this gives that step. For DoReFa and PACT the slope at w = 0.
 double squared_slope(const WeightForm& form);
 
 // Activations: all methods have the text's forward pass q = round(clip(x - m, 0, beta) / scale),
@@ -108,20 +108,20 @@ double squared_slope(const WeightForm& form);
 // (hi - lo).
 struct ActivationGradient {
   double input = 0;   // of x
-  double scale = 0;   // of the scale; that of beta is 1 / (hi - lo) of it
+  double scale = 0;   // of the scale; beta's is 1 / (hi - lo) of it
   double offset = 0;  // of m
 };
 
-// For what a method trains or not: trained_values says which are used.
+// For all values, trained or not: trained_values says which are used.
 ActivationGradient gradient(TrainingMethod method, const LinearGrid& grid, double x, double g);
 
-// LSQ's factor of the gradient of a scale: 1 / sqrt(numbers * hi), which brings its steps to the
-// size of those of weights.
+// LSQ's factor of the gradient of a scale: 1 / sqrt(numbers * hi). It brings the scale's steps to
+// the size of the weights' steps.
 double scale_gradient_factor(int64_t numbers, const MantissaRange& range);
 
 // The scale of least squared error for the positive half of normal numbers of deviation 1, with
-// mantissas 0 to 2^bits - 1, for 1 to 8 bits: where training with half-wave Gaussian quantisation
-// starts if nothing was calibrated.
+// mantissas 0 to 2^bits - 1, for 1 to 8 bits. Training with half-wave Gaussian quantisation starts
+// with it if nothing was calibrated.
 double half_wave_gaussian_scale(int bits);
 
 }  // namespace mantissa::quantise

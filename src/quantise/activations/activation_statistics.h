@@ -1,5 +1,5 @@
-// What calibration keeps of a tensor's values: a histogram whose memory does not depend on how many
-// there are, and which is the same in whatever order they come.
+// The calibration data of a tensor's values: a histogram. Its memory does not depend on the number
+// of values, and their order does not matter.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace mantissa::quantise {
 
 // Cells have a width of 2^exponent: the cell i holds the numbers in [i, i + 1) * width. All numbers
-// seen lie in 2^13 cells on each side of zero; when one does not, cells are merged in pairs. Which
-// cell holds a number depends on the final width alone, so that merging statistics commutes.
+// seen lie in 2^13 cells on each side of zero; when one does not, cells are merged in pairs. The
+// cell of a number depends on the final width alone, so that merging statistics commutes.
 class ActivationStatistics {
  public:
   static constexpr int kCellBits = 13;
@@ -24,7 +24,7 @@ class ActivationStatistics {
   void add(std::span<const uint8_t> mantissas, int exponent);
   void add(std::span<const int16_t> mantissas, int exponent);
 
-  // As if what `other` saw had been added here.
+  // As if the values of `other` had been added here.
   void merge(const ActivationStatistics& other);
 
   uint64_t count() const { return count_; }  // of finite values
@@ -34,11 +34,11 @@ class ActivationStatistics {
   double maximum() const { return maximum_; }
 
   // The mean of the smallest value of each input (QuantInit [0076], [0130]); exact until the last
-  // division but for the rounding of one sum. 0 where no value was negative, or none was seen.
+  // division, except for the rounding of one sum. 0 if no value was negative, or none was seen.
   double mean_of_minima() const;
 
-  // Cells that are not empty, in ascending order: `value` stands for the numbers in [low, high].
-  // Where all values are multiples of the width, which mantissas mostly are, it is the number.
+  // Cells that are not empty, in ascending order: `value` stands for the numbers in [low, high]. If
+  // all values are multiples of the width, which mantissas mostly are, it is the number.
   struct Cell {
     double value;
     double low, high;
@@ -46,7 +46,7 @@ class ActivationStatistics {
   };
   std::vector<Cell> cells() const;
   double width() const;
-  // False where each cell holds one number only.
+  // False if each cell holds one number only.
   bool has_cells_of_several_numbers() const;
 
   static constexpr int64_t kMostBytes = 200 << 10;
@@ -70,7 +70,7 @@ class ActivationStatistics {
   std::vector<uint64_t> positive_;  // [kCells] or empty: cells 0, 1, ...
   std::vector<uint64_t> negative_;  // [kCells] or empty: cells -1, -2, ...
   uint64_t count_ = 0, not_finite_ = 0, inputs_ = 0;
-  double minimum_ = 0, maximum_ = 0;  // of all; 0 where nothing was seen
+  double minimum_ = 0, maximum_ = 0;  // of all; 0 if nothing was seen
   std::map<int, __int128> sums_;      // of the minima's 53-bit mantissas, by exponent
 };
 

@@ -11,13 +11,13 @@ namespace mantissa::quantise {
 enum class ActivationMethod {
   kMmse,             // least squared error
   kMinMax,           // up to the largest value
-  kPercentile,       // the least that clips at most so many values
+  kPercentile,       // the least that clips at most a given part of the values
   kKullbackLeibler,  // least divergence of the histogram
 };
 
-// The offset m of unsigned grids. Where no value is negative it is 0. Signed grids have none.
+// The offset m of unsigned grids. If no value is negative it is 0. Signed grids have none.
 enum class OffsetRule {
-  kMeanOfMinima,  // of the calibration inputs: that of the text
+  kMeanOfMinima,  // of the calibration inputs: as in the source text
   kMinimum,       // the smallest value of all
 };
 
@@ -34,9 +34,9 @@ struct ActivationSettings {
 };
 
 // The grid for a tensor's values. Values that are never above the offset get the scale 1. MMSE
-// judges saturation values from all of the range to 2^-8 of it, ever closer around the best, and
-// those of the other methods: it is never worse than these on the histogram. Of equal errors the
-// larger scale. Refused: nothing seen, values that are not finite, settings out of range.
+// judges saturation values from the whole range to 2^-8 of it, ever closer around the best, and
+// those of the other methods. So it is never worse than these on the histogram. Of equal errors it
+// takes the larger scale. Refused: nothing seen, values that are not finite, settings out of range.
 Result<LinearGrid> fit_activations(const ActivationStatistics& statistics,
                                    const ActivationSettings& settings);
 

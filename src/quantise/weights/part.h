@@ -1,4 +1,4 @@
-// A run of numbers that share one scale, brought to about 1 by a power of two: then nothing
+// A run of numbers that share one scale, scaled to about 1 by a power of two: then nothing
 // overflows, and weights times a power of two get the same mantissas.
 #pragma once
 
@@ -19,9 +19,9 @@ struct Part {
   std::vector<double> numbers;  // times 2^-exponent
   MantissaRange range;
   int exponent = 0;
-  bool has_nothing = true;  // no number that is not zero and has a mantissa of its sign
+  bool has_nothing = true;  // every number is zero or has no mantissa of its sign
 
-  // |number|, or 0 where the range has no mantissa of its sign.
+  // |number|, or 0 if the range has no mantissa of its sign.
   double size(double number) const {
     return number > 0 ? (range.hi > 0 ? number : 0) : (range.lo < 0 ? -number : 0);
   }
@@ -45,7 +45,7 @@ Part part_of(std::span<const Number> numbers, const MantissaRange& range) {
   return part;
 }
 
-// That numbers are finite, and below 2^128 as floats are.
+// Checks that numbers are finite, and below 2^128 as floats are.
 template <typename Number>
 Status check_numbers(std::span<const Number> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i) {

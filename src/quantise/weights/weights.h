@@ -15,9 +15,9 @@ namespace mantissa::quantise {
 enum class WeightMethod {
   kMmse,             // least squared error
   kUniform,          // the smallest scale that clips nothing
-  kPercentile,       // the smallest scale that clips at most so many weights
+  kPercentile,       // the smallest scale that clips at most a given part of the weights
   kKullbackLeibler,  // least divergence of the histogram of |w|; two bits or more
-  kUnit,             // the grid from -1 to 1, whatever the weights are
+  kUnit,             // the grid from -1 to 1, for any weights
 };
 
 struct WeightSettings {
@@ -33,19 +33,19 @@ struct QuantisedWeights {
   std::vector<int32_t> mantissas;  // [weights]
 };
 
-// w becomes scale * q with q = nearest_mantissa(w / scale). A part that has nothing for its range
-// (zeros alone, or in {-1, 0} no negative number) has scale 1 and mantissas 0; of zeros in {-1, +1}
-// the scale is 2^-126. A part whose largest such number is below 2^-126, the smallest normal float,
-// has nothing.
+// w becomes scale * q with q = nearest_mantissa(w / scale). A part without numbers for its range
+// (zeros alone, or in {-1, 0} no negative number) has scale 1 and mantissas 0; for zeros in {-1,
+// +1} the scale is 2^-126. A part whose largest such number is below 2^-126, the smallest normal
+// float, counts as without numbers.
 //
-// MMSE alternates q = nearest_mantissa(w / scale) and scale = <w, q> / <q, q> from 28 scales, from
-// twice to 1/54 of that of kUniform, then from those that promise most among 195 ever closer around
-// the best, and keeps the best: of equal errors the larger scale. The 28 are candidates too. Where
-// a part's weights times the largest mantissa are at most 512, all intervals of scales with the
+// MMSE alternates q = nearest_mantissa(w / scale) and scale = <w, q> / <q, q>. It starts from 28
+// scales, from twice to 1/54 of kUniform's; then from the most promising of 195 scales ever closer
+// around the best. It keeps the best: of equal errors the larger scale. The 28 are candidates too.
+// If a part's weights times the largest mantissa are at most 512, all intervals of scales with the
 // same mantissas are tried: it is the optimum.
 //
-// With scale_bits below 53 MMSE tries both neighbours of each candidate, which with 1 are all
-// powers of two that lie between; other methods take the smallest such scale that is not below
+// With scale_bits below 53 MMSE tries both neighbours of each candidate; with scale_bits 1 these
+// are all powers of two in between. Other methods take the smallest such scale that is not below
 // their own.
 //
 // Refused: weights that are not finite or not below 2^128, as floats are, parts that do not divide
@@ -55,7 +55,7 @@ Result<QuantisedWeights> quantise_weights(std::span<const float> weights,
 Result<QuantisedWeights> quantise_weights(std::span<const double> weights,
                                           const WeightSettings& settings);
 
-// The mantissas of given scales: as above, or of another origin. One scale for each equal run.
+// The mantissas for given scales: as above, or of another origin. One scale for each equal run.
 Result<std::vector<int32_t>> nearest_mantissas(std::span<const double> weights,
                                                std::span<const double> scales,
                                                const MantissaRange& range);
@@ -64,7 +64,7 @@ Result<std::vector<int32_t>> nearest_mantissas(std::span<const double> weights,
 double squared_error(std::span<const double> weights, double scale,
                      std::span<const int32_t> mantissas);
 
-// A number with so many significant bits: the nearest (ties to even), the largest not above, the
+// A number with this many significant bits: the nearest (ties to even), the largest not above, the
 // smallest not below.
 double nearest_scale(double scale, int bits);
 double scale_below(double scale, int bits);
