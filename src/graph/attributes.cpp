@@ -46,7 +46,7 @@ Error refusal(const AttributeSpec& spec, const AttributeValue& value, const std:
 }
 
 Status check_number(const AttributeSpec& spec, double number, const AttributeValue& value) {
-  // Written so that what is not a number is refused.
+  // Written so that NaN is refused.
   if (number >= spec.least && number <= spec.most) return {};
   return refusal(spec, value, range_of(spec));
 }

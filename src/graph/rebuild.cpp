@@ -28,7 +28,7 @@ class Rebuild {
   }
 
  private:
-  // In the order of values, which that of nodes agrees with.
+  // In the order of values, which agrees with the order of nodes.
   void add_entry(size_t index) {
     const Value& value = network_.values[index];
     if (value.producer >= 0) {
@@ -79,7 +79,7 @@ class Rebuild {
   const Graph& network_;
   const GraphChanges& changes_;
   GraphBuilder builder_;
-  std::vector<int> made_, read_;  // by value: what its node makes, and what its readers get
+  std::vector<int> made_, read_;  // by value: its node's output, and the value that its readers get
 };
 
 }  // namespace

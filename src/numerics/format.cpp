@@ -10,7 +10,7 @@
 namespace mantissa {
 namespace {
 
-// One width: its key, where it is kept, and the values that are built.
+// One width: its key, its member, and the values that are built.
 struct WidthKey {
   std::string_view key;
   int Format::*field;
@@ -33,8 +33,7 @@ const std::vector<WidthKey>& width_keys() {
   return keys;
 }
 
-// A mode: its key, its two choices (the first is that of bfp8), and what says whether it is the
-// first.
+// A mode: its key, its two choices (the first is bfp8's), and the flag for the first.
 struct ModeKey {
   std::string_view key;
   std::array<std::string_view, 2> choices;
@@ -56,7 +55,7 @@ const std::vector<ModeKey>& mode_keys() {
   return keys;
 }
 
-// A whole number of dynamic fixed point: its key, where it is kept, and its range.
+// A whole number of dynamic fixed point: its key, its member, and its range.
 struct NumberKey {
   std::string_view key;
   int Format::*field;
@@ -81,7 +80,7 @@ const std::vector<ModeKey>& dynamic_mode_keys() {
   return keys;
 }
 
-// A family with keys: what its formats begin with, and what stands for keys that are left out.
+// A family with keys: the start of its formats' names, and the format for keys that are left out.
 struct Family {
   std::string_view prefix;
   Format plain;

@@ -15,8 +15,8 @@ constexpr int64_t kOneQ30 = int64_t{1} << 30;
 constexpr int64_t kDensityAtZeroQ62 = 1839796536686825613;
 
 // Phi - 1/2 = phi(0) sum (-1)^n x^(2n+1) / (2^n n! (2n+1)), and phi = phi(0) sum (-x^2/2)^n / n!,
-// term by term in units of 2^-76 with x = step / 32: products stay below 2^123, and what is rounded
-// off terms stays below 2^-40 in the sums.
+// term by term in units of 2^-76 with x = step / 32: products stay below 2^123, and the rounding
+// errors of terms stay below 2^-40 in the sums.
 constexpr NormalTables make_tables() {
   NormalTables tables;
   for (int64_t step = 0; step <= kSteps; ++step) {
@@ -54,7 +54,7 @@ int64_t hermite(int64_t a, int64_t b, int64_t da, int64_t db, int64_t t) {
   return a + shift_right_rne(value * t, 30);
 }
 
-// |x| between two steps of the tables, and where.
+// |x| between two steps of the tables, and its position there.
 struct Place {
   int64_t step, t;  // t in Q30
 

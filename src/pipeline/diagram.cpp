@@ -27,7 +27,7 @@ std::string real(double value) {
   return text.data();
 }
 
-// The time at which the last stage has made so many updates, or all that there are.
+// The time at which the last stage has made this many updates, or all that there are.
 double end_of_updates(const Schedule& schedule, const Simulation& simulation, int updates) {
   double end = 0;
   for (size_t s = 0; s < schedule.stages.size(); ++s) {

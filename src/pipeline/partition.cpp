@@ -50,7 +50,7 @@ class Stages {
 
   double load(int first, int end) const { return loads_[end] - loads_[first]; }
 
-  // The time of the link behind layer `end` − 1.
+  // The time of the link after layer `end` − 1.
   double transfer(int end) const {
     if (balance_ != Balance::kTime || end == static_cast<int>(layers_.size())) return 0;
     const Layer& layer = layers_[end - 1];

@@ -49,8 +49,8 @@ inline Result<MantissaRange> mantissa_range(int bits, RangeConvention convention
   return failed("a convention of ranges that does not exist");
 }
 
-// The whole number nearest to one below 2^51 in size, ties to even. Next to 2^52 and half of it,
-// the sum has no room for a fraction, so the addition rounds. std::nearbyint without the call.
+// The whole number nearest to one below 2^51 in size, ties to even. Near 1.5 * 2^52 a double has no
+// room for a fraction, so the addition rounds. std::nearbyint without the call.
 inline double nearest_whole_number(double number) {
   constexpr double kLastBit = 0x1.8p52;
   return (number + kLastBit) - kLastBit;

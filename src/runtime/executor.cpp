@@ -43,7 +43,7 @@ Executor::~Executor() = default;
 
 namespace {
 
-// Inputs of a micro-batch lie where the caller of the step has them.
+// Inputs of a micro-batch stay in the memory of the step's caller.
 void bind_batch(const Slots& slots, const Instruction& instruction, int micro_batch,
                 ResolvedInstruction& resolved) {
   for (size_t k = 0; k < resolved.inputs.size(); ++k) {
@@ -163,7 +163,7 @@ StepResult result_of(const Slots& slots, int64_t examples) {
   return result;
 }
 
-// n * all / part, to nearest even: n itself where that is all.
+// n * all / part, to nearest even: n itself if part is all.
 int64_t extrapolated(int64_t n, int64_t all, int64_t part) {
   return n == 0 || part == all ? n : divide_rne(__int128{n} * all, part);
 }
@@ -274,7 +274,7 @@ void Executor::use_weights(std::span<const int> instructions, int parameter, std
 
 namespace {
 
-// Copies to one end of a message and goes on behind it, or from there.
+// Copies to one end of a message and continues after it, or from there.
 struct Writer {
   std::span<std::byte> rest;
   void copy(const void* from, size_t bytes) {
@@ -333,7 +333,7 @@ Status Executor::add_counts(std::span<const std::byte> counts) {
   return read_counts(counts, *slots_);
 }
 
-// The channels' exponents of a row of the table, if it is that of a guarded value.
+// The channels' exponents of a row of the table, if the row belongs to a guarded value.
 std::span<int8_t> Executor::channels_of(int row) const {
   const bool is_value = program_.exponents[row].owner == ExponentOwner::kValue;
   return is_value ? std::span(slots_->channel_exponents[row]) : std::span<int8_t>();

@@ -99,7 +99,7 @@ Status check_mantissas(const NamedParameter& from) {
   if (waits && (count_of(from.accumulator, sizeof(int16_t)) != count || !has_shift)) {
     return wrong(from, "has an accumulator of another size");
   }
-  // Half a unit at most, but for weights on a grid whose V goes on beyond their rounding
+  // Half a unit at most, except for weights on a grid whose V exceeds their rounding
   // (weight_grid.h).
   const int64_t unit = waits ? int64_t{1} << from.lazy_shift : 1;
   for (int64_t i = 0; i < count; ++i) {

@@ -17,8 +17,8 @@ constexpr int64_t kObservedPerThread = 32768;
 
 int length_of(std::integral auto mantissa) { return bit_length(magnitude(mantissa)); }
 
-// From the bits: 2^(e-1) <= |value| < 2^e for the biased exponent e + 126; 0 of zeros and
-// denormals, 255 of what is not finite.
+// From the bits: 2^(e-1) <= |value| < 2^e for the biased exponent e + 126; 0 for zeros and
+// denormals, 255 for values that are not finite.
 int length_of(float value) {
   const auto biased = static_cast<int>(std::bit_cast<uint32_t>(value) >> 23 & 0xff);
   constexpr int kMost = static_cast<int>(std::tuple_size_v<decltype(BitLengths::by_length)>) - 1;

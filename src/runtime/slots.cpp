@@ -147,7 +147,7 @@ class Resolver {
     tensor.predictor = predictor_of(exponent);
   }
 
-  // None where the rule uses none; but in dynamic fixed point all that have a place are decided.
+  // None if the rule uses none. But in dynamic fixed point all that have a place are decided.
   ExponentPredictor predictor_of(const Exponent& exponent) const {
     const bool decides = program_.options.exponents == ExponentMode::kDecided;
     if (exponent.predictor < 0) return {};

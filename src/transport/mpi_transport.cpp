@@ -23,7 +23,7 @@ using std::chrono::seconds;
 
 constexpr int kHeartbeat = 0, kClose = 1;  // tags; others have their own
 constexpr milliseconds kBeat{1000};
-// A process that has failed has so long to say so, and to save what it can.
+// A failed process has this long to say so, and to save its work.
 constexpr seconds kGrace{5}, kHeadStart{2};
 constexpr int kAborted = 1;
 
@@ -132,8 +132,8 @@ void MpiTransport::set_status_file(std::string path) {
 }
 
 Status MpiTransport::join() {
-  // The thread sleeps by itself. Open MPI gives the processor away in every test where processes
-  // share cores, which costs a time slice each.
+  // The thread sleeps by itself. In each of its tests Open MPI gives the processor away if
+  // processes share cores, which costs a time slice each.
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
   const int error = mpi_.begin(&process_, &processes_);
   if (error == 0) return {};
@@ -295,7 +295,7 @@ void MpiTransport::arrived(const Stream& stream, Message message) {
   }
 }
 
-// Tells the others that this process lives, and where it is.
+// Tells the others that this process lives, and where it is in its work.
 void MpiTransport::beat() {
   next_beat_ = Clock::now() + std::min(kBeat, deadline_ / 4);
   if (failed_) return;
@@ -357,7 +357,7 @@ void MpiTransport::fail(const std::string& why) {
   inbox_.close(why);
 }
 
-// Ends MPI behind the last message, or, after a failure, all processes.
+// Ends MPI after the last message, or, after a failure, all processes.
 void MpiTransport::leave() {
   if (!failed_) {
     for (Receives& receives : receives_) {
@@ -366,8 +366,8 @@ void MpiTransport::leave() {
     mpi_.end();
     return;
   }
-  // Whoever ends by itself says why first; the launcher then ends the others, and need not wait for
-  // MPI where the file is gone.
+  // A process that ends by itself says why first. The launcher then ends the others, and need not
+  // wait for MPI if the file is gone.
   {
     const std::lock_guard lock(mutex_);
     if (process_ == 0 && !status_file_.empty()) std::remove(status_file_.c_str());

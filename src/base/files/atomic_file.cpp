@@ -63,7 +63,7 @@ class TemporaryFile {
 
   // Compares the file from its start with the pieces.
   Status verify(std::span<const std::span<const std::byte>> pieces) {
-    // So that the bytes come from the disk where the system can do that, not from its cache.
+    // So that the bytes come from the disk and not from its cache, if the system can do that.
     ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
     std::byte buffer[kVerifyBytes];
     off_t offset = 0;

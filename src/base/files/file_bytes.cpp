@@ -59,7 +59,7 @@ Error linked(const fs::path& folder, const fs::path& name) {
                        folder.string() + "' COPY");
 }
 
-// Where a link leads in the cache of a download, as Hugging Face's hub lays it out: from below
+// The target of a link in the cache of a download, as Hugging Face's hub lays it out: from below
 // ROOT/snapshots to a file of ROOT/blobs. The name there; empty for other links.
 struct CachedFile {
   fs::path blobs, name;

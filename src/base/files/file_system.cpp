@@ -71,7 +71,7 @@ Status make_folder(const fs::path& folder) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(folder));
   if (kind == PathKind::kFolder) return {};
   if (kind != PathKind::kNothing) return file_error("make the folder", folder, ENOTDIR);
-  // Not by std::filesystem: what it says of a parent that cannot be read depends on its version.
+  // Not by std::filesystem: its answer for a parent that cannot be read depends on its version.
   const fs::path parent = folder.parent_path();
   if (!parent.empty() && parent != folder) MANTISSA_RETURN_IF_ERROR(make_folder(parent));
   if (::mkdir(folder.c_str(), 0777) == 0) return {};

@@ -32,11 +32,11 @@ void read_machine(const fs::path& meminfo, MemoryLimit& limit) {
   }
 }
 
-// A group's file, and those of all groups above it up to `top`. A container may see only some.
+// The file of a group, and of all groups above it up to `top`. A container may see only some.
 void read_groups(const fs::path& top, const std::string& group, const char* name,
                  MemoryLimit& limit) {
   fs::path below = fs::path(group).relative_path().lexically_normal();
-  if (!below.empty() && *below.begin() == "..") below.clear();  // outside what can be seen
+  if (!below.empty() && *below.begin() == "..") below.clear();  // outside the visible part
   for (;; below = below.parent_path()) {
     const fs::path path = top / below / name;
     std::ifstream file(path);

@@ -41,8 +41,8 @@ std::thread try_thread(std::function<void()> work) {
 // for: on a busy machine the caller does its tasks.
 struct ThreadPool::Shared {
   alignas(64) std::atomic<uint32_t> round{0};  // raised to wake the workers
-  // Tasks of one worker, which takes them first: neighbours in one instruction are mostly so in the
-  // next, and what they wrote is in that core's cache.
+  // Tasks of one worker, which takes them first. Neighbours in one instruction are mostly
+  // neighbours in the next, and their results are in that core's cache.
   struct alignas(64) Range {
     std::atomic<int64_t> next{0};
     int64_t end = 0;
@@ -69,7 +69,7 @@ struct ThreadPool::Shared {
     if (joined.fetch_sub(1, std::memory_order_acq_rel) == 1) joined.notify_one();
   }
 
-  // Its own first, then what the others have left.
+  // Its own first, then the tasks that the others have left.
   void take_tasks(int worker) {
     const auto count = static_cast<int>(ranges.size());
     for (int i = 0; i < count; ++i) {

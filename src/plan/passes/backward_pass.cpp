@@ -53,7 +53,7 @@ class BackwardPass {
     Exponent sum;
   };
 
-  // As many as activations where no gradient comes back.
+  // As many as activations if no gradient comes back.
   int bits_of(const Operand& gradient) const {
     return gradient.exponent < 0 ? Exponent{}.bits : writer_.exponent_of(gradient).bits;
   }
@@ -79,7 +79,7 @@ class BackwardPass {
     return rounds ? rounded_gradient(value, written) : written;
   }
 
-  // A gradient of a value in g bits, to which a further instruction rounds it where it has more.
+  // A gradient of a value in g bits. If it has more, a further instruction rounds it to g.
   Operand rounded_gradient(int value, const Operand& gradient) {
     const Format& format = writer_.format();
     const Exponent& wide = writer_.exponent_of(gradient);
@@ -99,7 +99,7 @@ class BackwardPass {
     return rounded;
   }
 
-  // The gradient of a value: its readers' contributions, summed where there are several.
+  // The gradient of a value: its readers' contributions, summed if there are several.
   Operand gradient_of(int value, const std::string& name) {
     const std::vector<Contribution>& parts = contributions_to(value);
     if (parts.empty()) return {};
@@ -131,7 +131,7 @@ class BackwardPass {
     return any ? gradients : std::vector<Operand>{};
   }
 
-  // The sums of a parameter: a buffer of its own, or, for a further user, that of the first.
+  // The sums of a parameter: a buffer of its own, or, for a further user, the first user's buffer.
   ParameterOperand sums_of(int n, int parameter, bool first) {
     const auto there = writer_.gradients().find(parameter);
     if (there != writer_.gradients().end()) return there->second;

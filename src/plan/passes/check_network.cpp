@@ -15,7 +15,7 @@ Error in_node(const ProgramWriter& writer, const Node& node, const std::string& 
                        "): " + what);
 }
 
-// The length of the rows that have an exponent each: those of the value that a view shows.
+// The length of the rows that have an exponent each: for a view, the rows of the value it shows.
 int64_t row_length(const ProgramWriter& writer, int value) {
   return writer.graph().values[writer.values().canonical[value]].shape.last();
 }
@@ -107,7 +107,7 @@ Status check_parameters(const ProgramWriter& writer) {
   return {};
 }
 
-// A rescale with a range has that of a quantise node, and its grid.
+// A rescale with a range shares a quantise node's range and grid.
 Status check_rescales(const ProgramWriter& writer) {
   const Graph& graph = writer.graph();
   for (int n = 0; n < writer.node_count(); ++n) {

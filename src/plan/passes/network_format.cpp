@@ -40,7 +40,7 @@ bool inverting_saves(const Graph& graph, const ValueFacts& facts, const Grids& g
 }
 
 Graph with_inverted_batch_norms(Graph graph, const Format& format) {
-  // The channels kept of the input should cost little where the output only takes its place.
+  // Kept channels of the input should cost little if the output only takes the input's place.
   constexpr int64_t kRoomBehindRelu = 32;
   if (format.is_float() || format.keeps_norm_inputs) return graph;
   ValueFacts facts = value_facts(graph);

@@ -8,7 +8,7 @@
 namespace mantissa {
 namespace {
 
-// Rows that are computed at once: as many as a core's own cache holds beside what they come from,
+// Rows that are computed at once: as many as a core's own cache holds together with their operands,
 // and whole tiles of the kernels.
 constexpr int64_t kRowBytes = int64_t{1} << 20;
 constexpr int64_t kRowTile = 16;

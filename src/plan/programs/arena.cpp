@@ -19,8 +19,8 @@ struct Block {
 
 int64_t end_of(const Block& block) { return round_up(block.offset + block.bytes, kAlignment); }
 
-// One after the other in memory and without a branch on lifetimes: this is where packing spends its
-// time.
+// One after the other in memory and without a branch on lifetimes: most of the time of packing is
+// spent here.
 int64_t lowest_gap(const std::vector<Block>& placed, const Block& block) {
   int64_t offset = 0;
   for (const Block& other : placed) {  // sorted by offset
@@ -81,7 +81,7 @@ class Packing {
   const std::vector<int>& best_order() const { return best_order_; }
   void want(int64_t bytes) { wanted_bytes_ = bytes; }
 
-  // Tries the order, and after each try that what found no room below comes first in the next.
+  // Tries the order. After each try, buffers that found no room below come first in the next.
   void improve(std::vector<int> order) {
     constexpr int kTries = 24;
     for (int i = 0; i < kTries && smallest_ > wanted_bytes_ && may_try(); ++i) {
@@ -107,7 +107,7 @@ class Packing {
     for (size_t b = 0; b < blocks_.size(); ++b) offsets_[b] = blocks_[b].offset;
   }
 
-  // Puts those first that found no room in what is wanted; false: they are.
+  // Puts those first that found no room within the wanted size; false: they are first already.
   bool bring_forward(std::vector<int>& order) const {
     const auto is_above = [&](int index) {
       return blocks_[index].offset + blocks_[index].bytes > wanted_bytes_;
@@ -134,7 +134,7 @@ std::vector<std::vector<int>> orders_to_try(const std::vector<Buffer>& buffers, 
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return weight(buffers[a]) > weight(buffers[b]); });
   }
-  // Where the arena is at its fullest there is no room for gaps.
+  // At the moment when the arena is fullest there is no room for gaps.
   for (size_t i = 0, plain = orders.size(); i < plain; ++i) {
     std::vector<int> order = orders[i];
     std::stable_partition(order.begin(), order.end(), [&](int index) {
@@ -148,8 +148,8 @@ std::vector<std::vector<int>> orders_to_try(const std::vector<Buffer>& buffers, 
 }  // namespace
 
 int64_t pack_arena(std::vector<Buffer>& buffers, int64_t limit_bytes) {
-  constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
-  constexpr int64_t kSmall = 300;       // one in so many of what is alive together
+  constexpr int64_t kGoodEnough = 100;  // a gap of one part in this many
+  constexpr int64_t kSmall = 300;       // one part in this many of all alive together
   const std::vector<int64_t> live = live_bytes(buffers);
   const auto fullest = std::max_element(live.begin(), live.end()) - live.begin();
   const int64_t most_live = live[fullest];

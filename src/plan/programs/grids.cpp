@@ -36,7 +36,7 @@ Grid grid_of(const Format& format, int bits) {
   return {.scaling = format.is_float() ? Scaling::kReal : Scaling::kExponent, .bits = bits};
 }
 
-// By node; none where the format does not tell the ends from the rest.
+// By node; none if the format treats all layers alike.
 std::vector<bool> wide_layers(const Graph& graph, const Format& format) {
   if (format.end_bits == 0) return std::vector<bool>(graph.nodes.size(), false);
   return end_layers(graph);

@@ -11,8 +11,8 @@ namespace {
 // So that Adam's first moments have the precision of the first gradient, however small.
 constexpr int kLowest = kExponentMin;
 
-// Kind, name, update; what it keeps, with which exponent at first, whether a velocity; its
-// settings, default learning rate and weight decay; how weights are predicted.
+// Kind, name, update; the tensors that it keeps, their first exponent, whether one is a velocity;
+// its settings, default learning rate and weight decay; how weights are predicted.
 // clang-format off
 const Optimizer kOptimizers[] = {
     {OptimizerKind::kSgd, "sgd", &ops::kUpdateSgd,

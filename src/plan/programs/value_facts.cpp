@@ -45,8 +45,8 @@ std::vector<bool> visit_readers(const Graph& graph, ValueFacts& facts) {
   return loses_negatives;
 }
 
-// The op whose backward pass reads its own output, which is a reader, too; but what is negative
-// before a ReLU that leaves its mask to it has a unit of its own.
+// An op whose backward pass reads its own output is a reader, too. But negative values before a
+// ReLU that leaves its mask to the op have a unit of their own.
 bool is_read_by_producer(const Graph& graph, const ValueFacts& facts, const Node& producer,
                          int value) {
   const std::vector<int>& readers = facts.readers[value];

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kModeNames = {"auto", "none", "all", "literal"};
 constexpr std::array<std::string_view, 2> kPlannerNames = {"search", "exact"};
 
-// Offsets leave gaps, so that the arena may be a little larger than what lives at once.
+// Offsets leave gaps, so the arena may be a little larger than the live bytes.
 constexpr int kRowTries = 8;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
@@ -40,7 +40,7 @@ class TrainingCompiler {
     return program_of(with(choose_literally(*model_)));
   }
 
-  // Gradients by rows, but for those that take no less so.
+  // Gradients by rows, except those that need no less memory this way.
   Result<TrainingProgram> smallest() {
     MANTISSA_RETURN_IF_ERROR(use_rows(rows_.size()));
     MANTISSA_ASSIGN(Planned best, smallest_with_rows());
@@ -58,8 +58,8 @@ class TrainingCompiler {
     return std::move(best.training);
   }
 
-  // Gradients by rows where that is faster; further ones, that cost least first, where that makes
-  // room for values that are then not computed again, or where nothing else fits.
+  // Gradients by rows if that is faster. Further ones, the cheapest first, if they make room for
+  // values that are then not computed again, or if nothing else fits.
   Result<TrainingProgram> within(int64_t limit_bytes) {
     constexpr int kCounts = 3;
     const size_t fast = fast_rows();

@@ -1,4 +1,4 @@
-// The choice of what is kept as a mixed integer programme.
+// The choice of kept values as a mixed integer programme.
 //
 // Stage t of the backward pass is the t-th instruction that reads values. For each value v:
 //   kept[v], each[v]: its state; neither: computed again once
@@ -70,7 +70,7 @@ class Formulation {
   }
   int add_time(double nanoseconds) { return add(goal_ == Goal::kTime ? nanoseconds : 0); }
 
-  // Terms whose variable does not exist are left out, those of one variable are added up.
+  // Terms whose variable does not exist are left out; terms of the same variable are added up.
   void at_most(double most, const Terms& terms) {
     std::map<int, double> factors;
     for (const auto& [variable, factor] : terms) {
@@ -80,7 +80,7 @@ class Formulation {
     for (const auto& [variable, factor] : factors) sum.push_back({variable, factor});
     if (!sum.empty() || most < 0) program_.constraints.push_back({std::move(sum), most});
   }
-  // a <= b, where what does not exist is 0.
+  // a <= b. A missing term is 0.
   void order(int a, int b) {
     if (a != kNone && a != b) at_most(0, {{a, 1}, {b, -1}});
   }
@@ -95,7 +95,7 @@ class Formulation {
     }
   }
 
-  // Which values a stage may need: those it reads, and what they are computed from.
+  // The values that a stage may need: those it reads, and the values that these depend on.
   void find_needs() {
     last_stage_.assign(values_.size(), kNone);
     for (int t = 0; t < stages_; ++t) {
@@ -142,7 +142,7 @@ class Formulation {
         if (reads_[t].ends_node) at_most(1, {{next, 1}, {each_[v], 1}});
       }
       if (!needs_[t][v]) continue;
-      // It is there where it is needed, and is computed again nowhere else.
+      // It is there if it is needed, and is computed again nowhere else.
       if (reads_value_[t][v]) at_most(-1, {{held, -1}, {again, -1}});
       Terms reasons = {{again, 1}};
       for (const int w : consumers_[v]) {
@@ -200,7 +200,7 @@ class Formulation {
     at_most(0, terms);
   }
 
-  // Limits the memory of a moment: `fixed` bytes, and those of the terms.
+  // Limits the memory of a moment: `fixed` bytes, and the bytes of the terms.
   void limit_bytes(int64_t fixed, Terms live) {
     live.push_back({recomputations_, static_cast<double>(model_.instruction_bytes())});
     for (IntegerProgram::Term& term : live) term.factor /= limit_;
@@ -250,8 +250,8 @@ class Formulation {
   // Moments at which stage t may compute k again, for all k. A moment that does not come about has
   // no more alive than the next one that does.
   void limit_computing(int t) {
-    // By value: its consumers in this stage, and the variables that say that it is needed by one of
-    // them or by what comes after it.
+    // By value: its consumers in this stage, and the variables that say that one of them, or
+    // something after it, needs the value.
     struct Want {
       std::vector<int> by, variable;
     };

@@ -10,7 +10,7 @@ namespace mantissa {
 std::vector<RowChoice> row_choices(const Graph& graph, const ProgramOptions& options,
                                    const PlanningContext& planning, const MachineProfile& profile,
                                    int64_t least_bytes) {
-  // Gradients of 16 bits take two products where values take one.
+  // Gradients of 16 bits take two products for each one that values take.
   const double products = options.format.wide_gradient_bits() > 8 ? 2 : 1;
   const ResolvedValues values = resolve_values(graph);
   const NodeOperands nodes(graph, values, options, planning);

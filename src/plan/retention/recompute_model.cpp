@@ -52,8 +52,8 @@ double macs_per_ns(const Graph& graph, const Program& program, const Instruction
   return depthwise ? profile.depthwise_macs_per_ns : profile.dense_macs_per_ns;
 }
 
-// The time of instructions that do not multiply, all threads together. Clipping takes as long as
-// copying, for values of up to 8 bits, where its operands lie.
+// The time of instructions that do not multiply, all threads together. For values of up to 8 bits,
+// clipping takes as long as copying from where its operands lie.
 double elements_ns(const Instruction& instruction, const MachineProfile& profile,
                    const MemoryTier& operands, int threads) {
   const Op& op = *instruction.op;
@@ -170,7 +170,7 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
   }
 }
 
-// Finds the values that the backward pass reads, and how far each lies behind its last use.
+// Finds the values that the backward pass reads, and how far each read is from its last use.
 void RecomputeModel::find_reads(const Program& program, const MachineProfile& profile) {
   std::vector<int> model_value;
   for (size_t v = 0; v < values_.size(); ++v) {
@@ -247,7 +247,7 @@ void RecomputeModel::add_up_the_rest(const Program& program, int64_t least_arena
     before_[i] += before_[i - 1];
   }
   during_.pop_back();
-  // A moment at which that much is alive: the first, when there is nothing but what it writes.
+  // A moment at which this much is alive: the first, when there is only the data that it writes.
   int64_t written = 0;
   for (const Value& value : values_) written += value.forward == 0 ? value.bytes : 0;
   during_.front() = std::max(during_.front(), least_arena_bytes - written);

@@ -17,9 +17,9 @@ using Outcome = RecomputeModel::Outcome;
 
 constexpr Retention kStates[] = {Retention::kKept, Retention::kRecomputed,
                                  Retention::kRecomputedEachTime};
-// After so many choices a search tries changes of one value and of two only.
+// After this many choices a search tries only changes of one value and of two.
 constexpr int64_t kMostEvaluations = 100'000;
-// After so many, times the values of each, no other search begins.
+// After this many, times the values of each, no other search begins.
 constexpr int64_t kManyValues = 20'000'000;
 constexpr int64_t kNoCeiling = std::numeric_limits<int64_t>::max();
 
@@ -61,8 +61,8 @@ class Search {
     }
   }
 
-  // Keeps the limit, and takes what is faster: changes of one value, of two, and of one with what
-  // makes room for it.
+  // Keeps the limit, and takes faster choices: changes of one value, of two, and of one together
+  // with changes that make room for it.
   void refine() {
     if (outcome_.excess > 0) return;
     do {
@@ -70,11 +70,11 @@ class Search {
     } while (improve_many(Price::kTime) || improve_many(Price::kNothing));
   }
 
-  // Changes values at random (draw_change), and takes what is better or not much worse: by less
-  // than `threshold` of the costliest value's time, halved again and again (threshold accepting:
-  // Dueck and Scheuer, 1990). Meanwhile the limit may be exceeded: a byte above it at one moment
-  // counts `price` times what the costliest value takes for each byte of the largest. All searches
-  // draw the same numbers: the same network has the same plan.
+  // Changes values at random (draw_change). Accepts a change that is better, or worse by less than
+  // `threshold` of the costliest value's time, halved again and again (threshold accepting: Dueck
+  // and Scheuer, 1990). Meanwhile the limit may be exceeded: a byte above it at one moment counts
+  // `price` times the costliest value's time for each byte of the largest. All searches draw the
+  // same numbers: the same network has the same plan.
   void anneal(double price, double threshold) {
     constexpr int kSteps = 40'000, kHalvedAfter = 3'000;
     std::vector<int> movable;
@@ -122,7 +122,7 @@ class Search {
   Outcome evaluate() {
     return *evaluate_if([](double, int64_t) { return true; });
   }
-  // Goes on from the choice, which comes to this and was evaluated last.
+  // Continues from the choice, which has this outcome and was evaluated last.
   void adopt(const Outcome& outcome) {
     outcome_ = outcome;
     evaluator_.set_base();
@@ -256,7 +256,8 @@ class Search {
     return any;
   }
 
-  // Whether the change makes it faster, with what then meets the limit; else nothing is changed.
+  // Whether the change makes it faster, after further changes to meet the limit; else nothing is
+  // changed.
   bool pays(int v, Retention state, Price price) {
     const RetentionPlan before = plan();
     choice_[v] = state;
@@ -271,8 +272,8 @@ class Search {
   size_t draw(size_t below) { return random_() % below; }
   Retention drawn_state() { return kStates[draw(std::size(kStates))]; }
 
-  // Changes a value, often also one behind it, now and then a whole run to the same state; whether
-  // that changes anything. Notes in changed_ what was before.
+  // Changes a value, often also a later one, now and then a whole run to the same state; whether
+  // this changes anything. Notes the old states in changed_.
   bool draw_change(const std::vector<int>& movable) {
     constexpr size_t kKinds = 16, kPairs = 4, kNear = 4, kLongestRun = 17;
     const size_t last = movable.size() - 1, at = draw(movable.size()), kind = draw(kKinds);
@@ -296,7 +297,7 @@ class Search {
     choice_[v] = state;
   }
 
-  // Whether what was changed since has made it faster; else it is as before.
+  // Whether the changes since then made it faster; else they are undone.
   bool keep_if_faster(const RetentionPlan& before) {
     if (outcome_.excess == 0 && outcome_.nanoseconds < before.outcome.nanoseconds) return true;
     choice_ = before.choice;
@@ -317,7 +318,7 @@ class Search {
   Price price_ = Price::kTime;
 };
 
-// Keeps `best`, or what a search that aims at the limit ends with, if that is smaller.
+// Keeps `best`, or the result of a search that aims at the limit, if that is smaller.
 void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retention>& all,
             RetentionPlan& best) {
   int64_t evaluations = 0;

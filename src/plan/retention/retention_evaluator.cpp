@@ -8,12 +8,12 @@
 
 namespace mantissa {
 
-// A step under a choice: first what is computed again, and when, from sets of values (bits of
-// words); then, moment by moment, the bytes that are alive. An instruction of the program is a
-// moment, computing a value again is another. What it needs of the model lies close together here,
-// and its lists keep their memory: planners try a hundred thousand choices. Most of these differ in
-// a value or two from one that was taken, and their steps do in a stretch of the backward pass:
-// only that is walked through to find what is computed again.
+// A step under a choice. First: which values are computed again, and when, from sets of values
+// (bits of words). Then, moment by moment, the bytes that are alive. An instruction of the program
+// is a moment, computing a value again is another. The data that it needs from the model lies close
+// together here, and its lists keep their memory: planners try a hundred thousand choices. Most of
+// these differ in a value or two from one that was taken. Their steps then differ only in a stretch
+// of the backward pass, and only this is walked through to find the values that are computed again.
 class RetentionEvaluator::Course {
  public:
   explicit Course(const RecomputeModel& model)
@@ -137,12 +137,12 @@ class RetentionEvaluator::Course {
     int inputs_begin, inputs_end;
     int reads_begin, reads_end;
     int64_t copies_bytes;
-    int uses;  // kBefore, kApart: by what itself reads it
+    int uses;  // kBefore, kApart: its direct readers
   };
   struct Read {
     int64_t bytes_before;
     int instruction;
-    bool apart;  // runs behind all that does not
+    bool apart;  // runs after all that does not
   };
   // That values of a read are there which no read of the same node before it has asked for.
   struct Check {
@@ -150,7 +150,7 @@ class RetentionEvaluator::Course {
     int begin, end;  // parts_
     bool ends_node = false;
   };
-  struct Part {  // of a set of values: those of one word
+  struct Part {  // of a set of values: the values of one word
     int word;
     uint64_t values;
   };
@@ -167,8 +167,8 @@ class RetentionEvaluator::Course {
     std::vector<Retention> choice;
     std::vector<Computed> computed;
     std::vector<Mark> marks;
-    std::vector<uint64_t> there;       // sets, words_ each: what is there before the check
-    std::vector<uint64_t> later_uses;  // sets: of which it matters from there on whether they are
+    std::vector<uint64_t> there;       // sets, words_ each: present before the check
+    std::vector<uint64_t> later_uses;  // sets: values whose presence matters from there on
     std::vector<int> first_use;        // by value: the first check at which it matters
   };
 
@@ -235,7 +235,7 @@ class RetentionEvaluator::Course {
     choice_[v] = state;
   }
 
-  // Whether from this check on the course is that of the choice taken.
+  // Whether from this check on the course is the same as for the choice taken.
   bool goes_on_as_taken(int check) const {
     for (int w = 0; w < words_; ++w) {
       const size_t at = check * words_ + w;
@@ -279,7 +279,8 @@ class RetentionEvaluator::Course {
     }
   }
 
-  // The computed values are those of the choice taken, but for the stretch that was walked through.
+  // The computed values are the same as for the choice taken, except in the stretch that was
+  // walked.
   void put_together() {
     const auto& taken = taken_.computed;
     computed_.assign(taken.begin(), taken.begin() + taken_.marks[from_].computed);
@@ -287,7 +288,7 @@ class RetentionEvaluator::Course {
     computed_.insert(computed_.end(), taken.begin() + taken_.marks[to_].computed, taken.end());
   }
 
-  // Computes values again that are not there, and before them what they are computed from: in the
+  // Computes missing values again, and before them the values that they are computed from: in the
   // order of the forward pass.
   void restore(const Check& check) {
     for (int i = check.begin; i < check.end; ++i) {
@@ -321,8 +322,8 @@ class RetentionEvaluator::Course {
     for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
   }
 
-  // Bytes that the other micro-batches in flight hold of the values that this one holds behind its
-  // forward pass.
+  // Bytes of the other micro-batches in flight: their copies of the values that this one holds
+  // after its forward pass.
   int64_t copies_bytes() {
     if (!has_copies_) return 0;
     find_uses();
@@ -373,7 +374,7 @@ class RetentionEvaluator::Course {
     }
   }
 
-  // `rest` is what else is alive.
+  // `rest`: all other live bytes.
   void compute(int v, int read, int moment, int64_t rest) {
     const Value& value = values_[v];
     for (int i = value.inputs_begin; i < value.inputs_end; ++i) last_[lists_[i]] = moment;
@@ -417,7 +418,7 @@ class RetentionEvaluator::Course {
   double nanoseconds_ = 0;
   Taken taken_;
   int from_ = 0, to_ = 0;         // the checks that were walked through
-  std::vector<Computed> walked_;  // what was computed at them
+  std::vector<Computed> walked_;  // values computed at them
   double walked_ns_ = 0;
   std::vector<int> moments_;     // by read
   std::vector<int> last_;        // by value: the moment at which it was read last

@@ -12,7 +12,7 @@
 namespace mantissa {
 namespace {
 
-// A model counts what lives at once; arenas have gaps, and gradients wait for grad_weights.
+// A model counts the bytes alive at once; arenas have gaps, and gradients wait for grad_weights.
 constexpr int kTries = 8;
 
 // The program of a stage for one micro-batch, in the order of the program.
@@ -137,8 +137,8 @@ class StagesCompiler {
     return std::reduce(bytes.begin(), bytes.end()) <= limits_.all_bytes;
   }
 
-  // Each stage's limit: its own, and the same part of what computing again can save in
-  // each, so that all together are within theirs.
+  // Each stage's limit: its own, and the same part of its possible savings by computing again, so
+  // that all together stay within theirs.
   std::vector<int64_t> shares(const std::vector<int64_t>& most,
                               const std::vector<int64_t>& least) const {
     std::vector<int64_t> share = most;
@@ -156,7 +156,7 @@ class StagesCompiler {
     return share;
   }
 
-  // Keeps everything where computing again takes more.
+  // Keeps everything if computing again takes more.
   Result<StagesProgram> smallest() {
     choose_all([](const RecomputeModel& model) { return choose_smallest(model).choice; });
     MANTISSA_ASSIGN(StagesProgram made, compiled());
@@ -170,7 +170,7 @@ class StagesCompiler {
     return is_better ? made : compiled();
   }
 
-  // The smallest first: where that is too large there is nothing to share.
+  // The smallest first: if that is too large there is nothing to share.
   Result<StagesProgram> within() {
     const std::vector<int64_t> most = takes(most_);
     if (fits(most)) return most_;
@@ -195,8 +195,8 @@ class StagesCompiler {
     return least;
   }
 
-  // A first choice for the share. Models do not see all that a stage's arena has: they differ by
-  // what they do where everything is kept.
+  // A first choice for the share. Models do not see everything in a stage's arena. The correction
+  // is their error when everything is kept.
   void aim(size_t s, int64_t most, int64_t share) {
     targets_.resize(models_.size());
     const std::vector<Retention> all = keep_all(models_[s]);

@@ -80,7 +80,7 @@ class Layers {
     layer.state_bytes += state_bytes(layout_, p) - mantissas;
   }
 
-  // For the whole step: what an update adds up.
+  // For the whole step: sums of an update.
   bool lasts(const Buffer& buffer) const {
     return program_.options.micro_batches > 1 &&
            (buffer.kind == BufferKind::kWeightGradient || buffer.kind == BufferKind::kStatistics);

@@ -20,9 +20,9 @@ constexpr int64_t kAlignment = 64;
 // The parts of a micro-batch's way through a stage.
 enum class Part : uint8_t { kForward, kGradInput, kGradWeights, kUpdate };
 
-// By instruction. Gradients of weights can be apart unless grad_input, which comes behind them,
-// reads what they leave; updates at once follow them. Values are computed again where they are read
-// first: with grad_input if that reads them at all.
+// By instruction. Gradients of weights can be apart unless grad_input, which comes after them,
+// reads their results; updates at once follow them. Values are computed again before they are read
+// first: with grad_input if it reads them at all.
 std::vector<Part> parts_of(const Program& program, bool apart) {
   std::vector<Part> parts;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -92,7 +92,7 @@ class StagePlanner {
   }
 
  private:
-  // Where the buffer is used.
+  // The places where the buffer is used.
   struct Use {
     int instruction;
     int stage;
@@ -151,10 +151,10 @@ class StagePlanner {
     return instruction.layer >= 0 ? instruction.layer : instruction.node;
   }
 
-  // The backward pass goes from the last layer to the first, and so do updates. Whatever reads a
-  // parameter belongs to a layer from its first user on, with which its update comes: each reader
-  // has run by then, and the bits are those of updates behind the whole backward pass. Statistics
-  // of all micro-batches are no gradients, and stay at the end.
+  // The backward pass goes from the last layer to the first, and so do updates. Every reader of a
+  // parameter belongs to a layer from its first user on, and the update comes with that first user.
+  // So each reader has run by then, and the bits are the same as for updates after the whole
+  // backward pass. Statistics of all micro-batches are no gradients, and stay at the end.
   void put_updates_behind_gradients(StagePlan& stage) const {
     const auto is_update = [&](int i) { return program_.instructions[i].phase == Phase::kUpdate; };
     std::vector<int> updates;
@@ -271,9 +271,9 @@ class StagePlanner {
                               stage.shared_bytes + stage.window * stage.instance_bytes, stage);
   }
 
-  // In kAsync a stage needs versions for weights that are predicted, which forward passes read, and
-  // where it computes values again: those of each update that a micro-batch in flight may have
-  // missed, or of each micro-batch.
+  // In kAsync a stage needs versions for predicted weights, which forward passes read, and if it
+  // computes values again: one for each update that a micro-batch in flight may have missed, or for
+  // each micro-batch.
   void find_versions(int s) {
     StagePlan& stage = plan_.stages[s];
     const int missed = pipeline::most_missed_updates(options_, stage.window);

@@ -84,7 +84,7 @@ void PipelineExecutor::find_remotes() {
   }
 }
 
-// Other processes go on to wait for commands, but for those that are in the middle of something.
+// Other processes continue to wait for commands, except those that are in the middle of something.
 PipelineExecutor::~PipelineExecutor() {
   stop();
   if (processes_.transport != nullptr) {
@@ -229,7 +229,7 @@ void PipelineExecutor::send_inputs(const UpdateInput& input) const {
   }
 }
 
-// Every process sends a result of each update; those of other replicas are the same as the first's.
+// Every process sends a result of each update; the other replicas' results equal the first's.
 Status PipelineExecutor::take_remote_results(StepResult& sum) {
   for (Remote& remote : remotes_) {
     MANTISSA_ASSIGN(const Message message,

@@ -8,7 +8,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kGroupBytes = int64_t{1} << 18;  // of gradients, and more where one is larger
+constexpr int64_t kGroupBytes = int64_t{1} << 18;  // of gradients; more if one is larger
 constexpr int kMostWidth = 16;                     // half-bytes of a packed number
 
 int64_t size_of(DataType type) { return type == DataType::kFloat ? 4 : 8; }
@@ -20,7 +20,7 @@ int width_of(std::span<const int64_t> numbers) {
   return static_cast<int>(std::bit_width(used)) / 4 + 1;
 }
 
-// Two numbers take as many bytes as one has half-bytes; a last one is paired with 0.
+// Two numbers take as many bytes as one number has half-bytes; a last one is paired with 0.
 size_t packed_bytes(size_t numbers, int width) {
   return (numbers + 1) / 2 * static_cast<size_t>(width);
 }

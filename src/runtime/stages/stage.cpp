@@ -205,7 +205,7 @@ Result<StepResult> Stage::run_update(const Cell& cell, const UpdateInput& input)
   return part;
 }
 
-// With replicas the gradients of a stage are complete only when those of the others have come.
+// With replicas the gradients of a stage are complete only when the other replicas' have come.
 bool Stage::updates_by_layer() const { return plan_.updates_by_layer() && exchange_ == nullptr; }
 
 StepScalars Stage::own_scalars(const UpdateInput& input) const {
@@ -219,9 +219,9 @@ std::byte* Stage::version_place(int version) const {
   return arena_.data() + plan_.versions_offset() + version * plan_.version_bytes;
 }
 
-// The weights that a micro-batch meets in its forward pass, and but for kAsync in its backward pass
-// too; where no update comes between the two, the state's own. A version is written for those that
-// are in flight at once: with k2bw of two updates.
+// The weights that a micro-batch uses in its forward pass and, except in kAsync, in its backward
+// pass too. If no update comes between the two, the state's own. A version is written for the
+// updates that are in flight at once: with k2bw two.
 void Stage::choose_weights(Executor& executor, int instance, int update) {
   const int missed = update - updates_;
   if (missed == 0) return use_version(executor, kOwn);

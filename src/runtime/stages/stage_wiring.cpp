@@ -8,8 +8,8 @@
 namespace mantissa {
 namespace {
 
-// As many as the earlier stage has in flight: it begins another micro-batch when one has come back,
-// and by then what went in either direction for that one has been received.
+// As many as the earlier stage has in flight: it begins another micro-batch when one has come back.
+// By then the messages in both directions for that one have been received.
 int capacity_of(const PipelinePlan& plan, const Transfer& transfer) {
   return plan.stages[std::min(transfer.from, transfer.to)].window;
 }
