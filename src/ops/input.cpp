@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMostFractionBits = 16;
 constexpr int64_t kLargestPixel = 255;
-// A mean for each channel; 0 where none is given.
+// A mean for each channel; 0 if none is given.
 constexpr AttributeSpec kSchema[] = {whole_list("means", 0, kLargestPixel << kMostFractionBits),
                                      whole("fraction_bits", 0, 0, kMostFractionBits)};
 

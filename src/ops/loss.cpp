@@ -91,7 +91,7 @@ kernels::SigmoidCrossEntropy sigmoid_arguments(const OpContext& c, int64_t row) 
           .weights = weights_of(c)};
 }
 
-// What computes a loss: a family of kernels.
+// The family of kernels that computes a loss.
 template <auto kFamily, auto kArguments>
 struct ByFamily {
   static auto arguments(const OpContext& c, int64_t row) { return kArguments(c, row); }

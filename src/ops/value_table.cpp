@@ -103,8 +103,8 @@ class Occurrences {
     }
   }
 
-  // How many elements `holds` is true of; where the table never falls it is true of an extreme if
-  // it is of any.
+  // For how many elements `holds` is true. If the table never falls and it is true for any element,
+  // it is true for an extreme.
   template <typename Holds>
   int64_t count_if(const Holds& holds) {
     bool any = false;
@@ -138,7 +138,7 @@ int64_t value_table_workspace_bytes(int threads) {
 void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& table,
                     int wide_exponent) {
   const int64_t limit = mantissa_limit(c.output.bits);
-  // Maximum and clipping are known where the output is computed again.
+  // Maximum and clipping are known if the output is computed again.
   std::optional<Occurrences> found;
   uint64_t maximum = 0;
   if (!c.recomputes) {

@@ -29,7 +29,7 @@ Prefix prefix_sums(std::span<const uint64_t> counts) {
   return sums;
 }
 
-// Numbers that an empty cell stands for, where Q needs one (Apache MXNet smooths by as many).
+// The count for an empty cell, if Q needs one (Apache MXNet smooths by as many).
 constexpr double kEmptyCell = 1e-4;
 
 // sum P ln (P / Q) with P and Q divided by their sums.
@@ -39,9 +39,9 @@ double divergence(std::span<const uint64_t> counts, const Prefix& sums, size_t c
   const double outside = total - inside;
   const auto last = static_cast<double>(counts[cells - 1]);
   if (inside == 0) return std::numeric_limits<double>::infinity();
-  // Over P: sum p ln p, where the last cell has the numbers beyond.
+  // Over P: sum p ln p; the last cell has the numbers beyond.
   const double own = sums.entropy[cells - 1] + times_logarithm(last + outside);
-  // Over P: sum p ln q, where q is the same in all of a run's cells that are not empty.
+  // Over P: sum p ln q; q is the same in all of a run's cells that are not empty.
   double cross = 0;
   for (size_t run = 0; run < levels; ++run) {
     const size_t from = run * cells / levels, to = (run + 1) * cells / levels;

@@ -24,7 +24,7 @@ double half_range(const MantissaRange& range) {
 
 double last_level(const WeightForm& form) { return static_cast<double>(form.range.levels() - 1); }
 
-// Where a mantissa's number lies, or any number measured in mantissas.
+// The position of a mantissa's number, or any number measured in mantissas.
 double latent_at(const WeightForm& form, double mantissa) {
   if (form.method == TrainingMethod::kWrpn) return mantissa / half_range(form.range);
   if (!has_tangents(form.method)) return form.scale * mantissa;

@@ -24,8 +24,8 @@ using kernels::ConvolutionShape;
 constexpr int64_t kLargestSize = int64_t{1} << 31;
 constexpr AttributeSpec kChannels = required_whole("channels", 1, kLargestSize);
 constexpr AttributeSpec kBias = flag("bias", true);
-// Weights on a grid that stays: mantissas of so many bits at this exponent. 0 bits: those of the
-// format, whose exponent follows the weights.
+// Weights on a fixed grid: mantissas of this many bits at this exponent. 0 bits: the format's bits,
+// with an exponent that follows the weights.
 constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
 constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
 // Whether such mantissas have one more below zero (WeightGrid).
@@ -38,7 +38,7 @@ constexpr AttributeSpec kStride = whole("stride", 1, 1, kLargestSize);
 constexpr AttributeSpec kPadding = whole("padding", 0, 0, kLargestSize);
 constexpr AttributeSpec kGroups = whole("groups", 1, 1, kLargestSize);
 constexpr AttributeSpec kDilation = whole("dilation", 1, 1, INT64_MAX);
-// Of the width; 0 and -1: as for the height.
+// For the width; 0 and -1: as for the height.
 constexpr AttributeSpec kKernelWidth = whole("kernel_width", 0, 0, kLargestSize);
 constexpr AttributeSpec kStrideWidth = whole("stride_width", 0, 0, kLargestSize);
 constexpr AttributeSpec kPaddingWidth = whole("padding_width", -1, -1, kLargestSize);
@@ -49,7 +49,7 @@ constexpr AttributeSpec kConvolutionSchema[] = {
 // A classifier starts with small logits.
 // The range of initial weights: sqrt(6 / inputs) (He), or sqrt(1 / inputs), as classifiers have it.
 constexpr AttributeSpec kInitialiser = text("initialiser", "he", "he fan-in");
-// "least_bits": mantissas of the result have at least so many.
+// "least_bits": the least bits of the result's mantissas.
 constexpr AttributeSpec kLinearSchema[] = {
     kChannels,   kBias,           flag("classifier", false),
     kWeightBits, kWeightExponent, kWeightRange,
@@ -196,8 +196,8 @@ SumWidth sum_width(const OpShapes& s) {
   if (input_bits > 8 || gradient_bits > 16 || is_by_rows(s)) return SumWidth::kInt64;
   const int64_t rows = shape.batch * shape.out_height * shape.out_width;
   if (kernels::sums_fit_int32(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
-  // A look at the gradients costs less than narrow sums save where the weights are many, and is
-  // in vain where most gradients would have to be far below the largest.
+  // A look at the gradients costs less than narrow sums save only if the weights are many. It is
+  // useless if most gradients would have to be far below the largest.
   const bool many_weights = shape.weights_count() >= shape.output_count() / 4;
   const bool likely =
       kernels::sums_fit_int32(divide_up(rows, kLikelyBelow), input_bits, gradient_bits);
@@ -342,7 +342,7 @@ int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, in
   return static_cast<int64_t>(kernels::aligned_bytes(static_cast<int64_t>(bytes)));
 }
 
-// For as many rows as are computed at once, and for the rest of them.
+// For the number of rows computed at once, and for the rest of them.
 Prepared prepare_rows(const OpContext& c) {
   ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output.shape);
   const auto choose_for = [&](int64_t rows) {
@@ -379,7 +379,7 @@ const char* kernel(const OpContext& c) {
 constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepare_rows,
                                         compute_rows};
 
-// Layers of a frozen network with a batch norm behind them, which became a multiplier and a bias.
+// Layers of a frozen network with a batch norm after them, which became a multiplier and a bias.
 constexpr AttributeSpec kRelu6 = flag("relu6", false);
 constexpr AttributeSpec kRescaledSchema[] = {kChannels,    kKernel,      kStride, kPadding,
                                              kGroups,      kDilation,    kRelu6,  kKernelWidth,

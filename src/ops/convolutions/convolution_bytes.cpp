@@ -10,7 +10,7 @@ namespace {
 using kernels::ConvolutionShape;
 using Workspace = SumWorkspace<int32_t>;
 
-// Exact exponents hold the sums of the whole batch. Where two passes are not the rule, or a step's
+// Exact exponents hold the sums of the whole batch. If two passes are not the rule, or a step's
 // time does not matter, the sums are computed twice, a few images at a time.
 int64_t images_at_once(const ConvolutionShape& shape, ExponentMode mode) {
   return mode == ExponentMode::kExact ? shape.batch : kernels::images_per_chunk(shape);
@@ -85,7 +85,7 @@ void add_maxima(const OpContext& c, const Workspace& work, int64_t count) {
   }
 }
 
-// Two passes over wide results: the first finds the exponent, the second writes. Where results are
+// Two passes over wide results: the first finds the exponent, the second writes. If results are
 // held in chunks, the second computes them anew.
 void forward_in_two_passes(const OpContext& c, const Workspace& work,
                            const kernels::ConvolutionForward& whole,
@@ -116,8 +116,8 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
   });
 }
 
-// The same as forward_in_two_passes, for channels that differ in their sums only: narrowed to the
-// exponent used last as they are computed, and again where that was wrong.
+// The same as forward_in_two_passes, for channels that differ in their sums only. The sums are
+// narrowed to the exponent used last as they are computed, and again if it was wrong.
 void forward_channels_in_one_pass(const OpContext& c, const Workspace& work,
                                   const kernels::ConvolutionForward& whole,
                                   const SumExponents& exponents) {

@@ -49,8 +49,8 @@ const Tensor* bias_of(const OpContext& c) {
 // Bits of the wide sums and of the bias that is added to them, each.
 constexpr int kWideSumBits = 60, kLogitBits = 30;
 
-// The least exponent of sums at which the bias has so many bits: it may be far larger than the sums
-// of a row with small numbers.
+// The least exponent of sums at which the bias fits this many bits: the bias may be far larger than
+// the sums of a row with small numbers.
 int least_for_bias(const Tensor* bias, int bits) {
   return bias == nullptr ? INT_MIN / 2 : *bias->exponent + bias->bits - 1 - bits;
 }

@@ -9,7 +9,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int kMostGradientShift = 30;  // what the kernel takes; from 16 on nothing is left
+constexpr int kMostGradientShift = 30;  // the kernel's limit; from 16 on nothing is left
 
 // One number per channel, aligned.
 int64_t shifts_bytes(int64_t channels) {

@@ -55,7 +55,7 @@ struct Head {
     return is_causal ? std::min(valid, first_query + query + 1) : valid;
   }
 
-  // Adds the rows of a piece to those of the positions before it, which it returns with them.
+  // Adds the rows of a piece to the rows of the positions before it, and returns both.
   const float* remember(const Sizes& s, const float* rows, float* all) const {
     for (int64_t i = 0; i < s.new_keys; ++i) {
       std::copy_n(rows + i * s.width, s.channels, all + (first_query + i) * s.width);
@@ -140,7 +140,7 @@ struct Computation {
                      .c_row = s.keys});
   }
 
-  // The probabilities; zero behind a query's last key.
+  // The probabilities; zero after a query's last key.
   void probabilities(const Block& block) const {
     scores(block, head.q, room.key_columns, room.p);
     for (int64_t i = 0; i < block.count; ++i) {

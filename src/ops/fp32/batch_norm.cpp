@@ -124,8 +124,8 @@ void forward(const OpContext& c) {
   apply(c, scale, offset, channels);
 }
 
-// Calls visit(gradient) with what gives the gradient that comes in at an element, through the fused
-// ReLU where there is one: one loop for each, which compilers vectorise.
+// Calls visit(gradient) with a function that gives the incoming gradient at an element, through the
+// fused ReLU if there is one. Each case has its own loop, which compilers vectorise.
 template <typename Visit>
 void with_incoming(const OpContext& c, Visit&& visit) {
   const auto *from = c.grad_output.as<float>(), *out = c.output.as<float>();

@@ -36,8 +36,8 @@ class FloatGrid {
     if (grid_.is_sign()) return weight >= 0 ? unit_ : -unit_;
     return unit_ * std::clamp(std::nearbyint(weight / unit_), low_, high_);
   }
-  // What the gradient is multiplied by: 1 where it passes, or for weights through tanh the squared
-  // slope (bend_gradient.cpp), which goes on for half a step beyond the ends; else 0.
+  // The factor of the gradient. Where it passes: 1, or for weights through tanh the squared slope
+  // (bend_gradient.cpp), which continues for half a step beyond the ends. Elsewhere 0.
   float slope(float weight) const {
     const float place = weight / unit_;
     if (grid_.stops) return std::abs(place) <= half_ ? 1 : 0;
@@ -62,7 +62,7 @@ int64_t grid_bytes(const OpShapes& s) {
   return has_grid ? s.parameters[0].count() * int64_t{sizeof(float)} : 0;
 }
 
-// The weights that the layer computes with; in the workspace where they are on a grid.
+// The weights that the layer computes with; in the workspace if they are on a grid.
 const float* weights_of(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
   const FloatGrid grid(*c.attributes);

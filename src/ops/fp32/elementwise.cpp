@@ -36,7 +36,7 @@ void relu(const OpContext& c) {
   for_each(c, c.output.count(), [&](int64_t i) { out[i] = std::max(in[i], 0.0f); });
 }
 
-// Passes the gradient where the output of a ReLU is positive.
+// Passes the gradient if the output of a ReLU is positive.
 void pass_positive(const OpContext& c, const Tensor& grad_input) {
   const auto *output = c.output.as<float>(), *grad_output = c.grad_output.as<float>();
   auto* out = grad_input.as<float>();

@@ -83,7 +83,7 @@ void count_losses(const OpContext& c, LossOf&& loss_of) {
   }
 }
 
-// gradient_of(row, gradient) writes a row's gradient; that of a row without weight is zero.
+// gradient_of(row, gradient) writes a row's gradient; a row without weight has the gradient zero.
 template <typename GradientOf>
 void write_gradients(const OpContext& c, GradientOf&& gradient_of) {
   for_rows(c, [&](const Row& row, int64_t n, int64_t) {
@@ -149,7 +149,7 @@ double sigmoid_loss(double z, int32_t target) {
   return std::max(z, 0.0) - target * z + std::log1p(std::exp(-std::abs(z)));
 }
 
-// Logits count one by one, where their targets are known.
+// Logits count one by one, if their targets are known.
 void sigmoid_cross_entropy(const OpContext& c) {
   const kernels::SigmoidTargets targets = sigmoid_targets(c);
   const kernels::RowWeights weights = sigmoid_weights(c);

@@ -7,8 +7,8 @@
 namespace mantissa::ops::fp32 {
 namespace {
 
-// A function and its slope, for ReLU6 without branches, so that compilers vectorise it; at kinks
-// that of the integer op. `slope` is that of leaky_relu.
+// A function and its slope, without branches for ReLU6, so that compilers vectorise it. At kinks
+// the slope is the integer op's. `slope` is leaky_relu's.
 struct Relu6 {
   static float value(float x, float) { return std::min(std::max(x, 0.0f), 6.0f); }
   static float derivative(float x, float) { return (x > 0 ? 1.0f : 0.0f) * (x < 6 ? 1.0f : 0.0f); }
@@ -107,8 +107,8 @@ void dropout_backward(const OpContext& c) {
   drop(c, c.grad_output.as<float>(), c.grad_inputs[0].as<float>(), c.grad_inputs[0].count());
 }
 
-// Where the second operand's element for element i of the first lies: it has the same shape, or one
-// element for each channel of an image.
+// The place of the second operand's element for element i of the first. The second has the same
+// shape, or one element for each channel of an image.
 struct Partner {
   int64_t image, channels;
   bool gate;

@@ -19,8 +19,8 @@ PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape&
   return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
 }
 
-// Calls visit(window, cell) for each cell of each window of an image, in row-major order: where
-// their first channels lie in the result and in the image.
+// Calls visit(window, cell) for each cell of each window of an image, in row-major order, with the
+// places of their first channels in the result and in the image.
 template <typename Visit>
 void for_each_cell(const PoolShape& s, Visit&& visit) {
   for (int64_t window = 0; window < s.out_height * s.out_width; ++window) {

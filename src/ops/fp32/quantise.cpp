@@ -1,5 +1,5 @@
 // quantise in fp32: the grid of ops/quantisation/quantise.cpp, its numbers computed in floats. For
-// networks one side of which has few bits and the other floats.
+// networks with few bits on one side and floats on the other.
 #include <algorithm>
 #include <array>
 #include <cfloat>

@@ -36,7 +36,7 @@ void pad_backward(const OpContext& c) {
                   [&](int64_t outer, int64_t inner) { to[inner] = from[outer]; });
 }
 
-// Where channel i * size + j, of `groups` groups of `size`, goes: to j * groups + i.
+// The destination of channel i * size + j, of `groups` groups of `size`: j * groups + i.
 struct Shuffled {
   int64_t channels, groups, size;
   explicit Shuffled(const OpContext& c, const Shape& shape)
@@ -72,8 +72,8 @@ void reverse(const OpContext& c, const Tensor& from, const Tensor& to) {
 void reverse_forward(const OpContext& c) { reverse(c, c.inputs[0], c.output); }
 void reverse_backward(const OpContext& c) { reverse(c, c.grad_output, c.grad_inputs[0]); }
 
-// Calls copy(slice, whole, channels) for each row of each slice of `whole`: where it lies in the
-// slice, where in the whole.
+// Calls copy(slice, whole, channels) for each row of each slice of `whole`, with its place in the
+// slice and its place in the whole.
 template <typename Copy>
 void for_each_slice(const OpContext& c, std::span<const Tensor> slices, const Shape& whole,
                     Copy&& copy) {
@@ -103,7 +103,7 @@ void concat_backward(const OpContext& c) {
                  });
 }
 
-// Calls copy(whole, slice) for each row: where the slice begins in the whole, and its own row.
+// Calls copy(whole, slice) for each row: the slice's place in the whole, and its own row.
 template <typename Copy>
 void for_each_part(const OpContext& c, const Tensor& whole, const Tensor& slice, Copy&& copy) {
   const SlicedRow sliced = sliced_row(*c.attributes, whole.shape);

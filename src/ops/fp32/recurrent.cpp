@@ -40,10 +40,10 @@ struct Sizes {
   int64_t gates() const { return Cell::kGates * n; }
   int64_t record() const { return Cell::kRecord * n; }
   int64_t states() const { return sequences * (1 + (steps + 1) * (n + record())); }  // floats
-  // Rows of gradients lie apart so that those of one channel are in different sets of a cache.
+  // Rows of gradients are spaced so that the gradients of one channel are in different cache sets.
   int64_t sums_row() const { return gates() + 16; }
-  // Steps whose gradients are multiplied by states at once; at least two, since each step reads
-  // those of the next one.
+  // Steps whose gradients are multiplied by states at once; at least two, since each step reads the
+  // gradients of the next one.
   int64_t steps_at_once() const { return std::max<int64_t>(2, std::min(steps, 256 / sequences)); }
 };
 
@@ -86,7 +86,7 @@ struct States {
   }
 };
 
-// Where the last piece of a sequence left its state: h, and the record behind it.
+// The end state of a sequence's last piece: h, then the record.
 float* cached_state(const OpContext& c, int64_t sequence) {
   return reinterpret_cast<float*>(c.cache.of(sequence));
 }
@@ -151,8 +151,8 @@ struct ForwardRoom : Pieces {
 };
 
 // Scratch of the backward passes: panels of the weights by gates; gradients of sums of several
-// steps, in turns; gradients that go from step to step; where weights' gradients are wanted,
-// panels of states, and sums over steps.
+// steps, in turns; gradients that go from step to step. If weights' gradients are wanted: panels of
+// states, and sums over steps.
 template <typename Cell>
 struct BackwardRoom : Pieces {
   int64_t slots;
@@ -288,7 +288,7 @@ void step_back(const OpContext& c, const States<Cell>& states, const BackwardRoo
   }
 }
 
-// Back through time; calls visit(t) behind each step.
+// Back through time; calls visit(t) after each step.
 template <typename Cell, typename Visit>
 void go_back(const OpContext& c, const States<Cell>& states, const BackwardRoom<Cell>& room,
              float* grad_x, const Visit& visit) {
@@ -325,8 +325,8 @@ void backward_input(const OpContext& c) {
   write(kStartCellInput, room.carry_c);
 }
 
-// Adds the gradients of what a cell has besides its weights, of steps [t, t + steps): the bias of
-// a GRU, or peepholes of an LSTM.
+// Adds the gradients of a cell's parameters besides its weights, of steps [t, t + steps): the bias
+// of a GRU, or peepholes of an LSTM.
 template <typename Cell>
 void add_small(const States<Cell>& states, const BackwardRoom<Cell>& room, int64_t t, int64_t steps,
                int64_t first, int64_t count) {

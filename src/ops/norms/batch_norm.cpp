@@ -100,7 +100,7 @@ void batch_norm_forward(const OpContext& c, int32_t* negative_shift) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
-  // Statistics and maximum are known where the output is computed again.
+  // Statistics and maximum are known if the output is computed again.
   kernels::ChannelSums sums{};
   if (!c.recomputes) sums = channel_sums(c, work, channels, rows);
   if (!c.recomputes && is_training(c.exponent_mode)) {

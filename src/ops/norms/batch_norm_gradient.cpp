@@ -11,13 +11,13 @@ namespace {
 
 constexpr int64_t kGradientOffsetLimit = int64_t{1} << 60;
 
-// The source of x^: for channel i, x^ = (q - mean) * inverse_sigma with q of `values`, or,
-// where the channel is kept, of the kept ones.
+// The source of x^: for channel i, x^ = (q - mean) * inverse_sigma. q is from `values`, or from the
+// kept inputs if the channel is kept.
 struct Source {
   Tensor values;
-  Tensor kept;  // [rows, kept channels]; without data where there are none
+  Tensor kept;  // [rows, kept channels]; without data if there are none
   const int32_t* kept_channels = nullptr;
-  int negative_shift = 0;  // what is negative of `values` counts 2^negative_shift times
+  int negative_shift = 0;  // negative `values` count 2^negative_shift times
 
   int64_t kept_count() const { return kept.empty() ? 0 : kept.shape.last(); }
 };
@@ -79,7 +79,7 @@ struct FromOutput {
   }
 };
 
-// The gradient of the output, where the ReLU behind it lets it pass.
+// The gradient of the output, if the ReLU after it lets it pass.
 class Passing {
  public:
   explicit Passing(const OpContext& c)
@@ -144,10 +144,10 @@ struct GradientUnits {
   int wide = 0, in_shift = 0;
 };
 
-// Multipliers have 31 bits. Of gradients of 32 those of the gradient have 28: products with it, and
-// with inputs, then stay below 2^59, offsets, the sums of two such, below 2^60, and wide results
-// below 2^61. Inputs are so much shorter than these gradients that their multipliers need a unit of
-// their own.
+// Multipliers have 31 bits. For gradients of 32 bits the gradient's multipliers have 28. Products
+// with the gradient, and with inputs, then stay below 2^59; offsets, the sums of two such, below
+// 2^60; and wide results below 2^61. Inputs are so much shorter than these gradients that their
+// multipliers need a unit of their own.
 GradientUnits gradient_units(const OpContext& c, const Source& source, const Real* reals,
                              int64_t channels, const Real& peak) {
   if (c.grad_output.bits <= 16) return {fixed_point_shift(peak, 31), 0};
@@ -239,7 +239,8 @@ struct KeptCoefficients {
   int64_t *grad, *in, *offset;
 };
 
-// Takes them from those of all channels, and leaves zeros there; all in the unit of wide results.
+// Takes them from the values of all channels, and leaves zeros there; all in the unit of wide
+// results.
 KeptCoefficients take_kept(const Source& source, const BatchNormWorkspace& work, int in_shift) {
   const int64_t count = source.kept_count();
   const KeptCoefficients by{work.partial, work.partial + count, work.partial + 2 * count};

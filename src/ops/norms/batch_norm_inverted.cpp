@@ -1,13 +1,13 @@
 // Batch norm whose backward pass inverts it: x^ = (y - beta) / gamma from the output, so that the
-// input need not be there. Source: Recompute [0013]; METHODS section 4, B.
+// input need not be kept. Source: Recompute [0013]; METHODS section 4, B.
 //
-// A ReLU that alone reads the output is an operator of its own forward (norm_relu), which computes
-// the activation, again where it was not kept. Its mask is that of the output, so that backward it
-// is part of this one. What is above zero is as if the ReLU were fused, to the bit.
+// A ReLU that alone reads the output is an operator of its own forward (norm_relu). It computes the
+// activation, and computes it again if it was not kept. The output gives its mask, so backward it
+// is part of this op. Positive values are the same as with a fused ReLU, to the bit.
 //
-// The output is rounded, and tells nothing of the input where gamma is zero. So channels that it
-// tells badly keep their part of the input, for one in `room` of all channels at most; where there
-// are more, they take turns, and one that is left out counts as constant in that step: x^ = 0.
+// The output is rounded, and says nothing about the input if gamma is zero. So channels that it
+// determines badly keep their part of the input, at most one channel out of every `room`. If there
+// are more, they take turns. A channel that is left out counts as constant in that step: x^ = 0.
 #include <algorithm>
 
 #include "kernels/common/parallel_ranges.h"
@@ -30,12 +30,12 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
 }
 
 // Whether rounding to units of the output hides too much of x^: more than a quarter of a standard
-// deviation, or behind an offset that is much larger than the scale.
+// deviation, or if the offset is much larger than the scale.
 bool is_ill_conditioned(const Real& gamma, const Real& beta, int exponent) {
   return abs(gamma) < ldexp(Real(1), exponent + 1) || ldexp(abs(gamma), 3) < abs(beta);
 }
 
-// Decides what becomes of each channel.
+// Decides for each channel: inverted, kept or left out.
 void choose_kept(const OpContext& c, const InversionSaved& kept, int64_t channels) {
   const int exponent = *c.output.exponent + kept.header->negative_shift;  // the coarser unit
   int64_t ill_conditioned = 0;
@@ -98,7 +98,7 @@ void forward(const OpContext& c) {
   }
 }
 
-// Room for the inputs of one channel in so many.
+// Room for the inputs of one channel out of this many.
 constexpr AttributeSpec kSchema[] = {flag("zero_scale", false), whole("room", 8, 1, 1 << 20)};
 
 std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {

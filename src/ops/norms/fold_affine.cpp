@@ -9,7 +9,7 @@
 namespace mantissa::ops {
 namespace {
 
-// The nearest number of 24 bits; no mantissa where it is none that float32 holds.
+// The nearest number of 24 bits; no mantissa if float32 cannot hold it.
 FloatParts nearest_float(const Real& real) {
   const int shift = fixed_point_shift(real.is_zero() ? real : abs(real), kFloatBits);
   const FloatParts parts{to_fixed_point(real, shift, int64_t{1} << kFloatBits), -shift};

@@ -22,7 +22,7 @@
 namespace mantissa::ops {
 namespace {
 
-// "least_bits": mantissas of the result have at least so many.
+// "least_bits": the least bits of the result's mantissas.
 constexpr AttributeSpec kSchema[] = {real("epsilon", 1e-5, 1e-30, 1),
                                      whole("least_bits", 0, 0, 16)};
 using kernels::kNormFraction;

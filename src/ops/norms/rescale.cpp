@@ -1,10 +1,10 @@
-// rescale: a trained scale for each channel behind a layer of few bits that no batch norm follows,
-// and the factor that `quantise` before the layer leaves to what is behind. Source: METHODS section
-// 3, [0127]: the layer's numbers are scale * mantissa.
+// rescale: a trained scale for each channel, after a layer of few bits that no batch norm follows.
+// It also applies the factor that `quantise` before the layer leaves to later operators. Source:
+// METHODS section 3, [0127]: the layer's numbers are scale * mantissa.
 //
 // y = x * scale * R / (N 2^exponent) + bias, with the range R and the levels N of the `quantise`
 // node whose parameters it uses; with `bits` 0 there is none, and the factor is 1. The gradient of
-// R is that of `quantise`: R / N * u is a function of x and R.
+// R is as in `quantise`: R / N * u is a function of x and R.
 #include "ops/norms/rescale.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@
 namespace mantissa::ops {
 namespace {
 
-// "bits", "exponent", "signed", "offset": those of the `quantise` node. "least_bits": mantissas of
-// the result have at least so many.
+// "bits", "exponent", "signed", "offset": as in the `quantise` node. "least_bits": the least bits
+// of the result's mantissas.
 constexpr AttributeSpec kSchema[] = {
     whole("bits", 0, 0, 7), whole("exponent", 0, kExponentMin, kExponentMax), flag("signed", false),
     flag("offset", false), whole("least_bits", 0, 0, 16)};
@@ -67,7 +67,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 void forward(const OpContext& c) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   const BatchNormWorkspace work(c.workspace, channels);
-  // The maximum is known where the output is computed again.
+  // The maximum is known if the output is computed again.
   kernels::ChannelSums sums{};
   if (!c.recomputes) sums = channel_sums(c, work, channels, rows);
   const Real factor = factor_of(c);
@@ -139,7 +139,7 @@ void backward_input(const OpContext& c) {
     peak.add(work.reals[i]);
   }
   if (!peak.is_finite) c.totals->exponent_overflow = true;
-  // Products stay below 2^59, as those of batch norm do.
+  // Products stay below 2^59, as in batch norm.
   const int wide = fixed_point_shift(peak.value, c.grad_output.bits <= 16 ? 31 : 28);
   for (int64_t i = 0; i < channels; ++i) {
     work.multiplier[i] =

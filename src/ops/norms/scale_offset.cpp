@@ -15,7 +15,7 @@
 namespace mantissa::ops {
 namespace {
 
-// "least_bits": mantissas of the result have at least so many.
+// "least_bits": the least bits of the result's mantissas.
 constexpr AttributeSpec kSchema[] = {whole("least_bits", 0, 0, 16)};
 
 // Integers M, B and the exponent k: wide = q M + B at 2^k.

@@ -14,7 +14,7 @@
 namespace mantissa::ops {
 namespace {
 
-// Mantissas of the sum have at least so many bits.
+// The least bits of the sum's mantissas.
 constexpr AttributeSpec kAddSchema[] = {whole("least_bits", 0, 0, 16)};
 
 Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {

@@ -93,7 +93,7 @@ void forward(const OpContext& c) {
                  *c.inputs[0].exponent - 30);
 }
 
-// The same for gradients, with its exponent: of 30 bits where these are too wide for more.
+// The same for gradients, with its exponent: of 30 bits if these are too wide for more.
 struct GradientScale {
   int64_t multiplier;
   int exponent;

@@ -1,4 +1,4 @@
-// ReLU and flatten: what acts on one value without changing its exponent.
+// ReLU and flatten: operators on one value that keep its exponent.
 #include <algorithm>
 
 #include "kernels/common/parallel_ranges.h"

@@ -28,8 +28,8 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   return invalid_input("wants two inputs of one shape, or [H, W, C] and a gate [C]");
 }
 
-// How elements of the two inputs meet: in `images` parts of `size` elements of a; with a gate those
-// of a in rows of `period`.
+// How elements of the two inputs are paired: in `images` parts of `size` elements of a; with a
+// gate, in rows of `period` elements of a.
 struct Rows {
   int64_t images = 1, size = 1, period = 0;
 };
@@ -40,7 +40,7 @@ Rows rows_of(const Shape& a, const Shape& b) {
   return {images, a.count() / images, gate ? b.count() / images : 0};
 }
 
-// Calls pass(begin, end) on parts of a: of elements, or of whole images where there is a gate.
+// Calls pass(begin, end) on parts of a: of elements, or of whole images if there is a gate.
 template <typename Pass>
 kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows, const Pass& pass) {
   if (rows.period == 0) {
@@ -56,7 +56,7 @@ kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows, const P
                                       });
 }
 
-// Where the elements of b that meet those of a from `begin` on lie.
+// The place of the elements of b that pair with the elements of a from `begin` on.
 int64_t at_gate(const Rows& rows, int64_t begin) {
   return rows.period == 0 ? begin : begin / rows.size * rows.period;
 }
@@ -88,7 +88,7 @@ void forward(const OpContext& c) {
   });
 }
 
-// The gradient of one input where each element meets one of the other.
+// The gradient of one input if each element pairs with one of the other.
 void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& other,
                     const Rows& rows) {
   const ValueTable factors = make_value_table([](int64_t q) { return q; });
@@ -164,7 +164,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 // The gradient of a gate is a sum over an image.
 Status check(const OpShapes& s) {
   const Shape& image = s.inputs[0];
-  // Rounded, so a bit below what int64 holds.
+  // Rounded, so a bit below the limit of int64.
   return is_gate(image, s.inputs[1]) ? check_gradient_sums(s, 2 * image[1] * image[2]) : Status{};
 }
 

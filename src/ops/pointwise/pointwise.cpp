@@ -1,6 +1,6 @@
-// Point-wise functions of one value, by tables where it has 8 bits or many elements: ReLU6, leaky
+// Point-wise functions of one value, by tables if it has 8 bits or many elements: ReLU6, leaky
 // ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU, SiLU. Backward: the gradient times f' in
-// Q30, f' anew from the input.
+// Q30, with f' computed anew from the input.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -25,7 +25,7 @@ constexpr int64_t kLargestDenominator = 65536;
 
 constexpr AttributeSpec kLeakySchema[] = {real("slope", 0.01, 0, 1)};
 
-// The slope as a fraction, exactly where it is one of a denominator that is not larger.
+// The slope as a fraction, exact if the slope has a denominator that is not larger.
 Attributes lower_leaky(const Attributes& attributes) {
   const Fraction slope = nearest_fraction(attributes.real("slope"), kLargestDenominator);
   return {{"numerator", slope.numerator}, {"denominator", slope.denominator}};
@@ -40,14 +40,14 @@ Fraction slope_of(const Attributes& attributes) {
   return {};
 }
 
-// A table of all mantissas of so many bits pays from so many elements for each of them on.
+// A table of all mantissas of this many bits pays from this many elements per mantissa on.
 constexpr int64_t kElementsOfEntry = 4;
 
 bool uses_wide_table(int bits, int64_t elements) {
   return bits > 8 && elements >= kElementsOfEntry << bits;
 }
 
-// Bytes of the table for an input of at most so many bits; 0 without one.
+// Bytes of the table for an input of at most this many bits; 0 without one.
 int64_t wide_table_bytes(int most_bits, int64_t elements) {
   int bits = most_bits;
   while (bits > 8 && !uses_wide_table(bits, elements)) --bits;
@@ -63,8 +63,8 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
       .backward_input = {.workspace_bytes = wide}};
 }
 
-// Calls use(f), where f(i) = function(mantissa i of the input), looked up in a table in the
-// workspace if there are many.
+// Calls use(f) with f(i) = function(mantissa i of the input), looked up in a table in the workspace
+// if there are many.
 template <typename Function, typename Use>
 void with_wide_function(const OpContext& c, const Function& function, const Use& use) {
   const Tensor& input = c.inputs[0];
@@ -88,7 +88,7 @@ void forward_wide(const OpContext& c) {
   if (kFunction.clips != nullptr) {
     if (const std::optional<MantissaRange> range = kFunction.clips(e)) {
       return kernels::with_value_type(c.inputs[0].bits, [&](auto type) {
-        // Clipped in its own type, of which a vector holds more.
+        // Clipped in its own type, so that a vector holds more.
         using T = decltype(type);
         const auto limit = [](int64_t n) {
           return static_cast<T>(
@@ -218,7 +218,7 @@ void mask_within(const OpContext& c, MantissaRange range, int64_t at, int64_t co
   for (int64_t i = 0; i < count; ++i) mask[i] = values[i] >= least && values[i] <= most;
 }
 
-// Where f' is 0 or 1 everywhere: gradients pass, or do not, as they are.
+// If f' is 0 or 1 everywhere: gradients pass unchanged, or do not pass.
 template <const PointFunction& kFunction>
 void backward_by_mask(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];

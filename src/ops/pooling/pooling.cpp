@@ -37,7 +37,7 @@ Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape
   return Shape{inputs[0][0] / window, inputs[0][1] / window, inputs[0][2]};
 }
 
-// The same windows as those of overlapping pools, whose kernels take every width.
+// The same windows as overlapping pools have. Their kernels take every width.
 kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
   const kernels::PoolAxis axis = {s.window, s.window, 0};
   return {s.in_height, s.in_width, s.channels, s.out_height(), s.out_width(), axis, axis};
@@ -104,7 +104,7 @@ Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
   return Shape{inputs[0][2]};
 }
 
-// 1 / pixels as a multiplier of so many bits and its exponent.
+// 1 / pixels as a multiplier of this many bits, and its exponent.
 struct Reciprocal {
   int64_t multiplier;
   int exponent;
@@ -223,8 +223,8 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 }
 
 Status check_average(const OpShapes& s) {
-  // The sum of so many bytes fits int32; that of wider values, times the multiplier's 31 bits,
-  // int64.
+  // The sum of this many bytes fits int32; the sum of wider values, times the multiplier's 31 bits,
+  // fits int64.
   const int bits = s.input_bits(0);
   const int most = 24 - std::max(0, bits - 8);
   if (s.inputs[0][1] * s.inputs[0][2] <= int64_t{1} << most) return {};

@@ -108,8 +108,8 @@ OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
   return {.backward_input = {.workspace_bytes = s.output.count()}};
 }
 
-// Bits of multipliers of gradients: as many as leave the sum of the products of all windows over a
-// cell below 2^61.
+// Bits of multipliers of gradients: few enough that the sum of the products of all windows over a
+// cell stays below 2^61.
 int gradient_multiplier_bits(const PoolShape& s, int gradient_bits) {
   const auto along = [](const PoolAxis& axis) { return divide_up(axis.window, axis.stride); };
   const int windows = bit_length(magnitude(along(s.vertical) * along(s.horizontal) - 1));
@@ -126,7 +126,8 @@ int64_t cells_of(const PoolShape& s, bool padded, int64_t wy, int64_t wx) {
   return along(s.vertical, wy, s.in_height) * along(s.horizontal, wx, s.in_width);
 }
 
-// 1 / cells of each window of an image, as multipliers of at most so many bits and their exponent.
+// 1 / cells of each window of an image, as multipliers of at most this many bits, and their
+// exponent.
 struct Means {
   int64_t* multipliers;
   int exponent;
@@ -200,7 +201,7 @@ int64_t divide_rne(int64_t num, int64_t den) {
   return quotient + (twice > den || (twice == den && quotient % 2 != 0) ? 1 : 0);
 }
 
-// Results for all sums of up to so many cells: those of n cells begin at place(n).
+// Results for all sums of up to this many cells: the sums of n cells begin at place(n).
 struct MeanTables {
   int8_t* tables;
   static int64_t place(int64_t cells) { return 127 * cells * (cells - 1) + cells - 1; }
@@ -214,7 +215,7 @@ struct MeanTables {
       at(cells)[sum] = static_cast<int8_t>(saturate(divide_rne(sum * up, cells * down), limit));
     }
   }
-  // Of n cells, by their sum.
+  // For n cells, by their sum.
   int8_t* at(int64_t cells) const { return tables + place(cells) + 127 * cells; }
 };
 

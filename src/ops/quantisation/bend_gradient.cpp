@@ -1,14 +1,14 @@
-// What becomes of the gradient of weights on a grid before an update takes it. Source: METHODS
-// section 3, starts.h.
+// Changes the gradient of weights on a grid before an update takes it. Source: METHODS section 3,
+// starts.h.
 //
-// Weights that stand for tanh w of the numbers w that are trained (DoReFa, PACT): a step of w by
-// its gradient, as a step of the weight. With y the weight in steps of its grid, counted from the
-// middle between its ends -n and n, and tanh w = y tanh(1) / n, dy/dw is proportional to
-// 1 - tanh^2 w. So a step of y is to first order the gradient by y times the square of that, which
-// needs no tanh: it is a polynomial of y. In units of 2^-24, with all bits of V:
-// t = V tanh(1) / (n 2^shift), s = (1 - t^2)^2; the sums become rne(sum * s).
+// DoReFa, PACT: the weights stand for tanh w, and w is the trained number. A step of w by its
+// gradient is expressed as a step of the weight. Let y be the weight in steps of its grid, counted
+// from the middle between its ends -n and n, with tanh w = y tanh(1) / n. Then dy/dw is
+// proportional to 1 - tanh^2 w. So a step of y is to first order the gradient by y times the square
+// of dy/dw. This needs no tanh: it is a polynomial of y. In units of 2^-24, with all bits of V: t =
+// V tanh(1) / (n 2^shift), s = (1 - t^2)^2; the sums become rne(sum * s).
 //
-// Weights whose gradients stop (WRPN, [0059]): where V is beyond -n and n, the sum becomes zero.
+// Weights whose gradients stop (WRPN, [0059]): if V is beyond -n and n, the sum becomes zero.
 #include "kernels/common/parallel_ranges.h"
 #include "numerics/lazy_update.h"
 #include "numerics/rounding.h"

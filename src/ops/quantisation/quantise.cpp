@@ -1,12 +1,12 @@
 // quantise: values on a grid whose range is trained, for a layer that reads few bits. Source:
-// METHODS section 3, [0134]-[0144]; the gradient of the range within it is that of LSQ.
+// METHODS section 3, [0134]-[0144]; the gradient of the range within it is LSQ's.
 //
 // u = clip(rne(x N / range), low, N), y = u * 2^exponent. With `signed` N is 2^(bits-1) - 1 and low
-// is -N, else N is 2^bits - 1 and low is 0, or with `offset` the offset in steps, rounded and from
-// -N to 0, and N above it is the end: then zero is on the grid. The factor between y and the
-// nearest of x, range / (N 2^exponent), is left to the batch norm behind the layer, which takes it
-// out, or to a `rescale` there, which multiplies by it and has its parameters here: `channels` are
-// those of the layer; or it is 1. With 8 bits without `signed` y has 9 bits.
+// is -N. Else N is 2^bits - 1 and low is 0; or with `offset` low is the offset in steps, rounded
+// and from -N to 0, and the end is N above it: then zero is on the grid. The factor between y and
+// the nearest number to x is range / (N 2^exponent). The batch norm after the layer takes it out;
+// or a `rescale` there multiplies by it and has its parameters here: `channels` is the layer's
+// number of channels; or it is 1. With 8 bits without `signed` y has 9 bits.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -178,8 +178,8 @@ void add_gradient(const OpContext& c, const QuantiseSteps& steps, int parameter,
 }
 
 // The gradient of the range: sum of g * 2^exponent / range * range_factor(x), with as many bits
-// behind the point as 8 bits hold. That of the offset ([0142]): sum of g * 2^exponent N / range
-// beyond the range.
+// after the point as 8 bits hold. The gradient of the offset ([0142]): sum of g * 2^exponent N /
+// range beyond the range.
 void backward_weights(const OpContext& c) {
   const QuantiseSteps steps = steps_of(c);
   int fraction = 0;

@@ -1,4 +1,4 @@
-// A value to the width of activations: what comes before linear, convolution and dropout where
+// A value narrowed to the width of activations: before linear, convolution and dropout, if
 // operators that keep mantissas have passed on a wider linear value. Gradients pass as they are.
 #include <algorithm>
 

@@ -164,8 +164,8 @@ void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at
   clear_padding(s, at, head.queries, wide.q);
 }
 
-// Brings a sequence's wide gradients to the exponents of all. These are the largest, so that what
-// is rounded lies far below the bits that narrowing leaves.
+// Brings a sequence's wide gradients to the exponents of all. These are the largest, so the rounded
+// bits lie far below the bits that narrowing leaves.
 void align_sequence(const OpContext& c, const AttentionSizes& s,
                     const kernels::AttentionGradient& g, const InputExponents& to,
                     const WideResults& wide, int64_t sequence) {

@@ -67,8 +67,8 @@ void embedding_forward(const OpContext& c) {
   });
 }
 
-// Positions of the batch by the row that they name: those of row r are order[first[r]] up to
-// order[first[r + 1]], in their own order.
+// Positions of the batch by the row that they name. The positions of row r are order[first[r]] up
+// to order[first[r + 1]], in their own order.
 struct ByRow {
   int32_t *first, *order;
   ByRow(std::byte* base, int64_t rows)
@@ -96,7 +96,7 @@ OpMemory embedding_memory(const OpShapes& s, const PlanningContext&) {
                                    ByRow::bytes(s.parameters[0][0], s.inputs[0].count())}};
 }
 
-// A row's sum has a term for each position at most, all of which may name it.
+// A row's sum has at most one term for each position, since all positions may name it.
 SumWidth embedding_sum_width(const OpShapes& s) {
   const int64_t most = INT32_MAX >> (s.wide_gradient.bits - 1);
   return s.inputs[0].count() <= most ? SumWidth::kInt32 : SumWidth::kInt64;
@@ -140,7 +140,7 @@ void embedding_backward_weights(const OpContext& c) {
 }
 
 constexpr AttributeSpec kPositionSchema[] = {required_whole("positions", 1, kMostRows),
-                                             // Mantissas of the result have at least so many bits.
+                                             // The least bits of the result's mantissas.
                                              whole("least_bits", 0, 0, 16)};
 
 Result<Shape> infer_positions(const Attributes& attributes, std::span<const Shape> inputs) {

@@ -86,7 +86,7 @@ Status check(const OpShapes& s) {
   return invalid_input("wants weights of at most 16 bits");
 }
 
-// Packs the weights' columns as pairs of a product, and notes what shifts their sums to 2^-24.
+// Packs the weights' columns as pairs of a product, and notes the shifts of their sums to 2^-24.
 void pack_rows(const OpContext& c, const Sizes& s, const ForwardSpace& space) {
   const Tensor& table = c.parameters[0].mantissa;
   const Mantissas weights(table);
@@ -123,7 +123,7 @@ int32_t length_of(const OpContext& c, const Sizes& s, int64_t sequence) {
   return static_cast<int32_t>(std::clamp<int64_t>(length, 0, s.steps));
 }
 
-// The number of an input that a sequence starts with, at 2^-fraction; what does not fit is counted.
+// The initial state of a sequence from its input, at 2^-fraction; clipped numbers are counted.
 int16_t start_number(const Tensor& from, int64_t at, int fraction, int64_t& clipped) {
   const int64_t wide = rescale_rne(Mantissas(from)[at], -(*from.exponent + fraction));
   const int64_t narrow = saturate(wide, INT16_MAX);
@@ -131,7 +131,7 @@ int16_t start_number(const Tensor& from, int64_t at, int fraction, int64_t& clip
   return static_cast<int16_t>(narrow);
 }
 
-// Where the last piece of a sequence left its state: h, and the record behind it.
+// The end state of a sequence's last piece: h, then the record.
 int16_t* cached_state(const OpContext& c, int64_t sequence) {
   return reinterpret_cast<int16_t*>(c.cache.of(sequence));
 }

@@ -30,7 +30,7 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   return out;
 }
 
-// to[row, c] = rne(from[row, c] >> shift), rows of `channels` among those of `out_channels`.
+// to[row, c] = rne(from[row, c] >> shift): rows of `channels` inside rows of `out_channels`.
 template <typename From, typename To>
 void place(const From* from, int64_t channels, int shift, int64_t out_channels, int64_t rows,
            To* to) {

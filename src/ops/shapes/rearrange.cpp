@@ -16,7 +16,7 @@ constexpr int64_t kLargestSide = 1 << 20;
 constexpr AttributeSpec kPadSchema[] = {
     whole("top", 0, 0, kLargestSide), whole("bottom", 0, 0, kLargestSide),
     whole("left", 0, 0, kLargestSide), whole("right", 0, 0, kLargestSide)};
-// [channels], or [height, width, channels] where height is given.
+// [channels], or [height, width, channels] if height is given.
 constexpr AttributeSpec kReshapeSchema[] = {whole("height", 0, 0, INT64_MAX),
                                             whole("width", 0, 0, INT64_MAX),
                                             required_whole("channels", 1, INT64_MAX)};
@@ -37,8 +37,8 @@ Result<Shape> infer_pad(const Attributes& attributes, std::span<const Shape> inp
   return Shape{inputs[0][0] + p.top + p.bottom, inputs[0][1] + p.left + p.right, inputs[0][2]};
 }
 
-// Calls row(outer, inner) for each row of the padded images: `outer` its first byte, `inner` that
-// of the row of the image inside, or -1 where all of it is padding.
+// Calls row(outer, inner) for each row of the padded images: `outer` is its first byte, `inner` the
+// first byte of the row of the image inside, or -1 if all of it is padding.
 template <typename Row>
 void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int64_t top,
                   int64_t bytes, const Row& row) {
@@ -146,7 +146,7 @@ void shuffle_forward(const OpContext& c) {
   *c.output.exponent = *c.inputs[0].exponent;
 }
 
-// The way back is the shuffle of as many groups as a group had channels.
+// The inverse is the shuffle with as many groups as a group had channels.
 void shuffle_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t groups = c.attributes->whole("groups");

@@ -51,7 +51,7 @@ void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponen
   set_exponent(c, root, s.exponent);
 }
 
-// Replaces G by the direction, whose gradient is that of `update`, of exponent `exponent`.
+// Replaces G by the direction. Its gradient is the gradient of `update`, with exponent `exponent`.
 void make_adam_direction(const OpContext& c, const kernels::Update& update, int exponent) {
   const ParameterView& p = c.parameters[0];
   const auto& [first, root] = p.moments;

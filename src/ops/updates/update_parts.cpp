@@ -32,9 +32,9 @@ void split_values(const kernels::Update& update, const WeightGrid& grid, int gro
   }
 }
 
-// After the step of a block on a grid that stays, which left V' with these extremes, split as
-// without a grid: splits V' by the grid, where that differs. Where some V' leaves what W's memory
-// holds, all are doubled units for a moment, and lose as many of their lowest bits.
+// After the step of a block on a fixed grid. The step left V' with these extremes, split as without
+// a grid. Splits V' by the grid, if that differs. If some V' does not fit W's memory, the unit of
+// all is doubled for a moment, and they lose as many of their lowest bits.
 template <typename EachRange>
 void split_block(const kernels::UpdateKernels& kernel, const kernels::Update& update,
                  const WeightGrid& grid, const Extremes& values, EachRange&& each_range) {
@@ -60,9 +60,9 @@ void split_block(const kernels::UpdateKernels& kernel, const kernels::Update& up
 }
 
 // Steps a block with one exponent, which it may change, but not to one below `smallest_exponent`;
-// returns how many directions were clipped. `largest_exponent` is that of all blocks before the
-// step. `each_range` calls function(sums, begin, end) on all elements, in parts, and combines what
-// it returns; told that the sums are not read, it need not have them.
+// returns how many directions were clipped. `largest_exponent` is the largest of all blocks before
+// the step. `each_range` calls function(sums, begin, end) on all elements, in parts, and combines
+// the results. If told that the sums are not read, it need not have them.
 template <typename EachRange>
 int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_exponent,
                    int largest_exponent, int smallest_exponent, int16_t& exponent,
@@ -125,7 +125,7 @@ Real weight_decay(const OpContext& c) {
   return c.parameters[0].decays ? Real(c.scalars->weight_decay) : Real();
 }
 
-// The most that the decay adds to a direction: V has the weights' bits and those of the shift.
+// The most that the decay adds to a direction: V has the bits of the weights plus the shift.
 Real most_decay(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
   return ldexp(abs(weight_decay(c)), weights.largest_exponent() + weights.bits - 1);

@@ -8,7 +8,7 @@ namespace mantissa::quantise {
 namespace {
 
 void merge_in_groups(std::vector<uint64_t>& cells, int shift) {
-  // After so many shifts all are in the first cell.
+  // After this many shifts all are in the first cell.
   shift = std::min(shift, ActivationStatistics::kCellBits);
   for (size_t i = 1; i < cells.size(); ++i) {
     const uint64_t count = cells[i];

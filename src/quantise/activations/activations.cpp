@@ -13,7 +13,7 @@ namespace {
 
 using Cells = std::vector<ActivationStatistics::Cell>;
 
-// What a fit reads: grids of one range and offset differ in their scale.
+// The input of a fit: grids of one range and offset differ in their scale.
 struct Fit {
   const ActivationSettings& settings;
   const ActivationStatistics& statistics;

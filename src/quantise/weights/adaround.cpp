@@ -21,7 +21,7 @@ struct Problem {
   Numbers targets;        // [rows, outputs]
   Numbers steps;          // [outputs]: scale * step of the range
   Numbers low;            // [features, outputs]: the mantissa below, as a number
-  Numbers fraction;       // [features, outputs]: where the weight lies between it and the next
+  Numbers fraction;       // [features, outputs]: the weight's position between it and the next
   Numbers nearest_error;  // [outputs], over all rows
 
   double weight(size_t feature, size_t output) const {
@@ -31,7 +31,7 @@ struct Problem {
   const float* row(size_t index) const { return layer.inputs.data() + index * features; }
 };
 
-// sum += row * matrix, where the matrix is [features, outputs].
+// sum += row * matrix; the matrix is [features, outputs].
 void add_products(const float* row, const Numbers& matrix, size_t features, size_t outputs,
                   double* sum) {
   for (size_t i = 0; i < features; ++i) {
@@ -129,7 +129,7 @@ Soft soft(double number) {
 // The inverse, for h in [0, 1].
 double hard(double h) { return -natural_logarithm(kStretch / (h - kStretchFrom) - 1); }
 
-// Of 1 - |2 h - 1|^beta over h.
+// Derivative of 1 - |2 h - 1|^beta by h.
 double regulariser_slope(double h, int beta) {
   const double distance = std::abs(2 * h - 1);
   double power = 1;
@@ -171,7 +171,7 @@ class Training {
   }
 
  private:
-  // Of the outputs' error over the soft weights, into gradient_.
+  // The gradient of the outputs' error by the soft weights, into gradient_.
   void add_gradient(int step) {
     const size_t outputs = problem_.outputs, features = problem_.features;
     for (size_t k = 0; k < weights_.size(); ++k) {

@@ -84,7 +84,7 @@ std::vector<Values> starts(const Part& part, const SortedNumbers& sorted) {
   return {grid, distances, numbers};
 }
 
-// Of a part that is not empty; times 2^-exponent.
+// For a part that is not empty; times 2^-exponent.
 Values best_values(const Part& part) {
   const SortedNumbers sorted = in_order(part.numbers);
   Values best;

@@ -13,14 +13,14 @@ constexpr int64_t kMostForAllIntervals = 512;
 constexpr double kQuarterOctaves[] = {1, 0.84089641525371454303, 0.70710678118654752440,
                                       0.59460355750136053336};
 
-// The best scale for mantissas, and what it takes off the sum of squares: <w, q>^2 / <q, q>.
+// The best scale for mantissas, and its reduction of the sum of squares: <w, q>^2 / <q, q>.
 struct Fit {
   double scale = 0;  // 0 if all mantissas are 0
   double gain = 0;
 };
 
 // The numbers in order, so that all with one mantissa are a run, with the sums before each. Signs
-// play no part where the range is symmetric.
+// do not matter if the range is symmetric.
 class SortedPart {
  public:
   explicit SortedPart(const Part& part)
@@ -57,8 +57,8 @@ class SortedPart {
     if (mantissa >= range_.hi) return numbers_.end();
     const double middle =
         (static_cast<double>(mantissa) + static_cast<double>(range_.step) / 2) * scale;
-    // Ties are the even mantissa's. Runs are short where there are many mantissas: twice as far in
-    // each step, then in halves.
+    // Ties go to the even mantissa. Runs are short if there are many mantissas: so it goes twice as
+    // far in each step, then bisects.
     const bool even = mantissa % 2 == 0;
     const auto inside = [&](double w) { return even ? w <= middle : w < middle; };
     std::ptrdiff_t step = 1;
@@ -117,8 +117,8 @@ void alternate(const SortedPart& sorted, double scale, Best& best) {
   best.offer(scale);
 }
 
-// Alternating has many minima that lie close together: around `centre` it starts from that of many
-// scales whose mantissas fit best.
+// Alternating has many minima close together. It therefore starts from one of many scales around
+// `centre`: the one whose mantissas fit best.
 void search_around(const SortedPart& sorted, double centre, double step, Best& best) {
   constexpr int kScales = 32;  // on each side
   double start = centre, gain = 0;
