@@ -14,8 +14,8 @@
 //   mantissa::register_operator(square);
 //   net.add("square", {x});
 //
-// Networks that use it are saved with its name, and load where it is registered. Its steps allocate
-// a little.
+// Networks that use it are saved with its name, and load if it is registered. Its steps allocate a
+// little.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@ struct VerifyOutcome {
   std::vector<std::string> notes;  // what could not be compared
 };
 
-// Compares the states of two runs (folders, or their hashes.jsonl) step by step. Runs with other
-// settings or other data are an error that names what differs.
+// Compares the states of two runs (folders, or their hashes.jsonl) step by step. If their settings
+// or data differ, the error names the difference.
 MANTISSA_EXPORT VerifyOutcome verify(const std::string& run_a, const std::string& run_b);
 
 struct ReportOutcome {

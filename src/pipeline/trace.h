@@ -49,7 +49,7 @@ Trace simulated_trace(const Schedule& schedule, const Simulation& simulation, in
 // pass, or the pieces do not match a run's steps.
 Result<std::vector<StageTimes>> measured_times(const Trace& trace);
 
-// Steps of which it has cells.
+// How many steps have cells in it.
 int64_t traced_steps(const Trace& trace);
 
 // The part of the traced time in which each stage waited, in [0, 1].

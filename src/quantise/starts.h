@@ -74,11 +74,11 @@ struct WeightGradient {
   double scale = 0;   // of the form's scale; a sum over the part is the scale's gradient
 };
 
-// Of a loss whose gradient with respect to the quantised weight is g. Rounding passes gradients on
-// (straight-through estimator):
+// The gradients of a loss; g is its gradient with respect to the quantised weight. Rounding passes
+// gradients on (straight-through estimator):
 //
 //   WRPN             dw = alpha0 g where -1 <= w <= 1, d alpha0 = g q / n
-//   DoReFa, PACT     dw = g alpha step L (1 - tanh^2 w) / (2 M) but where round is clipped,
+//   DoReFa, PACT     dw = g alpha step L (1 - tanh^2 w) / (2 M) except where round is clipped,
 //                    d alpha = g q
 //   Gaussian, uniform  dw = g where lo <= w / alpha <= hi, d alpha = g q
 //   LSQ, LSQ+        the same dw, d alpha = g (q - w / alpha) there, g q elsewhere

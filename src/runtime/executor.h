@@ -61,8 +61,8 @@ struct ProgramPart {
 class Executor {
  public:
   // `arena` has at least program.arena_bytes and may be shared by executors that do not run at the
-  // same time. `pool` has at most as many threads as the program was planned for, and `isa` is the
-  // same. All references outlive the executor.
+  // same time. The program was planned for `isa`, and for at least as many threads as `pool` has.
+  // All references outlive the executor.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
            ThreadPool& pool, Isa isa);
   // The same, for a part of the program.

@@ -1,4 +1,4 @@
-// Shapes, element types and views of tensors: what instructions and kernels work on.
+// Shapes, element types and views of tensors, for instructions and kernels.
 #pragma once
 
 #include <algorithm>

@@ -8,7 +8,7 @@ namespace mantissa {
 struct MpiFunctions {
   // Joins the other processes.
   int (*begin)(int* process, int* processes);
-  // Begin to send or receive `bytes` bytes; they stay where they are until the request is done.
+  // Begin to send or receive `count` bytes; they stay where they are until the request is done.
   // `request` is for test() alone, which must be called until it is done.
   int (*send)(const void* bytes, int count, int to, int tag, void** request);
   int (*receive)(void* bytes, int count, int from, int tag, void** request);

@@ -31,7 +31,7 @@ class LineReader {
 
   InputFile file_;
   std::string buffer_;
-  size_t at_ = 0;  // in the buffer, behind the line that was returned last
+  size_t at_ = 0;  // in the buffer, after the line that was returned last
   int64_t lines_ = 0, bytes_ = 0;
 };
 

@@ -15,7 +15,7 @@ namespace mantissa {
 Status write_all(int descriptor, std::span<const std::byte> bytes,
                  const std::filesystem::path& path);
 
-// Hands what was written to the disk; the same.
+// Flushes the written bytes to the disk. `path` is named in errors.
 Status flush_to_disk(int descriptor, const std::filesystem::path& path);
 
 // A regular file opened for writing at its end. Nothing is buffered: each write has reached the

@@ -35,7 +35,7 @@ MANTISSA_INLINE __m128i load_row(const int8_t* from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
 }
 
-// Two rows are interleaved: add_products then adds what both contribute to a channel.
+// Two rows are interleaved: add_products then adds both rows' contributions to a channel.
 inline void add_byte_sums(const int8_t* in, const Block& block, ByteSumsOfStrip& total) {
   Vector sum0 = load(total.sums), sum1 = load(total.sums + 8);
   Vector squares0 = load(total.squares), squares1 = load(total.squares + 8);

@@ -22,8 +22,8 @@ constexpr int64_t kLanes = 64;
 // After that.
 #include "kernels/batch_norm/channel_sums_strips.h"
 
-// Four rows are interleaved: vpdpbusd then adds what all of them contribute to a channel. It
-// multiplies unsigned bytes by signed ones: q + 128 by q, of which 128 q is then taken away.
+// Four rows are interleaved: vpdpbusd then adds the contributions of all four to a channel. It
+// multiplies unsigned bytes by signed ones: q + 128 by q; 128 q is then subtracted.
 inline void add_byte_sums(const int8_t* in, const Block& block, ByteSumsOfStrip& total) {
   __m512i sums[4], products[4];
   for (int i = 0; i < 4; ++i) sums[i] = products[i] = _mm512_setzero_si512();

@@ -9,7 +9,7 @@ bool is_reference(ConvolutionRows rows, const ConvolutionChoice& choice) {
   return choice.row == rows.front();
 }
 
-// Choices among `below` for the parts of a row's work; none where the reference would get them.
+// Choices among `below` for the parts of a row's work; none if the reference would get them.
 std::vector<ConvolutionChoice> choose_parts(const ConvolutionKernels& row, ConvolutionRows below,
                                             const ConvolutionWork& work) {
   std::vector<ConvolutionChoice> parts;

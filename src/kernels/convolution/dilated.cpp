@@ -214,7 +214,7 @@ ScratchBytes forward_bytes(ConvolutionParts phases, int threads) {
 }
 
 ScratchBytes grad_input_bytes(ConvolutionParts phases, int bits, int threads) {
-  // The gradient of the input may have 16 bits where the gradient of the output has fewer.
+  // The gradient of the input may have 16 bits although the gradient of the output has fewer.
   return {phases, threads, gradient_bytes(16), gradient_bytes(bits), 1};
 }
 

@@ -23,7 +23,7 @@ bool is_pointwise(const ConvolutionShape& s) {
          s.padding_width == 0;
 }
 
-// A stride of 1 where only one pixel is computed on each axis.
+// A stride of 1 if only one pixel is computed on each axis.
 bool is_foldable(const ConvolutionShape& s) {
   return is_pointwise(s) && s.stride_height == 1 && s.in_height == s.out_height &&
          s.in_width == s.out_width;

@@ -39,7 +39,7 @@ struct Scratch {
   }
 };
 
-// Channels of `pixels` pixels, as bytes: rows of `step` bytes of which `width` belong to a group.
+// Channels of `pixels` pixels, as bytes: rows of `step` bytes; `width` of these belong to a group.
 struct Channels {
   int64_t pixels, step, width;
 
@@ -123,7 +123,7 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts gro
 
 size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
                                 ConvolutionParts groups) noexcept {
-  // The gradient of the input may have 16 bits where the gradient of the output has fewer.
+  // The gradient of the input may have 16 bits although the gradient of the output has fewer.
   return group_bytes(shape, gradient_bytes(16), gradient_bytes(bits)) +
          groups[0].scratch_bytes(threads);
 }

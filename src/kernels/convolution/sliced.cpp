@@ -12,8 +12,8 @@
 namespace mantissa::kernels {
 namespace {
 
-// So many of `all` channels that their weights take about as much as a core's cache holds, or as
-// the pixels, which each slice reads anew; fewer where threads would have too few slices.
+// How many of `all` channels have weights of about the size of a core's cache, or of the pixels,
+// which each slice reads anew; fewer if threads would have too few slices.
 int64_t slice(const ConvolutionShape& s, int64_t all) {
   constexpr int64_t kLargeWeights = int64_t{16} << 20, kCacheBytes = int64_t{1} << 20;
   constexpr int64_t kFewPixels = 16, kSlices = 32, kUnit = 64;
@@ -51,8 +51,9 @@ std::vector<ConvolutionWork> parts(const ConvolutionWork& work) {
   return slices(work, slice_of(work));
 }
 
-// Calls run(first, choice, context) for the slices of `all` channels, of `channels` each but the
-// last, each with so many bytes of scratch and no other thread; returns the combined statistics.
+// Calls run(first, choice, context) for the slices of `all` channels, each of `channels` except the
+// last. Each call has this many bytes of scratch and no other thread. Returns the combined
+// statistics.
 template <typename Run>
 WideStatistics for_each_slice(const KernelContext& context, ConvolutionParts slices, int64_t all,
                               int64_t channels, size_t scratch_bytes, const Run& run) {

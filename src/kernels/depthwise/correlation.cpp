@@ -64,7 +64,7 @@ Plan::Plan(const RowLoops& loops, const ConvolutionShape& s, bool mirrored, int 
   parts = static_cast<int>(std::min<int64_t>({threads, kMaximumParts, s.batch * vertical.results}));
 }
 
-// Where results go and how they are narrowed.
+// The destination of results, and how they are narrowed.
 struct Results {
   std::byte* data;
   int bytes, shift;

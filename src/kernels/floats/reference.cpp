@@ -1,4 +1,4 @@
-// Loops over floats for any CPU: vectors that the compiler takes apart where it has to.
+// Loops over floats for any CPU: the compiler takes vectors apart if necessary.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

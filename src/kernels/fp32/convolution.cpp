@@ -84,7 +84,7 @@ Attributes with_scratchpad() {
   return Attributes(attributes);
 }
 
-// Null where oneDNN has no kernel.
+// Null if oneDNN has no kernel.
 Description describe(const Problem& p, ConvolutionPass pass, bool bias) {
   const OneDnnLayout* bias_layout = bias ? p.bias.get() : nullptr;
   const dnnl_prop_kind_t kind =
@@ -125,8 +125,8 @@ int64_t aligned_bytes(const OneDnnLayout* layout) {
   return round_up<int64_t>(static_cast<int64_t>(onednn().memory_desc_get_size(layout)), 64);
 }
 
-// OpenMP ends the process where it cannot start a thread. So whether it can is tried first, once;
-// if not, the calling thread computes alone.
+// OpenMP ends the process if it cannot start a thread. So it is tested first, once, whether it can.
+// If not, the calling thread computes alone.
 void use_threads(int wanted) {
   static std::atomic<int> granted{1}, refused{INT_MAX};
   if (wanted > granted && wanted < refused) {

@@ -64,7 +64,7 @@ void add_rows(const PoolingKernels* k) {
     });
   }
   const auto add_windows = [&](const std::string& name, auto body) {
-    // Windows of 3: with stride 2 where "window" is 2, else with stride 1 and padding.
+    // Windows of 3: with stride 2 if "window" is 2, else with stride 1 and padding.
     add(name, body)->Args({56, 64, 2})->Args({14, 128, 1})->Args({28, 24, 1});
   };
   add_windows("max_pool_windows", [=](Operands& o) {

@@ -1,4 +1,4 @@
-// Rescaling with the CPU's own float32 products: they are what the reference computes in integers.
+// Rescaling with the CPU's own float32 products: the reference computes the same in integers.
 #include <bit>
 
 #include "base/system/target.h"

@@ -18,7 +18,7 @@ int64_t log2_q16(const SoftmaxCrossEntropy& args, int64_t row, int64_t label, in
   return natural_to_log2_q16(args.logits[row * args.classes + label] - largest, args.exponent);
 }
 
-// The powers exp(logit - largest) of a row in Q30. They are computed where they are wanted: a row
+// The powers exp(logit - largest) of a row in Q30. They are computed when they are needed: a row
 // may have more classes than fit on the stack.
 struct Powers {
   const SoftmaxCrossEntropy& args;

@@ -30,15 +30,15 @@ inline bool all_zero(Words words) noexcept {
 #include "kernels/update/optimizer_loops.h"
 
 using Reals [[gnu::vector_size(32)]] = double;
-// An integer n and the double 2^52 + n have the same bits but for a constant; with half of 2^52
-// more n may be negative.
+// An integer n and the double 2^52 + n have the same bits except for a constant. With 2^51 more, n
+// may be negative.
 inline Reals to_reals(Lanes n) noexcept {
   const Reals from = _mm256_blendv_pd(_mm256_set1_pd(0x1p52), _mm256_set1_pd(0x1.8p52),
                                       reinterpret_cast<__m256d>(n));
   return reinterpret_cast<Reals>(n + reinterpret_cast<Lanes>(from)) - from;
 }
 inline Reals near_root(Reals x) noexcept { return _mm256_sqrt_pd(x); }
-// Rounded to 53 bits, of which n / d needs fewer, if it lies between two integers.
+// Rounded to 53 bits. n / d needs fewer if it lies between two integers.
 inline Reals near_quotient(Reals n, Reals d) noexcept { return n / d; }
 inline Reals clipped(Reals n, Reals limit) noexcept {
   const Reals low = n < -limit ? -limit : n;

@@ -37,8 +37,9 @@ inline Reals near_root(Reals x) noexcept {
   const Reals error = _mm512_fnmadd_pd(root, 0.5 * inverse, _mm512_set1_pd(0.5));
   return _mm512_fmadd_pd(root, error, root);  // times 1 - 1.5 * 2^-28 at worst
 }
-// Where n / d lies between two integers it is a double, and the sum, which is nearer than half a
-// unit in its last place, is that; elsewhere n / d is further from the middle than two such units.
+// If n / d lies between two integers it is a double, and the sum, which is nearer than half a unit
+// in its last place, is that double. Otherwise n / d is further from the middle than two such
+// units.
 inline Reals near_quotient(Reals n, Reals d) noexcept {
   const Reals rough = _mm512_rcp14_pd(d);
   const Reals error = _mm512_fnmadd_pd(d, rough, _mm512_set1_pd(1));

@@ -53,7 +53,7 @@ struct BackwardScratch {
 
 }  // namespace
 
-// For so many images at a time, and for the rest.
+// For this many images at a time, and for the rest.
 std::vector<ConvolutionChoice> grad_input_planes(const KernelTable& table,
                                                  const ConvolutionShape& shape, int gradient_bits) {
   const int64_t images = input_images_per_chunk(shape), rest = shape.batch % images;

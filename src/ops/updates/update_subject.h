@@ -26,7 +26,7 @@ Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, in
   return tensor;
 }
 
-// Calls function(context) with the context of one parameter's update; what is noted for the step.
+// Calls function(context) with the context of one parameter's update; returns the step's totals.
 template <typename Function>
 StepTotals with_context(ParameterView view, const StepScalars& scalars, int threads,
                         Function&& function) {

@@ -15,7 +15,7 @@ struct ResolvedValues {
   // the mask of a ReLU that leaves it to this node, and is a node of its own forward.
   std::vector<bool> fused_relu;
   // By value.
-  std::vector<int> canonical;  // whose data it is: a view's source; for what a fused ReLU reads,
+  std::vector<int> canonical;  // whose data it is: a view's source; for a fused ReLU's input,
                                // the ReLU's output
   // By canonical value.
   std::vector<int> producer;         // node whose instruction writes it; -1: an input

@@ -1,4 +1,4 @@
-// A training program that fits: what it keeps for the backward pass follows from a limit of memory.
+// A training program that fits: a limit of memory decides what it keeps for the backward pass.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 
 namespace mantissa {
 
-// Where a stage stands among its replicas.
+// The position of a stage among its replicas.
 struct ReplicaPlace {
   int replica = 0;
   std::vector<int> processes;  // of all replicas of the stage

@@ -37,7 +37,7 @@ struct DotCall {
   char* target;        // int32, int16 or int8
   int target_bytes;    // per element
   int shift = 0;
-  int bits = 8;  // of a result, where it is rounded
+  int bits = 8;  // of a result, if it is rounded
   PieceCounts* counts = nullptr;
 
   int limit() const { return static_cast<int>(mantissa_limit(bits)); }
@@ -54,7 +54,7 @@ struct DotCall {
   }
 };
 
-// A phase on both axes, and where its packed weights begin.
+// A phase on both axes, and the start of its packed weights.
 struct Phase {
   AxisPhase y, x;
   int64_t index = 0;

@@ -141,7 +141,7 @@ Positions positions_of(const GradWeightsPlan& plan, int64_t units) {
   const int64_t pixel = plan.pixel_bytes();
   Positions p = {{units, plan.band_rows, plan.band_columns},
                  {plan.input_bytes(), plan.step * plan.window_columns * pixel, plan.step * pixel}};
-  for (int i = 0; i < 2; ++i) {  // join the inner loops where they run through
+  for (int i = 0; i < 2; ++i) {  // join the inner loops if they run through
     if (p.count[2] != 1 && p.step[1] != p.count[2] * p.step[2]) break;
     p = {{1, p.count[0], p.count[1] * p.count[2]},
          {0, p.step[0], p.count[2] == 1 ? p.step[1] : p.step[2]}};

@@ -99,7 +99,7 @@ void run_blocks(const Depth& depth, const char* source, PixelBlock block, Workpl
     for (int64_t part = parts, x = 0; part > 0; --part) {
       PixelBlock piece = block;
       piece.rows = smaller(rows_at_once, block.rows - y);
-      // Whole tiles, but for the last part.
+      // Whole tiles, except the last part.
       piece.columns =
           smaller(block.columns - x, round_up(ceil_div(block.columns - x, part), kTilePixels));
       piece.target += y * block.row_step + x * block.column_step;

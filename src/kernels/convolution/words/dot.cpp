@@ -39,7 +39,7 @@ struct DotCall {
   }
 };
 
-// A phase on both axes, and where its packed weights begin.
+// A phase on both axes, and the start of its packed weights.
 struct Phase {
   AxisPhase y, x;
   int64_t index = 0;
@@ -129,7 +129,7 @@ void run_phase(const DotCall& call, const Phase& phase, const Groups& groups, co
   }
 }
 
-// Zeros for a band's targets: where no tap of grad_input reaches, they stay.
+// Zeros for a band's targets: they stay where no tap of grad_input reaches.
 void clear_band(const DotCall& call, const Band& band, int64_t bytes) {
   const Dot& dot = call.plan.dot;
   const int64_t first = smaller(band.first_row * dot.target_step, dot.target_height);

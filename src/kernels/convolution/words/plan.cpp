@@ -33,8 +33,8 @@ void plan_bands(DotPlan& plan, int threads) {
   plan.source_bytes = round_up(window_rows * plan.window_columns * dot.source_channels * 2 + 2, 64);
 }
 
-// Where the weights are many, each task has some of them, which its core packs and keeps to itself;
-// else the weights are packed once and each task has some of the pixels.
+// If there are many weights, each task has some of them, which its core packs and keeps to itself.
+// Otherwise the weights are packed once and each task has some of the pixels.
 void plan_slices(DotPlan& plan, int64_t weights_bytes, int threads) {
   const Dot& dot = plan.dot;
   if (weights_bytes < kSharedWeightsBytes || dot.blocks() < 4 * threads || dot.has_gaps()) return;

@@ -18,7 +18,7 @@ struct Lines {
   int64_t outer = 1, inner = 1;                      // outer * inner lines
   int64_t outer_step = 0, inner_step = 0, step = 0;  // bytes of input: of lines, of positions
   int64_t length = 0;                                // positions of a line
-  int64_t pitch = 1, columns = 1;                    // of every `pitch`, the first so many exist
+  int64_t pitch = 1, columns = 1;                    // the first `columns` of every `pitch` exist
 
   int64_t tiles_per_line() const { return ceil_div(length, kPositions); }
   int64_t tiles() const { return outer * inner * tiles_per_line(); }
@@ -43,7 +43,7 @@ Lines lines_of(const GradWeightsPlan& plan, int64_t units) {
   return joined.tiles() < rows.tiles() ? joined : rows;
 }
 
-// Goes over the tiles of lines, and knows where the input of each begins.
+// Goes over the tiles of lines, and knows the start of each one's input.
 class TilePlace {
  public:
   TilePlace(const Lines& lines, int64_t tile) : lines_(lines) {

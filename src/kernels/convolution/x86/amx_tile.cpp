@@ -38,7 +38,7 @@ MANTISSA_INLINE void accumulate(const TileArguments& t, int64_t depth,
   }
 }
 
-// Sums of a tile in memory, [bases][pixels][vectors]; joined, where two planes are in one sum.
+// Sums of a tile in memory, [bases][pixels][vectors]; joined, if two planes are in one sum.
 template <DotMode kMode>
 struct TileSums {
   const __m512i* sums;
@@ -59,8 +59,8 @@ struct Range {
   }
 };
 
-// Rounds sums and notes their range, as the other tiles do, but stores 64 bytes at once: those of
-// one pixel or of several.
+// Rounds sums and notes their range, as the other tiles do, but stores 64 bytes at once: the sums
+// of one pixel or of several.
 template <typename Result, int kVectors>
 struct StoreJoined {
   static constexpr int kCount = 4 / sizeof(Result);  // vectors
@@ -127,8 +127,8 @@ MANTISSA_INLINE void round_all(TileArguments& t, const Sums& sums, Range& range)
   }
 }
 
-// Rounds and stores all sums at once; where some turn out not to fit, or none can be known to, with
-// care.
+// Rounds and stores all sums at once. If some turn out not to fit, or this cannot be known before,
+// it stores them with saturation.
 template <typename Result, int kVectors, int kBases, typename Sums>
 MANTISSA_INLINE void store_rounded(TileArguments& t, const Sums& sums) {
   const int count = kBases * t.pixels * kVectors;
@@ -144,7 +144,7 @@ MANTISSA_INLINE void store_rounded(TileArguments& t, const Sums& sums) {
   store_saturated<Result>(t, kept, kBases, t.pixels, kVectors);
 }
 
-// Writes sums, or rounds those of two planes apart.
+// Writes sums, or rounds the sums of two separate planes.
 template <DotMode kMode, int kVectors, int kBases>
 MANTISSA_INLINE void store_wide(TileArguments& t, const __m512i* sums, const __m512i* low_plane) {
   using Store = typename StoreFor<kMode>::Type;

@@ -9,7 +9,7 @@ MANTISSA_TARGET_AVX2_BEGIN
 namespace mantissa::kernels::convolution_words::avx2 {
 namespace {
 
-// Four at a time: rescale_rne and accumulate where neither can saturate.
+// Four at a time: rescale_rne and accumulate if neither can saturate.
 struct Rescale {
   int shift;
   bool adds;

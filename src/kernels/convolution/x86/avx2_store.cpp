@@ -159,7 +159,7 @@ struct RoundInt64 {
     limit = _mm256_set1_epi64x(largest);
     shift = _mm_cvtsi32_si128(bits);
   }
-  // The result; `clipped` is -1 where it was clipped.
+  // The result; `clipped` is -1 if it was clipped.
   MANTISSA_INLINE __m256i operator()(__m256i sum, __m256i& clipped) const {
     const __m256i biased = _mm256_add_epi64(sum, bias);
     const __m256i tie = _mm256_and_si256(_mm256_srl_epi64(biased, shift), odd);

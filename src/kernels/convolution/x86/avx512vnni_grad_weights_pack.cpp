@@ -11,8 +11,8 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
-// Where the next 16 of adjacent channels of four images go, in bytes from the first: to the next
-// panel, and after the last to the next pixel of the first one.
+// The destination of the next 16 adjacent channels of four images, in bytes from the first: the
+// next panel, and after the last the next pixel of the first one.
 class PanelPlace {
  public:
   PanelPlace(int64_t panels, int64_t stride)
@@ -119,7 +119,7 @@ void pack_grads(const int8_t* const (&images)[4], int existing, int64_t offset, 
   }
 }
 
-// Where a unit lies.
+// The place of a unit.
 struct UnitPlace {
   int64_t image = 0, y = 0, x = 0;  // first output pixel
   int existing = 4;                 // images
@@ -132,7 +132,7 @@ UnitPlace unit_place(const GradWeightsPlan& plan, int64_t unit) {
           .existing = static_cast<int>(smaller(4, plan.shape.batch - image))};
 }
 
-// Calls pack(images, offset, count, to) for each row of a unit, or each pixel where gradients of
+// Calls pack(images, offset, count, to) for each row of a unit, or for each pixel if gradients of
 // the slice are not adjacent; `to` is the place of its first gradient. Gradients outside of the
 // image are left to fill(from, count), panel by panel.
 template <typename T, typename Pack, typename Fill>
@@ -208,7 +208,7 @@ struct Rescale {
     limit = _mm512_set1_epi64(left_shift > 60 ? 1 : int64_t{1} << (61 - left_shift));
     if (left_shift == 0) limit = _mm512_set1_epi64(INT64_MAX);
   }
-  // Where no sum reaches kWideLimit.
+  // If no sum reaches kWideLimit.
   __m512i narrow(__m512i n) const {
     const __m512i tie = _mm512_and_si512(_mm512_sra_epi64(n, right), odd);
     const __m512i rounded =

@@ -8,8 +8,8 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
-// Rows of a tile of output channels: as many as registers hold, of two vectors of sums each or of
-// one.
+// Rows of a tile of output channels: as many as registers hold, with one or two vectors of sums
+// each.
 constexpr int kRowsOfTwo = 14, kRowsOfOne = 28;
 // Tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
 constexpr int64_t kInputVectors = 3;

@@ -77,7 +77,7 @@ MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const Til
   }
 }
 
-// Times 256, where it is: g++ 12 spills sums that it shifts into other registers.
+// Times 256, in place: g++ 12 spills sums that it shifts into other registers.
 MANTISSA_INLINE void shift_to_high_plane(__m512i& sum) { asm("vpslld $8, %0, %0" : "+v"(sum)); }
 
 template <int kCount>
