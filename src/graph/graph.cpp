@@ -30,7 +30,7 @@ std::string kind_of(const Value& value) {
   return is_pixels(value) ? "pixels" : kNames[static_cast<size_t>(value.element)];
 }
 
-// Whether a value is what the node's op reads as its input of that number.
+// Checks that the node's input i is of the kind that its op reads there.
 Status verify_input(const Graph& graph, const Node& node, size_t i) {
   const std::span<const Element> elements = node.op->input_elements;
   Value wanted = graph.values[node.inputs[i]];

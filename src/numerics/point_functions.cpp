@@ -85,7 +85,7 @@ int64_t tanh_derivative(int64_t q, int e, Fraction slope) {
 
 // (factor * x + 3) / 6 in Q30, to nearest, for |x| < 3.
 int64_t sixth_q30(int64_t q, int e, int64_t factor) {
-  // Units of 2^-60. What is smaller than one is far below half a unit of the result.
+  // Units of 2^-60. Anything smaller than one is far below half a unit of the result.
   const __int128 x = __int128{factor * q} << (std::max(e, -60) + 60);
   return divide_rne(x + (__int128{3} << 60), int64_t{6} << 30);
 }

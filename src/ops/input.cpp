@@ -1,6 +1,6 @@
-// Pixels or numbers in, a block of the width of activations out. Of pixels: wide = pixel - mean of
-// the channel, in units of 1/64. Means may have a fraction, in units of 2^-fraction_bits, which
-// wide then is in, too: networks from elsewhere bring such means.
+// Pixels or numbers in, a block of the width of activations out. For pixels: wide = pixel - mean of
+// the channel, in units of 1/64. Means may have a fraction, in units of 2^-fraction_bits; then wide
+// is in these units, too. Networks from elsewhere bring such means.
 #include <algorithm>
 #include <iterator>
 

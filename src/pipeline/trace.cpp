@@ -40,7 +40,7 @@ std::pair<int64_t, int64_t> steps_of(const Trace& trace) {
   return steps;
 }
 
-// A trace may be of another program: whether its pieces are those of its steps.
+// Checks that the pieces of a trace are those of its steps: it may be of another program.
 bool is_whole(const Trace& trace, std::pair<int64_t, int64_t> steps) {
   const int64_t count = steps.second - steps.first + 1;
   const int accumulate = trace.options.accumulate;

@@ -159,7 +159,7 @@ bool is_same_grid(const SourceNumbers& numbers, const ParameterState& to, const 
   return true;
 }
 
-// The same of weights on a grid that does more than round: V is split as the grid splits it.
+// The same for weights on a grid that does more than round: V is split as the grid does it.
 bool is_split_alike(const SourceNumbers& numbers, const ParameterState& to, const State& state) {
   const StateTensor& mantissas = state.layout().tensors[to.mantissa];
   if (mantissas.type != numbers.from.type || numbers.blocks() != 1) return false;

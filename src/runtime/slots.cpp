@@ -207,7 +207,7 @@ class Resolver {
 };
 
 // Decisions of the op that a step need not repeat. For an update that computes rows of a gradient,
-// the op whose gradient it is decides.
+// the op of that gradient decides.
 Prepared prepare(const Instruction& instruction, const ResolvedInstruction& resolved) {
   const OpContext& context = resolved.context;
   if (instruction.gradient_rows != nullptr && instruction.gradient_rows->prepare != nullptr) {

@@ -47,7 +47,7 @@ double initial_bound(const Parameter& parameter) {
   return 0;
 }
 
-// On a grid that stays, initial weights reach from end to end: on the others the grid would follow
+// On a fixed grid, initial weights reach from end to end. On other grids the grid would follow
 // them.
 double initial_factor(const Parameter& parameter) {
   const double bound = initial_bound(parameter);

@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kVerifyBytes = size_t{1} << 16;
 constexpr std::string_view kTemporaryMark = ".tmp-";
 
-// `path` with a suffix to its name. What makes the name too long for a file is left out before it.
+// `path` with a suffix to its name. A name too long for a file is cut before the suffix.
 std::filesystem::path with_suffix(const std::filesystem::path& path, const std::string& suffix) {
   std::string name = path.filename().string();
   size_t length = std::min(name.size(), size_t{NAME_MAX} - suffix.size());

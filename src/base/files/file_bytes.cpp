@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// O_NONBLOCK: opening a pipe must not wait for who writes into it.
+// O_NONBLOCK: opening a pipe must not wait for its writer.
 constexpr int kFileFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 constexpr int kFolderFlags = O_RDONLY | O_CLOEXEC | O_DIRECTORY;
 

@@ -36,7 +36,7 @@ Result<std::vector<std::string>> list_names(const std::filesystem::path& folder)
 // Makes a folder, and those above it. One that is there already is as good.
 Status make_folder(const std::filesystem::path& folder);
 
-// Removes a file, or a link to one. What is not there is as good as removed.
+// Removes a file, or a link to one. A missing file counts as removed.
 Status remove_file(const std::filesystem::path& path);
 
 }  // namespace mantissa

@@ -1,5 +1,5 @@
-// Softmax of several examples at once, one per lane. What is left of them, and exponents above 0,
-// which no network has, are left to the reference; rows of many classes to row_loops.h.
+// Softmax of several examples at once, one per lane. The reference does the remaining examples, and
+// exponents above 0, which no network has; row_loops.h does rows of many classes.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after softmax.h, targets.h and the
 // vectors of one instruction set (lanes/).

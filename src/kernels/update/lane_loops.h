@@ -285,7 +285,7 @@ inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexc
   return extremes.total();
 }
 
-// Whether kWords sums are zero. Of a table most rows are, whose tokens are in no example.
+// Whether kWords sums are zero. In a table most rows are: their tokens are in no example.
 inline bool all_zero(const int32_t* sums) noexcept { return all_zero(load_words(sums)); }
 inline bool all_zero(const int64_t* sums) noexcept {
   return all_zero(reinterpret_cast<Words>(load_evens(sums) | load_odds(sums)));

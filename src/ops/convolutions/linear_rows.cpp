@@ -74,7 +74,7 @@ void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_ex
   const Tensor *const bias = bias_of(c), &input = c.inputs[0];
   const int64_t channels = c.output.shape.last();
   const int least = least_for_bias(bias, kWideSumBits);
-  // But for channels so far below the others that their sums shift to the right.
+  // Except for channels so far below the others that their sums shift to the right.
   const bool all_raise = std::all_of(above, above + channels, [](int32_t n) { return n >= 0; });
   narrow_own_rows(c, first, first + rows, [&](int64_t row, int64_t* wide) {
     const Sum* from = sums + (row - first) * channels;

@@ -36,7 +36,7 @@ void embedding_backward_weights(const OpContext& c) {
       });
 }
 
-// Elements of a sequence, which the positions' parameter has one of for each.
+// Elements of a sequence; the positions' parameter has one for each.
 int64_t sequence_size(const Shape& shape) { return shape[shape.rank - 2] * shape.last(); }
 
 void positions(const OpContext& c) {

@@ -219,8 +219,8 @@ void backward_input(const OpContext& c) {
   const Tensor &input = c.inputs[0], &grad_input = c.grad_inputs[0];
   const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
   const RowNorm* const norms = rows_of(c, nullptr);
-  // The gradient of a row is in units of 2^-below(row), its exponent's and its factor's: all are
-  // brought to the largest of these units.
+  // The gradient of a row is in units of 2^-below(row), from the row's exponent and factor. All
+  // rows are brought to the largest of these units.
   const auto below = [&](int64_t row) { return norms[row].shift + input.row_exponent(row); };
   int least_below = below(0);
   for (int64_t row = 1; row < rows; ++row) least_below = std::min(least_below, below(row));

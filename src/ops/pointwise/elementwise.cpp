@@ -58,7 +58,7 @@ const Op kRelu = {.name = "relu",
                   .kernel = kernel_name<&kernels::KernelTable::elementwise>,
                   .fp32 = &fp32::kRelu};
 
-// Behind an inverted batch norm, whose output is the mask of its own gradient.
+// After an inverted batch norm, whose output is the mask of its own gradient.
 const Op kNormRelu = {.name = "norm_relu",
                       .traits = {.leaves_mask_to_producer = true,
                                  .keeps_exponent = true,

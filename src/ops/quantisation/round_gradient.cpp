@@ -1,5 +1,5 @@
-// Gradients that were written wider than their readers want them, at the exponent that their own
-// maximum asks for: rounded to nearest even, or stochastically.
+// Gradients that were written wider than their readers want them. Rounds them to nearest even, or
+// stochastically, at the exponent for their own maximum.
 #include <algorithm>
 
 #include "kernels/common/parallel_ranges.h"

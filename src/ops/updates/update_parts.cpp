@@ -100,9 +100,9 @@ MeasuredGradient gradient_with(const ParameterView& parameter, const Extremes& f
   const uint64_t maximum = std::max(magnitude(rescale_rne(found.low, to_fixed)),
                                     magnitude(rescale_rne(found.high, to_fixed)));
   const int shift = exact_shift(maximum, kGradientBits + 1);
-  // A left shift to the fixed exponent is at least the right one to g, and after a right one, which
-  // leaves 31 bits, none to g follows: either way g is the sum shifted once. Sums of zero only may
-  // be shifted as one likes.
+  // g is the sum shifted once. A left shift to the fixed exponent is at least as large as the right
+  // shift to g. A right shift leaves 31 bits, and no shift to g follows. Sums of zero alone may be
+  // shifted in any way.
   return {maximum, std::max(shift + to_fixed, -kGradientBits), *parameter.fixed_exponent + shift};
 }
 

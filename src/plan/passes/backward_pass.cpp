@@ -72,7 +72,7 @@ class BackwardPass {
     return graph_.values[writer_.values().canonical[value]].name;
   }
 
-  // The gradient that an op, or a layer, hands on: rounded, if it was written for stochastic
+  // The gradient that an op, or a layer, passes on: rounded, if it was written for stochastic
   // rounding.
   Operand kept_gradient(int value, const Operand& written, bool is_layer) {
     const bool rounds = bits_of(written) > nodes_.kept_bits(is_layer);

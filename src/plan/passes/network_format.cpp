@@ -58,7 +58,7 @@ Graph with_inverted_batch_norms(Graph graph, const Format& format) {
   return graph;
 }
 
-// Whether results may have more bits than activations: by the format, or as nodes ask for.
+// Whether results may have more bits than activations: by the format, or by a node's request.
 bool has_wide_results(const Graph& graph, const Format& format) {
   return format.has_linear_values() ||
          std::any_of(graph.nodes.begin(), graph.nodes.end(),

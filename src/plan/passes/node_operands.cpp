@@ -55,8 +55,7 @@ SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
   if (!first || width == nullptr || options_.micro_batches != 1 || shares_parameters(node)) {
     return SumWidth::kInt64;
   }
-  // Rounded to the accumulator's exponent before they are bent, however many micro-batches there
-  // are.
+  // Rounded to the accumulator's exponent before they are changed, for any number of micro-batches.
   if (graph_.parameters[node.parameters[0]].bends_gradient()) return SumWidth::kInt64;
   return with_shapes(node, width);
 }

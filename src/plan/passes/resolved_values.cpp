@@ -8,8 +8,8 @@
 namespace mantissa {
 namespace {
 
-// Into the node, if it can, the ReLU that is the only reader of its output; or into its backward
-// pass alone.
+// Fuses into the node, if possible, the ReLU that is the only reader of its output; or fuses it
+// into its backward pass alone.
 void fuse_relu(const Graph& graph, const std::vector<int>& readers, int n, ResolvedValues& values) {
   const Node& node = graph.nodes[n];
   const int output = node.outputs[0];

@@ -91,7 +91,7 @@ class Packing {
   }
 
  private:
-  // A try compares all pairs of blocks. Of several thousand blocks, which is more than any built-in
+  // A try compares all pairs of blocks. With several thousand blocks, more than any built-in
   // network has, there are fewer tries, so that planning takes seconds.
   bool may_try() {
     const auto blocks = static_cast<int64_t>(blocks_.size());

@@ -45,7 +45,7 @@ struct Buffer {
   int64_t offset = -1;
 };
 
-// An operand: where its data lies, and its row in the table of exponents.
+// An operand: the place of its data, and its row in the table of exponents.
 struct Operand {
   enum class Space : uint8_t { kNone, kArena, kInput };
   Space space = Space::kNone;

@@ -40,7 +40,7 @@ class Verifier {
                   " '" + instruction.name + "'): " + what);
   }
 
-  // Buffers in the order in which they begin to live, each against those that still do.
+  // Buffers in the order in which they begin to live, each against the buffers still alive.
   Status check_places() const {
     const std::vector<Buffer>& buffers = program_.buffers;
     std::vector<int> order(buffers.size());
@@ -68,7 +68,7 @@ class Verifier {
   }
 
   // Every instruction is in one segment, every segment in one stretch, and none before those that
-  // it may depend on: lifetimes are counted in the order of the instructions.
+  // it may depend on. Lifetimes are counted in the order of the instructions.
   Status check_schedule() const {
     int next = 0;
     for (const Stretch& stretch : program_.schedule) {

@@ -96,7 +96,7 @@ class TrainingCompiler {
     return std::move(planned->training);
   }
 
-  // Those first choices that are faster.
+  // The leading choices that are faster.
   size_t fast_rows() const {
     return std::count_if(rows_.begin(), rows_.end(), [](const RowChoice& choice) {
       return choice.compute_ns < choice.keep_ns;
@@ -122,7 +122,7 @@ class TrainingCompiler {
     return {};
   }
 
-  // Packs the arena so that no more is taken than the limit, if that is possible.
+  // Packs the arena so that it takes no more than the limit, if that is possible.
   Result<Planned> with(const RetentionPlan& plan, int64_t limit_bytes = kNoLimit) {
     options_.arena_limit_bytes =
         limit_bytes - plan.outcome.recomputations * recompute_.instruction_bytes;

@@ -4,8 +4,8 @@
 //   kept[v], each[v]: its state; neither: computed again once
 //   again[t, v]: it is computed again before the read of stage t, after what it is computed from
 //   held[t, v]: it is there from before stage t on, for that stage or a later one
-// Given the states, the others follow: only states need be integers. What is alive at a moment is
-// linear in these, as in Checkmate (Jain et al., MLSys 2020), whose schedules are more general: a
+// Given the states, the others follow: only states need be integers. The bytes alive at a moment
+// are linear in these, as in Checkmate (Jain et al., MLSys 2020). Its schedules are more general: a
 // value there may come and go any number of times.
 #include "plan/retention/exact_retention.h"
 
@@ -46,7 +46,7 @@ class Formulation {
 
   const IntegerProgram& program() const { return program_; }
 
-  // The choice that a solution stands for.
+  // The choice of a solution.
   std::vector<Retention> choice(const std::vector<double>& solution) const {
     std::vector<Retention> choice;
     for (int v = 0; v < count(); ++v) {
@@ -247,8 +247,8 @@ class Formulation {
     limit_bytes(fixed, live);
   }
 
-  // Moments at which stage t may compute k again, for all k. A moment that does not come about has
-  // no more alive than the next one that does.
+  // Moments at which stage t may compute k again, for all k. If a moment does not occur, it has no
+  // more bytes alive than the next one that does.
   void limit_computing(int t) {
     // By value: its consumers in this stage, and the variables that say that one of them, or
     // something after it, needs the value.

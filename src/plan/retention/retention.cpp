@@ -52,9 +52,9 @@ class Search {
     while (improve_two());
   }
 
-  // Takes the change that costs the least time for the memory above the limit that it saves, or the
-  // one that saves the most whatever it costs, until nothing is above the limit or no change saves
-  // any.
+  // Takes the change that costs the least time per byte saved above the limit, or the one that
+  // saves the most, whatever it costs. Repeats this until nothing is above the limit or no change
+  // saves anything.
   void fit(Price price = Price::kTime) {
     price_ = price;
     while (outcome_.excess > 0 && save()) {
@@ -109,8 +109,8 @@ class Search {
   RetentionPlan plan() const { return {choice_, outcome_}; }
 
  private:
-  // The outcome of the choice, if is_good(its time, its excess). A choice that is not good is no
-  // better with more of either.
+  // The outcome of the choice, if is_good(its time, its excess). If a choice is not good, more time
+  // or more excess does not make it good.
   template <typename IsGood>
   std::optional<Outcome> evaluate_if(const IsGood& is_good) {
     ++*evaluations_;
@@ -160,7 +160,7 @@ class Search {
     return any;
   }
 
-  // A change of one value, and the excess that it saves for the time that it costs.
+  // A change of one value, and how much excess it saves for its cost in time.
   struct Change {
     double score = 0;
     int value = -1;
@@ -186,8 +186,9 @@ class Search {
     return best;
   }
 
-  // Makes changes from the best score down, each scored anew before it is made, as others have been
-  // made since: an outdated score that is below the next one goes back into the queue.
+  // Makes changes from the best score down. Each is scored anew before it is made, since others
+  // have been made meanwhile: an outdated score that is below the next one goes back into the
+  // queue.
   bool save() {
     std::priority_queue<Change> queue;
     for (int v = 0; v < values(); ++v) {
@@ -222,7 +223,7 @@ class Search {
     return order;
   }
 
-  // Keeps values that are computed again, each in place of another.
+  // Keeps values that are computed again, each in exchange for another one.
   bool improve_two() {
     bool any = false;
     for (const int v : by_cost()) {
@@ -244,7 +245,7 @@ class Search {
     return false;
   }
 
-  // Changes a value, whatever that does, and others so that it pays.
+  // Changes a value, whatever the effect, and then others so that it pays.
   bool improve_many(Price price) {
     bool any = false;
     for (const int v : by_cost()) {
@@ -331,7 +332,7 @@ void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retent
   }
 }
 
-// Whether a random search for a part of the memory of `best` ends with less, which it then is.
+// Whether a random search for a part of the memory of `best` ends with less; `best` is then that.
 bool find_smaller(const RecomputeModel& model, const std::vector<Retention>& all,
                   RetentionPlan& best, int64_t* evaluations) {
   constexpr double kAlmostOnlyMemory = 100;
@@ -426,7 +427,7 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
 
 namespace {
 
-// The smallest plan, as one for a limit that it may be above.
+// The smallest plan, found as a plan for a limit that it may exceed.
 RetentionPlan smallest_for(const RecomputeModel& model, int64_t limit_bytes) {
   const RetentionPlan smallest = choose_smallest(model);
   return {smallest.choice, model.evaluate(smallest.choice, limit_bytes)};

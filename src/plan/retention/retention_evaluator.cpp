@@ -144,7 +144,7 @@ class RetentionEvaluator::Course {
     int instruction;
     bool apart;  // runs after all that does not
   };
-  // That values of a read are there which no read of the same node before it has asked for.
+  // These values of a read must be there; no earlier read of the same node has asked for them.
   struct Check {
     int read;
     int begin, end;  // parts_
@@ -201,8 +201,7 @@ class RetentionEvaluator::Course {
     return std::memcmp(a, b, kCompared * sizeof *a) == 0;
   }
 
-  // Makes it the choice; returns the first check at which it matters that values differ from those
-  // taken.
+  // Makes it the choice; returns the first check at which the changed values matter.
   int find_differences(const std::vector<Retention>& choice) {
     int first = static_cast<int>(checks_.size());
     std::fill(differ_.begin(), differ_.end(), 0);
@@ -336,8 +335,8 @@ class RetentionEvaluator::Course {
     return bytes;
   }
 
-  // By which parts of the backward pass values are used, those that others are computed from
-  // included. A value that is computed once is there from its first use on.
+  // Which parts of the backward pass use values, counting those that others are computed from. A
+  // value that is computed once is there from its first use on.
   void find_uses() {
     uses_.clear();
     for (const Value& value : values_) uses_.push_back(value.uses);

@@ -106,8 +106,8 @@ class Layers {
     }
   }
 
-  // Buffers live from one instruction to another. Those of the forward pass that the backward pass
-  // still reads are kept; those that live from one layer to the next are passed on.
+  // Buffers live from one instruction to another. Buffers of the forward pass that the backward
+  // pass still reads are kept. Buffers that live from one layer to the next are passed on.
   void add_buffer(const Buffer& buffer) {
     if (buffer.last < buffer.first || lasts(buffer)) return;
     const Instruction& first = program_.instructions[buffer.first];

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// The parts of a micro-batch's way through a stage.
+// The parts of a micro-batch's work in a stage.
 enum class Part : uint8_t { kForward, kGradInput, kGradWeights, kUpdate };
 
 // By instruction. Gradients of weights can be apart unless grad_input, which comes after them,
@@ -68,7 +68,7 @@ class StagePlanner {
     for (size_t s = 0; s < schedule.windows.size(); ++s) {
       StagePlan& stage = plan_.stages.emplace_back();
       stage.window = schedule.windows[s];
-      // The forward pass of the first micro-batch of an update may come before the update before.
+      // The forward pass of an update's first micro-batch may come before the previous update.
       if (options.mode != pipeline::Mode::kFlush) {
         stage.updates_in_flight = (stage.window - 1) / options.accumulate + 2;
       }

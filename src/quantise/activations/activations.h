@@ -35,8 +35,9 @@ struct ActivationSettings {
 
 // The grid for a tensor's values. Values that are never above the offset get the scale 1. MMSE
 // judges saturation values from the whole range to 2^-8 of it, ever closer around the best, and
-// those of the other methods. So it is never worse than these on the histogram. Of equal errors it
-// takes the larger scale. Refused: nothing seen, values that are not finite, settings out of range.
+// also the other methods' values. So it is never worse than these on the histogram. Of equal errors
+// it takes the larger scale. Refused: nothing seen, values that are not finite, settings out of
+// range.
 Result<LinearGrid> fit_activations(const ActivationStatistics& statistics,
                                    const ActivationSettings& settings);
 

@@ -52,7 +52,8 @@ class SortedPart {
  private:
   using Position = std::vector<double>::const_iterator;
 
-  // Behind the last number with this mantissa; never `from` itself, whose mantissa it is.
+  // The position after the last number with this mantissa; never `from` itself, whose mantissa it
+  // is.
   Position end_of_run(Position from, int64_t mantissa, double scale) const {
     if (mantissa >= range_.hi) return numbers_.end();
     const double middle =

@@ -243,7 +243,7 @@ Status PipelineExecutor::take_remote_results(StepResult& sum) {
   return {};
 }
 
-// At rest: the state as the other stages have left it.
+// At rest: the state with the other stages' changes.
 Status PipelineExecutor::collect_state() {
   using stage_messages::CommandKind;
   for (const Remote& remote : remotes_) {

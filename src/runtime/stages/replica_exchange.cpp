@@ -13,7 +13,7 @@ constexpr int kMostWidth = 16;                     // half-bytes of a packed num
 
 int64_t size_of(DataType type) { return type == DataType::kFloat ? 4 : 8; }
 
-// Half-bytes that hold all of these as numbers with a sign.
+// How many half-bytes hold all of these as signed numbers.
 int width_of(std::span<const int64_t> numbers) {
   uint64_t used = 0;
   for (const int64_t x : numbers) used |= static_cast<uint64_t>(x ^ (x >> 63));

@@ -55,8 +55,8 @@ struct GradWeightsPlan {
   int64_t run = 0, rows = 0, columns = 0;  // KW*C; KH*KW*C; O rounded up to 16
   bool shared_chunks = false;              // all threads work on one chunk, else each on its own
   int64_t chunk_units = 1;
-  // Scratch: sums, room for int64, then the chunk's parts. Of each thread [row][column]; of shared
-  // chunks [O][KH][run_pitch()], and none if there is one chunk.
+  // Scratch: sums, room for int64, then the chunk's parts. For each thread [row][column]; for
+  // shared chunks [O][KH][run_pitch()], and none if there is one chunk.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
   size_t planes_offset = 0, plane_stride = 0, transposed_offset = 0;
   int64_t transposed_plane_bytes = 0;  // of a block of 16 channels, with all units
