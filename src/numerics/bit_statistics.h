@@ -142,8 +142,9 @@ struct DecisionRule {
 
 // Counts a tensor's wide values, `elements` of 2^wide_exponent each, by the exponents that they
 // need, from the exponent of the largest, `largest` (at least wide_exponent), downwards.
-// clipped_at(exponent) says how many that exponent clips. The limit of clipped elements is this
-// part of a step's micro-batches. An exponent finer than the wide values gains nothing.
+// clipped_at(exponent) says how many that exponent clips. At most clipped_ppm millionths of the
+// elements of a step's micro-batches may be clipped. An exponent finer than the wide values gains
+// nothing.
 template <typename ClippedAt>
 NeededExponents count_needed_exponents(int64_t elements, int largest, int wide_exponent,
                                        const DecisionRule& rule, const ClippedAt& clipped_at) {

@@ -90,7 +90,7 @@ inline void probability_lanes(const AttentionHead& head, int64_t query, int64_t 
   if (keys == 0) return std::fill_n(p, padded, int16_t{0}), void();
   const int64_t sum = shift >= 0 ? power_lanes(head, shift, keys, padded, scores)
                                  : power_row(head.scale, shift, keys, scores, scores);
-  // With 33 bits all powers but one are 0. That one is 127 of 2^-7 with 32 bits, too.
+  // If it has 33 bits all powers but one are 0. That one is 127 of 2^-7 with 32 bits, too.
   const int64_t reciprocal = std::min<int64_t>((int64_t{1} << 62) / sum, UINT32_MAX);
   const Lanes factor = all(reciprocal), half = all(int64_t{1} << (kPowerShift - 1));
   for (int64_t j = 0; j < padded; j += kWords) {
