@@ -7,9 +7,9 @@
 
 namespace mantissa {
 
-// Whether the `file` that an option names can be written, found out before any work: its folder is
-// there, and it is a regular file or nothing yet. Writing renames over the target: a link or a
-// device would be gone.
+// Whether the `file` that an option names can be written, checked before any work: its folder
+// exists, and the target is a regular file or does not exist yet. Writing renames over the target,
+// which would replace a link or a device.
 Status check_target(const std::string& option, const std::string& file);
 
 }  // namespace mantissa

@@ -28,12 +28,12 @@ void print_whole_lines(const std::string& text) {
   if (!text.empty() && text.back() != '\n') print("\n");
 }
 
-// A training run as it went.
+// The progress of a training run.
 struct TrainedRun {
   TrainingOutcome outcome;
   double seconds = 0;
-  std::string out;     // where its results are; "" if that is not known
-  std::string data;    // what it was trained on
+  std::string out;     // folder of its results; "" if not known
+  std::string data;    // its training data
   bool saved = false;  // a checkpoint, from which it can go on
 };
 
@@ -43,7 +43,7 @@ std::string sample_predictions(const CommandLine& line, const TrainedRun& run,
                                const Terminal& terminal) {
   Settings settings = {{"checkpoint", run.out}, {"data", run.data}, {"index", "0-5"}};
   for (const SettingInfo& info : settings_of("predict")) {
-    // Such as "threads"; what is set above stays.
+    // Such as "threads". Settings given above stay.
     const auto given = line.settings.find(info.name);
     if (given != line.settings.end()) settings.insert(*given);
   }
@@ -65,7 +65,7 @@ void report_training(const CommandLine& line, const TrainedRun& run) {
   print("  " + terminal.paint("2", pad_right("results", 15)) +
         printable((folder / "model.safetensors").string()) + ", " +
         printable((folder / "summary.json").string()) + "\n");
-  // It may take a moment: what is known is shown first.
+  // It may take a moment, so the known part is shown first.
   std::fflush(stdout);
   if (summary_entry(summary, "test_perplexity").empty()) {
     print(sample_predictions(line, run, terminal));
@@ -89,7 +89,7 @@ TrainedRun train_visibly(const CommandLine& line, const Train& train) {
     if (!is_note) interrupt.begun();
     if (progress.kind == Progress::Kind::kCheckpoint) {
       run.saved = true;
-      // Where a configuration file says it, the checkpoints tell it.
+      // If only a configuration file names the folder, the checkpoint's path tells it.
       if (run.out.empty()) {
         run.out = std::filesystem::path(progress.message).parent_path().string();
       }

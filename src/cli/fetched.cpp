@@ -18,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostParameterBytes = size_t{2} << 30;
-constexpr size_t kMostNetworkBytes = size_t{4} << 20;  // what networks as JSON may have
+constexpr size_t kMostNetworkBytes = size_t{4} << 20;  // the limit for networks as JSON
 constexpr size_t kMostErrorBytes = size_t{64} << 10;
 
-// What a server says of its status: ", no such parameter", or "".
+// The reason that a server gives with its status: ", no such parameter", or "".
 std::string told(const std::string& body) {
   const auto why = nlohmann::json::parse(body, nullptr, false);
   const bool is_told = why.is_object() && why.contains("error") && why["error"].is_string();

@@ -15,8 +15,9 @@ class Fetched {
   Fetched(const Fetched&) = delete;
   Fetched& operator=(const Fetched&) = delete;
 
-  // Where "from" is an address, fetches the parameters there, and without "model" the network; the
-  // settings then name files. Returns the error, or "". Ctrl-C ends it: then was_interrupted().
+  // If "from" is an address, fetches the parameters there, and if "model" is missing the network
+  // too. The settings then name files. Returns the error, or "". Ctrl-C ends it: then
+  // was_interrupted().
   std::string resolve(Settings& settings);
   bool was_interrupted() const { return was_interrupted_; }
 

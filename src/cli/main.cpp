@@ -21,7 +21,7 @@ constexpr const char* kNoMemory =
     "out of memory: the system gave no more (is there a limit? mantissa plan says what a run needs)";
 constexpr int kFailed = static_cast<int>(mantissa::Exit::kFailed);
 
-// A line on standard error, cut where it is very long. Takes no memory: there may be none.
+// A line on standard error, cut if it is very long. Allocates nothing: there may be no memory.
 void complain(const char* problem, const char* reason = "") {
   std::array<char, 1000> line{};
   std::snprintf(line.data(), line.size(), "mantissa: %s%s", problem, reason);

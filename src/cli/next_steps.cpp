@@ -30,14 +30,14 @@ std::string run_file(const std::string& out) {
   return (folder.has_filename() ? folder : folder.parent_path()).string() + ".onnx";
 }
 
-// Some test examples, behind those that train has shown where there are so many.
+// Some test examples; if there are enough, the ones after those that train has shown.
 std::string some_examples(const std::string& summary_json) {
   const int64_t count = std::atoll(summary_entry(summary_json, "test_examples").c_str());
   return count >= 20 ? "10-19" : count > 1 ? "0-" + std::to_string(count - 1) : "0";
 }
 
-// The run's own settings, with another network that they and the data fit; if need be, not in its
-// format. Empty if there is none.
+// The run's own settings, with another network that fits them and the data; if necessary, in
+// another format. Empty if there is none.
 Named another_network(const CommandLine& line, const std::string& out,
                       const std::string& summary_json) {
   for (const char* format : {"", "bfp8"}) {

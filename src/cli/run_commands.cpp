@@ -30,7 +30,7 @@ int run_verify(const CommandLine& line) {
 
 namespace {
 
-// Text with its own lines and tabs, and nothing else that a terminal would obey.
+// Keeps line feeds and tabs, and drops all other characters that a terminal would obey.
 std::string printable_lines(const std::string& text) {
   std::string result;
   for (size_t begin = 0; begin <= text.size();) {

@@ -1,4 +1,4 @@
-// The commands that read what runs left behind.
+// The commands that read the files of runs.
 #pragma once
 
 #include "cli/command_line/command_line.h"

@@ -28,7 +28,7 @@ std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// The network that is served. The server asks for one thing at a time, but for network_json().
+// The network that is served. The server calls one function at a time, except network_json().
 class Served {
  public:
   explicit Served(const CommandLine& line) : checkpoint_(line.setting("checkpoint")) {}

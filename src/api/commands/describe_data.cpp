@@ -1,4 +1,4 @@
-// The data command: what is in a data set.
+// The data command: it describes a data set.
 #include <nlohmann/json.hpp>
 
 #include "api/outcome.h"

@@ -86,7 +86,7 @@ Result<ImportOutcome> import_encoder(const std::string& path, const ImportConfig
   return outcome_of(std::move(encoder.network));
 }
 
-// Positions that the options ask for are those of the model.
+// An error if the options ask for a number of positions that the model does not have.
 Status check_sequence(const Graph& graph, int64_t wanted) {
   const Value& input = graph.values[graph.inputs[0]];
   if (wanted == 0) return {};

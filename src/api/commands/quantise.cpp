@@ -58,12 +58,12 @@ Settings training_of(Settings settings) {
   std::erase_if(settings, [](const auto& one) { return is_of_the_source(one.first); });
   settings["model"] = (folder / kNetworkFile).string();
   settings["from"] = (folder / kStartFile).string();
-  settings["overwrite"] = "true";  // what is there belongs to this run
+  settings["overwrite"] = "true";  // the files there belong to this run
   settings.erase("resume");
   return settings;
 }
 
-// A run that has begun goes on as it is; it names its own network and start.
+// A run that has begun goes on unchanged: it names its own network and start.
 Result<bool> goes_on(const QuantiseConfig& config) {
   if (!config.resumes()) return false;
   return is_there(fs::path(config.training.at("out")) / kConfigFile);
@@ -107,7 +107,7 @@ void take_result(TrainingResult result, QuantisationOutcome& outcome) {
   outcome.already_finished = result.already_finished;
 }
 
-// An error where the training of the quantised network would be refused.
+// An error if the quantised network could not be trained.
 Status check_training(const RunConfig& source, const DatasetInfo& data, int64_t reestimate,
                       const Graph& network) {
   RunConfig config = source;
@@ -127,7 +127,7 @@ Result<QuantisationOutcome> begin(const QuantiseConfig& config, const TrainObser
   MANTISSA_ASSIGN(const Settings settings, with_data_of_source(config.training));
   MANTISSA_ASSIGN(RunConfig source, make_run_config(with_defaults(settings)));
   const std::string weights = source.start->sha256;
-  const int64_t reestimate = std::exchange(source.reestimate, 0);  // the run's, behind this
+  const int64_t reestimate = std::exchange(source.reestimate, 0);  // for the run that follows
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(source));
   MANTISSA_RETURN_IF_ERROR(begin_with_batch_norms(observer, source));
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data, source));
@@ -165,7 +165,7 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
   return outcome;
 }
 
-// Examples that are held back where the data have none for validation and the settings say nothing.
+// Examples that are held back if the data have none for validation and the settings say nothing.
 constexpr const char* kHeldBack = "2000";
 
 Result<RunConfig> sensitivity_config(const Settings& training, const TrainObserver& observer) {

@@ -1,4 +1,4 @@
-// The public interface to what runs leave behind, in terms of report/.
+// The public interface to the files of runs, in terms of report/.
 #include "mantissa/runs.h"
 
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ VerifyOutcome verify(const std::string& run_a, const std::string& run_b) {
 
 namespace {
 
-// The events of each run in a folder of its own, named as the run.
+// The events of each run, in a folder with the run's name.
 Status export_events(const std::vector<RunRecord>& runs, const std::filesystem::path& folder) {
   for (const RunRecord& run : runs) {
     const auto metrics = run.folder / kMetricsFile;

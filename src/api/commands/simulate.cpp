@@ -129,8 +129,8 @@ Status take_trace(const Settings& settings, Request& request) {
   return {};
 }
 
-// The times of each stage. Where a measured pipeline is to work in another way, the gradients of
-// weights go with the others as that way has it.
+// The times of each stage. A measured pipeline may be simulated in another form: then the gradients
+// of weights are fused with the others, or not, as that form has it.
 Result<std::vector<pipeline::StageTimes>> times_of(const Request& request) {
   const bool splits = request.options.splits_backward();
   std::vector<pipeline::StageTimes> times = request.measured;
@@ -160,7 +160,7 @@ Status write_trace(const std::string& path, const pipeline::Schedule& schedule,
                                trace_json(pipeline::simulated_trace(schedule, simulation, steps)));
 }
 
-// The part of all of the time in which each stage waited, filling and emptying included.
+// The fraction of the total time in which each stage waited, filling and emptying included.
 std::vector<double> idle_of_all(const pipeline::Simulation& simulation) {
   std::vector<double> idle;
   for (const auto& stage : simulation.stages) {
@@ -189,13 +189,13 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
   for (const auto& [name, text] : settings) {
     MANTISSA_RETURN_IF_ERROR(take(name, text, request));
   }
-  // Behind the others: it names a stage.
+  // After the others: it names a stage.
   if (const auto straggler = settings.find("straggler"); straggler != settings.end()) {
     MANTISSA_RETURN_IF_ERROR(
         parse_straggler(straggler->second, request.options, request.conditions));
   }
   pipeline::Options& options = request.options;
-  // Several times what fills the pipeline, and what was traced.
+  // Enough updates to fill the pipeline several times, and to cover the traced steps.
   const int filling = 10 * options.stages / options.accumulate;
   const auto traced = static_cast<int>(request.traced_steps);
   if (options.updates == 0) options.updates = std::max({8, filling, traced});

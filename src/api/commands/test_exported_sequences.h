@@ -1,5 +1,5 @@
-// Networks of sequences that are exported in tests: examples, and the comparison of the file's
-// logits with those of `predict`.
+// Sequence networks that tests export: examples, and a comparison of the file's logits with the
+// logits of `predict`.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Numbers {
 
 // Sequences of tokens, or rows of numbers, one of each example; padding is 0.
 struct Sequences {
-  std::string tokens_input, lengths_input;  // of the network; none: there is no padding
+  std::string tokens_input, lengths_input;  // of the network; "": there is no padding
   std::string ids_input, mask_input;        // of the model
   int64_t steps = kSteps;
   bool has_numbers = false;  // kChannels for each position, in place of a token
@@ -88,7 +88,7 @@ struct Examples {
     for (int64_t i = 0; i < kExamples * rows; ++i) labels.push_back(random.below(kClasses));
   }
 
-  // One of them, of one sequence without padding.
+  // One example: a sequence without padding.
   Examples alone(int64_t n) const {
     Examples one = *this;
     Sequences& all = one.sequences[0];
@@ -149,7 +149,7 @@ class ExportedSequencesTest : public ::testing::Test {
     auto model = onnx::read_model(folder_ / "net.onnx");
     EXPECT_TRUE(model.ok()) << model.error().message;
     onnx::Tensors inputs;
-    std::vector<std::vector<int64_t>> kept;  // a list of so many keeps its place
+    std::vector<std::vector<int64_t>> kept;  // reserved: the lists must not move
     kept.reserve(2 * examples.sequences.size());
     for (const Sequences& each : examples.sequences) {
       const auto give = [&](const std::string& name, const std::vector<int64_t>& numbers) {

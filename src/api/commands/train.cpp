@@ -123,8 +123,8 @@ int launched_process() { return MpiTransport::launched_process(); }
 
 namespace {
 
-// The settings of one of several processes: each works on a stage, and threads are those of a
-// machine that it shares.
+// The settings of one of several processes. Each works on a stage. By default its threads are its
+// share of the machine's processors.
 Result<Settings> in_processes(Settings settings, int processes) {
   const auto replicas = settings.find("replicas");
   MANTISSA_ASSIGN(

@@ -12,7 +12,7 @@
 namespace mantissa {
 namespace {
 
-// For each class of the data the network's class of that name; nothing if one has none.
+// For each class of the data, the network's class with the same name; nothing if one has none.
 std::optional<std::vector<Label>> classes_by_name(const std::vector<std::string>& data,
                                                   const std::vector<std::string>& network) {
   std::map<std::string_view, Label> known;

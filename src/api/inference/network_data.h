@@ -14,9 +14,9 @@ namespace mantissa {
 // them.
 Result<DataOptions> network_options(const FrozenNetwork& network, int threads);
 
-// Loads the test examples of the data set that `config` names (left out: that of the training),
-// with the network's class numbers. Where every class of the data has the name of one of the
-// network's, names decide; else numbers do. What the user should know is added to info.notes. An
+// Loads the test examples of the data set that `config` names (by default the data set of the
+// training), with the network's class numbers. If every class of the data has the name of a class
+// of the network, names decide; else numbers do. Notes for the user are added to info.notes. An
 // error: more classes than the network has.
 Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwork& network);
 

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The pictures that are asked for, and a line for each folder that has none.
+// The requested pictures, and a line for each folder that has none.
 struct Inputs {
   std::vector<fs::path> files;
   std::vector<std::string> problems;
@@ -52,7 +52,7 @@ Inputs list_inputs(const std::string& input) {
   return inputs;
 }
 
-// Predicts `batch`, whose pixels are those of the network.
+// Predicts `batch`, whose pixels have the network's form.
 Status predict_pictures(std::vector<Prediction> batch, Predictor& predictor) {
   std::vector<uint8_t> pixels;
   for (const Prediction& one : batch) {

@@ -11,7 +11,7 @@
 namespace mantissa {
 namespace {
 
-// Whether spreadsheets would compute a text as a formula. Numbers are none.
+// Whether spreadsheets would compute a text as a formula. Numbers are no formulas.
 bool is_formula(const std::string& text) {
   constexpr std::array<std::string_view, 10> kBegins = {
       "=",           "+", "-", "@", "\t", "\r", "\xEF\xBC\x9D", "\xEF\xBC\x8B", "\xEF\xBC\x8D",
@@ -26,7 +26,7 @@ bool is_formula(const std::string& text) {
   return stop != end || error != std::errc();
 }
 
-// Quoted where a comma, quote or line break would be misread; an apostrophe keeps spreadsheets from
+// Quoted if a comma, quote or line break would be misread. An apostrophe keeps spreadsheets from
 // computing it.
 std::string field(const std::string& plain) {
   const std::string text = (is_formula(plain) ? "'" : "") + plain;

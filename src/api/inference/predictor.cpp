@@ -19,7 +19,7 @@ std::string source_of(const TableRows& rows, const std::string& file, bool sever
   return several ? file + ", " + line : line;
 }
 
-// The target of a row, where it has one that the network knows.
+// The target of a row, if it has one that the network knows.
 void take_target(TableEncoder& encoder, std::span<const TableField> row, Prediction& prediction) {
   const auto target = encoder.target(row);
   if (!target.ok() || !target->is_known) return;

@@ -15,7 +15,7 @@ constexpr int64_t kMostSteps = 10'000;
 constexpr int64_t kMostPixels = 4096;  // per side
 constexpr int64_t kTokens = 30'522;    // of synthetic texts: BERT's vocabulary
 
-// Those of training that a step's time depends on.
+// Settings of training that affect the time of a step.
 constexpr std::array kOfTraining = {
     "model",  "format",          "batch-size",      "micro-batch-size", "optimizer", "clip-norm",
     "loss",   "label-smoothing", "width",           "augment",          "seed",      "threads",
@@ -42,13 +42,13 @@ const SettingInfo kOwn[] = {
     {"compare", "file that --out wrote (or a folder with bench.json): show its times, too", ""},
     {"out", "file for the JSON, or a folder for bench.json", ""}};
 
-constexpr int kFirst = 4;  // of kOwn, that are shown behind the network
+constexpr int kFirst = 4;  // of kOwn: shown after the network
 
 bool is_of_training(const std::string& name) {
   return std::find(kOfTraining.begin(), kOfTraining.end(), name) != kOfTraining.end();
 }
 
-// Settings that say what a checkpoint says itself.
+// Refuses settings that the checkpoint itself determines.
 Status check_prediction(const Settings& settings) {
   for (const auto& [name, text] : settings) {
     const bool is_used =
@@ -117,7 +117,7 @@ std::vector<SettingInfo> bench_infos() {
   for (const Setting& setting : training_settings()) {
     if (!is_of_training(setting.name)) continue;
     infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
-    // Where train has it: after the network.
+    // After the network, as in train.
     if (infos.size() == 1) infos.insert(infos.end(), std::begin(kOwn), std::begin(kOwn) + kFirst);
   }
   infos.insert(infos.end(), std::begin(kOwn) + kFirst, std::end(kOwn));

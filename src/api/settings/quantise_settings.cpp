@@ -13,7 +13,7 @@
 namespace mantissa {
 namespace {
 
-// Settings of train that say what the trained network is: it says that itself.
+// Settings of train that describe the trained network: the network says these itself.
 constexpr std::array kOfNetworks = {"width", "loss", "label-smoothing", "freeze"};
 
 const SettingInfo kOfQuantise[] = {
@@ -65,7 +65,7 @@ const SettingInfo kOfQuantise[] = {
     {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
     {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"}};
 
-// Settings of kOfQuantise that are not of the quantisation: of what is before and behind it.
+// Settings of kOfQuantise that concern the steps before and after the quantisation.
 bool is_of_the_run(std::string_view name) {
   return name == "from" || name == "sensitivity" || name == "reestimate" || name == "epochs";
 }
@@ -80,7 +80,7 @@ bool is_of_training_behind(const std::string& name) {
          std::find(kOfNetworks.begin(), kOfNetworks.end(), name) == kOfNetworks.end();
 }
 
-// Settings of train that training behind the quantisation has.
+// Settings of train for the training after the quantisation.
 std::vector<SettingInfo> training_infos() {
   std::vector<SettingInfo> infos;
   for (const Setting& setting : training_settings()) {
@@ -225,7 +225,7 @@ Status set_own(const std::string& name, const std::string& text, QuantiseConfig&
   return {};
 }
 
-// 16 bits are the format's, and 32 those of fp32.
+// 16 bits belong to the format, and 32 to fp32.
 Status choose_format(QuantiseConfig& config) {
   const LayerBits& bits = config.quantise.bits.all;
   const bool has_floats = bits.weights == kFloatBits || bits.activations == kFloatBits;

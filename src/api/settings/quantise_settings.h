@@ -1,4 +1,4 @@
-// Settings of quantize: its own, and those of the training behind it.
+// Settings of quantize: its own, and the settings of the training after it.
 #pragma once
 
 #include <vector>
@@ -26,12 +26,12 @@ Result<QuantiseConfig> quantise_config(const Settings& settings);
 // weights that it was made of (StartingPoint::sha256).
 std::string quantised_text(const QuantiseConfig& config, const std::string& weights);
 
-// An error where such a text says other than the settings that were given, or other weights. Empty
-// weights: those of the text.
+// An error if such a text contradicts the settings that were given, or names other weights. Empty
+// weights: the text's own.
 Status check_quantised(const std::string& text, const QuantiseConfig& config,
                        const std::string& weights);
 
-// The data and the text of the run that `from` names, where the settings name no others.
+// The data and the text of the run that `from` names, if the settings name no others.
 Result<Settings> with_data_of_source(Settings settings);
 
 }  // namespace mantissa

@@ -89,7 +89,7 @@ std::vector<SettingInfo> training_infos(bool writes) {
   return infos;
 }
 
-// The settings of training that say what a network is.
+// The settings of training that describe a network.
 std::vector<SettingInfo> network_infos() {
   std::vector<SettingInfo> infos;
   for (const Setting& setting : training_settings()) {
@@ -291,8 +291,8 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
 
 namespace {
 
-// The configuration file that a command names; for --resume without one, that of the run itself.
-// There must be one, unless the command says what to train where nothing was saved yet.
+// The configuration file that a command names; for --resume without one, the run's own. There must
+// be one, unless the command names the network and data and nothing was saved yet.
 Result<std::string> config_path(const Settings& settings) {
   if (const auto named = settings.find("config"); named != settings.end()) return named->second;
   const auto resume = settings.find("resume"), out = settings.find("out");
@@ -310,8 +310,8 @@ Result<std::string> config_path(const Settings& settings) {
       "; name the folder of a run, or --model, --from or --config to begin one there");
 }
 
-// Settings without which others mean nothing, or nothing that can be. Of a network or weights that
-// the command line names again, the file's own copy may be gone.
+// If one of these settings is missing, others mean nothing or cannot be used. If the command line
+// names a network or weights again, the file's own copy may be gone.
 bool is_base_of_others(const std::string& name, const std::string& text) {
   if (name == "model" && !is_network_file(text)) return true;
   std::error_code ignored;
@@ -365,8 +365,8 @@ void drop_other_length(const Settings& settings, Settings& file) {
   if (steps != settings.end() && steps->second != "0") file.erase("epochs");
 }
 
-// The file that the settings name, without what they make void. What of it they do not override
-// must be right on its own, so that its errors name it.
+// The configuration file that the settings name, without the entries that they make void. Entries
+// that they do not override must be valid on their own, so that errors name the file.
 Result<ConfigFile> read_config_for(const Settings& settings) {
   MANTISSA_ASSIGN(const std::string path, config_path(settings));
   if (path.empty()) return ConfigFile{};

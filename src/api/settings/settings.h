@@ -16,7 +16,7 @@ namespace mantissa {
 // The training configuration: the file named by "config" (if any), overridden by the settings.
 Result<RunConfig> training_config(const Settings& settings);
 
-// An error where --resume names a file that is gone, and the run has its copy.
+// An error if --resume names a file that is gone although the run has its own copy.
 Status check_resumed_files(const Settings& settings);
 
 // An error for a setting that the command does not have.
@@ -49,7 +49,7 @@ struct DescribeConfig {
 };
 Result<DescribeConfig> describe_config(const Settings& settings);
 
-// Settings of bench: those of training that a step depends on, and its own.
+// Settings of bench: the settings of training that affect a step, and its own.
 struct BenchConfig {
   BenchmarkConfig benchmark;
   std::string out;

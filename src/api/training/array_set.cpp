@@ -93,7 +93,7 @@ bool is_whole(Elements elements) {
          elements == Elements::kInt32 || elements == Elements::kInt64;
 }
 
-// What a network's input takes without a conversion.
+// The element type that a network's input takes without a conversion.
 Elements elements_of(const Value& input) {
   return input.element == Element::kIndex    ? Elements::kInt32
          : input.element == Element::kNumber ? Elements::kMantissa

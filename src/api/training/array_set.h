@@ -19,9 +19,9 @@ struct BoundArrays {
   std::vector<const void*> data;
   std::vector<std::vector<std::byte>> converted;
 
-  // Binds the arrays anew. Allocates nothing where the same arrays came before, or where none is
-  // converted. Inputs that only losses read may be missing, `needs_labels` or not. An error names
-  // the input.
+  // Binds new arrays. Allocates nothing if the same arrays came before, or if none is converted.
+  // Inputs that only losses read may be missing, whatever `needs_labels` says. An error names the
+  // input.
   Status bind(const Graph& network, const ArraySet& arrays, bool needs_labels);
 
   Batch batch() const {

@@ -1,4 +1,4 @@
-// What a whole data set's labels say, beside whether each of them is one.
+// Checks of the labels of a whole data set, beside the check of each label.
 #pragma once
 
 #include "api/training/array_set.h"
@@ -7,9 +7,9 @@
 
 namespace mantissa {
 
-// An error where the labels of a loss are none at all, or are -1 and one class: -1 says that an
-// example has no label, so that of the two classes that are meant one alone would be trained, and
-// be right always.
+// An error if a loss has no labels at all, or if they are -1 and one class. -1 says that an example
+// has no label. If the user meant two classes by it, only one would be trained, and always be
+// right.
 Status check_classes(const Graph& network, const BoundArrays& arrays);
 
 }  // namespace mantissa

@@ -1,4 +1,4 @@
-// What a model of the public interface has.
+// The contents of a model of the public interface.
 #pragma once
 
 #include "base/system/cpu.h"

@@ -1,4 +1,4 @@
-// Rows of tables in memory, as the networks that were trained on such tables take them.
+// Rows of tables in memory, in the form that networks trained on such tables take.
 #include <cmath>
 #include <utility>
 

@@ -36,8 +36,8 @@ Units units_of(const FrozenDescription& description) {
   return {description.table->target.deviation, description.table->target.mean};
 }
 
-// Numbers of a table must have come through its columns: as they are in its file they would fit
-// the network's input as well, and mean something else.
+// Numbers of a table must have come through its columns. The numbers of the file itself would fit
+// the network's input too, but mean something else.
 Status check_rows(const FrozenDescription& description, const ArraySet& examples) {
   if (!description.table) return {};
   for (const Array& array : examples.arrays) {

@@ -22,7 +22,7 @@ bool fits(const std::vector<std::string_view>& patterns, std::string_view name) 
                      [&](std::string_view pattern) { return matches_wildcard(pattern, name); });
 }
 
-// A file that is gone with this.
+// A file that goes when this object goes.
 class TemporaryFile {
  public:
   Status create() {

@@ -17,7 +17,7 @@
 namespace mantissa::cli {
 namespace {
 
-constexpr int kMostValues = 1 << 20;  // of a setting that is a list
+constexpr int kMostValues = 1 << 20;  // of a setting that takes a list
 
 constexpr const char* kExamples =
     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
@@ -202,7 +202,7 @@ int unknown_command(const CLI::App& app) {
                      "unknown command '" + rest[0] + "'" + (guess.empty() ? ";" : guess) + list);
 }
 
-// One line for what CLI11 found wrong.
+// One line for the error that CLI11 found.
 int parse_error(const CLI::ParseError& error, const std::string& command) {
   const std::string text = error.what();
   const std::string option = text.substr(0, text.find(':'));
@@ -291,7 +291,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   for (const SettingInfo& setting : offered_settings(line.command)) {
     if (chosen.count("--" + setting.name) == 0) continue;
     const std::string& value = options.values[setting.name];
-    // "--statistics=false" takes back what a configuration file says.
+    // "--statistics=false" overrides a configuration file.
     const char* state = options.switches[setting.name] ? "true" : "false";
     line.settings[setting.name] = setting.is_switch ? state : value;
   }

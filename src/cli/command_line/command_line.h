@@ -11,7 +11,7 @@
 namespace mantissa::cli {
 
 struct CommandLine {
-  std::string program;                 // as it was called
+  std::string program;                 // the name it was called by
   std::vector<std::string> arguments;  // all that follow it
   std::string command;                 // train, eval, predict ...
   Settings settings;                   // only what was given

@@ -44,7 +44,7 @@ std::string guarded(const std::string& text, const std::string& special) {
   return result;
 }
 
-// With nothing in COMPREPLY, "-o default" completes files: that is what paths want.
+// With nothing in COMPREPLY, "-o default" completes files, which suits paths.
 std::string bash_script() {
   std::string names, cases, options;
   for (const auto& [command, description] : commands()) {

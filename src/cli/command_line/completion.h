@@ -9,7 +9,7 @@ namespace mantissa::cli {
 // The shells that there are scripts for.
 std::vector<std::string> completed_shells();
 
-// The script for one of them; "" for any other.
+// The script for one of these shells; "" for any other.
 std::string completion_script(const std::string& shell);
 
 }  // namespace mantissa::cli

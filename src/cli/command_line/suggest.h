@@ -1,4 +1,4 @@
-// Guesses what was meant by a mistyped word.
+// Guesses the intended word from a mistyped one.
 #pragma once
 
 #include <string>

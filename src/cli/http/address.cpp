@@ -22,7 +22,7 @@ int port_of(int socket) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// A port that another process has is refused: no SO_REUSEPORT, which would share it.
+// No SO_REUSEPORT: it would share a port that another process has, instead of refusing it.
 int listen_at(const addrinfo& address) {
   const int found = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (found < 0) return -1;

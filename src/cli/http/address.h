@@ -10,7 +10,7 @@ namespace mantissa::cli {
 int listen_on(const std::string& host, int& port);
 
 // Whether a Host header, with or without a port, names this machine: an address, localhost, or one
-// of `names`. The name of another site that points here would let its pages read the answers.
+// of `names`. Otherwise another site's name could point here, and its pages could read the answers.
 bool names_this_machine(const std::string& header, const std::vector<std::string>& names);
 
 // The machine's own names: "box.example.org" and "box".

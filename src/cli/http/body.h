@@ -18,12 +18,12 @@ class HttpBody {
 
   static bool knows(std::string_view encoding);
 
-  // False: what comes from here on is not wanted.
+  // False: the rest of the body is not wanted.
   bool take(std::string_view bytes);
   // The status that refuses the body, and why; 0: it is there, whole.
   int fault(std::string& why) const;
 
-  size_t received() const { return received_; }  // bytes, as they were sent
+  size_t received() const { return received_; }  // bytes, as sent
   std::string text;
 
  private:

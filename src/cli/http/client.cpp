@@ -23,7 +23,7 @@ std::string size_text(size_t bytes) {
                           : std::to_string(bytes >> 10) + " KiB";
 }
 
-// What does not come to an end in good order.
+// A transfer that does not end in good order.
 struct Failure {
   std::string why;
   bool was_stopped = false;
@@ -40,9 +40,9 @@ class Connection {
 
   void connect_to(const addrinfo* addresses);
   void send(std::string_view text);
-  // A line without its end, of at most so many bytes.
+  // A line without its end, of at most this many bytes.
   std::string line(size_t most, const char* what);
-  // Gives on what is there, at most so many bytes; 0: the server has closed the connection.
+  // Passes on the bytes that are there, at most this many; 0: the server has closed the connection.
   size_t pass_on(size_t most, const std::function<void(std::string_view)>& take);
 
  private:
@@ -185,7 +185,7 @@ void take_header(const std::string& line, Head& head) {
   }
 }
 
-// The head of the answer, behind any number of notes (100 Continue) that fit.
+// The head of the answer, after any number of interim answers (100 Continue) that fit.
 Head read_head(Connection& connection, size_t most) {
   const auto next = [&] {
     const std::string line = connection.line(most, "its headers");

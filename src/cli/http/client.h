@@ -13,7 +13,7 @@
 namespace mantissa::cli {
 
 struct HttpUrl {
-  std::string host, port, path;  // path: with what is behind it, percent-encoded
+  std::string host, port, path;  // path: with its query, percent-encoded
 
   // "http://[::1]:8080/a?b": nothing is checked, a host that does not exist is not found.
   static HttpUrl parse(std::string_view url);
@@ -30,7 +30,7 @@ struct FetchLimits {
   size_t header_bytes = size_t{64} << 10;      // of all answers, 100 Continue among them
   std::chrono::seconds connecting{10};         // for each address
   std::chrono::seconds patience{60};           // until something comes, and
-  size_t bytes_per_second = size_t{64} << 10;  // what the server must keep up then
+  size_t bytes_per_second = size_t{64} << 10;  // and the least rate of the server
 };
 
 struct Fetch {

@@ -1,4 +1,4 @@
-// What a server knows of one connection, and when its client's time is over.
+// The server's state of one connection, and the deadline of its client.
 #pragma once
 
 #include <sys/socket.h>
@@ -35,13 +35,13 @@ struct HttpConnection {
 
   // The client has closed its side, and all that it asked is answered.
   bool has_hung_up(Clock::time_point now) const {
-    constexpr std::chrono::milliseconds kNext{100};  // what was read already is taken up
+    constexpr std::chrono::milliseconds kNext{100};  // time to take up bytes that were read already
     char byte = 0;
     return phase == Phase::kWaiting && now - since > kNext &&
            recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
   }
 
-  // Ends it: what waits for the client finds the connection closed.
+  // Ends it: whoever waits for the client finds the connection closed.
   void cut() {
     is_cut = true;
     shutdown(socket, SHUT_RDWR);

@@ -1,4 +1,5 @@
-// A request and its answer: which route takes it, what of its body is wanted, what is refused.
+// A request and its answer: which route takes it, how much of its body is read, and why it may be
+// refused.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@ struct HttpExchange {
   std::atomic<bool> is_answered = false;  // by the thread that computes
 };
 
-// What a request begins with.
+// The first line of a request.
 struct HttpHead {
   MHD_Connection* connection;
   std::string path, method;

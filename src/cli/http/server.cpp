@@ -60,7 +60,7 @@ class Server {
   void end();
 
  private:
-  // What libmicrohttpd calls.
+  // Callbacks of libmicrohttpd.
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* path,
                                const char* method, const char* version, const char* bytes,
                                size_t* count, void** request);
@@ -184,8 +184,9 @@ MHD_Result Server::compute(MHD_Connection* connection, HttpConnection& at) {
     answer_safely(exchange);
     return send(connection, at);
   }
-  // Called again at once, the library no longer wants to read when the connection goes on. Else it
-  // would find that the client has closed its side, and end it without an answer.
+  // The library calls this again at once. Then it no longer wants to read when the connection goes
+  // on. Otherwise it would find that the client has closed its side, and end the connection without
+  // an answer.
   if (!std::exchange(exchange.is_whole, true)) return MHD_YES;
   at.enter(Phase::kComputing);
   at.suspended = connection;

@@ -1,4 +1,4 @@
-// A thread that does one piece of work behind the other, while a server goes on.
+// A thread that does one piece of work after the other while a server goes on.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +11,7 @@ namespace mantissa::cli {
 
 class HttpWorker {
  public:
-  // Where no thread can be started, work is done at once, by the caller.
+  // If no thread can be started, the caller does the work at once.
   HttpWorker();
   ~HttpWorker();
   HttpWorker(const HttpWorker&) = delete;
@@ -23,7 +23,7 @@ class HttpWorker {
 
   void add(std::function<void()> work);
   size_t waiting();
-  // Forgets what has not begun. False: something is under way.
+  // Drops work that has not begun. False: some work is under way.
   bool cancel();
 
  private:

@@ -65,7 +65,7 @@ void remove_dead() {
   }
 }
 
-// The system may give a process id anew, but not while it is that of a child's group.
+// The system may reuse a process id, but not while it is the id of a child's process group.
 bool lives(pid_t group) { return kill(-group, 0) == 0; }
 
 void end_group(pid_t leader) {
@@ -76,7 +76,8 @@ void end_group(pid_t leader) {
   if (lives(leader)) kill(-leader, SIGKILL);
 }
 
-// Nothing of the launch but what it needs: who reads the launch's output is not to wait for it.
+// Keeps nothing open of the launch except the pipe: readers of the launch's output must not wait
+// for the guard.
 [[noreturn]] void stand_guard(int pipe, const LaunchFolder& folder) {
   setsid();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) signal(number, SIG_IGN);

@@ -1,4 +1,4 @@
-// Where a launch keeps what lives as long as it does, and who tidies up if it is killed.
+// The temporary folders of a launch, and the guard that removes them if the launch is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -8,9 +8,8 @@
 
 namespace mantissa::cli {
 
-// A folder for files, Open MPI's among them, and one in memory for messages between processes of
-// this machine. Makes them, and removes those of launches that were killed with all that was
-// theirs.
+// A folder for files, including Open MPI's, and one in memory for messages between processes of
+// this machine. Makes them, and removes all folders of launches that were killed.
 class LaunchFolder {
  public:
   LaunchFolder();

@@ -5,8 +5,8 @@
 
 namespace mantissa::cli {
 
-// The file itself; or, where Windows wrote it, with carriage returns or a byte order mark that
-// mpirun takes for parts of names, a copy in memory without them, which mpirun inherits.
+// The file itself. If Windows wrote it, it has carriage returns or a byte order mark, which mpirun
+// takes for parts of names: then a copy in memory without them, which mpirun inherits.
 class HostFile {
  public:
   explicit HostFile(const std::string& path);

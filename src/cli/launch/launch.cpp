@@ -54,15 +54,16 @@ std::vector<std::string> mpirun_words(const CommandLine& line, const std::string
   std::vector<std::string> words = {"mpirun",          "-n",        processes,
                                     "--oversubscribe", "--bind-to", "none"};
   if (!hosts.empty()) words.insert(words.end(), {"--hostfile", hosts});
-  // Without these a host that is cut off is never noticed.
+  // Without these, mpirun never notices a host that is cut off.
   for (const auto& [name, value] : {std::pair{"oob_tcp_keepalive_time", "5"},
                                     {"oob_tcp_keepalive_intvl", "1"},
                                     {"oob_tcp_keepalive_probes", "3"}}) {
     words.insert(words.end(), {"--mca", name, value});
   }
-  // What processes of one machine share, in a folder that goes with the launch: where mpirun is
-  // killed, theirs stays. Of other machines nothing is known. Versions of Open MPI name it
-  // differently, and pass over names that they do not know.
+  // Processes of one machine share files. They are put into a folder that goes with the launch,
+  // because they would stay if mpirun is killed. This does not hold for other machines: nothing is
+  // known about them. Versions of Open MPI differ in the parameter's name, and ignore names that
+  // they do not know.
   for (const char* const name : {"btl_vader_backing_directory", "btl_sm_backing_directory"}) {
     if (hosts.empty() && !memory.empty()) words.insert(words.end(), {"--mca", name, memory});
   }
@@ -177,8 +178,8 @@ class Job {
     if (requests_ > 2) kill(-child_, SIGKILL);
   }
 
-  // Who is asked to stop says so. If nobody does, and no process has shown itself before, mpirun
-  // waits for a host, and would for long.
+  // A process that is asked to stop says so. If no process does, and none has shown itself before,
+  // mpirun waits for a host, possibly for long.
   void check_answer() {
     if (requests_ == 0 || was_written_ || was_heard_) return;
     const auto waited = Clock::now() - asked_;
@@ -186,7 +187,7 @@ class Job {
     if (waited > kAnswer + kAnswer / 2) kill(-child_, SIGKILL);
   }
 
-  // A step that a frozen process takes part in does not end: whoever asks to stop would wait until
+  // A step does not end if one of its processes is frozen. A request to stop would then wait until
   // the deadline.
   void check_frozen() {
     if (requests_ == 0 || found_frozen_ || Clock::now() - asked_ < kAnswer) return;

@@ -12,7 +12,7 @@ bool is_rule(const std::string& line) {
   return line.size() >= 40 && std::ranges::all_of(line, [](char c) { return c == '-'; });
 }
 
-// Notes about an end that is told otherwise.
+// Notes about an end that another message reports.
 bool is_known(const std::string& frame) {
   return std::ranges::any_of(
       std::array{"Primary job  terminated normally", "exited with non-zero status",
@@ -28,7 +28,7 @@ std::string in_one_line(std::string frame) {
   return frame;
 }
 
-// The number behind a text.
+// The number after a text.
 std::optional<int> number_behind(const std::string& frame, const std::string& text) {
   const size_t at = frame.find(text);
   if (at == std::string::npos) return std::nullopt;
@@ -48,7 +48,7 @@ std::string MpirunMessages::take(const std::string& text) {
 
 std::string MpirunMessages::take_line(const std::string& line) {
   const bool rule = is_rule(line.substr(0, line.size() - 1));
-  // Memory of a process that is gone; what launch asked mpirun to do.
+  // Messages about memory of a process that is gone, and about signals that launch itself sent.
   if (line.find("] Read -1, expected") != std::string::npos) return "";
   if (line.find("mpirun: Forwarding signal") != std::string::npos) return "";
   if (!rule && !in_frame_) return line;

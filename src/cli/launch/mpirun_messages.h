@@ -1,4 +1,4 @@
-// The messages of mpirun on standard error, and those of the processes that come through it.
+// The messages of mpirun on standard error, and the messages of processes that it passes on.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@ struct EndedProcess {
   int process = 0, signal = 0;
 };
 
-// Takes the text in pieces and gives back what people are to see: mpirun's framed notes about a
-// process that failed are left out, since the process says so itself, or launch does.
+// Takes the text in pieces and returns the part for the user. mpirun's framed notes about a failed
+// process are left out, since the process or launch reports the failure itself.
 class MpirunMessages {
  public:
   std::string take(const std::string& text);
   std::string rest();
-  // As far as mpirun has told.
+  // As far as mpirun has said.
   std::optional<EndedProcess> ended() const { return ended_; }
 
  private:

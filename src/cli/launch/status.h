@@ -1,4 +1,4 @@
-// What a launch sees of its processes.
+// The progress of a launch's processes, as launch sees it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,9 +17,9 @@ class StatusFile {
 
   const std::string& path() const { return path_; }
 
-  // Reads what it says: the first process removes it when it gives up.
+  // Reads the file: the first process removes it when it gives up.
   void read();
-  // As it was read last: "process 1 (stage 2) in step 7, ...".
+  // The last status that was read: "process 1 (stage 2) in step 7, ...".
   std::string line_of(int process) const;
 
   // Whether it is there, whether it was written, and when last.

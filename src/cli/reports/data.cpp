@@ -76,7 +76,7 @@ std::string table_text(const Json& data) {
               : "");
 }
 
-// "pictures" or "table", and what they are.
+// The kind, "pictures" or "table", and its description.
 std::pair<const char*, std::string> contents(const Json& data) {
   const bool is_table = data.contains("table");
   return {is_table ? "table" : "pictures", is_table ? table_text(data) : pictures(data)};

@@ -12,8 +12,8 @@
 
 namespace mantissa::cli {
 
-// A run's summary.json as lines: accuracy, time, speed, memory, weight state. `seconds`: what this
-// call took, if it trained. Missing entries are left out.
+// A run's summary.json as lines: accuracy, time, speed, memory, weight state. `seconds`: how long
+// this call took, if it trained. Missing entries are left out.
 std::string training_report(const std::string& summary_json, std::optional<double> seconds,
                             const Terminal& terminal);
 
@@ -27,12 +27,13 @@ std::string summary_entry(const std::string& summary_json, const std::string& na
 std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
                                const Terminal& terminal);
 
-// The cost of each layer's few bits, the largest first, and what keeping some at 8 bits wins back.
+// The cost of each layer's few bits, the largest first, and the gain from keeping some layers at 8
+// bits.
 std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal& terminal);
 std::string sensitivity_json(const SensitivityOutcome& outcome);
 
-// Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix
-// (where that is too wide, the most frequent confusions).
+// Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix (if
+// it is too wide, the most frequent confusions).
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
                               const Terminal& terminal);
 
@@ -40,12 +41,12 @@ std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
 std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal);
 std::string prediction_json(const PredictionOutcome& outcome);
 
-// The JSON of data as text: numbers, classes, what is worth knowing. Then as one line.
+// The JSON of data as text: numbers, classes, notes. Then as one line.
 std::string data_report(const std::string& json, const Terminal& terminal);
 std::string data_line(const std::string& json);
 
 // The JSON of bench as tables of at most 100 columns: peaks, instructions (in the program's order
-// or by time), sums, the step. Then as one line, and what speaks against the comparison in it.
+// or by time), sums, the step. Then as one line, with the differences that weaken the comparison.
 std::string bench_report(const std::string& json, bool by_time, const Terminal& terminal);
 std::string bench_line(const std::string& json);
 std::vector<std::string> bench_warnings(const std::string& json);
@@ -54,7 +55,7 @@ std::vector<std::string> bench_warnings(const std::string& json);
 std::string verify_report(const VerifyOutcome& outcome, const Terminal& terminal);
 std::string verify_json(const VerifyOutcome& outcome);
 
-// The JSON of statistics as a table for each kind of tensor, and what is worth a look.
+// The JSON of statistics as a table for each kind of tensor, then remarks.
 std::string statistics_report(const std::string& statistics, const Terminal& terminal);
 // The same in one line.
 std::string statistics_line(const std::string& statistics);
@@ -63,7 +64,7 @@ std::string statistics_line(const std::string& statistics);
 std::string description_report(const std::string& description, bool with_tensors,
                                const Terminal& terminal);
 
-// The JSON of describe_path for an ONNX network: its layers as a table, and what is not supported.
+// The JSON of describe_path for an ONNX network: its layers as a table, and the unsupported nodes.
 std::string onnx_layers(const std::string& description, const Terminal& terminal);
 // Outputs of a network that was run, and where they are.
 std::string onnx_run_report(const OnnxRunOutcome& outcome, const std::string& file);

@@ -46,7 +46,7 @@ std::array<struct sigaction, kStopSignals.size()> g_previous = {};
 struct sigaction g_previous_alarm = {};
 
 void put(const char* text) {
-  // What nobody reads is dropped: it must not be waited for. The result is of no use in a handler.
+  // Unread output is dropped: nothing may wait for it. The result is of no use in a handler.
   pollfd one = {STDERR_FILENO, POLLOUT, 0};
   if (poll(&one, 1, 0) <= 0) return;
   if (::write(STDERR_FILENO, text, strlen(text)) < 0) return;
@@ -106,15 +106,15 @@ void end_without_stack(int) {
   _exit(1);
 }
 
-// Only the far end is touched, the rest takes no memory: this file is compiled without
+// Only the far end is touched, so the rest uses no memory. This file is compiled without
 // -fstack-clash-protection, which would touch all of it.
 [[gnu::noinline]] void touch_stack(size_t bytes) {
   volatile auto* far_end = static_cast<char*>(__builtin_alloca(bytes));
   far_end[0] = 0;
 }
 
-// The stack grows as it is used. Where a limit on address space leaves no room for that, the
-// process would end by SIGSEGV, at any moment: so it grows now, and there is a word if it cannot.
+// The stack grows as it is used. If a limit on address space leaves no room, the process would end
+// by SIGSEGV at any moment. So it grows now, with a message if it cannot.
 void grow_stack() {
   constexpr size_t kWanted = size_t{1} << 20;
   alignas(64) static std::array<char, 1 << 16> other_stack;
@@ -137,7 +137,7 @@ void grow_stack() {
 void prepare_process() {
   grow_stack();
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // open() gives the lowest number that is free: this one.
+    // open() returns the lowest free number, which is this one.
     if (fcntl(descriptor, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
   }
   signal(SIGPIPE, SIG_IGN);

@@ -7,13 +7,13 @@
 namespace mantissa::cli {
 
 // To be called before anything else. Grows the stack while there is address space for it. Opens
-// /dev/null where standard input, output or error is closed: a file that is opened later would take
-// its number, and messages would go into that file. Makes a closed pipe and a limit on file sizes
-// errors of what writes, not the end of the process. Holds signals that ask to stop back until
-// something can be done about them.
+// /dev/null if standard input, output or error is closed: a file that is opened later would take
+// its number, and messages would go into that file. A closed pipe or a limit on file sizes becomes
+// an error of the writer and does not end the process. Signals that ask to stop are held back until
+// the process can handle them.
 void prepare_process();
 
-// From here on requests to stop change nothing, but for SIGTERM.
+// From here on requests to stop change nothing, except SIGTERM.
 void ignore_requests_to_stop();
 
 // From here on they arrive again; one that was held back does at once.
@@ -29,8 +29,8 @@ struct StopSignalsHeld {
 
 // While one lives, the first signal that asks to stop (SIGINT, SIGTERM, SIGHUP or SIGUSR1, which
 // launchers of jobs hand on) prints `message` to standard error and sets requested(); one that
-// comes later than 0.3 s after it ends the process at once. Before there is something to save, the
-// first one ends it, too, if nothing else does within 0.6 s: whatever it waits for. Signals that
+// comes more than 0.3 s later ends the process at once. While there is nothing to save yet, the
+// first one ends it too, if nothing else does within 0.6 s, whatever it waits for. Signals that
 // were ignored when the process started (by nohup, or in background jobs of scripts) stay ignored.
 // One at a time.
 class Interrupt {
@@ -49,8 +49,8 @@ class Interrupt {
 // Whether an Interrupt was asked to stop.
 bool stop_is_requested();
 
-// Files, and folders that are empty then, that go when a signal ends the process; none from now on
-// if `paths` is empty. At most four.
+// Files, and folders if they are empty then, that are removed when a signal ends the process. An
+// empty `paths`: none from now on. At most four.
 void remove_when_ended(std::span<const std::string> paths);
 
 }  // namespace mantissa::cli

@@ -46,7 +46,7 @@ std::string bar(double fraction, int width, const Terminal& terminal) {
   return terminal.paint("36", done) + terminal.paint("2", rest);
 }
 
-// The text beside the bar. `terseness` 0 says all that is known; each step up says less.
+// The text beside the bar. `terseness` 0 says everything; each step up says less.
 std::string facts(const Progress& progress, int terseness) {
   std::string text;
   const auto add = [&text](const std::string& fact) { text += "  " + fact; };

@@ -25,7 +25,7 @@ class ProgressDisplay {
 
   void show(const Progress& progress);
 
-  // Takes the bar away; what is printed next begins on a clean line.
+  // Removes the bar. Later output begins on a clean line.
   void clear();
 
  private:

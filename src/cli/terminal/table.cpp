@@ -8,7 +8,7 @@
 namespace mantissa::cli {
 namespace {
 
-constexpr int kNarrowest = 8;  // what is left of a column that is cut
+constexpr int kNarrowest = 8;  // least width of a column that is cut
 constexpr const char* kCutMark = "..";
 
 bool can_be_cut(Align align) {

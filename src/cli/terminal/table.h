@@ -8,8 +8,8 @@
 
 namespace mantissa::cli {
 
-// How a column is laid out: numbers to the right; text to the left, and where the table would be
-// too wide its start or its end is cut off.
+// The layout of a column. Numbers are on the right, text is on the left. If the table would be too
+// wide, the start or the end of a text is cut off.
 enum class Align { kNumber, kText, kTextCutAtStart, kTextCutAtEnd };
 
 struct Column {

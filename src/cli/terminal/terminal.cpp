@@ -67,14 +67,14 @@ Terminal describe_terminal(int descriptor) {
 }
 
 void write_message(int descriptor, std::string_view text) {
-  // A pipe whose reader stands still must not keep a process that is asked to stop.
+  // A pipe whose reader hangs must not block a process that is asked to stop.
   constexpr int kAskMs = 100;
   while (!text.empty()) {
     pollfd one = {descriptor, POLLOUT, 0};
     const int ready = poll(&one, 1, kAskMs);
     if (ready <= 0 && stop_is_requested()) return;
     if (ready <= 0) continue;
-    // As much as a pipe takes at once where it takes anything.
+    // A pipe that is ready takes this many bytes without blocking.
     const ssize_t written =
         ::write(descriptor, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno == EINTR) continue;

@@ -42,7 +42,7 @@ int64_t whole_seconds(double seconds) {
   return std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 1e9)) : 0;
 }
 
-// As one types it in a shell. What a terminal would obey, or cannot show, is written as its number,
+// As typed in a shell. Characters that a terminal would obey or cannot show are written as numbers,
 // which bash, zsh and ksh understand.
 std::string shell_word(const std::string& argument) {
   constexpr std::string_view kSafe =
