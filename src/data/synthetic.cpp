@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 30;
 
-// Separate streams of one purpose; those of a text's arrays follow.
+// Separate random streams, each for one purpose; the streams of a text's arrays follow.
 constexpr uint32_t kPixelNoise = 0, kLabelNoise = 1, kTokenNoise = 2;
 
 constexpr uint64_t kChosenOf100 = 15;  // labels that a task of masks counts

@@ -18,8 +18,8 @@ constexpr const char* kSyntheticData = "synthetic";
 Result<DatasetInfo> synthetic_info(int64_t height, int64_t width, int64_t channels, int64_t classes,
                                    int64_t count);
 
-// The same of texts: `count` examples of `sequence` tokens out of `vocabulary`. Errors: less than
-// one of them, more than kLongestSequence or kMaxClasses, more than 1 GiB of tokens.
+// The same for texts: `count` examples of `sequence` tokens out of `vocabulary`. Errors: one of
+// these below 1, more than kLongestSequence or kMaxClasses, more than 1 GiB of tokens.
 Result<DatasetInfo> synthetic_text_info(int64_t sequence, int64_t vocabulary, int64_t count);
 
 // The training pictures: uniform pixels and labels, a pure function of (info, seed).

@@ -25,7 +25,7 @@ inline std::string to_string(const TensorSpec& spec) {
   return "'" + spec.name + "' (" + data_type_name(spec.type) + " " + to_string(spec.shape) + ")";
 }
 
-// Some examples. A view: who made it owns what it points to.
+// Some examples. A view: its maker owns the memory that it points to.
 struct Batch {
   int64_t count = 0;                     // of examples; 0 after the last batch
   std::span<const TensorSpec> specs;     // which tensors there are

@@ -11,9 +11,9 @@
 
 namespace mantissa {
 
-// Room for some batches, the slots, of up to batch_size examples each. Allocates when it is made
-// only; may throw std::bad_alloc then. Each slot may have a length of its own: its tensors have
-// only the first places of sequences then.
+// Room for some batches, the slots, of up to batch_size examples each. Allocates only when it is
+// made, and may then throw std::bad_alloc. Each slot may have its own length: then its tensors have
+// only the first places of sequences.
 class BatchBuffers {
  public:
   BatchBuffers(const Examples& examples, int64_t slots, int64_t batch_size,
@@ -38,7 +38,7 @@ class BatchBuffers {
  private:
   Examples examples_;
   int64_t batch_size_;
-  std::vector<std::vector<TensorSpec>> specs_;  // of each bucket; the last are those of examples
+  std::vector<std::vector<TensorSpec>> specs_;  // of each bucket; the last: the examples' own
   std::vector<int> bucket_of_slot_;
   std::vector<std::byte> whole_;                 // an example before it is cut
   std::vector<std::vector<std::byte>> tensors_;  // for each spec [slots][batch_size][shape]

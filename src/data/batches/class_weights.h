@@ -27,9 +27,9 @@ Result<ClassWeights> parse_class_weights(std::string_view text);
 std::string to_string(const ClassWeights& weights);
 
 // Mantissas at kWeightExponent, one for each class, to nearest even. Balanced: all examples /
-// (classes * examples of the class), all divided by one power of two where the largest would be
-// above kMostWeight; at least one unit for a class that has examples. Fails if there are other
-// classes than weights.
+// (classes * examples of the class), all divided by one power of two if the largest would be above
+// kMostWeight; at least one unit for a class that has examples. Fails if there are not as many
+// weights as classes.
 Result<std::vector<int16_t>> class_weight_mantissas(const ClassWeights& weights,
                                                     std::span<const Label> labels, int64_t classes);
 

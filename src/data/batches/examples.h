@@ -14,7 +14,7 @@
 
 namespace mantissa {
 
-// A value: what its functions refer to outlives it.
+// A value: the objects that its functions refer to outlive it.
 struct Examples {
   int64_t count = 0;
   std::vector<TensorSpec> specs;
@@ -34,17 +34,18 @@ struct ExampleArray {
   const void* data = nullptr;  // [count] and then the spec's shape
 };
 
-// Examples of which each array has a part. `lengths` has one for each example, or none at all.
+// Examples, each of which is a part of each array. `lengths` has one entry for each example, or is
+// empty.
 Examples array_examples(int64_t count, std::vector<ExampleArray> arrays,
                         std::span<const int32_t> lengths = {});
 
-// The tensors of labelled pictures: what networks for pictures call their inputs.
+// The tensors of labelled pictures, by the names of inputs in networks for pictures.
 constexpr const char* kPixelTensor = "pixels";  // uint8 [height, width, channels]
 constexpr const char* kLabelTensor = "labels";  // int32 []
 constexpr int32_t kIgnoredLabel = -1;           // a loss does not count it
 std::vector<TensorSpec> picture_specs(int64_t height, int64_t width, int64_t channels);
 
-// The weight of each label in the loss, where data have some (tensor/table_numbers.h).
+// The weight of each label in the loss, if the data have some (tensor/table_numbers.h).
 constexpr const char* kWeightTensor = "weights";  // int16, the shape of the labels
 
 // The tensors of tables: numbers as mantissas (tensor/table_numbers.h), and a label as above or

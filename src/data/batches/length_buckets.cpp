@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kLengthStep = 8;
 constexpr int kMostBuckets = 256;
-// Random numbers of batches follow those of examples, of which there are fewer than 2^32.
+// Random numbers for batches come after those for examples. There are fewer than 2^32 examples.
 constexpr uint64_t kFirstOfBatches = uint64_t{1} << 32;
 
 }  // namespace

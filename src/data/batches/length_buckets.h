@@ -11,8 +11,8 @@
 
 namespace mantissa {
 
-// Lengths of batches, rising: the last one is that of the examples' tensors. One or none: all
-// batches are as long.
+// Lengths of batches, rising. The last one is the length of the examples' tensors. One or none: all
+// batches have the same length.
 using BatchLengths = std::vector<int64_t>;
 
 // Up to `buckets` lengths: the parts 1/n, 2/n ... of the sequence, each rounded up to a multiple of
@@ -22,7 +22,7 @@ BatchLengths batch_lengths(int64_t sequence, int64_t buckets);
 // The first of the lengths that is not below `length`, or the last one.
 int bucket_of(std::span<const int64_t> lengths, int64_t length);
 
-// The refusal of several lengths for examples that have none.
+// The error for several lengths if the examples have none.
 Error no_lengths();
 
 // The specs of tensors whose first axis is cut from `whole` to `length`. Tensors with another first

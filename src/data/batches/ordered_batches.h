@@ -21,9 +21,9 @@ class OrderedBatches : public BatchSource {
   static Result<OrderedBatches> create(const Examples& examples, int64_t batch_size,
                                        std::vector<uint32_t> order);
 
-  // All of them, those beside each other that fit into the same one of these lengths
+  // All examples. Examples that fit into the same one of these lengths are next to each other
   // (length_buckets.h). A batch is as long as its examples need; the last one, if it is smaller, as
-  // long as the last length. Errors: several lengths for examples without.
+  // long as the last length. Errors: several lengths for examples without lengths.
   static Result<OrderedBatches> create_by_length(const Examples& examples, int64_t batch_size,
                                                  const BatchLengths& lengths);
 
@@ -34,7 +34,7 @@ class OrderedBatches : public BatchSource {
 
   int64_t count() const { return count_; }
 
-  // The memory that it holds, but for the order.
+  // The memory that it holds, except the order.
   static int64_t predict_bytes(std::span<const TensorSpec> specs, bool has_lengths,
                                int64_t batch_size) {
     return BatchBuffers::predict_bytes(specs, has_lengths, 1, batch_size);

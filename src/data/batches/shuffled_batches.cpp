@@ -45,7 +45,7 @@ struct ShuffledBatches::State {
   BatchBuffers buffers;
   const std::function<int32_t(uint32_t example)> length;
 
-  // The batch that is prepared next. Whoever prepares batches alone uses these.
+  // The batch that is prepared next. Only the thread that prepares batches uses these.
   std::vector<uint32_t> order;    // of its epoch
   std::vector<uint32_t> scratch;  // for an order by buckets
   uint32_t epoch;

@@ -41,7 +41,7 @@ class ShuffledBatches : public BatchSource {
   // Waits until the batch is ready.
   Batch next() override;
 
-  // Whether a thread prepares batches ahead; where the system gave none, next() prepares each.
+  // Whether a thread prepares batches ahead; if the system gave none, next() prepares each.
   bool works_ahead() const;
 
   int64_t steps_per_epoch() const;

@@ -62,7 +62,7 @@ std::optional<fs::path> splits_below(const ClassFiles& one) {
   return std::nullopt;
 }
 
-// Where the only class has no pictures itself: the folder below it that has several folders.
+// If the only class has no pictures itself: the folder below it that has several folders.
 std::optional<fs::path> folders_below(const ClassFiles& one) {
   std::string prefix;
   while (true) {

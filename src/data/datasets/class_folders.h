@@ -13,7 +13,7 @@ namespace mantissa {
 
 enum class Split { kTrain, kValidation, kTest };
 
-// The split that a folder is named as, such as "Train", "training_set", "test-images", "val".
+// The split that a folder's name says, such as "Train", "training_set", "test-images", "val".
 std::optional<Split> split_of(const std::string& name);
 
 // The pictures of one class: paths below its folder.
@@ -23,8 +23,8 @@ struct ClassFiles {
 };
 
 struct ClassFolders {
-  std::filesystem::path root;       // "" where there is none
-  std::vector<ClassFiles> classes;  // by name; a folder without pictures is none
+  std::filesystem::path root;       // "" if there is none
+  std::vector<ClassFiles> classes;  // by name; only folders with pictures
   int64_t unlabelled = 0;           // pictures beside the class folders
   PassedOver others;
 
@@ -35,7 +35,7 @@ struct ClassFolders {
 Result<ClassFolders> find_class_folders(const std::filesystem::path& root);
 
 // An error if there are no classes or too many, or if folders that hold a data set or classes are
-// taken for classes: with the path that would do. Whatever else is odd becomes a note.
+// taken for classes: the error names the right path. Other oddities become notes.
 Status check_classes(const ClassFolders& folders, std::vector<std::string>& notes);
 
 // An absolute path without a slash at its end.

@@ -15,7 +15,7 @@
 namespace mantissa {
 namespace {
 
-constexpr PictureSize kSizeOfMixed = {64, 64};  // where pictures differ and none is asked for
+constexpr PictureSize kSizeOfMixed = {64, 64};  // if pictures differ and none is asked for
 
 // Pictures that are being decoded, the list of files, and the labels that were found with it.
 int64_t loading_bytes(const FoundData& found, int threads) {
@@ -42,7 +42,8 @@ void hash_label_bytes(const std::vector<Label>& labels, int shift, Sha256& hash)
   }
 }
 
-// Up to 256 classes have the hash of labels that are bytes: identities of runs stay as they were.
+// Up to 256 classes have the hash of labels stored as bytes, so that identities of runs stay as
+// they were.
 void hash_labels(const std::vector<Label>& labels, Sha256& hash) {
   hash_label_bytes(labels, 0, hash);
   if (std::all_of(labels.begin(), labels.end(), [](Label label) { return label < 256; })) return;
@@ -171,8 +172,8 @@ Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with
 Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
                              const DataOptions& options) {
   auto dataset = load(name_or_path, with_train, with_test, options);
-  // Names of files are many small pieces, and what decoding took is spread over threads: free, but
-  // the process would keep it for as long as it trains.
+  // Names of files are many small pieces, and memory for decoding is spread over threads. It is
+  // free now, but otherwise the process would keep it for as long as it trains.
   malloc_trim(0);
   return dataset;
 }

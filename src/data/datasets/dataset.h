@@ -24,7 +24,7 @@ struct ImageSet {
   int64_t features = 0;               // 0: these are pictures
   std::vector<int16_t> numbers = {};  // [count][features]
   std::vector<int16_t> targets = {};  // [count], or none: there are labels
-  // The token behind a text, where these are texts; in `numbers` kNoToken stands there.
+  // The padding token after a text, if these are texts; in `numbers` kNoToken stands there.
   std::optional<int32_t> padding = std::nullopt;
   std::vector<int16_t> weights =
       {};  // [count] of training rows (data/tables/row_weights.h), or none
@@ -34,7 +34,7 @@ struct ImageSet {
   }
 };
 
-// Sizes and counts are those of the examples when loaded.
+// Sizes and counts are those that the examples have once they are loaded.
 struct DatasetInfo {
   std::string name;
   int64_t height = 0;
@@ -47,8 +47,8 @@ struct DatasetInfo {
   std::vector<std::string> class_names = {};  // [classes]
   bool named = false;                         // these are names, not numbers
   std::string kind = {};                      // "IDX files"
-  std::vector<std::string> notes = {};        // a line each of what the user should know
-  int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
+  std::vector<std::string> notes = {};        // notes for the user, a line each
+  int64_t loading_bytes = 0;                  // held for a while during loading, besides bytes()
   std::optional<TableSchema> table = {};      // of tables, which have no size and channels
   int64_t sequence = 0;                       // of a text: tokens of an example; classes are tokens
   int64_t text_bytes = 0;                     // of a text: its tokens in memory
@@ -76,8 +76,8 @@ struct Dataset {
 
 // The form that examples are brought to.
 struct DataOptions {
-  PictureSize size = {};      // 0 x 0: as they are; 64 x 64 where they differ in size
-  int64_t channels = 0;       // 0: as they are; 3 where any has colours
+  PictureSize size = {};      // 0 x 0: unchanged; 64 x 64 if they differ in size
+  int64_t channels = 0;       // 0: unchanged; 3 if any has colours
   int classes = 0;            // 0: as many as there are; more are allowed
   std::string positive = {};  // the class that is taken against all others; "": there is none
   int threads = 1;            // to read pictures with; changes no result
@@ -104,7 +104,7 @@ Result<DatasetInfo> inspect_dataset(const std::string& name_or_path,
 Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
                              const DataOptions& options = {});
 
-// An error if what was planned for (by inspect_dataset) is not what was loaded.
+// An error if the loaded data differ from the plan (by inspect_dataset).
 Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded);
 
 // The mean of each channel over all pictures, rounded to nearest (ties up); zeros for an empty set.

@@ -20,7 +20,7 @@ constexpr std::array kFashionMnistClasses = {"T-shirt/top", "Trouser",   "Pullov
 struct NamedData {
   const char* name;
   const char* how_to_get;
-  std::span<const char* const> class_names;  // where its files have none
+  std::span<const char* const> class_names;  // if its files have none
 };
 constexpr NamedData kNamed[] = {
     {"fashion-mnist", "install Debian's package dataset-fashion-mnist", kFashionMnistClasses},
@@ -92,14 +92,14 @@ Result<const DataReader*> find_reader(const fs::path& folder) {
   return invalid_input(quoted(folder) + " holds no data set; understood are " + kinds);
 }
 
-// A data set in the folders of this one or in theirs, of a kind that is known by names of files: as
-// a hint, "" if there is none.
+// A hint: a data set in the folders of this one or one level below, of a kind that is known by
+// names of files. "" if there is none.
 std::string hint_below(const fs::path& folder, int levels) {
   const auto entries = list_folder(folder);
   if (!entries.ok()) return "";
   for (const std::string& name : all_folders(*entries)) {
     const fs::path below = folder / name;
-    if (!list_folder(below).ok()) continue;  // what cannot be looked at is taken for there
+    if (!list_folder(below).ok()) continue;  // a path that cannot be examined counts as there
     for (const DataReader* reader : {&kIdxReader, &kCifar10Reader, &kCifar100Reader}) {
       if (!reader->recognises(below)) continue;
       return "; " + quoted(below) + " holds " + reader->kind + ": give that";

@@ -16,7 +16,7 @@ struct LocatedData {
 };
 
 // Describes a data set from its headers, tables from their rows. Unreadable pictures are listed,
-// not an error; the other errors are those of inspect_dataset.
+// and are no error. Other errors are the same as in inspect_dataset.
 Result<LocatedData> find_dataset(const std::string& name_or_path, const DataOptions& options);
 
 // An error if training would refuse it: unreadable pictures, no training or no test examples.
@@ -26,7 +26,7 @@ Status check_found(const LocatedData& data);
 Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
                                    const DataOptions& options);
 
-// The classes of which a split has no example, as a line; "" if there are none, or no labels.
+// The classes without examples in a split, as a line; "" if there are none, or no labels.
 std::string missing_classes(const char* split, const std::vector<Label>& labels,
                             const std::vector<std::string>& names);
 

@@ -1,4 +1,4 @@
-// Two classes of several: one of them, and all others.
+// Two classes out of several: one class against all others.
 #pragma once
 
 #include <optional>

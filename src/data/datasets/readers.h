@@ -38,16 +38,16 @@ struct FoundData {
   int64_t decoding_bytes = 0;           // most that reading one picture holds
   int64_t array_bytes = 0;              // held while a split is read from arrays
   std::optional<TableSchema> table;     // of tables, which have no sizes and channels
-  std::vector<std::string> notes;       // a line each of what the user should know
-  std::vector<std::string> unreadable;  // a line for each file that is no picture but should be
+  std::vector<std::string> notes;       // notes for the user, a line each
+  std::vector<std::string> unreadable;  // a line for each file that should be a picture but is none
 };
 
 struct ReadOptions {
-  PictureForm form;  // what each picture is brought to
+  PictureForm form;  // the size and channels of all pictures
   int threads = 1;   // changes no result
-  // Where given, unreadable pictures are left out and listed here; else the first is an error.
+  // If given, unreadable pictures are left out and listed here; else the first is an error.
   std::vector<std::string>* unreadable = nullptr;
-  // A line each of what only reading tells is added here, where given.
+  // If given, notes that only reading finds are added here, a line each.
   std::vector<std::string>* notes = nullptr;
 };
 
@@ -71,7 +71,7 @@ struct DataReader {
   Result<FoundData> (*inspect)(const std::filesystem::path& path, const DataOptions& options);
   Result<ImageSet> (*read)(const FoundData& found, const FoundSplit& split,
                            const ReadOptions& options);
-  // Where files are read, too; else null.
+  // If it also reads single files; else null.
   bool (*recognises_file)(const std::filesystem::path& file) = nullptr;
 };
 
@@ -87,12 +87,12 @@ extern const DataReader kFolderReader;
 // All readers; the first that recognises a folder reads it.
 std::span<const DataReader* const> data_readers();
 
-// How many of `threads` read pictures of that many bytes each, so that what they hold stays within
-// 256 MiB (or one picture).
+// How many of `threads` may read pictures that take this many bytes each, so that together they
+// hold at most 256 MiB (or one picture).
 int reading_threads(int64_t decoding_bytes, int threads);
 
-// Whether a file or folder is there. One that cannot be looked at is taken for there: reading it
-// says why, where other data, or none, would be read instead.
+// Whether a file or folder is there. One that cannot be examined counts as there: reading it gives
+// the reason. Otherwise other data, or none, would be read instead.
 bool is_file(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 

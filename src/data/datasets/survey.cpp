@@ -48,7 +48,7 @@ std::string picture_hash(const ImageSet& images, int64_t i) {
   return hash.hex_digest();
 }
 
-// How many of the examples are among those of training.
+// How many of the examples also occur in the training split.
 int64_t count_duplicates(const ImageSet& train, const ImageSet& examples) {
   std::set<std::string> known;
   std::vector<std::string> hashes;

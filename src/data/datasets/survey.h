@@ -1,4 +1,4 @@
-// The contents of a data set: counts, sizes, statistics, and what is odd about it.
+// The contents of a data set: counts, sizes, statistics and oddities.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace mantissa {
 
 struct DataSurvey {
-  DatasetInfo info;                                                   // as it would be loaded
+  DatasetInfo info;                                                   // as training would load it
   PictureSize smallest, largest;                                      // of the pictures as they are
   std::vector<int64_t> train_counts, validation_counts, test_counts;  // per class
   // For each channel of the training pictures as loaded, in units of pixel values.
@@ -22,13 +22,13 @@ struct DataSurvey {
   std::string refusal;                  // why training would refuse it; "" if it would not
 };
 
-// Reads all of a data set. The pictures are left in `pictures`. Errors as load_dataset, but for
-// unreadable pictures in folders, which are listed, and splits without pictures.
+// Reads all of a data set. The pictures are left in `pictures`. Errors as in load_dataset. Two are
+// not errors here: unreadable pictures in folders, which are listed, and splits without pictures.
 Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
                                   Dataset& pictures);
 
 // A picture with a row for each class, of its first `columns` (> 0) examples, each from 16 to 64
-// pixels high or wide, on grey. Of more than 910 classes it shows the first.
+// pixels high or wide, on grey. If there are more than 910 classes, it shows the first 910.
 Image contact_sheet(const ImageSet& images, int classes, int columns);
 
 }  // namespace mantissa

@@ -44,8 +44,8 @@ int64_t draw_offset(uint64_t bits, int most) {
   return static_cast<int64_t>(((bits & 0x7fffffff) * choices) >> 31) - most;
 }
 
-// Where the pixels of one axis come from: first the window of `crop`, whose outside is the inside
-// mirrored at the edge (the edge itself is not repeated), then the shift.
+// The sources of the pixels of one axis: first the window of `crop`, then the shift. Outside, the
+// picture is mirrored at its edge (the edge itself is not repeated).
 struct AxisMove {
   int64_t size, shift, crop;
 
@@ -86,7 +86,7 @@ void move_image(const uint8_t* in, const AxisMove& rows, const AxisMove& columns
   }
 }
 
-// The centre is uniform over the pixels; what of the square lies outside is lost.
+// The centre is uniform over the pixels; the part of the square outside is lost.
 void cut_out(uint64_t bits, int side, int64_t height, int64_t width, int64_t channels, uint8_t fill,
              uint8_t* out) {
   const auto centre_y = static_cast<int64_t>(((bits & 0xffffffff) * height) >> 32);

@@ -14,7 +14,7 @@ namespace mantissa {
 struct Augmentation {
   int shift = 0;   // pixels: both axes move by a uniform amount in [-shift, shift], black outside
   int flip = 0;    // 1: mirrored left to right with probability 1/2
-  int crop = 0;    // pixels: the same, but what comes from outside is the picture mirrored
+  int crop = 0;    // pixels: the same, but mirrored pixels come in from outside
   int jitter = 0;  // percent: brightness, contrast and saturation change by up to so much
   int cutout = 0;  // pixels: a square of this side, at a uniform place, becomes black
 

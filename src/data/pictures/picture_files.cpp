@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostNamed = 3;  // of what is not read for one reason
+constexpr size_t kMostNamed = 3;  // of files not read for one reason
 
 // By NotRead.
 constexpr std::array kReasons = {
@@ -27,14 +27,14 @@ constexpr std::array kReasons = {
 };
 static_assert(kReasons.size() == static_cast<size_t>(NotRead::kCount));
 
-// Adds an entry where it belongs. What cannot be looked at is an error, unless it is named as a
-// picture: then reading it says why.
+// Adds an entry to its list. An entry that cannot be examined is an error, unless it has a
+// picture's name: then reading it gives the reason.
 Status add_entry(const fs::directory_entry& entry, FolderEntries& found) {
   const fs::path& path = entry.path();
   std::string name = path.filename().string();
   if (name.starts_with(".")) return {};
   std::error_code error;
-  if (entry.is_directory(error)) {  // what the listing says of it: no look at each file
+  if (entry.is_directory(error)) {  // type from the listing: no look at each file
     const bool linked = entry.is_symlink(error);
     (linked ? found.linked_folders : found.folders).push_back(std::move(name));
   } else if (has_image_name(path)) {

@@ -1,4 +1,4 @@
-// Files of pictures below a folder, and what lies beside them.
+// Files of pictures below a folder, and the other files beside them.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ enum class NotRead {
   kLostLink,      // links that lead nowhere
   kLinkedFolder,  // links to folders, inside a class
   kUnlabelled,    // pictures that lie in no folder of a class
-  kEmptyFolder,   // folders without pictures where those of classes are
+  kEmptyFolder,   // folders without pictures among the classes
   kOtherFolder,   // folders beside those of the splits
   kCount
 };
@@ -46,7 +46,7 @@ class PassedOver {
 struct FolderEntries {
   std::vector<std::string> folders;
   std::vector<std::string> linked_folders;  // links to folders
-  std::vector<std::string> pictures;        // whatever is named as one: reading it says what it is
+  std::vector<std::string> pictures;        // by name only: reading tells what each is
   PassedOver others;
 };
 
@@ -58,14 +58,14 @@ struct PictureFiles {
   PassedOver others;
 };
 
-// All that is named as a picture (has_image_name) below a folder; links to folders are not
-// followed. An error if a folder cannot be listed, or there are 2^32 pictures or more.
+// All files below a folder with a picture's name (has_image_name). Links to folders are not
+// followed. An error if a folder cannot be listed, or if there are 2^32 pictures or more.
 Result<PictureFiles> find_pictures(const std::filesystem::path& folder);
 
 // The results of a call for each of many pictures.
 struct PictureResults {
   std::vector<std::string> errors;  // [count]: the message of each call's error, "" without one
-  std::optional<Error> failure;     // the first of them that is not the fault of a file
+  std::optional<Error> failure;     // the first that is not the fault of a file
   std::string shortage;             // of threads: a line where there were fewer than asked for
 };
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::array kInputNames = {"x", "data", "images", "image", "features", "inputs", "pixels"};
 constexpr std::array kTargetNames = {"y", "labels", "label", "targets", "target", "classes"};
 
-// Whether an array is of inputs or targets, and of which split.
+// Whether an array has inputs or targets, and of which split.
 struct ArrayRole {
   bool is_input = false;
   std::optional<Split> split;  // nothing: of all rows
@@ -202,7 +202,7 @@ Result<PictureForm> form_of(const FoundSplit& split, const NpyArray& x) {
                        "with 1 or 3 channels, up to 16384 a side");
 }
 
-// Takes what a split's arrays say of its pictures.
+// Takes the facts about pictures from a split's arrays.
 Status inspect_pictures(FoundSplit& split, FoundData& found) {
   MANTISSA_ASSIGN(ArrayPair pair, read_pair(split));
   if (!are_pictures(pair.x)) {
@@ -258,7 +258,7 @@ Status inspect_all_pictures(FoundData& found) {
   return {};
 }
 
-// What an array of another type holds: "texts (<U5)".
+// The contents of an array of another type: "texts (<U5)".
 std::string described(const OtherArray& array) {
   const std::string& type = array.type;
   const char kind = type.size() > 1 ? type[1] : '\0';
@@ -276,7 +276,7 @@ Error unread_array(const fs::path& path, const OtherArray& array) {
                        (role_of(array.name)->is_input ? "" : ", classes numbers from 0 on"));
 }
 
-// Where a file is named, or a folder with one archive: the file with the arrays.
+// If a file is named, or a folder with one archive: the file with the arrays.
 Result<FoundData> find_files(const fs::path& path) {
   if (is_npz(path)) {
     std::vector<OtherArray> others;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kSampleRows = 1000;  // below the first, that say whether it has names
 
-// A field's text as it is compared.
+// A field's text in the form for comparisons.
 std::string text_of(std::string_view field) { return utf8_text(read_field(field).text); }
 
 RowTexts texts_of(std::span<const std::string_view> row) {
@@ -26,7 +26,7 @@ RowTexts texts_of(std::span<const std::string_view> row) {
   return texts;
 }
 
-// Some rows of a file, the first one too. What is wrong with a later one is found when it is read.
+// Some rows of a file, including the first. Faults of later rows are found when they are read.
 std::vector<RowTexts> sample(const std::filesystem::path& path, const std::string& name) {
   std::vector<RowTexts> rows;
   std::ifstream file(path, std::ios::binary);
@@ -137,7 +137,7 @@ class CsvRows : public TableRows {
 
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path,
                                                  const TableFormat& format) {
-  MANTISSA_RETURN_IF_ERROR(InputFile::open(path));  // a pipe would be waited for
+  MANTISSA_RETURN_IF_ERROR(InputFile::open(path));  // a pipe would block
   auto rows = std::make_unique<CsvRows>(path, format);
   if (!rows->is_open()) return file_error("open", path, errno);
   MANTISSA_RETURN_IF_ERROR(rows->begin(path));

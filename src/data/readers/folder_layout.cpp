@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 constexpr std::array kSplits = {Split::kTrain, Split::kValidation, Split::kTest};
 constexpr std::array<const char*, kSplits.size()> kWords = {"training", "validation", "test"};
 
-// The folders that are named as splits, by Split, and what lies beside them.
+// The folders with names of splits, by Split, and the folders beside them.
 struct NamedFolders {
   std::array<std::vector<ClassFolders>, kSplits.size()> of;
   PassedOver others;

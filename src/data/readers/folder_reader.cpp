@@ -1,4 +1,4 @@
-// Folders of pictures: one folder per class, in those of splits or without them.
+// Folders of pictures: one folder per class, inside folders of splits or without them.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTestPart = 10;  // one picture in so many, where the data have no test folder
+constexpr int64_t kTestPart = 10;  // 1 picture in 10, if there is no test folder
 
 // A folder that cannot be listed is left to the reader, which says why.
 bool is_picture_folder(const fs::path& folder) {

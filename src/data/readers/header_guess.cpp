@@ -14,7 +14,7 @@
 namespace mantissa {
 namespace {
 
-// What a column says of its first field.
+// The evidence that a column gives about its first field.
 enum class Evidence : uint8_t { kNone, kTextAboveNumbers, kNewText, kNumberAboveTexts, kRepeated };
 
 struct ColumnBelow {
@@ -27,7 +27,7 @@ bool is_number(const std::string& text) {
   return read_field(text).is_number() || clear_number(text).has_value();
 }
 
-// A text that is a name or a value, and no number.
+// A text that is a name or a value but not a number.
 bool is_text(const std::string& text) {
   const TableField field = read_field(text);
   return !text.empty() && !field.is_missing() && !is_number(text);
@@ -94,8 +94,8 @@ bool are_default_names(const RowTexts& first) {
   return first.size() >= begin + 2;
 }
 
-// Whether the numbers of a row can be names, where texts above them do not tell: different whole
-// ones, or such as grow from one to the next.
+// Whether the numbers of a row can be names, if texts above them do not decide: whole numbers that
+// all differ, or that grow from one to the next.
 bool can_be_names(const RowTexts& first) {
   std::vector<double> numbers;
   bool whole = true;
@@ -129,7 +129,7 @@ bool is_usual_name(const std::string& text) {
   return std::find(kNames.begin(), kNames.end(), lower) != kNames.end();
 }
 
-// Where columns tell nothing.
+// If the columns do not decide.
 bool looks_like_names(const RowTexts& first, std::span<const RowTexts> rows,
                       std::span<const ColumnBelow> below) {
   const bool any_number = std::any_of(first.begin(), first.end(), is_number);

@@ -14,10 +14,11 @@ struct HeaderGuess {
 
 using RowTexts = std::vector<std::string>;
 
-// By what stands below, of which `rows` are some. Names are: texts above numbers; texts that no row
-// repeats above such as do; numbers above texts; pandas' own names, 0, 1, 2, ..., with an empty one
-// for an index; and where nothing of that tells, texts without numbers, or with whole numbers that
-// go on from one to the next, or beyond the values below, as years do.
+// Compares the first row with rows below it, some of which are in `rows`. A first row of names is:
+// texts above numbers; texts that no row repeats, above texts that rows repeat; numbers above
+// texts; pandas' own names, 0, 1, 2, ..., with an empty one for an index. If none of these decides:
+// texts without numbers, or with whole numbers that go on from one to the next, or lie beyond the
+// values below, as years do.
 HeaderGuess guess_header(const RowTexts& first, std::span<const RowTexts> rows);
 
 }  // namespace mantissa

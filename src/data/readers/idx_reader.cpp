@@ -17,8 +17,8 @@ constexpr int kImages = 0, kLabels = 1;
 
 constexpr const char* kPrefixes[] = {"train", "t10k"};
 
-// The names that a file may have: "train-images-idx3-ubyte", with a dot as others pack it, or
-// compressed. `what` is "images-idx3" or "labels-idx1".
+// The names that a file may have: "train-images-idx3-ubyte", the same with a dot, as some archives
+// have it, or compressed. `what` is "images-idx3" or "labels-idx1".
 std::vector<std::string> names_of(const std::string& prefix, const std::string& what) {
   std::string dotted = what;
   dotted.replace(dotted.find('-'), 1, ".");
@@ -42,7 +42,7 @@ bool recognises(const fs::path& folder) {
   return false;
 }
 
-// The first of these that is there. Some archives have folders of that name, beside the files.
+// The first of these that is there. Some archives also have folders of that name.
 Result<std::string> find_file(const fs::path& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     MANTISSA_ASSIGN(const PathKind kind, path_kind(folder / name));

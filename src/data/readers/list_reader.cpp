@@ -1,4 +1,4 @@
-// Pictures in one folder, with a file that says of which split and class each one is.
+// Pictures in one folder, with a file that names the split and the class of each.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -33,7 +33,7 @@ bool is_one_of(const std::array<const char*, n>& names, std::string word) {
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
-// The places of the fields in a list's rows; -1: none.
+// The columns of the fields in a list's rows; -1: none.
 struct ListColumns {
   int file = 0, label = -1, split = -1;
   bool has_names = false;
@@ -71,7 +71,7 @@ std::vector<std::string> fields_of(std::span<const std::string_view> row) {
   return {fields[0].substr(0, space), fields[0].substr(space + 1)};
 }
 
-// Where a list's files lie: they may leave out a folder and what their names end with.
+// The folder of a list's files: the list may leave out a folder and the ending of names.
 struct FilePlace {
   std::string before, behind;
   std::string path(const std::string& file) const { return before + file + behind; }
@@ -115,7 +115,7 @@ bool says_split(const PictureList& list) {
 
 // The list, if the file is one: it says splits or classes, and its first picture is there.
 std::optional<PictureList> recognise_list(const fs::path& folder, const std::string& name) {
-  if (!InputFile::open(folder / name).ok()) return std::nullopt;  // a pipe would be waited for
+  if (!InputFile::open(folder / name).ok()) return std::nullopt;  // a pipe would block
   std::ifstream file(folder / name, std::ios::binary);
   const std::string quoted_name = quoted(folder / name);
   CsvReader reader(file, quoted_name, {.row_bytes = 65536});

@@ -107,7 +107,7 @@ Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found
 
 namespace {
 
-// What of a split's rows the network does not get.
+// The parts of a split's rows that the network does not get.
 void add_notes(const FoundData& found, const FoundSplit& split, const TableEncoder& encoder,
                const ReadOptions& options) {
   if (options.notes == nullptr) return;

@@ -1,4 +1,4 @@
-// Data sets of tables, whatever files their rows come from.
+// Data sets of tables, from any kind of file.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,13 @@ using OpenRows = Result<std::unique_ptr<TableRows>> (*)(const FoundSplit& split,
                                                         const TableFormat& format);
 
 // Finds the columns from the training rows, unless the options bring them, and counts the rows of
-// all splits that have files. Without test rows, those of the validation split are taken for them,
-// or some training rows.
+// all splits that have files. If there are no test rows, the validation split or some training rows
+// take their place.
 Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found);
 
-// Reads the rows of a split; of `found.train` with their weights, if there are any. An error names
-// the line: a row without the target. Notes say what of the rows the network does not get.
+// Reads the rows of a split. Rows of `found.train` are read with their weights, if there are any.
+// An error names the line: a row without the target. Notes name the parts of the rows that the
+// network does not get.
 Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
                             const ReadOptions& options);
 

@@ -44,7 +44,7 @@ std::string short_text(const TableField& field) {
   return "'" + utf8_text(field.text).substr(0, 40) + "'";
 }
 
-// What a style makes of a text, in words: "1642".
+// A text as a number in one style, in words: "1642".
 std::string value_text(const std::string& text, NumberStyle style) {
   const auto number = number_in(text, style);
   return number ? real_text(number->value) : "no number";
@@ -121,8 +121,8 @@ void ColumnValues::remember(const TableField& field) {
   different_numbers_.clear();
 }
 
-// The numbers of a style. A new one has read those without separators as others did, and where it
-// has thousands also those without such.
+// The numbers of a style. A new style starts with the numbers without separators, which all styles
+// read alike, and if it has thousands, also with the numbers of the style without thousands.
 NumberStats& ColumnValues::reading(size_t style) {
   if (readings_[style]) return *readings_[style];
   const size_t without_groups = kNumberStyles[style].decimal == '.' ? 0 : 1;
@@ -173,7 +173,7 @@ const NumberStats& ColumnValues::numbers() const {
 }
 
 std::vector<size_t> ColumnValues::best() const {
-  int64_t most = plain_.count + 1;  // a reading without a number of its own is none
+  int64_t most = plain_.count + 1;  // a reading must have a number of its own
   std::vector<size_t> styles;
   for (size_t i = 0; i < readings_.size(); ++i) {
     if (!readings_[i] || readings_[i]->count < most) continue;
@@ -239,7 +239,7 @@ TableColumn ColumnValues::column(std::string name, bool as_number) const {
   column.style = style();
   column.mean = stats.mean();
   column.deviation = stats.deviation();
-  // The same in all rows but for rounding, which must not become the largest number.
+  // The same in all rows except for rounding errors, which must not become the largest number.
   if (column.deviation == 0) column.deviation = std::max(1.0, stats.largest);
   return column;
 }

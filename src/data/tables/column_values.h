@@ -1,5 +1,5 @@
-// The values of a table's column, as its rows are read: what numbers they are in each style, how
-// many they are, and what else there is.
+// The values of a table's column, as its rows are read: the numbers in each style, their count, and
+// the other texts.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace mantissa {
 
-constexpr size_t kLongestCategory = 256;  // bytes; longer texts are none
+constexpr size_t kLongestCategory = 256;  // bytes; longer texts are no numbers
 
 // A sum of doubles with twice their precision, so that means of numbers far from zero are right to
 // the last bits (Dekker 1971).
@@ -41,7 +41,7 @@ struct NumberStats {
 
   void add(const StyledNumber& number);
   double mean() const;
-  // 0 where the numbers differ by less than 2^-42 of the largest: that is rounding.
+  // 0 if the numbers differ by less than 2^-42 of the largest: that is rounding.
   double deviation() const;
 };
 
@@ -56,16 +56,16 @@ class ColumnValues {
 
   // The decimal sign that the column has, if that is sure.
   std::optional<char> decimal() const;
-  // Chooses the style in which most values are numbers; where two are left that read other numbers,
-  // the one with this decimal sign, of which there is no doubt if the user told it. 0: the one that
-  // is usual in files with this separator.
+  // Chooses the style in which most values are numbers. If two styles are left that read different
+  // numbers, takes the one with this decimal sign. If the user told the sign, there is no doubt
+  // about it. 0: the sign that is usual in files with this separator.
   void choose(char decimal, bool is_told, char separator);
   const NumberStats& numbers() const;
   NumberStyle style() const { return chosen_ < 0 ? NumberStyle() : kNumberStyles[chosen_]; }
-  // "'1.642' is read as 1642 (...)": where another style would read other numbers; or "".
+  // "'1.642' is read as 1642 (...)": if another style would read other numbers; or "".
   const std::string& doubt() const { return doubt_; }
 
-  // Where the column is not empty.
+  // For columns that are not empty.
   bool is_of_numbers() const { return numbers().count == count; }
   // Whether at most one value in ten is no number.
   bool is_nearly_of_numbers() const { return 10 * (count - numbers().count) <= count; }
@@ -76,7 +76,7 @@ class ColumnValues {
   bool are_categories() const {
     return !too_many_ && 2 * static_cast<int64_t>(different()) <= count;
   }
-  // Numbers by size, and behind them texts byte by byte.
+  // Numbers by size, then texts byte by byte.
   std::vector<std::string> sorted() const;
   TableColumn column(std::string name, bool as_number) const;
 

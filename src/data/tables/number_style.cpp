@@ -19,7 +19,7 @@ bool is_whole(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-// A number with a decimal point as its text says. Nothing if the text is none.
+// The number that a text with a decimal point says. Nothing if it is no number.
 std::optional<double> parse(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.empty()) return std::nullopt;

@@ -34,8 +34,8 @@ struct StyledNumber {
 // only where nothing stands between thousands, and there three digits between any two signs.
 std::optional<StyledNumber> number_in(std::string_view text, NumberStyle style);
 
-// The number that a text is in one style or in several that agree; nothing where it is none, or
-// where styles disagree, as about 1.642.
+// The number that a text is in one style, or in several styles that agree. Nothing if it is no
+// number, or if styles disagree, as about 1.642.
 std::optional<StyledNumber> clear_number(std::string_view text);
 
 // Whether a text has a sign that styles read differently.

@@ -15,8 +15,8 @@ constexpr double kMostWeight = 31;
 // A weight as a mantissa at kWeightExponent, to nearest even.
 int16_t weight_mantissa(double weight);
 
-// The weight that a field of a column names, as such a mantissa. An error says the row's place and
-// the field: nothing, a text, a number that is not from 0 to kMostWeight.
+// The weight in a field, as such a mantissa. An error names the row and the field: nothing, a text,
+// or a number that is not from 0 to kMostWeight.
 Result<int16_t> row_weight(const TableField& field, const std::string& column,
                            const TableRows& rows);
 

@@ -15,7 +15,7 @@
 namespace mantissa {
 namespace {
 
-constexpr uint64_t kPartRows = 5;         // one row in so many is kept for testing
+constexpr uint64_t kPartRows = 5;         // one row in 5 is kept for testing
 constexpr size_t kMostCategories = 256;   // of an input; more are no categories
 constexpr int64_t kMostFeatures = 65536;  // of a table
 constexpr size_t kMostWholeClasses = 64;  // whole numbers that are taken for classes
@@ -28,8 +28,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The target that nobody names: a column that is called so, or the last that is used otherwise
-// nowhere.
+// The target if nobody names one: a column that is called so, or the last one without another use.
 size_t usual_target(const std::vector<std::string>& names, const std::set<size_t>& others) {
   for (const char* name : kTargetNames) {
     const auto found = std::find_if(names.begin(), names.end(),
@@ -48,7 +47,7 @@ struct ChosenColumns {
   std::optional<size_t> weights;
 };
 
-// The columns that are no inputs: those that are ignored, and that of weights.
+// The columns that are no inputs: ignored ones, and the column of weights.
 Result<std::set<size_t>> other_columns(const TableRows& rows, const TableChoices& choices,
                                        ChosenColumns& chosen, std::vector<std::string>& notes) {
   const std::vector<std::string>& names = rows.names();
@@ -132,7 +131,8 @@ Result<TextColumn> text_column(const std::vector<std::string>& names,
   return column;
 }
 
-// An error for a target that is of numbers but for markers of missing values, or for a few texts.
+// An error for a target whose values are numbers except for markers of missing values, or a few
+// texts.
 Status check_number_target(const ColumnValues& values, const std::string& name, bool few) {
   const std::string remedy = "; correct the row, or --task classification takes it for a class";
   const NumberStats& numbers = values.numbers();
@@ -146,7 +146,7 @@ Status check_number_target(const ColumnValues& values, const std::string& name, 
                        "' is of numbers, and has " + numbers.misfit + remedy);
 }
 
-// Of the target's classes that are texts and numbers.
+// Notes about classes of the target that are both texts and numbers.
 void note_mixed_classes(const ColumnValues& values, const std::string& name,
                         std::vector<std::string>& notes) {
   const NumberStats& numbers = values.numbers();
@@ -196,7 +196,7 @@ Result<TableColumn> target_column(const ColumnValues& values, const std::string&
   return values.column(name, is_number);
 }
 
-// What a column of numbers makes one think of.
+// Remarks about a column of numbers.
 void note_numbers(const ColumnValues& values, const std::string& name,
                   std::vector<std::string>& notes) {
   const NumberStats& numbers = values.numbers();
@@ -262,7 +262,7 @@ Status add_input(const ColumnValues& values, const std::string& name, FoundSchem
   return {};
 }
 
-// How many values a column lacks, and what stands in their place.
+// How many values a column lacks, and which value replaces them.
 void note_missing(const ColumnValues& values, const TableColumn& column,
                   std::vector<std::string>& notes) {
   if (values.missing == 0) return;
@@ -277,7 +277,7 @@ void note_missing(const ColumnValues& values, const TableColumn& column,
                   (column.is_number() ? "they are taken for the mean" : "they are of no category"));
 }
 
-// The decimal sign of the columns of which it is sure; 0 where they differ.
+// The decimal sign of the columns where it is certain; 0 if they differ.
 char usual_decimal(std::span<const ColumnValues> inputs, const ColumnValues& target) {
   std::set<char> signs;
   for (const ColumnValues& values : inputs) {

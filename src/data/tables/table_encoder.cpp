@@ -99,7 +99,7 @@ Result<TableTarget> TableEncoder::target(std::span<const TableField> row) {
   if (schema_.is_regression()) {
     const TableField styled = field_in(field, schema_.target.style);
     if (is_odd(styled)) return wrong(schema_.target, field);
-    // Counted here, where training and testing read it.
+    // Counted here, because both training and testing read it.
     (void)mantissa(styled.number, schema_.target, kTargetExponent, *target_);
     return TableTarget{.is_known = true, .number = styled.number};
   }

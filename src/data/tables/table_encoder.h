@@ -28,18 +28,18 @@ class TableEncoder {
   // may be missing.
   static Result<TableEncoder> create(const TableSchema& schema, const TableRows& rows);
 
-  // The tokens of the text, with kNoToken behind them; one that is longer than the sequence is cut
-  // short. Or the mantissas of the inputs: 0 where a value is missing, or is none of the column's
-  // categories. An error names the line: a text in a column of numbers.
+  // The tokens of the text, followed by kNoToken; a text that is longer than the sequence is cut.
+  // Or the mantissas of the inputs: 0 if a value is missing, or is none of the column's categories.
+  // An error names the line: a text in a column of numbers.
   Status append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers);
 
-  // An error for a class that is not known, or a text where there should be a number.
+  // An error for an unknown class, or for a text in place of a number.
   Result<TableTarget> target(std::span<const TableField> row);
 
   bool has_target() const { return target_.has_value(); }
   int64_t truncated() const { return truncated_; }  // texts that were cut short
-  // A line each of what rows had that the network does not get: texts that are none of a column's
-  // categories, and numbers that were clipped.
+  // Notes, a line each, about values that the network does not get: texts that are none of a
+  // column's categories, and numbers that were clipped.
   std::vector<std::string> notes() const;
 
  private:

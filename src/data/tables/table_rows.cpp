@@ -12,7 +12,7 @@
 namespace mantissa {
 namespace {
 
-constexpr double kExactWhole = 0x1p53;  // whole numbers up to here are what they say
+constexpr double kExactWhole = 0x1p53;  // whole numbers up to here are exact
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t";

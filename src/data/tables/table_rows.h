@@ -28,15 +28,15 @@ struct TableField {
   bool is_missing() const { return kind == FieldKind::kMissing || kind == FieldKind::kMarker; }
 };
 
-// The kind of a field's text, with numbers as programs write them, 1234.5. Missing is nothing but
-// space; markers are those of pandas, R, SQL, spreadsheets and statistics programs, in any case:
-// ?, NA, n.a., nan, null, none, #N/A, \N, - and others.
+// The kind of a field's text, with numbers as programs write them, 1234.5. A field is missing if
+// it is empty or white space. Markers are the ones of pandas, R, SQL, spreadsheets and statistics
+// programs, in any case: ?, NA, n.a., nan, null, none, #N/A, \N, - and others.
 TableField read_field(std::string_view text);
 // The same where the user names more of them: these are missing.
 bool is_told_missing(const TableField& field, const TableFormat& format);
 
-// The field as a column has it whose numbers are written in that style: 1.642 may be 1642. A text
-// that is a number in another style alone is that number.
+// The field read in the style of its column's numbers: 1.642 may be 1642. A text that is a number
+// only in another style is that number.
 TableField field_in(const TableField& field, NumberStyle style);
 
 // The category or class that a field names: whole numbers alike however they are written, texts in
@@ -56,27 +56,27 @@ class TableRows {
   virtual Result<std::span<const TableField>> next() = 0;
   // "'a.csv', line 7": the last row.
   virtual std::string place() const = 0;
-  // A line each of what was guessed.
+  // Guesses, a line each.
   virtual std::vector<std::string> notes() const { return {}; }
   // Between fields of a file.
   virtual char separator() const { return ','; }
 };
 
-// The place of a column. The error that there is none begins with `subject`, and lists names.
+// The index of a column. The error for a missing column begins with `subject`, and lists the names.
 Result<size_t> find_column(const std::vector<std::string>& names, const std::string& name,
                            const std::string& subject);
 
 // An error for a text in a column of numbers, in training rows as in others: `value` is quoted.
 Error odd_value(const std::string& place, const std::string& column, const std::string& value);
 
-// The rows of a CSV file. Whether its first row holds the names the format says, or a guess
-// (header_guess.h); without names columns are called 1, 2, ... Errors name the line: a row with
-// more or fewer fields than the first, two columns of one name; those of CsvReader.
+// The rows of a CSV file. The format, or a guess (header_guess.h), says whether its first row holds
+// the names. Without names columns are called 1, 2, ... Errors name the line: a row with more or
+// fewer fields than the first, two columns of one name; errors of CsvReader.
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path,
                                                  const TableFormat& format = {});
 
-// The rows of arrays x [rows, ...] and, if it is there, y [rows]: columns called 1, 2, ..., and y
-// behind them. `name` begins errors.
+// The rows of arrays x [rows, ...] and, if it is there, y [rows]: columns called 1, 2, ..., then y.
+// `name` begins errors.
 Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y,
                                               const TableFormat& format = {});
 

@@ -31,11 +31,11 @@ struct TextColumn {
   std::shared_ptr<const WordPiece> tokenizer = nullptr;
 };
 
-constexpr int16_t kNoToken = -1;  // behind a text's tokens
+constexpr int16_t kNoToken = -1;  // after a text's tokens
 constexpr int64_t kMostTextTokens = 65536;
 constexpr int64_t kMostTextPieces = 32767;  // tokens are int16 in tables
 
-// An error for a sequence that is no text's, or a tokenizer with too many pieces.
+// An error for an impossible length of the sequence, or a tokenizer with too many pieces.
 Status check_text_column(const TextColumn& column);
 
 // How the text of a table's files is read.
@@ -97,8 +97,8 @@ struct TableSchema {
   TableFormat file_format() const;
 };
 
-// The schema as JSON, in a frozen network's description, and back. Real numbers stay what they
-// are. Reading checks everything.
+// The schema as JSON, in a frozen network's description, and back. Real numbers survive exactly.
+// Reading checks everything.
 std::string to_json(const TableSchema& schema);
 Result<TableSchema> parse_table_schema(std::string_view json);
 

@@ -11,12 +11,12 @@
 
 namespace mantissa {
 
-// The messages of a catalogue and their translations, in its order, as pairs of `document`: without
-// contexts; of messages with plurals the first form of each; white space between words is one
-// space. `skipped` counts messages without a word or a translation. Both byte orders are read, and
-// iconv brings charsets to UTF-8. Source: GNU gettext's manual, "The Format of GNU MO Files".
-// Errors: bytes that are no catalogue, tables or texts beyond their end, a charset that the system
-// does not know, text that is not of the charset.
+// The messages of a catalogue and their translations, in its order, as pairs of `document`.
+// Contexts are left out. Messages with plurals give their first form. White space between words
+// becomes one space. `skipped` counts messages without a word or a translation. Both byte orders
+// are read, and iconv brings charsets to UTF-8. Source: GNU gettext's manual, "The Format of GNU MO
+// Files". Errors: bytes that are no catalogue, tables or texts beyond their end, a charset that the
+// system does not know, text that is not of the charset.
 Result<std::vector<SentencePair>> parse_catalogue(std::string_view bytes,
                                                   const std::string& document, int64_t& skipped);
 

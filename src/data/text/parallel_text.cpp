@@ -45,7 +45,7 @@ std::vector<std::string_view> columns_of(std::string_view line) {
   return columns;
 }
 
-// The columns of a line, as many as `expected`: 0 where no line has said it yet.
+// The columns of a line: as many as `expected`, or 0 if no line has set that yet.
 Result<std::vector<std::string_view>> check_columns(std::string_view text, int64_t line,
                                                     size_t expected) {
   MANTISSA_RETURN_IF_ERROR(check_text(text, line));

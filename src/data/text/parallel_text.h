@@ -14,7 +14,7 @@ namespace mantissa {
 // is empty.
 struct SentencePair {
   std::string source, target;
-  std::string document;  // of which it is a part; "" where the file names none
+  std::string document;  // its document; "" if the file names none
 
   bool operator==(const SentencePair&) const = default;
 };
@@ -28,18 +28,18 @@ struct ParallelText {
 constexpr int64_t kMostParallelBytes = int64_t{1} << 30;
 
 // The pairs of text of lines `source TAB target [TAB document]`, in their order; `skipped` counts
-// lines whose source or target is empty or white space of ASCII: those have nothing to learn. An
-// empty line is one of them. Errors, with the line: text that is not UTF-8 or has NUL bytes, no
-// tab, more than two, a document on some lines only.
+// lines whose source or target is empty or ASCII white space, empty lines included: nothing can be
+// learned from them. Errors, with the line: text that is not UTF-8 or has NUL bytes, no tab, more
+// than two, a document on some lines only.
 Result<std::vector<SentencePair>> parse_parallel_text(std::string_view text, int64_t& skipped);
 
 // The pairs of a file of lines, of a gettext catalogue (*.mo, gettext.h), or of all catalogues of a
 // folder, whose names are their documents, in three parts, about 90, 5 and 5 of 100. Pairs of one
-// document are in one part, for documents repeat themselves; without documents, pairs of one source
-// text are. Which part is a function of the document's name, or of the source text, alone: it stays
-// where others come or go. Pairs keep their order in the file. Errors of parse_parallel_text and
-// parse_catalogue; a file that is empty or too large; a folder without catalogues; a part without a
-// pair.
+// document are in one part, because documents repeat themselves. Without documents, pairs of one
+// source text are in one part. The part depends only on the document's name, or on the source text.
+// So it does not change when others come or go. Pairs keep their order in the file. Errors of
+// parse_parallel_text and parse_catalogue; a file that is empty or too large; a folder without
+// catalogues; a part without a pair.
 Result<ParallelText> load_parallel_text(const std::string& path);
 
 }  // namespace mantissa

@@ -19,7 +19,7 @@ TokenPair pair_at(std::span<const Token> tokens, int64_t begin, Token line_feed)
   return {{source, middle}, {middle + 1, end}};
 }
 
-// Where those pairs begin that fit.
+// The beginnings of the pairs that fit.
 std::vector<int64_t> begins_of(std::span<const Token> tokens, int64_t sequence, Token line_feed) {
   const auto lines = lines_of(tokens, line_feed);
   std::vector<int64_t> begins;

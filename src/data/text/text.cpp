@@ -17,7 +17,7 @@ Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
-// Where validation begins, and where the test does.
+// The places where validation and test begin.
 struct Parts {
   int64_t first, second;
   explicit Parts(int64_t count)
@@ -34,7 +34,7 @@ Status check_length(const std::string& path, int64_t count, int64_t sequence, bo
                        (can_choose ? ", or a smaller --sequence" : ""));
 }
 
-// The vocabulary and a token that stands for what is to be found.
+// The vocabulary and the mask token, for tokens to predict.
 Result<Vocabulary> with_mask(Vocabulary vocabulary) {
   if (vocabulary.wordpiece() != nullptr) return vocabulary;  // which has one
   if (vocabulary.tokens() == Tokens::kBytes) {
@@ -108,7 +108,7 @@ Result<Vocabulary> known_or_learned(const std::string& path, std::string_view te
   return vocabulary;
 }
 
-// The vocabulary of a text that is no parallel one: known, of a file, or learned.
+// The vocabulary of a text that is not parallel: known, from a file, or learned.
 Result<Vocabulary> text_vocabulary(const std::string& path, std::string_view text,
                                    const TextOptions& options) {
   if (!options.known && !options.vocabulary_file.empty()) {

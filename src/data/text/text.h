@@ -1,5 +1,5 @@
-// Text as data: characters, bytes or pieces of words of one file, as tokens. The first part is
-// trained on, what follows validates, and the end tests; examples are pieces of a part, one behind
+// Text as data: characters, bytes or pieces of words of one file, as tokens. The first part is for
+// training, the next for validation, the last for testing. Examples are pieces of a part, one after
 // the other. Or parallel text, whose examples are pairs of sentences.
 #pragma once
 
@@ -40,7 +40,7 @@ struct Text {
   Vocabulary vocabulary;
   std::vector<Token> train, validation, test;
   std::string sha256;                   // of the file, and of all that examples depend on
-  std::vector<std::string> notes = {};  // a line each of what the user should know
+  std::vector<std::string> notes = {};  // notes for the user, a line each
 };
 
 constexpr int64_t kLongestSequence = 65536;
@@ -55,9 +55,9 @@ bool is_text_file(const std::string& path);
 // is short enough.
 Result<Text> load_text(const std::string& path, const TextOptions& options);
 
-// The test part of a text as a network's tokens: sequence and task are those of `options`.
-// Characters that the network does not know are left out, and pairs of which nothing is left; notes
-// say how many.
+// The test part of a text as a network's tokens. Sequence and task come from `options`. Characters
+// that the network does not know are left out, and so are pairs with no characters left; notes say
+// how many.
 Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
                                             const TextOptions& options,
                                             std::vector<std::string>& notes);
@@ -65,24 +65,25 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
 // The same as a data set, for plans: examples are sequences, classes are tokens.
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options);
 
-// Examples of a part: so many tokens each, and as labels, [sequence], those that follow them.
+// Examples of a part: this many tokens each, and as labels, [sequence], the token after each of
+// them.
 std::vector<TensorSpec> text_specs(int64_t sequence);
 int64_t text_example_count(int64_t tokens, int64_t sequence);
 Examples text_examples(std::span<const Token> tokens, int64_t sequence);
 
-// Examples of a masked language model (Devlin et al. 2018): of 100 tokens 15 are chosen, and at
-// least one. Of 10 chosen ones 8 become the mask, one a random token, one stays. Their labels are
-// what they were, all others have -1. Choices are random numbers of (seed, epoch, example, place).
-// Segments are 0, lengths the sequence.
+// Examples of a masked language model (Devlin et al. 2018): 15 in 100 tokens are chosen, at least
+// one. Of the chosen tokens, 8 in 10 become the mask, one a random token, one stays. Their labels
+// are the original tokens; all others have -1. Choices are random numbers of (seed, epoch, example,
+// place). Segments are 0, lengths the sequence.
 constexpr uint64_t kTestMasks = 0;  // the seed that examples are measured with
 std::vector<TensorSpec> masked_specs(int64_t sequence);
 Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
                          const Vocabulary& vocabulary, uint64_t seed);
 
 // Examples of translation: the source, how many tokens it has, the translation with a line feed
-// before it, and as labels the translation and the line feed that ends it. Behind them are line
-// feeds, and labels of -1. Pairs are left out that have more than `sequence` tokens on a side, with
-// the line feed of the translation.
+// before it, and as labels the translation and the line feed that ends it. The rest is line feeds,
+// and labels of -1. Pairs are left out that have more than `sequence` tokens on a side, with the
+// line feed of the translation.
 constexpr const char* kSourceTensor = "source";               // int32 [sequence]
 constexpr const char* kSourceLengthTensor = "source_length";  // int32 []
 constexpr const char* kTranslationTensor = "target";          // int32 [sequence]

@@ -32,8 +32,8 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// The units of a sentence, words or characters, one behind the other in `text`. ends[i] is where
-// unit i ends; it begins `gap` bytes behind the one before.
+// The units of a sentence, words or characters, one after the other in `text`. Unit i ends at
+// ends[i]; it begins `gap` bytes after the end of the unit before.
 struct Units {
   std::string text;
   std::vector<size_t> ends;
@@ -158,7 +158,7 @@ bool is_sign(char c) {
          (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
 
-// Where two neighbours are such a pair, puts spaces around them; pairs do not overlap.
+// If two neighbours are such a pair, puts spaces around them; pairs do not overlap.
 template <typename IsPair>
 std::string divide_pairs(std::string_view text, const IsPair& is_pair, std::string_view before,
                          std::string_view behind) {

@@ -1,5 +1,5 @@
-// How near translations are to references: BLEU (Papineni et al. 2002) and chrF (Popović 2015), as
-// sacreBLEU (Post 2018) computes them by default.
+// Scores of translations against references: BLEU (Papineni et al. 2002) and chrF (Popović 2015),
+// as sacreBLEU (Post 2018) computes them by default.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ size_t length_at(std::string_view text, size_t at, Character& c) {
   return static_cast<size_t>(std::max<utf8proc_ssize_t>(1, length));
 }
 
-// Where the character before `at` begins.
+// The beginning of the character before `at`.
 size_t place_before(std::string_view text, size_t at) {
   --at;
   while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) --at;
@@ -33,7 +33,7 @@ bool is_white(Character c) {
          category == UTF8PROC_CATEGORY_ZP;
 }
 
-// What \w means of Unicode: letters, marks, decimal digits, connectors and joiners.
+// Unicode's \w: letters, marks, decimal digits, connectors and joiners.
 bool is_of_a_word(Character c) {
   constexpr Character kNonJoiner = 0x200C, kJoiner = 0x200D, kCircledA = 0x24B6, kCircledZ = 0x24E9;
   if (c == kNonJoiner || c == kJoiner || (c >= kCircledA && c <= kCircledZ)) return true;

@@ -1,5 +1,5 @@
-// Tokens that a tokenizer has beside those of its model, as Hugging Face's tokenizers have them:
-// they are found in a text before it is divided into words.
+// A tokenizer's tokens beside those of its model, as in Hugging Face's tokenizers. They are found
+// in a text before it is divided into words.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace mantissa {
 struct AddedToken {
   std::string text;
   int32_t number = 0;
-  bool special = false;                          // stands for something that is no text
+  bool special = false;                          // stands for something other than text
   bool single_word = false;                      // not within a word
   bool left_strip = false, right_strip = false;  // takes the white space beside it
   bool normalised = false;                       // is found in normalised text, itself normalised
@@ -27,17 +27,16 @@ struct AddedToken {
 class AddedTokenFinder {
  public:
   AddedTokenFinder() = default;
-  // `texts`: those that are looked for, as many as there are tokens. Of equal ones the first
-  // counts.
+  // `texts`: the texts of the tokens, one for each. If two are equal, the first counts.
   AddedTokenFinder(std::vector<AddedToken> tokens, std::vector<std::string> texts);
 
-  // Calls part(text) for what lies between tokens, where it is not empty, and token(number) for
-  // each token, in their order. The text is UTF-8.
+  // Calls part(text) for each non-empty text between tokens, and token(number) for each token, in
+  // their order. The text is UTF-8.
   void divide(std::string_view text, const std::function<void(std::string_view)>& part,
               const std::function<void(int32_t)>& token) const;
 
  private:
-  // A token that begins at a place, and its bytes there; null: none.
+  // A token that begins at a place, and its bytes there; null: there is no token.
   struct Match {
     const AddedToken* token = nullptr;
     size_t length = 0;

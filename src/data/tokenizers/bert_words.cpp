@@ -13,8 +13,8 @@ namespace {
 
 using Character = utf8proc_int32_t;
 
-// Calls visit(code point, its bytes) for each of a text; false at what is not UTF-8, whose place is
-// then in `at`.
+// Calls visit(code point, its bytes) for each character of a text. False if it is not UTF-8: `at`
+// is then the place.
 template <typename Visit>
 bool for_code_points(std::string_view text, size_t& at, const Visit& visit) {
   for (at = 0; at < text.size();) {
@@ -35,7 +35,7 @@ void append(Character c, std::string& to) {
   to.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(length));
 }
 
-// Unicode's White_Space, but for control characters.
+// Unicode's White_Space, except control characters.
 bool is_space(Character c) {
   if (c == '\t' || c == '\n' || c == '\r') return true;
   const auto category = utf8proc_category(c);
@@ -44,7 +44,7 @@ bool is_space(Character c) {
 }
 
 // Characters that BERT's tokenizer leaves out: control, format, surrogate and private ones, and the
-// one that stands for what could not be read.
+// replacement character.
 bool is_left_out(Character c) {
   if (c == '\t' || c == '\n' || c == '\r') return false;
   constexpr Character kReplacement = 0xFFFD;
@@ -54,7 +54,7 @@ bool is_left_out(Character c) {
          category == UTF8PROC_CATEGORY_CO;
 }
 
-// Unicode's punctuation, and all of ASCII that is no letter, digit, space or control.
+// Unicode's punctuation, and all ASCII characters that are no letter, digit, space or control.
 bool is_punctuation(Character c) {
   if (c < 0x80) {
     return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
@@ -73,7 +73,7 @@ bool is_chinese(Character c) {
                      [&](const auto& block) { return c >= block.first && c <= block.second; });
 }
 
-// The text without what is left out, and with spaces around Chinese characters.
+// The text without the characters that are left out, and with spaces around Chinese characters.
 std::string cleaned(std::string_view text, bool split_chinese) {
   std::string clean;
   clean.reserve(text.size());

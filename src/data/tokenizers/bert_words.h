@@ -21,7 +21,7 @@ std::string bert_normalised(std::string_view text, const WordPieceOptions& optio
 void for_words(std::string_view normalised,
                const std::function<void(std::string_view word)>& visit);
 
-// The same for a text as it is.
+// The same for a text without changes.
 void for_bert_words(std::string_view text, const WordPieceOptions& options,
                     const std::function<void(std::string_view word)>& visit);
 

@@ -47,7 +47,7 @@ Error library_failed(const sentencepiece::util::Status& status) {
   return invalid_input(std::string("sentencepiece: ") + status.message());
 }
 
-// Protocol buffers, as far as a model of pieces needs them.
+// Protocol buffers, as far as a sentencepiece model needs them.
 void append_varint(uint64_t n, std::string& to) {
   for (; n >= 0x80; n >>= 7) to += static_cast<char>(n | 0x80);
   to += static_cast<char>(n);
@@ -139,14 +139,15 @@ Result<std::vector<std::string>> train(std::string_view text, int64_t size) {
 
 Result<std::vector<std::string>> learn_pieces(std::string_view text, int64_t size) {
   const std::set<std::string> characters = characters_of(text);
-  // With what is unknown and the line feed.
+  // Two more: the unknown piece and the line feed.
   const auto needed = std::ssize(characters) + 2;
   if (size < needed) {
     return invalid_input("has " + std::to_string(characters.size()) +
                          " different characters; a vocabulary of " + std::to_string(size) +
                          " pieces needs room for them: choose a larger --vocabulary");
   }
-  // The library leaves out lines that have characters of its own use: theirs are added behind.
+  // The library leaves out lines with characters that it reserves for itself: the characters of
+  // such lines are added afterwards.
   MANTISSA_ASSIGN(std::vector<std::string> pieces, train(text, size - 1));
   const std::unordered_set<std::string> known(pieces.begin(), pieces.end());
   std::vector<std::string> missing = {std::string(kLineFeed)};

@@ -1,5 +1,5 @@
 // Pieces of words by byte pair encoding, with the sentencepiece library (Kudo and Richardson 2018).
-// Texts come back from their pieces as they were, but for "▁", which becomes a space.
+// Decoding the pieces gives the text back, except that "▁" becomes a space.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ std::string token_text(const json& token) {
   return token.is_object() ? token.at("content").get<std::string>() : token.get<std::string>();
 }
 
-// Classes whose words are those of BERT's tokenizer.
+// Classes that divide words as BERT's tokenizer does.
 bool is_of_bert(const std::string& name) {
   constexpr std::array kKnown = {"Bert",       "DistilBert", "Electra",  "MobileBert", "ConvBert",
                                  "PreTrained", "Tokenizers", "LayoutLM", "Retribert"};
@@ -110,7 +110,7 @@ void take_added_numbers(const json& file, TokenizerConfig& result) {
   }
 }
 
-// Calls take(JSON) for a file of the folder, where it is there.
+// Calls take(JSON) for a file of the folder, if it is there.
 template <typename Take>
 Status read_beside(const fs::path& path, const Take& take) {
   MANTISSA_ASSIGN(const bool there, is_there(path));

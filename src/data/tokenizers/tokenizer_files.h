@@ -1,5 +1,5 @@
-// What the files of a Hugging Face tokenizer ask for, as options of WordPiece. What they ask for
-// and WordPiece here does not do is an error that names it.
+// The settings in the files of a Hugging Face tokenizer, as options of WordPiece. A setting that
+// WordPiece here does not support is an error that names it.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@
 
 namespace mantissa {
 
-// tokenizer_config.json, special_tokens_map.json and added_tokens.json beside a tokenizer: what
-// they say, and nothing of what they leave out.
+// tokenizer_config.json, special_tokens_map.json and added_tokens.json beside a tokenizer: only the
+// settings that they have.
 struct TokenizerConfig {
   std::optional<bool> lower_case, strip_accents, split_chinese;
   std::map<std::string, std::string> special;  // by role: "cls_token"

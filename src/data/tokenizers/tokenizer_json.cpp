@@ -26,7 +26,7 @@ Result<std::vector<std::string>> pieces_of(const json& vocabulary) {
   return pieces;
 }
 
-// The part of that name, which may be missing, has a type that is read here. null: "none".
+// The part of that name, which may be missing, has a type that is supported here. null: "none".
 Status check_type(const json& file, const char* part, const char* what, const std::string& wanted) {
   const auto found = file.find(part);
   if (found == file.end()) return {};
@@ -145,7 +145,7 @@ Status take_model(const json& model, WordPieceOptions& options) {
   return {};
 }
 
-// Tokens of the files beside are among those of the tokenizer.
+// Tokens in the files beside must be among the tokens of the tokenizer.
 Status take_added(const json& file, const TokenizerConfig& config, WordPieceOptions& options) {
   if (!file.contains("added_tokens")) return {};
   options.added.emplace();

@@ -22,7 +22,8 @@ std::string byte_name(size_t byte) {
   return text.data();
 }
 
-// Calls visit(character, place) for each. Its error, or the one of text that is no text.
+// Calls visit(character, place) for each character. Its error, or the error of text that is not
+// UTF-8.
 template <typename Visit>
 Status for_characters(std::string_view text, const PlaceText& place, const Visit& visit,
                       const std::string& advice = "") {
@@ -126,7 +127,7 @@ std::string Vocabulary::known_part(std::string_view text, UnknownCharacters& unk
     const CodePoint point = code_point_at(text, at);
     const std::string_view character = text.substr(at, point.length);
     at += point.length;
-    // What is no text is an error where it is encoded.
+    // Invalid text is an error later, when it is encoded.
     if (point.number <= 0 || known.contains(character)) {
       part += character;
       continue;

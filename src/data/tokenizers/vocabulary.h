@@ -37,13 +37,13 @@ struct UnknownCharacters {
   int64_t count = 0;
   std::string some = {};  // "'ö', 'ñ'": a few different ones
 };
-// "12 characters ('ö', 'ñ') are left out: the network does not know them"; "" where there are none.
+// "12 characters ('ö', 'ñ') are left out: the network does not know them"; "" if there are none.
 std::string describe(const UnknownCharacters& unknown);
 
-// The tokens that a network knows, in the order of their numbers. Of characters each is one code
-// point as UTF-8; of bytes "\x0A", and the vocabulary has all 256; of pieces those of
-// sentence_piece.h. The names tell which of these they are. Pieces of WordPiece have their
-// tokenizer beside them.
+// The tokens that a network knows, in the order of their numbers. A token of characters is one code
+// point as UTF-8. A token of bytes is "\x0A", and the vocabulary has all 256. For pieces see
+// sentence_piece.h. The names tell which of these kinds the tokens are. Pieces of WordPiece have
+// their tokenizer beside them.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -55,15 +55,15 @@ class Vocabulary {
   const std::vector<std::string>& names() const { return names_; }
   // The tokenizer, or null.
   const WordPiece* wordpiece() const { return wordpiece_.get(); }
-  // The token that stands for what is to be found, if there is one.
+  // The mask token, if there is one.
   std::optional<Token> mask() const;
-  // Whether a token stands for something that is no text, such as the mask.
+  // Whether a token stands for something other than text, such as the mask.
   bool is_special(Token token) const;
   Tokens tokens() const;
   // The token of line feeds, if there is one.
   std::optional<Token> line_feed() const;
-  // The text's tokens. An error names a character that is none of them, and its place; words that
-  // WordPiece does not know are its token for them.
+  // The text's tokens. An error names a character that is no token, and its place. Words that
+  // WordPiece does not know become its token for unknown words.
   Result<std::vector<Token>> encode(std::string_view text,
                                     const PlaceText& place = text_place) const;
   // The text without characters that are no tokens, which are counted. WordPiece has a token for
@@ -83,9 +83,9 @@ class Vocabulary {
   std::shared_ptr<const WordPiece> wordpiece_;
 };
 
-// The vocabulary of a text: its characters by code point, all bytes, or so many pieces that are
-// learned from it, of either kind. Errors: text that is not UTF-8 or has NUL bytes, with the place;
-// more characters than networks have classes, or than there are to be pieces.
+// The vocabulary of a text: its characters by code point, all bytes, or this many pieces of either
+// kind, learned from it. Errors: text that is not UTF-8 or has NUL bytes, with the place; more
+// characters than networks have classes, or than the pieces asked for.
 Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces = 0);
 
 }  // namespace mantissa

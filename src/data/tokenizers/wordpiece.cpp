@@ -29,7 +29,8 @@ struct Finders {
   AddedTokenFinder raw, normalised;
 };
 
-// Of texts that are normalised to one the first counts; in tokenizers a hash table decides.
+// If several texts are normalised to the same one, the first counts; in Hugging Face's tokenizers a
+// hash table decides.
 Result<Finders> finders_of(std::vector<AddedToken> tokens, const WordPieceOptions& options) {
   std::vector<AddedToken> raw, normal;
   std::vector<std::string> raw_texts, normal_texts;

@@ -40,12 +40,12 @@ class WordPiece {
   WordPiece& operator=(WordPiece&&) = default;
 
   // Errors: a vocabulary that is empty, too large or has a piece twice, and one without the special
-  // tokens; a piece that is not UTF-8; an added token that is there twice, or whose number is
-  // another piece's, or not the next.
+  // tokens; a piece that is not UTF-8; an added token that is there twice, or whose number belongs
+  // to another piece, or is not the next.
   static Result<WordPiece> create(std::vector<std::string> pieces,
                                   const WordPieceOptions& options = {});
 
-  // All of them: those of the model, and the added tokens behind them.
+  // All tokens: the model's, then the added ones.
   const std::vector<std::string>& pieces() const { return pieces_; }
   std::vector<std::string> model_pieces() const {
     return {pieces_.begin(), pieces_.begin() + model_pieces_};
@@ -56,15 +56,15 @@ class WordPiece {
   int32_t last() const { return last_; }
   int32_t padding() const { return padding_; }
   int32_t mask() const { return mask_; }
-  // Whether a token stands for something that is no text.
+  // Whether a token stands for something other than text.
   bool is_special(int32_t token) const { return special_[static_cast<size_t>(token)]; }
 
   // The tokens of a text, without special ones around them. Added tokens in the text ("[MASK]") are
   // themselves. Control characters, NUL among them, are left out. An error names the place of
-  // what is not UTF-8.
+  // bytes that are not UTF-8.
   Result<std::vector<int32_t>> encode(std::string_view text) const;
 
-  // A token's piece as text: behind a space if it begins a word, and empty if it is special.
+  // A token's piece as text: after a space if it begins a word, and empty if it is special.
   std::string text_of(int32_t token) const;
 
  private:
@@ -82,15 +82,15 @@ class WordPiece {
   WordPieceOptions options_;
   int64_t model_pieces_ = 0;                     // the first of pieces_
   std::vector<bool> special_;                    // by piece
-  AddedTokenFinder finder_, normalised_finder_;  // in a text as it is, and normalised
+  AddedTokenFinder finder_, normalised_finder_;  // in the text unchanged, and normalised
   int32_t unknown_ = -1, first_ = -1, last_ = -1, padding_ = -1, mask_ = -1;
   size_t longest_piece_ = 0;  // bytes
 };
 
-// Reads vocab.txt (a piece on each line), tokenizer.json (Hugging Face's, with a WordPiece model),
-// or of a folder the latter, else the former; with tokenizer_config.json, special_tokens_map.json
-// and added_tokens.json beside them. Errors name the file: tokenizers of other kinds, or with parts
-// that are not done here (tokenizer_files.h), files that are none.
+// Reads vocab.txt (a piece on each line) or tokenizer.json (Hugging Face's, with a WordPiece
+// model). In a folder it reads tokenizer.json, else vocab.txt. It also reads tokenizer_config.json,
+// special_tokens_map.json and added_tokens.json beside them. Errors name the file: tokenizers of
+// other kinds, or with unsupported parts (tokenizer_files.h), and files that are no tokenizers.
 Result<WordPiece> read_wordpiece(const std::filesystem::path& path);
 
 // As an entry of a file's metadata, and back.

@@ -105,7 +105,7 @@ std::string to_json(const WordPiece& tokenizer) {
                 {"mask", options.mask},
                 {"continuation", options.continuation},
                 {"pieces", tokenizer.model_pieces()}};
-  // Files without these entries are those of earlier versions, and of tokenizers without them.
+  // Files without these entries come from earlier versions, or from tokenizers without them.
   if (options.most_tokens > 0) entry["most_tokens"] = options.most_tokens;
   if (options.added) {
     entry["added"] = json::array();

@@ -94,7 +94,7 @@ class Learner {
     for (const auto& [pair, count] : counts_) queue_.push({count, pair});
   }
 
-  // Merges pairs until there are so many pieces, or no pair.
+  // Merges pairs until there are this many pieces, or no pair is left.
   void merge_until(int64_t size) {
     while (std::ssize(pieces_) < size && !queue_.empty()) {
       const Candidate next = queue_.top();

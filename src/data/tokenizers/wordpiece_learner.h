@@ -19,8 +19,8 @@ namespace mantissa {
 Result<WordPiece> learn_wordpiece(std::string_view text, int64_t size,
                                   const WordPieceOptions& options = {});
 
-// The first part of a long text, at most 64 KiB that end behind white space where there is some, so
-// that words stay whole. `text` becomes the rest.
+// The first part of a long text: at most 64 KiB. It ends after white space if there is any, so that
+// words stay whole. `text` becomes the rest.
 std::string_view next_text_part(std::string_view& text);
 
 }  // namespace mantissa
