@@ -83,7 +83,7 @@ Status CsvReader::begin() {
   return {};
 }
 
-// The rest of a field that began with a quote, to the separator or line end behind it.
+// The rest of a field that began with a quote, up to the separator or line end after it.
 Status CsvReader::read_quoted() {
   const int64_t first = line_;
   while (true) {

@@ -33,7 +33,8 @@ class CsvReader {
 
   // The line on which the last row began, from 1.
   int64_t line() const { return row_line_; }
-  // What a first line "sep=;" names; else the most frequent of , ; and tab in the first row.
+  // The separator that a first line "sep=;" names; else the most frequent of , ; and tab in the
+  // first row.
   char separator() const { return separator_; }
 
  private:

@@ -92,7 +92,7 @@ int64_t ByteReader::most_bytes_left() const {
   const int64_t in_file = std::max<int64_t>(state.file.size() - state.file_bytes_read, 0);
   const int64_t left = in_file + state.stream.avail_in;
   if (!state.compressed) return left;
-  // A few bytes more: what zlib has taken in and not yet given out.
+  // A few bytes more, for those that zlib has taken in and not yet given out.
   const int64_t most = std::numeric_limits<int64_t>::max() / kMaxExpansion - kPendingBytes;
   return (std::min(left, most) + kPendingBytes) * kMaxExpansion;
 }

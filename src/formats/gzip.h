@@ -12,8 +12,8 @@
 
 namespace mantissa {
 
-// The bytes of a file, decompressed on the way if the file begins with gzip's magic. Holds about
-// 100 KiB, whatever the file.
+// The bytes of a file. They are decompressed if the file begins with gzip's magic. Holds about 100
+// KiB, whatever the size of the file.
 class ByteReader {
  public:
   // Errors: as InputFile::open.
@@ -41,7 +41,7 @@ class ByteReader {
 
   const std::filesystem::path& path() const;
 
-  // An error about this file: "'FILE': what".
+  // An error about this file: "'FILE': reason".
   Error error(const std::string& what) const;
 
  private:

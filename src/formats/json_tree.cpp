@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLongestMessage = 160;
 
-// Walks over a text, and tells how far its furthest copy has come: the parser keeps one of its own.
+// Walks over a text, and tells how far its furthest copy has come: the parser keeps its own copy.
 class Cursor {
  public:
   using iterator_category = std::input_iterator_tag;

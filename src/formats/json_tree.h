@@ -27,11 +27,11 @@ struct JsonTree {
 };
 
 // Parses a text, within the depth and the entries of json_text.h and up to `most_values` values in
-// all. Errors of one line that begins with "line N: ": what is no JSON or beyond these limits, a
-// key that stands twice in one object, whole numbers that do not fit 64 bits.
+// all. Errors are one line that begins with "line N: ": text that is no JSON or exceeds these
+// limits, a key that stands twice in one object, whole numbers that do not fit 64 bits.
 Result<JsonTree> parse_json_tree(std::string_view text, int64_t most_values);
 
-// A text as it stands in JSON, in quotes.
+// A text as a JSON string, in quotes.
 std::string json_quoted(const std::string& text);
 
 }  // namespace mantissa

@@ -1,5 +1,5 @@
 // Event files for TensorBoard: TFRecord framing (length, masked CRC-32C, data, masked CRC-32C)
-// around Event messages in protobuf's encoding, of which scalars need five fields.
+// around Event messages in protobuf's encoding. Scalars need five of their fields.
 #pragma once
 
 #include <cstddef>

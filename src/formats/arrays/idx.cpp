@@ -19,7 +19,7 @@ std::string dims_text(const std::vector<int64_t>& dims) {
   return text;
 }
 
-// The product of the dimensions, where it fits.
+// The product of the dimensions, if it fits.
 std::optional<int64_t> checked_elements(const std::vector<int64_t>& dims) {
   std::optional<int64_t> elements = 1;
   for (const int64_t dim : dims) {

@@ -28,7 +28,7 @@ struct IdxArray {
 // element type, 0 or more than 4 dimensions, a size that the file cannot hold.
 Result<IdxHeader> read_idx_header(const std::filesystem::path& path);
 
-// The same from a file that was just opened; what follows are the elements.
+// The same from a file that was just opened. The elements follow.
 Result<IdxHeader> read_idx_header(ByteReader& reader);
 
 // Reads the whole file, straight into its final buffer. Also an error: missing or extra data.

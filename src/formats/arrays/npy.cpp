@@ -36,7 +36,7 @@ const TypeInfo& info(NpyType type) { return kTypes[static_cast<size_t>(type)]; }
 
 Error damaged(const std::string& what) { return invalid_input("not an NPY array: " + what); }
 
-// Bytes of an array, or nothing where that is no number of bytes.
+// Bytes of an array, or nothing if their number overflows.
 std::optional<int64_t> bytes_of(NpyType type, const std::vector<int64_t>& shape) {
   std::optional<int64_t> bytes = info(type).bytes;
   for (const int64_t dim : shape) {
@@ -233,7 +233,7 @@ Result<std::string> npy_header(const NpyView& view) {
   }
   std::string shape;
   for (const int64_t dim : view.shape) shape += std::to_string(dim) + ", ";
-  // (2,) and (2, 3): a comma is dropped where it is not what makes a tuple.
+  // (2,) and (2, 3): the comma at the end is dropped unless it makes the tuple.
   if (!shape.empty()) shape.resize(shape.size() - (view.shape.size() == 1 ? 1 : 2));
   std::string header = std::string("{'descr': '") + info(view.type).code +
                        "', 'fortran_order': False, 'shape': (" + shape + "), }";

@@ -52,10 +52,10 @@ struct NpyArray {
 // Errors: a negative dimension, data whose size is not the shape's.
 Result<std::string> npy_header(const NpyView& view);
 
-// The beginning of a file: what it says of its array.
+// The beginning of a file: the header's description of its array.
 struct NpyHead {
-  std::string type_code;        // as it stands there: "<f4", "|S5", "|O"; "" of records
-  std::optional<NpyType> type;  // none: no numbers, or such as are not read
+  std::string type_code;        // as in the file: "<f4", "|S5", "|O"; "" for records
+  std::optional<NpyType> type;  // none: no numbers, or an unsupported type
   bool is_big_endian = false;
   bool is_fortran = false;
   std::vector<int64_t> shape = {};

@@ -71,7 +71,7 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-// An entry that is being unpacked.
+// An entry that is being decompressed.
 class Entry {
  public:
   static Result<Entry> open(const Zip& zip, zip_t* archive, zip_uint64_t index) {
@@ -80,7 +80,7 @@ class Entry {
     return entry;
   }
 
-  // Appends what follows, until `bytes` holds so many or there are no more.
+  // Appends the next bytes, until `bytes` holds this many or the entry ends.
   Status read_to(size_t end, std::vector<std::byte>& bytes) const {
     bytes.reserve(std::min(end, kStepBytes));
     while (bytes.size() < end) {
@@ -101,8 +101,8 @@ class Entry {
   std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file_;
 };
 
-// The rest of an array's file, of which the archive says `size`. One that is larger than the array
-// is not unpacked.
+// The rest of an array's file, whose size in the archive is `size`. A file that is larger than the
+// array is not decompressed.
 Status read_rest(const Entry& entry, uint64_t size, const NpyHead& head,
                  std::vector<std::byte>& bytes) {
   if (!head.bytes || head.data_at + static_cast<uint64_t>(*head.bytes) != size) {
@@ -117,8 +117,8 @@ Status read_rest(const Entry& entry, uint64_t size, const NpyHead& head,
   return invalid_input("it has not the size that the archive says");
 }
 
-// Reads the entry at `index`, or notes it among the others. `bytes_left`: what the limit leaves to
-// it.
+// Reads the entry at `index`, or notes it among the others. `bytes_left`: the part of the limit
+// that is left for it.
 Result<std::optional<NpyArray>> read_array(const Zip& zip, zip_t* archive, zip_uint64_t index,
                                            int64_t& bytes_left, std::vector<OtherArray>* others) {
   zip_stat_t stat;
@@ -271,7 +271,7 @@ Result<std::vector<std::byte>> archive_bytes(const Zip& zip, std::span<const Npy
 Result<std::vector<NpyArray>> read_npz(const std::filesystem::path& path, const NpzLimits& limits,
                                        std::vector<OtherArray>* others) {
   MANTISSA_ASSIGN(const Zip* zip, load_zip());
-  // Says what is wrong with a file that is missing or none, which libzip might wait for.
+  // The fault of a path that is missing or is no file. libzip might block on it.
   MANTISSA_ASSIGN(const InputFile file, InputFile::open(path));
   int code = 0;
   const Archive archive(zip->open(path.c_str(), ZIP_RDONLY, &code), zip->discard);

@@ -24,16 +24,16 @@ struct OtherArray {
 };
 
 // Reads all arrays, in the file's order. Memory is touched only as data arrive, so that a false
-// claim costs none, and an entry that is larger than its array is not unpacked. Errors name the
-// file: no archive, or a damaged one (checksums are verified), a name twice, another compression
+// size costs none. An entry that is larger than its array is not decompressed. Errors name the
+// file: no archive, or a damaged one (checksums are verified), a name twice, a compression other
 // than deflate, encryption, entries that are no arrays (parse_npy), more than the limits. Arrays of
-// other types are listed in `others`, where it is given, and an error without it.
+// other types are listed in `others`; without `others` they are an error.
 Result<std::vector<NpyArray>> read_npz(const std::filesystem::path& path,
                                        const NpzLimits& limits = {},
                                        std::vector<OtherArray>* others = nullptr);
 
 // Writes the arrays in the given order, uncompressed, atomically. The same arrays give the same
-// bytes. Errors: no array, no name, a name twice, one that is not UTF-8; those of npy_header and
+// bytes. Errors: no array, no name, a name twice, one that is not UTF-8; errors of npy_header and
 // write_file_atomically.
 Status write_npz(const std::filesystem::path& path, std::span<const NpyView> arrays);
 

@@ -44,7 +44,7 @@ Error file_error(const std::filesystem::path& path, const std::string& what) {
   return invalid_input("'" + path.string() + "': " + what);
 }
 
-// The bytes that a tensor of this dtype and shape has, where dtype is known and all is in range.
+// The bytes of a tensor of this dtype and shape, if the dtype is known and nothing overflows.
 std::optional<int64_t> tensor_bytes(std::string_view dtype, const std::vector<int64_t>& shape) {
   const int64_t element = safetensors_dtype_bytes(dtype);
   if (element == 0) return std::nullopt;
@@ -100,7 +100,7 @@ std::array<std::byte, kLengthBytes> length_prefix(uint64_t length) {
   return prefix;
 }
 
-// Where a file's bytes come from, one after the other.
+// A source of a file's bytes, one after the other.
 struct Source {
   const std::filesystem::path& path;
   int64_t size;

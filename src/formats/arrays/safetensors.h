@@ -37,7 +37,7 @@ struct SafetensorsFile {
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept = default;
 
   std::map<std::string, std::string> metadata;  // without the two keys of the checksum
-  std::string sha256;                           // the checksum that was verified; "": had none
+  std::string sha256;                           // that was verified; "": there was none
   std::vector<SafetensorsTensor> tensors;       // in the order of their data
   std::vector<uint32_t> by_name;                // their places, in the order of their names
   std::unique_ptr<std::byte[]> buffer;

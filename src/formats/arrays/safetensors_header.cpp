@@ -13,7 +13,7 @@ constexpr size_t kMaxEntries = 1'000'000;
 constexpr size_t kMaxMetadata = 1000;
 constexpr size_t kMaxNameBytes = 4096;
 constexpr size_t kReadableBytes = 100;
-constexpr size_t kMaxTextBytes = size_t{16} << 20;  // of one text, as it stands in the JSON
+constexpr size_t kMaxTextBytes = size_t{16} << 20;  // of one text, as written in the JSON
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 // Builds the header while nlohmann's parser walks over the text. No JSON tree is built: a tree can
@@ -147,7 +147,7 @@ void append_entry(const SafetensorsEntry& entry, std::string& text) {
       "],\"data_offsets\":[" + std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]}";
 }
 
-// Whether a JSON text has a longer string: the parser would copy it several times before the
+// Whether a JSON text has a longer string. The parser would copy it several times before the
 // handler saw it.
 bool has_longer_text(std::string_view json, size_t most_bytes) {
   size_t begin = 0;

@@ -22,15 +22,15 @@ struct ImageHeader {
   int64_t height = 0;
   int64_t width = 0;
   int64_t channels = 0;        // 1 if it is stored as grey, else 3
-  int64_t decoding_bytes = 0;  // what reading it holds at most, the result (as RGB) included
+  int64_t decoding_bytes = 0;  // peak of reading it, result (as RGB) included
 };
 
 // Larger pictures are refused: a small file must not take gigabytes.
 constexpr int64_t kMaxImageSide = 16384;
 constexpr int64_t kMaxImagePixels = int64_t{1} << 26;
 
-// Reads a PNG or JPEG file as grey (channels 1) or RGB (channels 3); which of the two it is, its
-// first bytes say, not its name. Errors name the file: neither of them, damaged, cut short, larger
+// Reads a PNG or JPEG file as grey (channels 1) or RGB (channels 3). The first bytes decide which
+// of the two it is, not the name. Errors name the file: neither of them, damaged, cut short, larger
 // than kMaxImageSide or kMaxImagePixels, no memory.
 Result<Image> read_image(const std::filesystem::path& path, int channels);
 

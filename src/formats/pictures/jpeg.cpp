@@ -64,13 +64,13 @@ JpegReader* reader_of(j_common_ptr info) { return static_cast<JpegReader*>(info-
 
 // Warnings have a level below 0. After most of them libjpeg would go on with invented pixels: a bad
 // code, the data of a scan ended early, a restart marker is missing, progressive scans that do not
-// follow from one another. Those below are about what the pixels do not depend on.
+// follow from one another. The ones below do not affect the pixels.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
     case JWRN_EXTRANEOUS_DATA:  // bytes before a marker, which many cameras write
     case JWRN_NOT_SEQUENTIAL:   // which coefficients a scan has: in a baseline file always all
-    case JWRN_ADOBE_XFORM:      // a code beyond those of the standard is taken for the usual one
+    case JWRN_ADOBE_XFORM:      // codes beyond the standard count as the usual one
     case JWRN_JFIF_MAJOR:
     case JWRN_BOGUS_ICC:
       return;
@@ -82,7 +82,7 @@ void on_message(j_common_ptr info, int level) {
 void ignore_output(j_common_ptr) {}
 void ignore_source(j_decompress_ptr) {}
 
-// Bytes read, or -1. A function of its own: no Result may live where libjpeg jumps.
+// Bytes read, or -1. A separate function: no Result may live where libjpeg jumps.
 int64_t read_some(JpegReader* reader) {
   const Result<int64_t> bytes =
       reader->file.read(std::as_writable_bytes(std::span(reader->buffer)));
@@ -122,7 +122,8 @@ uint8_t next_byte(j_decompress_ptr info) {
   return *source.next_input_byte++;
 }
 
-// Keeps the first EXIF block. libjpeg's own way of keeping segments would hold all that a file has.
+// Keeps the first EXIF block. libjpeg's own way of keeping segments would hold all segments of a
+// file.
 boolean read_app1(j_decompress_ptr info) {
   JpegReader* reader = reader_of(reinterpret_cast<j_common_ptr>(info));
   const int high = next_byte(info);
@@ -227,7 +228,7 @@ Placement placement_of(const JpegReader& reader) {
                        reader.info.image_height, reader.info.image_width);
 }
 
-// Reads the header and checks what it promises.
+// Reads the header and checks its sizes.
 Status begin(JpegReader& reader, const std::filesystem::path& path) {
   if (!read_header(&reader)) return damaged(reader, path);
   const int64_t height = reader.info.image_height, width = reader.info.image_width;

@@ -7,17 +7,17 @@
 
 namespace mantissa {
 
-// The tag's value, 1 (upright as it is) to 8, of an EXIF block (a TIFF file: "II" or "MM" first). 1
-// where it has none, or is damaged: the pixels are whole all the same.
+// The tag's value, 1 (already upright) to 8, in an EXIF block (a TIFF file: "II" or "MM" first). 1
+// if the block has none, or is damaged: the pixels are intact all the same.
 int exif_orientation(std::span<const uint8_t> exif);
 
-// Where the pixels of a stored picture lie in the upright one.
+// The place of each pixel of a stored picture in the upright one.
 struct Placement {
   int64_t height, width;          // of the upright picture
   int64_t first, x_step, y_step;  // pixel (x, y) goes to first + x * x_step + y * y_step
 };
 
-// For a stored picture of that size. An orientation that is none of 1 to 8 counts as 1.
+// For a stored picture of that size. An orientation outside 1 to 8 counts as 1.
 Placement place_upright(int orientation, int64_t height, int64_t width);
 
 // Puts row y of the stored picture, of `width` pixels, where it belongs in the upright one.

@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kMaxExpansion = 1032;          // of deflate
 constexpr int64_t kMaxAncillaryBytes = 1 << 20;  // comments and profiles are not ours to unpack
 constexpr int64_t kDecodedChannels = 4;          // rows are decoded as 8-bit RGBA
-constexpr int64_t kSpareRowBytes = 1 << 14;      // of the file, read for a row beyond what it needs
+constexpr int64_t kSpareRowBytes = 1 << 14;      // of the file, read for a row beyond its own needs
 
 // All that libpng's callbacks need. Plain data: libpng reports errors by longjmp, which must not
 // skip destructors, so the functions that call libpng hold nothing else.
@@ -40,9 +40,8 @@ struct PngReader {
   png_longjmp(png, 1);
 }
 
-// Most warnings are about what pixels do not depend on: profiles, comments, their checksums, bytes
-// after the end of the picture. These are about the pixels, and libpng would go on with invented
-// ones.
+// Most warnings do not affect the pixels: profiles, comments, their checksums, bytes after the end
+// of the picture. These do, and libpng would go on with invented ones.
 void on_warning(png_structp png, png_const_charp message) {
   const std::string_view text(message);
   const bool damage =
@@ -59,7 +58,7 @@ png_voidp on_allocate(png_structp png, png_alloc_size_t bytes) {
 
 void on_free(png_structp, png_voidp memory) { std::free(memory); }
 
-// A function of its own: no Status may live where libpng jumps.
+// A separate function: no Status may live where libpng jumps.
 bool read_whole(InputFile* file, png_bytep out, size_t bytes) {
   return file->read_exactly(std::as_writable_bytes(std::span(out, bytes))).ok();
 }
@@ -73,7 +72,7 @@ void on_read(png_structp png, png_bytep out, size_t bytes) {
 
 struct PngHeader {
   png_uint_32 width = 0, height = 0;
-  int64_t row_bits = 0;  // of a row as it is stored
+  int64_t row_bits = 0;  // of a stored row
   bool colour = false;
   bool interlaced = false;
   int orientation = 1;
@@ -97,7 +96,7 @@ bool read_header(PngReader* reader, PngHeader* header) {
   png_set_sig_bytes(png, 8);  // read already
   png_set_user_limits(png, kMaxImageSide, kMaxImageSide);
   png_set_chunk_malloc_max(png, kMaxAncillaryBytes);
-  // Texts and profiles are not unpacked: they may be of any number. Orientation is what counts.
+  // Texts and profiles are not decompressed: there may be any number. Only orientation counts.
   constexpr png_byte kOrientation[] = "eXIf";
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT, kOrientation, 1);
@@ -143,7 +142,7 @@ bool read_pixels(PngReader* reader, const PngHeader* header, int64_t channels, u
   const Placement placement = header->placement();
   uint8_t* converted = rows + header->decoded_rows() * width * kDecodedChannels;
   const int passes = header->interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1;
-  // libpng unpacks all that is left of the pixels' data with the last row.
+  // libpng decompresses all the remaining data of the pixels with the last row.
   const int64_t row_bytes = header->row_bits / 4 + kSpareRowBytes;
   for (int pass = 0; pass < passes; ++pass) {
     for (int64_t y = 0; y < header->height; ++y) {
@@ -172,7 +171,7 @@ Error damaged(const PngReader& reader) {
   return image_error(path, std::string("damaged PNG picture: ") + reader.message);
 }
 
-// Starts libpng, reads the header and checks what it promises.
+// Starts libpng, reads the header and checks its sizes.
 Status begin(PngReader& reader, PngHeader& header) {
   const std::filesystem::path& path = reader.file->path();
   std::array<png_byte, 8> signature{};

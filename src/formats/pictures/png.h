@@ -14,9 +14,9 @@ namespace mantissa {
 // Reads a PNG file of any bit depth and colour type as grey (channels 1) or RGB (channels 3).
 // 16-bit samples are scaled to 8; transparent pixels lie on black; colour becomes grey as (19595 R
 // + 38470 G + 7471 B + 32768) >> 16, as in Pillow; gamma and colour profiles are ignored. It is
-// turned as an EXIF orientation before the pixels says. Errors name the file: not PNG, damaged, too
-// large (image.h), channels neither 1 nor 3. What libpng only warns of is damage if the pixels
-// depend on it.
+// turned by an EXIF orientation that comes before the pixels. Errors name the file: not PNG,
+// damaged, too large (image.h), channels neither 1 nor 3. Faults that libpng only warns about count
+// as damage if they affect the pixels.
 Result<Image> read_png(const std::filesystem::path& path, int channels);
 
 // Reads up to the pixels.
