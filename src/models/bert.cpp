@@ -1,6 +1,6 @@
-// The recipe for 8 bits is that of transformer.cpp: the residual stream, here results of layer
-// norms, and what is added to it have 16 bits, GELU's input too, all other values those of the
-// format (docs/language.md).
+// The recipe for 8 bits is the same as in transformer.cpp. 16 bits: the residual stream (here the
+// results of layer norms), the values added to it, and GELU's input. All other values have the
+// format's bits (docs/language.md).
 #include "models/bert.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// BERT: a transformer that reads a whole sequence, with a norm behind each sum. Also in files of
-// other programs, whose sizes are their own.
+// BERT: a transformer that reads a whole sequence, with a norm after each sum. Files of other
+// programs hold such networks, too, in their own sizes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mantissa {
 
-// Names of its inputs: int32 [sequence], and [] for the lengths. Positions behind an example's
+// Names of its inputs: int32 [sequence], and [] for the lengths. Positions after an example's
 // length are padding: no other position sees them.
 constexpr const char* kBertTokens = "tokens";
 constexpr const char* kBertSegments = "segments";
@@ -37,9 +37,9 @@ Result<Graph> bert_encoder(std::string_view name, const BertSizes& sizes, int64_
 Result<Graph> bert_with_head(std::string_view name, const BertSizes& sizes, int64_t sequence,
                              bool tied);
 
-// A network of texts with classes: the encoder, and behind the first position of its result (the
-// token that begins a text) a linear layer, "classifier", and cross-entropy with the input
-// "labels", int32 []. Its output is [classes].
+// A network of texts with classes: the encoder, and on the first position of its result (the token
+// that begins a text) a linear layer, "classifier", and cross-entropy with the input "labels",
+// int32 []. Its output is [classes].
 Result<Graph> text_classifier(const Graph& encoder, int64_t classes);
 
 }  // namespace mantissa

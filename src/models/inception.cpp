@@ -1,5 +1,5 @@
 // A small network of Inception-v3's blocks: parallel branches of several sizes, concatenated, and
-// grid reductions; batch norm behind every convolution.
+// grid reductions. Batch norm follows every convolution.
 #include "models/layers.h"
 #include "models/networks.h"
 
@@ -51,7 +51,7 @@ void reduction(Layers& net, const std::string& name, int64_t channels, int64_t s
 
 }  // namespace
 
-// Kernels are square: where Inception-v3 has 7x1 and 1x7, this has 5x5 and 3x3.
+// Kernels are square: 5x5 and 3x3 instead of Inception-v3's 7x1 and 1x7.
 Result<Graph> inception_small(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
   net.unit("stem1", net.scaled(32), 3, net.small_images() ? 1 : 2);

@@ -1,6 +1,6 @@
-// Layers that language models have in common. The recipe for 8 bits (docs/language.md): the
-// residual stream, the values added to it, and inputs of GELU and of gates have 16 bits, all other
-// values those of the format.
+// Layers that language models share. The recipe for 8 bits (docs/language.md): the residual stream,
+// the values added to it, and inputs of GELU and of gates have 16 bits. All other values have the
+// format's bits.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace mantissa {
 
 constexpr int64_t kWideBits = 16;
 
-// The channels of so many heads, of `head` channels each times the width.
+// The channels of this many heads, of `head` channels each times the width.
 inline int64_t channels_of_heads(int64_t heads, int64_t head, double width) {
   return heads *
          std::max<int64_t>(1, std::llrint(std::floor(static_cast<double>(head) * width + 0.5)));

@@ -1,4 +1,4 @@
-// Layers as people name them, on top of GraphBuilder: what the networks are composed of.
+// Layers as papers name them, on top of GraphBuilder. The networks are built of them.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class Layers {
     return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
   }
   int relu(const std::string& name) { return add(ops::kRelu, name); }
-  // A convolution that keeps the size (but for the stride), batch norm and ReLU.
+  // A convolution that keeps the size (except for the stride), batch norm and ReLU.
   int unit(const std::string& name, int64_t channels, int64_t kernel, int64_t stride = 1) {
     convolution(name, channels, kernel, stride, kernel / 2, false);
     batch_norm(name + "_norm");

@@ -4,7 +4,8 @@
 
 namespace mantissa {
 
-// 6-16-120-84. The third layer sees all that is left of the image: a convolution there is linear.
+// 6-16-120-84. The kernel of the third layer covers the whole remaining image: such a convolution
+// is a linear layer.
 Result<Graph> lenet5(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
   net.convolution("conv1", net.scaled(6), 5, 1, 2, true);

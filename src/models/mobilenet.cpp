@@ -10,7 +10,7 @@ struct Stage {
   int64_t expansion, channels, blocks, stride;
 };
 
-// The activation behind each batch norm but a block's last.
+// The activation after each batch norm, except the last one of a block.
 using Activation = int (Layers::*)(const std::string& name);
 
 void normalised(Layers& net, const std::string& name, Activation activation) {

@@ -107,7 +107,7 @@ constexpr Builder kBuilders[] = {
      true},
 };
 
-// An error for a network of pictures that is to take a table, or for widths that it has not.
+// An error for a network of pictures on a table, or for widths that the network does not have.
 Status check_use(const Builder& builder, const ModelOptions& options) {
   const std::string name = builder.info.name;
   if (options.features > 0 && !builder.takes_tables) {

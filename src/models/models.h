@@ -42,8 +42,8 @@ struct ModelInfo {
 std::span<const ModelInfo> models();           // of pictures
 std::span<const ModelInfo> language_models();  // of tokens
 
-// The largest learning rate that training a model starts from if none is given (SGD with momentum,
-// batch 128); that of resnet8 for an unknown name.
+// The largest learning rate of a model's schedule if none is given (SGD with momentum, batch 128).
+// An unknown name has the learning rate of resnet8.
 double default_learning_rate(std::string_view name);
 
 // Whether a network of that name reads sequences of tokens, not pictures.
@@ -56,7 +56,7 @@ bool is_masked_model(std::string_view name);
 bool is_translation_model(std::string_view name);
 
 // Builds a network by name. Unknown names, images that are too small and other impossible options
-// are errors that say what is possible.
+// are errors that name the possible values.
 Result<Graph> build_model(std::string_view name, const ModelOptions& options);
 
 }  // namespace mantissa

@@ -1,5 +1,6 @@
-// The built-in networks, a file per family; models.cpp has the table. Each takes any image that its
-// layers leave something of, and multiplies all channels by the width but those of the classifier.
+// The built-in networks, a file per family; models.cpp has the table. Each takes any image from
+// which its layers leave at least one pixel. Each multiplies all channels by the width, except the
+// classifier's.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // A translator of LSTM layers: the decoder's first layer asks the encoder's results by attention
 // (Luong et al. 2015, arXiv:1508.04025), its second goes on from both. States begin with zeros:
-// all that is known of the source comes by attention. Bits as in recurrent.cpp: gates and what is
-// added to a state have 16 bits.
+// the source comes in through attention alone. Bits as in recurrent.cpp: gates and values added to
+// a state have 16 bits.
 #include <cstdint>
 #include <string>
 #include <utility>

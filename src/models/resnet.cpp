@@ -76,8 +76,8 @@ Result<Graph> small_resnet(std::string_view name, const ModelOptions& options, i
   return finish(net, basic_block, {{16, n}, {32, n}, {64, n}});
 }
 
-// Four stages behind a 7x7 convolution of stride 2 and a pool, which quarter the image; behind a
-// 3x3 convolution that keeps it where it is small.
+// Four stages. Before them: for large images a 7x7 convolution of stride 2 and a pool, which
+// quarter the sides; for small images a 3x3 convolution that keeps the size.
 Result<Graph> large_resnet(std::string_view name, const ModelOptions& options, Block block,
                            std::initializer_list<ResNetStage> stages) {
   Layers net(name, options);

@@ -1,4 +1,4 @@
-// SqueezeNet 1.1 with batch norm behind each convolution instead of biases.
+// SqueezeNet 1.1 with batch norm after each convolution instead of biases.
 #include "models/layers.h"
 #include "models/networks.h"
 
@@ -16,8 +16,8 @@ void fire(Layers& net, const std::string& name, int64_t squeeze, int64_t expand)
 
 }  // namespace
 
-// The classifier is linear, behind the average: what a 1x1 convolution before it computes, without
-// that one's ReLU. Small images keep their size in the stem.
+// The classifier is linear, after the average. That equals a 1x1 convolution before the average,
+// but without the ReLU of the original. Small images keep their size in the stem.
 Result<Graph> squeezenet(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
   constexpr bool kCeil = true;

@@ -1,6 +1,6 @@
 // Language models of characters: transformers with causal attention, norms before each part
-// (GPT-2's order). The recipe for 8 bits: the residual stream, what is added to it and GELU's input
-// have 16 bits, all other values those of the format (docs/language.md).
+// (GPT-2's order). The recipe for 8 bits: the residual stream, the values added to it and GELU's
+// input have 16 bits. All other values have the format's bits (docs/language.md).
 #include <string>
 #include <utility>
 

@@ -1,6 +1,6 @@
-// Norms stand before each part, and the recipe for 8 bits is that of transformer.cpp: the residual
-// streams, what is added to them and GELU's input have 16 bits, all other values those of the
-// format (docs/language.md).
+// Norms stand before each part. The recipe for 8 bits is the same as in transformer.cpp: the
+// residual streams, the values added to them and GELU's input have 16 bits. All other values have
+// the format's bits (docs/language.md).
 #include "models/translation.h"
 
 #include <cstdint>

@@ -37,9 +37,9 @@ Result<Graph> vgg8b(std::string_view name, const ModelOptions& options) {
   return net.classify();
 }
 
-// torchvision's, without biases in front of batch norm. Its two linear layers of 4096 suit 7x7
-// pixels, what images of 224 leave; images of at most 64 leave few, and get layers of 512. Images
-// under 32 pixels have vanished before the last pool, which they do without.
+// As in torchvision, without biases before batch norm. Its two linear layers of 4096 suit the 7x7
+// pixels that remain of images of 224. Images of at most 64 leave few pixels, and get layers of
+// 512. Images under 32 pixels have shrunk to one pixel before the last pool, and do without it.
 Result<Graph> vgg16_bn(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
   const bool last_pool = std::min(options.height, options.width) >= 32;

@@ -1,5 +1,5 @@
-// Entries of the JSON of networks: words that reading and writing share, and values of an entry, or
-// an error with its line. `what` names the entry in errors: "node 'conv1'".
+// Entries of the JSON of networks: words that reading and writing share. Functions return the value
+// of an entry, or an error with its line. `what` names the entry in errors: "node 'conv1'".
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ inline constexpr const char* kPixelType = "uint8";  // types of inputs
 inline constexpr const char* kIndexType = "int32";
 inline constexpr const char* kNumberType = "int16";
 
-// A whole attribute that is written as true or false.
+// An integer attribute that is written as true or false.
 inline bool is_flag(const AttributeSpec& spec) {
   return spec.type == AttributeType::kWhole && spec.least == 0 && spec.most == 1;
 }
@@ -40,7 +40,7 @@ std::string joined(const Names& names);
 // A text of a file in quotes, cut to the length that names may have.
 std::string shown(const std::string& text);
 
-// "line 3: ", and what is wrong there.
+// "line 3: ", and the fault there.
 Error at(const JsonTree& place, const std::string& what);
 
 // An error unless it is an object with no other keys.
@@ -53,7 +53,7 @@ Result<std::string> text_entry(const JsonTree& object, const std::string& what,
                                const std::string& key);
 Result<Names> names_entry(const JsonTree& object, const std::string& what, const std::string& key);
 
-// The entry "name". Names are those of tensors, and of patterns for them.
+// The entry "name". Its form suits names of tensors, and patterns for them.
 Result<std::string> name_entry(const JsonTree& object, const std::string& what);
 
 Result<WholeList> wholes_of(const JsonTree& list, const std::string& what);

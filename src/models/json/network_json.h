@@ -19,18 +19,18 @@ constexpr size_t kLongestNetworkName = 100;  // of a network or a node
 
 // The text of a network, a line for each node. It is the network's identity: equal graphs have
 // equal texts, and parse_network gives the graph back, its values, nodes and parameters in their
-// order. So what this prints for a graph of today must stay as it is.
+// order. So the text of today's graphs must never change.
 std::string to_json(const Graph& graph);
 
-// A network with the first node of each stage of a pipeline, where its nodes say theirs.
+// A network with the first node of each pipeline stage, if its nodes name their stages.
 struct NetworkText {
   Graph graph;
   std::vector<std::string> stages;
 };
 
-// The network that a text says. An error is one line that begins with "line N: " and says what
-// would be possible: also for whatever GraphBuilder refuses, and for operators that only formats
-// and freezing put in.
+// The network in a text. An error is one line that begins with "line N: " and says the possible
+// values. Errors include everything that GraphBuilder refuses, and operators that only formats and
+// freezing insert.
 Result<Graph> parse_network(std::string_view text);
 
 Result<NetworkText> parse_network_text(std::string_view text);

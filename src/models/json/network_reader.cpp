@@ -1,4 +1,5 @@
-// A network from its JSON. Entries are read in their order, so that what a node reads is there.
+// A network from its JSON. Entries are read in their order, so that the inputs of a node are there
+// before it.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -50,7 +51,7 @@ class NetworkReader {
   }
 
  private:
-  // Where names stand that entries use too early.
+  // The places of names that entries use too early.
   void note_line(const JsonTree& item) {
     const JsonTree* name = item.find("name");
     if (name == nullptr || name->kind != Kind::kText) return;

@@ -1,5 +1,5 @@
-// The operators that people build networks of, by name: those of the library, and those that a
-// program added.
+// The operators for building networks, by name: the library's own, and the ones that a program
+// added.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ std::vector<const Op*> operators();
 // Null for an unknown name.
 const Op* find_operator(std::string_view name);
 
-// For as long as the program runs: graphs point to operators. Its name is new.
+// Added operators stay as long as the program runs: graphs point to operators. The name must be
+// new.
 void add_operator(std::shared_ptr<const Op> op);
 
 }  // namespace mantissa
