@@ -112,7 +112,7 @@ Status take_weights(const onnx::ModelData& model, FrozenNetwork& network) {
   return {};
 }
 
-// The first tensor, or else the part, in which two models differ.
+// The first tensor, or else the first part, in which two models differ.
 std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
   const auto &ours = a.graph.initialisers, &theirs = b.graph.initialisers;
   const auto differs = [](const onnx::TensorData& x, const onnx::TensorData& y) {
@@ -175,7 +175,7 @@ Result<FrozenNetwork> load_deployed(const fs::path& path) {
   const auto target = entry(model, kTarget) == "portable" ? onnx::ExportTarget::kPortable
                                                           : onnx::ExportTarget::kOnnxRuntime;
   MANTISSA_ASSIGN(onnx::ExportedModel again, export_frozen(network, target));
-  again.model.metadata[kFrozen] = entry(model, kFrozen);  // has a checksum of its own
+  again.model.metadata[kFrozen] = entry(model, kFrozen);  // has its own checksum
   MANTISSA_ASSIGN(const std::string bytes, onnx::model_bytes(again.model));
   const std::span<const std::byte> expected = std::as_bytes(std::span(bytes));
   const std::span<const std::byte> found = deployed.file->bytes();

@@ -9,13 +9,13 @@
 
 namespace mantissa {
 
-// The model of onnx/export/exporter.h. Its metadata say where it comes from, and hold what the
-// network is beside the weights. Errors: a network that computes in fp32 or with more than 8 bits,
-// and those of export_network.
+// The model of onnx/export/exporter.h. Its metadata name its source, and hold the rest of the
+// network beside the weights. Errors: a network that computes in fp32 or with more than 8 bits, and
+// errors of export_network.
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target);
 
-// The network of a file that was exported, bit for bit. A file that is not as it was exported, or
-// that something else wrote, is an error.
+// The network of an exported file, bit for bit. A file that was changed after the export, or
+// written by another program, is an error.
 Result<FrozenNetwork> load_deployed(const std::filesystem::path& path);
 
 // Whether `mantissa export` wrote an ONNX file that loads back, to judge by its metadata. An error

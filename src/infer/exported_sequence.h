@@ -8,13 +8,13 @@
 
 namespace mantissa {
 
-// The entry of a model's metadata that says that it is such an export, and in which form.
+// The metadata entry that marks a model as such an export, and names its form.
 constexpr const char* kSequenceForm = "mantissa.sequence_form";
 constexpr const char* kIntegerLayers = "integer linear layers";
 constexpr const char* kRealNumbers = "real numbers";
 
-// The model of onnx/export/exporter.h, export_sequence_network; its metadata say where it comes
-// from. Errors: another target than ONNX Runtime, and those of export_sequence_network.
+// The model of onnx/export/exporter.h, export_sequence_network. Its metadata name its source.
+// Errors: a target other than ONNX Runtime, and errors of export_sequence_network.
 Result<onnx::ExportedModel> export_sequences(const FrozenNetwork& network,
                                              onnx::ExportTarget target);
 Result<onnx::ExportedModel> export_encoder(const Encoder& encoder, onnx::ExportTarget target);

@@ -17,9 +17,10 @@
 namespace mantissa {
 namespace {
 
-// Smallest exponent with at most kClippedPart of the counted values above it. Where hardly any is
-// not zero none is clipped. Where all are zero, `of_zeros`: nothing says how large the value
-// becomes elsewhere, and the finest exponent would clip all of it, and the biases of its readers.
+// Smallest exponent with at most kClippedPart of the counted values above it. If hardly any value
+// is non-zero, none is clipped. If all are zero, the result is `of_zeros`: nothing says how large
+// the value becomes on other data, and the finest exponent would clip all of it, and the biases of
+// its readers.
 int chosen_exponent(std::span<const int64_t> counts, int of_zeros) {
   int64_t total = 0;
   for (const int64_t count : counts) total += count;
@@ -181,8 +182,8 @@ void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& c
   }
 }
 
-// Fills a frozen network in from the trained one, node by node. What is the same in both has the
-// same name.
+// Fills in a frozen network from the trained one, node by node. Parts that are the same in both
+// have the same name.
 class Filling {
  public:
   Filling(const Graph& graph, const State& trained, const Program& calibration,
@@ -247,8 +248,8 @@ class Filling {
   }
 
   // Multiplies weights by the largest power of two that 8 bits allow. The bias of a rescaled layer
-  // is a whole number of products: with weights of 2 bits half a product is a large part of the
-  // sums, and so would be its rounding.
+  // is a whole number of products. With weights of 2 bits, half a product is a large part of the
+  // sums, so rounding the bias would cost too much.
   void fill_bytes(const ParameterState& weights) {
     const std::span<std::byte> bytes = frozen_.state.bytes(weights.mantissa);
     auto* const mantissas = frozen_.state.data<int8_t>(weights.mantissa);
@@ -302,7 +303,7 @@ class Filling {
     }
   }
 
-  // The row of the exponent of what the layer's instruction reads.
+  // The row of the exponent of the value that the layer's instruction reads.
   int layer_input(const Node& layer) const {
     for (const Instruction& each : calibration_.instructions) {
       if (each.node >= 0 && &graph_.nodes[each.node] == &layer) return each.inputs[0].exponent;
@@ -353,7 +354,7 @@ class Filling {
   std::map<std::string, int> values_;         // of the trained one
 };
 
-// In the arena: behind what the program needs.
+// In the arena, after the program's own memory.
 int64_t histograms_at(const Program& calibration) {
   return round_up<int64_t>(calibration.arena_bytes, 64);
 }
@@ -380,7 +381,7 @@ Status freeze(const Graph& graph, State& state, const Program& calibration, cons
   const auto room = static_cast<size_t>(std::max<int64_t>(0, std::ssize(machine.arena) - at) /
                                         int64_t{sizeof(int64_t)});
   Exponents exponents(graph, state, executor);
-  // Rows with exponents of their own need no calibration.
+  // Rows with their own exponents need no calibration.
   if (frozen.description.format.tensor_values) {
     MANTISSA_RETURN_IF_ERROR(
         choose_all(calibration, {histograms, room}, batches, programs, executor, exponents));

@@ -21,10 +21,10 @@ constexpr double kClippedPart = 1e-4;
 // Freezes a trained network: runs the calibration program (inference mode) on the batches that have
 // the program's size, and gives each tensor the smallest exponent e with
 // #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
-// The arena has at least freeze_bytes(calibration). With many guarded channels that may hold the
-// counts of some values only, and the program is run for these, then for the next. `frozen` has the
-// graph freeze_graph(graph, its form) and a state of its layout, zero-filled, which becomes that of
-// the frozen network.
+// The arena has at least freeze_bytes(calibration). With many guarded channels it may hold the
+// counts of only some values. Then the program is run for these, then for the next. `frozen` has
+// the graph freeze_graph(graph, its form) and a zero-filled state of its layout, which becomes the
+// state of the frozen network.
 Status freeze(const Graph& graph, State& state, const Program& calibration, const Machine& machine,
               OrderedBatches& batches, FrozenNetwork& frozen);
 

@@ -37,7 +37,7 @@ constexpr const char* kKind = "mantissa frozen network 1";
 constexpr const char* kRescaledKind = "mantissa frozen network 2";
 constexpr int64_t kLargestImage = 16384;
 
-// Also what programs read that know built-in networks only.
+// Also read by programs that know only built-in networks.
 std::string description_text(const FrozenDescription& d) {
   nlohmann::json description = {{"model", d.network.name},
                                 {"format", to_string(d.format)},

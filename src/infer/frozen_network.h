@@ -22,7 +22,7 @@
 
 namespace mantissa {
 
-// A frozen network is rebuilt from this; it also says what it was trained on.
+// A frozen network is rebuilt from this. It also names the training data.
 struct FrozenDescription {
   Graph network;  // before the format changed it, and before freezing
   ModelOptions options;
@@ -52,14 +52,14 @@ Status check_examples(const FrozenNetwork& network, const std::string& path);
 // Its kind tells the form: "mantissa frozen network 1" or 2.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
 
-// Loads such a file, or one that was exported (deployed_network.h).
+// Loads such a file, or an exported one (deployed_network.h).
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 
 // The bytes of model.safetensors, with or without the weights of layers.
 Result<std::string> frozen_bytes(const FrozenNetwork& network, bool with_weights);
 
 // The network of such a file. `weights_elsewhere`: 0, or how many bytes of weights lie outside the
-// file, which has none then; those of the result are zero. Errors name `path`.
+// file. Then the file has no weights, and the weights of the result are zero. Errors name `path`.
 Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const SafetensorsFile& file,
                                      int64_t weights_elsewhere = 0);
 
@@ -67,8 +67,8 @@ Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const Sa
 Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
                                   bool with_loss, const PlanningContext& planning);
 
-// Programs that evaluate a frozen network: one for full batches, one for the last, smaller batch,
-// which has no instructions where there is none; and for full batches of shorter sequences.
+// Programs that evaluate a frozen network: one for full batches, one for the smaller last batch
+// (without instructions if there is none), and for full batches of shorter sequences.
 struct EvaluationPrograms {
   Program full, rest;
   std::vector<LengthProgram> shorter;

@@ -15,15 +15,15 @@ namespace {
 
 constexpr size_t kInputsWithLengths = 4;  // of attention: queries, keys, values, lengths
 
-// Whether a text's result would be another with other padding behind it.
+// Whether other padding after a text would change its result.
 bool reads_padding(const Graph& network, int n) {
   const Node& node = network.nodes[n];
   const bool has_lengths = node.op == &ops::kAttention && node.inputs.size() == kInputsWithLengths;
   return !node.op->traits.row_by_row && !has_lengths && !network.is_loss(n);
 }
 
-// Lengths may differ in the order of instructions, and in what is written beside the tensors.
-// Sums of one value's gradients have one name, and follow each other in one order: they are
+// Lengths may differ in the order of instructions, and in other writes than to the tensors. The
+// sums of one value's gradients share one name, and follow each other in one order: they are
 // counted.
 using ObservedKey = std::tuple<ObservedKind, Phase, int, std::string, int, int>;
 

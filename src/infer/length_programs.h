@@ -1,4 +1,4 @@
-// Programs for batches whose sequences are shorter than those of the network (docs/translation.md).
+// Programs for batches whose sequences are shorter than the network's (docs/translation.md).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace mantissa {
 
-// An error unless a network from a file can be brought to all these lengths, and, where it labels
-// texts, gives them the same labels then.
+// An error unless a network from a file can be brought to all these lengths. If it labels texts, it
+// must give them the same labels then.
 Status check_lengths(const Graph& network, bool labels_texts, const BatchLengths& lengths);
 
 // The network with inputs of `length` tokens instead of `whole`. The same nodes, values and
@@ -32,7 +32,7 @@ Result<std::vector<LengthProgram>> shorter_programs(const Graph& graph, const Pr
                                                     const PlanningContext& planning);
 
 // For each tensor that is observed in a step of one program, in its order, the place of the same
-// tensor in a step of the other. Empty if that writes others.
+// tensor in a step of the other. Empty if the other program writes other tensors.
 std::vector<int> places_of_tensors(const Program& whole, const Program& shorter);
 
 // The largest arena among them.

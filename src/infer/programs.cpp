@@ -83,8 +83,8 @@ Status check_losses(const Graph& graph, std::span<const void* const> inputs, int
   return {};
 }
 
-// Scalars whose mean of the gradients is over the rows that the first loss counts, by weight. They
-// come as a mean over all rows of the whole network, of which the graph may have fewer.
+// Scalars for a mean of the gradients over the rows that the first loss counts, by weight. They
+// come as a mean over all rows of the whole network. The graph may have fewer rows.
 StepScalars with_counted_mean(const Graph& whole, const Graph& graph,
                               std::span<const void* const> inputs, int64_t examples,
                               const StepScalars& scalars) {
@@ -179,7 +179,8 @@ std::span<const TensorObservation> Programs::observed() const {
   return observations_ == nullptr ? std::span<const TensorObservation>() : observations_->tensors();
 }
 
-// If the tensors fit none of those for as many examples, taking them from the batch says why.
+// If the tensors fit no program for this many examples, taking them from the batch gives the
+// reason.
 Result<const Programs::Row*> Programs::pick(ProgramKind kind, const Batch& batch) const {
   const Row* found = nullptr;
   for (const Row& row : rows_) {

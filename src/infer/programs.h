@@ -38,8 +38,9 @@ class Programs {
   // Makes the program's executor and returns it. The program outlives it.
   Executor& add(const Program& program) { return add(graph_, program); }
 
-  // The same for a program over the graph brought to shorter sequences (length_programs.h), which
-  // outlives it, too. Training programs are added after that of the graph, and write its tensors.
+  // The same for a program over the graph brought to shorter sequences (length_programs.h). That
+  // graph must outlive this, too. Training programs are added after the graph's own program, and
+  // write the same tensors.
   Executor& add(const Graph& graph, const Program& program);
 
   // Trains on stages (RunPlan::staged) instead of the training program alone. All but the threads
@@ -48,7 +49,7 @@ class Programs {
                     const pipeline::Options& options, int threads, const Processes& processes = {});
 
   // Training as a stream: batches go in and results come out, in their order. Stages work on
-  // several at once: until the last result of what was begun the state is theirs.
+  // several batches at once. From begin() to the last result, the state belongs to them.
   Status begin(int64_t updates, int64_t step, bool flushes = false);
   // PipelineExecutor::end_early(); without stages one update was begun.
   Result<int> end_early();
@@ -62,10 +63,10 @@ class Programs {
   void trace(int64_t first_step, int64_t last_step);
   pipeline::Trace take_trace();
 
-  // Runs a step of the training program for as many examples, and sequences as long, as the batch
-  // has. What a step counts as if all rows counted is of the graph's rows, whatever the length.
-  // Errors: there is no such program, the batch lacks an input of the network, or has it in another
-  // type or shape, or the executor fails.
+  // Runs a step of the training program for the batch's number of examples and length of sequences.
+  // Scalars that assume that all rows count refer to the graph's rows, whatever the length. Errors:
+  // there is no such program, the batch lacks an input of the network, or has it in another type or
+  // shape, or the executor fails.
   Result<StepResult> train_step(const Batch& batch, const StepScalars& scalars);
 
   // Runs the forward pass of the inference program for as many examples. The same errors.
@@ -89,8 +90,8 @@ class Programs {
     std::vector<TensorSpec> specs;  // of the graph's inputs
     std::unique_ptr<Executor> executor;
     const Program* program;
-    // Of a training program of shorter sequences: its tensors, and the place of each one of the
-    // whole length's among them.
+    // For a training program of shorter sequences: its tensors, and the index of each one among the
+    // tensors of the whole length.
     std::unique_ptr<Observations> observations;
     std::vector<int> places;
   };

@@ -39,7 +39,8 @@ bool symmetric_mantissas(const StateTensor& tensor, std::span<const std::byte> d
   return all_within<T>(data, -limit, limit);
 }
 
-// Whether the tensor is what waits of weights whose grid allows more of it (weight_grid.h).
+// Whether the tensor is the lazy accumulator of weights on a grid, which allows larger numbers in
+// it (weight_grid.h).
 bool waits_on_a_grid(const StateTensor& tensor, const StateLayout& layout) {
   return std::any_of(layout.parameters.begin(), layout.parameters.end(),
                      [&](const ParameterState& p) {
@@ -77,13 +78,13 @@ bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data
   return true;
 }
 
-// Whether none of Adam's roots is negative: whole numbers, or in fp32 real ones.
+// Whether none of Adam's roots is negative: whole numbers, or real ones in fp32.
 bool possible_roots(const StateTensor& tensor, std::span<const std::byte> data) {
   if (tensor.type == DataType::kFloat) return all<float>(data, [](float x) { return x >= 0; });
   return all_within<int16_t>(data, 0, INT16_MAX);
 }
 
-// Whether counts of bits are such as training can come to.
+// Whether training can reach these counts of bits.
 bool possible_counts(std::span<const std::byte> data) {
   constexpr int64_t kMostElements = int64_t{1} << 58;  // so that they can be added
   return all<BitStatistics>(data, [](const BitStatistics& s) {
@@ -121,7 +122,7 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
   return {};
 }
 
-// Whether the weights on grids of their own, and what waits of them, are such as splitting leaves.
+// Whether the weights on their own grids, and their accumulators, can come from splitting.
 bool is_split(const State& state, const ParameterState& p) {
   const auto* const weights = state.data<int8_t>(p.mantissa);
   const auto* const waiting = p.accumulator < 0 ? nullptr : state.data<int16_t>(p.accumulator);

@@ -32,8 +32,8 @@ class SameBatch final : public BatchSource {
   Batch batch_;
 };
 
-// Part of the model's learning rate: what a step costs is measured, and noise as data must not make
-// it diverge.
+// A fraction of the model's learning rate. Only the time of a step matters here, and training on
+// noise must not make it diverge.
 constexpr double kRateFactor = 0.1;
 
 // A network that is being measured.

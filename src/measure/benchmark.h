@@ -1,4 +1,4 @@
-// Measuring training steps, instruction by instruction, beside what the machine reaches at most.
+// Measures training steps, instruction by instruction, and compares them with the machine's peaks.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ struct Benchmark {
       by_phase;       // sums over phase and op, and over phase: slowest first
   BenchmarkRow step;  // the whole; bytes: those of its instructions
   double step_p10_us = 0, step_p90_us = 0;
-  double overhead_us = 0;   // median of what a step takes beyond its instructions
-  double data_wait_us = 0;  // median of the wait for a batch, which is no part of the step
+  double overhead_us = 0;   // the whole; bytes: the sum over its instructions
+  double data_wait_us = 0;  // median of a step's time outside instructions
   double examples_per_second = 0;
   // In the measured steps: gradients and values that were computed twice.
   int64_t re_executions = 0, mispredictions = 0;

@@ -78,8 +78,7 @@ OrderedJson step_json(const Benchmark& benchmark) {
   return json;
 }
 
-// The conditions: results that differ in one of them are not to be compared
-// (benchmark_compare.cpp).
+// The conditions: results that differ in one of them cannot be compared (benchmark_compare.cpp).
 OrderedJson run_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
   const RunConfig& run = config.run;
   OrderedJson json = {{"model", run.model},

@@ -11,16 +11,16 @@ namespace mantissa {
 
 nlohmann::ordered_json to_json(const BenchmarkConfig& config, const Benchmark& benchmark);
 
-// Where a benchmark lies that the user names: a file, or bench.json in a folder.
+// The file of a benchmark that the user names: a file, or bench.json in a folder.
 std::string benchmark_file(const std::string& path);
 
-// Reads a saved benchmark. Errors name the file: missing, no JSON, not a benchmark, not whole,
+// Reads a saved benchmark. Errors name the file: missing, no JSON, not a benchmark, incomplete,
 // conditions in `machine` or `run` that are neither scalars nor a few numbers.
 Result<nlohmann::json> read_benchmark(const std::string& file);
 
-// Adds to `now` what `before` measured: "before_us" and "speedup" (before / now) to the step and to
-// each row that both have, and "comparison" with the file's name, a warning for each condition that
-// differs, and the rows that only one of them has.
+// Adds the measurements of `before` to `now`: "before_us" and "speedup" (before / now) for the step
+// and for each row that both have, and "comparison" with the file's name, a warning for each
+// condition that differs, and the rows that only one of them has.
 void compare_benchmarks(const nlohmann::json& before, const std::string& file,
                         nlohmann::ordered_json& now);
 

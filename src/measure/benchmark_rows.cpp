@@ -34,8 +34,8 @@ int64_t bytes_of(const ParameterView& parameter, Phase phase) {
   return 0;
 }
 
-// Operands read plus operands written, each once, but for statistics. Workspaces and packed copies
-// are the kernel's own affair: a kernel that reads an operand twice shows a low rate.
+// Operands read plus operands written, each once, except statistics. Workspaces and packed copies
+// are internal to a kernel. So a kernel that reads an operand twice shows a low rate.
 int64_t bytes_of(const Program& program, const Instruction& instruction, const OpContext& context) {
   int64_t bytes = bytes_of(context.output) + bytes_of(context.grad_output) +
                   bytes_of(program, instruction.saved);

@@ -1,4 +1,4 @@
-// The rows of a benchmark: what an instruction is and moves, and sums of rows.
+// The rows of a benchmark: an instruction with the bytes that it moves, and sums of rows.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ std::vector<BenchmarkRow> sums(const std::vector<BenchmarkRow>& rows, bool by_op
 // All rows added up.
 BenchmarkRow total(const std::vector<BenchmarkRow>& rows);
 
-// The value below which the fraction q of `values` lies, interpolated; 0 for none.
+// The quantile q of `values`, interpolated; 0 if there are none.
 double quantile(std::vector<int64_t> values, double q);
 
 // The median of `ns`, in microseconds.

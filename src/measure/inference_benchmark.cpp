@@ -1,4 +1,4 @@
-// Measuring what a trained network takes for a batch of pictures.
+// Measures the time of a trained network for a batch of pictures.
 #include "data/batches/ordered_batches.h"
 #include "data/synthetic.h"
 #include "infer/frozen_network.h"

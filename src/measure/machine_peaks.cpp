@@ -42,7 +42,7 @@ class PeakMeasurement {
   }
 
  private:
-  // Where the part of a thread starts in the first `arrays` arrays.
+  // The start of a thread's part in the first `arrays` arrays.
   int64_t begin(int64_t task, int arrays) const {
     const int64_t part = round_up(arrays * kArrayBytes / threads_, kernels::kPeakPieceBytes);
     return std::min(task * part, arrays * kArrayBytes);

@@ -16,8 +16,8 @@ struct MachinePeaks {
   double copy_gb_per_s = 0;  // bytes read plus bytes written
 };
 
-// An error if the pool has fewer threads than were asked for: what is measured with those would be
-// taken for what the machine does.
+// An error if the pool has fewer threads than were asked for: its rates would be taken for the
+// machine's.
 Status check_threads(const ThreadPool& pool);
 
 // Measures on all threads of the pool, or on the calling one alone. Takes a fraction of a second

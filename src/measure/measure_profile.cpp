@@ -114,7 +114,7 @@ class ProfileMeasurement {
     return {};
   }
 
-  // Bytes read plus bytes written per nanosecond, of copying within so many bytes.
+  // Bytes read plus bytes written per nanosecond, for copying within this many bytes.
   Result<double> copy_rate(const kernels::PeakKernels& kernels, ThreadPool& pool, int64_t bytes) {
     const int64_t half =
         std::max(kernels::kPeakPieceBytes,

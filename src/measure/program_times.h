@@ -16,7 +16,7 @@ class ProgramTimes {
   ProgramTimes(const Program& program, Executor& executor);
 
   void begin();               // of each step
-  void end(int64_t step_ns);  // of a step that is kept; the others warm up
+  void end(int64_t step_ns);  // of a step that counts; the others warm up
 
   // Fills in the instructions, their sums and the step.
   void report(Benchmark& result) const;

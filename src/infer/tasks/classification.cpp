@@ -51,7 +51,8 @@ double logit_at(const Tensor& logits, int64_t i) {
                     logits.row_exponent(i / logits.shape.last()));
 }
 
-// Two classes by one logit z: those of the logits 0 and z, whose softmax is the sigmoid of z.
+// Two classes by one logit z are two classes by the logits 0 and z: their softmax is the sigmoid of
+// z.
 class OneLogit {
  public:
   void add(const Tensor& logits, const int32_t* labels) {
@@ -211,7 +212,7 @@ Task classification_task(const ClassifierOptions& options, std::string data,
 
 namespace {
 
-// Of a network of texts the examples are tokens (ImageSet); else none.
+// For a network of texts, the examples are tokens (ImageSet); else empty.
 ImageSet texts_of(const FrozenNetwork& network, const void* examples, int64_t count) {
   ImageSet texts;
   const auto& table = network.description.table;
@@ -282,7 +283,7 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
   if (logits.type == DataType::kFloat) return result;
   const ops::Mantissas mantissas(logits);
   for (int64_t i = 0; i < logits.count(); ++i) {
-    // At the largest exponent, where rows have exponents of their own.
+    // At the largest exponent, if rows have their own exponents.
     const int shift = *logits.exponent - logits.row_exponent(i / logits.shape.last());
     result.mantissas.push_back(static_cast<int32_t>(rescale_rne(mantissas[i], shift)));
   }

@@ -16,7 +16,7 @@
 
 namespace mantissa {
 
-// What the network's results say (ModelOptions), and the kernels that do it.
+// The meaning of the network's results (ModelOptions), and the kernels that compute it.
 struct ClassifierOptions {
   int64_t classes = 0;  // or labels
   bool one_logit = false;
@@ -41,7 +41,7 @@ double guessing_loss(ops::LossKind loss, int64_t classes);
 // The results of a network for some examples.
 struct Classified {
   std::vector<double> probabilities;  // [count][classes]
-  std::vector<double> numbers;        // [count], in place of these, where numbers are predicted
+  std::vector<double> numbers;        // [count], used instead if numbers are predicted
   // The logits as they were computed, mantissas * 2^exponent, [count][classes]. Empty in fp32.
   std::vector<int32_t> mantissas;
   int exponent = 0;

@@ -33,14 +33,14 @@ std::vector<double> probabilities_of(const Tensor& logits, const kernels::Softma
 struct WorstPrediction {
   int64_t index = 0;  // of the example in its split
   int label = 0, guess = 0;
-  double loss = 0;               // cross-entropy in nats, whatever the network was trained on
+  double loss = 0;               // cross-entropy in nats, whatever the training loss
   double probability = 0;        // of the guess
   double label_probability = 0;  // of the true class
 };
 
 // From how many classes on top-5 accuracy says something.
 constexpr int64_t kTop5Classes = 10;
-// Up to so many classes the confusion matrix is kept: it has the square of their number.
+// Up to this many classes the confusion matrix is kept: its size is the square of their number.
 constexpr int64_t kConfusionClasses = 256;
 // Worst predictions that are kept.
 constexpr size_t kWorstPredictions = 32;
@@ -81,8 +81,8 @@ struct Evaluation {
   }
 };
 
-// The parts of a class's examples that were found (recall, the accuracy of the class), and of its
-// guesses that were right. Not a number where there are none.
+// For a class: the fraction of its examples that were found (recall, the accuracy of the class),
+// and the fraction of its guesses that were right (precision). NaN if there are none.
 struct ClassScore {
   double recall = 0, precision = 0;
 };

@@ -1,5 +1,5 @@
-// What is said of predictions of 0 and 1: of one label how well probabilities order the examples,
-// of several how many are found. As scikit-learn defines them.
+// Scores of predictions of 0 and 1. For one label: how well probabilities order the examples. For
+// several: how many labels are found. As scikit-learn defines them.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ struct ScoredLabel {
 // roc_auc_score and average_precision_score.
 RankingScore ranking_score(std::vector<ScoredLabel> labels);
 
-// f1_score with average="micro" and "macro", 0 of a label without examples and guesses, and
-// accuracy_score of each label, whose targets are known for so many examples.
+// f1_score with average="micro" and "macro" (0 for a label without examples and guesses), and
+// accuracy_score of each label, over the examples whose targets are known. `known`: how many these
+// are for each label.
 LabelsScore labels_score(std::span<const ClassCounts> labels, std::span<const int64_t> known);
 
 }  // namespace mantissa

@@ -1,4 +1,4 @@
-// The purpose of a network: its loss, how well it does, and how that is reported.
+// The purpose of a network: its loss, its scores, and how they are reported.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace mantissa {
 struct RegressionScore {
   double rmse = 0;  // root of the mean square of errors
   double mae = 0;   // mean of their magnitudes
-  double r2 = 0;    // 1 - their squares' sum / that of the mean of the targets
+  double r2 = 0;    // 1 - squared errors / squares around the mean
 };
 
-// A measurement on some examples. The task decides which of them count as correct.
+// A measurement on some examples. The task decides which ones count as correct.
 struct Score {
   int64_t examples = 0;
   int64_t correct = 0;
@@ -52,7 +52,7 @@ struct Task {
   // Runs the programs of a frozen network on all batches. kInterrupted if the observer stopped it.
   std::function<Result<Score>(Programs&, BatchSource&, const EvaluationObserver&)> measure;
 
-  // The same, and all that there is to say of it as JSON, for a file. `model_sha256` is of the
+  // The same, and the complete results as JSON, for a file. `model_sha256` is the hash of the
   // frozen network's tensors.
   struct Report {
     Score score;

@@ -47,7 +47,7 @@ void Beam::finish(const Hypothesis& hypothesis) {
 void Beam::extend(std::vector<TokenLogits> logits, const kernels::SoftmaxKernels& softmax) {
   std::vector<Extension> extensions;
   for (size_t i = 0; i < live_.size(); ++i) {
-    // One more than there is room for, since one of them may end.
+    // One more than there is room for, because one of them may end.
     const std::vector<Token> tokens = by_logits(logits[i], width_ + 1);
     const int64_t least_cost = live_[i].cost_q24 + cost_of(logits[i], tokens[0], softmax);
     for (const Token token : tokens) {

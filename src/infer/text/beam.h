@@ -22,13 +22,13 @@ class Beam {
   Beam(int64_t width, Token end, int64_t most_tokens)
       : width_(width), most_(most_tokens), end_(end), live_(1) {}
 
-  // Those that go on, the cheapest first: none if the search is over.
+  // The hypotheses that go on, the cheapest first: none if the search is over.
   const std::vector<Hypothesis>& live() const { return live_; }
 
-  // Goes on with each of them by what the network says of its next token.
+  // Extends each of them by the network's logits for its next token.
   void extend(std::vector<TokenLogits> logits, const kernels::SoftmaxKernels& softmax);
 
-  // The one of the least cost per token; while none has ended, the cheapest.
+  // The hypothesis with the least cost per token; if none has ended yet, the cheapest.
   const Hypothesis& best() const;
 
  private:

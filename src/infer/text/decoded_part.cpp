@@ -8,7 +8,7 @@
 namespace mantissa {
 namespace {
 
-// Whether the node computes new positions from the values that grow and from what it kept.
+// Whether the node can compute new positions from the growing values and its cache.
 bool goes_on(const Node& node, const std::vector<bool>& grows) {
   const auto input_grows = [&](int input) { return grows[input]; };
   const bool all_grow = std::all_of(node.inputs.begin(), node.inputs.end(), input_grows);

@@ -8,9 +8,9 @@
 
 namespace mantissa {
 
-// The values that this part reads of the rest: of a network that translates, what it computes of
-// the source alone. `tokens` is the input that grows. Nothing if an operator needs later positions
-// or does not know how to go on from earlier ones.
+// The values that this part reads from the rest. In a network that translates, the rest is computed
+// from the source alone. `tokens` is the input that grows. Nothing if an operator needs later
+// positions or cannot continue from earlier ones.
 std::optional<std::vector<int>> values_given_to_decoder(const Graph& network, int tokens);
 
 }  // namespace mantissa

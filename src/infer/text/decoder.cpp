@@ -13,7 +13,7 @@
 namespace mantissa {
 namespace {
 
-// Translations without a cache have programs for multiples of so many positions.
+// Translations without a cache have programs for multiples of this many positions.
 constexpr int64_t kPositionBucket = 16;
 
 // Whether it is the input that grows token by token.
@@ -50,7 +50,8 @@ Result<std::unique_ptr<Decoder>> Decoder::create(FrozenNetwork& network,
                                                  Isa isa) {
   std::unique_ptr<Decoder> decoder(new Decoder(network, options, pool, isa));
   if (options.form == DecodingForm::kWhole) return decoder;
-  // Where rows have exponents of their own, attention brings keys to one that all of them decide.
+  // If rows have their own exponents, attention brings keys to one exponent that depends on all of
+  // them.
   const Format& format = network.description.format;
   if (!format.is_float() && !format.tensor_values) return decoder;
   const Graph& graph = network.graph;
@@ -128,7 +129,7 @@ Status Decoder::begin(std::span<const std::span<const Token>> sources) {
   return {};
 }
 
-// Computes what depends on the sources alone, and gives each row its source's part.
+// Computes the values that depend on the sources alone, and gives each row the part of its source.
 Status Decoder::give(std::span<const std::span<const Token>> sources) {
   const int64_t count = std::ssize(sources), each = options_.rows / count;
   MANTISSA_ASSIGN(const std::unique_ptr<Piece> encoder,
@@ -154,7 +155,7 @@ void Decoder::set(int64_t row, std::span<const Token> tokens) {
   std::copy(tokens.begin(), tokens.end(), tokens_.begin() + row * options_.positions);
 }
 
-// Without a cache a program has some positions more: none sees the places behind it.
+// Without a cache a program has a few more positions. No position sees the ones after it.
 int64_t Decoder::whole_positions(int64_t end) const {
   return options_.source > 0 ? std::min(options_.positions, round_up(end, kPositionBucket))
                              : options_.positions;

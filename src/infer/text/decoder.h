@@ -1,5 +1,5 @@
-// Logits for the next token, position after position, of a network that reads tokens: each new one
-// is computed alone, from a cache of what the positions before left (docs/decisions/0094).
+// Logits for the next token, position after position, of a network that reads tokens. Each new
+// token is computed alone, from a cache of the positions before (docs/decisions/0094).
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,8 @@ struct DecoderOptions {
 
 class Decoder {
  public:
-  // All but the options outlives it. Errors: the network does not take such sequences, no memory.
+  // Everything except the options must outlive it. Errors: the network does not take such
+  // sequences, no memory.
   static Result<std::unique_ptr<Decoder>> create(FrozenNetwork& network,
                                                  const DecoderOptions& options, ThreadPool& pool,
                                                  Isa isa);
@@ -43,8 +44,8 @@ class Decoder {
   // Whether it computes new positions alone.
   bool is_cached() const { return form_ == DecodingForm::kCached; }
 
-  // The sources of all rows, for the same number of rows each, one after the other. What the
-  // network computes of a source alone is computed now, once.
+  // The sources, each for the same number of rows, one after the other. The network's values that
+  // depend on a source alone are computed now, once.
   Status begin(std::span<const std::span<const Token>> sources);
 
   // The first tokens of a row. Those that were computed must stay the same.
@@ -54,15 +55,15 @@ class Decoder {
   // been computed.
   Status run(int64_t rows, int64_t first, int64_t end);
 
-  // The logits for the token behind the last position that was computed.
+  // The logits for the token after the last computed position.
   TokenLogits logits(int64_t row) const;
 
-  // The row `to` has the source and the computed positions of the row `from` from now on. Its
-  // tokens are to be set.
+  // From now on the row `to` has the source and the computed positions of the row `from`. Its
+  // tokens must still be set.
   void copy(int64_t from, int64_t to);
 
  private:
-  // The network for so many rows, and so many positions of each.
+  // The network for this many rows, and this many positions of each.
   struct Piece {
     Graph graph;
     Program program;

@@ -37,7 +37,8 @@ using EmbeddingObserver = std::function<bool(int64_t done)>;
 
 // Means of the tokens' vectors, special tokens included, divided by their norms. Sentences of
 // similar length are computed together, and padding changes no bit in integers. Errors: a sentence
-// that is not UTF-8, with its number; more tokens asked for than there are positions; kInterrupted.
+// that is not UTF-8, with its number; a request for more tokens than there are positions;
+// kInterrupted.
 Result<SentenceVectors> embed_sentences(Encoder& encoder, std::span<const std::string> sentences,
                                         const EmbeddingOptions& options, ThreadPool& pool, Isa isa,
                                         const EmbeddingObserver& observer);

@@ -19,16 +19,16 @@ struct GenerationOptions {
   std::string prompt;
   int64_t length = 200;    // tokens to generate
   double temperature = 1;  // divides logits; 0: always the likeliest token
-  int64_t top_k = 0;       // draws among so many likeliest; 0: all
+  int64_t top_k = 0;       // draws among this many likeliest; 0: all
   uint64_t seed = 1;
   DecodingForm form = DecodingForm::kCached;  // changes no text
 };
 
-// Told each piece of text as it is there. Returns false to stop.
+// Gets each piece of text once it is there. Returns false to stop.
 using TextObserver = std::function<bool(const std::string& text)>;
 
-// The text behind the prompt. A network reads as many of the last tokens as its sequence is long. A
-// token is drawn by the random numbers of (seed, its place) from probabilities in integers: the
+// The text after the prompt. A network reads as many of the last tokens as its sequence has places.
+// The random numbers of (seed, the token's place) draw each token from integer probabilities: the
 // same arguments give the same text on any machine. Errors: characters that the network does not
 // know, no prompt, kInterrupted.
 Result<std::string> generate_text(FrozenNetwork& network, const GenerationOptions& options,

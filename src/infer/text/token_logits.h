@@ -1,4 +1,4 @@
-// What a language model says of one token.
+// The logits of a language model for one token.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct TokenLogits {
   int exponent = 0;
 };
 
-// Those of a row of a network's results.
+// The logits of a row of a network's results.
 TokenLogits logits_at(const Tensor& all, int64_t row);
 
-// So many tokens by their logits, the largest first; of equals the lower number.
+// This many tokens by their logits, the largest first; of equal ones the lower number.
 std::vector<Token> by_logits(const TokenLogits& logits, int64_t count = kMostCharacters);
 
 // Their softmax in Q30.

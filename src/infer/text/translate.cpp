@@ -13,10 +13,10 @@
 namespace mantissa {
 namespace {
 
-// Tokens that a translation may have more than twice those of the source.
+// A translation has at most twice as many tokens as the source, and this many more.
 constexpr int64_t kMoreTokens = 16;
-// Programs are made for sources of multiples of so many tokens, and every so many steps for the
-// sentences that are not done.
+// Programs are made for sources whose lengths are multiples of this. After every kBucket steps they
+// are made for the sentences that are not done yet.
 constexpr int64_t kBucket = 16;
 
 // A sentence and the decoder's rows that belong to it, as many as its beam is wide.
@@ -26,7 +26,8 @@ struct Sentence {
   int64_t first_row = 0;
   std::vector<int64_t> rows = {};  // of the hypotheses that go on
 
-  // Gives each hypothesis the row of the one that it goes on from; where several do, copies of it.
+  // Gives each hypothesis the row of the one that it continues; if several continue one, copies of
+  // the row.
   void follow(int64_t width, Decoder& decoder) {
     const std::vector<Hypothesis>& live = beam.live();
     std::vector<int64_t> next(live.size(), -1);

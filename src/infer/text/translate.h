@@ -32,12 +32,12 @@ struct Translations {
 // Told how many sentences are done. Returns false to stop.
 using TranslationObserver = std::function<bool(int64_t done)>;
 
-// A hypothesis costs the sum of -log2(probability) of its tokens, as integers in Q24; the cheapest
-// of all that end is taken, by its cost per token. A translation has at most as many tokens as the
-// network's sequence, and 16 more than twice those of the source. Sentences of similar length are
-// computed together; in integer formats neither neighbours nor padding change a translation.
-// Errors: a network that does not translate; a sentence with a line feed, or that is no UTF-8, with
-// the sentence's number as a line; kInterrupted.
+// A hypothesis costs the sum of -log2(probability) of its tokens, as integers in Q24. The result is
+// the hypothesis that ends with the least cost per token. A translation has at most as many tokens
+// as the network's sequence, and at most twice as many as the source plus 16. Sentences of similar
+// length are computed together; in integer formats neither neighbours nor padding change a
+// translation. Errors: a network that does not translate; a sentence that has a line feed or is not
+// UTF-8, with its number as a line; kInterrupted.
 Result<Translations> translate_sentences(FrozenNetwork& network,
                                          std::span<const std::string> sentences,
                                          const TranslationOptions& options, ThreadPool& pool,
