@@ -83,7 +83,7 @@ bool replace_front(std::string& name, const std::string& from, const std::string
   return true;
 }
 
-// The name of a parameter of a file, from that of the network.
+// The name of a parameter in a file, from its name in the network.
 std::string name_in_file(std::string name) {
   const std::pair<const char*, const char*> wholes[] = {
       {"embedding.weights", "embeddings.word_embeddings.weight"},
@@ -116,7 +116,7 @@ std::string name_in_file(std::string name) {
   return "encoder.layer." + std::to_string(block) + "." + part;
 }
 
-// Under its name, behind "bert.", or as old files call norms.
+// Under its own name, after "bert.", or as old files name norms.
 const SafetensorsTensor* find_tensor(const SafetensorsFile& file, const std::string& name) {
   for (const char* front : {"", "bert."}) {
     if (const auto* tensor = file.find(front + name)) return tensor;
@@ -176,7 +176,7 @@ Result<std::vector<float>> floats_of(const SafetensorsTensor& tensor, const Shap
   return floats;
 }
 
-// Takes all parameters of the network, and notes what the file has besides.
+// Takes all parameters of the network, and notes the file's other tensors.
 Status take_parameters(const SafetensorsFile& file, onnx::ImportedNetwork& network) {
   std::set<std::string> used;
   for (const Parameter& parameter : network.graph.parameters) {

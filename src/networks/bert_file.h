@@ -16,12 +16,12 @@ struct ImportedEncoder {
   WordPiece tokenizer;
 };
 
-// Whether a path names such an encoder, by its form: a folder, or a safetensors file.
+// Whether a path has the form of such an encoder: a folder, or a safetensors file.
 bool is_bert_path(const std::filesystem::path& path);
 
-// Reads an encoder: of a folder, or of a safetensors file with the others beside it. `sequence`:
-// tokens of an example, or 0 for 128, or as many as there are positions. Names may begin with
-// "bert." ("encoder.layer.0.attention.self.query.weight"), norms may be called gamma and beta.
+// Reads an encoder from a folder, or from a safetensors file with the other files beside it.
+// `sequence`: tokens of an example; 0: 128, or fewer if there are fewer positions. Names may begin
+// with "bert." ("encoder.layer.0.attention.self.query.weight"), norms may be called gamma and beta.
 // Poolers and heads are left out, with a note. Errors name the file: another model_type,
 // activation or kind of positions, parameters that are missing, have other shapes or a type that is
 // not F32, F16 or BF16, a tokenizer with more pieces than the network has tokens.

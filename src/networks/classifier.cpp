@@ -33,7 +33,7 @@ bool decides_channels(const Graph& network, const Node& node) {
   return node.op->parameters != nullptr && has_channels(node) && !is_depthwise(network, node);
 }
 
-// The layer that an import puts behind an output which no layer makes.
+// The layer that an import adds after an output that no layer makes.
 bool is_appended(const Graph& network, const Node& node) {
   return node.op == &ops::kLinear && !node.attributes.is_set("bias") &&
          node.attributes.whole("channels") == channels_read(network, node);
@@ -47,8 +47,8 @@ bool passes_channels(const Graph& network, const Node& node) {
          (node.parameters.empty() || node.op == &ops::kBatchNorm || is_depthwise(network, node));
 }
 
-// The layers that could make the output, the last first: the one that it comes from, through nodes
-// that pass channels on, and behind an appended one the one before it.
+// The layers that could make the output, the last first: the layer that it comes from, through
+// nodes that pass channels on; if that one was appended, also the layer before it.
 std::vector<int> makers_of_output(const Graph& network) {
   std::vector<int> makers;
   int n = network.values[network.outputs[0]].producer;
@@ -147,7 +147,7 @@ Status infer_again(Graph& network, const Node& node) {
   return {};
 }
 
-// Gives the layers so many more channels, and what follows them as many as it reads.
+// Gives the layers `more` more channels, and the nodes after them as many as they read.
 Status change_channels(const Graph& before, const std::vector<int>& layers, int64_t more,
                        Graph& network) {
   for (int n = 0; n < std::ssize(network.nodes); ++n) {

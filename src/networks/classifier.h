@@ -9,11 +9,11 @@
 
 namespace mantissa {
 
-// The network with so many outputs. `layers`: names, with commas between them, of the layers that
-// get more or fewer channels for it; "": of the one that makes the output. What lies behind them
-// and only passes channels on, batch norms among it, follows. An error where it is not clear which
-// layer that is, where another one shares its parameters, or where the output would have another
-// number; it names the layers that come into question.
+// The network with this many outputs. `layers`: names, with commas between them, of the layers that
+// get more or fewer channels for it; "": the layer that makes the output. Nodes after them that
+// only pass channels on, such as batch norms, follow. An error if it is not clear which layer that
+// is, if another one shares its parameters, or if the output would have another number. The error
+// names the candidates.
 Result<Graph> with_classes(const Graph& network, int64_t classes, const std::string& layers = "");
 
 }  // namespace mantissa

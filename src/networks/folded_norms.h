@@ -1,4 +1,4 @@
-// Convolutions whose batch norms were folded away, as it seems (docs/onnx.md, 0072).
+// Convolutions whose batch norms were probably folded away (docs/onnx.md, 0072).
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace mantissa {
 
-// The nodes of convolutions that have a bias, make more than one pixel and have no batch norm
-// behind them; without the one that makes the output.
+// The nodes of convolutions that have a bias, make more than one pixel and have no batch norm after
+// them. The one that makes the output is not among them.
 std::vector<int> convolutions_without_norm(const Graph& network);
 
 // A line for people where the network has several of them and no batch norm: an exporter may have

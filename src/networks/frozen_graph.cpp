@@ -27,7 +27,7 @@ Attributes attributes_of(const Op& op, const Attributes& attributes) {
 Graph with_frozen_operators(const Graph& graph) {
   Graph frozen = graph;
   frozen.parameters.clear();
-  std::map<int, int> moved;  // parameters of the graph to those of the frozen one
+  std::map<int, int> moved;  // the graph's parameters to the frozen network's
   const auto add = [&](Node& node, Parameter parameter) {
     node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
     frozen.parameters.push_back(std::move(parameter));
@@ -65,7 +65,7 @@ const Op* rescaled_op(const Op* op) {
   return op == &ops::kLinear ? &ops::kRescaledLinear : nullptr;
 }
 
-// Joins layers with what follows them.
+// Fuses layers with the nodes after them.
 class Rescaling {
  public:
   explicit Rescaling(const Graph& graph) : graph_(graph), readers_(readers_of(graph)) {}
@@ -183,8 +183,8 @@ class Rescaling {
   std::vector<std::vector<int>> readers_;
   std::vector<int> last_;            // by node: the last of the chain that it begins; -1: none
   std::vector<bool> joins_another_;  // by node
-  std::vector<int> values_;          // to those of the result; -1: within a chain
-  std::map<int, int> parameters_;    // to those of the result
+  std::vector<int> values_;          // to the result's values; -1: within a chain
+  std::map<int, int> parameters_;    // to the result's parameters
   Graph result_;
 };
 

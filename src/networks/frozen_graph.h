@@ -10,8 +10,8 @@ namespace mantissa {
 enum class FrozenForm {
   // A batch norm multiplies and adds on its own (scale_offset), with 31 bits.
   kScaleOffset,
-  // A batch norm behind a layer is part of how the layer's sums are rescaled, by a float32
-  // multiplier for each channel: what ONNX Runtime computes, to the bit (0065).
+  // A batch norm after a layer becomes part of the rescaling of the layer's sums, by a float32
+  // multiplier for each channel. ONNX Runtime computes the same, to the bit (0065).
   kRescaled,
 };
 

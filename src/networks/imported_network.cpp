@@ -15,7 +15,8 @@
 
 namespace mantissa {
 
-// The first bytes say what a file is; the name, where they do not tell, or it cannot be read.
+// The first bytes decide the kind of a file; if they do not, or if it cannot be read, the name
+// decides.
 bool is_onnx_file(const std::filesystem::path& path) {
   constexpr size_t kHeader = 9;  // of safetensors: a length, and JSON
   constexpr auto kVersionTag = std::byte{0x08};

@@ -17,11 +17,11 @@ inline constexpr const char* kTokenizerEntry = "tokenizer";  // of the metadata
 // Whether a path names an ONNX model.
 bool is_onnx_file(const std::filesystem::path& path);
 
-// Reads a model and imports it. Errors name the file; those of what is not supported are a list.
+// Reads a model and imports it. Errors name the file; for unsupported models they are a list.
 Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
                                           const onnx::ImportOptions& options);
 
-// An error where the model has several outputs, none was chosen, and one is to get so many classes.
+// An error if the model has several outputs, none was chosen, and one is to get this many classes.
 Status check_output_chosen(const std::vector<std::string>& outputs, const std::string& chosen,
                            int64_t classes);
 
@@ -34,8 +34,8 @@ Status set_classes(int64_t classes, const std::string& layers, const std::string
 std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
 
 // Writes the network as JSON and its parameters as F32 and F64, by name: a safetensors file that
-// `train --from` reads. `source`: the path that the model came from. `tokenizer`: JSON of the one
-// that the network wants; empty: none.
+// `train --from` reads. `source`: the path that the model came from. `tokenizer`: JSON of the
+// network's tokenizer; empty: none.
 Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
                       const std::string& source, const std::string& tokenizer = "");
 

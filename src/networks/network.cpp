@@ -25,7 +25,7 @@ Error not_for_examples(const Graph& network, const std::string& why) {
                        "), one output, and one loss that reads both");
 }
 
-// An input that examples have: what a network reads, or what its loss compares with.
+// An input that examples have: the network's own input, or the targets of its loss.
 struct KnownInput {
   const char* name;
   bool (*fits)(const Value& value);

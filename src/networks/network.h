@@ -1,4 +1,4 @@
-// What examples a network takes: its inputs, its result and its loss.
+// The examples that a network takes: its inputs, its result and its loss.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ bool has_one_logit(const Graph& network);
 bool is_text_encoder(const Graph& network);
 bool is_text_classifier(const Graph& network);
 
-// Channel means are an attribute of the node that reads the pixels. A file may leave them out: then
-// they are those of the training pictures. Means with a fraction are the network's own.
+// Channel means are an attribute of the node that reads the pixels. If a file leaves them out, they
+// are computed from the training pictures. Means with a fraction belong to the network.
 void fill_means(const std::vector<int>& means, Graph& network);
 void leave_out_means(Graph& network);
 
