@@ -1,5 +1,5 @@
-// An ONNX model as data, as its file has it: what reader, writer, importer and exporter share.
-// Names of types and fields are those of ONNX's own description (onnx.proto).
+// An ONNX model as data, in its file's structure. Reader, writer, importer and exporter share it.
+// Names of types and fields come from ONNX's own description (onnx.proto).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace mantissa::onnx {
 
-// TensorProto.DataType. Numbers are those of the file.
+// TensorProto.DataType, with the file's numbers.
 enum class ElementType : uint8_t {
   kUndefined = 0,
   kFloat = 1,
@@ -57,7 +57,7 @@ using AttributeData = std::variant<std::monostate, float, int64_t, std::string, 
                                    std::shared_ptr<const GraphData>, std::vector<float>,
                                    std::vector<int64_t>, std::vector<std::string>>;
 
-// AttributeProto.AttributeType. Numbers are those of the file.
+// AttributeProto.AttributeType, with the file's numbers.
 enum class AttributeType : uint8_t {
   kUndefined = 0,
   kFloat = 1,
@@ -83,7 +83,7 @@ struct NodeData {
   std::vector<std::string> inputs;  // "": left out
   std::vector<std::string> outputs;
   std::vector<NodeAttribute> attributes;
-  std::string overload = {};  // of a function, where several have one name
+  std::string overload = {};  // of a function, if several share a name
   int64_t opset = 0;          // of the function that it came from; 0: the model's
 };
 

@@ -1,4 +1,4 @@
-// Names of nodes that one text holds for, such as a reason against them: messages say it once.
+// Names of nodes that share one text, such as a reason against them: messages say it once.
 #pragma once
 
 #include <algorithm>

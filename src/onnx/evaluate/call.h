@@ -22,8 +22,8 @@ struct EvaluatedValue {
   bool known = false;
 };
 
-// An operator's function first checks attributes and inputs and makes the outputs, of which
-// `make` needs only type and dims. Then, where only shapes are asked for, it returns.
+// An operator's function first checks attributes and inputs and makes the outputs: `make` needs
+// only their type and dims. Then it returns if only shapes are asked for.
 class OpCall {
  public:
   OpCall(const NodeData& node, int64_t opset, bool shapes_only,
@@ -46,8 +46,8 @@ class OpCall {
     return numbers<T>(input(i)).data();
   }
 
-  // Whole numbers or one real number of an input that decides about shapes. Where they are not
-  // known yet, an error that the caller hands on; undetermined() tells it from others.
+  // Whole numbers or one real number of an input that decides about shapes. If they are not known
+  // yet, an error that the caller passes on; undetermined() identifies it.
   Result<std::vector<int64_t>> whole(size_t i);
   Result<std::vector<float>> real_numbers(size_t i);
   bool undetermined() const { return undetermined_; }
@@ -69,7 +69,7 @@ class OpCall {
   Result<int64_t> axis(int64_t axis, int64_t rank) const;
 
   bool wants(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
-  // An output: cleared numbers, or in a call for shapes alone none.
+  // An output: numbers set to zero, or none in a call for shapes alone.
   Status make(size_t i, ElementType type, Dims dims);
   // An output whose numbers are there even in a call for shapes alone.
   Status make_known(size_t i, ElementType type, Dims dims);

@@ -8,7 +8,8 @@
 
 namespace mantissa::onnx {
 
-// Unsigned numbers of as many bytes as those of a type have; calls function.operator()<U>().
+// Calls function.operator()<U>(), where U is an unsigned type with as many bytes as the element
+// type.
 template <typename Function>
 Status with_size(ElementType type, Function&& function) {
   switch (element_bits(type)) {

@@ -20,8 +20,8 @@ using Tensors = std::map<std::string, TensorData>;
 // The inputs that somebody must give: those without an initialiser.
 std::vector<const ValueData*> inputs_of(const GraphData& graph);
 
-// Shapes of all inputs: `given` or what the model says, its first dimension taken as 1 where it is
-// open. Inputs with other open dimensions are left out.
+// Shapes of all inputs: `given`, or the model's. The first dimension counts as 1 if it is open.
+// Inputs with other open dimensions are left out.
 Shapes input_shapes(const ModelData& model, const Shapes& given = {});
 
 // Facts about a network that need no run.
@@ -40,7 +40,7 @@ struct Survey {
   int64_t peak_bytes = 0;         // of all values at once
 };
 
-// Errors: an operator set that is not supported, memory.
+// Errors: an unsupported operator set, memory.
 Result<Survey> survey(const ModelData& model, const Shapes& inputs);
 
 // The outputs of the model, in its order, for inputs by name. Errors: inputs that are missing, too
@@ -49,9 +49,9 @@ Result<Survey> survey(const ModelData& model, const Shapes& inputs);
 Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& inputs,
                                          ThreadPool& pool);
 
-// The same network with fewer nodes: what does not depend on the numbers of inputs becomes an
-// initialiser, an If on such a condition the nodes of its branch; Identity and Cast to the same
-// type go. `values` of the result lists type and dims of every value that is left, as far as
+// The same network with fewer nodes. Values that do not depend on the numbers of inputs become
+// initialisers. An If on such a condition becomes the nodes of its branch. Identity and Cast to the
+// same type go. `values` of the result lists type and dims of every value that is left, as far as
 // they follow from the inputs' shapes. Nodes that cannot be run stay as they are.
 Result<ModelData> fold_constants(ModelData model, const Shapes& inputs);
 

@@ -9,8 +9,8 @@
 namespace mantissa::onnx {
 namespace {
 
-// New names of values: those of a branch that takes the place of its If, and of values that are
-// another under a second name.
+// New names of values: the values of a branch that replaces its If, and values that are a second
+// name of another.
 using Names = std::unordered_map<std::string, std::string>;
 
 const std::string& resolve(const Names& names, const std::string& name) {
@@ -30,7 +30,7 @@ void collect_names(const GraphData& graph, std::unordered_set<std::string>& take
   }
 }
 
-// The graph with what it reads from outside under new names.
+// The graph, with new names for the values that it reads from outside.
 std::shared_ptr<const GraphData> renamed(const GraphData& graph, Names names);
 
 NodeData renamed(NodeData node, const Names& names) {
@@ -170,7 +170,7 @@ Result<GraphData> Folder::finish(const GraphData& original, Names& names) {
   for (size_t i = 0; i < kept_.size(); ++i) {
     for (const std::string& output : kept_[i].outputs) makers.emplace(output, i);
   }
-  // An output that is another value under a second name gives its name to it where it can.
+  // An output that is a second name of another value gives that value its name, if possible.
   Names second;
   std::unordered_set<std::string> outputs;
   for (const ValueData& output : original.outputs) outputs.insert(output.name);

@@ -14,8 +14,8 @@ std::vector<EvaluatedValue> unknown_outputs(const NodeData& node) {
   return std::vector<EvaluatedValue>(node.outputs.size());
 }
 
-// Numbers as C++ wants them: values of a file may be unaligned. Of large ones only where their
-// numbers are read.
+// Aligned numbers for C++: values of a file may be unaligned. Large values are aligned only if
+// their numbers are read.
 constexpr size_t kSmallBytes = 1 << 16;
 
 Status align(std::vector<const EvaluatedValue*>& inputs, bool all,
@@ -50,7 +50,7 @@ const GraphData* graph_attribute(const NodeData& node, const char* name) {
   return nullptr;
 }
 
-// Of values that are one or the other, what both agree about.
+// A value is one or the other: keeps the facts that hold for both.
 void keep_common(std::vector<EvaluatedValue>& values, const std::vector<EvaluatedValue>& others) {
   for (size_t i = 0; i < values.size(); ++i) {
     EvaluatedValue& value = values[i];
@@ -79,7 +79,7 @@ std::string name_of(const NodeData& node) {
 
 void add_initialisers(const GraphData& graph, Scope& scope) {
   for (const TensorData& tensor : graph.initialisers) {
-    // Of strings no more is known than the name.
+    // Only the names of string tensors are known.
     const bool known = element_bits(tensor.type) != 0;
     scope.values.emplace(tensor.name,
                          known ? EvaluatedValue{tensor, true, true} : EvaluatedValue());
@@ -145,7 +145,7 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_operator(const NodeData& no
     inputs.push_back(value);
   }
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
-  // CastLike reads the type of its second input alone, and that is known.
+  // CastLike reads only the type of its second input, which is known.
   EvaluatedValue type_alone;
   if (node.op_type == "CastLike" && inputs.size() == 2 && inputs[0] != nullptr &&
       inputs[1] != nullptr && inputs[0]->known) {

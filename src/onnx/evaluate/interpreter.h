@@ -1,5 +1,5 @@
-// Runs nodes one after the other: with numbers, or for types and shapes alone. Then whatever does
-// not depend on the numbers of inputs is computed all the same.
+// Runs nodes one after the other, with numbers, or for types and shapes alone. In the second case,
+// values that do not depend on the numbers of inputs are still computed.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace mantissa::onnx {
 
-// Values by name: those of a graph, and through `around` those it may read.
+// Values by name: a graph's own, and through `around` those of the graphs around it.
 struct Scope {
   std::unordered_map<std::string, EvaluatedValue> values;
   const Scope* around = nullptr;
@@ -25,7 +25,7 @@ struct Scope {
 
 // A node that cannot be run, and why.
 struct Problem {
-  std::string node;  // its name, or that of its output
+  std::string node;  // its name, or its output's
   std::string op_type;
   std::string reason;
 };
@@ -34,7 +34,7 @@ struct Interpreter {
   int64_t opset = 0;
   bool shapes_only = false;
   ThreadPool* pool = nullptr;
-  // Constants that are computed may take so many bytes more.
+  // Computed constants may take this many more bytes.
   int64_t constant_bytes = 0;
   // And so much computing (work.h).
   int64_t constant_work = 0;
@@ -63,7 +63,7 @@ struct Interpreter {
   void release(const NodeData& node, std::unordered_map<std::string, int64_t>& reads, Scope& scope);
 };
 
-// What a node is called in messages.
+// The name of a node in messages.
 std::string name_of(const NodeData& node);
 
 // Adds the graph's initialisers to the scope.

@@ -17,8 +17,8 @@ struct Loops {
   std::vector<Dims> strides;
 };
 
-// The same places with fewer dimensions: those of 1 go, and neighbours that all operands walk
-// through in one go are joined. At least one dimension stays.
+// The same places with fewer dimensions: dimensions of 1 go, and neighbours that lie together in
+// all operands are joined. At least one dimension stays.
 Loops merged(Loops loops);
 
 // Strides of numbers that lie one after the other.
@@ -27,7 +27,7 @@ Dims strides_of(const Dims& dims);
 // The dims that values of both broadcast to, or an error.
 Result<Dims> broadcast(const Dims& a, const Dims& b);
 
-// Strides by which a value of dims `from` is read as one of dims `to`, which it broadcasts to.
+// Strides that read a value of dims `from` broadcast to dims `to`.
 Dims broadcast_strides(const Dims& from, const Dims& to);
 
 // One innermost row: operand i has its numbers at offsets[i], offsets[i] + steps[i], ...

@@ -35,7 +35,7 @@ Result<int64_t> value_bytes(ElementType type, const Dims& dims) {
     if (dim < 0) return invalid_input("a value of dims " + to_text(dims));
     empty |= dim == 0;
   }
-  // Where one dimension is 0, the others must be of values all the same.
+  // Even if one dimension is 0, the others must be possible.
   for (const int64_t dim : dims) {
     if (bits) bits = checked_mul(*bits, std::max<int64_t>(dim, 1));
   }

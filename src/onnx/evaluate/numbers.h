@@ -37,7 +37,7 @@ std::span<T> writable(TensorData& tensor) {
 constexpr int64_t kMostValueBytes = int64_t{2} << 30;
 Result<TensorData> allocate(ElementType type, const Dims& dims);
 
-// The bytes of so many numbers; an error where they are more than kMostValueBytes.
+// The bytes of this many numbers; an error if they are more than kMostValueBytes.
 Result<int64_t> value_bytes(ElementType type, const Dims& dims);
 
 // The tensor where its numbers can be used in place, else a copy: unaligned numbers in a file,

@@ -1,4 +1,4 @@
-// The operators: which there are, in which operator sets, and what computes them.
+// The operators: their names, their operator sets, and the functions that compute them.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace mantissa::onnx {
 
-// Sets 22 to 28 brought types to operators that are read here; where they changed more, the
-// operator has a row of its own.
+// Operator sets 22 to 28 added types to operators that are supported here. If a set changed more,
+// the operator has its own row.
 constexpr int kNewestOpset = 28;
 
 constexpr int kMany = INT32_MAX;
@@ -26,7 +26,7 @@ struct InputCount {
 
 struct OpRow {
   const char* name;
-  int since;  // the first operator set in which the row holds
+  int since;  // the first operator set of the row
   Status (*function)(OpCall& call);
   InputCount inputs = 1;
   const char* attributes = "";  // that it knows, with spaces between them
@@ -51,13 +51,13 @@ std::span<const OpRow> resize_operators();
 std::span<const OpRow> shape_operators();
 std::span<const OpRow> softmax_operators();
 
-// The operator set of a node: its own, or that of the model.
+// The operator set of a node: its own, or the model's.
 inline int64_t opset_of(const NodeData& node, int64_t of_model) {
   return node.opset > 0 ? node.opset : of_model;
 }
 
-// An attribute of the node that its operator has in no operator set; null: there is none, or the
-// operator is not known here.
+// An attribute of the node that its operator does not have in any operator set. Null: there is
+// none, or the operator is not known here.
 const NodeAttribute* unknown_attribute(const NodeData& node);
 
 // The row of a node, or the reason why there is none: the operator, its operator set, an attribute,

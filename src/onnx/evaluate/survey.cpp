@@ -55,7 +55,7 @@ Result<Scope> shaped_scope(const ModelData& model, const Shapes& inputs) {
     MANTISSA_RETURN_IF_ERROR(value_bytes(input.type, found->second));
     scope.values[input.name] = {{input.name, input.type, found->second, {}, nullptr}, true, false};
   }
-  // What is there already, an input in the place of its default, stays.
+  // Existing values stay: an input takes precedence over its default.
   add_initialisers(model.graph, scope);
   return scope;
 }

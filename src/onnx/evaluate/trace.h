@@ -9,7 +9,7 @@
 
 namespace mantissa::onnx {
 
-// An interpreter for the model's operator set. Errors: one that is not supported.
+// An interpreter for the model's operator set. Errors: an unsupported one.
 Result<Interpreter> start(const ModelData& model, bool shapes_only, ThreadPool& pool);
 
 // The inputs as values whose numbers are not known, and the initialisers.

@@ -47,7 +47,7 @@ int64_t multiply_adds_of(const NodeData& node, const std::vector<const Evaluated
   if (node.op_type == "Gemm" && out > 0) {
     return saturated_product(out, count_of(a) / outputs[0].tensor.dims[0]);
   }
-  // Each step of a sequence meets all weights, those of the state too.
+  // Each step of a sequence uses all weights, the state's included.
   if ((node.op_type == "RNN" || node.op_type == "LSTM" || node.op_type == "GRU") &&
       inputs.size() > 2 && inputs[2] != nullptr && inputs[2]->shaped && !a.empty()) {
     const int64_t rows = count_of({a.begin(), a.end() - 1});

@@ -8,8 +8,8 @@
 
 namespace mantissa::onnx {
 
-// Multiply-adds as people count them: those of convolutions and products of matrices; else 0.
-// Inputs and outputs need only be shaped; null where they are left out.
+// Multiply-adds in the usual sense: those of convolutions and products of matrices, else 0. Inputs
+// and outputs only need shapes; they are null if left out.
 int64_t multiply_adds_of(const NodeData& node, const std::vector<const EvaluatedValue*>& inputs,
                          const std::vector<EvaluatedValue>& outputs);
 

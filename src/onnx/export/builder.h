@@ -30,7 +30,7 @@ class ExportBuilder {
   // Whether a node of that name is there.
   bool makes(const std::string& name) const { return made_.contains(name); }
 
-  // A constant; one of that name that is there already is the same.
+  // A constant. If one of that name exists, it is the same.
   std::string constant(const std::string& name, ElementType type, const std::vector<int64_t>& dims,
                        std::span<const std::byte> bytes) {
     if (!constants_.insert(name).second) return name;

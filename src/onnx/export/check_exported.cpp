@@ -105,8 +105,8 @@ class Check {
     return {};
   }
 
-  // The scales of what a DequantizeLinear makes real; none where something else makes the tensor.
-  // `type`: that of its constant, which stays as it is where it reads none.
+  // The scales of the DequantizeLinear that makes the tensor; none if another operator makes it.
+  // `type` gets the type of its constant, and stays unchanged if it reads none.
   std::vector<float> scales_of(const std::string& tensor, ElementType* type = nullptr) const {
     const auto maker = makers_.find(tensor);
     if (maker == makers_.end() || maker->second->op_type != "DequantizeLinear") return {};

@@ -6,12 +6,12 @@
 
 namespace mantissa::onnx {
 
-// An error names the first tensor or node that ONNX Runtime would refuse, or compute wrongly
-// without a word: names that are there twice, or are read before they are made; scales that are no
-// normal positive float32 (smaller ones are flushed to zero); zero points of another type or shape,
-// or of int32; a bias that is not in units of input times weight beside weights of 8 bits (the
-// integer kernels take it so); windows that lie in the padding alone; types that the operator set
-// lacks. Quotients of scales: pooling.cpp.
+// An error names the first tensor or node that ONNX Runtime would refuse or silently compute
+// wrongly: names that occur twice, or are read before they are made; scales that are not normal
+// positive float32 numbers (smaller ones are flushed to zero); zero points of another type or
+// shape, or of int32; with weights of 8 bits, a bias that is not in units of input times weight
+// (the integer kernels assume it is); windows that lie in the padding alone; types that the
+// operator set lacks. Quotients of scales: pooling.cpp.
 Status check_exported(const ModelData& model);
 
 }  // namespace mantissa::onnx

@@ -1,4 +1,4 @@
-// The state of an export, and what the families of operators (operators.h) share.
+// The state of an export, shared by the families of operators (operators.h).
 #pragma once
 
 #include <optional>

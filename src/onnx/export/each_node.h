@@ -11,7 +11,7 @@
 
 namespace mantissa::onnx {
 
-constexpr size_t kMostRefusedNames = 3;  // behind the first
+constexpr size_t kMostRefusedNames = 3;  // after the first
 
 // "node 'a' (linear) REASON (and 2 nodes more: 'b', 'c')": a sentence for each operator and reason.
 inline std::string refusal_text(const NamesByText& refused) {
@@ -30,8 +30,8 @@ inline std::string refusal_text(const NamesByText& refused) {
 }
 
 // Exports all nodes but losses by one(context, n), which gives the node's value, into
-// context.values, where those of inputs are. The result lists every node that cannot be exported,
-// with the reason; nodes behind it are not tried.
+// context.values, where the values of inputs already are. The result lists every node that cannot
+// be exported, with the reason; nodes after it are not tried.
 template <typename Context, typename One>
 std::string export_each(Context& context, const One& one) {
   const Graph& graph = context.graph;

@@ -18,7 +18,7 @@ bool passes_values_on(const Op* op) {
          op == &ops::kSlice || op == &ops::kChannelShuffle || op->traits.view;
 }
 
-// By value. Where only ReLUs read a value, directly or behind maxima, negatives may be zeros.
+// By value. If only ReLUs read a value, directly or after maxima, zeros may replace negatives.
 std::vector<bool> find_read_negatives(const Graph& graph) {
   const auto readers = readers_of(graph);
   std::vector<bool> reads(graph.values.size(), false);

@@ -20,17 +20,17 @@ struct ExportedParameter {
   std::span<const int16_t> exponents;
 };
 
-// A frozen network. Of pictures: of 8-bit values, in the rescaled form.
+// A frozen network. A network of pictures has 8-bit values and the rescaled form.
 struct ExportedNetwork {
   const Graph* graph = nullptr;
   std::vector<ExportedParameter> parameters;  // as in the graph
   // By value.
   std::vector<int> exponents;      // empty in fp32
   std::vector<int> limits;         // the largest mantissa: 127 of 8 bits
-  std::vector<bool> is_wide;       // the sums of its layer as they are, for losses
-  std::vector<bool> by_channel;    // each channel has an exponent of its own
+  std::vector<bool> is_wide;       // the layer's unrounded sums, for losses
+  std::vector<bool> by_channel;    // each channel has its own exponent
   bool has_row_exponents = false;  // values have an exponent for each row, which follows from it
-  // By node: computes nothing of its own, since it is a view or a ReLU that its input applies.
+  // By node: it computes nothing itself, because it is a view, or a ReLU that its input applies.
   std::vector<bool> skipped;
   std::vector<bool> applies_relu;
 };
@@ -42,7 +42,8 @@ enum class ExportTarget {
 
 struct ExportedModel {
   ModelData model;
-  // A line for each layer that is not as it could be, and each promise that does not hold.
+  // A line for each layer that could have been exported better, and each promise that does not
+  // hold.
   std::vector<std::string> notes;
 };
 
@@ -52,13 +53,13 @@ struct ExportedModel {
 Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarget target);
 
 // The model of a network that reads sequences. Inputs are int64 [batch, sequence]: `input_ids`,
-// and, where the network has lengths and segments, `attention_mask` and `token_type_ids`; of a
-// translator also `decoder_input_ids`, [batch, decoder_sequence]. Numbers are `numbers`, float32
-// [batch, sequence, channels], in place of tokens. Output: `last_hidden_state`, float32 [batch,
-// sequence, channels], of a network without classes, else `logits`, [batch, classes] or [batch,
-// sequence, classes]. Rows of padding may be anything. Linear layers are computed in integers of 8
-// bits, all else in float: results are near those of the network, not equal (0095, 0102). A network
-// of real numbers becomes one of real numbers. Errors as above.
+// and, if the network has lengths and segments, `attention_mask` and `token_type_ids`. A translator
+// also has `decoder_input_ids`, [batch, decoder_sequence]. If the network reads numbers instead of
+// tokens: `numbers`, float32 [batch, sequence, channels]. Output: `last_hidden_state`, float32
+// [batch, sequence, channels], if the network has no classes, else `logits`, [batch, classes] or
+// [batch, sequence, classes]. Rows of padding may be anything. Linear layers are computed in
+// integers of 8 bits, everything else in float: results are close to the network's, not equal
+// (0095, 0102). A network of real numbers becomes one of real numbers. Errors as above.
 Result<ExportedModel> export_sequence_network(const ExportedNetwork& network);
 
 }  // namespace mantissa::onnx

@@ -8,8 +8,8 @@
 
 namespace mantissa::onnx {
 
-// Rows of weights, one for each output channel, in our own order; out = rne(float32(sum + bias) *
-// factor), in which factor is scale * 2^(exponent of input - exponent of output).
+// Rows of weights, one for each output channel, in our own order. out = rne(float32(sum + bias) *
+// factor), with factor = scale * 2^(exponent of input - exponent of output).
 struct LayerNumbers {
   std::vector<int8_t> weights;
   std::vector<int32_t> bias;  // empty: none

@@ -111,7 +111,7 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
                                         {"group", a.whole("groups")}}));
 }
 
-// Results that only losses read are the sums as they are.
+// Results that only losses read are the unrounded sums.
 Result<Exported> export_linear(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   if (context.shape(node.inputs[0]).rank != 1) return invalid_input("reads more than one vector");

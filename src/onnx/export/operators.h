@@ -6,7 +6,8 @@
 
 namespace mantissa::onnx {
 
-// Adds what computes node n of the network, and returns its output. Errors say why it cannot:
+// Adds the operators that compute node n of the network, and returns its output. Errors say why it
+// cannot:
 // "adds values whose units differ by more than 2^16".
 using ExportFunction = Result<Exported> (*)(ExportContext& context, int n);
 

@@ -20,7 +20,7 @@ bool agrees(const ops::QuantiseSteps& steps, const QuantiseInput& input, float s
   return true;
 }
 
-// Whether the range has a scale for every exponent at which an input of 8 bits is neither all zero
+// Whether the range has a scale for every useful exponent: an input of 8 bits is neither all zero
 // nor all beyond the range.
 bool has_scales(const Attributes& attributes, const ops::GridNumber& range) {
   constexpr int kInputBits = 8;
@@ -36,7 +36,8 @@ bool has_scales(const Attributes& attributes, const ops::GridNumber& range) {
 
 }  // namespace
 
-// Near the quotient of range and levels; a quotient that is rounded twice may need its neighbour.
+// Close to the quotient of range and levels. That quotient is rounded twice, so that one of its
+// neighbours may be needed.
 std::optional<float> quantise_scale(const ops::QuantiseSteps& steps, const QuantiseInput& input) {
   const auto nearest =
       static_cast<float>(steps.range().to_double() / static_cast<double>(steps.levels()));

@@ -1,4 +1,4 @@
-// The float32 scales by which QuantizeLinear gives the steps of a `quantise` node.
+// The float32 scales for which QuantizeLinear gives the same steps as a `quantise` node.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ struct QuantiseInput {
   int exponent = 0;
 };
 
-// A scale with the same steps for each mantissa. Nothing where none has them: the steps are exact
+// A scale with the same steps for each mantissa. Nothing if there is none: the steps are exact
 // quotients, and a quotient by a float32 may miss a tie.
 std::optional<float> quantise_scale(const ops::QuantiseSteps& steps, const QuantiseInput& input);
 
-// The range nearest to this one, of 16 bits, that has such a scale whatever exponent the input has.
-// A range that has them is returned as it is. `bits` and `is_signed`: those of the node.
+// The nearest range of 16 bits that has such a scale for every exponent of the input. A range that
+// already does is returned unchanged. `bits` and `is_signed` are the node's.
 double range_with_scales(double range, int bits, bool is_signed);
 
 }  // namespace mantissa::onnx

@@ -1,4 +1,4 @@
-// Functions of one value, as tables of 256 bytes: what they compute is exact everywhere.
+// Functions of one value, as tables of 256 bytes: their results are exact everywhere.
 #include <algorithm>
 #include <functional>
 

@@ -18,8 +18,8 @@ struct WeightsForm {
 };
 
 // `most_input`: the largest byte that the weights meet in sums where products are added in pairs;
-// 0: there are none. Weights of few bits fill 8 (0065): portable files have those that fit 4 as
-// they were.
+// 0: there are no such sums. Weights of few bits are scaled up to fill 8 bits (0065). In portable
+// files, weights that fit 4 bits stay as they were.
 WeightsForm weights_form(const LayerNumbers& layer, ExportTarget target, int most_input);
 
 // The name of the float32 tensor of a parameter.
@@ -29,9 +29,9 @@ std::string real_weights(const Parameter& parameter);
 std::string add_weights(ExportBuilder& to, const Parameter& parameter, const LayerNumbers& layer,
                         const WeightsForm& form);
 
-// The weights of all layers from a model that was exported: mantissas by parameter, in our own
-// order; none for other parameters. `network` may have any weights. Errors name a tensor that is
-// missing, or is not as an export has it.
+// The weights of all layers in an exported model: mantissas by parameter, in our own order; other
+// parameters are empty. `network` may have any weights. Errors name a tensor that is missing, or is
+// not as an export writes it.
 Result<std::vector<std::vector<int8_t>>> recover_weights(const ExportedNetwork& network,
                                                          const ModelData& model);
 

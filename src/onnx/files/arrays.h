@@ -9,7 +9,7 @@
 
 namespace mantissa::onnx {
 
-// A tensor with the array's numbers, which it takes over.
+// A tensor with the array's numbers. It takes them over.
 TensorData to_tensor(NpyArray array);
 
 // The array with the tensor's numbers, which somebody else keeps. Errors: a type that NumPy lacks.

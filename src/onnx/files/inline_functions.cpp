@@ -19,7 +19,7 @@ int64_t bytes_of(const std::vector<std::string>& texts) {
   return bytes;
 }
 
-// Memory of a copy, but for graphs in attributes, whose nodes are counted one by one.
+// Memory of a copy, without graphs in attributes, whose nodes are counted one by one.
 int64_t bytes_of(const NodeData& node) {
   int64_t bytes = int64_t{sizeof(NodeData)} + bytes_of(node.inputs) + bytes_of(node.outputs);
   for (const NodeAttribute& attribute : node.attributes) {
@@ -48,7 +48,7 @@ std::string key_of(const std::string& domain, const std::string& name,
   return std::to_string(domain.size()) + domain + std::to_string(name.size()) + name + overload;
 }
 
-// What stands for the names of a body.
+// New names for the names of a body.
 using Names = std::unordered_map<std::string, std::string>;
 
 class Inliner {
@@ -182,8 +182,7 @@ Status Inliner::add_body(const NodeData& node, const FunctionData& function,
   return {};
 }
 
-// Inputs and outputs have the names that the call gives them. An output that is an input, or
-// another output, is a copy.
+// The call names inputs and outputs. An output that is an input, or another output, is a copy.
 std::vector<NodeData> Inliner::name_values(Call& call) const {
   std::vector<NodeData> copies;
   const NodeData& node = call.node;
@@ -261,7 +260,7 @@ Status Inliner::rename(Call& call, NodeData& node) {
   return {};
 }
 
-// Names of a graph within a body are of the body: ONNX lets none hide another.
+// Names of an inner graph of a body belong to the body: ONNX lets none hide another.
 Status Inliner::rename(Call& call, GraphData& graph) {
   MANTISSA_RETURN_IF_ERROR(budget_.take_nodes(std::ssize(graph.nodes)));
   MANTISSA_RETURN_IF_ERROR(budget_.take_tensors(std::ssize(graph.initialisers)));

@@ -1,5 +1,5 @@
-// How much of each thing an ONNX file may hold. A file that would take the memory or the time of
-// its reader is refused before it does.
+// Limits on the contents of an ONNX file. A file that would take all memory or time of its reader
+// is refused before it does.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ constexpr int64_t kMostNodeValues = 4096;  // inputs and outputs of a node
 constexpr int kMostNesting = 16;           // of graphs
 constexpr size_t kMostRank = 8;
 
-// What is left, over the whole file.
+// The part of the budget that is left, over the whole file.
 class ReadBudget {
  public:
   Status take_fields(int64_t count) { return take(fields_, count, "fields"); }

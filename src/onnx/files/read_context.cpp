@@ -8,7 +8,7 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr int64_t kHeapBytes = 16;         // of a block besides what was asked for
+constexpr int64_t kHeapBytes = 16;         // of a block, besides the requested bytes
 constexpr size_t kInPlaceCharacters = 15;  // of a string that needs no block
 
 }  // namespace

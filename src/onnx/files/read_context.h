@@ -1,4 +1,4 @@
-// What the readers of an ONNX file's messages share.
+// State that the readers of an ONNX file's messages share.
 #pragma once
 
 #include <array>

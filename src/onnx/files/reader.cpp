@@ -36,7 +36,7 @@ Status read_dimension(ReadContext& context, Bytes message, Dimension& dimension)
       MANTISSA_ASSIGN(dimension.name, read_text(context, field));
     }
   }
-  // A number below 0 says no more than none.
+  // A negative number means the same as none.
   if (dimension.size < 0) dimension.size = -1;
   return end_of(reader);
 }
@@ -98,7 +98,7 @@ Status read_value(ReadContext& context, Bytes message, ValueData& value) {
 
 Result<GraphData> read_graph(ReadContext& context, Bytes message, int nesting);
 
-// What an attribute is of that its writer left out because it is 0 or empty.
+// The value of an attribute that its writer left out because it is 0 or empty.
 AttributeData empty_attribute(AttributeType type) {
   switch (type) {
     case AttributeType::kFloat:

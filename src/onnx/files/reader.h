@@ -13,9 +13,9 @@ namespace mantissa::onnx {
 
 // The model of a file of at most 2 GiB and, where it refers to them, its data files, which must lie
 // in the model's folder (base/files/file_bytes.h). Checked: the limits of onnx/files/read_budget.h,
-// that data have the size that type and dims give, and names (onnx/files/check_names.h). Not
-// checked: operators and their attributes. Tensors of strings have no bytes, and attributes of
-// kinds that AttributeData lacks no value. Errors name the file.
+// the size of data against type and dims, and names (onnx/files/check_names.h). Not checked:
+// operators and their attributes. Tensors of strings have no bytes. Attributes of kinds that
+// AttributeData lacks have no value. Errors name the file.
 Result<ModelData> read_model(const std::filesystem::path& path);
 
 // The same of bytes in memory, which `owner` keeps alive; data files lie in `folder`.

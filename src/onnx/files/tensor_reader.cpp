@@ -67,7 +67,8 @@ Status read_fields(ReadContext& context, std::span<const std::byte> message, Ten
     switch (field.key) {
       case wire_key(1, WireType::kVarint):
       case wire_key(1, WireType::kBytes):
-        // Checked before and after: neither a packed run nor many fields of one number grow.
+        // Checked before and after: neither a packed run nor many fields of one number may grow
+        // beyond it.
         if (field.bytes.size() > 10 * kMostRank) return invalid_input("a tensor has rank over 8");
         MANTISSA_RETURN_IF_ERROR(add_integers(context, field, result.tensor.dims));
         if (result.tensor.dims.size() > kMostRank) return invalid_input("a tensor has rank over 8");
@@ -185,7 +186,7 @@ Status take_lists(ReadContext& context, const TensorFields& fields, int64_t byte
     tensor.owner = context.owner;
     return {};
   }
-  // A varint has at least a byte: what the file does not hold is not allocated.
+  // A varint has at least one byte. So no more is allocated than the file can hold.
   MANTISSA_RETURN_IF_ERROR(context.budget.take_bytes(bytes));
   auto buffer = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
   const int64_t size =

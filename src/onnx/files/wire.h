@@ -1,5 +1,5 @@
-// The wire format of protobuf, of which ONNX files consist: fields of a number and a value, a
-// message being a run of fields within the bytes of another's field.
+// The wire format of protobuf, as in ONNX files: fields of a number and a value. A message is a run
+// of fields inside the bytes of another message's field.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace mantissa::onnx {
 
 enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-// A field's number and type in one, as the file has it: what a switch distinguishes.
+// A field's number and type in one, as in the file, for use in a switch.
 constexpr uint32_t wire_key(uint32_t number, WireType type) {
   return number << 3 | static_cast<uint32_t>(type);
 }
@@ -23,8 +23,7 @@ struct WireField {
   std::span<const std::byte> bytes;  // of kBytes, within the file
 };
 
-// A varint at the front of `bytes`, which it is taken from; nothing if it is cut off or has more
-// than 64 bits.
+// Removes a varint from the front of `bytes`; nothing if it is cut off or has more than 64 bits.
 std::optional<uint64_t> take_varint(std::span<const std::byte>& bytes);
 
 // Walks over the fields of one message.
@@ -32,7 +31,7 @@ class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> message) : left_(message) {}
 
-  // The next field. False: there is none, or the message is damaged, which fault() says then.
+  // The next field. False: there is none, or the message is damaged; then fault() says so.
   bool next(WireField& field);
 
   // Null, or a few words about the damage.

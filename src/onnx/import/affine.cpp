@@ -37,7 +37,7 @@ bool absorb(const ImportContext& context, const NodeData& node, const std::strin
   return true;
 }
 
-// The node of that operator that alone reads the value; null: there is none.
+// The node of that operator that reads the value and is its only reader; null: there is none.
 const NodeData* only_reader(const ImportContext& context, const std::string& value,
                             std::string_view op_type) {
   const auto readers = context.readers.find(value);
@@ -47,7 +47,8 @@ const NodeData* only_reader(const ImportContext& context, const std::string& val
   return is_it ? readers->second[0] : nullptr;
 }
 
-// Ours is clip(x / 6 + 1/2, 0, 1): others are it behind another factor and summand.
+// Our HardSigmoid is clip(x / 6 + 1/2, 0, 1). Others are ours with another factor and summand
+// before it.
 void fit_hard_sigmoid(ImportContext& context, Affine& affine) {
   const NodeData* found = only_reader(context, affine.result, "HardSigmoid");
   if (found == nullptr) return;
@@ -61,8 +62,8 @@ void fit_hard_sigmoid(ImportContext& context, Affine& affine) {
   context.fitted.insert(&node);
 }
 
-// Ours adds 1e-5 to variances. Where the model divides by the root of less, the layer before makes
-// the channel as loud as the loudest, by a power of two, which the norm takes out.
+// Ours adds 1e-5 to variances. If the model divides by the root of less, the layer before scales
+// the channel by a power of two, up to the loudest channel. The norm takes that out again.
 void fit_batch_norm(ImportContext& context, Affine& affine) {
   const NodeData* node = only_reader(context, affine.result, "BatchNormalization");
   const TensorData* variances = node == nullptr ? nullptr : constant_of(context, *node, 4);

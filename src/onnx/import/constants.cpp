@@ -56,7 +56,7 @@ bool is_readable(ElementType type) {
   return false;
 }
 
-// Where the elements of a constant have a size, and its bytes are all there.
+// If the elements of a constant have a size, and its bytes are all there.
 Result<size_t> count_of(const TensorData& tensor) {
   size_t count = 1;
   for (const int64_t dim : tensor.dims) count *= static_cast<size_t>(dim);

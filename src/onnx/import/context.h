@@ -1,4 +1,4 @@
-// The state of an import, and what the families of operators (operators.h) share.
+// The state of an import, shared by the families of operators (operators.h).
 #pragma once
 
 #include <map>
@@ -22,8 +22,9 @@ namespace mantissa::onnx {
 struct Imported {
   int value = -1;  // of the graph
   Layout layout;
-  // ONNX's numbers are the graph's times these, by channel. Empty: they are the same. Pixels have
-  // them until the first layer takes them into its weights. Of sequences it is one number for all.
+  // ONNX's numbers are the graph's numbers times these, by channel. Empty: they are the same.
+  // Pixels have them until the first layer takes them into its weights. For sequences it is one
+  // number for all channels.
   std::vector<double> scale;
 
   // Whether the model has it as [N, H, W, C].
@@ -48,7 +49,7 @@ struct ImportContext {
   const ImportOptions* options;
   GraphBuilder builder{""};
   int64_t batch = -1;  // the dimension of the input that counts examples; -1: any
-  int batch_axis = 0;  // which one that is
+  int batch_axis = 0;  // the index of that dimension
   // The lengths of the examples' sequences in the mask that the import made; empty: no mask.
   std::vector<int64_t> mask_lengths;
   int lengths = -1;                                    // the network's input that the mask became
@@ -61,13 +62,13 @@ struct ImportContext {
   std::map<std::string, std::vector<const NodeData*>> readers;
   std::set<const NodeData*> done;    // nodes that others took in
   std::set<const NodeData*> fitted;  // HardSigmoids whose input was scaled to make it ours
-  // By which factors the inputs of batch norms were multiplied, by channel.
+  // The factors by which the inputs of batch norms were multiplied, by channel.
   std::map<const NodeData*, std::vector<double>> norm_factors;
   std::set<std::string> results;     // of the model
   std::optional<ops::LossKind> loss;  // that the model's last node belongs to
   std::set<std::string> names;       // of nodes and values of the graph
   std::vector<ImportedParameter> parameters;
-  std::set<std::string> untrained;  // parameters that training leaves as they are
+  std::set<std::string> untrained;  // parameters that training does not change
   std::vector<std::string> notes;
 };
 
@@ -75,7 +76,7 @@ std::string graph_name(const GraphData& graph);
 // Adds a note, unless it is there.
 void note_once(ImportContext& context, const std::string& note);
 
-// Attributes; `otherwise` where the node has none of that name and kind.
+// Attributes; `otherwise` if the node has none of that name and kind.
 int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise);
 double real_of(const NodeData& node, std::string_view name, double otherwise);
 std::vector<int64_t> wholes_of(const NodeData& node, std::string_view name,
@@ -103,7 +104,7 @@ Result<std::optional<double>> scalar_of(const ImportContext& context, const Node
 Result<std::optional<std::vector<int64_t>>> list_of(const ImportContext& context,
                                                     const NodeData& node, size_t input,
                                                     std::string_view attribute);
-// The channels of a value: how many, and which of its dimensions, the batch among them, they are.
+// The channels of a value: their number, the value's rank, and their dimension, counting the batch.
 struct Channels {
   int64_t count, rank, axis = 1;
 };
@@ -140,7 +141,7 @@ struct Vector {
 Result<Vector> vector_of(ImportContext& context, const Imported& imported,
                          bool takes_scale = false);
 
-// The node's first output. Its layout is that of the shape: an image, or a vector.
+// The node's first output. Its layout follows from the shape: an image, or a vector.
 void define_image(ImportContext& context, const std::string& name, int value);
 void define(ImportContext& context, const std::string& name, Imported imported);
 
@@ -159,7 +160,7 @@ HardSigmoid hard_sigmoid_of(const NodeData& node);
 // by the layer that makes it.
 struct Affine {
   std::vector<double> factors, summands;
-  std::string result;  // the value behind them
+  std::string result;  // the value after them
   const TensorData* last_summand = nullptr;
   bool has_summands() const;
 };

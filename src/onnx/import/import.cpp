@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostReasons = 8, kMostNames = 3;
 
-// 'name', or that of its result where it has no name.
+// 'name', or the name of its result if it has none.
 std::string subject(const NodeData& node) { return "'" + readable(name_of(node)) + "'"; }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -112,8 +112,8 @@ class Import {
     return {};
   }
 
-  // Leaves out what the loss computes itself: a softmax at the end, or a sigmoid, and what only
-  // changes the shape of that one's results.
+  // Leaves out the operators that the loss computes itself: a softmax at the end, or a sigmoid with
+  // the nodes that only change the shape of its results.
   void leave_to_loss() {
     constexpr std::string_view kShapes[] = {"Flatten", "Identity", "Reshape", "Squeeze",
                                             "Unsqueeze"};
@@ -193,7 +193,7 @@ class Import {
     if (!status.ok()) refuse(node, status.error().message);
   }
 
-  // What is computed of the shape of a value that could not be imported would be folded else.
+  // Otherwise, nodes that read the shape of a value that could not be imported would be folded.
   bool follows_from_shape(const NodeData& node) const {
     if (is_of_shape(node.op_type)) return true;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& input) {
@@ -345,8 +345,8 @@ Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptio
   const bool sequences = std::any_of(inputs.begin(), inputs.end(),
                                      [](const ValueData* input) { return is_sequence(*input); });
   if (!sequences) return Import(model, options, kPictures).run();
-  // Which of the first two dimensions counts examples, only the nodes tell: with the wrong one the
-  // import comes to an end sooner.
+  // Only the nodes tell which of the first two dimensions counts examples: with the wrong one the
+  // import stops earlier.
   Import first(model, options, kSequences, 0), second(model, options, kSequences, 1);
   auto imported = first.run();
   if (imported.ok()) return with_any_mask(model, options, 0, first, std::move(imported));

@@ -15,8 +15,8 @@ struct ImportOptions {
   // channels, 0 and 1 for others.
   std::vector<double> mean, deviation;
   std::string output;             // of the model; empty: the first
-  int64_t height = 0, width = 0;  // of pictures, where the model leaves them open
-  int64_t sequence = 0;           // positions of sequences, where the model leaves them open
+  int64_t height = 0, width = 0;  // of pictures, if the model leaves them open
+  int64_t sequence = 0;           // positions of sequences, if the model leaves them open
 };
 
 // The numbers of a parameter of the graph: `floats`, or, of running statistics, `doubles`.
@@ -32,12 +32,12 @@ struct ImportedNetwork {
   // labels.
   Graph graph;
   std::vector<ImportedParameter> parameters;  // all of the graph's, in its order
-  std::vector<std::string> notes;             // assumptions, and what was left out: a line each
+  std::vector<std::string> notes;             // assumptions, and parts left out: a line each
   std::vector<std::string> outputs;           // of the model, from which one was taken
 };
 
-// Imports the part of the model that its output needs. An error lists everything that is not
-// supported, each with its node and the reason.
+// Imports the part of the model that its output needs. An error lists all unsupported nodes, each
+// with the reason.
 Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptions& options = {});
 
 }  // namespace mantissa::onnx

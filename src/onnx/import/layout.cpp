@@ -14,7 +14,7 @@ std::vector<int> joined(const std::vector<std::vector<int>>& lists) {
   return all;
 }
 
-// Puts an atom and a new one behind it where the atom is.
+// Inserts a new atom after an existing one.
 void insert_behind(std::vector<int>& atoms, int atom, int next) {
   const auto found = std::find(atoms.begin(), atoms.end(), atom);
   if (found != atoms.end()) atoms.insert(found + 1, next);

@@ -1,8 +1,8 @@
 // How a value's dimensions in ONNX ([C, H, W], without the batch) lie in ours ([H, W, C]).
 //
 // Both are products of the same atoms. A transposition reorders dimensions and a reshape cuts them
-// at other places; neither moves a number. So most of what exporters put around a network vanishes,
-// and what remains is found by comparing the two orders.
+// at other places; neither moves a number. So most nodes that exporters put around a network
+// vanish. The rest follow from comparing the two orders.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,15 @@ class Layout {
   // Gives a dimension another size, which must be the outermost of the innermost `channels`
   // elements. False where it is not.
   bool widen(size_t dim, int64_t size, int64_t channels);
-  // How many elements lie behind each of a dimension's before its next.
+  // The distance between neighbouring elements of a dimension, in elements.
   int64_t step_of(size_t dim) const;
 
   // Whether the elements lie as if these dimensions followed each other, the first outermost.
   bool lies_as(std::span<const int> order) const;
-  // Whether all would lie so but for the last dimension, whose elements lie as a matrix of
-  // `groups` rows that ONNX has transposed. The number of rows.
+  // Whether this holds for all dimensions except the last, whose elements lie as a matrix of
+  // `groups` rows that ONNX has transposed. Returns the number of rows.
   std::optional<int64_t> shuffle_of_last(std::span<const int> order) const;
-  // Where each element lies, in ONNX's order. Empty: all lie in that order.
+  // The place of each element, in ONNX's order. Empty: all lie in that order.
   std::vector<int64_t> places() const;
 
   bool operator==(const Layout& other) const;

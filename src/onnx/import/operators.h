@@ -16,9 +16,9 @@ struct ImportRow {
   ImportFunction function;
 };
 
-// Of networks of pictures.
+// For networks of pictures.
 const ImportRow* find_row(std::string_view op_type);
-// Why an operator without a row has none.
+// The reason that an operator has no row.
 std::string reason_against(std::string_view op_type);
 
 // operators/layers.cpp
@@ -38,7 +38,7 @@ Status import_dropout(ImportContext& context, const NodeData& node);
 Status import_identity(ImportContext& context, const NodeData& node);
 Status import_cast(ImportContext& context, const NodeData& node);
 Status import_prelu(ImportContext& context, const NodeData& node);
-// The type that a Cast gives; undefined where there is none of its number.
+// The type that a Cast gives; undefined if its number is unknown.
 ElementType cast_type(const NodeData& node);
 // operators/quantised.cpp
 Status import_quantise_linear(ImportContext& context, const NodeData& node);
@@ -66,16 +66,16 @@ Status import_split(ImportContext& context, const NodeData& node);
 Status import_slice(ImportContext& context, const NodeData& node);
 Status import_gather(ImportContext& context, const NodeData& node);
 
-// What a window's padding is: of both sides of each axis (operators/padding.cpp).
+// The padding of a window on both sides of each axis (operators/padding.cpp).
 struct Sides {
   int64_t top = 0, left = 0, bottom = 0, right = 0;
   bool any() const { return top > 0 || left > 0 || bottom > 0 || right > 0; }
 };
-// Of `pads` or `auto_pad`, for an image and a window with steps.
+// From `pads` or `auto_pad`, for an image and a window with steps.
 Result<Sides> sides_of(const NodeData& node, const Shape& image, std::span<const int64_t> window,
                        std::span<const int64_t> strides, std::span<const int64_t> dilations);
-// Takes what both sides of each axis have out of `sides`: [vertical, horizontal]. What remains
-// wants a node of padding.
+// Takes the common part of both sides of each axis out of `sides`: [vertical, horizontal]. The rest
+// needs a padding node.
 std::vector<int64_t> take_symmetric(Sides& sides);
 Result<int> padded(ImportContext& context, const std::string& name, int image, const Sides& sides);
 

@@ -16,7 +16,7 @@ constexpr int kFractionBits = 16;  // of means
 constexpr double kLargestPixel = 255;
 constexpr int64_t kMostPixelChannels = 4;
 
-// What a person trained on ImageNet assumes.
+// The usual numbers of training on ImageNet.
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406};
 constexpr double kImageNetDeviation[] = {0.229, 0.224, 0.225};
 

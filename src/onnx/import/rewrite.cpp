@@ -16,7 +16,7 @@
 namespace mantissa::onnx {
 namespace {
 
-// Numbers of their own as a tensor.
+// A tensor that owns its numbers.
 template <typename T>
 TensorData owned(ElementType type, std::vector<T> numbers, std::vector<int64_t> dims) {
   auto kept = std::make_shared<const std::vector<T>>(std::move(numbers));
@@ -209,8 +209,8 @@ struct Range {
   int64_t first, end;
 };
 
-// The part with this number of a SplitToSequence whose parts have these sizes: one for all of them,
-// or one each. Nothing where there is none, or where a number is out of range.
+// The part with this number of a SplitToSequence with parts of these sizes: one size for all, or
+// one for each. Nothing if there is no such part, or if a number is out of range.
 std::optional<Range> part_of(const TensorData& sizes, const TensorData& number) {
   constexpr int64_t kMost = int64_t{1} << 31;
   const auto parts = wholes_of(sizes), which = wholes_of(number);

@@ -8,7 +8,7 @@ namespace mantissa::onnx {
 // Makes initialisers of Constant nodes, and of Identity nodes of initialisers.
 void lift_constants(GraphData& graph);
 
-// SequenceAt of a SplitToSequence becomes Slice, where sizes and number are constants.
+// SequenceAt of a SplitToSequence becomes Slice, if sizes and number are constants.
 void take_sequences_apart(GraphData& graph);
 
 // clip(x + 3, 0, 6) / 6 becomes HardSigmoid, x times it HardSwish, and max(x, a * x) LeakyRelu. A

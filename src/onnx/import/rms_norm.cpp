@@ -9,7 +9,7 @@ struct RootMeanSquare {
   int64_t axis = 0;
 };
 
-// What is added and the axis, where the value is sqrt(mean(x^2) + epsilon).
+// The added epsilon and the axis, if the value is sqrt(mean(x^2) + epsilon).
 bool is_root(const SpelledOut& graph, const std::string& value, const std::string& x,
              RootMeanSquare& found) {
   const NodeData* root = graph.maker(value, "Sqrt");

@@ -15,9 +15,10 @@ class SpelledOut {
   explicit SpelledOut(GraphData& graph);
 
   std::vector<NodeData>& nodes() { return graph_.nodes; }
-  // The node that makes the value, if it is of that kind and has so many inputs or more; else null.
+  // The node that makes the value, if it is of that kind and has at least this many inputs; else
+  // null.
   const NodeData* maker(const std::string& value, const char* op_type, size_t inputs = 1) const;
-  // A constant of one number; NaN: it is none.
+  // The number of a constant with one number; NaN: it is no such constant.
   double number(const std::string& name) const;
   std::vector<int64_t> wholes(const std::string& name) const;
   // The axes of a mean, by attribute or input.
@@ -26,7 +27,7 @@ class SpelledOut {
   bool is_square(const std::string& value, const std::string& x) const;
   // Within 1e-5 of it.
   static bool near(double number, double wanted);
-  // The other input of a node of two, where one is that number; "" where none is.
+  // The other input of a node of two inputs, if one is that number; else "".
   std::string beside(const NodeData& node, double wanted) const;
   // x where the value is x times the factor, by Mul or Div; else "".
   std::string unscaled(const std::string& value, double factor) const;

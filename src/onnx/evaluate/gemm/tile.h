@@ -1,5 +1,5 @@
-// One tile of a product of matrices. Compiled for more than one instruction set: no include guards
-// and no includes but what its includers have.
+// One tile of a product of matrices. Compiled for more than one instruction set: so it has no
+// include guards, and needs the includes of the files that include it.
 
 namespace mantissa::onnx {
 namespace {

@@ -61,7 +61,7 @@ Status pairwise(OpCall& call) {
   });
 }
 
-// Whole numbers wrap around, as those of unsigned types do.
+// Whole numbers wrap around, like unsigned types.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
 
@@ -150,7 +150,7 @@ constexpr auto both = [](bool a, bool b) { return a && b; };
 constexpr auto either = [](bool a, bool b) { return a || b; };
 constexpr auto one_of = [](bool a, bool b) { return a != b; };
 
-// A real number as another type: what does not fit becomes the nearest that does.
+// A real number as another type. A number out of range becomes the nearest possible one.
 template <typename T>
 T bounded(double number) {
   if constexpr (std::is_floating_point_v<T>) {

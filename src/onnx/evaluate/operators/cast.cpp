@@ -1,4 +1,4 @@
-// Numbers of one type as those of another.
+// Converts numbers from one type to another.
 #include <cmath>
 #include <limits>
 #include <type_traits>

@@ -25,7 +25,8 @@ struct Convolution {
 // Fewer output channels in a group do not pay for packing the input.
 constexpr int64_t kLeastPackedChannels = 4;
 
-// One output channel of one image, tap by tap: depthwise convolutions, and those of few channels.
+// One output channel of one image, tap by tap: for depthwise convolutions, and convolutions of few
+// channels.
 void convolve_channel(const Convolution& c, int64_t n, int64_t channel) {
   const Windows& w = c.windows;
   const int64_t group = channel / c.out_channels;
@@ -129,7 +130,7 @@ Dims kernel_dims(OpCall& call) {
   return {weights.begin() + std::min<size_t>(2, weights.size()), weights.end()};
 }
 
-// Checks of what Conv and ConvTranspose have in common.
+// Checks for both Conv and ConvTranspose.
 Status check_operands(OpCall& call, int64_t groups, int64_t in_channels, int64_t out_channels) {
   MANTISSA_RETURN_IF_ERROR(call.check_float(3));
   const Dims& dims = call.dims(0);
@@ -181,7 +182,7 @@ Status conv(OpCall& call) {
   return {};
 }
 
-// Sizes and pads of a transposed convolution: that of which it would be the gradient.
+// Sizes and pads of a transposed convolution. They belong to the convolution whose gradient it is.
 Result<Windows> transposed_windows(OpCall& call) {
   MANTISSA_ASSIGN(Windows windows, read_windows(call, kernel_dims(call)));
   const std::string mode = call.text("auto_pad", "NOTSET");

@@ -49,8 +49,8 @@ Status gather(OpCall& call) {
   });
 }
 
-// Calls function(i, offset) for each number i of a value of dims `dims`, `offset` being its place
-// in one of dims `from` but for `axis`, along which the place is added by the caller.
+// Calls function(i, offset) for each number i of a value of dims `dims`. `offset` is its place in a
+// value of dims `from`, without `axis`: the caller adds the place along that axis.
 template <typename Function>
 void walk_elements(const Dims& dims, const Dims& from, int64_t axis, Function function) {
   Dims strides = strides_of(from);

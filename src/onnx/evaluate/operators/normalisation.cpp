@@ -14,7 +14,7 @@ struct Moments {
   double variance = 0;  // of the population
 };
 
-// Of `blocks` runs of `size` numbers, `stride` apart.
+// Over `blocks` runs of `size` numbers, `stride` apart.
 Moments moments_of(const float* in, int64_t blocks, int64_t stride, int64_t size) {
   const double count = static_cast<double>(blocks) * static_cast<double>(size);
   double sum = 0;

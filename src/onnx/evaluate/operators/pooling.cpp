@@ -71,7 +71,7 @@ Status max_pool(OpCall& call) {
   });
 }
 
-// Taps of output `o` in the image with its pads, which a window that is rounded up may leave.
+// Taps of output `o` within the padded image. A window that is rounded up may reach beyond it.
 int64_t padded_taps(const Windows& w, int64_t o) {
   const int64_t place[3] = {o / w.out[2] / w.out[1], o / w.out[2] % w.out[1], o % w.out[2]};
   int64_t taps = 1;

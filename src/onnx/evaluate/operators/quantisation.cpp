@@ -24,7 +24,7 @@ Result<Layout> layout_of(OpCall& call) {
   if (call.rank(1) > 1) return invalid_input("scales of dims " + to_text(call.dims(1)));
   if (call.rank(1) == 0) return Layout{1, 1};
   if (call.dims(1)[0] == 1 && call.rank(0) == 0) return Layout{1, 1};
-  // One scale in a list holds for all, whatever the axis.
+  // A list with one scale holds for all, whatever the axis.
   if (call.dims(1)[0] == 1) return Layout{1, 1};
   MANTISSA_ASSIGN(const int64_t axis, call.axis(call.integer("axis", 1), call.rank(0)));
   const Dims& dims = call.dims(0);

@@ -72,7 +72,7 @@ void multiply_state(ThreadPool& pool, Direction& d, const float* state, int64_t 
   }
 }
 
-// GRU's recurrent sum of h: the product with the reset gate before or behind it.
+// GRU's recurrent sum of h: the product comes after the reset gate or before it.
 void reset_state(ThreadPool& pool, Direction& d, const std::vector<const float*>& inputs) {
   const RecurrentSizes& s = d.settings.sizes;
   const int64_t n = s.channels;

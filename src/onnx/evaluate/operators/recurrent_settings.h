@@ -21,11 +21,11 @@ struct RecurrentSizes {
   }
 };
 
-// Attributes and what else is the same for all directions.
+// Attributes and other values that are the same for all directions.
 struct RecurrentSettings {
   RecurrentSizes sizes;
   std::string direction;
-  std::vector<GateFunction> functions;  // those of each direction after one another
+  std::vector<GateFunction> functions;  // one direction after the other
   float clip = INFINITY;
   bool couples = false;         // LSTM: the forget gate is 1 - the input gate
   bool resets_product = false;  // GRU's linear_before_reset
@@ -35,9 +35,8 @@ struct RecurrentSettings {
 // The inputs' places: RNN and GRU have no cell and no peepholes.
 enum RecurrentInput : size_t { kX, kW, kR, kB, kLengths, kStart, kStartCell, kPeepholes };
 
-// The settings of a node of a kind with so many gates, and these functions where it names none.
-// Errors: inputs of other dims or types than those of its weights, functions other than Sigmoid,
-// Tanh and Relu.
+// The settings of a node of a kind with this many gates. These functions are the defaults. Errors:
+// inputs whose dims or types do not match the weights, functions other than Sigmoid, Tanh and Relu.
 Result<RecurrentSettings> recurrent_settings(OpCall& call, int64_t gates,
                                              const std::vector<std::string>& functions);
 

@@ -21,12 +21,12 @@ Result<std::vector<bool>> reduced_dims(OpCall& call) {
   return reduced;
 }
 
-// Sums are double: their error is that of the last rounding.
+// Sums are double, so that only the last rounding counts.
 template <typename T>
 using Sum = std::conditional_t<std::is_floating_point_v<T>, double,
                                std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 
-// start: of each sum; add: a number joins it; end: the result of a sum over so many numbers.
+// start: of each sum; add: a number joins it; end: the result of a sum over this many numbers.
 template <typename List, typename Start, typename Add, typename End>
 Status reduce(OpCall& call, Start start, Add add, End end) {
   MANTISSA_ASSIGN(const std::vector<bool> reduced, reduced_dims(call));

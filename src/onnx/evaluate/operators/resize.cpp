@@ -10,7 +10,7 @@
 namespace mantissa::onnx {
 namespace {
 
-// Of a dimension: each place has shares of its own.
+// For a dimension, because each place has its own shares.
 constexpr int64_t kMostSize = 1 << 20;
 
 // One dimension that is resized.
@@ -31,7 +31,7 @@ struct Method {
   float outside = 0;  // with tf_crop_and_resize
 };
 
-// Inputs and their shares of one output; none: the place lies outside.
+// Inputs and their shares in one output; none: the place lies outside.
 struct Share {
   int64_t place;
   float weight;
@@ -76,7 +76,7 @@ float round_place(const std::string& rounding, float x) {
   return std::ceil(x - 0.5f);
 }
 
-// Weights of the four inputs around a place that lies `t` behind the second.
+// Weights of the four inputs around a place that lies `t` after the second.
 std::array<float, 4> cubic_weights(float t, float a) {
   const auto near = [a](float x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
   const auto far = [a](float x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };

@@ -1,4 +1,4 @@
-// Operators that change how a value is laid out, and none of its numbers.
+// Operators that change the layout of a value but none of its numbers.
 #include <algorithm>
 #include <cstring>
 
@@ -155,7 +155,7 @@ Status tile(OpCall& call) {
   return {};
 }
 
-// Where blocks of channels become places, or the other way round: six dimensions, reordered.
+// Blocks of channels become places, or the other way round: six dimensions, reordered.
 Status rearrange_blocks(OpCall& call, const Dims& split, const std::vector<int64_t>& order,
                         const Dims& dims) {
   const Dims own = strides_of(split);

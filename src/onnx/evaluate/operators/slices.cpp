@@ -49,7 +49,7 @@ Result<std::vector<int64_t>> split_sizes(OpCall& call, int64_t size) {
   if (call.integer("num_outputs", parts) != parts) {
     return invalid_input("num_outputs other than there are outputs");
   }
-  // Of unequal parts the last is smaller, which only newer operator sets allow.
+  // If parts are unequal, the last is smaller. Only newer operator sets allow that.
   const int64_t part = (size + parts - 1) / parts;
   std::vector<int64_t> sizes(parts, part);
   sizes.back() = size - part * (parts - 1);

@@ -16,7 +16,7 @@ std::string unseen(ExportBuilder& to) {
   return to.scalar(std::numeric_limits<float>::lowest(), "attention/unseen");
 }
 
-// The mask of padding as numbers to add, [batch, 1, 1, sequence]: 0, or that of `unseen`.
+// The mask of padding as numbers to add, [batch, 1, 1, sequence]: 0, or the number of `unseen`.
 std::string padding_mask(ExportBuilder& to, const std::string& mask) {
   const std::string name = mask + "/keys";
   if (to.makes(name)) return name;

@@ -37,7 +37,7 @@ Status check_bytes(const SequenceContext& context, int parameter) {
                        "' of more than 8 bits, and ONNX Runtime multiplies 8");
 }
 
-// The bytes of a matrix's parts, each of so many bytes, in this order.
+// The bytes of a matrix's parts, each of this many bytes, in this order.
 std::vector<std::byte> in_order(std::span<const std::byte> bytes,
                                 const std::vector<int64_t>& order) {
   const size_t part = bytes.size() / order.size();

@@ -1,4 +1,4 @@
-// The state of an export of a network of sequences, and what its families of operators share.
+// The state of an export of a network of sequences, shared by its families of operators.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline const char* length_name(Side side) {
   return side == Side::kSource ? "sequence" : "decoder_sequence";
 }
 
-// A float32 tensor of the model, but for the network's inputs.
+// A float32 tensor of the model; the network's inputs may have other types.
 struct SequenceValue {
   enum class Form {
     kRows,    // [batch, sequence, channels]
@@ -94,9 +94,9 @@ Result<std::string> byte_rows(SequenceContext& context, int parameter);
 // The mantissas or real numbers of weights, int8 or float32 [columns, rows]. The same error.
 Result<std::string> transposed_parameter(SequenceContext& context, int parameter);
 
-// The weights of gates, [gates * n, columns], with the gates in another order: float32
-// [1, gates * n, columns], a constant or DequantizeLinear of one. The same error. `name` is that of
-// the operator, whose order it is.
+// The weights of gates, [gates * n, columns], with the gates in another order: float32 [1, gates *
+// n, columns], a constant or DequantizeLinear of one. The same error. `name` is the operator's,
+// whose order of gates it is.
 Result<std::string> weights_of_gates(SequenceContext& context, int parameter,
                                      const std::vector<int64_t>& order, const std::string& name);
 
@@ -109,7 +109,7 @@ std::string padding(ExportBuilder& to, const std::string& mask);
 // 0, 1, ... up to the sequence's length: int64 [sequence].
 std::string positions(SequenceContext& context, Side side);
 
-// An error where the lengths that the node reads as input i are those of another sequence.
+// An error if input i of the node, the lengths, belongs to another sequence.
 Status check_lengths(const SequenceContext& context, const Node& node, size_t i, Side side);
 
 // Whether numbers are real, without exponents.

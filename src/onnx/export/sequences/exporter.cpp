@@ -40,7 +40,7 @@ bool has_form(const Value& input, SequenceValue::Form form) {
   return input.element == Element::kIndex && input.shape.rank == rank;
 }
 
-// Null: there is none, or the model has it already.
+// Null: there is none, or it is already in the model.
 const InputRow* input_row(const SequenceContext& context, const Value& input) {
   const auto& made = context.builder.graph.inputs;
   const auto* row = std::find_if(std::begin(kInputs), std::end(kInputs), [&](const InputRow& each) {
@@ -103,7 +103,7 @@ void add_output(SequenceContext& context) {
   to.graph.outputs.push_back({name, ElementType::kFloat, true, std::move(dims)});
 }
 
-// A refused node has results of its shapes all the same, so that those behind it are tried, too.
+// A refused node still gets results of its shapes, so that the nodes after it are tried, too.
 Result<SequenceValue> export_or_pretend(SequenceContext& context, int n) {
   auto exported = export_sequence_node(context, n);
   if (exported.ok()) return exported;

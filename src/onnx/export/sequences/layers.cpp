@@ -29,8 +29,8 @@ Result<std::string> look_up(SequenceContext& context, int parameter, const std::
   return to.add("Mul", name, {numbers, scales});
 }
 
-// A value in bytes with zero point 128. The network's own exponent is its scale; where each row has
-// its own, rows are divided by their scales, and results are multiplied by them.
+// A value in bytes with zero point 128. Its scale is the network's own exponent. If each row has
+// its own exponent, rows are divided by their scales, and results are multiplied by them.
 struct ByteValue {
   std::string bytes, scale;
   std::string row_scales;  // float32 [batch, sequence, 1]; empty: one scale for all
@@ -78,8 +78,8 @@ bool is_tied(const SequenceContext& context, int parameter) {
   });
 }
 
-// Float32 [inputs, outputs]: a constant, or DequantizeLinear of one. Where a table has the same
-// numbers the file has them once, as they lie there.
+// Float32 [inputs, outputs]: a constant, or DequantizeLinear of one. If a table has the same
+// numbers, the file has them once, in the table's layout.
 Result<std::string> real_weights(SequenceContext& context, const Node& node) {
   ExportBuilder& to = context.builder;
   const int parameter = node.parameters[0];

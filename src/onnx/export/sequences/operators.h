@@ -7,7 +7,8 @@
 
 namespace mantissa::onnx {
 
-// Adds what computes node n of the network, and returns its output. Errors say why it cannot.
+// Adds the operators that compute node n of the network, and returns its output. Errors give the
+// reason if it cannot.
 using SequenceFunction = Result<SequenceValue> (*)(SequenceContext& context, int n);
 
 // The same for any operator.

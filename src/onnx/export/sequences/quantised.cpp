@@ -1,5 +1,5 @@
-// Layers of few bits in networks of sequences. What `quantise` gives is a multiple of its steps, to
-// which QuantizeLinear rounds in front of the layer; scales behind the layer are float32.
+// Layers of few bits in networks of sequences. The results of `quantise` are multiples of its
+// steps: before the layer, QuantizeLinear rounds to these. Scales after the layer are float32.
 #include <cmath>
 #include <cstring>
 

@@ -28,7 +28,7 @@ struct Kind {
 // (kernels/recurrent/recurrent_cells.h).
 constexpr int kStateExponent = -15, kCellExponent = -11, kStateLimit = 32767;
 
-// Parts of a vector in this order, behind what is there.
+// Parts of a vector in this order, appended to `parts`.
 void append_parts(std::vector<float>& to, const std::vector<float>& from,
                   const std::vector<int64_t>& order) {
   const std::ptrdiff_t part = std::ssize(from) / std::ssize(order);
@@ -122,8 +122,8 @@ Result<std::vector<std::string>> inputs_of(SequenceContext& context, const Node&
   return inputs;
 }
 
-// Rows [batch, sequence, channels] of the operator's result for all steps. Behind a sequence's end
-// it has zeros, and our layers repeat the last state.
+// Rows [batch, sequence, channels] of the operator's result for all steps. After the end of a
+// sequence it has zeros, while our layers repeat the last state.
 SequenceValue rows_of(SequenceContext& context, const Node& node, const std::string& states,
                       const std::string& last) {
   ExportBuilder& to = context.builder;

@@ -8,7 +8,7 @@
 namespace mantissa::onnx {
 namespace {
 
-// A value with a dimension of its own for each of channels, height and width.
+// A value with separate dimensions for channels, height and width.
 Imported as_image(const Imported& value) {
   Imported image = value;
   const std::vector<int64_t> dims = value.layout.dims();
@@ -47,7 +47,7 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   return {};
 }
 
-// Of two values that lie alike, element by element.
+// For two values with the same layout, element by element.
 Status add_elements(ImportContext& context, const NodeData& node, const Op& op, Imported a,
                     Imported b) {
   const bool alike = a.layout == b.layout && a.scale.empty() && b.scale.empty() &&
@@ -72,7 +72,7 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
   return {};
 }
 
-// Of an image and a number for each of its channels.
+// For an image and a number for each of its channels.
 Status add_gate(ImportContext& context, const NodeData& node, const Imported& image,
                 const Imported& gate) {
   MANTISSA_ASSIGN(const int first, image_of(context, image));

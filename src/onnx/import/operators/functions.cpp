@@ -1,4 +1,4 @@
-// Functions of one value, and nodes that leave values as they are.
+// Functions of one value, and nodes that leave values unchanged.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ bool takes_factors(const Op& op) {
   return &op == &ops::kRelu || &op == &ops::kLeakyRelu || &op == &ops::kDropout;
 }
 
-// The function of each number where it lies, whatever ONNX's order is.
+// The function of each number at its place, whatever ONNX's order is.
 Status add_function(ImportContext& context, const NodeData& node, const Op& op,
                     const Attributes& attributes = {}) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));

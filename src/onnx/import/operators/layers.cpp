@@ -25,7 +25,7 @@ std::vector<double> channels_last(const std::vector<double>& from,
   return to;
 }
 
-// Weights and bias of a layer with what follows it: y = factor * (w x + b) + summand.
+// Weights and bias of a layer, combined with the nodes after it: y = factor * (w x + b) + summand.
 void take_in(const Affine& affine, std::vector<double>& weights, std::vector<double>& bias) {
   const auto channels = affine.factors.size();
   const size_t depth = weights.size() / channels;
@@ -36,7 +36,7 @@ void take_in(const Affine& affine, std::vector<double>& weights, std::vector<dou
   if (bias.empty() && affine.has_summands()) bias = affine.summands;
 }
 
-// The bias of a layer: empty where there is none.
+// The bias of a layer: empty if there is none.
 Result<std::vector<double>> bias_of(const ImportContext& context, const NodeData& node,
                                     int64_t channels) {
   if (!has_input(node, 2)) return std::vector<double>();
@@ -250,8 +250,8 @@ Status import_matmul(ImportContext& context, const NodeData& node) {
 
 namespace {
 
-// Ours adds an epsilon of its own to variances. The difference goes into the running variance, or,
-// where that would change by much what training makes of the channel, into the scale.
+// Ours adds its own epsilon to variances. The difference goes into the running variance. It goes
+// into the scale instead if the channel would otherwise change much in training.
 Status fit_epsilon(double epsilon, const std::vector<double>& factors,
                    std::vector<std::vector<double>>& numbers) {
   constexpr double kOurs = ops::kBatchNormEpsilon, kMatters = 0x1p-4;

@@ -23,7 +23,7 @@ bool is_never_negative(const ImportContext& context, int value) {
 
 struct Pool {
   int image;
-  std::vector<double> scale;  // of its channels, which is that of the result
+  std::vector<double> scale;  // of its channels, and so of the result
   Attributes attributes;
   bool is_global;  // one window, all of the image
 };
@@ -64,7 +64,7 @@ Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maxim
   return Pool{image, std::move(scale), Attributes(std::move(items)), is_global};
 }
 
-// [C, 1, 1] of the mean over an image, or [C]. Factors of channels are those of the mean.
+// [C, 1, 1] or [C], from the mean over an image. Factors of channels become factors of the mean.
 Status add_mean(ImportContext& context, const NodeData& node, const Imported& input,
                 bool keeps_dims) {
   std::vector<double> scale;

@@ -1,5 +1,5 @@
 // Pairs of QuantizeLinear and DequantizeLinear of values. Between them a value is on a grid: a
-// `quantise` node, whose range training leaves as it is. The factor between its power of two and
+// `quantise` node, whose range training does not change. The factor between its power of two and
 // the model's scale goes to the layers that read it. Pairs of constants are folded before.
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ std::optional<Limits> limits_of(ElementType type) {
   return std::nullopt;
 }
 
-// The whole number of a tensor of one of such a type; nothing where it is something else.
+// The whole number in a tensor of one such type; nothing if the tensor holds anything else.
 std::optional<int64_t> whole_in(const TensorData& tensor) {
   int64_t count = 1;
   for (const int64_t dim : tensor.dims) count *= dim;
@@ -53,7 +53,7 @@ std::optional<int64_t> whole_in(const TensorData& tensor) {
   int64_t number = static_cast<int64_t>(tensor.bytes[0]);
   if (size == 2) number += 256 * static_cast<int64_t>(tensor.bytes[1]);
   const int64_t span = limits->high - limits->low + 1;
-  number %= span;  // of 4 bits those of the lower half of the byte
+  number %= span;  // 4-bit numbers are in the lower half of the byte
   return number > limits->high ? number - span : number;
 }
 
@@ -95,7 +95,7 @@ Status clip(const ImportContext& context, const NodeData& node, Grid& grid) {
   return {};
 }
 
-// The kind of node that has the grid; an error where none has it.
+// The kind of `quantise` node with that grid; an error if none has it.
 struct GridKind {
   int64_t bits, steps;  // the steps that the range has
   bool is_signed;
@@ -138,8 +138,8 @@ std::string short_text(double number) {
   return {text.data(), end.ptr};
 }
 
-// Pixels are whole numbers from 0 to 255 already, so their grid is left out. One that cuts some of
-// them is none that was made for these pixels.
+// Pixels are already whole numbers from 0 to 255, so their grid is left out. A grid that clips some
+// of them was not made for these pixels.
 Status check_holds_pixels(const ImportContext& context, const Imported& value, const Grid& grid) {
   const Graph& graph = context.builder.graph();
   const Node& node = graph.nodes[graph.values[value.value].producer];
@@ -179,7 +179,7 @@ Result<double> take_factor(ImportContext& context, Imported& value) {
 // The value on the grid.
 Result<Imported> quantised(ImportContext& context, const NodeData& node, Imported value,
                            const Grid& grid) {
-  // Of pixels in their own steps, or in others, which both are 8 bits.
+  // A grid of pixels in their own steps, or in others. Both have 8 bits.
   if (is_pixels(context, value)) {
     MANTISSA_RETURN_IF_ERROR(check_holds_pixels(context, value, grid));
     note_once(context,
@@ -217,14 +217,14 @@ Result<Imported> quantised(ImportContext& context, const NodeData& node, Importe
   return value;
 }
 
-// What the Dequantize that reads the whole numbers of a grid has in common with it.
+// The DequantizeLinear must match the grid whose whole numbers it reads.
 Status check_pair(const ImportContext& context, const NodeData& node, const Grid& grid) {
   MANTISSA_ASSIGN(const Grid other, grid_of(context, node));
   if (other.scale == grid.scale && other.zero == grid.zero) return {};
   return invalid_input("has another scale or zero point than the DequantizeLinear behind it");
 }
 
-// Defines the results of all DequantizeLinear behind the node, perhaps behind a Clip.
+// Defines the results of all DequantizeLinear after the node, possibly after a Clip.
 Status finish_pairs(ImportContext& context, const NodeData& node, const Imported& value,
                     const Grid& grid, bool may_clip) {
   const auto readers = context.readers.find(node.outputs[0]);
@@ -267,7 +267,7 @@ Status import_quantise_linear(ImportContext& context, const NodeData& node) {
   return finish_pairs(context, node, value, grid, true);
 }
 
-// Those of pairs are done.
+// A DequantizeLinear that belongs to a pair is already imported.
 Status import_dequantise_linear(ImportContext&, const NodeData&) {
   return invalid_input("reads whole numbers that no QuantizeLinear before it makes");
 }

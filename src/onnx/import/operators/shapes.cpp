@@ -16,7 +16,8 @@ Status define_reshaped(ImportContext& context, const NodeData& node, Imported va
     return invalid_input(
         "cuts the dimensions of channels-last values where they do not lie together");
   }
-  // Pixels are scaled by channel: as long as these are there, and in a vector of all pixels.
+  // Pixels are scaled by channel: this works while a dimension still holds the channels, or in a
+  // vector of all pixels.
   const std::vector<int64_t>& now = value.layout.dims();
   const int64_t channels = std::ssize(value.scale);
   const bool has_channels = now.size() == 3 && (now[0] == channels || now[2] == channels);
@@ -32,7 +33,8 @@ void turn_back(ImportContext& context, const std::string& name) {
   context.values[name] = channels_last(std::move(context.values[name]));
 }
 
-// Axes of a value with its batch, as positive numbers; an error for the batch and none of them.
+// Axes of a value with its batch, as non-negative numbers; an error if one is the batch or out of
+// range.
 Result<std::vector<int64_t>> checked_axes(std::vector<int64_t> axes, int64_t rank) {
   for (int64_t& axis : axes) {
     axis += axis < 0 ? rank : 0;
@@ -119,7 +121,7 @@ Status import_transpose(ImportContext& context, const NodeData& node) {
       return invalid_input("moves the batch dimension");
     }
   }
-  // The factors of pixels are by channel as they lie, wherever the model has the channels.
+  // The factors of pixels are by channel in our layout, wherever the model has the channels.
   std::vector<int> dims;
   for (int64_t i = 1; i < rank; ++i) dims.push_back(static_cast<int>(order[i] - 1));
   value.layout.transpose(dims);
@@ -127,7 +129,7 @@ Status import_transpose(ImportContext& context, const NodeData& node) {
   return {};
 }
 
-// Of channels.
+// Joins channels only.
 Status import_concat(ImportContext& context, const NodeData& node) {
   std::vector<int> parts;
   int64_t rank = 0;
@@ -157,7 +159,7 @@ Status import_concat(ImportContext& context, const NodeData& node) {
   return {};
 }
 
-// Of height and width, with zeros.
+// Pads height and width with zeros only.
 Status import_pad(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(auto pads, list_of(context, node, 1, "pads"));

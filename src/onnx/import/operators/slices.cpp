@@ -68,7 +68,7 @@ Result<std::vector<int64_t>> parts_of(const ImportContext& context, const NodeDa
                        " channels");
 }
 
-// The range of a Slice along one axis of so many elements.
+// The range of a Slice along one axis of this many elements.
 struct Range {
   int64_t first, end;
 };

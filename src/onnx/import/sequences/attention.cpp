@@ -12,11 +12,11 @@
 namespace mantissa::onnx {
 namespace {
 
-// What lies below is as good as masked: e to it is 0.
+// Scores below this count as masked: their exponential is 0.
 constexpr double kMasked = -1e4;
 
-// The value's channels in heads, where its dimensions are examples and heads (one or two
-// dimensions), positions, and the channels of a head.
+// The value's channels in heads, if its dimensions are examples and heads (one or two dimensions),
+// positions, and the channels of a head.
 struct Heads {
   int64_t count = 0, positions = 0, channels = 0;
 };

@@ -57,7 +57,7 @@ Status add_embedding(ImportContext& context, const NodeData& node, const TensorD
   MANTISSA_ASSIGN(std::vector<double> numbers, numbers_of(table));
   const auto readers = context.readers.find(node.outputs[0]);
   std::string result = node.outputs[0];
-  // A factor of what it gives, as in Vaswani et al., is one of the table.
+  // If its result is multiplied by a factor, as in Vaswani et al., the table takes the factor.
   if (readers != context.readers.end() && readers->second.size() == 1) {
     if (const auto factor = factor_of(context, *readers->second[0])) {
       for (double& number : numbers) number *= factor->number;

@@ -1,5 +1,5 @@
-// A mask of padding as an input of the model. Its nodes are not read: the import gives it numbers,
-// so that they fold, and attention recognises what they hide.
+// A mask of padding as an input of the model. Its nodes are not interpreted: the import gives it
+// numbers, so that they fold, and attention recognises which positions they hide.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -33,7 +33,8 @@ TensorData mask_of(const ValueData& input, const std::vector<int64_t>& lengths, 
 
 TensorData mask_numbers(const ValueData& input, const std::vector<int64_t>& lengths,
                         int64_t positions) {
-  // PyTorch's src_key_padding_mask says what is hidden, transformers' attention_mask what is seen.
+  // PyTorch's src_key_padding_mask marks hidden positions, transformers' attention_mask visible
+  // ones.
   const bool hides = input.name.find("padding_mask") != std::string::npos;
   switch (input.type) {
     case ElementType::kInt64:

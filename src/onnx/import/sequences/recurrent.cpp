@@ -22,7 +22,7 @@ struct Sizes {
   int64_t steps, channels, gates, directions;
 };
 
-// The node's attributes, as far as they must be what our layers compute.
+// The node's attributes, as far as they must match our layers.
 Status check_attributes(const NodeData& node, const Kind& kind) {
   if (has_attribute(node, "clip")) return invalid_input("clips its gates");
   if (whole_of(node, "input_forget", 0) != 0) return invalid_input("couples its gates");
@@ -35,7 +35,7 @@ Status check_attributes(const NodeData& node, const Kind& kind) {
   for (const NodeAttribute& attribute : node.attributes) {
     const auto* names = std::get_if<std::vector<std::string>>(&attribute.value);
     if (attribute.name != "activations" || names == nullptr) continue;
-    std::vector<std::string> wanted = kind.functions;  // those of each direction
+    std::vector<std::string> wanted = kind.functions;  // one entry per direction
     if (names->size() > wanted.size()) {
       wanted.insert(wanted.end(), kind.functions.begin(), kind.functions.end());
     }
@@ -73,7 +73,7 @@ Result<std::vector<double>> numbers_at(const ImportContext& context, const NodeD
                        " has not the shape of its other weights");
 }
 
-// The states at the start must be zeros, and constant lengths those of whole sequences.
+// The states at the start must be zeros, and constant lengths must be the whole sequence's.
 Status check_start(const ImportContext& context, const NodeData& node, const Imported& input,
                    bool by_example) {
   for (const size_t state : {kStart, kStartCell}) {
@@ -96,8 +96,8 @@ Status check_start(const ImportContext& context, const NodeData& node, const Imp
   return {};
 }
 
-// Whether all that reads the value are recurrent layers with the same lengths: what stands behind
-// the end is nothing to them.
+// Whether only recurrent layers with the same lengths read the value: they ignore its rows after
+// the end.
 bool feeds_recurrent(const ImportContext& context, const std::string& value,
                      const std::string& lengths) {
   const std::vector<const NodeData*> readers = readers_behind(context, value);
@@ -114,7 +114,7 @@ bool is_read(const ImportContext& context, const NodeData& node, size_t output) 
          context.results.contains(node.outputs[output]);
 }
 
-// The graph's lengths of sequences; -1: there are none. Here h stays the last one behind the end.
+// The graph's lengths of sequences; -1: there are none. After the end, h keeps its last value here.
 Result<int> lengths_of(const ImportContext& context, const NodeData& node) {
   if (!has_input(node, kLengths) || constant_of(context, node, kLengths) != nullptr) return -1;
   MANTISSA_ASSIGN(const Imported lengths, input_of(context, node, kLengths));

@@ -31,7 +31,7 @@ Result<Weights> weights_by_output(const TensorData& tensor, bool by_output) {
   return w;
 }
 
-// The value of an embedding whose table these weights are; -1: there is none.
+// The value of an embedding that has these weights as its table; -1: there is none.
 int embedding_with(const ImportContext& context, const Weights& weights) {
   const Graph& graph = context.builder.graph();
   for (const Node& node : graph.nodes) {
@@ -86,7 +86,7 @@ Status add_linear(ImportContext& context, const NodeData& node, const TensorData
   return {};
 }
 
-// The input's number for each channel, or the same for all where there is no such input.
+// The input's number for each channel. If there is no such input, the same number for all.
 Result<std::vector<double>> channel_numbers(const ImportContext& context, const NodeData& node,
                                             size_t input, int64_t channels, double otherwise) {
   if (!has_input(node, input)) return std::vector(static_cast<size_t>(channels), otherwise);

@@ -1,5 +1,6 @@
-// What the operators of sequences share. A value is [positions, channels] in the graph, or
-// [channels]; the model has its examples, too, and any order and division of these dimensions.
+// Functions that the operators of sequences share. A value is [positions, channels] in the graph,
+// or [channels]. In the model it also has the examples, and these dimensions in any order and
+// division.
 #pragma once
 
 #include <string_view>
@@ -12,17 +13,17 @@ constexpr int64_t kWideBits = 16;
 
 // The input, unless it has a pending factor.
 Result<Imported> plain_input(const ImportContext& context, const NodeData& node, size_t index);
-// The value's channels, where its last dimension has exactly these.
+// The value's channels, if its last dimension has exactly these.
 Result<int64_t> channels_of(const ImportContext& context, const Imported& value);
 // Dimensions that the model gives the node's first output.
 Result<std::vector<int64_t>> output_dims(const ImportContext& context, const NodeData& node);
-// The nodes that read the value, behind those that only move it; null: it is the model's result.
+// The nodes that read the value, after nodes that only move it; null: it is the model's result.
 std::vector<const NodeData*> readers_behind(const ImportContext& context, const std::string& value);
-// The bits that the value should have: 16 where a sum reads it, or GELU, whatever moves it before;
-// else those of the format (docs/language.md).
+// The bits that the value should have: 16 if a sum or GELU reads it, possibly after nodes that move
+// it; else the format's bits (docs/language.md).
 int64_t least_bits(const ImportContext& context, const std::string& value);
-// The constant factor of a Mul or Div of one number, and the value's place; nothing where the node
-// is none.
+// The constant factor of a Mul or Div of one number, and the index of the value; nothing if the
+// node is no such node.
 struct Factor {
   double number;
   size_t value_input;
@@ -35,10 +36,10 @@ Result<int> last_position(ImportContext& context, const std::string& name, int v
 
 // The network's input of lengths in place of the model's mask.
 int lengths_of_mask(ImportContext& context);
-// An error where sequences have padding, of which nodes that are no attention know nothing.
+// An error if sequences have padding: only attention nodes know about it.
 Status check_no_padding(const ImportContext& context);
 
-// rows.cpp
+// attention.cpp: scores, with a mask that is added or chosen, and the nodes after them.
 Status import_rows_matmul(ImportContext& context, const NodeData& node);
 Status import_rows_gemm(ImportContext& context, const NodeData& node);
 Status import_rows_norm(ImportContext& context, const NodeData& node);

@@ -62,7 +62,7 @@ bool is_whole(ElementType type) {
 
 constexpr int64_t kLongest = 1 << 20;
 
-// Sizes of an input, of which those that are open were chosen; an error where one is not known.
+// Sizes of an input, with the chosen sizes for open ones; an error if one is not known.
 Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
   std::vector<int64_t> sizes;
   for (const Dimension& dimension : input.dims) sizes.push_back(dimension.size);
@@ -74,7 +74,7 @@ Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
                        "leaves that open");
 }
 
-// Whether it says which of two texts each token is of, [N, T], as BERT's token_type_ids.
+// Whether it says which of two texts each token belongs to, [N, T], like BERT's token_type_ids.
 bool is_segments(const ValueData& input) {
   return is_whole(input.type) && input.dims.size() == 2 &&
          input.name.find("token_type") != std::string::npos;
@@ -180,7 +180,7 @@ bool is_sequence(const ValueData& input) {
 bool is_lengths(const ValueData& input) { return is_whole(input.type) && input.dims.size() == 1; }
 
 void choose_sequence_size(const ImportOptions& options, int batch_axis, ValueData& input) {
-  // Of two examples what mixes them is seen.
+  // With two examples, nodes that mix examples are noticed.
   constexpr int64_t kExamples = 2;
   const bool is_one = is_lengths(input);
   Dimension& batch = input.dims[is_one ? 0 : batch_axis];
