@@ -63,7 +63,7 @@ Result<SafetensorsFile> read_checkpoint(const std::filesystem::path& path) {
   return file;
 }
 
-// Such a file is as it should be: nothing is gained by removing it.
+// Such a file is valid: removing it gains nothing.
 Status check_run(const std::filesystem::path& path, const SafetensorsFile& file,
                  const std::string& run_identity) {
   if (entry(file, "run_identity") == run_identity) return {};
@@ -133,7 +133,7 @@ Status write_checkpoint(const std::filesystem::path& path, const CheckpointInfo&
   for (const Counter& counter : kCounters) {
     metadata[counter.name] = std::to_string(info.*counter.field);
   }
-  // So that a file alone says what its accumulators are worth.
+  // So that the file alone tells the unit of its accumulators.
   const StateLayout& layout = state.layout();
   const bool waits =
       std::any_of(layout.parameters.begin(), layout.parameters.end(),

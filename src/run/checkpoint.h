@@ -24,8 +24,8 @@ struct CheckpointInfo {
   int64_t norm_channels_left_out = 0;
   // The loss of this epoch's steps so far.
   int64_t epoch_loss_q24 = 0;
-  // The epoch with the lowest loss (on the validation examples, if there are any): the step that it
-  // ended with, 0 if there is none yet; and how often and when the plateau schedule last reacted.
+  // The epoch with the lowest loss (on the validation examples, if there are any): its last step, 0
+  // if there is none yet. And how often and when the plateau schedule last reacted.
   int64_t best_step = 0, best_loss_q24 = 0, best_correct = 0;
   int64_t reductions = 0, reduced_step = 0;
 };
@@ -36,7 +36,7 @@ void add_step(const StepResult& result, CheckpointInfo& info);
 // "checkpoint-00000469.safetensors" in `folder`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
 
-// Whether a file of that name is a checkpoint, and of which step.
+// Whether a file with that name is a checkpoint, and the step of that checkpoint.
 std::optional<int64_t> checkpoint_step(const std::string& file_name);
 
 // Steps of the checkpoints in `folder`, ascending. An error if it cannot be listed.
@@ -54,8 +54,8 @@ Status rotate_checkpoints(const std::filesystem::path& folder);
 Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
                                        const std::string& run_identity, State& state);
 
-// The same of the newest checkpoint in `folder`; nothing if there is none. An error also says where
-// the run would go on without that file.
+// The same for the newest checkpoint in `folder`; nothing if there is none. An error also says
+// where the run would go on without that file.
 Result<std::optional<CheckpointInfo>> load_newest_checkpoint(const std::filesystem::path& folder,
                                                              const std::string& run_identity,
                                                              State& state);

@@ -19,8 +19,8 @@ Result<std::vector<std::string>> read_division(const std::filesystem::path& path
 Result<std::vector<std::string>> parse_division(std::string_view list);
 std::string division_text(const std::vector<std::string>& first_layers);
 
-// The first layers as numbers. Errors name the layer: there is none of that name, it stays with
-// another, it comes before that of the stage before, or layers before it have no stage.
+// The first layers as numbers. Errors name the layer: there is no such name, it must stay with
+// another, it comes before the first layer of the stage before, or layers before it have no stage.
 Result<std::vector<int>> find_first_layers(const Graph& graph, const StageLayers& layers,
                                            const std::vector<std::string>& names);
 

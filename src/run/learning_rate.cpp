@@ -16,7 +16,7 @@ constexpr std::array<std::pair<std::string_view, ScheduleKind>, 5> kNames = {
 
 constexpr double kOneCycleStart = 1.0 / 25;
 
-// The peak after so many reductions.
+// The peak after schedule.reductions reductions.
 double reduced(const Schedule& schedule) {
   double rate = schedule.peak;
   for (int64_t i = 0; i < schedule.reductions && rate > 0; ++i) rate *= schedule.plateau_factor;

@@ -9,7 +9,7 @@
 
 namespace mantissa {
 
-// A NaN clips all weights, and what is below the smallest normal float is 0 in fp32.
+// A NaN clips all weights, and in fp32 numbers below the smallest normal float are 0.
 inline constexpr double kLeastLearningRate = 0x1p-126, kLargestLearningRate = 1000;
 constexpr bool is_learning_rate(double rate) {
   return rate == 0 || (rate >= kLeastLearningRate && rate <= kLargestLearningRate);

@@ -22,7 +22,7 @@ constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
 // Everything a run holds at its peak, above the idle process.
 struct MemoryPlan {
   std::vector<MemoryItem> items;      // they add up to the peak
-  std::vector<MemoryItem> arena;      // by kind, what is alive at the arena's fullest moment
+  std::vector<MemoryItem> arena;      // by kind: buffers alive at the arena's fullest moment
   std::vector<MemoryItem> consumers;  // the largest single buffers of the arena
   std::string advice;                 // how it could become smaller
   int64_t peak_bytes() const;
@@ -32,8 +32,8 @@ struct MemoryPlan {
 // (> 0).
 Status check_budget(const MemoryPlan& plan, int64_t budget_bytes);
 
-// A line if the peak, beside what the process holds already, is over what the system lets it have;
-// else "".
+// A warning if the peak, with the memory that the process holds already, exceeds the system's
+// limit; else "".
 std::string limit_warning(const MemoryPlan& plan, int64_t held_bytes, const MemoryLimit& limit);
 
 // A table: items, the arena's contents, the peak.
@@ -42,7 +42,7 @@ std::string to_string(const MemoryPlan& plan);
 // Resident memory of this process now, and the most since it started (0 where unknown).
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
-// Lets the peak count from now on, where the system can.
+// Starts measuring the peak from now on, if the system can.
 void reset_peak_resident();
 
 }  // namespace mantissa

@@ -41,7 +41,7 @@ bool tell_done(const TrainObserver& observer, TrainEventKind kind, int64_t step,
 // Tells a line of text, unless it is "".
 void tell_message(const TrainObserver& observer, std::string text);
 
-// Tells what failed without harm to the run.
+// Reports a failure that does not harm the run.
 void tell_failure(const TrainObserver& observer, const char* what, const Status& done);
 
 // kInterrupted if the observer does not let a run begin.

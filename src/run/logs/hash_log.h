@@ -1,4 +1,4 @@
-// hashes.jsonl: digests of the whole state every so many steps, chained, so that two runs can be
+// hashes.jsonl: digests of the whole state at regular steps, chained, so that two runs can be
 // compared step by step after they ended (docs/run-folder.md).
 #pragma once
 
@@ -15,10 +15,10 @@ namespace mantissa {
 
 class HashLog {
  public:
-  // Cuts the file back to `step` and goes on with its chain. A file without lines begins with one
-  // of the state as it is now; only that line names the run's identity and the tensors. The run
-  // writes a line every `every` steps; an asynchronous pipeline, which is at rest every
-  // `drain_every` steps (0: behind each), at the first rest behind them.
+  // Cuts the file back to `step` and goes on with its chain. A file without lines begins with a
+  // line for the present state; only that line names the run's identity and the tensors. The run
+  // writes a line every `every` steps. An asynchronous pipeline is at rest every `drain_every`
+  // steps (0: after each). It writes the line at the first rest after the due step.
   static Result<HashLog> open(const std::filesystem::path& path, const std::string& run_identity,
                               int64_t step, int64_t every, int64_t drain_every, const State& state);
 

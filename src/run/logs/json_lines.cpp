@@ -21,7 +21,7 @@ Result<Kept> find_kept(const std::filesystem::path& path, int64_t last_step) {
   MANTISSA_ASSIGN(const bool there, is_there(path));
   if (!there) return kept;
   MANTISSA_ASSIGN(LineReader reader, LineReader::open(path));
-  int64_t cut_line = 0;  // the first that is not kept
+  int64_t cut_line = 0;  // the first to be cut
   while (true) {
     MANTISSA_ASSIGN(const auto line, reader.next());
     if (!line) return kept;

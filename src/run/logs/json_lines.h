@@ -1,4 +1,4 @@
-// A file of one JSON object per line, each with its "step": what a run writes as it goes on.
+// A file of one JSON object per line, each with its "step": the log of a run in progress.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace mantissa {
 
-// The step of a line: a whole number, exact as a double. None where there is none such.
+// The step of a line: a whole number, exact as a double. Nothing if it has no such step.
 std::optional<int64_t> step_of(const nlohmann::json& line);
 
 class JsonLines {
  public:
-  // Opens `path` for appending, after cutting it back to the lines with step <= `last_step`: a line
-  // that an interrupted write left incomplete, and all after it, go too. A run that had come to
-  // `last_step` has written a line since it passed a multiple of `every` steps: see gap(). Errors:
-  // the file cannot be read, or lines that were to be kept stand behind one that is damaged or of a
-  // later step; nothing is cut then.
+  // Opens `path` for appending, after cutting it back to the lines with step <= `last_step`. A line
+  // that an interrupted write left incomplete is cut too, with all lines after it. A run that
+  // reached `last_step` must have written a line since the last multiple of `every` steps: see
+  // gap(). Errors: the file cannot be read, or lines to keep stand after a line that is damaged or
+  // has a later step; nothing is cut then.
   static Result<JsonLines> open(const std::filesystem::path& path, int64_t last_step,
                                 int64_t every);
 
-  // The first and the last line that were kept; empty where there was none.
+  // The first and the last line that were kept; empty if there was none.
   const std::string& first() const { return first_; }
   const std::string& last() const { return last_; }
 
-  // A message about lines that are missing before `last_step`; empty where none are.
+  // A message about lines that are missing before `last_step`; empty if none are.
   const std::string& gap() const { return gap_; }
 
   // Appends a line, and hands it to the system before it returns.

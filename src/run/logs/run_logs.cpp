@@ -39,7 +39,8 @@ Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
                                                 way.is_asynchronous() ? drain_every : 0, state));
     logs.last_rest_ = info.step;
   }
-  // In an asynchronous pipeline tensors belong to no one step; of other processes none is seen.
+  // In an asynchronous pipeline tensors belong to no single step. The tensors of other processes
+  // cannot be seen.
   if (!config.format.is_float() && !config.pipeline.is_asynchronous() &&
       config.pipeline.processes == 1) {
     MANTISSA_ASSIGN(logs.tensors_, TensorLog::open(folder / kTensorsFile, plan.graph, plan.training,

@@ -1,4 +1,4 @@
-// The files that a run writes as it goes on: metrics.jsonl, TensorBoard events, hashes.jsonl and
+// The log files of a run in progress: metrics.jsonl, TensorBoard events, hashes.jsonl and
 // tensors.jsonl (docs/run-folder.md).
 #pragma once
 
@@ -26,14 +26,14 @@ namespace mantissa {
 // Steps per line of metrics.jsonl and tensors.jsonl.
 constexpr int64_t kReportSteps = 50;
 
-// A step that has ended, beside what CheckpointInfo says of it.
+// A step that has ended: results that CheckpointInfo does not have.
 struct FinishedStep {
   StepResult result;
   double learning_rate = 0;
-  std::optional<Score> validation;                  // of the examples held back, where measured
+  std::optional<Score> validation;                  // of held-back examples, if measured
   std::span<const TensorObservation> tensors = {};  // where it was observed
   bool is_last = false;                             // of the run
-  bool at_rest = true;  // the state is that behind the step, and no later one's
+  bool at_rest = true;  // the state is exactly the one after this step
 };
 
 class RunLogs {
@@ -43,15 +43,15 @@ class RunLogs {
   static Result<RunLogs> open(const RunConfig& config, const RunPlan& plan,
                               const CheckpointInfo& info, const State& state);
 
-  // Filled by the executor while it takes the step that ends as number `step`: nullptr where
-  // nothing of that is written. Valid until the logs are moved.
+  // The executor fills it in the step that ends as number `step`. nullptr if nothing of it is
+  // written. Valid until the logs are moved.
   Observations* observations(int64_t step);
   // Whether it is anything.
   bool observes(int64_t step) const;
 
-  // Writes what is due after step number info.step, whose sums `info` has already, and which was
-  // observed where observations() says so. A line of metrics.jsonl is returned, and the sums that
-  // it was made from begin anew.
+  // Writes the lines that are due after step number info.step. `info` already has the sums of that
+  // step, and the step was observed if observations() says so. If a line of metrics.jsonl is
+  // written, it is returned, and its sums start again from zero.
   Result<std::optional<MetricsLine>> write(const FinishedStep& step, const State& state,
                                            CheckpointInfo& info);
 
@@ -61,7 +61,7 @@ class RunLogs {
   // When it returns, all lines written survive a loss of power.
   Status flush();
 
-  // Time that is not training's: leaves it out of the next line's examples per second.
+  // Time outside training: left out of the next line's examples per second.
   void leave_out(std::chrono::steady_clock::duration time) { window_start_ += time; }
 
  private:
@@ -76,7 +76,7 @@ class RunLogs {
   std::optional<HashLog> hashes_;
   std::optional<TensorLog> tensors_;  // floats have no exponents and bits to look at
   Observations observations_;
-  int64_t last_rest_ = 0;  // the step behind which the state was at rest last
+  int64_t last_rest_ = 0;  // the last step after which the state was at rest
   std::chrono::steady_clock::time_point window_start_;
 };
 

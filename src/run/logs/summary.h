@@ -1,4 +1,4 @@
-// summary.json: what a run came to (docs/run-folder.md).
+// summary.json: the results of a run (docs/run-folder.md).
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace mantissa {
 
-// A run that has ended. What it refers to outlives it.
+// A run that has ended. Objects that it refers to outlive it.
 struct RunSummary {
   const RunConfig& config;
   const RunPlan& plan;
   const CheckpointInfo& info;
   const StepTimes& times;
-  // For each stage of a pipeline, where steps were taken.
+  // For each stage of a pipeline, if steps were taken.
   std::vector<double> idle = {};
   std::vector<pipeline::MissedUpdates> missed = {};
   std::vector<int64_t> bytes_sent = {};  // by process; empty: there is one
@@ -35,8 +35,8 @@ struct RunSummary {
 
 std::string to_json(const RunSummary& summary);
 
-// The text of the summary in a run's folder, nothing if there is none. An error if it is of a run
-// with another identity.
+// The text of the summary in a run's folder, nothing if there is none. An error if it belongs to a
+// run with another identity.
 Result<std::optional<std::string>> read_summary(const std::filesystem::path& folder,
                                                 const std::string& run_identity);
 

@@ -74,7 +74,7 @@ ordered_json options_json(const Trace& trace) {
           {"names", trace.names}};
 }
 
-// The entry of an object; null where there is none.
+// The entry of an object; null if there is none.
 const nlohmann::json& entry(const nlohmann::json& object, const char* name) {
   static const nlohmann::json none;
   const auto found = object.is_object() ? object.find(name) : object.end();
@@ -105,7 +105,7 @@ Result<pipeline::Options> parse_options(const nlohmann::json& json) {
   return options;
 }
 
-// False: it is none of ours.
+// False: another program wrote it.
 bool parse_event(const nlohmann::json& event, Trace& trace) {
   if (text_of(event, "ph") == "M") return true;
   const std::string name = text_of(event, "name");

@@ -1,4 +1,4 @@
-// The data of a run: what it trains on, what is held back, and what it is tested on.
+// The data of a run: for training, held back, and for testing.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct RunData {
   std::optional<Text> text = {};
   TextOptions text_options = {};
   uint64_t seed = 0;                    // of masks
-  std::vector<std::string> notes = {};  // what only reading the data told
+  std::vector<std::string> notes = {};  // notes that only reading the data gives
 
   // The training examples as the settings change them in each epoch, with weights of their classes
   // if the settings have some.
@@ -52,7 +52,7 @@ Result<DatasetInfo> inspect_run_data(const RunConfig& config);
 Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspected,
                               const RunPlan& plan);
 
-// Gives the plan the means of the training pictures, where the data are pictures.
+// Gives the plan the means of the training pictures, if the data are pictures.
 Status set_channel_means(const RunConfig& config, const RunData& data, RunPlan& plan);
 
 }  // namespace mantissa

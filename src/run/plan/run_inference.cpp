@@ -11,7 +11,7 @@
 namespace mantissa {
 namespace {
 
-// The arena behind the frozen network.
+// The arena after the frozen network.
 Machine behind_frozen(const RunInference& run) {
   const auto front = static_cast<size_t>(run.plan.frozen_bytes());
   return {run.machine.pool, run.machine.arena.subspan(front), run.machine.isa};

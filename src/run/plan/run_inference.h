@@ -1,5 +1,5 @@
-// The frozen network of a run: made between steps at the front of the run's arena, then run behind
-// it.
+// The frozen network of a run. Between steps it is made at the front of the run's arena, and runs
+// in the rest of the arena.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace mantissa {
 
-// The parts of a run that this needs, but for the state of its training.
+// The parts of a run that this needs, without the state of its training.
 struct RunInference {
   const RunConfig& config;
   const RunPlan& plan;
@@ -27,7 +27,7 @@ Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data)
 // Freezes the network with its weights in `state`. It is there until the next step is taken.
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state);
 
-// The task's score on the validation examples, of the network frozen as it is.
+// The task's score on the validation examples, for the network frozen in its present state.
 Result<Score> validate_run(const RunInference& run, const Task& task, State& state,
                            const EvaluationObserver& observer);
 

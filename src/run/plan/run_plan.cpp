@@ -31,7 +31,7 @@ namespace {
 constexpr int64_t kOverheadBytes = int64_t{9} << 19;
 constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
 
-// The moment at which most is alive, by kind of buffer.
+// The moment at which the most bytes are alive, by kind of buffer.
 std::vector<MemoryItem> fullest_moment(const Program& program) {
   int64_t most = -1;
   std::array<int64_t, static_cast<size_t>(BufferKind::kCount)> by_kind{};
@@ -112,7 +112,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
         {"pre-training in fp32", plan.pretraining_layout.bytes + kOneDnnBytes +
                                      Observations::predict_bytes(plan.pretraining)});
   }
-  // Reading pictures is over before the rest is allocated: only what exceeds it counts.
+  // Reading pictures ends before the rest is allocated: only the excess counts.
   const int64_t later_bytes = memory.peak_bytes() - data.bytes();
   if (data.loading_bytes > later_bytes) {
     memory.items.push_back(
@@ -207,7 +207,7 @@ int64_t left_for_arena(const RunConfig& config, const RunPlan& plan) {
   return std::max<int64_t>(1, config.memory_budget - rest);
 }
 
-// The training program, under what a memory budget leaves it, and the memory of the run.
+// The training program, within the memory that a budget leaves for it, and the memory of the run.
 Status plan_training(const RunConfig& config, const DatasetInfo& data,
                      const PlanningContext& planning, RunPlan& plan) {
   const ProgramOptions options = training_options(config);

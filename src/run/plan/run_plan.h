@@ -19,7 +19,7 @@
 namespace mantissa {
 
 struct RunPlan {
-  ModelOptions options;   // what the graph was built for
+  ModelOptions options;   // used to build the graph
   Graph network;          // before the format changed it
   Graph graph;            // what is compiled
   TakenParameters taken;  // from where the run starts; empty without --from
@@ -28,7 +28,7 @@ struct RunPlan {
   BatchLengths lengths;                  // of training batches; the last is what `training` is for
   std::vector<LengthProgram> shorter;    // training programs for the others
   std::optional<StagedTraining> staged;  // where there are several stages
-  std::vector<ValueDecision> decisions;  // what it keeps, and why
+  std::vector<ValueDecision> decisions;  // the values it keeps, and why
   Program pretraining;  // in fp32, where the format asks for it; else without instructions
   StateLayout pretraining_layout;
   Program calibration;
@@ -43,8 +43,8 @@ struct RunPlan {
   StateLayout frozen_layout;
   MemoryPlan memory;
   int64_t arena_bytes() const;
-  // At the front of the arena, between steps: the frozen network. What computes it or with it
-  // follows.
+  // The frozen network lies at the front of the arena, between steps. Programs that compute it or
+  // use it follow.
   int64_t frozen_bytes() const;
   int64_t inference_bytes() const;
 };
@@ -54,7 +54,7 @@ struct RunPlan {
 ProgramOptions training_options(const RunConfig& config);
 ProgramOptions calibration_options(const RunConfig& config);
 
-// From how many of so many training examples the frozen network's exponents are taken: whole
+// How many of this many training examples decide the frozen network's exponents: whole
 // micro-batches.
 int64_t calibration_count(const RunConfig& config, int64_t examples);
 

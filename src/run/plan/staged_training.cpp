@@ -17,9 +17,9 @@
 namespace mantissa {
 namespace {
 
-// Measured, as what a run takes for its instructions (memory_plan.h): an executor of a stage holds
-// views of the stage's instructions, and room for those of the program; a stage has threads and
-// their heap.
+// Measured, like a run's memory for its instructions (memory_plan.h). An executor of a stage holds
+// views of the stage's instructions, and room for the program's instructions. A stage has threads
+// and their heap.
 constexpr int64_t kBytesPerStageInstruction = 2400;
 constexpr int64_t kBytesPerProgramInstruction = 850;
 constexpr int64_t kBytesPerStage = int64_t{320} << 10;
@@ -43,8 +43,8 @@ Status check_trace(const RunConfig& config, const pipeline::Options& options) {
       std::to_string(pipeline::kMostTracedCells / of_step) + " steps");
 }
 
-// Within the limit of a stage's memory if everything is kept; else, if values may be computed
-// again, whatever that takes.
+// Within the limit of a stage's memory if everything is kept. If that is impossible and values may
+// be computed again, the limit does not count here.
 Result<pipeline::Division> divide_layers(const RunConfig& config, const Graph& graph,
                                          const StagedTraining& staged,
                                          const pipeline::Schedule& schedule) {

@@ -17,7 +17,7 @@ namespace mantissa {
 struct RunPlan;
 
 struct StagedTraining {
-  pipeline::Options options;  // but for the number of updates
+  pipeline::Options options;  // the number of updates is still open
   StageLayers layers;         // of the program that keeps everything
   pipeline::Division division;
   PipelinePlan plan;

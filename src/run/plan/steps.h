@@ -1,5 +1,5 @@
-// The loop over training steps. All that trains goes through it: a run, fit(), training in float
-// before, statistics anew, benchmarks. What happens between steps is its observer's business.
+// The loop over training steps. All training goes through it: a run, fit(), pretraining in float,
+// re-estimated statistics, benchmarks. The observer decides about everything between steps.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace mantissa {
 
-// The scalars of a step, but for learning rate and step number.
+// The scalars of a step, without learning rate and step number.
 StepScalars step_scalars(const RunConfig& config);
 
 // The learning rate over the steps of a run; `reductions` as Schedule has them.
@@ -34,7 +34,7 @@ struct TakenStep {
   double waiting_seconds = 0;  // of these, until its batches were there
 };
 
-// All that is referred to outlives the loop.
+// All objects that it refers to outlive the loop.
 struct StepLoop {
   Programs& programs;
   BatchSource& batches;

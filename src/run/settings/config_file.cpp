@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLargestConfigBytes = 1 << 20;
 constexpr size_t kMostSettings = 1000;
 constexpr size_t kLongestName = 100, kLongestMessage = 300;
-// The library follows what nests by recursion, and only what has a dot or a bracket nests: "a.a.a".
+// The library parses nested names recursively, and only dots and brackets nest: "a.a.a".
 constexpr int64_t kMostNesting = 4096;
 constexpr const char* kDerivedTable = "derived";
 
@@ -69,8 +69,8 @@ Result<Entries> entries_of(const toml::table& table, const std::filesystem::path
   return entries;
 }
 
-// Where to write and what to compute with, or of one command only: not part of what a run is.
-// (What allow-inversion says stands in the format.)
+// Settings of output and machine, or of one command only: they do not define a run. (The format
+// includes allow-inversion.)
 bool is_left_out(const std::string& name) {
   constexpr const char* kNames[] = {
       "out",           "tensorboard", "resume",         "overwrite", "threads",
@@ -79,7 +79,7 @@ bool is_left_out(const std::string& name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-// A line of the file. What cannot be read back as it was is not written.
+// A line of the file. An error if it could not be read back unchanged.
 Result<std::string> entry(const std::string& name, const std::string& value) {
   std::ostringstream line;
   line << name << " = "

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLargest = 1e15;
 
-// A number of the profile: its name in files, and what it says.
+// A number of the profile: its name in files, and its meaning.
 struct Field {
   const char* name;
   const char* comment;
@@ -126,7 +126,8 @@ Result<MachineProfile> find_profile(const std::string& setting) {
   const std::filesystem::path path = default_profile_path();
   if (path.empty()) return MachineProfile{};
   const auto there = is_there(path);
-  // A home that is another user's (HOME kept by whoever switched) holds no profile of this one's.
+  // If another user owns the home folder (a switch of user kept HOME), its profile is not this
+  // user's.
   if (there.ok() ? !*there : there.error().code == ErrorCode::kInvalidInput)
     return MachineProfile{};
   if (!there.ok()) return there.error();

@@ -1,5 +1,5 @@
-// The profile of a machine as a file: readable text, which `mantissa profile` writes and a person
-// may change. It decides what is kept and what is computed again, never a result.
+// The profile of a machine as a file: readable text, written by `mantissa profile`, which a person
+// may change. It decides which values are kept and which are computed again, never a result.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 
 namespace mantissa {
 
-// Where runs look for a profile: mantissa/profile.toml in the user's cache folder
-// ($XDG_CACHE_HOME, else ~/.cache); empty where there is none.
+// The place where runs look for a profile: mantissa/profile.toml in the user's cache folder
+// ($XDG_CACHE_HOME, else ~/.cache); empty if there is none.
 std::filesystem::path default_profile_path();
 
-// One line per rate and size. What a file leaves out is as built in; what is not a positive number,
-// or not known, is an error that names it.
+// One line per rate and size. Missing entries have the built-in values. Unknown entries, and values
+// that are no positive numbers, are errors that name the entry.
 Result<MachineProfile> read_profile(const std::filesystem::path& path);
 std::string to_toml(const MachineProfile& profile);
 

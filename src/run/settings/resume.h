@@ -6,8 +6,8 @@
 
 namespace mantissa {
 
-// By config.toml: an error names the settings that results depend on and that differ, with both
-// values. Without that file only the identities of what was saved can tell.
+// By config.toml: an error names the settings that differ and affect results, with both values.
+// Without that file only the identities in saved files can tell.
 Status check_same_settings(const RunConfig& config);
 
 }  // namespace mantissa

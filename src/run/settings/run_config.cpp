@@ -35,7 +35,7 @@ Status parse_setting(const std::string& name, const std::string& text, RunConfig
   if (setting == nullptr) return invalid_input("unknown setting '" + name + "'");
   Status status = setting->parse(text, config);
   if (status.ok()) return status;
-  // Some parsers know the setting's name, others only what is wrong with the text.
+  // Some parsers know the setting's name, others only the fault of the text.
   std::string& message = status.error().message;
   if (!message.starts_with(name + ":")) message = name + ": " + message;
   return status;
@@ -60,7 +60,7 @@ Status derive(const std::map<std::string, std::string>& derived, RunConfig& conf
   return {};
 }
 
-// A division by hand, and the number of its stages, unless that is said.
+// A division by hand, which also sets the number of stages unless the settings do.
 Status take_division(RunConfig& config) {
   PipelineConfig& way = config.pipeline;
   const bool by_graph =
@@ -179,7 +179,7 @@ Status resolve(RunConfig& config) {
   return {};
 }
 
-// Reads what --from names. Where no network is named, it is the run's.
+// Reads the start that --from names. If the settings name no network, it has the start's.
 Status take_start(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (config.from.empty()) return {};
   MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from, config.import_options));
@@ -344,7 +344,8 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
   return {};
 }
 
-// A setting that was given although what it belongs to is not in use.
+// An error for a setting that has no effect here, because the thing that it belongs to is not in
+// use.
 Status check_use(const std::string& name, const RunConfig& config) {
   if (is_optimizer_setting(name) && !has_setting(config.optimizer, name)) {
     std::string users;
@@ -484,8 +485,9 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
 
 namespace {
 
-// A setting as it stands in a run's identity: exponents may be predicted or exact, the bits are the
-// same. A network from a file is its content, and so are the weights that a run starts from.
+// A setting in the form of a run's identity. Predicted and exact exponents count as the same,
+// because they give the same bits. A network from a file counts by its content, and so do the
+// weights that a run starts from.
 std::string identity_text(const Setting& setting, RunConfig config) {
   if (config.network && setting.name == std::string_view("model")) {
     return config.model + " (JSON " + network_sha256(*config.network) + ")";

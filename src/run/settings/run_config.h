@@ -54,8 +54,8 @@ struct PipelineConfig {
 // The settings of a run. Their defaults stand in the table alone: default_run_config().
 struct RunConfig {
   std::string model;  // name of a built-in network, or that which `network` has
-  // Read from a file, whose content is part of the run's identity, not its path. It says itself
-  // what width, loss and label smoothing say for built-in networks.
+  // Read from a file, whose content is part of the run's identity, not its path. The file itself
+  // has the width, loss and label smoothing, which are settings for built-in networks.
   std::optional<Graph> network;
   std::string network_file;
   std::vector<std::string> network_stages;  // that it says: the first layer of each
@@ -64,21 +64,21 @@ struct RunConfig {
   std::string classifier;              // layers that get them; "": the one that makes the output
   onnx::ImportOptions import_options;  // of a model from ONNX: --model, --from
   std::vector<std::string> model_outputs;  // of that model
-  bool inserts_batch_norm = false;         // behind its convolutions
-  std::vector<std::string> notes;          // what importing one assumed
+  bool inserts_batch_norm = false;         // after its convolutions
+  std::vector<std::string> notes;          // assumptions of the import
   std::string from;                        // run or file to start from; "": none
-  std::optional<StartingPoint> start;      // what is there
+  std::optional<StartingPoint> start;      // the content of `from`
   std::string freeze;      // patterns of parameters that are not trained (untrained.h)
   int64_t reestimate = 0;  // batches for batch norms' statistics before the first step
   std::string data;
   PictureSize input_size;  // 0 x 0: as the data are
   TableChoices table;
-  int classes = 0;       // 0: those of the data
-  std::string positive;  // the class of the data that is taken against all others; "": none
+  int classes = 0;       // 0: as many as the data have
+  std::string positive;  // this class of the data against all others; "": none
   int64_t sequence = 0;  // of language models: tokens of an example; 0: the data are pictures
   Tokens tokens = Tokens::kCharacters;  // of a text
   int64_t vocabulary = 0;               // of pieces of words; 0: as usual
-  std::string vocabulary_file = {};     // in its place: that of a tokenizer
+  std::string vocabulary_file = {};     // used instead: a tokenizer's
   std::shared_ptr<const Vocabulary> known_vocabulary = nullptr;  // the vocabulary of `start`
   int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
   bool tied = false;    // the classifier of a language model has the embedding's weights
@@ -120,7 +120,7 @@ struct RunConfig {
   bool statistics = false;       // histograms of the tensors' bits
   std::string out;
   std::string tensorboard;  // folder for event files; "": none
-  std::string trace;        // file for what the stages did when; "": none
+  std::string trace;        // file for the stages' timeline; "": none
   int64_t trace_steps = 0;
   bool resume = false;
   bool overwrite = false;
@@ -146,14 +146,14 @@ struct Setting {
 
 std::span<const Setting> training_settings();
 
-// What a run is told where nobody says anything: the defaults of the table.
+// The settings of a run if nobody sets any: the defaults of the table.
 RunConfig default_run_config();
 
 // How a run reads its data: pictures, or where it has a sequence, a text.
 DataOptions data_options(const RunConfig& config);
 TextOptions text_options(const RunConfig& config);
 
-// The file in a run's folder that has its network, where it is no built-in one.
+// The file of the network in a run's folder, if it is no built-in network.
 inline constexpr const char* kNetworkFile = "network.json";
 
 // Whether a value of "model" names a file: of JSON, or an ONNX model.
@@ -172,8 +172,8 @@ bool is_of_tables(std::string_view setting);
 bool is_of_built_in_networks(std::string_view setting);
 
 // Parses settings by name over the defaults, reads the network's file if they name one, and
-// resolves what depends on others (micro-batch size, learning rate, threads): as `derived` says, or
-// anew. Unknown names and impossible values are errors of one line.
+// resolves settings that depend on others (micro-batch size, learning rate, threads): from
+// `derived`, or anew. Unknown names and impossible values are errors of one line.
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
                                   const std::map<std::string, std::string>& derived = {});
 

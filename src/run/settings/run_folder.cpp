@@ -16,7 +16,7 @@ bool is_of_a_run(const std::string& name) {
          std::find(kRunFiles.begin(), kRunFiles.end(), name) != kRunFiles.end();
 }
 
-// Any file that starting anew would remove counts: who made it is not known.
+// Any file that starting anew would remove counts, whoever made it.
 Status check_is_free(const RunConfig& config) {
   if (config.resume || config.overwrite) return {};
   MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(config.out));

@@ -15,9 +15,9 @@ int64_t padded_sequence(const RunConfig& config);
 // The lengths that a run's batches have; one: the whole sequence, always.
 BatchLengths batch_lengths(const RunConfig& config);
 
-// The same of its frozen network's programs, where padding changes no bit of what they measure.
-// With an exponent for each token, causal attention brings all keys to one, those of padding among
-// them.
+// The same for its frozen network's programs, if padding changes no bit of their results. With an
+// exponent for each token, causal attention brings all keys to one exponent, and the keys of
+// padding count too.
 BatchLengths evaluation_lengths(const RunConfig& config);
 
 // Refuses buckets of data whose examples are all as long, of a network that takes no other length

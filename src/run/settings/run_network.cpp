@@ -104,7 +104,8 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
 
 namespace {
 
-// Data have one class for each example: of several labels it is the only one that is 1.
+// Data have one class for each example. For a network of several labels it is the only label that
+// is 1.
 void take_classes(Graph& network) {
   for (const int n : network.losses) {
     const Node& loss = network.nodes[n];

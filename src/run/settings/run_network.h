@@ -13,20 +13,20 @@ namespace mantissa {
 // number of columns.
 Status check_examples(const Graph& network, const DatasetInfo& data);
 
-// The examples and classes of a run's network, on these data. An error if those of a file are for
-// others.
+// The examples and classes of a run's network, on these data. An error if the network of a file is
+// for others.
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data);
 
 // The network of a run, before its format changes it (plan/passes/network_format.h). Errors of
 // build_model.
 Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
 
-// Gives the network of --from the classes of the data, where the settings name no network: its
-// classifier as many outputs, or an encoder of texts a classifier.
+// Gives the network of --from the classes of the data, if the settings name no network: its
+// classifier gets as many outputs, or an encoder of texts gets a classifier.
 Status adapt_classes(const DatasetInfo& data, RunConfig& config);
 
-// The learning rate that nobody chose: errors of numbers have no bounds as those of classes have,
-// so that it is smaller for them.
+// The default learning rate. For numbers it is smaller: their errors have no bound, while the
+// errors of classes do.
 void adapt_learning_rate(const DatasetInfo& data, RunConfig& config);
 
 }  // namespace mantissa

@@ -1,4 +1,4 @@
-// Values of settings that are neither a number nor a word, from their text.
+// Parses values of settings that are neither a number nor a word.
 #pragma once
 
 #include <cstdint>

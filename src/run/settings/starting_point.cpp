@@ -42,7 +42,7 @@ Error refused(const fs::path& path, const std::string& what) {
   return invalid_input("from: " + path.string() + " " + what + "; " + kPossible);
 }
 
-// The weights that a run would keep: those of its best epoch, if it may stop early, else its last.
+// The weights that a run would keep: from its best epoch if it may stop early, else from its last.
 Result<fs::path> file_of_run(const fs::path& folder) {
   MANTISSA_ASSIGN(const bool has_best, is_there(folder / kBestFile));
   if (has_best) return folder / kBestFile;
@@ -83,15 +83,15 @@ std::optional<DataType> type_named(const std::string& dtype) {
   return std::nullopt;
 }
 
-// The bytes of a tensor that belongs to a parameter; none where it is not there, or of no int16.
+// The bytes of a tensor that belongs to a parameter; empty if it is not there, or not int16.
 std::span<const std::byte> companion(const SafetensorsFile& file, const std::string& name) {
   const SafetensorsTensor* tensor = file.find(name);
   if (tensor == nullptr || tensor->dtype != data_type_name(DataType::kInt16)) return {};
   return tensor->data;
 }
 
-// A checkpoint says the shift of its accumulators. For those of earlier versions the format of the
-// run does, where its config.toml is beside. 0: it is not known.
+// A checkpoint records the shift of its accumulators. For checkpoints of earlier versions it comes
+// from the run's format, if config.toml is beside them. 0: it is not known.
 Result<int> lazy_shift_of(const fs::path& path, const SafetensorsFile& file) {
   if (const std::string text = entry(file, "lazy_shift"); !text.empty()) {
     MANTISSA_ASSIGN(const int64_t shift, parse_integer("lazy_shift", text, 0, 15));
@@ -187,7 +187,7 @@ Result<Vocabulary> parse_vocabulary(const std::string& text) {
   return invalid_input("has a vocabulary that is none");
 }
 
-// The entry itself, or that of a frozen network's table.
+// The entry itself, or the one in a frozen network's table.
 Result<std::string> tokenizer_of(const TrainedFile& trained) {
   if (!is_frozen(trained.file)) return std::string(entry(trained.file, kTokenizerEntry));
   MANTISSA_ASSIGN(const FrozenNetwork frozen, load_frozen(trained.path));

@@ -21,7 +21,7 @@
 
 namespace mantissa {
 
-// The copy in a run's folder of what the run started from.
+// The copy of the run's starting point in its folder.
 inline constexpr const char* kStartFile = "start.safetensors";
 
 // A file with trained parameters.
@@ -36,12 +36,12 @@ struct TrainedFile {
 
 // Reads a run's folder (its best.safetensors if there is one, else its newest checkpoint), a
 // checkpoint, a frozen or imported network, an ONNX model, which it imports with these options, or
-// the copy of a run. Errors are one line that says what would be possible; of a model that cannot
-// be imported they list why.
+// the copy of a run. Errors are one line that says what is possible. For a model that cannot be
+// imported they list the reasons.
 Result<TrainedFile> read_trained(const std::filesystem::path& path,
                                  const onnx::ImportOptions& options = {});
 
-// Such a file in a run's settings. The numbers are read again when they are taken.
+// Such a file in a run's settings. The numbers are read again when they are used.
 struct StartingPoint {
   std::filesystem::path path;  // of the file, not of the folder
   std::string source;
@@ -75,9 +75,9 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
 // An entry of a start that quantize made: its settings (api/settings/quantise_settings.h).
 inline constexpr const char* kQuantisedEntry = "quantised";
 
-// The tokens that a language model knows: of a frozen network its own, of a checkpoint those of the
-// frozen network that its run wrote in the end, of a copy those of its source. Null where these say
-// nothing, as a run does that has not ended.
+// The tokens that a language model knows. A frozen network has its own. A checkpoint has the tokens
+// of the frozen network that its run wrote in the end. A copy has the tokens of its source. Null if
+// these name none, as for a run that has not ended.
 Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& trained);
 
 // The entries of a copy, beside the parameters.

@@ -45,7 +45,7 @@ Result<std::string> tokenizer_beside(const StartingPoint& start) {
   return std::move(trained.tokenizer);
 }
 
-// How many tokens the network has rows for; 0: it looks none up.
+// The number of tokens in the network's embedding; 0: it has none.
 int64_t known_tokens(const Graph& network) {
   int64_t known = 0;
   for (const Node& node : network.nodes) {
@@ -56,7 +56,7 @@ int64_t known_tokens(const Graph& network) {
   return known;
 }
 
-// Gives a network that brings no tokenizer that of a file.
+// Gives a network without a tokenizer the tokenizer of a file.
 Status take_tokenizer(const std::string& file, StartingPoint& start) {
   if (!start.tokenizer.empty()) {
     return invalid_input("vocabulary: " + start.path.string() + " brings its own tokenizer");

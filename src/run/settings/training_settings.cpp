@@ -108,7 +108,7 @@ const Setting kSettings[] = {
      "docs/onnx.md)",
      "", kValue, kIdentity, set_text<&Config::from>,
      [](const Config& c) { return std::string(c.start ? kStartFile : ""); }, true},
-    // The network and its weights hold what follows from these two.
+    // The network and its weights already contain the effect of the next two.
     {"input-mean",
      "mean of the pixels, divided by 255, that a network from ONNX was trained with: one number, "
      "or "
