@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostPictures = 2048;
 constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 24;  // of the convolutions' results
-constexpr double kLeastDeviation = 0.01;                  // of a channel, over that of the layer
+constexpr double kLeastDeviation = 0.01;                  // of a channel, relative to the layer's
 const Format kFloat{.family = FormatFamily::kFloat};
 
 struct Convolution {
@@ -77,7 +77,7 @@ class ChannelSums {
   int64_t rows_ = 0;
 };
 
-// The pictures without their classes, of which the network may have fewer.
+// The pictures without their classes: the network may have fewer classes.
 Examples unlabelled(const ImageSet& pictures) {
   Examples examples = picture_examples(pictures);
   examples.write = [write = std::move(examples.write)](uint32_t epoch, uint32_t example,
@@ -173,10 +173,10 @@ Result<Graph> with_norms(const Graph& network, const std::vector<Convolution>& c
   return rebuilt(network, changes);
 }
 
-// By name, the parameters of the network as it was, and those of its norms.
+// By name: the parameters of the original network, and of its norms.
 using ParametersByName = std::map<std::string, onnx::ImportedParameter>;
 
-// w / s of each channel, s its deviation; the norm behind multiplies by s again.
+// w / s for each channel, where s is its deviation; the norm after it multiplies by s again.
 void normalise(const Convolution& convolution, const std::string& layer,
                ParametersByName& parameters) {
   std::vector<float>& weights = parameters.at(layer + ".weights").floats;

@@ -19,11 +19,11 @@ struct MeasuringSettings {
   Isa isa = Isa::kScalar;
 };
 
-// Puts a batch norm behind each convolution that has a bias, makes more than one pixel and has none
-// yet; not behind the one that makes the output. Means and variances are measured in fp32 on up to
-// 2,048 training pictures, scales and offsets are such that the network computes the same, and the
-// weights of a channel are divided by its deviation. Returns the names of the convolutions. An
-// error where there is none, and errors of running the network.
+// Puts a batch norm after each convolution that has a bias, makes more than one pixel and has no
+// batch norm yet. The convolution that makes the output gets none. Means and variances are measured
+// in fp32 on up to 2,048 training pictures, scales and offsets are such that the network computes
+// the same, and the weights of a channel are divided by its deviation. Returns the names of the
+// convolutions. An error if there is no such convolution, and errors of running the network.
 Result<std::vector<std::string>> insert_batch_norms(const ImageSet& pictures,
                                                     const MeasuringSettings& settings,
                                                     onnx::ImportedNetwork& imported);
@@ -32,8 +32,8 @@ Result<std::vector<std::string>> insert_batch_norms(const ImageSet& pictures,
 std::string describe_inserted_norms(const std::vector<std::string>& layers);
 
 // Makes the folder of a run that starts from an ONNX model with batch norms put back: network.json
-// and start.safetensors, which `config` names from then on. Where a run that is resumed has them,
-// they stay. A folder that it made goes where it fails.
+// and start.safetensors, which `config` names from then on. If a resumed run has them, they stay.
+// If it fails, it removes a folder that it made.
 Status begin_with_batch_norms(const TrainObserver& observer, RunConfig& config);
 
 }  // namespace mantissa

@@ -15,7 +15,7 @@
 namespace mantissa {
 namespace {
 
-// A network of that kind, before its format: what files have.
+// A network of that kind, before a format changed it, as in files.
 struct EncoderParts {
   Graph network;
   WordPiece tokenizer;
@@ -76,7 +76,7 @@ Result<Encoder> make_encoder(EncoderParts parts, const Format& format) {
   return Encoder{std::move(graph), format, std::move(state), std::move(parts.tokenizer)};
 }
 
-// Errors of what lies behind a path name the file that they found, or else the path.
+// Errors name the file that was found behind a path, or else the path.
 Error in_file(const std::filesystem::path& path, Error error) {
   if (error.message.find(path.string()) == std::string::npos) {
     error.message = path.string() + ": " + error.message;

@@ -24,7 +24,7 @@ class Parameters {
  public:
   Parameters(const Graph& graph, const State& state, const TrainedFile& trained)
       : parameters_(named_parameters(graph, state)) {
-    // Mantissas and accumulators as they were trained, where the network takes them.
+    // Mantissas and accumulators as they were trained, if the network takes them.
     for (NamedParameter& parameter : parameters_) {
       for (const NamedParameter& from : trained.parameters) {
         const bool is_float = parameter.type == DataType::kDouble;
@@ -75,7 +75,7 @@ class Parameters {
     return numbers;
   }
 
-  // Copies what points into the state and the file.
+  // Copies the data that point into the state and the file.
   void move_to(QuantisedStart& start) {
     for (NamedParameter& parameter : parameters_) {
       for (auto* part : {&parameter.numbers, &parameter.exponents, &parameter.accumulator}) {
@@ -109,8 +109,8 @@ double relative_error(double squared_error, const quantise::ActivationStatistics
   return squares > 0 ? std::sqrt(squared_error / squares) : 0;
 }
 
-// Where some number is negative: symmetric, or of a method that trains an offset with one. Then the
-// range begins at a whole step, and reaches zero. Steps are powers of two where no batch norm
+// If some number is negative, the grid is symmetric, or has an offset if the method trains one.
+// Then the range begins at a whole step, and reaches zero. Steps are powers of two if no batch norm
 // and no rescale follow.
 Result<quantise::LinearGrid> activation_grid(const std::string& name, const QuantisedLayer& layer,
                                              const QuantiseSettings& settings,
@@ -143,13 +143,14 @@ Result<quantise::LinearGrid> activation_grid(const std::string& name, const Quan
   return grid;
 }
 
-// The exponent of the largest power of two that is not above.
+// The exponent of the largest power of two that is at most `scale`.
 int exponent_below(double scale) { return std::ilogb(scale); }
 
-// The layer's result is the trained one over factors[c]: its bias, and the statistics of the batch
-// norm behind it, follow. The norm adds epsilon to a variance that is 1/factor^2 of the trained
-// one. Where epsilon matters, its scale becomes what makes the result the same: else a filter that
-// is small beside epsilon, and so hardly heard, would be as loud as the others.
+// The layer's result is the trained one divided by factors[c]. Its bias, and the statistics of the
+// batch norm after it, follow. The norm adds epsilon to a variance that is 1/factor^2 of the
+// trained one. If epsilon matters, the norm's scale is changed so that the result stays the same.
+// Otherwise a filter that is small beside epsilon, and so hardly heard, would become as loud as the
+// others.
 void divide_result(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
                    Parameters& parameters) {
   const std::string bias = network.nodes[layer.node].name + ".bias";
@@ -165,7 +166,7 @@ void divide_result(const Graph& network, const QuantisedLayer& layer, const Numb
   bool scales_change = false, offsets_change = false;
   for (size_t c = 0; c < means.size(); ++c) {
     if (factors[c] == 0) {
-      // What the norm made of a constant is its offset now.
+      // The norm's result for a constant is its offset now.
       offsets[c] -= scales[c] * (means[c] - bias_of(c)) / std::sqrt(variances[c] + kEpsilon);
       scales[c] = 0;
       scales_change = offsets_change = true;
@@ -191,7 +192,7 @@ void divide_result(const Graph& network, const QuantisedLayer& layer, const Numb
   parameters.replace(norm + ".running_variance", variances);
 }
 
-// The rescale behind the layer multiplies by factors[c], and has the layer's bias.
+// The rescale after the layer multiplies by factors[c], and has the layer's bias.
 void move_to_rescale(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
                      quantise::TrainingMethod training, Parameters& parameters) {
   Numbers scales = factors, biases(factors.size(), 0);
@@ -210,9 +211,9 @@ void move_to_rescale(const Graph& network, const QuantisedLayer& layer, const Nu
   parameters.set(owner + ".bias", shape, biases, false);
 }
 
-// LSQ divides the gradient of a weight's step, g (q - v), by the root of the numbers that share it
-// times the levels. A scale is that step over 2^exponent, and its gradient is g q, which is larger
-// by the rms of q over that of q - v: about 2 levels.
+// LSQ divides the gradient of a weight's step, g (q - v), by the root of (numbers that share it *
+// levels). A scale is that step over 2^exponent, and its gradient is g q. It is larger by the ratio
+// of the rms of q and of q - v: about 2 levels.
 double scale_rate_factor_of(const Shape& weights, const quantise::MantissaRange& range,
                             int exponent) {
   const auto shared = static_cast<double>(weights.count() / weights[0]);
@@ -225,8 +226,8 @@ bool divides_gradients(OptimizerKind kind) {
   return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
 }
 
-// The rate at which the numbers of a grid learn as the trained ones would, all divided by factors:
-// a step is divided once, and the gradient multiplied once.
+// The rate at which the numbers of a grid learn as the trained numbers would. They are the trained
+// numbers divided by factors: a step is divided once, and the gradient multiplied once.
 double rate_factor_of(const Numbers& factors) {
   double squares = 0;
   for (const double factor : factors) squares += factor * factor;
@@ -234,7 +235,7 @@ double rate_factor_of(const Numbers& factors) {
   return std::clamp(static_cast<double>(factors.size()) / squares, 1 / kMost, kMost);
 }
 
-// The grid of a layer's input, where it has few bits.
+// The grid of a layer's input, if it has few bits.
 Result<std::optional<quantise::LinearGrid>> input_grid(
     const std::string& name, const QuantisedLayer& layer,
     const quantise::ActivationStatistics& statistics, const QuantiseSettings& settings) {

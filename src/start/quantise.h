@@ -33,15 +33,15 @@ struct QuantiseSettings {
   int64_t calibration_examples = 1280;
 };
 
-// What became of a layer.
+// The result of quantising a layer.
 struct LayerOutcome {
   std::string name;
   LayerBits bits;
   bool any_scale = false;       // else its scales are powers of two
-  double weight_error = 0;      // root of the squared error over that of the squares; 0: 8 bits
+  double weight_error = 0;      // root of (squared error / squares); 0: 8 bits
   double activation_error = 0;  // the same of its input
   double range = 0;             // of its input; 0: 8 bits
-  double offset = 0;            // the same, where the range begins
+  double offset = 0;            // the same, beginning of the range
   bool is_signed = false;
 };
 
@@ -57,14 +57,13 @@ struct QuantisedStart {
   MemoryPlan memory;  // of the quantisation, before any training
 };
 
-// Quantises the network that `config` starts from (config.from), as it would be trained on the
-// data: runs it on training examples in inference mode, chooses grids for the inputs of layers, and
+// Quantises the network that `config` starts from (config.from), in its form for training on the
+// data. Runs it on training examples in inference mode, chooses grids for the inputs of layers, and
 // grids and mantissas for weights. `observer` hears messages.
 Result<QuantisedStart> quantise_network(const RunConfig& config, const QuantiseSettings& settings,
                                         const TrainObserver& observer);
 
-// The same of a network that is loaded, with other layers: those of quantised_layers, and their
-// inputs.
+// The same for a loaded network and other layers: layers from quantised_layers, and their inputs.
 Result<QuantisedStart> quantise_network(const QuantiseSource& source,
                                         const std::vector<QuantisedLayer>& layers,
                                         const std::vector<LayerInputs>& inputs,

@@ -1,4 +1,4 @@
-// What each layer's few bits cost alone: `mantissa quantize --sensitivity`.
+// The cost of each layer's few bits alone: `mantissa quantize --sensitivity`.
 #pragma once
 
 #include <vector>
@@ -10,20 +10,20 @@
 namespace mantissa {
 
 struct NetworkSensitivity {
-  // Of the network with 8 bits everywhere. An accuracy is -1 where numbers are predicted.
+  // For the network with 8 bits everywhere. An accuracy is -1 if numbers are predicted.
   double loss = 0, accuracy = 0;
   int64_t examples = 0;  // that losses are of
   struct Layer {
     LayerOutcome outcome;
     double loss = 0, accuracy = 0;
   };
-  std::vector<Layer> layers;         // those of fewer bits, in the network's order
+  std::vector<Layer> layers;         // layers of fewer bits, in the network's order
   quantise::SensitivityTable table;  // its indices are those of `layers`
 };
 
 // Freezes and measures the network once with each layer of fewer than 8 bits quantised alone, on
-// validation examples: the data's own, or those that config.validation holds back. The statistics
-// of batch norms stay as they were trained.
+// validation examples: the data's own, or the ones that config.validation holds back. The
+// statistics of batch norms keep their trained values.
 Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSettings& settings,
                                        const TrainObserver& observer);
 

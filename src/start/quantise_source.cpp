@@ -20,7 +20,7 @@
 namespace mantissa {
 namespace {
 
-// Each example is an input of its own: offsets are means of their minima.
+// Each example is added as a separate input: offsets are means of the examples' minima.
 template <typename T>
 void add_examples(const Tensor& values, quantise::ActivationStatistics& statistics) {
   const auto length = static_cast<size_t>(values.count() / values.shape[0]);
@@ -40,7 +40,8 @@ void add_values(const Tensor& values, quantise::ActivationStatistics& statistics
                                  : add_examples<int16_t>(values, statistics);
 }
 
-// Why the file has not all of the network: what quantize needs, and train would begin anew.
+// The reason that the file lacks a part of the network. quantize needs all parts; train would begin
+// such a part anew.
 Error lacks(const RunConfig& config, const RunPlan& plan) {
   const StartingPoint& start = *config.start;
   for (const NamedParameter& there : start.parameters) {
@@ -95,7 +96,7 @@ int64_t row_count(int64_t features) {
   return std::clamp<int64_t>(kMostRowNumbers / features, 1, kMostRows);
 }
 
-// How many rows of a layer each of so many batches gives: some of each, or one of every few.
+// How many rows of a layer each of this many batches gives: some of each, or one of every few.
 struct RowDraw {
   int64_t per_batch = 1, every = 1, rows = 1;
 };
@@ -120,7 +121,7 @@ class RowSampler {
   void add(const Tensor& input, std::vector<float>& rows) {
     if (batch_++ % draw_.every != 0) return;
     for (int64_t i = 0; i < draw_.per_batch; ++i) {
-      // Of all output vectors of the batch one.
+      // One of all output vectors of the batch.
       const int64_t places = input.shape[0] * output_.count() / output_.last();
       const auto place =
           static_cast<int64_t>(random_bits(seed_, RandomStream::kSynthetic, layer_, drawn_++) %

@@ -1,4 +1,4 @@
-// A trained network that is to be quantised, ready to run, and the numbers that its layers read.
+// A trained network that will be quantised, ready to run, and the inputs of its layers.
 #pragma once
 
 #include <optional>
@@ -18,18 +18,18 @@ namespace mantissa {
 
 struct QuantiseSource {
   const RunConfig& config;
-  RunPlan plan;  // of the network as it was trained
+  RunPlan plan;  // of the trained network
   RunData data;
   State state;  // with the trained parameters
   TrainedFile trained;
-  MemoryPlan memory = {};  // of layer_inputs, and all that is there already
+  MemoryPlan memory = {};  // of layer_inputs, and everything loaded so far
 };
 
 // Loads the network and the data of a run that starts from trained weights (config.from). An error
 // where the file lacks a parameter of the network.
 Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver& observer);
 
-// What a layer reads on training examples.
+// The inputs of a layer on training examples.
 struct LayerInputs {
   quantise::ActivationStatistics statistics;  // of layers that read fewer than 8 bits
   // Some windows of the input, each as a row of the layer's weights: [rows, features].

@@ -25,10 +25,10 @@ WeightScales weight_scales(const Numbers& weights, const quantise::QuantisedWeig
   const int64_t length = std::ssize(weights) / channels;
   const auto has_scale = [&](int64_t c) {
     if (is_zero(std::span(weights).subspan(c * length, length))) return false;
-    // On {-1, 0} positive weights alone have none either.
+    // On {-1, 0} a channel with only positive weights has no scale either.
     return range.hi > 0 || !is_zero(std::span(quantised.mantissas).subspan(c * length, length));
   };
-  // Without channels that have no scale of their own.
+  // Channels without their own scale do not count.
   double sum = 0;
   int64_t count = 0;
   for (int64_t c = 0; c < channels; ++c) {
@@ -64,8 +64,8 @@ double squared_error(const Numbers& weights, const quantise::QuantisedWeights& q
   return error;
 }
 
-// Where a weight of this mantissa begins between the points of the grid: as it was, within the
-// range, and not so near to the next mantissa that V would round to it.
+// The start of a weight with this mantissa between the points of the grid: unchanged, within the
+// range, and not so close to the next mantissa that V would round to it.
 double place_between(double number, double mantissa, const quantise::MantissaRange& range,
                      int lazy_shift) {
   const double step = static_cast<double>(range.step);
@@ -74,8 +74,8 @@ double place_between(double number, double mantissa, const quantise::MantissaRan
   return std::clamp(number, static_cast<double>(range.lo), above);
 }
 
-// Rounds weights so that the layer's results on the rows change least: those of the quantised
-// inputs against those of inputs and weights as they were.
+// Rounds weights so that the layer's results on the rows change least. Quantised inputs and weights
+// are compared with the original ones.
 Status train_rounding(const Numbers& weights, int64_t outputs, const quantise::MantissaRange& range,
                       const RoundingInputs& inputs, quantise::QuantisedWeights& quantised) {
   const int64_t features = std::ssize(weights) / outputs;

@@ -13,28 +13,29 @@
 
 namespace mantissa {
 
-// A layer's weights become scale[c] * mantissa. The network's numbers are those over factor[c] =
-// scale[c] / 2^exponent, which the batch norm behind takes out, or the rescale multiplies by. The
-// factor 0 is that of weights of zero on {-1, +1}, which has none.
+// A layer's weights become scale[c] * mantissa. The network's numbers are the weights divided by
+// factor[c] = scale[c] / 2^exponent. The batch norm after the layer takes the factor out, or the
+// rescale multiplies by it. Weights of zero on {-1, +1} have no scale: their factor is 0.
 struct WeightScales {
   int exponent = 0;
   std::vector<double> factors;  // by output channel
-  double error = 0;             // root of the squared error over that of the squares
+  double error = 0;             // root of (squared error / squares)
 };
 
-// The whole numbers that weights of so many bits may become.
+// The whole numbers that weights of this many bits may become.
 Result<quantise::MantissaRange> weight_range(int bits, const QuantiseSettings& settings);
 
-// The choices for a layer's mantissas beside its weights. For AdaRound its inputs, too: rows as
-// they were, and the grid that they get.
+// The data that decide a layer's mantissas, beside its weights. For AdaRound also its inputs:
+// original rows, and the grid that they get.
 struct RoundingInputs {
   const std::vector<float>& rows;
   const std::optional<quantise::LinearGrid>& grid;
   int lazy_shift;  // of weights that are trained
 };
 
-// Quantises weights in equal rows, one for each output channel. They become the numbers that the
-// network starts with: mantissas times 2^exponent, or what rounds to them. Errors name the layer.
+// Quantises weights in equal rows, one for each output channel. The results are the numbers that
+// the network starts with: mantissas times 2^exponent, or numbers that round to them. Errors name
+// the layer.
 Result<WeightScales> quantise_layer_weights(const std::string& name, int64_t channels,
                                             const QuantisedLayer& layer,
                                             const RoundingInputs& inputs,

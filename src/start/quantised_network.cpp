@@ -26,8 +26,8 @@ int only_reader(const Graph& network, const std::vector<std::vector<int>>& reade
   return network.nodes[reader].op == &op ? reader : -1;
 }
 
-// The batch norm that alone reads the layer's result and takes factors out of it, or -1. None where
-// another node has the same bias or the same statistics, which change with the factors.
+// The batch norm that is the only reader of the layer's result and takes factors out of it, or -1.
+// None if another node has the same bias or the same statistics, which change with the factors.
 int own_norm(const Graph& network, const std::vector<std::vector<int>>& readers, int layer) {
   const Node& node = network.nodes[layer];
   const int norm = only_reader(network, readers, node, ops::kBatchNorm);
@@ -85,7 +85,7 @@ const char* learns(quantise::TrainingMethod method) {
   return "clip";
 }
 
-// Whether the parameters of a layer's rescale are its own, or those of the node that quantises the
+// Whether the parameters of a layer's rescale belong to it, or to the node that quantises the
 // layer's input, and no other node uses them.
 bool is_of_the_layer(const Graph& network, const Node& layer, int rescale) {
   const std::vector<int>& parameters = network.nodes[rescale].parameters;
@@ -124,7 +124,7 @@ class LayerChanges {
     prepare_layer(builder, network_.nodes[n], found->second, inputs, attributes);
   }
 
-  // The value of the node whose parameters this one gets, a rescale that was there; -1: none.
+  // The value of the node that shares its parameters with this one, an existing rescale; -1: none.
   int shares_with(int n) const {
     const auto layer = layer_of_rescale_.find(n);
     if (layer == layer_of_rescale_.end()) return -1;
@@ -165,7 +165,7 @@ class LayerChanges {
                          [&](const Parameter& p) { return p.name == name; });
   }
 
-  // The attributes of a layer's rescale. `node`: the layer, or a rescale that is there.
+  // The attributes of a layer's rescale. `node`: the layer, or an existing rescale.
   Attributes rescale_attributes(const Node& node, size_t layer) const {
     std::vector<Attributes::Item> items;
     for (const Attributes::Item& item : node.attributes.items()) {

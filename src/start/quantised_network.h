@@ -13,8 +13,8 @@
 
 namespace mantissa {
 
-// From 8 bits on mantissas are those of the format, with an exponent that follows the numbers; 16
-// are the most. 32 are floats, of a network that computes in fp32.
+// From 8 bits on, mantissas are the format's, with an exponent that follows the numbers, up to 16
+// bits. 32 are floats, of a network that computes in fp32.
 constexpr int kWholeBits = 8, kMostBits = 16, kFloatBits = 32;
 
 struct LayerBits {
@@ -24,7 +24,7 @@ struct LayerBits {
 
 struct QuantisedBits {
   LayerBits all;
-  int ends = kWholeBits;  // at least so many for the first and the last layers; 0: as all
+  int ends = kWholeBits;  // at least this many for first and last layers; 0: as all
   // Only one side of all layers, and 8 bits for the other: weights and activations may be quantised
   // in turn, with training between ([0144]).
   bool only_weights = false, only_activations = false;
@@ -37,13 +37,13 @@ struct QuantisedLayer {
   int node = -1;
   LayerBits bits;       // 8 where there are fewer already, which stay
   LayerBits kept = {};  // these; 8: there are none
-  // The batch norm that alone reads the result, or -1. It takes out the factor of a scale that is
-  // no power of two.
+  // The batch norm that is the only reader of the result, or -1. It takes out the factor of a scale
+  // that is no power of two.
   int norm = -1;
-  // Without one a `rescale` behind the layer multiplies by it: one that is there already, or else
-  // the network gets one. Not behind the network's result, whose sums the loss reads.
+  // Without a norm, a `rescale` after the layer multiplies by the factor: an existing one, or a new
+  // one. The network's result gets none, because the loss reads its sums.
   bool rescales = false;
-  int rescale = -1;  // that is there already
+  int rescale = -1;  // an existing one
 
   bool any_scale() const { return norm >= 0 || rescales; }  // else scales are powers of two
   bool has_few_bits() const { return bits.weights < kWholeBits || bits.activations < kWholeBits; }
@@ -67,20 +67,20 @@ struct LayerGrids {
 // "LAYER.input.offset".
 std::string quantise_node_name(const std::string& layer);
 
-// Whether rescales follow the ranges, which are trained: they use their parameters. Else what
-// ranges leave to them is part of their scales.
+// Whether rescales follow the ranges, which are trained: then they use the ranges' parameters.
+// Otherwise the rest of the ranges is part of their scales.
 bool tracks_range(quantise::TrainingMethod method);
 
-// The node whose parameters "scale" and "bias" are those of the layer's rescale, in the quantised
-// network, or in the network as it is: that node itself, or the one that quantises the input.
+// The node whose parameters "scale" and "bias" the layer's rescale uses, in the quantised network,
+// or in the network before. It is the rescale itself, or the node that quantises the input.
 std::string rescale_owner(const Graph& network, const QuantisedLayer& layer,
                           quantise::TrainingMethod method);
 std::string rescale_owner_before(const Graph& network, const QuantisedLayer& layer);
 
 // The network with a `quantise` node before each layer of fewer than 8 bits of activations, weights
-// on grids that stay where they have fewer than 8 bits, and rescales. All other nodes, and the
-// names of parameters, are as before; biases are those of rescales. `grids` has one row for each
-// layer. An error where two nodes share a layer's weights and need other bits.
+// on fixed grids if they have fewer than 8 bits, and rescales. All other nodes, and the names of
+// parameters, are as before; biases belong to rescales. `grids` has one row for each layer. An
+// error if two nodes share a layer's weights and need different bits.
 Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
                                 const std::vector<LayerGrids>& grids,
                                 quantise::TrainingMethod method);

@@ -12,7 +12,7 @@
 
 namespace mantissa {
 
-// Steps at the end of a run whose loss tells what it came to: how it got there does not matter.
+// Steps at the end of a run whose loss counts as its result: the way there does not matter.
 constexpr int64_t kJudgedSteps = 10;
 
 // A mean loss of training steps, and of how many.
@@ -25,18 +25,18 @@ struct TrainingLoss {
 // shorter run.
 TrainingLoss last_training_loss(std::span<const MetricsLine> lines, int64_t steps);
 
-// Why a run counts as diverged, or "". Its training loss is absurd, above ten times
-// Task::high_loss: cross-entropy above ten times that of guessing, or outputs that miss their
-// targets by more than ten; or the test loss of its frozen network is more than ten times as high
-// as even that. (A frozen network's running statistics lag behind its training in short runs, and
-// test examples may be of another kind.) `training` of no steps is not judged.
+// Why a run counts as diverged, or "". Either its training loss is absurd, above ten times
+// Task::high_loss: cross-entropy above ten times the loss of guessing, or outputs that miss their
+// targets by more than ten; or the test loss of its frozen network is above ten times even that
+// limit. (A frozen network's running statistics lag behind its training in short runs, and test
+// examples may be of another kind.) `training` of no steps is not judged.
 std::string divergence(const Task& task, const TrainingLoss& training, double test_loss);
 
-// The error of a run that diverged, for the reason that divergence() gave ("": none). What it
-// learned is worthless, and no script should go on with it.
+// The error of a run that diverged, for the reason from divergence() ("": none). The weights are
+// worthless, and no script should go on with them.
 Status check_converged(const RunConfig& config, const std::string& diverged);
 
-// A line if the training loss is no better than that of guessing; else "".
+// A note if the training loss is no better than guessing; else "".
 std::string learning_note(const RunConfig& config, const Task& task, const TrainingLoss& training);
 
 }  // namespace mantissa

@@ -10,15 +10,15 @@
 
 namespace mantissa {
 
-// Where the weights of the best epoch are kept while a run may stop early.
+// The file of the best epoch's weights, as long as a run may stop early.
 std::filesystem::path best_path(const std::filesystem::path& folder);
 
 // Reads the weights of the best epoch back into the state. An error that names the file if it is
 // damaged or not of the epoch that `info` says was the best.
 Status load_best(const std::filesystem::path& folder, const CheckpointInfo& info, State& state);
 
-// The training loss of an epoch of which only so many steps were taken, as if all of it had gone
-// so.
+// The training loss of a whole epoch, extrapolated from an epoch in which only this many steps were
+// taken.
 int64_t whole_epoch_loss(int64_t loss_q24, int64_t steps, int64_t steps_per_epoch);
 
 // Notes the loss (a sum over always as many examples, Q24) of the epoch that ends with info.step

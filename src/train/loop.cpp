@@ -32,8 +32,8 @@ bool flushes(const LoopParts& parts, int64_t step) {
   return !parts.config.pipeline.is_asynchronous() || step >= parts.plan.first_flushed_step;
 }
 
-// The step behind which the state is wanted next: an asynchronous pipeline runs empty where its
-// settings say so; others where something is due, and at every step that is observed.
+// The next step after which the state is needed. An asynchronous pipeline empties when its settings
+// say so; others do when something is due, and at every observed step.
 int64_t next_rest(const LoopParts& parts, int64_t step, const RunLogs& logs) {
   const RunPlan& plan = parts.plan;
   if (!plan.staged) return step + 1;
@@ -59,7 +59,8 @@ int64_t next_rest(const LoopParts& parts, int64_t step, const RunLogs& logs) {
   return end;
 }
 
-// Goes on to its end, whatever the observer says: what follows from it belongs to the checkpoint.
+// Goes on to its end, whatever the observer says: decisions that follow from it belong to the
+// checkpoint.
 Result<Score> validate(const LoopParts& parts, const LoopState& at, RunLogs& logs, bool& stop) {
   const auto start = Clock::now();
   const auto report = [&](int64_t done) {
@@ -76,15 +77,15 @@ Result<Score> validate(const LoopParts& parts, const LoopState& at, RunLogs& log
   return score;
 }
 
-// At the end of an epoch, and of the run: measures the examples that were held back, if any, and
-// decides what follows from it. Without any, the mean loss of the epoch's training decides.
+// At the end of an epoch, and of the run: measures the held-back examples, if any, and acts on the
+// score. Without any, the mean training loss of the epoch decides.
 Result<std::optional<Score>> end_epoch(const LoopParts& parts, LoopState& at, RunLogs& logs,
                                        bool& stop) {
   const RunConfig& config = parts.config;
   const RunPlan& plan = parts.plan;
   CheckpointInfo& info = at.info;
   std::optional<Score> score;
-  const int64_t steps = info.step % plan.steps_per_epoch;  // of an epoch that is not whole
+  const int64_t steps = info.step % plan.steps_per_epoch;  // of an incomplete epoch
   if (steps != 0 && info.step < plan.total_steps) return score;
   int64_t loss_q24 = std::exchange(info.epoch_loss_q24, 0);
   if (plan.validation_examples > 0) {

@@ -1,5 +1,5 @@
 // The training loop: steps and epochs, learning rates, checkpoints, validation, early stop, logs.
-// It knows batches and a task's scores, and nothing of what the examples are.
+// It knows batches and a task's scores, and nothing about the kind of examples.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,11 @@ struct LoopParts {
   const Task& task;
   const TrainObserver& observer;
   Programs& programs;  // with the training program, over the state
-  // Measures the examples that were held back with the weights as they are. Called if the plan has
-  // any.
+  // Measures the held-back examples with the present weights. Called if the plan has any.
   std::function<Result<Score>(const EvaluationObserver&)> validate;
 };
 
-// Where the loop is: what it changes.
+// The state of the loop: everything that it changes.
 struct LoopState {
   State& state;
   CheckpointInfo& info;

@@ -44,7 +44,7 @@ bool is_finite(const Graph& graph, const State& floats) {
   return true;
 }
 
-// From what was observed in the last step in fp32.
+// From the observations of the last step in fp32.
 void take_exponents(const RunPlan& plan, const Format& format, const Observations& floats,
                     State& state) {
   std::map<ExponentKey, BitLengths> lengths;

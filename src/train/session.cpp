@@ -57,7 +57,7 @@ Session::Session(Graph network, const RunConfig& config)
       network_(std::move(network)),
       graph_(in_format(network_, config.format)),
       pool_(config.threads) {
-  config_.buckets = 1;  // its caller's batches are as long as the network's inputs
+  config_.buckets = 1;  // batches are as long as the network's inputs
 }
 
 Status Session::compile() {

@@ -29,8 +29,8 @@ namespace mantissa {
 
 class Session {
  public:
-  // Plans the memory, compiles, and sets the initial weights. The settings of a run that concern
-  // data and files mean nothing here. Errors as those of a run.
+  // Plans the memory, compiles, and sets the initial weights. Settings that concern a run's data
+  // and files mean nothing here. Errors as in a run.
   static Result<std::unique_ptr<Session>> create(Graph network, const RunConfig& config);
 
   Session(const Session&) = delete;
@@ -86,7 +86,7 @@ class Session {
 // element of a sequence.
 int64_t labels_per_example(const Graph& graph, int loss);
 
-// Runs the forward pass of a frozen network on all examples, so many at once. `found` is called
+// Runs the forward pass of a frozen network on all examples, this many at once. `found` is called
 // after each batch.
 Status run_frozen(
     FrozenNetwork& network, const Examples& examples, int64_t batch_size, bool with_loss,

@@ -36,7 +36,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run from its first step to its end. A view, but for what it counts.
+// A run from its first step to its end. A view, except for its counters.
 struct Run {
   const RunConfig& config;
   const TrainObserver& observer;
@@ -56,7 +56,7 @@ struct Run {
   RunInference inference() const { return {config, plan, data, machine}; }
 };
 
-// Plans the run, and finds whatever speaks against it before anything is touched.
+// Plans the run, and finds all reasons to refuse it before it changes anything.
 Result<RunPlan> plan_and_check(const RunConfig& config, const TrainObserver& observer,
                                const DatasetInfo& data, int64_t idle_bytes) {
   MANTISSA_ASSIGN(RunPlan plan, plan_run(config, data));
@@ -267,7 +267,7 @@ Status train(Run& run) {
   return {};
 }
 
-// With early stopping the weights of the best epoch are what is frozen.
+// With early stopping the weights of the best epoch are frozen.
 Status take_best(Run& run) {
   if (run.config.early_stop == 0) return {};
   MANTISSA_RETURN_IF_ERROR(load_best(run.config.out, run.info, run.state));
@@ -278,7 +278,7 @@ Status take_best(Run& run) {
   return {};
 }
 
-// The loss of the last steps, where their weights are those that are kept.
+// The loss of the last steps, if their weights are the kept ones.
 Result<TrainingLoss> training_loss(const Run& run) {
   if (run.config.early_stop > 0 && run.info.best_step != run.info.step) return TrainingLoss{};
   MANTISSA_ASSIGN(const std::vector<MetricsLine> lines,
@@ -304,7 +304,7 @@ Result<Score> test_frozen(Run& run) {
 
 Result<TrainingResult> finish(Run& run) {
   MANTISSA_RETURN_IF_ERROR(take_best(run));
-  // Few bits mind statistics that lag behind the weights.
+  // With few bits, statistics that lag behind the weights do harm.
   if (run.plan.total_steps > 0) MANTISSA_RETURN_IF_ERROR(reestimate_statistics(run));
   MANTISSA_ASSIGN(const Score test, test_frozen(run));
   MANTISSA_ASSIGN(const TrainingLoss loss, training_loss(run));

@@ -17,9 +17,9 @@ struct TrainingResult {
   bool already_finished = false;
 };
 
-// Runs or resumes training as configured. kInterrupted if the observer stopped it: a checkpoint has
-// then been written, but for a run that had not begun, which leaves everything as it was. Errors
-// leave what was saved as it is.
+// Runs or resumes training as configured. kInterrupted if the observer stopped it: then a
+// checkpoint has been written, unless the run had not begun, which leaves everything unchanged.
+// Errors do not change saved files.
 // `transport`: to the other processes that work on the run (train/worker.h), of which this is the
 // first.
 Result<TrainingResult> train(const RunConfig& config, const TrainObserver& observer,

@@ -17,17 +17,17 @@ Status divide_processes(int processes, RunConfig& config);
 // The processes of a run; without a transport: this one alone.
 Processes processes_of(const RunConfig& config, Transport* transport);
 
-// Tells the others what to work on. The plan is of these settings.
+// Tells the other processes the work. The plan is of these settings.
 void set_up_workers(const RunConfig& config, const RunPlan& plan, const Processes& processes);
 // Lets them end.
 void end_workers(Transport& transport);
 
-// Works for the first process until it says that it is enough.
-// `named`: the same, if it is to know positions.
+// Works for the first process until that one ends the work.
+// `named`: the same, if it must know positions.
 Status run_worker(Transport& transport, MpiTransport* named);
 
-// Says where a process is, for messages about one that is silent: its stage, which is known before
-// the network is; and the step and the instruction too.
+// Reports the position of a process, for messages about a silent one: its stage, which is known
+// before the network is; and the step and the instruction too.
 MpiTransport::Describe describe_stages(const Processes& processes);
 MpiTransport::Describe describe_positions(const Graph& graph, const Program& program,
                                           const Processes& processes);
