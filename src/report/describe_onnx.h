@@ -1,4 +1,4 @@
-// What an ONNX file is, for `mantissa info net.onnx`.
+// The description of an ONNX file, for `mantissa info net.onnx`.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace mantissa {
 
 // Kind "ONNX network": producer, operator sets, inputs, outputs, layers with shapes, parameters and
-// multiply-adds, for one example or inputs of `shapes`; and the nodes that are not supported, with
-// reasons. Errors: those of onnx/files/reader.h, a shape for no input.
+// multiply-adds, for one example or inputs of `shapes`; and the unsupported nodes, with reasons.
+// Errors: errors of onnx/files/reader.h, a shape for no input.
 Result<nlohmann::ordered_json> describe_onnx(
     const std::filesystem::path& path,
     const std::map<std::string, std::vector<int64_t>>& shapes = {});

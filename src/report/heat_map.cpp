@@ -10,7 +10,7 @@ namespace mantissa {
 namespace {
 
 constexpr size_t kMostColumns = 160;
-// The rate at which the logarithmic scale begins; 0 has a colour of its own.
+// The rate at which the logarithmic scale begins; 0 has its own colour.
 constexpr double kLeastRate = 1e-6;
 
 using Colour = std::array<double, 3>;
@@ -57,7 +57,7 @@ double place_of(double value, HeatScale scale, Limits limits) {
   if (scale == HeatScale::kLogRate) {
     return value < limits.low ? 0 : 0.15 + 0.85 * (1 - std::log10(value) / std::log10(limits.low));
   }
-  // Halves, since the difference of two numbers need not be one; nor need this quotient.
+  // Halves, because the difference of two numbers may overflow; this quotient cannot.
   const double place = (value / 2 - limits.low / 2) / (limits.high / 2 - limits.low / 2);
   return std::isfinite(place) ? place : 0;
 }

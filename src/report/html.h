@@ -10,8 +10,8 @@
 
 namespace mantissa {
 
-// Text that no browser takes for markup, in elements and in quoted attributes alike; what is not
-// valid UTF-8 or is a control character becomes U+FFFD.
+// Escapes text for elements and quoted attributes, so that no browser takes it for markup. Invalid
+// UTF-8 and control characters become U+FFFD.
 std::string escaped(std::string_view text);
 
 // A number to `digits` significant digits, without trailing zeros; "-" if it is not finite.

@@ -146,7 +146,7 @@ std::string settings_section(const std::vector<RunRecord>& runs) {
          "</details>\n";
 }
 
-// A word as a shell takes it; what a page cannot show by its number.
+// A word as a shell takes it. Characters that a page cannot show appear as their numbers.
 std::string quoted(const std::string& word) {
   const bool plain =
       !word.empty() &&
@@ -172,7 +172,7 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// A folder beside that of a run, for the same run once more.
+// A folder beside the run's, for repeating the same run.
 std::string folder_again(const std::filesystem::path& folder) {
   constexpr std::string_view kSuffix = "-again";
   const std::string name = run_name(folder).substr(0, NAME_MAX - kSuffix.size());

@@ -9,15 +9,15 @@
 
 namespace mantissa {
 
-// As many as have colours of their own.
+// As many as there are separate colours.
 constexpr size_t kMostRuns = 6;
 
 // Reads the folders; runs of the same name get longer ones. Errors: none or more than kMostRuns,
-// and those of read_run.
+// and errors of read_run.
 Result<std::vector<RunRecord>> read_runs(const std::vector<std::string>& folders);
 
-// The HTML of the report. What is missing is left out and said. Reads the runs' data sets for the
-// pictures of the worst predictions, where they are there.
+// The HTML of the report. It says which parts are missing. Reads the runs' data sets for the
+// pictures of the worst predictions, if they are there.
 std::string report_html(const std::vector<RunRecord>& runs);
 
 // Sections of the report, used by report_html; "" where there is nothing to show.

@@ -1,4 +1,4 @@
-// How a run was divided among the stages of a pipeline, and what these did when.
+// The division of a run among the stages of a pipeline, and the timeline of the stages.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kMostStagesShown = 1000;
 
-// A list of the summary; empty where there is none.
+// A list of the summary; empty if there is none.
 const Json& list_of(const Json& object, const char* key) {
   static const Json none = Json::array();
   const auto found = object.find(key);

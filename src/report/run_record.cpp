@@ -55,7 +55,7 @@ void read_lines(const char* name, RunRecord& run, Function&& line) {
     const std::string_view part = std::string_view(text).substr(at, end - at);
     const Json json = parse_json(part);
     if (!json.is_object() || !line(json)) {
-      // A last line without its end is one that is being written.
+      // A last line without its end is still being written.
       if (end != std::string::npos) {
         run.problems.push_back(std::string(name) + ", line " + std::to_string(number) +
                                ": damaged, what follows is left out");
@@ -99,7 +99,7 @@ bool is_numbers(const Json& list) {
          std::all_of(list.begin(), list.end(), [](const Json& item) { return item.is_number(); });
 }
 
-// Counts whose sums fit int64 whatever their number.
+// Counts whose sums fit int64, however many there are.
 bool is_counts(const Json& list) {
   constexpr size_t kMostLengths = 64;
   constexpr uint64_t kMostElements = uint64_t{1} << 53;
@@ -109,7 +109,7 @@ bool is_counts(const Json& list) {
          });
 }
 
-// Appends bit_counts as parts, behind those of so many steps. A length that a step does not list
+// Appends bit_counts as fractions, after those of `steps` steps. A length that a step does not list
 // has no elements.
 void add_bit_shares(size_t steps, TensorHistory& tensor) {
   const auto& counts = tensor.bit_counts;

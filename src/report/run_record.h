@@ -1,5 +1,4 @@
-// The contents of a run's folder, as far as they can be read: it may be damaged, or its run may
-// still be going on.
+// The readable contents of a run's folder: it may be damaged, or its run may still be going on.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace mantissa {
 
-// A named column of numbers over steps; NaN where a line has none.
+// A named column of numbers over steps; NaN if a line has none.
 struct Series {
   std::vector<double> steps, values;
 };
@@ -36,16 +35,16 @@ struct RunRecord {
   std::string name;                             // short, for legends
   std::map<std::string, std::string> settings;  // of config.toml
   std::map<std::string, Series> metrics;        // by key of metrics.jsonl
-  nlohmann::json summary, evaluation;           // objects, empty where there are none
+  nlohmann::json summary, evaluation;           // objects, empty if there are none
   std::vector<double> tensor_steps;
-  std::vector<double> histogram_steps;  // those of the sampled steps that have histograms
+  std::vector<double> histogram_steps;  // of the sampled steps with histograms
   std::vector<TensorHistory> tensors;
   std::optional<pipeline::Trace> trace;  // of its stages, where it has one
-  std::vector<std::string> problems;     // what is missing or damaged, one line each
+  std::vector<std::string> problems;     // missing or damaged parts, a line each
 };
 
-// Reads a run's folder. An error only if there is no such folder or nothing of a run in it;
-// everything else that is wrong becomes a problem.
+// Reads a run's folder. An error only if there is no such folder or it has no file of a run. All
+// other faults become problems.
 Result<RunRecord> read_run(const std::filesystem::path& folder);
 
 // Entries of a JSON object, or a default where they are missing or of another type.

@@ -19,7 +19,7 @@ using Numbers = std::span<const double>;
 constexpr double kMuchClipped = 1e-3;  // of the mantissas
 constexpr double kMostlyOnes = 0.5;    // of the mantissas that are not zero
 constexpr int kFewBits = 5;            // of the magnitude: with fewer many ones are to be expected
-constexpr int kWidestMantissa = 15;    // bits of the magnitude; what is wider is a sum
+constexpr int kWidestMantissa = 15;    // bits of the magnitude; wider values are sums
 constexpr int kFullSum = 58;           // bits; the step fails from 2^60 on
 
 double mean(Numbers numbers) {
@@ -40,7 +40,7 @@ OrderedJson whole(double number) {
                                      : OrderedJson(number);
 }
 
-// The part of the mantissas other than zero that is one unit; 0 if all are zero.
+// The fraction of the non-zero mantissas that are one unit; 0 if all are zero.
 double part_of_ones(const std::vector<int64_t>& counts) {
   if (counts.size() < 2) return 0;
   const int64_t others = std::accumulate(counts.begin() + 1, counts.end(), int64_t{0});

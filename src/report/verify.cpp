@@ -39,10 +39,10 @@ Result<int64_t> steps_between_hashes(const fs::path& run) {
   return parse_integer(every->first, every->second, 0, INT64_MAX);
 }
 
-// Where lines are missing of a run that hashed its state before the first step and then every
-// `every` steps; of 0, the smallest distance of lines counts (but for the last, which may come
-// early). An asynchronous pipeline is at rest every `drain_every` steps, and hashes at the first
-// rest behind these. Empty where none are.
+// The place of missing lines in a run that hashed its state before the first step and then every
+// `every` steps. If `every` is 0, the smallest distance of lines counts, without the last line,
+// which may come early. An asynchronous pipeline is at rest every `drain_every` steps. It hashes at
+// the first rest after the due step. Empty if none are missing.
 std::string missing_lines(const std::vector<int64_t>& steps, int64_t every, int64_t drain_every) {
   if (steps.front() > 0) return "before step " + std::to_string(steps.front());
   const size_t regular = every > 0 ? 0 : std::max<size_t>(2, steps.size() - 1);
@@ -107,8 +107,7 @@ class HashReader {
     return {};
   }
 
-  // Reads on to the end, and says where lines are missing that this run has written. Empty where
-  // none are.
+  // Reads on to the end, and says where lines of this run are missing. Empty if none are.
   Result<std::string> gap() {
     while (current_) MANTISSA_RETURN_IF_ERROR(advance());
     const std::string missing = missing_lines(steps_, every_, header_.drain_every);
@@ -169,14 +168,14 @@ class HashReader {
   size_t at_ = 0;
   int64_t line_ = 0;
   std::string chain_;
-  int64_t every_ = 0;           // steps between lines, where that is known
+  int64_t every_ = 0;           // steps between lines, if known
   std::vector<int64_t> steps_;  // of the lines so far
   HashLine header_;
   std::optional<HashLine> current_;
 };
 
-// "seed 1 / 2, epochs 3 / 4": what makes two runs different ones, as far as their configurations
-// say it.
+// "seed 1 / 2, epochs 3 / 4": settings that make two runs different, as far as their configurations
+// tell.
 std::string differing_settings(const fs::path& a, const fs::path& b) {
   const auto left_file = read_config(a / kConfigFile), right_file = read_config(b / kConfigFile);
   if (!left_file.ok()) return left_file.error().message;

@@ -1,4 +1,4 @@
-// Compares the hashes that two runs left behind (docs/run-folder.md).
+// Compares the hashes that two runs wrote (docs/run-folder.md).
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct HashComparison {
   // Neither run lacks hashes that it should have: lines in between (a loss of power takes them), or
   // those that follow in the other. Only then runs without a difference are the same.
   bool complete = true;
-  std::vector<std::string> notes;  // what was not compared: steps that one run does not have
+  std::vector<std::string> notes;  // not compared: steps that one run does not have
 };
 
 // `a` and `b`: folders of runs, or their hashes.jsonl. Reads up to the first difference. Errors:
-// no such file, a damaged line or a broken chain (with its line), runs of other settings or data
-// (with those that differ), no step in common, a folder whose config.toml cannot be read. An
+// no such file, a damaged line or a broken chain (with its line), runs with different settings or
+// data (names the differences), no common step, a folder whose config.toml cannot be read. An
 // unfinished last line is passed over.
 Result<HashComparison> compare_hashes(const std::filesystem::path& a,
                                       const std::filesystem::path& b);
