@@ -22,7 +22,7 @@ def is_readable(value: Any) -> bool:
 
 
 def as_array(value: Any, name: str = "array", copy: bool = False) -> np.ndarray:
-    """The value as an array that the engine can read, without a copy where that is possible: an
+    """The value as an array that the engine can read, without a copy if that is possible: an
     ndarray, a memmap, anything with DLPack or a buffer. Frames and columns of pandas, polars and
     Arrow, lists, other whole numbers, float16 and the other byte order are converted."""
     import numpy as np
@@ -37,7 +37,7 @@ def as_array(value: Any, name: str = "array", copy: bool = False) -> np.ndarray:
 
 
 def columns_of(value: Any) -> list[tuple[str, Any]] | None:
-    """Names and columns of a frame of pandas or polars, or of an Arrow table; None if it is none."""
+    """Names and columns of a frame of pandas or polars, or of an Arrow table; None for others."""
     if hasattr(value, "columns") and hasattr(value, "iloc"):
         return [(str(name), value.iloc[:, i]) for i, name in enumerate(value.columns)]
     if hasattr(value, "get_columns"):
@@ -48,14 +48,14 @@ def columns_of(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def numbers_of_column(column: Any, what: str) -> np.ndarray:
-    """The numbers of a frame's column. `what` begins errors: there is no number for what is missing."""
+    """The numbers of a frame's column. `what` begins errors, such as for missing values."""
     missing = missing_in(column)
     if missing > 0:
         raise InvalidInput(f"{what} has {missing} missing values: fill them, or leave the rows out")
     array: np.ndarray = column.to_numpy()
     kind = getattr(getattr(column, "dtype", None), "kind", "")
     if array.dtype == object and kind in _KINDS:
-        array = array.astype(_KINDS[kind])  # nullable columns, and those of Arrow
+        array = array.astype(_KINDS[kind])  # nullable columns, and columns of Arrow
     if array.dtype.kind not in _KINDS:
         elements = getattr(column, "dtype", getattr(column, "type", array.dtype))
         raise InvalidInput(f"{what} has elements of {elements}, which are no numbers")

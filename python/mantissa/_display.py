@@ -1,4 +1,4 @@
-"""Networks, plans and histories in notebooks. matplotlib only where it is asked for."""
+"""Networks, plans and histories in notebooks. matplotlib only if it is asked for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def plot_history(history: History) -> Any:
     except ImportError:
         raise ImportError("history.plot() wants matplotlib: pip install matplotlib") from None
     has_accuracy = any(accuracy is not None for accuracy in history.column("accuracy"))
-    # Without pyplot, which would keep the figure, notebooks show one that says how.
+    # Without pyplot, which would keep the figure. Notebooks show a figure that has _repr_png_.
     picture: Any = type("Picture", (Figure,), {"_repr_png_": _png})
     figure = picture(figsize=(9 if has_accuracy else 5, 3.5), layout="constrained")
     epochs = history.column("epoch")

@@ -11,8 +11,8 @@ from .errors import InvalidInput
 
 
 class Mantissas(np.ndarray):
-    """Numbers in units of 2^exponent, int16: parts and copies are mantissas again, what is computed
-    from them is not. `table`: the columns that they came through, if it was a table."""
+    """Numbers in units of 2^exponent, int16. Parts and copies are mantissas again; results of
+    computing with them are not. `table`: the columns that they came through, if it was a table."""
 
     _is_mantissas = True
     table: Any = None

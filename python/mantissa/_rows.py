@@ -94,7 +94,7 @@ def _columns_in_order(rows: Any, names: list[str]) -> list[Column]:
 
 
 def _column_of(name: str, values: Any) -> Column:
-    """Numbers where all of the column are some, else its fields as a file would have them."""
+    """Numbers if all of the column are numbers, else its fields as in a file."""
     import numpy as np
 
     kind = getattr(getattr(values, "dtype", None), "kind", "O")

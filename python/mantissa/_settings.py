@@ -11,7 +11,7 @@ from .errors import InvalidInput
 
 
 def text_of(value: Any) -> str:
-    """The value as it would stand on the command line."""
+    """The value as text for the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, os.PathLike):
@@ -23,7 +23,7 @@ def text_of(value: Any) -> str:
 
 def settings_of(values: Mapping[str, Any], command: str = "") -> dict[str, str]:
     """`batch_size=64` is the command line's `--batch-size 64`; None leaves a setting out. A name that
-    Python keeps for itself gets an underscore behind: `from_`. Names that the command does not have
+    Python reserves gets an underscore at its end: `from_`. Names that the command does not have
     are refused."""
     settings = {name.rstrip("_").replace("_", "-"): text_of(value)
                 for name, value in values.items() if value is not None}

@@ -1,5 +1,5 @@
-"""What fit() tells of its progress. A callback that returns False ends the training after this step or
-epoch; nothing is called inside a step."""
+"""Callbacks of fit(), which report its progress. A callback that returns False ends the training
+after this step or epoch; nothing is called inside a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Does nothing: derive from it what is wanted."""
+    """Does nothing: derive your own callbacks from it."""
 
     def on_begin(self, trainer: Trainer) -> None:
         """Before the first step."""
@@ -28,10 +28,10 @@ class Callback:
         """After each epoch, and its validation."""
 
     def on_finish(self, trainer: Trainer, history: History) -> None:
-        """After the last step, where nothing failed; before on_end."""
+        """After the last step, if nothing failed; before on_end."""
 
     def on_end(self, trainer: Trainer, history: History) -> None:
-        """At the end, however it came."""
+        """At the end, for whatever reason the training ended."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -39,8 +39,8 @@ class Callback:
 
 class EarlyStop(Callback):
     """Ends the training when the validation loss (without validation: the loss) has not become lower
-    for so many epochs. At the end the trainer has the state of the best epoch, as a run of the
-    command line has its weights, and `history.kept` is that epoch."""
+    for `patience` epochs. At the end the trainer has the state of the best epoch, as a run of the
+    command line keeps the best epoch's weights. `history.kept` is that epoch."""
 
     def __init__(self, patience: int = 3):
         if not patience >= 1:
@@ -80,7 +80,7 @@ class EarlyStop(Callback):
 
 
 class Checkpoint(Callback):
-    """Saves the trainer's state after every so many epochs; `{epoch}` in the path is the epoch."""
+    """Saves the trainer's state after every `every` epochs; `{epoch}` in the path is the epoch."""
 
     def __init__(self, path: str, every: int = 1):
         if not every >= 1:

@@ -69,14 +69,14 @@ class Plan:
 
 
 def plan(**settings: Any) -> Plan:
-    """What a run would need, as `mantissa plan`."""
+    """The memory and program of a run, without running it, as `mantissa plan`."""
     text, content = _core.plan(settings_of(settings, "plan"))
     return Plan(text, _summary(content))
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A network with its weights, and what was assumed or left out, a line each."""
+    """A network with its weights. Notes say what was assumed or left out, a line each."""
 
     network: Network
     notes: list[str]
@@ -141,7 +141,7 @@ def export_onnx(checkpoint: str | os.PathLike[str], out: str | os.PathLike[str],
 
 
 def describe_data(data: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
-    """What `mantissa data` says of a data set: kind, counts, sizes, classes, what is odd."""
+    """A description of a data set, as `mantissa data`: kind, counts, sizes, classes, oddities."""
     return _summary(_core.describe_data(settings_of({"data": data, **settings}, "data")))
 
 

@@ -1,6 +1,6 @@
 """Examples in memory: arrays that stay where they are.
 
-Arrays are borrowed where the engine can read them: C order, and elements uint8, int16, int32, int64,
+Arrays are borrowed if the engine can read them: C order, and elements uint8, int16, int32, int64,
 float32 or float64. Other whole numbers, float16, the other byte order and frames are copied; another
 order is an error, unless `copy=True` allows a copy.
 """
@@ -56,8 +56,9 @@ class Data:
 
     @classmethod
     def load(cls, data: str | os.PathLike[str], **settings: Any) -> DataSet:
-        """All that the command line's --data reads: "fashion-mnist", a folder of pictures or IDX files, a CSV
-        file, NPZ. Settings are those of `mantissa data`, such as `input_size="32"`. docs/data.md."""
+        """Loads everything that the command line's --data reads: "fashion-mnist", a folder of
+        pictures or IDX files, a CSV file, NPZ. Takes the settings of `mantissa data`, such as
+        `input_size="32"`. docs/data.md."""
         import json
 
         import numpy as np
@@ -168,8 +169,9 @@ class Data:
 
 
 def class_weights(labels: Any, weights: str | Mapping[int, float] = "balanced") -> np.ndarray:
-    """A weight for each label, for a loss with `weights`: the class's own in a mapping, or "balanced",
-    where each class counts as much as any other. Only ratios matter; the result is within 0 and 31."""
+    """A weight for each label, for a loss with `weights`: the class's own in a mapping, or
+    "balanced": then each class counts as much as any other. Only ratios matter; the result is
+    within 0 and 31."""
     import numpy as np
 
     array = as_array(labels, "labels", True)
@@ -192,9 +194,9 @@ def class_weights(labels: Any, weights: str | Mapping[int, float] = "balanced") 
 
 
 def in_range_of_weights(weights: Any) -> np.ndarray:
-    """Weights times the power of two that brings the largest to between 8 and 16, where it is above 31 or
-    below 1: only their ratios matter, and a loss takes them in steps of 1/1024. Warns of those that
-    become 0 by that."""
+    """Weights times the power of two that brings the largest to between 8 and 16, if it is above 31
+    or below 1: only their ratios matter, and a loss takes them in steps of 1/1024. Warns about
+    weights that become 0."""
     import numpy as np
 
     array = np.asarray(weights, np.float64)

@@ -44,8 +44,8 @@ def _texts(keys: dict[str, Any]) -> dict[str, str]:
 
 def bfp(**keys: Any) -> Format:
     """Block floating point. Keys: weights, activations, gradients (bits), updates, accumulator,
-    gradient_rounding, update_rounding ("nearest", "stochastic"), and those of docs/formats.md by their own
-    names: block="channel", unsigned=True, ends=8."""
+    gradient_rounding, update_rounding ("nearest", "stochastic"), and the keys of docs/formats.md by
+    their own names: block="channel", unsigned=True, ends=8."""
     return Format("bfp", _texts(keys))
 
 

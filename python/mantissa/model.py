@@ -49,15 +49,16 @@ class Model:
     @property
     def table(self) -> dict[str, Any] | None:
         """The columns of the table that it was trained on (docs/data.md), by a run of the command line
-        or mt.train; None if it was on none."""
+        or mt.train; None if it was trained on no table."""
         import json
 
         text = self._core.table_json()
         return json.loads(text) if text else None
 
     def predict(self, x: Any) -> np.ndarray:
-        """Outputs for each example, float64 [examples, features], exactly as the integers have them.
-        `x`: Data, an array, a tuple of arrays in the order of the inputs, or a dict of them.
+        """Outputs for each example, float64 [examples, features], exactly the values of the
+        integers. `x`: Data, an array, a tuple of arrays in the order of the inputs, or a dict of
+        them.
 
         A model of a table takes rows as the table's file has them: a frame, a dict of columns, or
         rows of its columns in their order. It gives numbers in the target's own units."""
@@ -70,7 +71,7 @@ class Model:
 
     def evaluate(self, data: Any) -> _core.StepReport:
         """Loss and accuracy on examples with their labels or targets. The loss of a table's number is
-        that of (number - mean) / deviation."""
+        the loss of (number - mean) / deviation."""
         return self._core.evaluate(self._bound(data, True))
 
     def _bound(self, value: Any, with_targets: bool) -> list[tuple[str, Any]]:
@@ -83,7 +84,7 @@ class Model:
 
     def export_onnx(self, path: str | os.PathLike[str], *, target: str = "ort") -> list[str]:
         """Writes an ONNX file with the same integers; `target` is "ort" or "portable". Returns notes on
-        layers that one should know something of."""
+        layers that deserve attention."""
         with _folder() as folder:
             saved = os.path.join(folder, "model.safetensors")
             self.save(saved)

@@ -22,8 +22,8 @@ def names() -> list[str]:
 def build(name: str, data: Data | DataSet | None = None, *, pixels: Sequence[int] | None = None,
           classes: int | None = None, means: Sequence[int] | None = None, width: float = 1.0,
           label_smoothing: float = 0.0, loss: str = "cross-entropy") -> Network:
-    """A built-in network by name. Sizes, classes and means of the channels are those of the data, as in a
-    run of the command line; without data, 28 x 28 x 1 and 10."""
+    """A built-in network by name. Sizes, classes and means of the channels come from the data, as
+    in a run of the command line; without data, 28 x 28 x 1 and 10."""
     if loss not in ("cross-entropy", "mse"):
         raise InvalidInput(f"loss: '{loss}' is neither cross-entropy nor mse")
     found: tuple[Sequence[int], int, list[int] | None] = ((28, 28, 1), 10, None)

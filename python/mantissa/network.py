@@ -1,12 +1,12 @@
-"""Networks of one's own: values, the operators that make values of values, and networks.
+"""Your own networks: values, operators that compute values from values, and networks.
 
     >>> import mantissa as mt
     >>> image = mt.input(8, 8, 1)
     >>> h = mt.relu(mt.batch_norm(mt.conv(image, 16)))
     >>> net = mt.Network(mt.linear(mt.global_average_pool(h), 10), name="digits")
 
-Shapes are those of one example, without the batch. An operator that does not fit its inputs raises
-InvalidInput where it is called.
+Shapes are for one example, without the batch. An operator that does not fit its inputs raises
+InvalidInput when it is called.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Node:
 
 @dataclass(frozen=True, eq=False)
 class Var:
-    """A value of a network: the result of an operator, or an input. `shape` is that of one example;
+    """A value of a network: the result of an operator, or an input. `shape` is for one example;
     () is a single number."""
 
     shape: tuple[int, ...]
@@ -58,7 +58,8 @@ class Var:
 
 @dataclass(frozen=True)
 class Loss:
-    """What training makes small: see cross_entropy, sigmoid_cross_entropy and squared_error."""
+    """The quantity that training minimises: see cross_entropy, sigmoid_cross_entropy and
+    squared_error."""
 
     kind: str
     result: Var
@@ -80,15 +81,16 @@ def _input(kind: str, shape: Sequence[int], name: str, **settings: Setting) -> V
 
 def input(height: int, width: int, channels: int = 1, *, means: Sequence[int] = (),
           name: str = "pixels") -> Var:
-    """Pictures: uint8 [height, width, channels]. The mean of each channel (from 0 to 255; 128 where
+    """Pictures: uint8 [height, width, channels]. The mean of each channel (from 0 to 255; 128 if
     none is given) is subtracted."""
     return _input("pixels", (height, width, channels), name, means=tuple(means))
 
 
 def numbers(*shape: int, largest: float | None = None, exponent: int | None = None,
             name: str = "numbers") -> Var:
-    """Real numbers, for the network 16 bits times 2^exponent: what is given, whole or real, is rounded
-    to that. Give the exponent, or the largest size that numbers have. See also `mantissas`."""
+    """Real numbers. The network takes 16 bits times 2^exponent: given numbers, whole or real, are
+    rounded to that. Give the exponent, or the largest magnitude of the numbers. See also
+    `mantissas`."""
     return _input("numbers", shape, name, exponent=_exponent_of("numbers", largest, exponent))
 
 
@@ -152,7 +154,7 @@ def _plain(settings: Mapping[str, Setting]) -> dict[str, Any]:
 def conv(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: int | None = None,
          groups: int = 1, dilation: int = 1, bias: bool = False, name: str = "",
          shares: Var | None = None) -> Var:
-    """A convolution of [height, width, channels]. Padding is half of the kernel where none is given:
+    """A convolution of [height, width, channels]. Padding is half of the kernel if none is given:
     with stride 1 the picture keeps its size."""
     if padding is None:
         padding = dilation * (kernel - 1) // 2
@@ -163,7 +165,8 @@ def conv(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: in
 def linear(x: Var, channels: int, *, bias: bool = True, least_bits: int = 0, name: str = "",
            shares: Var | None = None) -> Var:
     """A linear layer of [features], or of each row of [sequence, features]; pictures are flattened
-    first. `least_bits`: mantissas of the result have at least so many, in any integer format."""
+    first. `least_bits`: mantissas of the result have at least this many bits, in any integer
+    format."""
     return op("linear", flatten(x) if len(x.shape) == 3 else x, name=name, shares=shares,
               channels=channels, bias=bias, least_bits=least_bits)
 
@@ -184,7 +187,7 @@ def relu6(x: Var, *, name: str = "") -> Var:
 
 
 def leaky_relu(x: Var, slope: float = 0.01, *, name: str = "") -> Var:
-    """x, or slope * x where it is negative."""
+    """x, or slope * x if x is negative."""
     return op("leaky_relu", x, name=name, slope=slope)
 
 
@@ -209,7 +212,7 @@ def hard_swish(x: Var, *, name: str = "") -> Var:
 
 
 def gelu(x: Var, *, name: str = "") -> Var:
-    """x times the normal distribution's share below x."""
+    """x * Phi(x), where Phi is the standard normal distribution function."""
     return op("gelu", x, name=name)
 
 
@@ -249,10 +252,10 @@ def _recurrent_inputs(kind: str, gates: Var, lengths: Var | None, *start: Var | 
 
 def rnn(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
         name: str = "") -> Var:
-    """tanh(gates + R h) of each step [..., positions, C]: `gates` is what a linear layer makes of the
-    input, best with least_bits=16. R are the layer's weights. `lengths`, indices(), says how many
-    positions of the example's one sequence are no padding; behind them h stays as it is. With lengths,
-    `start` [C] may be h at the start, within -1 and 1; else it is 0."""
+    """tanh(gates + R h) of each step [..., positions, C]: `gates` is a linear layer's result for
+    the input, best with least_bits=16. R are the layer's weights. `lengths`, indices(), says how
+    many positions of the example's one sequence are no padding; after them h keeps its value. With
+    lengths, `start` [C] may be h at the start, within -1 and 1; else it is 0."""
     return op("rnn", *_recurrent_inputs("rnn", gates, lengths, start), name=name)
 
 
@@ -269,7 +272,7 @@ def gru(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
         name: str = "") -> Var:
     """A GRU layer: of gates r, z, n [..., positions, 3 C] that a linear layer computes, best with
     least_bits=16, and its own recurrent weights and bias, h [..., positions, C]. The reset gate acts
-    behind the recurrent product, as in PyTorch. `lengths` and `start` as in `rnn`."""
+    after the recurrent product, as in PyTorch. `lengths` and `start` as in `rnn`."""
     return op("gru", *_recurrent_inputs("gru", gates, lengths, start), name=name)
 
 
@@ -296,7 +299,7 @@ def multiply(a: Var, b: Var, *, name: str = "") -> Var:
 
 def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
              name: str = "") -> Var:
-    """The largest value of each window. The stride is the window where none is given."""
+    """The largest value of each window. The stride is the window if none is given."""
     if stride in (None, window) and padding == 0:
         return op("max_pool", x, name=name, window=window)
     return op("overlapping_max_pool", x, name=name, window=window, stride=stride or window,
@@ -305,7 +308,7 @@ def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int
 
 def average_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
                  name: str = "") -> Var:
-    """The mean of each window. The stride is the window where none is given."""
+    """The mean of each window. The stride is the window if none is given."""
     return op("average_pool", x, name=name, window=window, stride=stride or window, padding=padding)
 
 
@@ -336,7 +339,7 @@ def layer(function: Callable[..., Var], *arguments: Any, **settings: Any) -> Cal
 
 class Sequential:
     """Layers one after the other: functions of a value, such as `mt.relu`, `mt.layer(mt.conv, 16)`,
-    another Sequential or a function of one's own. It is such a function itself.
+    another Sequential or your own function. It is such a function itself.
 
         >>> block = mt.Sequential(mt.layer(mt.conv, 16), mt.batch_norm, mt.relu)
         >>> h = block(mt.input(8, 8, 1))
@@ -379,8 +382,8 @@ def sigmoid_cross_entropy(logits: Var, labels: str = "labels", *, one_label: boo
 def squared_error(results: Var, targets: str = "targets", *, largest: float | None = None,
                   exponent: int | None = None, weights: str = "") -> Loss:
     """Half the mean square of the difference to an input of as many targets: numbers of 16 bits
-    times 2^exponent. Give the exponent, or the largest size that targets have. `weights` names an input
-    of numbers from 0 to 31, one for each example."""
+    times 2^exponent. Give the exponent, or the largest magnitude of the targets. `weights` names an
+    input of numbers from 0 to 31, one for each example."""
     return Loss("squared_error", results, targets,
                 exponent=_exponent_of("squared_error", largest, exponent), weights=weights)
 
@@ -407,9 +410,9 @@ class Parameter:
 
 
 class Network:
-    """A network. Its outputs are values; without `loss` the first output is compared with `labels`, by
-    cross-entropy; where a sigmoid makes it by sigmoid_cross_entropy, which computes the sigmoid itself:
-    the output are the logits that it reads."""
+    """A network. Its outputs are values. Without `loss` the first output is compared with `labels`,
+    by cross-entropy. If a sigmoid makes that output, sigmoid_cross_entropy is used. It computes the
+    sigmoid itself, so the output is the sigmoid's input, the logits."""
 
     def __init__(self, *outputs: Var, name: str = "network", loss: Loss | Sequence[Loss] | None = None):
         if not outputs:
@@ -468,7 +471,7 @@ class Network:
         return Network._of(self._core.with_frozen(patterns), self._trained)
 
     def with_pixel_means(self, means: Sequence[int]) -> Network:
-        """The same network with the means that pixels are reduced by, where it has none."""
+        """The same network with these means to subtract from pixels, if it has none."""
         return Network._of(self._core.with_pixel_means(list(means)), self._trained)
 
     def summary(self) -> str:

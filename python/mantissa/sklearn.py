@@ -5,8 +5,9 @@
     >>> model.score(X_test, y_test)
 
 Features are brought to mean 0 and deviation 1 (a StandardScaler before changes nothing), and then
-become 16 bits times one power of two. A feature that is the same number everywhere, but for rounding,
-is left out. Numbers beyond four times the largest that fit() saw are clipped to that.
+become 16 bits times one power of two. A feature that is the same number everywhere, except for
+rounding, is left out. Numbers beyond four times the largest that fit() saw are clipped to that
+limit.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from .model import Model
 from .network import Network, Var
 from .trainer import Trainer
 
-_ROOM = 4.0  # numbers may become so many times larger than those of the training
-_REACH = 16.0  # deviations that a column of the training may have
+_ROOM = 4.0  # numbers may be this many times larger than in training
+_REACH = 16.0  # most deviations from the mean of a training column
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """Mean and deviation of each column, computed in float64; 0 where all of it is one number, but
+    """Mean and deviation of each column, computed in float64; 0 if all of it is one number, except
     for rounding."""
 
     mean: np.ndarray
@@ -47,9 +48,9 @@ class _Scale:
 
     @staticmethod
     def of(numbers: np.ndarray) -> _Scale:
-        with np.errstate(over="ignore", invalid="ignore"):  # which is found below
+        with np.errstate(over="ignore", invalid="ignore"):  # found below
             mean = numbers.mean(axis=0, dtype=np.float64)
-            mean = mean + (numbers - mean).mean(axis=0)  # what rounding of a large sum took
+            mean = mean + (numbers - mean).mean(axis=0)  # lost by rounding of a large sum
             centred = numbers - mean
             largest = np.abs(centred).max(axis=0)
         if not np.isfinite(largest).all():
@@ -70,15 +71,15 @@ class _Scale:
         return scaled
 
     def within(self, numbers: np.ndarray) -> _Scale:
-        """The same, with larger deviations where a column goes further than _REACH: one such column
-        would leave all others few of the 16 bits."""
+        """The same, with larger deviations for columns that go further than _REACH. Otherwise one
+        such column would leave few of the 16 bits for all others."""
         largest = np.abs(self.to_standard(numbers)).max(axis=0, initial=0.0)
         return _Scale(self.mean, self.deviation * np.maximum(1.0, largest / _REACH))
 
 
 def _rounding(numbers: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The deviation that rounding alone may give a column of one number: one unit in the last place
-    of float32, and what a sum of as many terms makes of it in float64, as scikit-learn has it."""
+    of float32, and the error of a sum of as many terms in float64, as in scikit-learn."""
     if numbers.dtype == np.float32:
         unit = float(np.finfo(np.float32).eps)
     else:
@@ -122,7 +123,7 @@ _OTHER_NAMES = {"hidden_layer_sizes": "hidden", "max_iter": "epochs", "random_st
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What both have in common."""
+    """The common part of Classifier and Regressor."""
 
     def __init__(self, hidden: Sequence[int] | int = (100,), *,
                  body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 100,
@@ -240,9 +241,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A network of linear layers and ReLU for classes of any kind, trained in integers.
 
-    hidden: channels of the hidden layers, 100 or (100, 50); or `body`, a function that makes of the input's value the one
-    that the last linear layer reads. Other settings are those of `mantissa.Trainer`; `settings` takes
-    the rest of them.
+    hidden: channels of the hidden layers, 100 or (100, 50); or `body`, a function from the
+    input's value to the value that the last linear layer reads. Other settings are the settings of
+    `mantissa.Trainer`; `settings` takes the rest of them.
     scikit-learn's names are taken, too: `hidden_layer_sizes`, `max_iter`, `random_state` (None is seed
     1: the same bits each time), `learning_rate_init`, `verbose`; with `early_stopping` a part of the
     examples, `validation_fraction`, is held back, and training ends after `n_iter_no_change` epochs
@@ -287,7 +288,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The logits; of two classes the difference between the second and the first."""
+        """The logits; for two classes the difference between the second and the first."""
         logits = self._outputs(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 

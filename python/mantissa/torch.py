@@ -22,7 +22,7 @@ from .errors import InvalidInput
 def from_module(module: torch.nn.Module, example: Any, *, opset: int = 17,
                 **settings: Any) -> Imported:
     """The network and weights of a module, through ONNX. `example` is an input, or a tuple of them, as
-    the module takes it: pictures are [1, channels, height, width]. Settings are those of
+    the module takes it: pictures are [1, channels, height, width]. Takes the settings of
     `mantissa import`, such as `classes=10`, `input_mean="0.5"`.
 
         >>> net = mt.torch.from_module(torchvision.models.resnet18(), torch.zeros(1, 3, 224, 224)).network
@@ -41,7 +41,7 @@ def from_module(module: torch.nn.Module, example: Any, *, opset: int = 17,
 
 
 def _copy_for_export(module: torch.nn.Module) -> torch.nn.Module:
-    """A copy that is in training mode, so that dropout is exported, and that a run does not change."""
+    """A copy in training mode, so that dropout is exported. A run does not change it."""
     memo: dict[int, Any] = {id(value): value.detach().clone() for part in module.modules()
                             for value in vars(part).values()
                             if isinstance(value, torch.Tensor) and not value.is_leaf}
@@ -52,7 +52,8 @@ def _copy_for_export(module: torch.nn.Module) -> torch.nn.Module:
                            ) from error
     copied.train()
     for part in copied.modules():
-        # With its running statistics, which training would shift; and one pixel has no deviation.
+        # Batch norm uses its running statistics: training would shift them, and one pixel has no
+        # deviation.
         if isinstance(part, _BatchNorm) and part.running_mean is not None:
             part.eval()
     if not isinstance(copied, torch.jit.ScriptModule):
@@ -61,7 +62,8 @@ def _copy_for_export(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _restore(module: torch.nn.Module) -> Any:
-    """Gives a module that was run its parameters and buffers back, before the exporter reads them."""
+    """Restores the parameters and buffers of a module after a run, before the exporter reads
+    them."""
     def content(tensor: Any) -> Any:
         return None if tensor is None else tensor.untyped_storage().clone()
 

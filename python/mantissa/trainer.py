@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch of fit(): means over its steps, and of the validation examples behind it."""
+    """An epoch of fit(): means over its steps, and over the validation examples after it."""
 
     epoch: int  # from 1
     epochs: int
@@ -76,7 +76,7 @@ class Taken:
 
 
 class Trainer:
-    """Trains a network. Settings are those of `mantissa train`, with underscores: `batch_size=64`,
+    """Trains a network. Takes the settings of `mantissa train`, with underscores: `batch_size=64`,
     `learning_rate=0.05`, `memory_budget="64MiB"`; `mt.settings("train")` lists them with their
     defaults. Memory is planned, and the network has its initial weights, when this returns.
 
@@ -101,7 +101,7 @@ class Trainer:
 
     def step(self, *arrays: Any, learning_rate: float) -> _core.StepReport:
         """One update on `batch_size` examples: arrays in the order of the network's inputs. The report has
-        `loss`, `accuracy` (-1 where no loss compares with a class) and `clipped`."""
+        `loss`, `accuracy` (-1 if no loss compares with a class) and `clipped`."""
         for array in arrays:
             if type(array) is not self._plain:
                 arrays = tuple(as_array(one) for one in arrays)
@@ -137,11 +137,13 @@ class Trainer:
 
         data: Data, a tuple or dict of arrays, or a DataSet, whose .train it takes. The last, smaller
             batch of an epoch is left out.
-        epochs, steps: how many (one epoch where nothing is said).
-        validation: examples that are measured after each epoch; training does not change by it.
+        epochs, steps: how many (one epoch if neither is given).
+        validation: examples that are measured after each epoch; they do not affect training.
         callbacks: see mantissa.callbacks.
-        checkpoint: a file that the state is saved to, after each epoch and where the call is interrupted.
-        resume: goes on from the checkpoint, if there is one: `epochs` and `steps` then count those before.
+        checkpoint: a file that the state is saved to, after each epoch and if the call is
+            interrupted.
+        resume: goes on from the checkpoint, if there is one: `epochs` and `steps` then include the
+            earlier ones.
         progress: a line for each epoch on standard error, with a bar while it lasts on a terminal or
             in a notebook.
 
@@ -196,7 +198,8 @@ class Trainer:
                     ) -> list[float]:
         """A step on each batch of an iterable, a generator or a PyTorch DataLoader; each is a tuple of
         arrays. The learning rate may be a function of the step. Batches with fewer examples than
-        `batch_size`, as the last one of a loader, are left out, with a warning. Returns the losses."""
+        `batch_size`, such as the last one of a loader, are left out, with a warning. Returns the
+        losses."""
         losses: list[float] = []
         left_out = []
         for batch in batches:
@@ -216,8 +219,8 @@ class Trainer:
         return losses
 
     def take(self, path: str | os.PathLike[str]) -> Taken:
-        """Takes the parameters of a trained file whose names and shapes are the network's: a run's folder, a
-        checkpoint, model.safetensors, or an ONNX model."""
+        """Takes the parameters of a trained file that match the network's names and shapes: a run's
+        folder, a checkpoint, model.safetensors, or an ONNX model."""
         return Taken(*self._core.take(_core.TrainedParameters.read(os.fspath(path))))
 
     @property
@@ -236,7 +239,8 @@ class Trainer:
                 if one.elements == "int32" and one.shape == ()]
 
     def _warn_of_one_class(self, arrays: Sequence[Any]) -> None:
-        """Labels of -1 and 1 are no two classes, and a step on them is always right."""
+        """Labels of -1 and 1 are not two classes: -1 means no label, so a step on them is always
+        right."""
         for name, labels in self._label_arrays(arrays):
             classes = set(labels.tolist()) - {-1}
             if len(labels) > 1 and len(classes) == 1 and (labels == -1).any():
@@ -259,8 +263,8 @@ class Trainer:
             as_data(data, "train").bound_to(self.network, with_targets=False)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """All of the state: a trainer of the same network and settings that loads it goes on with the same
-        bits."""
+        """All of the state. A trainer with the same network and settings that loads it goes on with
+        the same bits."""
         self._core.save(os.fspath(path))
 
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -280,7 +284,8 @@ class Trainer:
     # --- parameters ---
 
     def values(self, name: str) -> np.ndarray:
-        """A parameter's numbers, float64, exactly: mantissa * 2^exponent, with the part that waits."""
+        """A parameter's exact numbers, float64: mantissa * 2^exponent, with the accumulated
+        part."""
         numbers: np.ndarray = self._core.parameter(name)[0]
         return numbers
 
