@@ -52,10 +52,10 @@ struct Benchmark {
   std::vector<BenchmarkRow> instructions;  // in the program's order
   std::vector<BenchmarkRow> by_op,
       by_phase;       // sums over phase and op, and over phase: slowest first
-  BenchmarkRow step;  // the whole; bytes: those of its instructions
+  BenchmarkRow step;  // the whole; bytes: the sum over its instructions
   double step_p10_us = 0, step_p90_us = 0;
-  double overhead_us = 0;   // the whole; bytes: the sum over its instructions
-  double data_wait_us = 0;  // median of a step's time outside instructions
+  double overhead_us = 0;   // median of a step's time outside its instructions
+  double data_wait_us = 0;  // median of the wait for a batch, which is no part of the step
   double examples_per_second = 0;
   // In the measured steps: gradients and values that were computed twice.
   int64_t re_executions = 0, mispredictions = 0;

@@ -39,7 +39,7 @@ int lengths_of_mask(ImportContext& context);
 // An error if sequences have padding: only attention nodes know about it.
 Status check_no_padding(const ImportContext& context);
 
-// attention.cpp: scores, with a mask that is added or chosen, and the nodes after them.
+// rows.cpp
 Status import_rows_matmul(ImportContext& context, const NodeData& node);
 Status import_rows_gemm(ImportContext& context, const NodeData& node);
 Status import_rows_norm(ImportContext& context, const NodeData& node);
@@ -57,7 +57,7 @@ Status import_rows_gather(ImportContext& context, const NodeData& node);
 Status import_rows_slice(ImportContext& context, const NodeData& node);
 Status import_rows_split(ImportContext& context, const NodeData& node);
 Status import_rows_cast(ImportContext& context, const NodeData& node);
-// attention.cpp: scores, whose mask may be added or chosen, and what is made of them.
+// attention.cpp: scores, with a mask that is added or chosen, and the nodes after them.
 Status import_scores(ImportContext& context, const NodeData& node);
 Status import_attention(ImportContext& context, const NodeData& node);
 Status import_softmax(ImportContext& context, const NodeData& node);
