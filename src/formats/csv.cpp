@@ -107,7 +107,7 @@ Status CsvReader::read_quoted() {
   return at_line(line_, "text follows the quote that ends a field");
 }
 
-// One line of the file, or several where quotes hold line ends.
+// One line of the file, or several if quotes hold line ends.
 Status CsvReader::read_row() {
   row_.clear();
   ends_.clear();

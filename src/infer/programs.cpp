@@ -39,7 +39,7 @@ bool is_by_output(const Graph& graph, const Node& loss) {
 }
 
 // Losses read the logit that a label names, and take weights for numbers from 0 up. The labels of
-// sigmoids are 0 and 1 where there is one for each logit.
+// sigmoids are 0 and 1 if there is one for each logit.
 Status check_labels(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
                     int64_t examples) {
   if (graph.values[loss.inputs[1]].element != Element::kIndex) return {};

@@ -125,7 +125,7 @@ class Measurement {
 
   Status measure(Programs& programs, ProgramTimes& times) {
     const int64_t all = config_.warmup_steps + config_.steps;
-    // Steps before those that are measured may be of dynamic fixed point's warm-up.
+    // Steps before the measured ones may be of dynamic fixed point's warm-up.
     const auto is_measured = [&](int64_t step) { return step >= config_.warmup_steps; };
     const auto scalars = [&](int64_t step) {
       StepScalars of_step = step_scalars(config_.run);

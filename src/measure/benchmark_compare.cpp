@@ -42,7 +42,7 @@ std::string text_of(const AnyJson& object, const char* name) {
   return found != object.end() && found->is_string() ? found->template get<std::string>() : "";
 }
 
-// `text`, cut where it is longer than a warning can show.
+// `text`, cut if it is longer than a warning can show.
 std::string cut(std::string text) {
   if (text.size() <= kMostShown) return text;
   size_t end = kMostShown;
@@ -140,7 +140,7 @@ std::string shown(const Json& value) {
 void warn_of(const char* section, const Json& before, const OrderedJson& now,
              OrderedJson& warnings) {
   for (const auto& [name, entry] : now[section].items()) {
-    if (name == "compiler") continue;  // what is often compared
+    if (name == "compiler") continue;  // often compared
     const Json value = entry;
     const auto found = before[section].find(name);
     const bool known = found != before[section].end();

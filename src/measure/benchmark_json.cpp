@@ -15,7 +15,7 @@ OrderedJson dims_json(const Shape& shape) {
   return dims;
 }
 
-// Null where there is nothing to count, or where the CPU's peak is not known.
+// Null if there is nothing to count, or if the CPU's peak is not known.
 OrderedJson number_if(bool known, double value) {
   return known ? OrderedJson(value) : OrderedJson();
 }

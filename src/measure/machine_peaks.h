@@ -7,7 +7,7 @@
 
 namespace mantissa {
 
-// Billions per second; a multiply-add is two operations. 0 where the CPU lacks the instruction.
+// Billions per second; a multiply-add is two operations. 0 if the CPU lacks the instruction.
 struct MachinePeaks {
   int threads = 1;
   double integer_gops = 0;
@@ -21,7 +21,7 @@ struct MachinePeaks {
 Status check_threads(const ThreadPool& pool);
 
 // Measures on all threads of the pool, or on the calling one alone. Takes a fraction of a second
-// and, while it runs, 256 MiB. An error where the system gives no memory.
+// and, while it runs, 256 MiB. An error if the system gives no memory.
 Result<MachinePeaks> measure_peaks(const kernels::PeakKernels& kernels, ThreadPool& pool,
                                    bool all_threads);
 

@@ -6,7 +6,7 @@
 namespace mantissa {
 namespace {
 
-// Joins the branch computed last with the block's input, which is projected where shapes differ.
+// Joins the branch computed last with the block's input, which is projected if shapes differ.
 void close_block(Layers& net, const std::string& name, int input, int64_t stride, int branch) {
   const int64_t channels = net.channels();
   net.continue_from(input);

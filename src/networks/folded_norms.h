@@ -12,7 +12,7 @@ namespace mantissa {
 // them. The one that makes the output is not among them.
 std::vector<int> convolutions_without_norm(const Graph& network);
 
-// A line for people where the network has several of them and no batch norm: an exporter may have
+// A line for people if the network has several of them and no batch norm: an exporter may have
 // folded those away. Else empty.
 std::string folded_norms_text(const Graph& network);
 

@@ -11,7 +11,7 @@
 namespace mantissa {
 namespace {
 
-// Those that the op has.
+// The attributes that the op has.
 Attributes attributes_of(const Op& op, const Attributes& attributes) {
   std::vector<Attributes::Item> items;
   for (const Attributes::Item& item : attributes.items()) {

@@ -15,7 +15,7 @@ enum class FrozenForm {
   kRescaled,
 };
 
-// kRescaled where all values and weights have at most 8 bits.
+// kRescaled if all values and weights have at most 8 bits.
 FrozenForm frozen_form(const Graph& graph, const Format& format);
 
 // The network with the operators that stand for its own (Op::frozen). With kRescaled a layer, the

@@ -22,7 +22,7 @@ struct LineChart {
   bool percent = false;  // values are fractions
 };
 
-// Curves over steps, with axes, units and a legend where there are several; "" without a point.
+// Curves over steps, with axes, units and a legend if there are several; "" without a point.
 // Long ones are thinned out to the extremes of each stretch.
 std::string line_chart(const LineChart& chart, const std::vector<Curve>& curves);
 

@@ -105,7 +105,7 @@ Result<OrderedJson> describe_file(const fs::path& path) {
   return json;
 }
 
-// Files that are there, with their sizes; null where that cannot be told.
+// Files that are there, with their sizes; null if that cannot be told.
 OrderedJson files_json(const fs::path& folder, const std::vector<int64_t>& checkpoints) {
   OrderedJson list = OrderedJson::array();
   const auto add = [&](const fs::path& path) {

@@ -20,7 +20,7 @@ Result<std::vector<RunRecord>> read_runs(const std::vector<std::string>& folders
 // pictures of the worst predictions, if they are there.
 std::string report_html(const std::vector<RunRecord>& runs);
 
-// Sections of the report, used by report_html; "" where there is nothing to show.
+// Sections of the report, used by report_html; "" if there is nothing to show.
 std::string tensors_section(const RunRecord& run);
 std::string evaluation_section(const RunRecord& run);
 std::string pipeline_section(const RunRecord& run);

@@ -39,7 +39,7 @@ std::string histogram(const RunRecord& run, const TensorHistory& tensor) {
   return heat_map(map);
 }
 
-// Histograms of all tensors of the kind; nothing where no step has any.
+// Histograms of all tensors of the kind; nothing if no step has any.
 std::string histograms(const RunRecord& run, const char* kind, const char* title) {
   std::string maps;
   for (const TensorHistory& tensor : run.tensors) {

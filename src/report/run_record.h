@@ -39,7 +39,7 @@ struct RunRecord {
   std::vector<double> tensor_steps;
   std::vector<double> histogram_steps;  // of the sampled steps with histograms
   std::vector<TensorHistory> tensors;
-  std::optional<pipeline::Trace> trace;  // of its stages, where it has one
+  std::optional<pipeline::Trace> trace;  // of its stages, if it has one
   std::vector<std::string> problems;     // missing or damaged parts, a line each
 };
 
@@ -47,7 +47,7 @@ struct RunRecord {
 // other faults become problems.
 Result<RunRecord> read_run(const std::filesystem::path& folder);
 
-// Entries of a JSON object, or a default where they are missing or of another type.
+// Entries of a JSON object, or a default if they are missing or of another type.
 double number_of(const nlohmann::json& object, const char* key, double otherwise);
 std::string text_of(const nlohmann::json& object, const char* key);
 

@@ -39,7 +39,7 @@ std::string limit_warning(const MemoryPlan& plan, int64_t held_bytes, const Memo
 // A table: items, the arena's contents, the peak.
 std::string to_string(const MemoryPlan& plan);
 
-// Resident memory of this process now, and the most since it started (0 where unknown).
+// Resident memory of this process now, and the most since it started (0 if unknown).
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 // Starts measuring the peak from now on, if the system can.

@@ -338,7 +338,7 @@ std::string layers_text(int64_t count) {
   return std::to_string(count) + (count == 1 ? " layer" : " layers");
 }
 
-// Empty where no layer has few bits already.
+// Empty if no layer has few bits already.
 std::string kept_bits_text(const std::vector<QuantisedLayer>& layers) {
   const auto count = std::count_if(layers.begin(), layers.end(), [](const QuantisedLayer& layer) {
     return layer.kept.weights < kWholeBits || layer.kept.activations < kWholeBits;

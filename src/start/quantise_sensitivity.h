@@ -18,7 +18,7 @@ struct NetworkSensitivity {
     double loss = 0, accuracy = 0;
   };
   std::vector<Layer> layers;         // layers of fewer bits, in the network's order
-  quantise::SensitivityTable table;  // its indices are those of `layers`
+  quantise::SensitivityTable table;  // with the indices of `layers`
 };
 
 // Freezes and measures the network once with each layer of fewer than 8 bits quantised alone, on

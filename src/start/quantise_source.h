@@ -26,7 +26,7 @@ struct QuantiseSource {
 };
 
 // Loads the network and the data of a run that starts from trained weights (config.from). An error
-// where the file lacks a parameter of the network.
+// if the file lacks a parameter of the network.
 Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver& observer);
 
 // The inputs of a layer on training examples.

@@ -219,7 +219,7 @@ class LayerChanges {
     const quantise::TrainedValues trains = quantise::trained_values(method_);
     for (const auto& [own, is_trained] :
          {std::pair{".range", trains.activation_scale}, {".offset", trains.activation_offset}}) {
-      // Nothing takes a change of the range out where scales are powers of two.
+      // If scales are powers of two, nothing takes a change of the range out.
       if (!is_trained || !layers_[layer].any_scale()) untrained_.insert(name + own);
       rate_factors_[name + own] = grids.range_rate_factor;
     }

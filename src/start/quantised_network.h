@@ -35,7 +35,7 @@ struct QuantisedBits {
 // A layer of a network: a linear or convolution node.
 struct QuantisedLayer {
   int node = -1;
-  LayerBits bits;       // 8 where there are fewer already, which stay
+  LayerBits bits;       // 8 if there are fewer already, which stay
   LayerBits kept = {};  // these; 8: there are none
   // The batch norm that is the only reader of the result, or -1. It takes out the factor of a scale
   // that is no power of two.

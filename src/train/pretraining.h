@@ -17,7 +17,7 @@ namespace mantissa {
 
 // Trains the plan's network for Format::float_steps() steps in fp32, on `batches`, the same that
 // training itself begins with, and with its learning rates, from the initial weights of the seed
-// or, where there are any, the `trained` ones. `state`, initialised, takes from it the weights,
+// or, if there are any, the `trained` ones. `state`, initialised, takes from it the weights,
 // batch norm's running statistics, and the exponents that follow from the last step's values and
 // gradients with r_max; the optimiser starts anew. The arena is the plan's. `report` gets the
 // number of finished steps, and returns false to interrupt. That is an error: `state` must not be

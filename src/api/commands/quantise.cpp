@@ -69,7 +69,7 @@ Result<bool> goes_on(const QuantiseConfig& config) {
   return is_there(fs::path(config.training.at("out")) / kConfigFile);
 }
 
-// The hash of the weights that `from` names, as begin() takes them. Empty where it is not named.
+// The hash of the weights that `from` names, as begin() takes them. Empty if it is not named.
 Result<std::string> named_weights(const Settings& training) {
   if (training.count("from") == 0) return std::string();
   MANTISSA_RETURN_IF_ERROR(check_resumed_files(training));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPredictionPixels = 256;  // of more predictions the pixels are not kept
 
-// "line 7", or with the file's name where there are several.
+// "line 7", or with the file's name if there are several.
 std::string source_of(const TableRows& rows, const std::string& file, bool several) {
   const std::string place = rows.place(), line = place.substr(place.rfind(", ") + 2);
   return several ? file + ", " + line : line;

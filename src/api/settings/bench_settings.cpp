@@ -22,7 +22,7 @@ constexpr std::array kOfTraining = {
     "isa",    "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile",
     "freeze", "sequence"};
 
-// Those that predictions depend on, too.
+// Settings that also affect predictions.
 constexpr std::array kOfPredictions = {"batch-size", "seed", "threads", "isa"};
 
 const SettingInfo kOwn[] = {

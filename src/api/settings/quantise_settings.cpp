@@ -310,7 +310,7 @@ Status check_quantised(const std::string& text, const QuantiseConfig& config,
                          ", and --resume goes on with that; --overwrite begins anew with " +
                          wanted);
   }
-  const auto from = before.find("from");  // of older runs there is none
+  const auto from = before.find("from");  // older runs have none
   if (weights.empty() || from == before.end() || *from == weights) return {};
   return invalid_input(folder + " was quantised from other weights than " +
                        config.training.at("from") +

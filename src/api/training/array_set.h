@@ -11,7 +11,7 @@
 
 namespace mantissa {
 
-// The network's inputs among the arrays, converted where the network takes other elements. Owns
+// The network's inputs among the arrays, converted if the network takes other elements. Owns
 // the converted ones, borrows the others.
 struct BoundArrays {
   int64_t count = 0;

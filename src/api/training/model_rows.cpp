@@ -50,7 +50,7 @@ class ColumnRows : public TableRows {
   size_t row_ = 0;
 };
 
-// The rows' numbers, and their targets where all of them have one.
+// The rows' numbers, and their targets if all of them have one.
 struct Encoded {
   int64_t count = 0;
   std::vector<int16_t> numbers, targets;

@@ -33,7 +33,7 @@ constexpr int kNameColumns = 30;  // of options and commands in a help text
 // Columns that a help text takes.
 int help_columns() { return std::clamp(describe_terminal(1).width(), 60, 100); }
 
-// Where the values of a command's options are put while it is parsed.
+// The values of a command's options while it is parsed.
 struct Options {
   std::map<std::string, std::string> values;
   std::map<std::string, bool> switches;

@@ -148,7 +148,7 @@ class Job {
 
   const MpirunMessages& messages() const { return messages_; }
   bool was_stopped() const { return requests_ > 0; }
-  // Stopped where a process was frozen: all were ended.
+  // Stopped while a process was frozen: all were ended.
   bool found_frozen() const { return found_frozen_; }
   // Stopped before a process was there.
   bool ended_early() const { return requests_ > 0 && !was_written_ && !was_heard_; }

@@ -20,7 +20,7 @@ std::string text_of(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? printable(found->get<std::string>()) : "";
 }
 
-// "-" where there is no number.
+// "-" if there is no number.
 std::string cell(const Json& row, const char* name, int decimals, double factor = 1) {
   const auto found = row.find(name);
   if (found == row.end() || !found->is_number()) return "-";

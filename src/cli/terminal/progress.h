@@ -17,7 +17,7 @@ std::string progress_line(const Progress& progress, const Terminal& terminal, in
 // Writes to standard error. Checkpoints, messages and finished epochs are lines that stay.
 class ProgressDisplay {
  public:
-  // `quiet`: shows nothing but messages.
+  // `quiet`: shows only messages.
   ProgressDisplay(const Terminal& terminal, bool quiet);
   ~ProgressDisplay() { clear(); }
   ProgressDisplay(const ProgressDisplay&) = delete;

@@ -21,7 +21,7 @@ struct Examples {
   // Writes an example, as it is in that epoch, to one place for each spec. The result depends on
   // the arguments alone. May be called from any thread, allocates nothing.
   std::function<void(uint32_t epoch, uint32_t example, std::span<std::byte* const> places)> write;
-  // The length of an example's sequence; null where all are whole.
+  // The length of an example's sequence; null if all are whole.
   std::function<int32_t(uint32_t example)> length;
 };
 

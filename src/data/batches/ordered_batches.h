@@ -17,7 +17,7 @@ class OrderedBatches : public BatchSource {
   // In the order of their numbers. Errors: a batch size below 1, no memory.
   static Result<OrderedBatches> create(const Examples& examples, int64_t batch_size);
 
-  // Those that `order` lists, in this order.
+  // The examples that `order` lists, in this order.
   static Result<OrderedBatches> create(const Examples& examples, int64_t batch_size,
                                        std::vector<uint32_t> order);
 

@@ -16,10 +16,10 @@ std::optional<Label> positive_class(const std::vector<std::string>& names,
 // "not 7", "7"
 std::vector<std::string> two_classes(const std::string& positive);
 
-// Makes the classes of a data set two where the options name one. An error says which there are.
+// Makes the classes of a data set two if the options name one. An error says which there are.
 Status take_positive(const DataOptions& options, DatasetInfo& info);
 
-// Labels are 1 where they were the class, else 0.
+// Labels become 1 if they were the class, else 0.
 void relabel(Label positive, ImageSet& set);
 
 }  // namespace mantissa

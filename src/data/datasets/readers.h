@@ -22,7 +22,7 @@ struct FoundSplit {
   int64_t count = 0;
   std::filesystem::path folder;
   std::vector<std::string> files;  // in the folder, as its reader wants them; there may be millions
-  std::vector<Label> labels;       // [count], or empty where only loading tells them
+  std::vector<Label> labels;       // [count], or empty if only loading tells them
   RowPart part = RowPart::kAll;    // of a table's rows
 
   std::filesystem::path file(size_t i) const { return folder / files[i]; }
@@ -30,7 +30,7 @@ struct FoundSplit {
 
 // A data set before its pictures are read.
 struct FoundData {
-  PictureSize smallest, largest;  // of all pictures, by pixels; the same where all are of one size
+  PictureSize smallest, largest;  // of all pictures, by pixels; the same if all have one size
   int64_t channels = 0;           // 3 if any picture has colours
   std::vector<std::string> class_names;
   bool named = false;                   // class names are names, not numbers

@@ -20,7 +20,7 @@ enum class NotRead {
   kLinkedFolder,  // links to folders, inside a class
   kUnlabelled,    // pictures that lie in no folder of a class
   kEmptyFolder,   // folders without pictures among the classes
-  kOtherFolder,   // folders beside those of the splits
+  kOtherFolder,   // folders beside the splits
   kCount
 };
 
@@ -66,7 +66,7 @@ Result<PictureFiles> find_pictures(const std::filesystem::path& folder);
 struct PictureResults {
   std::vector<std::string> errors;  // [count]: the message of each call's error, "" without one
   std::optional<Error> failure;     // the first that is not the fault of a file
-  std::string shortage;             // of threads: a line where there were fewer than asked for
+  std::string shortage;             // of threads: a line if there were fewer than asked for
 };
 
 // Calls work(i) for each i in [0, count) on that many threads. An exception of `work` is the error

@@ -43,7 +43,7 @@ Crop centre_crop(const PictureSize& from, const PictureSize& to);
 
 // Brings a picture in[from] to out[to] (no overlap): colours are converted
 // (formats/pictures/image.h), the centre crop is cut out, and each axis is resized: the exact
-// average of the area where it shrinks, linear interpolation between pixel centres where it grows.
+// average of the area if it shrinks, linear interpolation between pixel centres if it grows.
 // All weights are whole numbers over one denominator; each result is rounded once, to nearest, ties
 // up. A picture that has the form already is copied. Sides of `from` at most 16384, of `to` at most
 // kMaxInputSide. May throw std::bad_alloc.

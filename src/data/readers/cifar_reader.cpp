@@ -56,7 +56,7 @@ bool recognises(const CifarKind& kind, const fs::path& folder) {
   return is_file(inner / kind.train_files[0]) || is_file(inner / kind.test_file);
 }
 
-// A line for each class; numbers where there is no such file.
+// A line for each class; numbers if there is no such file.
 Result<std::vector<std::string>> read_names(const CifarKind& kind, const fs::path& path) {
   MANTISSA_ASSIGN(std::string text, read_text_file(path, kMaxNamesBytes));
   std::istringstream lines(std::move(text));

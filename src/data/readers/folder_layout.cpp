@@ -75,7 +75,7 @@ Result<FolderLayout> layout_of_splits(NamedFolders named) {
   return layout;
 }
 
-// Notes where this folder is itself one of several splits.
+// Notes if this folder is itself one of several splits.
 void note_splits_beside(const fs::path& folder, std::vector<std::string>& notes) {
   const fs::path whole = whole_path(folder), above = whole.parent_path();
   if (!split_of(whole.filename().string())) return;

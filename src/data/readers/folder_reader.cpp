@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTestPart = 10;  // 1 picture in 10, if there is no test folder
+constexpr int64_t kTestPart = 10;  // 1 picture in this many, if there is no test folder
 
 // A folder that cannot be listed is left to the reader, which says why.
 bool is_picture_folder(const fs::path& folder) {

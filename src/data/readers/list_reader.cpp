@@ -25,7 +25,7 @@ constexpr std::array kFileNames = {"file", "filename", "file_name",  "filepath",
 constexpr std::array kClassNames = {"class",    "label",      "labels", "target",
                                     "category", "class_name", "y"};
 constexpr std::array kSplitNames = {"split", "set", "subset", "partition", "dataset"};
-constexpr size_t kListTestPart = 10;  // one picture in so many, where no list has test pictures
+constexpr size_t kListTestPart = 10;  // one picture in this many, if no list has test pictures
 
 template <size_t n>
 bool is_one_of(const std::array<const char*, n>& names, std::string word) {

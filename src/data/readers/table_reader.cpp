@@ -20,7 +20,7 @@ int64_t count_part(int64_t rows, RowPart part) {
   return count;
 }
 
-// The rows of a file, which has the schema's columns; 0 where it lacks the target.
+// The rows of a file, which has the schema's columns; 0 if it lacks the target.
 Result<int64_t> count_rows(OpenRows open, const FoundSplit& split, const FoundData& found) {
   MANTISSA_ASSIGN(const auto rows, open(split, found.table->file_format()));
   MANTISSA_ASSIGN(const TableEncoder encoder, TableEncoder::create(*found.table, *rows));

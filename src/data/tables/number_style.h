@@ -25,7 +25,7 @@ constexpr std::array<NumberStyle, 8> kNumberStyles = {{{'.', '\0'},
                                                        {',', '\''}}};
 
 struct StyledNumber {
-  double value = 0;       // rounded to nearest; infinite where it is too large
+  double value = 0;       // rounded to nearest; infinite if it is too large
   bool is_whole = false;  // written without decimals and exponent
   bool is_grouped = false;
 };

@@ -15,7 +15,7 @@
 namespace mantissa {
 namespace {
 
-constexpr uint64_t kPartRows = 5;         // one row in 5 is kept for testing
+constexpr uint64_t kPartRows = 5;         // one row in this many is for testing
 constexpr size_t kMostCategories = 256;   // of an input; more are no categories
 constexpr int64_t kMostFeatures = 65536;  // of a table
 constexpr size_t kMostWholeClasses = 64;  // whole numbers that are taken for classes

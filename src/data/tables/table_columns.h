@@ -19,7 +19,7 @@ bool is_of_part(int64_t row, RowPart part);
 struct FoundSchema {
   TableSchema schema;
   std::vector<std::string> notes;  // notes for the user, a line each
-  int64_t rows = 0;                // of the file, with those that are not meant
+  int64_t rows = 0;                // of the file, including unused ones
 };
 
 // Reads all rows. A column is of numbers if all its values are, else of categories; one with too

@@ -32,7 +32,7 @@ struct TableField {
 // it is empty or white space. Markers are the ones of pandas, R, SQL, spreadsheets and statistics
 // programs, in any case: ?, NA, n.a., nan, null, none, #N/A, \N, - and others.
 TableField read_field(std::string_view text);
-// The same where the user names more of them: these are missing.
+// The same if the user names more of them: these are missing.
 bool is_told_missing(const TableField& field, const TableFormat& format);
 
 // The field read in the style of its column's numbers: 1.642 may be 1642. A text that is a number

@@ -10,7 +10,7 @@
 namespace mantissa {
 
 struct CodePoint {
-  int32_t number;  // negative where the text is not UTF-8
+  int32_t number;  // negative if the text is not UTF-8
   size_t length;   // bytes, at least 1
 };
 

@@ -51,7 +51,7 @@ int64_t safetensors_dtype_bytes(std::string_view dtype);
 
 // Writes the tensors in the given order, atomically. Errors: a dtype that is not known, data whose
 // size is not the shape's, a name twice, a reserved metadata key, text that is not UTF-8, a header
-// over 100 MB, and those of write_file_atomically.
+// over 100 MB, and errors of write_file_atomically.
 Status write_safetensors(const std::filesystem::path& path,
                          const std::map<std::string, std::string>& metadata,
                          std::span<const SafetensorsView> tensors);

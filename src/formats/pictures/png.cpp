@@ -133,7 +133,7 @@ void convert_row(const uint8_t* rgba, int64_t width, int64_t channels, uint8_t* 
   }
 }
 
-// Decodes into `rows` (all rows where interlaced, else one, and one more of `channels`), and from
+// Decodes into `rows` (all rows if interlaced, else one, and one more of `channels`), and from
 // there into `pixels`.
 bool read_pixels(PngReader* reader, const PngHeader* header, int64_t channels, uint8_t* rows,
                  uint8_t* pixels) {

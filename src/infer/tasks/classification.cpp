@@ -77,7 +77,7 @@ class OneLogit {
   std::vector<ScoredLabel> scored_;
 };
 
-// Labels that exclude no other: each is guessed where its logit is above 0.
+// Labels that exclude no other: each is guessed if its logit is above 0.
 class LabelCounts {
  public:
   explicit LabelCounts(Evaluation& evaluation)
@@ -121,7 +121,7 @@ bool is_by_output(const Batch& batch) {
   });
 }
 
-// Of each label, [count][labels].
+// Probabilities of each label, [count][labels].
 std::vector<double> label_probabilities(const Tensor& logits,
                                         const kernels::SoftmaxKernels& softmax) {
   std::vector<double> result;

@@ -13,7 +13,7 @@
 
 namespace mantissa {
 
-// How well probabilities of 1 order examples of 0 and 1. Not numbers where there are only zeros, or
+// How well probabilities of 1 order examples of 0 and 1. NaN if there are only zeros, or
 // only ones.
 struct RankingScore {
   double auc = 0;                // of the receiver operating characteristic
@@ -67,7 +67,7 @@ struct Evaluation {
   explicit Evaluation(int64_t class_count = 0);
 
   double accuracy() const { return part(correct); }
-  // Nothing with fewer than kTop5Classes classes, or where they are labels.
+  // Nothing with fewer than kTop5Classes classes, or if they are labels.
   std::optional<double> top5_accuracy() const;
 
   // Adds a batch: its logits (int32 or float, [N, classes]), labels, numbers of its examples, and
@@ -91,7 +91,7 @@ ClassScore score_of(const ClassCounts& counts);
 // The counts of each class in a confusion matrix.
 std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& confusion);
 
-// evaluation.json (docs/run-folder.md). `seconds` only where the time belongs to the result.
+// evaluation.json (docs/run-folder.md). `seconds` only if the time belongs to the result.
 std::string to_json(const Evaluation& evaluation, const std::string& data,
                     const std::vector<std::string>& class_names, const std::string& model_sha256,
                     std::optional<double> seconds = std::nullopt);

@@ -10,7 +10,7 @@ namespace {
 
 // A hypothesis with one more token.
 struct Extension {
-  size_t from = 0;  // its number among those that go on
+  size_t from = 0;  // its number among the live ones
   Token token = 0;
   int64_t cost_q24 = 0;
 };

@@ -48,7 +48,7 @@ class Decoder {
   // depend on a source alone are computed now, once.
   Status begin(std::span<const std::span<const Token>> sources);
 
-  // The first tokens of a row. Those that were computed must stay the same.
+  // The first tokens of a row. Tokens that were computed must stay the same.
   void set(int64_t row, std::span<const Token> tokens);
 
   // Computes the positions [first, end) of the first `rows` rows. The positions before must have

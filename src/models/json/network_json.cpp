@@ -24,7 +24,8 @@ std::string attribute_text(const AttributeSpec& spec, const AttributeValue& valu
   return to_string(value);
 }
 
-// Those that differ from their defaults: attributes that an operator gets later change no text.
+// Attributes that differ from their defaults: so attributes that an operator gets later change no
+// text.
 std::string attributes_text(const Node& node) {
   std::string text;
   for (const AttributeSpec& spec : node.op->attributes) {
@@ -40,7 +41,7 @@ std::string property(const char* name, const std::string& value, const std::stri
   return (text.empty() ? "" : ", ") + json_quoted(name) + ": " + value;
 }
 
-// Properties of a node's parameters that are not those that its op gives them.
+// Properties of a node's parameters that differ from the ones that its op gives them.
 std::string parameters_text(const Graph& graph, const Node& node) {
   std::string all;
   const std::vector<Parameter> usual = usual_parameters(graph, node);

@@ -27,7 +27,7 @@ class NetworkReader {
  public:
   explicit NetworkReader(std::string name) : builder_(std::move(name)) {}
 
-  // The first node of each stage; empty where no node says its own.
+  // The first node of each stage; empty if no node says its own.
   Names take_stages() { return says_stages_ ? std::move(stages_) : Names{}; }
 
   Result<Graph> read(const JsonTree& root) {
@@ -197,7 +197,7 @@ class NetworkReader {
     return at(item, "there is a value '" + name + "' already; names stand for one each");
   }
 
-  // Shapes may be left out. Those that stand there must be right.
+  // Shapes may be left out. Shapes that stand there must be right.
   Status check_shapes(const JsonTree& item, const Node& node) const {
     const std::string what = "node '" + node.name + "'";
     const JsonTree* one = item.find("shape");

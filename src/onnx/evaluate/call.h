@@ -65,7 +65,7 @@ class OpCall {
   // Whole numbers that newer operator sets have as an input, older ones as an attribute.
   Result<std::vector<int64_t>> whole(size_t i, std::string_view attribute);
 
-  // An axis, counted from the end where it is negative.
+  // An axis, counted from the end if it is negative.
   Result<int64_t> axis(int64_t axis, int64_t rank) const;
 
   bool wants(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }

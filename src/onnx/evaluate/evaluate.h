@@ -27,7 +27,7 @@ Shapes input_shapes(const ModelData& model, const Shapes& given = {});
 // Facts about a network that need no run.
 struct NodeFacts {
   const NodeData* node = nullptr;
-  std::vector<EvaluatedValue> outputs;  // types and dims; numbers where they depend on no input
+  std::vector<EvaluatedValue> outputs;  // types and dims; numbers if they depend on no input
   // Numbers of initialisers with dimensions that no node before has read.
   int64_t parameters = 0;
   int64_t multiply_adds = 0;  // of convolutions and products of matrices

@@ -11,7 +11,7 @@
 namespace mantissa::onnx {
 
 // All places of `dims` in row-major order. Each operand has a stride for each dimension, in
-// elements; 0 where it is broadcast.
+// elements; 0 if it is broadcast.
 struct Loops {
   Dims dims;
   std::vector<Dims> strides;

@@ -40,7 +40,7 @@ Result<TensorData> allocate(ElementType type, const Dims& dims);
 // The bytes of this many numbers; an error if they are more than kMostValueBytes.
 Result<int64_t> value_bytes(ElementType type, const Dims& dims);
 
-// The tensor where its numbers can be used in place, else a copy: unaligned numbers in a file,
+// The tensor if its numbers can be used in place, else a copy: unaligned numbers in a file,
 // truth values other than 0 and 1.
 Result<TensorData> aligned(const TensorData& tensor);
 

@@ -13,7 +13,7 @@ namespace mantissa::onnx {
 
 inline constexpr const char* kPixels = "pixels";  // the model's input
 inline constexpr const char* kLogits = "logits";  // its output
-constexpr int kSignedZero = 128;  // the byte for mantissa 0 where mantissas may be negative
+constexpr int kSignedZero = 128;  // the byte for mantissa 0 if mantissas may be negative
 
 // A value of the network in the model: images are [N, C, H, W], vectors [N, C] in our own order.
 struct Exported {

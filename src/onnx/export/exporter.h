@@ -37,7 +37,7 @@ struct ExportedNetwork {
 
 enum class ExportTarget {
   kOnnxRuntime,  // opset 17, weights as its integer kernels want them
-  kPortable,     // opset 21, weights of 4 bits where they fit
+  kPortable,     // opset 21, weights of 4 bits if they fit
 };
 
 struct ExportedModel {

@@ -58,7 +58,7 @@ std::vector<uint8_t> stored(const std::vector<int8_t>& weights, const Shape& sha
   return bytes;
 }
 
-// One weight back from the file; nothing where it is no mantissa.
+// One weight back from the file; nothing if it is no mantissa.
 std::optional<int8_t> weight_at(const TensorData& tensor, int64_t at, int shift) {
   const size_t index = static_cast<size_t>(at);
   int weight = 0;

@@ -11,7 +11,7 @@
 
 namespace mantissa::onnx {
 
-// The model of a file of at most 2 GiB and, where it refers to them, its data files, which must lie
+// The model of a file of at most 2 GiB and, if it refers to them, its data files, which must lie
 // in the model's folder (base/files/file_bytes.h). Checked: the limits of onnx/files/read_budget.h,
 // the size of data against type and dims, and names (onnx/files/check_names.h). Not checked:
 // operators and their attributes. Tensors of strings have no bytes. Attributes of kinds that

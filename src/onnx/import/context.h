@@ -97,7 +97,7 @@ Result<const TensorData*> weights_of(const ImportContext& context, const NodeDat
 // The numbers of a constant of any type of numbers.
 Result<std::vector<double>> numbers_of(const TensorData& tensor);
 Result<std::vector<int64_t>> wholes_of(const TensorData& tensor);
-// A number of the input, or of the attribute, or neither. An error where it is no constant.
+// A number of the input, or of the attribute, or neither. An error if it is no constant.
 Result<std::optional<double>> scalar_of(const ImportContext& context, const NodeData& node,
                                         size_t input, std::string_view attribute);
 // Whole numbers of the input, or of the attribute, or neither.
@@ -108,7 +108,7 @@ Result<std::optional<std::vector<int64_t>>> list_of(const ImportContext& context
 struct Channels {
   int64_t count, rank, axis = 1;
 };
-// The factor or summand for each channel that the constant is; nothing where it is something else.
+// The factor or summand for each channel that the constant is; nothing if it is something else.
 std::optional<std::vector<double>> per_channel(const TensorData& tensor, const Channels& channels);
 
 // A name for a node of the graph: `wanted` made valid, and one that nothing has.
@@ -124,7 +124,7 @@ Result<int> add_node(ImportContext& context, const Op& op, const std::string& na
                      std::vector<int> inputs, const Attributes& attributes = {},
                      std::vector<std::vector<double>> numbers = {});
 
-// The value as [H, W, C], for one of [C, H, W]. Nodes are added where it lies otherwise, or has a
+// The value as [H, W, C], for one of [C, H, W]. Nodes are added if it lies otherwise, or has a
 // scale, which `scale` takes if it is given.
 Result<int> image_of(ImportContext& context, const Imported& imported,
                      std::vector<double>* scale = nullptr);
@@ -132,7 +132,7 @@ Result<int> image_of(ImportContext& context, const Imported& imported,
 struct Vector {
   int value;
   std::vector<int64_t> places;
-  std::vector<double> scale;  // of Imported, where the caller takes it: by place, again and again
+  std::vector<double> scale;  // of Imported, if the caller takes it: by place, again and again
 
   double scale_at(int64_t place) const {
     return scale.empty() ? 1 : scale[static_cast<size_t>(place % std::ssize(scale))];

@@ -25,7 +25,7 @@ bool is_cube(const SpelledOut& graph, const std::string& value, const std::strin
   return false;
 }
 
-// x where the value is sqrt(2 / pi) (x + 0.044715 x^3).
+// x if the value is sqrt(2 / pi) (x + 0.044715 x^3).
 std::string of_tanh(const SpelledOut& graph, const std::string& value) {
   const NodeData* sum = graph.maker(graph.unscaled(value, std::sqrt(2 / M_PI)), "Add", 2);
   for (const size_t i : {0, 1}) {
@@ -48,7 +48,7 @@ Bend bend_of(const SpelledOut& graph, const std::string& value) {
   return {};
 }
 
-// The bend where the node is x (1 + f(x)), without its half.
+// The bend if the node is x (1 + f(x)), without its half.
 Bend product_of(const SpelledOut& graph, const NodeData& node, double factor_of_x) {
   for (const size_t i : {0, 1}) {
     const Bend bend = bend_of(graph, node.inputs[i]);

@@ -328,7 +328,7 @@ Result<int> made_by_layer(ImportContext& context, int value, const std::vector<d
 
 namespace {
 
-// The network, or an error where another mask gives another one: then its numbers are in weights.
+// The network, or an error if another mask gives another one: then its numbers are in weights.
 Result<ImportedNetwork> with_any_mask(const ModelData& model, const ImportOptions& options,
                                       int batch_axis, const Import& import,
                                       Result<ImportedNetwork> imported) {

@@ -26,7 +26,7 @@ class Layout {
   std::vector<int64_t> dims() const;
   int64_t count() const;
 
-  // Other dimensions for the same elements in ONNX's order. False where atoms cannot be cut so.
+  // Other dimensions for the same elements in ONNX's order. False if atoms cannot be cut so.
   bool reshape(std::span<const int64_t> dims);
   void transpose(std::span<const int> order);
 
@@ -34,10 +34,10 @@ class Layout {
   void append(int64_t size);
   // Gives the last dimension another size. False unless it is the innermost `size_now` elements.
   bool resize_last(int64_t size_now, int64_t size);
-  // Gives a dimension a smaller size. False where its elements do not lie together.
+  // Gives a dimension a smaller size. False if its elements do not lie together.
   bool narrow(size_t dim, int64_t size);
   // Gives a dimension another size, which must be the outermost of the innermost `channels`
-  // elements. False where it is not.
+  // elements. False if it is not.
   bool widen(size_t dim, int64_t size, int64_t channels);
   // The distance between neighbouring elements of a dimension, in elements.
   int64_t step_of(size_t dim) const;

@@ -61,7 +61,7 @@ class Rewriter {
     if (has_attribute(clip, attribute)) return real_of(clip, attribute, NAN);
     return has_input(clip, input) ? graph_.number(clip.inputs[input]) : NAN;
   }
-  // x of clip(x + 3, 0, 6); "" where the value is something else.
+  // x of clip(x + 3, 0, 6); "" if the value is something else.
   std::string clipped(const std::string& value) const {
     const NodeData* clip = graph_.maker(value, "Clip");
     if (clip == nullptr || limit(*clip, 1, "min") != 0 || !graph_.near(limit(*clip, 2, "max"), 6))

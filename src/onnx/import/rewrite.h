@@ -13,7 +13,7 @@ void take_sequences_apart(GraphData& graph);
 
 // clip(x + 3, 0, 6) / 6 becomes HardSigmoid, x times it HardSwish, and max(x, a * x) LeakyRelu. A
 // value less its mean over the root of its variance becomes LayerNormalization, or
-// InstanceNormalization where both are over height and width. The nodes that only they read go.
+// InstanceNormalization if both are over height and width. The nodes that only they read go.
 void join_spelled_out_functions(GraphData& graph);
 
 }  // namespace mantissa::onnx

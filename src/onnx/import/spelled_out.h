@@ -29,7 +29,7 @@ class SpelledOut {
   static bool near(double number, double wanted);
   // The other input of a node of two inputs, if one is that number; else "".
   std::string beside(const NodeData& node, double wanted) const;
-  // x where the value is x times the factor, by Mul or Div; else "".
+  // x if the value is x times the factor, by Mul or Div; else "".
   std::string unscaled(const std::string& value, double factor) const;
   // Makes the node another one, of one input.
   void become(NodeData& node, const char* op_type, const std::string& input,

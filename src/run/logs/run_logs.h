@@ -31,7 +31,7 @@ struct FinishedStep {
   StepResult result;
   double learning_rate = 0;
   std::optional<Score> validation;                  // of held-back examples, if measured
-  std::span<const TensorObservation> tensors = {};  // where it was observed
+  std::span<const TensorObservation> tensors = {};  // if it was observed
   bool is_last = false;                             // of the run
   bool at_rest = true;  // the state is exactly the one after this step
 };

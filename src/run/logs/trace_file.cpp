@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 4> kWorkNames = {"forward", "grad_input",
 // The name of a grad_input that includes the gradients of weights.
 constexpr std::string_view kWholeBackward = "backward";
 
-// A text of a file, also where it is no UTF-8.
+// A text of a file, also if it is no UTF-8.
 std::string dumped(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

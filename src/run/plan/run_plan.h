@@ -21,15 +21,15 @@ namespace mantissa {
 struct RunPlan {
   ModelOptions options;   // used to build the graph
   Graph network;          // before the format changed it
-  Graph graph;            // what is compiled
+  Graph graph;            // the compiled graph
   TakenParameters taken;  // from where the run starts; empty without --from
   StateLayout layout;
   Program training;
   BatchLengths lengths;                  // of training batches; the last is what `training` is for
   std::vector<LengthProgram> shorter;    // training programs for the others
-  std::optional<StagedTraining> staged;  // where there are several stages
+  std::optional<StagedTraining> staged;  // if there are several stages
   std::vector<ValueDecision> decisions;  // the values it keeps, and why
-  Program pretraining;  // in fp32, where the format asks for it; else without instructions
+  Program pretraining;  // in fp32, if the format asks for it; else without instructions
   StateLayout pretraining_layout;
   Program calibration;
   EvaluationPrograms evaluation;  // of the frozen network, on the test split

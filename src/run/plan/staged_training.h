@@ -29,7 +29,7 @@ struct StagedTraining {
                                // is on its way to it
 };
 
-// Threads of each stage; all of them where there is one. Training programs are compiled for as
+// Threads of each stage; all of them if there is one. Training programs are compiled for as
 // many: kernels may need more memory on fewer threads.
 int threads_of_stage(const RunConfig& config);
 
@@ -37,7 +37,7 @@ int threads_of_stage(const RunConfig& config);
 // ask for.
 Status divide_training(const RunConfig& config, RunPlan& plan);
 
-// Compiles it anew where the settings ask for it: under the limit for each stage, and `arena_bytes`
+// Compiles it anew if the settings ask for it: under the limit for each stage, and `arena_bytes`
 // for the arenas of all. An error (kOverBudget) if a stage is above its limit.
 Status fit_stages(const RunConfig& config, const PlanningContext& planning, int64_t arena_bytes,
                   RunPlan& plan);

@@ -1,4 +1,4 @@
-// Settings that follow from others where nobody chose them.
+// Settings that follow from others if nobody chose them.
 #pragma once
 
 #include <array>

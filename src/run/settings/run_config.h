@@ -36,12 +36,12 @@ struct PipelineConfig {
   pipeline::Windows windows = pipeline::Windows::kLean;    // of the others
   std::optional<pipeline::Balance> partition;  // none: by time, or, where that could change
                                                // results, by operations
-  // The first layer of each stage, where the division is by hand; `partition` is none then.
+  // The first layer of each stage, if the division is by hand; `partition` is none then.
   std::vector<std::string> first_layers;
   bool as_graph_says = false;     // the network's file has them
   int64_t accumulate = 0;         // micro-batches of an update; 0: as they come
   int64_t drain_every = 0;        // steps; 0: an epoch
-  bool predicts_weights = false;  // where micro-batches miss updates
+  bool predicts_weights = false;  // if micro-batches miss updates
   int64_t stage_warmup = 0;       // steps; 0: none
   int64_t sync_last = 0;          // steps at the end in which it flushes
   int64_t replicas = 1;           // of all stages, each with its part of a batch
@@ -149,7 +149,7 @@ std::span<const Setting> training_settings();
 // The settings of a run if nobody sets any: the defaults of the table.
 RunConfig default_run_config();
 
-// How a run reads its data: pictures, or where it has a sequence, a text.
+// How a run reads its data: pictures, or if it has a sequence, a text.
 DataOptions data_options(const RunConfig& config);
 TextOptions text_options(const RunConfig& config);
 

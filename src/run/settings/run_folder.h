@@ -19,9 +19,9 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kEvaluationFile = "evaluation.json";
 inline constexpr const char* kSummaryFile = "summary.json";
 inline constexpr const char* kBestFile = "best.safetensors";  // with early stopping
-inline constexpr const char* kTraceFile = "trace.json";       // where --trace names it
+inline constexpr const char* kTraceFile = "trace.json";       // if --trace names it
 
-// All of them: what --overwrite removes.
+// All files that --overwrite removes.
 inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile, kMetricsFile,
                                          kHashesFile,  kTensorsFile,    kBestFile,  kConfigFile,
                                          kNetworkFile, kStartFile,      kTraceFile};

@@ -65,7 +65,7 @@ Result<TrainedNetwork> network_of(const TrainedFile& trained);
 // The parameters that the graph takes from the starting point. An error if there are none.
 Result<TakenParameters> match_start(const Graph& graph, const StartingPoint& start);
 
-// Reads the file again. An error if its parameters are not those that the settings know.
+// Reads the file again. An error if its parameters differ from the settings.
 Result<TrainedFile> reread(const StartingPoint& start);
 
 // Takes the file's parameters into the state (take_named_parameters). Errors name the file.

@@ -72,14 +72,14 @@ Status parse_partition(const std::string& text, Config& config) {
   return {};
 }
 
-// A setting of an optimizer or of the plateau schedule as text, empty where it means nothing.
+// A setting of an optimizer or of the plateau schedule as text, empty if it means nothing.
 std::string of_optimizer(const Config& config, const char* name, double value) {
   return has_setting(config.optimizer, name) ? real_text(value) : "";
 }
 std::string of_plateau(const Config& config, std::string text) {
   return config.schedule == ScheduleKind::kPlateau ? std::move(text) : "";
 }
-// A setting of built-in networks as text, empty where a file describes the network.
+// A setting of built-in networks as text, empty if a file describes the network.
 std::string of_built_in(const Config& config, std::string text) {
   return config.network ? "" : std::move(text);
 }

@@ -9,7 +9,7 @@
 namespace mantissa::onnx {
 namespace {
 
-// Whole numbers of any rank, each a place below `size`, counted from the end where negative.
+// Whole numbers of any rank, each a place below `size`, counted from the end if negative.
 Result<std::vector<int64_t>> places(OpCall& call, size_t i, int64_t size) {
   MANTISSA_ASSIGN(std::vector<int64_t> result, whole_numbers(call.input(i)));
   for (int64_t& place : result) {

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMostSize = int64_t{1} << 31;
 constexpr int64_t kMostKernel = int64_t{1} << 16;
 
-// A list of one number for each dimension, or those numbers where it is not there.
+// A list of one number for each dimension, or those numbers if it is not there.
 Result<Three> three_of(OpCall& call, const char* name, int64_t rank, int64_t least) {
   Three result = {1, 1, 1};
   const std::vector<int64_t> given = call.integers(name);

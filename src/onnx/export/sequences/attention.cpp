@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kFloatType = static_cast<int64_t>(ElementType::kFloat);
 
-// Added where a key is not seen. No infinity: a sequence of padding alone has no maximum then.
+// Added if a key is not seen. No infinity: a sequence of padding alone has no maximum then.
 std::string unseen(ExportBuilder& to) {
   return to.scalar(std::numeric_limits<float>::lowest(), "attention/unseen");
 }

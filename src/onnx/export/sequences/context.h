@@ -67,7 +67,7 @@ struct SequenceContext {
 // The tensor of the node's output.
 std::string output_name(const SequenceContext& context, const Node& node);
 
-// The tensors that the node reads. An error where some are sequences and others vectors, or of
+// The tensors that the node reads. An error if some are sequences and others vectors, or of
 // another sequence.
 Result<std::vector<std::string>> inputs_of_one_form(const SequenceContext& context,
                                                     const Node& node);
@@ -87,7 +87,7 @@ std::string row_scales(SequenceContext& context, int parameter);
 // One for each row: float32 [rows].
 std::string column_scales(SequenceContext& context, int parameter);
 
-// The mantissas of weights or of a table as a constant, int8 [rows, columns]. An error where they
+// The mantissas of weights or of a table as a constant, int8 [rows, columns]. An error if they
 // have more than 8 bits.
 Result<std::string> byte_rows(SequenceContext& context, int parameter);
 

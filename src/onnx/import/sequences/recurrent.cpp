@@ -136,7 +136,7 @@ Result<int> lengths_of(const ImportContext& context, const NodeData& node) {
       "another recurrent layer reads; with lengths the last state can be read");
 }
 
-// ONNX's [steps, batch, C], or [batch, steps, C] where examples are outermost.
+// ONNX's [steps, batch, C], or [batch, steps, C] if examples are outermost.
 Result<Sizes> sizes_of(const ImportContext& context, const NodeData& node, const Imported& input,
                        bool by_example) {
   const Shape shape = context.builder.shape(input.value);
