@@ -57,7 +57,7 @@ double place_of(double value, HeatScale scale, Limits limits) {
   if (scale == HeatScale::kLogRate) {
     return value < limits.low ? 0 : 0.15 + 0.85 * (1 - std::log10(value) / std::log10(limits.low));
   }
-  // Halves, because the difference of two numbers may overflow; this quotient cannot.
+  // Halves, because the difference of two numbers may overflow. The quotient may still be NaN.
   const double place = (value / 2 - limits.low / 2) / (limits.high / 2 - limits.low / 2);
   return std::isfinite(place) ? place : 0;
 }

@@ -15,7 +15,7 @@ struct QuantiseConfig {
   QuantiseSettings quantise;
   Settings own;  // of the quantisation itself, as they were given
   bool measures_sensitivity = false;
-  // Settings of train, with "out", but for sensitivity, and with "from", unless a run is resumed.
+  // Settings of train, with "out" (except for sensitivity) and "from" (unless a run is resumed).
   Settings training;
 
   bool resumes() const;

@@ -33,7 +33,7 @@ struct FinishedStep {
   std::optional<Score> validation;                  // of held-back examples, if measured
   std::span<const TensorObservation> tensors = {};  // if it was observed
   bool is_last = false;                             // of the run
-  bool at_rest = true;  // the state is exactly the one after this step
+  bool at_rest = true;                              // the state is exactly the one after this step
 };
 
 class RunLogs {
