@@ -18,7 +18,8 @@
 namespace {
 
 constexpr const char* kNoMemory =
-    "out of memory: the system gave no more (is there a limit? mantissa plan says what a run needs)";
+    "out of memory: the system gave no more (is there a limit? mantissa plan says what a run "
+    "needs)";
 constexpr int kFailed = static_cast<int>(mantissa::Exit::kFailed);
 
 // A line on standard error, cut if it is very long. Allocates nothing: there may be no memory.

@@ -73,8 +73,9 @@ Status check_inputs(const Graph& network) {
   }
   const bool has_any_text = has(kTokenTensor) || has(kSegmentTensor) || has(kLengthTensor);
   if (has_any_text && !(has(kTokenTensor) && has(kLengthTensor))) {
-    return not_for_examples(network, "texts need both 'tokens' (int32, [sequence]) and 'lengths' "
-                                     "(int32, [])");
+    return not_for_examples(network,
+                            "texts need both 'tokens' (int32, [sequence]) and 'lengths' "
+                            "(int32, [])");
   }
   if (has(kLabelTensor) != has(kTargetTensor)) return {};
   return not_for_examples(network, "it has no input 'labels' or 'targets'");

@@ -149,8 +149,8 @@ template <typename ClippedAt>
 NeededExponents count_needed_exponents(int64_t elements, int largest, int wide_exponent,
                                        const DecisionRule& rule, const ClippedAt& clipped_at) {
   NeededExponents needed;
-  const auto most =
-      static_cast<__int128>(elements) * static_cast<__int128>(rule.micro_batches) * rule.clipped_ppm;
+  const auto most = static_cast<__int128>(elements) * static_cast<__int128>(rule.micro_batches) *
+                    rule.clipped_ppm;
   int64_t counted = 0;
   int exponent = largest;
   for (; exponent > wide_exponent; --exponent) {

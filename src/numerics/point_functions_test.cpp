@@ -41,18 +41,24 @@ void check(const PointFunction& function, const Function& f, const Function& der
       const LongDouble x = std::ldexp(static_cast<LongDouble>(q), e);
       const int64_t value = function.value(q, e, kSlope);
       ASSERT_LE(std::abs(value), int64_t{1} << 46);
-      const LongDouble found = std::ldexp(static_cast<LongDouble>(value), function.wide_exponent(e));
+      const LongDouble found =
+          std::ldexp(static_cast<LongDouble>(value), function.wide_exponent(e));
       ASSERT_LE(std::abs(found - f(x)), tolerance(x)) << q << " " << e;
-      const LongDouble slope = std::ldexp(static_cast<LongDouble>(function.derivative_q30(q, e, kSlope)), -30);
+      const LongDouble slope =
+          std::ldexp(static_cast<LongDouble>(function.derivative_q30(q, e, kSlope)), -30);
       ASSERT_LE(std::abs(slope - derivative(x)), 2e-7L) << q << " " << e;
     }
   }
 }
 
-LongDouble clamped(LongDouble x, LongDouble low, LongDouble high) { return std::min(std::max(x, low), high); }
+LongDouble clamped(LongDouble x, LongDouble low, LongDouble high) {
+  return std::min(std::max(x, low), high);
+}
 LongDouble exact_sigmoid(LongDouble x) { return 1 / (1 + std::exp(-x)); }
 LongDouble exact_normal(LongDouble x) { return std::erfc(-x / std::sqrt(LongDouble{2})) / 2; }
-LongDouble exact_density(LongDouble x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(LongDouble{-1})); }
+LongDouble exact_density(LongDouble x) {
+  return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(LongDouble{-1}));
+}
 LongDouble exact_hard_sigmoid(LongDouble x) { return clamped(x + 3, 0, 6) / 6; }
 
 // The ranges that a function states are those that it computes.
@@ -102,14 +108,16 @@ TEST(PointFunctions, Relu6ClipsAtSixWhereverTheExponentPutsIt) {
 TEST(PointFunctions, LeakyReluIsRoundedOnce) {
   check(
       kLeakyReluFunction, [](LongDouble x) { return x > 0 ? x : x / 100; },
-      [](LongDouble x) { return x > 0 ? 1 : 0.01L; }, [](LongDouble x) { return std::abs(x) * kHalfQ30; });
+      [](LongDouble x) { return x > 0 ? 1 : 0.01L; },
+      [](LongDouble x) { return std::abs(x) * kHalfQ30; });
   EXPECT_EQ(kLeakyReluFunction.value(-3, 5, {1, 4}), -3 * (int64_t{1} << 28));
   EXPECT_EQ(kLeakyReluFunction.derivative_q30(0, 5, {1, 4}), 1 << 28);
 }
 
 TEST(PointFunctions, SigmoidIsCloseAndSymmetric) {
   check(
-      kSigmoidFunction, exact_sigmoid, [](LongDouble x) { return exact_sigmoid(x) * exact_sigmoid(-x); },
+      kSigmoidFunction, exact_sigmoid,
+      [](LongDouble x) { return exact_sigmoid(x) * exact_sigmoid(-x); },
       [](LongDouble) { return 1e-7L; });
   for (int e = -128; e <= 127; ++e) {
     for (int64_t q = 0; q <= 127; ++q) {
@@ -134,12 +142,13 @@ TEST(PointFunctions, TanhKeepsTheSmallestValues) {
 TEST(PointFunctions, HardSigmoidAndHardSwishAreRoundedOnce) {
   check(
       kHardSigmoidFunction, exact_hard_sigmoid,
-      [](LongDouble x) { return x > -3 && x < 3 ? 1 / 6.0L : 0; }, [](LongDouble) { return kHalfQ30; });
+      [](LongDouble x) { return x > -3 && x < 3 ? 1 / 6.0L : 0; },
+      [](LongDouble) { return kHalfQ30; });
   check(
       kHardSwishFunction, [](LongDouble x) { return x * exact_hard_sigmoid(x); },
       [](LongDouble x) { return x <= -3  ? 0
-                          : x >= 3 ? 1
-                                   : (2 * x + 3) / 6; },
+                                : x >= 3 ? 1
+                                         : (2 * x + 3) / 6; },
       [](LongDouble x) { return std::abs(x) * kHalfQ30; });
 }
 

@@ -20,10 +20,10 @@ struct LayerLoss {
 };
 
 struct SensitivityRow {
-  int64_t layer = 0;       // index of the LayerLoss
-  double rise = 0;         // of the loss by this layer; below 0 if it fell
-  double share = 0;        // of all rises, in [0, 1]
-  int64_t more_bytes = 0;  // of weights, with the bits at which layers may be kept
+  int64_t layer = 0;          // index of the LayerLoss
+  double rise = 0;            // of the loss by this layer; below 0 if it fell
+  double share = 0;           // of all rises, in [0, 1]
+  int64_t more_bytes = 0;     // of weights, with the bits at which layers may be kept
   bool has_few_bits = false;  // fewer than these, of weights or of the input
 };
 

@@ -22,7 +22,7 @@ std::string_view schedule_name(ScheduleKind kind);
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double peak = 0;  // learning rate at the end of the warm-up
+  double peak = 0;    // learning rate at the end of the warm-up
   int64_t steps = 1;  // of the whole run
   int64_t warmup_steps = 0;
   double plateau_factor = 1;

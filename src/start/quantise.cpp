@@ -359,7 +359,7 @@ std::string offsets_text(const std::vector<LayerOutcome>& layers) {
 }  // namespace
 
 Result<QuantisedStart> quantise_network(const RunConfig& config, const QuantiseSettings& settings,
-                                const TrainObserver& observer) {
+                                        const TrainObserver& observer) {
   MANTISSA_RETURN_IF_ERROR(check_format(config, settings.bits));
   if (config.format.is_float()) {
     tell_message(observer, "computed in float: the side of 32 bits is not quantised");
@@ -382,9 +382,9 @@ InputSettings input_settings(const QuantiseSettings& settings) {
 }
 
 Result<QuantisedStart> quantise_network(const QuantiseSource& source,
-                                const std::vector<QuantisedLayer>& layers,
-                                const std::vector<LayerInputs>& inputs,
-                                const QuantiseSettings& settings) {
+                                        const std::vector<QuantisedLayer>& layers,
+                                        const std::vector<LayerInputs>& inputs,
+                                        const QuantiseSettings& settings) {
   const Graph& network = source.plan.network;
   Parameters parameters(network, source.state, source.trained);
   QuantisedStart start;

@@ -78,7 +78,8 @@ std::vector<NamedNetwork> all_networks() {
 }
 
 FrozenNetwork frozen(const Graph& network) {
-  Harness harness({.batch_size = kBatchSize, .micro_batch_size = kBatchSize, .threads = 2}, network);
+  Harness harness({.batch_size = kBatchSize, .micro_batch_size = kBatchSize, .threads = 2},
+                  network);
   harness.train(8);
   const Program calibration = calibration_program(harness.graph(), {}, kBatchSize, false);
   auto arena = AlignedMemory::create(freeze_bytes(calibration));

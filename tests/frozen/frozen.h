@@ -80,10 +80,9 @@ inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threa
   Programs executors = inference_programs(network, *programs, {pool, arena->span(), isa});
   auto batches = OrderedBatches::create(picture_examples(images), programs->batch_size);
   EXPECT_TRUE(batches.ok());
-  auto evaluation = evaluate(executors, *batches,
-                             {.classes = network.graph.classes(),
-                              .loss = network.description.options.loss,
-                              .isa = isa});
+  auto evaluation = evaluate(
+      executors, *batches,
+      {.classes = network.graph.classes(), .loss = network.description.options.loss, .isa = isa});
   EXPECT_TRUE(evaluation.ok()) << (evaluation.ok() ? "" : evaluation.error().message);
   return *evaluation;
 }

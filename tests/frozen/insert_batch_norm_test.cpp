@@ -49,7 +49,8 @@ TEST(InsertBatchNorm, TheNetworkComputesTheSame) {
   auto network = imported(m.finish(folded(m)));
   ASSERT_TRUE(network.ok()) << network.error().message;
   const std::vector<float> before = logits_of(*network, m.pixels());
-  const auto layers = insert_batch_norms(example_set(), {.threads = 2, .isa = best_isa()}, *network);
+  const auto layers =
+      insert_batch_norms(example_set(), {.threads = 2, .isa = best_isa()}, *network);
   ASSERT_TRUE(layers.ok()) << layers.error().message;
   EXPECT_EQ(*layers, (std::vector<std::string>{"c1", "c2", "depthwise"}));
   EXPECT_EQ(count_of(*network, "batch_norm"), 3);
@@ -67,7 +68,8 @@ TEST(InsertBatchNorm, ChannelsHaveADeviationOfOne) {
   Model m(1, kSide, kSide);
   auto network = imported(m.finish(folded(m)));
   ASSERT_TRUE(network.ok()) << network.error().message;
-  const auto layers = insert_batch_norms(example_set(), {.threads = 1, .isa = best_isa()}, *network);
+  const auto layers =
+      insert_batch_norms(example_set(), {.threads = 1, .isa = best_isa()}, *network);
   ASSERT_TRUE(layers.ok()) << layers.error().message;
   int found = 0;
   for (const onnx::ImportedParameter& parameter : network->parameters) {

@@ -7,14 +7,14 @@
 #include <cmath>
 #include <map>
 
+#include "networks/network.h"
 #include "ops/ops.h"
 #include "quantise/starts.h"
 #include "runtime/named_parameters.h"
+#include "start/quantise.h"
+#include "tests/frozen/quantised.h"
 #include "tests/harness.h"
 #include "tests/networks.h"
-#include "tests/frozen/quantised.h"
-#include "networks/network.h"
-#include "start/quantise.h"
 
 namespace mantissa::testing {
 namespace {

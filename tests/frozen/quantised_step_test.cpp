@@ -9,8 +9,8 @@
 
 #include "ops/ops.h"
 #include "quantise/starts.h"
-#include "tests/operators/gradient_check.h"
 #include "tests/frozen/quantised.h"
+#include "tests/operators/gradient_check.h"
 
 namespace mantissa::testing {
 namespace {

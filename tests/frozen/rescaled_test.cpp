@@ -42,8 +42,9 @@ Graph normalised_network() {
 class Rescaled : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    harness_ = new Harness({.batch_size = kBatchPictures, .micro_batch_size = kBatchPictures, .threads = 2},
-                           normalised_network());
+    harness_ = new Harness(
+        {.batch_size = kBatchPictures, .micro_batch_size = kBatchPictures, .threads = 2},
+        normalised_network());
     harness_->train(120);
     program_ = new Program(calibration_program(harness_->graph(), {}, kBatchPictures, false));
     frozen_ = new FrozenNetwork(freeze_as(FrozenForm::kRescaled));

@@ -319,8 +319,8 @@ TEST(OnnxImportLimits, QuantisersLeftOutAreSaid) {
     const auto network = imported(m.finish(v));
     ASSERT_TRUE(network.ok()) << network.error().message;
     EXPECT_TRUE(std::any_of(network->notes.begin(), network->notes.end(), [&](const auto& note) {
-      return says(note, is_output ? "quantisation of the output is left out"
-                                  : "with 16 bits are left out");
+      return says(
+          note, is_output ? "quantisation of the output is left out" : "with 16 bits are left out");
     }));
     for (const Node& node : network->graph.nodes) EXPECT_NE(node.op, &ops::kQuantise);
   }
@@ -342,9 +342,10 @@ TEST(OnnxImportLimits, QuantisersWithoutAPairAreNamed) {
     std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});
     v = m.add("QuantizeLinear", "q",
               {v, m.number("s", 0.1f), zero_point<uint8_t>(m, "z", ElementType::kUint8, 0)});
-    v = m.add("DequantizeLinear", "d",
-              {v, m.number("t", scale),
-               zero_point<uint8_t>(m, "w", ElementType::kUint8, static_cast<uint8_t>(second_zero))});
+    v = m.add(
+        "DequantizeLinear", "d",
+        {v, m.number("t", scale),
+         zero_point<uint8_t>(m, "w", ElementType::kUint8, static_cast<uint8_t>(second_zero))});
     EXPECT_EQ(message_of(m, classify(m, v, 4)),
               "1 node cannot be imported: node 'q' (QuantizeLinear): has another scale or zero "
               "point than the DequantizeLinear behind it");

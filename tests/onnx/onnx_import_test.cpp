@@ -169,7 +169,8 @@ TEST(OnnxImport, SigmoidsAtTheEnd) {
       std::string v = m.conv("c1", "x", {6, 1, 3, 3}, {1, 1, 1, 1});
       v = m.add("GlobalAveragePool", "mean", {v});
       v = m.add("Flatten", "flat", {v});
-      v = m.add("Gemm", "fc", {v, m.weights("fc.weight", {outputs, 6}), m.weights("fc.b", {outputs})},
+      v = m.add("Gemm", "fc",
+                {v, m.weights("fc.weight", {outputs, 6}), m.weights("fc.b", {outputs})},
                 {{"transB", int64_t{1}}});
       v = m.add("Sigmoid", "p", {v});
       if (shape == "Squeeze") {

@@ -54,17 +54,16 @@ class ChannelSums : public ::testing::TestWithParam<int> {
   OpContext context(ExponentMode mode, DataType output) {
     const Shape input{kRows, kIn}, parameters[] = {{kOut, kIn}, {kOut}};
     const Grid grids[] = {{.blocks = Blocks::kChannel}, {.bits = 16}};
-    const OpMemory memory =
-        ops::kLinear.memory({.attributes = &attributes_,
-                             .inputs = {&input, 1},
-                             .output = Shape{kRows, kOut},
-                             .parameters = parameters,
-                             .output_type = output,
-                             .exponent_mode = mode,
-                             .parameter_grids = grids,
-                             .gradient = {.bits = gradient_bits_},
-                             .wide_gradient = {.bits = gradient_bits_}},
-                            {&kernels_, pool_.size()});
+    const OpMemory memory = ops::kLinear.memory({.attributes = &attributes_,
+                                                 .inputs = {&input, 1},
+                                                 .output = Shape{kRows, kOut},
+                                                 .parameters = parameters,
+                                                 .output_type = output,
+                                                 .exponent_mode = mode,
+                                                 .parameter_grids = grids,
+                                                 .gradient = {.bits = gradient_bits_},
+                                                 .wide_gradient = {.bits = gradient_bits_}},
+                                                {&kernels_, pool_.size()});
     const auto take = [](std::optional<AlignedMemory>& to, int64_t bytes) {
       to.emplace(std::move(*AlignedMemory::create(bytes)));
       std::memset(to->data(), 0xA5, static_cast<size_t>(bytes));

@@ -11,8 +11,8 @@
 
 #include "numerics/rounding.h"
 #include "ops/ops.h"
-#include "tests/operators/definitions.h"
 #include "tests/harness.h"
+#include "tests/operators/definitions.h"
 
 namespace mantissa::testing {
 

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "models/layers.h"
-#include "tests/operators/all_operators.h"
 #include "tests/frozen/frozen.h"
 #include "tests/harness.h"
 #include "tests/networks.h"
+#include "tests/operators/all_operators.h"
 
 namespace mantissa::testing {
 namespace {

@@ -26,19 +26,18 @@ Graph translator(const Op& op, int64_t gates, bool has_cell) {
     return builder.add(ops::kLinear, name + ".input", {embedded},
                        {{"channels", gates * kStateChannels}, {"least_bits", 16}});
   };
-  const int encoder =
-      builder.add(op, "encoder", {gates_of("encoder", source, kWords), length});
+  const int encoder = builder.add(op, "encoder", {gates_of("encoder", source, kWords), length});
   const int flat =
       builder.add(ops::kReshape, "flat", {encoder}, {{"channels", kSource * kStateChannels}});
-  const int last = builder.add(ops::kSlice, "last", {flat},
-                               {{"first", (kSource - 1) * kStateChannels}, {"channels", kStateChannels}});
+  const int last =
+      builder.add(ops::kSlice, "last", {flat},
+                  {{"first", (kSource - 1) * kStateChannels}, {"channels", kStateChannels}});
   std::vector<int> inputs = {gates_of("decoder", target, kTarget), target_length, last};
   if (has_cell) {
     inputs.push_back(builder.add(ops::kLinear, "cell", {last}, {{"channels", kStateChannels}}));
   }
   const int decoder = builder.add(op, "decoder", inputs);
-  const int logits =
-      builder.add(ops::kLinear, "classifier", {decoder}, {{"channels", kWords}});
+  const int logits = builder.add(ops::kLinear, "classifier", {decoder}, {{"channels", kWords}});
   return *ops::with_loss(*builder.finish(logits), ops::LossKind::kCrossEntropy, 0);
 }
 

@@ -72,8 +72,8 @@ struct Operands {
   Mantissas grad;
 
   Operands(const Layer& layer, bool has_start, const std::vector<Shape>& parameter_shapes)
-      : inputs(
-            {some_mantissas(kSamples * kTimes * row_size(layer), 16, -14, 1), lengths_of(kLengths)}),
+      : inputs({some_mantissas(kSamples * kTimes * row_size(layer), 16, -14, 1),
+                lengths_of(kLengths)}),
         grad(some_mantissas(kSamples * kTimes * kWidth, 16, -20, 2)) {
     if (has_start) {
       inputs.push_back(some_mantissas(kSamples * kWidth, 8, -7, 7));

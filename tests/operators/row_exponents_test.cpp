@@ -6,14 +6,14 @@
 #include <numeric>
 
 #include "graph/input_shapes.h"
+#include "infer/frozen_network.h"
+#include "infer/programs.h"
 #include "models/bert.h"
 #include "ops/ops.h"
 #include "ops/wide_values.h"
 #include "runtime/named_parameters.h"
-#include "tests/operators/gradient_check.h"
 #include "tests/harness.h"
-#include "infer/frozen_network.h"
-#include "infer/programs.h"
+#include "tests/operators/gradient_check.h"
 
 namespace mantissa::testing {
 namespace {
@@ -212,8 +212,9 @@ TEST(RowExponents, ASliceTakesTheExponentOfItsRow) {
     int last = builder.add(ops::kEmbedding, "embedding", {tokens},
                            {{"rows", kVocabulary}, {"channels", kFeatures}});
     if (is_flat) last = builder.add(ops::kFlatten, "flat", {last});
-    const Attributes part = is_flat ? Attributes{{"first", kTaken * kFeatures}, {"channels", kFeatures}}
-                                    : Attributes{{"position", kTaken}, {"channels", kFeatures}};
+    const Attributes part = is_flat
+                                ? Attributes{{"first", kTaken * kFeatures}, {"channels", kFeatures}}
+                                : Attributes{{"position", kTaken}, {"channels", kFeatures}};
     RowNetwork net(*builder.finish(builder.add(ops::kSlice, "row", {last}, part)));
     const std::vector<int32_t> ids = random_tokens(5 * kSequence, 1);
     const Rows rows = net.run(kSequence, {ids});

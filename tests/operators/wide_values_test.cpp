@@ -11,7 +11,8 @@ namespace {
 
 using Wide = __int128;
 constexpr int64_t kWideBatch = 3, kHeight = 5, kWideWidth = 6, kWideChannels = 7;
-constexpr int64_t kImageCount = kHeight * kWideWidth * kWideChannels, kWideCount = kWideBatch * kImageCount;
+constexpr int64_t kImageCount = kHeight * kWideWidth * kWideChannels,
+                  kWideCount = kWideBatch * kImageCount;
 const Shape kWideImage{kHeight, kWideWidth, kWideChannels};
 
 // Widths of two inputs and of the output: at least one is above 8.
@@ -69,10 +70,12 @@ TEST(WideValues, ProductsAndGatesAreExact) {
     std::vector<Wide> products, gated;
     for (int64_t i = 0; i < kWideCount; ++i) {
       products.push_back(Wide{a.values[i]} * b.values[i]);
-      gated.push_back(Wide{a.values[i]} * gate.values[i / kImageCount * kWideChannels + i % kWideChannels]);
+      gated.push_back(Wide{a.values[i]} *
+                      gate.values[i / kImageCount * kWideChannels + i % kWideChannels]);
     }
     expect_narrowed(ops::kMultiply, {}, {kWideImage, kWideImage}, {a, b}, products, -14, w.out);
-    expect_narrowed(ops::kMultiply, {}, {kWideImage, Shape{kWideChannels}}, {a, gate}, gated, -14, w.out);
+    expect_narrowed(ops::kMultiply, {}, {kWideImage, Shape{kWideChannels}}, {a, gate}, gated, -14,
+                    w.out);
   }
 }
 
@@ -103,7 +106,8 @@ TEST(WideValues, AveragesAreExactSumsTimesAReciprocal) {
     const auto [whole, whole_exponent] = average(kHeight, kWideWidth);
     expect_narrowed(ops::kGlobalAveragePool, {}, {kWideImage}, {in}, whole, whole_exponent, w.out);
     const auto [windows, exponent] = average(2, 2);
-    expect_narrowed(ops::kAveragePool, {{"window", 2}}, {kWideImage}, {in}, windows, exponent, w.out);
+    expect_narrowed(ops::kAveragePool, {{"window", 2}}, {kWideImage}, {in}, windows, exponent,
+                    w.out);
   }
 }
 
@@ -140,12 +144,14 @@ TEST(WideValues, MaxPoolKeepsMantissasAndSendsGradientsToTheFirstMaximum) {
     for (const int64_t window : {2, 3}) {
       const Mantissas in = some_mantissas(kWideCount, bits, -6, 10);
       const int64_t height = kHeight / window, width = kWideWidth / window;
-      const Mantissas grad = some_mantissas(kWideBatch * height * width * kWideChannels, 16, -20, 11);
+      const Mantissas grad =
+          some_mantissas(kWideBatch * height * width * kWideChannels, 16, -20, 11);
       Mantissas best{{}, -6, bits}, to{std::vector<int>(kWideCount), -20, 16};
       for (size_t i = 0; i < grad.values.size(); ++i) {
         const auto at = static_cast<int64_t>(i);
         const int64_t c = at % kWideChannels, x = at / kWideChannels % width;
-        const int64_t y = at / kWideChannels / width % height, n = at / kWideChannels / width / height;
+        const int64_t y = at / kWideChannels / width % height,
+                      n = at / kWideChannels / width / height;
         int64_t first = -1;
         for (int64_t k = 0; k < window * window; ++k) {
           const int64_t row = n * kHeight + y * window + k / window;

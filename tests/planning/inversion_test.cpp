@@ -7,8 +7,8 @@
 
 #include "ops/norms/batch_norm.h"
 #include "ops/ops.h"
-#include "tests/operators/gradient_check.h"
 #include "tests/harness.h"
+#include "tests/operators/gradient_check.h"
 
 namespace mantissa::testing {
 namespace {
@@ -153,7 +153,8 @@ struct InvertedNetwork {
 };
 constexpr InvertedNetwork kMobilenet = {"mobilenet_v2", 0.25};
 // ReLU behind the batch norms; with strided ones, residual sums, pools and branches behind that.
-constexpr InvertedNetwork kReluNetworks[] = {{"resnet8"}, {"vgg8b", 0.125}, {"inception_small", 0.5}};
+constexpr InvertedNetwork kReluNetworks[] = {
+    {"resnet8"}, {"vgg8b", 0.125}, {"inception_small", 0.5}};
 
 HarnessOptions options_of(const InvertedNetwork& network, const std::string& format) {
   return {.model = network.model,
@@ -206,7 +207,8 @@ struct Wanted {
   bool guarded = false;
 };
 
-void expect_definition(const InvertedNetwork& network, const char* format, const Wanted& wanted = {}) {
+void expect_definition(const InvertedNetwork& network, const char* format,
+                       const Wanted& wanted = {}) {
   const auto [worst, good_percent, guarded] = wanted;
   SCOPED_TRACE(std::string(network.model) + " " + format + (guarded ? ", guarded" : ""));
   Harness harness(options_of(network, format));

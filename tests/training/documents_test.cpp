@@ -10,8 +10,8 @@
 #include <regex>
 
 #include "models/layers.h"
-#include "tests/operators/gradient_check.h"
 #include "tests/harness.h"
+#include "tests/operators/gradient_check.h"
 
 namespace mantissa::testing {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "ops/wide_values.h"
-#include "tests/operators/gradient_check.h"
 #include "tests/harness.h"
+#include "tests/operators/gradient_check.h"
 
 namespace mantissa::testing {
 namespace {
@@ -91,7 +91,8 @@ struct TrainedGraph {
   ThreadPool pool{2};
   std::optional<Executor> executor;
 
-  TrainedGraph(const Graph& plain, const char* format_name, int64_t micro_batch, int micro_batches) {
+  TrainedGraph(const Graph& plain, const char* format_name, int64_t micro_batch,
+               int micro_batches) {
     const Format format = *parse_format(format_name);
     graph = in_format(plain, format);
     state.emplace(

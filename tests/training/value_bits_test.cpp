@@ -8,8 +8,8 @@
 #include "numerics/rounding.h"
 #include "plan/passes/network_format.h"
 #include "plan/programs/grids.h"
-#include "tests/operators/all_operators.h"
 #include "tests/harness.h"
+#include "tests/operators/all_operators.h"
 #include "tests/operators/single_op.h"
 
 namespace mantissa::testing {

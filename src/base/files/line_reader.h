@@ -18,8 +18,8 @@ class LineReader {
   static Result<LineReader> open(const std::filesystem::path& path);
 
   // The next line without its end, valid until the next call. Nothing at the end of the file, and
-  // for a last line without its end: somebody may still be writing it, or never came to it. An error
-  // for a line of more than 64 MiB.
+  // for a last line without its end: somebody may still be writing it, or never came to it. An
+  // error for a line of more than 64 MiB.
   Result<std::optional<std::string_view>> next();
 
   // The number of lines so far, and their bytes.

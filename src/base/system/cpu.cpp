@@ -57,8 +57,8 @@ Features detect() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   // Hardly a CPU has one without the other; kernels of floats take both.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return if_true(avx2, Feature::kAvx2) |
-         if_true(has_avx_vnni(), Feature::kAvxVnni) | if_true(avx512, Feature::kAvx512) |
+  return if_true(avx2, Feature::kAvx2) | if_true(has_avx_vnni(), Feature::kAvxVnni) |
+         if_true(avx512, Feature::kAvx512) |
          if_true(__builtin_cpu_supports("avx512vnni"), Feature::kAvx512Vnni) |
          if_true(has_amx(), Feature::kAmxInt8);
 }

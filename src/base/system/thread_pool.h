@@ -70,7 +70,7 @@ class ThreadPool {
 
   int size_;
   int threads_ = 1;
-  int process_;  // the process that started the threads
+  int process_;                     // the process that started the threads
   std::unique_ptr<Shared> shared_;  // null: size 1
 };
 

@@ -327,7 +327,8 @@ Result<FoundData> inspect_arrays(const fs::path& path, const DataOptions& option
   return found;
 }
 
-Result<ImageSet> read_arrays(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
+Result<ImageSet> read_arrays(const FoundData& found, const FoundSplit& split,
+                             const ReadOptions& options) {
   if (found.table) return read_table(open, found, split, options);
   MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
   MANTISSA_ASSIGN(const PictureForm stored, form_of(split, pair.x));

@@ -46,7 +46,8 @@ TEST(ParallelText, ErrorsNameTheLine) {
   EXPECT_EQ(parallel_error("a\tb\tc\td\n"),
             "line 1: has 3 tabs; a line is: source, tab, target, and if you like tab, document");
   EXPECT_EQ(parallel_error("a\tb\tc\nd\te\n"), "line 2: names no document, but lines before it do");
-  EXPECT_EQ(parallel_error("a\tb\nd\te\tf\n"), "line 2: names a document, but lines before it do not");
+  EXPECT_EQ(parallel_error("a\tb\nd\te\tf\n"),
+            "line 2: names a document, but lines before it do not");
   EXPECT_EQ(parallel_error("a\tb\t \n"), "line 1: has an empty document");
   EXPECT_EQ(parallel_error("a\t\xC3\xA4\n\xC3\tb\n"), "line 2: byte 1 is not UTF-8");
   EXPECT_EQ(parallel_error("a\t\xED\xA0\x80\n"), "line 1: byte 3 is not UTF-8");

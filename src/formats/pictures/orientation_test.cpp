@@ -18,7 +18,8 @@ Bytes characters_of(const std::string& text) { return {text.begin(), text.end()}
 TEST(ExifOrientation, IsReadInBothByteOrders) {
   for (const bool little_endian : {true, false}) {
     for (int orientation = 1; orientation <= 8; ++orientation) {
-      EXPECT_EQ(exif_orientation(characters_of(exif_block(orientation, little_endian))), orientation);
+      EXPECT_EQ(exif_orientation(characters_of(exif_block(orientation, little_endian))),
+                orientation);
     }
     for (const int unknown : {0, 9, 300}) {
       EXPECT_EQ(exif_orientation(characters_of(exif_block(unknown, little_endian))), 1);

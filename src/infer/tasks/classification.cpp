@@ -33,8 +33,8 @@ Score score_of(const Evaluation& evaluation) {
 
 std::string describe_classes(const Score& score) {
   std::array<char, 128> text{};
-  const int length = std::snprintf(text.data(), text.size(), "loss %.4f, accuracy %.2f %%", score.loss,
-                             100 * score.accuracy());
+  const int length = std::snprintf(text.data(), text.size(), "loss %.4f, accuracy %.2f %%",
+                                   score.loss, 100 * score.accuracy());
   char* const rest = text.data() + length;
   const size_t room = text.size() - static_cast<size_t>(length);
   if (score.ranking) std::snprintf(rest, room, ", AUC %.4f", score.ranking->auc);
@@ -246,8 +246,8 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
   const ImageSet texts = texts_of(network, examples, count);
   const Value& input = network.graph.values[network.graph.inputs[0]];
   const TensorSpec spec{input.name, input.type, input.shape};
-  const Examples all = texts.padding ? labelled_text_examples(texts)
-                                     : array_examples(count, {{spec, examples}});
+  const Examples all =
+      texts.padding ? labelled_text_examples(texts) : array_examples(count, {{spec, examples}});
   const int64_t whole = texts.features;
   const int64_t length = texts.padding ? padded_length(network.description, all) : 0;
   std::optional<Graph> shorter;
@@ -255,9 +255,8 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
     MANTISSA_ASSIGN(shorter, with_length(network.graph, whole, length));
   }
   const Graph& graph = shorter ? *shorter : network.graph;
-  MANTISSA_ASSIGN(
-      const Program program,
-      compile_inference(graph, network.description.format, count, false, {&table, pool.size()}));
+  MANTISSA_ASSIGN(const Program program, compile_inference(graph, network.description.format, count,
+                                                           false, {&table, pool.size()}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Programs programs(network.graph, network.state, {pool, arena.span(), isa});
   programs.add(graph, program);

@@ -60,7 +60,7 @@ struct Evaluation {
   std::vector<ClassCounts> classes;  // of each class
   // [label][prediction]; empty with more than kConfusionClasses classes.
   std::vector<std::vector<int64_t>> confusion;
-  std::vector<WorstPrediction> worst;  // highest loss first; of equals the lower index
+  std::vector<WorstPrediction> worst;   // highest loss first; of equals the lower index
   std::optional<RankingScore> ranking;  // of networks of one logit
   std::optional<LabelsScore> labels;    // of labels that exclude no other
 

@@ -43,8 +43,8 @@ using EvaluationObserver = std::function<bool(int64_t done)>;
 struct Task {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   bool counts_correct = true;  // examples are right or wrong; numbers are not
-  double guessing_loss = 0;  // of the best answers that do not look at the example
-  double high_loss = 0;      // of a network that learned nothing; many times as much is absurd
+  double guessing_loss = 0;    // of the best answers that do not look at the example
+  double high_loss = 0;        // of a network that learned nothing; many times as much is absurd
 
   // A score in words, for people: "loss 0.3134, accuracy 62.00 %".
   std::string (*describe)(const Score&) = nullptr;

@@ -34,8 +34,8 @@ int32_t drawn(uint64_t place, uint64_t below) {
 std::vector<Token> tokens_of(uint64_t seed, int64_t count) {
   std::vector<Token> tokens;
   for (int64_t i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<Token>(
-        1 + drawn(seed * 1000 + static_cast<uint64_t>(i), kPieces.size() - 1)));
+    tokens.push_back(
+        static_cast<Token>(1 + drawn(seed * 1000 + static_cast<uint64_t>(i), kPieces.size() - 1)));
   }
   return tokens;
 }

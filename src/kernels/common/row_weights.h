@@ -10,8 +10,8 @@ namespace mantissa::kernels {
 
 constexpr int kRowWeightBits = -kWeightExponent;
 
-// A row counts as much as its weight, a whole number of 2^-10 from 0 to 31. A row whose label is below
-// 0 does not count.
+// A row counts as much as its weight, a whole number of 2^-10 from 0 to 31. A row whose label is
+// below 0 does not count.
 struct RowWeights {
   const int16_t* weights = nullptr;  // [rows]; null: each counts 1
   const int32_t* labels = nullptr;   // [rows]; null: all count

@@ -125,12 +125,12 @@ Result<Imported> input_of(const ImportContext& context, const NodeData& node, si
   }
   const auto found = context.values.find(node.inputs[index]);
   if (found != context.values.end()) return found->second;
-  return invalid_input("its input " + std::to_string(index + 1) +
-                       (context.constants.contains(node.inputs[index])
-                            ? " is a constant; only values that come from the model's input are "
-                              "computed"
-                            : ", " + readable_name(node.inputs[index]) +
-                                  ", is a result that is not computed here"));
+  return invalid_input(
+      "its input " + std::to_string(index + 1) +
+      (context.constants.contains(node.inputs[index])
+           ? " is a constant; only values that come from the model's input are "
+             "computed"
+           : ", " + readable_name(node.inputs[index]) + ", is a result that is not computed here"));
 }
 
 const TensorData* constant_of(const ImportContext& context, const NodeData& node, size_t index) {

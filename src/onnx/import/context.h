@@ -64,9 +64,9 @@ struct ImportContext {
   std::set<const NodeData*> fitted;  // HardSigmoids whose input was scaled to make it ours
   // The factors by which the inputs of batch norms were multiplied, by channel.
   std::map<const NodeData*, std::vector<double>> norm_factors;
-  std::set<std::string> results;     // of the model
+  std::set<std::string> results;      // of the model
   std::optional<ops::LossKind> loss;  // that the model's last node belongs to
-  std::set<std::string> names;       // of nodes and values of the graph
+  std::set<std::string> names;        // of nodes and values of the graph
   std::vector<ImportedParameter> parameters;
   std::set<std::string> untrained;  // parameters that training does not change
   std::vector<std::string> notes;

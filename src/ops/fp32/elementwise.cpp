@@ -26,8 +26,7 @@ void quantise_input(const OpContext& c) {
   const auto* numbers = c.inputs[0].as<int16_t>();
   const float unit = std::ldexp(1.0f, *c.inputs[0].exponent);
   auto* out = c.output.as<float>();
-  for_each(c, c.output.count(),
-           [&](int64_t i) { out[i] = static_cast<float>(numbers[i]) * unit; });
+  for_each(c, c.output.count(), [&](int64_t i) { out[i] = static_cast<float>(numbers[i]) * unit; });
 }
 
 void relu(const OpContext& c) {

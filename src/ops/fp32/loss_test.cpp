@@ -55,7 +55,8 @@ struct Loss {
     const bool by_output = std::ssize(labels) == kLossRows * classes;
     const std::vector<Tensor> inputs = {
         tensor(logits.data(), DataType::kFloat, Shape{kLossRows, classes}),
-        tensor(labels.data(), DataType::kInt32, by_output ? Shape{kLossRows, classes} : Shape{kLossRows}),
+        tensor(labels.data(), DataType::kInt32,
+               by_output ? Shape{kLossRows, classes} : Shape{kLossRows}),
         tensor(weights.data(), DataType::kInt16, Shape{kLossRows})};
     const std::vector<Tensor> gradients = {
         tensor(gradient.data(), DataType::kFloat, Shape{kLossRows, classes}), {}, {}};

@@ -13,7 +13,8 @@ namespace mantissa::ops {
 std::vector<Parameter> quantise_parameters(bool has_offset);
 std::vector<Parameter> rescale_parameters(int64_t channels);
 
-// Scale and offset of a channel in real units: range / (N 2^exponent) times its scale, and its bias.
+// Scale and offset of a channel in real units: range / (N 2^exponent) times its scale, and its
+// bias.
 ChannelAffine rescale_affine(const OpContext& context, int64_t channel);
 
 }  // namespace mantissa::ops

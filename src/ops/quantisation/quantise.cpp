@@ -144,8 +144,7 @@ template <typename Factor>
 int64_t sum_of_products(const OpContext& c, const Factor& factor) {
   const Tensor& in = c.inputs[0];
   const bool fits = is_bytes(in) && quantise_levels(*c.attributes) <= INT8_MAX;
-  const auto table =
-      fits ? byte_table(make_value_table(factor)) : std::array<int8_t, 256>();
+  const auto table = fits ? byte_table(make_value_table(factor)) : std::array<int8_t, 256>();
   const auto part_of = [&](int64_t begin, int64_t end) {
     if (fits) {
       return c.kernels->elementwise->sum_by_table(gradient_of(c.grad_output), in.as<int8_t>(),

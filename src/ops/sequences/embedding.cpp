@@ -133,8 +133,8 @@ void embedding_backward_weights(const OpContext& c) {
                                  const int64_t at = by_row.order[k] * channels;
                                  for (int64_t i = 0; i < channels; ++i) sums[i] += grads[at + i];
                                }
-                               add_sums(std::span(sums).first(static_cast<size_t>(channels)), shift, gradient,
-                                        row * channels);
+                               add_sums(std::span(sums).first(static_cast<size_t>(channels)), shift,
+                                        gradient, row * channels);
                              }
                            });
 }

@@ -204,8 +204,7 @@ TEST(NarrowSums, OfTablesFitByTheNumberOfPositions) {
   std::vector<std::byte> workspace((kRows + 1 + kMost) * sizeof(int32_t));
   int16_t exponent = -7, gradient_exponent = -20;
   const Tensor indices = tensor_of(rows, Shape{1, kMost}, &exponent, nullptr);
-  Tensor grad_output =
-      tensor_of(gradient, Shape{1, kMost, kChannels}, &gradient_exponent, nullptr);
+  Tensor grad_output = tensor_of(gradient, Shape{1, kMost, kChannels}, &gradient_exponent, nullptr);
   grad_output.bits = 16;
   const auto sums_of_rows = [&](auto zero, int16_t sum_exponent) {
     std::vector<decltype(zero)> sums(kRows * kChannels, zero);

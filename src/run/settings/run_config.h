@@ -76,9 +76,9 @@ struct RunConfig {
   int classes = 0;       // 0: as many as the data have
   std::string positive;  // this class of the data against all others; "": none
   int64_t sequence = 0;  // of language models: tokens of an example; 0: the data are pictures
-  Tokens tokens = Tokens::kCharacters;  // of a text
-  int64_t vocabulary = 0;               // of pieces of words; 0: as usual
-  std::string vocabulary_file = {};     // used instead: a tokenizer's
+  Tokens tokens = Tokens::kCharacters;                           // of a text
+  int64_t vocabulary = 0;                                        // of pieces of words; 0: as usual
+  std::string vocabulary_file = {};                              // used instead: a tokenizer's
   std::shared_ptr<const Vocabulary> known_vocabulary = nullptr;  // the vocabulary of `start`
   int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
   bool tied = false;    // the classifier of a language model has the embedding's weights
@@ -116,7 +116,7 @@ struct RunConfig {
   std::string profile_name;  // find_profile
   MachineProfile profile;
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
-  int64_t hash_every = 0;      // steps; 0: never
+  int64_t hash_every = 0;        // steps; 0: never
   bool statistics = false;       // histograms of the tensors' bits
   std::string out;
   std::string tensorboard;  // folder for event files; "": none

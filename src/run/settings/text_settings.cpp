@@ -49,7 +49,8 @@ Result<std::string> tokenizer_beside(const StartingPoint& start) {
 int64_t known_tokens(const Graph& network) {
   int64_t known = 0;
   for (const Node& node : network.nodes) {
-    if (node.op != &ops::kEmbedding || network.values[node.inputs[0]].name != kTokenTensor) continue;
+    if (node.op != &ops::kEmbedding || network.values[node.inputs[0]].name != kTokenTensor)
+      continue;
     const int64_t rows = node.attributes.whole("rows");
     known = known == 0 ? rows : std::min(known, rows);
   }

@@ -159,7 +159,8 @@ TEST(OnnxRecurrent, BackwardIsForwardOfTheReversedSteps) {
                                                 : std::vector<float>(kChannels, 0.0f));
       }
     }
-    for (size_t i = 1; i < back.size(); ++i) EXPECT_EQ(output_floats(back[i]), output_floats(forward[i]));
+    for (size_t i = 1; i < back.size(); ++i)
+      EXPECT_EQ(output_floats(back[i]), output_floats(forward[i]));
   }
 }
 
