@@ -82,11 +82,12 @@ function(mantissa_groups target)
   endforeach()
 endfunction()
 
-# mantissa_folder(NAME [COLD [HOT file...]] [FOLDERS name...] [LIBRARIES target...]
+# mantissa_folder(NAME [APART] [COLD [HOT file...]] [FOLDERS name...] [LIBRARIES target...]
 #                 [HEADERS target...])
 #
 # One library per folder of src/: every *.cpp below it, apart from the tests (*_test.cpp, one test
 # program per folder) and micro-benchmarks (*_bench.cpp). New files are found by themselves.
+# APART: each file is compiled by itself, in every preset.
 # COLD: compiled for size (mantissa_cold_options), but for the files HOT, whose loops go over data.
 # LIBRARIES are linked, HEADERS only included. The lists MANTISSA_OBJECTS and MANTISSA_LIBRARIES
 # collect what the library of all folders consists of (mantissa_library.cmake).
@@ -108,6 +109,10 @@ function(mantissa_folder name)
                                                 ${arg_HEADERS})
     list(APPEND MANTISSA_OBJECTS $<TARGET_OBJECTS:mantissa_${name}>)
     mantissa_groups(mantissa_${name})
+    # A loop's speed must not hang on what stands in the file before it.
+    if(arg_APART OR NOT (arg_COLD OR CMAKE_BUILD_TYPE STREQUAL "Quick"))
+      set_target_properties(mantissa_${name} PROPERTIES UNITY_BUILD OFF)
+    endif()
     if(arg_COLD)
       mantissa_cold_options(mantissa_${name})
       list(TRANSFORM arg_HOT REPLACE "(.+)" "${directory}/\\1.cpp")
@@ -116,10 +121,6 @@ function(mantissa_folder name)
                                   SKIP_PRECOMPILE_HEADERS ON)
     else()
       target_compile_options(mantissa_${name} PRIVATE $<$<CONFIG:Quick>:-O2>)
-      if(arg_APART OR NOT CMAKE_BUILD_TYPE STREQUAL "Quick")
-        # A loop's speed must not hang on what stands in the file before it.
-        set_target_properties(mantissa_${name} PROPERTIES UNITY_BUILD OFF)
-      endif()
       mantissa_hot_options(mantissa_${name})
     endif()
   else()
