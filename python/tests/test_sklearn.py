@@ -45,9 +45,10 @@ def test_search_clone_and_jobs():
 
 @pytest.mark.parametrize("kind", [Classifier, Regressor])
 def test_scikit_learns_own_checks(kind):
-    # Steps take batches: an example of weight 2 is not one that is drawn twice.
+    # Steps take batches: an example of weight 2 is not one that is drawn twice. Some checks set
+    # max_iter, which must not stand beside epochs.
     batches = {"check_sample_weight_equivalence_on_dense_data": "weights act within batches"}
-    results = check_estimator(kind(batch_size=16, epochs=60), on_fail=None,
+    results = check_estimator(kind(batch_size=16, max_iter=60), on_fail=None,
                               expected_failed_checks=batches)
     failed = {one["check_name"]: str(one["exception"]) for one in results
               if one["status"] == "failed"}
