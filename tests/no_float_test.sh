@@ -73,7 +73,7 @@ def arithmetic(path):
 bad, seen, used = [], 0, set()
 for name in FOLDERS:
     folder = pathlib.Path(sys.argv[1]) / f"mantissa_{name}.dir"
-    for path in sorted(folder.rglob("*.o")):
+    for path in sorted((folder / "src").rglob("*.o")):
         seen += 1
         source = source_of(folder, path)
         found = arithmetic(path)
