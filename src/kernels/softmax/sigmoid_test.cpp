@@ -13,12 +13,12 @@
 namespace mantissa::kernels {
 namespace {
 
-constexpr int64_t kRows = 23;
+constexpr int64_t kExamples = 23;
 
 // Labels of 0, 1 and unknown, one for each output; or the number of the output that is 1.
 std::vector<int32_t> labels_for(int64_t outputs, bool by_output) {
   std::vector<int32_t> labels;
-  const int64_t count = by_output ? kRows * outputs : kRows;
+  const int64_t count = by_output ? kExamples * outputs : kExamples;
   const int64_t values = by_output || outputs == 1 ? 2 : outputs;
   for (int64_t i = 0; i < count; ++i) {
     labels.push_back(i % 7 == 3 ? -1 : static_cast<int32_t>(i * 5 % values));
@@ -46,26 +46,26 @@ class SigmoidRows : public RowTest<SoftmaxKernels> {
   void check(const Case& test) {
     const SoftmaxKernels& softmax = *GetParam();
     const auto [outputs, by_output, weighted, exponent] = test;
-    const auto logits = test_values<int32_t>(kRows * outputs, 5, std::min(4 - exponent, 31));
+    const auto logits = test_values<int32_t>(kExamples * outputs, 5, std::min(4 - exponent, 31));
     const std::vector<int32_t> labels = labels_for(outputs, by_output);
     std::vector<int16_t> weights;
-    for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t row = 0; row < kExamples; ++row) {
       weights.push_back(static_cast<int16_t>(row % 4 == 0 ? 0 : row * 1024));
     }
     const SigmoidCrossEntropy args = {logits.data(),
                                       {labels.data(), outputs, by_output},
                                       exponent,
                                       weighted ? weights.data() : nullptr};
-    std::vector<int32_t> probabilities(kRows * outputs);
-    sigmoid_probabilities(softmax, args, probabilities.data(), 0, kRows);
-    std::vector<int16_t> gradient(kRows * outputs);
+    std::vector<int32_t> probabilities(kExamples * outputs);
+    sigmoid_probabilities(softmax, args, probabilities.data(), 0, kExamples);
+    std::vector<int16_t> gradient(kExamples * outputs);
     const int shift = weighted ? 31 : 16;
     const WideStatistics statistics =
-        sigmoid_gradient(softmax, args, shift, {gradient.data(), 16}, 0, kRows);
+        sigmoid_gradient(softmax, args, shift, {gradient.data(), 16}, 0, kExamples);
     long double lost = 0;
     int64_t correct = 0;
     uint64_t maximum = 0;
-    for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t row = 0; row < kExamples; ++row) {
       const int64_t weight = weighted ? weights[row] : 1;
       int64_t known = 0, right = 0;
       for (int64_t i = row * outputs; i < (row + 1) * outputs; ++i) {
@@ -85,20 +85,20 @@ class SigmoidRows : public RowTest<SoftmaxKernels> {
       }
       correct += known > 0 && known == right;
     }
-    const LossSums loss = sigmoid_loss(softmax, args, 0, kRows);
+    const LossSums loss = sigmoid_loss(softmax, args, 0, kExamples);
     const double factor = weighted ? 23 : 1;
     EXPECT_NEAR(std::ldexp(static_cast<double>(loss.loss_q24), -24), static_cast<double>(lost),
-                factor * static_cast<double>(kRows * outputs) * 1e-3);
+                factor * static_cast<double>(kExamples * outputs) * 1e-3);
     EXPECT_EQ(loss.correct, correct);
     EXPECT_EQ(statistics.maximum, maximum);
     // In parts, and as the reference has them.
     LossSums parts = sigmoid_loss(softmax, args, 0, 5);
-    const LossSums rest = sigmoid_loss(softmax, args, 5, kRows);
+    const LossSums rest = sigmoid_loss(softmax, args, 5, kExamples);
     EXPECT_EQ(parts.loss_q24 + rest.loss_q24, loss.loss_q24);
-    EXPECT_EQ(sigmoid_loss(kSoftmaxReference, args, 0, kRows).loss_q24, loss.loss_q24);
+    EXPECT_EQ(sigmoid_loss(kSoftmaxReference, args, 0, kExamples).loss_q24, loss.loss_q24);
     std::vector<int16_t> wanted(gradient.size());
     sigmoid_gradient(kSoftmaxReference, args, shift, {wanted.data(), 16}, 0, 5);
-    sigmoid_gradient(kSoftmaxReference, args, shift, {wanted.data(), 16}, 5, kRows);
+    sigmoid_gradient(kSoftmaxReference, args, shift, {wanted.data(), 16}, 5, kExamples);
     EXPECT_EQ(gradient, wanted);
   }
 };
@@ -119,14 +119,14 @@ TEST_P(SigmoidRows, AgreeWithLongDouble) {
 
 // A logit is the second class of two whose first has the logit 0.
 TEST_P(SigmoidRows, OneOutputIsASoftmaxOfTwo) {
-  const auto logits = test_values<int32_t>(kRows, 2, 20);
+  const auto logits = test_values<int32_t>(kExamples, 2, 20);
   const std::vector<int32_t> labels = labels_for(1, false);
   std::vector<int32_t> pairs;
   for (const int32_t logit : logits) pairs.insert(pairs.end(), {0, logit});
   const SigmoidCrossEntropy one = {logits.data(), {labels.data(), 1, false}, -16};
   const SoftmaxCrossEntropy two = {pairs.data(), labels.data(), -16, 2};
-  const LossSums a = sigmoid_loss(*GetParam(), one, 0, kRows);
-  const LossSums b = GetParam()->loss(two, 0, kRows);
+  const LossSums a = sigmoid_loss(*GetParam(), one, 0, kExamples);
+  const LossSums b = GetParam()->loss(two, 0, kExamples);
   EXPECT_EQ(a.loss_q24, b.loss_q24);
   EXPECT_EQ(a.correct, b.correct);
 }

@@ -146,7 +146,7 @@ constexpr auto less = [](auto a, auto b) { return a < b; };
 constexpr auto greater = [](auto a, auto b) { return a > b; };
 constexpr auto less_or_equal = [](auto a, auto b) { return a <= b; };
 constexpr auto greater_or_equal = [](auto a, auto b) { return a >= b; };
-constexpr auto both = [](bool a, bool b) { return a && b; };
+constexpr auto and_of = [](bool a, bool b) { return a && b; };
 constexpr auto either = [](bool a, bool b) { return a || b; };
 constexpr auto one_of = [](bool a, bool b) { return a != b; };
 
@@ -305,7 +305,7 @@ constexpr OpRow kBinaryRows[] = {
     {"Greater", 7, pairwise<Numbers, bool, greater>, 2},
     {"LessOrEqual", 12, pairwise<Numbers, bool, less_or_equal>, 2},
     {"GreaterOrEqual", 12, pairwise<Numbers, bool, greater_or_equal>, 2},
-    {"And", 7, pairwise<Booleans, bool, both>, 2},
+    {"And", 7, pairwise<Booleans, bool, and_of>, 2},
     {"Or", 7, pairwise<Booleans, bool, either>, 2},
     {"Xor", 7, pairwise<Booleans, bool, one_of>, 2},
     {"Max", 6, fold<Numbers, larger>, {1, kMany}},
