@@ -1,4 +1,4 @@
-// Which layers suffer most from few bits, and how much more bits for them would win back.
+// The layers that suffer most from few bits, and how much more bits for them would win back.
 #pragma once
 
 #include <cstdint>

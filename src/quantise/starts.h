@@ -22,7 +22,7 @@ enum class TrainingMethod {
   kLsqPlus,           // Y. Bhalgat and others, 2020
 };
 
-// What a method trains besides weights. The rest keeps its starting values.
+// The parameters that a method trains besides weights. The rest keeps its starting values.
 struct TrainedValues {
   bool weight_scale = false;       // alpha
   bool activation_scale = false;   // beta

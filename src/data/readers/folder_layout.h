@@ -1,4 +1,4 @@
-// Which folders of pictures are classes, and in which split.
+// The folders of pictures that are classes, and the split of each.
 #pragma once
 
 #include <filesystem>

@@ -455,7 +455,8 @@ RunConfig default_run_config() {
   config.isa = best_isa();
   for (const Setting& setting : training_settings()) {
     const std::string text = setting.default_text;
-    // A default that the table's own row refuses is a fault of the table: SettingsTable tests it.
+    // A default that the table's own row refuses is a fault of the table, which run_config_test.cpp
+    // looks for.
     if (!text.empty() && !setting.is_switch) static_cast<void>(setting.parse(text, config));
   }
   return config;
