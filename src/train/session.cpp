@@ -122,11 +122,14 @@ Result<StepResult> Session::step(const Batch& batch, double learning_rate) {
 
 Status Session::train(BatchSource& batches, const Schedule& schedule, int64_t begin, int64_t end,
                       const std::function<bool(const TakenStep&)>& after) {
-  pool_.revive();
   const int64_t done = steps_ - begin;  // in calls before this one, which count for the bits
   return take_steps(
       {*programs_, batches,
-       [&](int64_t step) { return scalars(learning_rate(schedule, step), done + step); }, nullptr,
+       [&](int64_t step) { return scalars(learning_rate(schedule, step), done + step); },
+       [&](int64_t) {
+         pool_.revive();
+         return Status();
+       },
        [&](const TakenStep& taken) -> Result<bool> {
          ++steps_;
          return after(taken);
