@@ -1,7 +1,8 @@
 // Attention, for any instruction set.
 //
-// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA_target.h.
+// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA/target.h.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/attention/attention.h"
@@ -9,13 +10,13 @@
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
 
-#if defined(MANTISSA_ISA_LANES)
+#if defined(MANTISSA_LANES)
 
 namespace mantissa::kernels {
 MANTISSA_ISA_BEGIN
 namespace {
 #include "kernels/common/round_even_loops.h"
-#include MANTISSA_ISA_LANES
+#include MANTISSA_LANES(integers)
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 // Built on that.

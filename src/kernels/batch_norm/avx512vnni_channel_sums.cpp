@@ -1,17 +1,17 @@
 // Sums over rows for AVX-512 VNNI, in strips of 64 channels.
+#include "kernels/lanes/avx512vnni/target.h"
+
 #if defined(__x86_64__)
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-#include "base/system/target.h"
-#include "kernels/batch_norm/avx512vnni.h"
+#include "kernels/batch_norm/channel_sums.h"
 #include "numerics/rounding.h"
 
-MANTISSA_TARGET_AVX512VNNI_BEGIN
-
 namespace mantissa::kernels {
+MANTISSA_ISA_BEGIN
 namespace {
 namespace loops {
 #include "kernels/batch_norm/batch_norm_loops.h"

@@ -1,17 +1,9 @@
 // The counting loops, written once and compiled per instruction set.
 //
-// Include inside an anonymous namespace of mantissa::kernels, where kVectorBytes is defined, and
-// define there the four functions that are only declared here.
+// Include inside an anonymous namespace of mantissa::kernels, after the set's lanes of bytes.
 
 template <typename T>
 using Vector [[gnu::vector_size(kVectorBytes)]] = T;
-using Bytes = Vector<uint8_t>;
-using Words = Vector<uint16_t>;
-
-Bytes look_up(Bytes table, Bytes at);   // of 16 bytes, in each part of 16 bytes, at < 16
-Bytes absolute(Bytes mantissas);        // of int8
-Words absolute(Words mantissas);        // of int16
-Bytes pack(Words first, Words second);  // their values, below 256, in any order
 
 template <typename T>
 inline int64_t sum_lanes(const Vector<T>& lanes) {

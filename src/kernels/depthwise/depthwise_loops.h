@@ -1,16 +1,16 @@
 // The loops of row_loops.h, written once and compiled per instruction set.
 //
-// Include inside an anonymous namespace of mantissa::kernels::depthwise, after a definition of
-// kLanes, Lanes (a vector of kLanes int32), multiply_add(Lanes& sum, Lanes pairs, Lanes pairs) and,
-// for int8 and int16, narrowed(Lanes, T{}): a vector that begins with the lanes as T, which hold
-// them.
+// Include inside an anonymous namespace of mantissa::kernels::depthwise, after the set's lanes of
+// integers.
 
-inline Lanes narrowed(Lanes lanes, int32_t) { return lanes; }
+constexpr int64_t kWords = 2 * kLanes;
 
-inline Lanes load(const void* from) {
-  Lanes lanes;
-  std::memcpy(&lanes, from, sizeof(lanes));
-  return lanes;
+inline Words narrowed(Words words, int32_t) { return words; }
+
+inline Words load_pairs(const Pair* from) {
+  Words pairs;
+  std::memcpy(&pairs, from, sizeof(pairs));
+  return pairs;
 }
 
 // Rows are too short for the processor to fetch ahead by itself.
@@ -60,23 +60,23 @@ inline void pair(const Pairing& p) noexcept {
 // none is clipped, and all have to be written again if clips().
 template <typename T, bool kClips>
 struct Writer {
-  Lanes low = {}, high = {}, unchanged = {};
-  Lanes below_half, odd, limit;
+  Words low = {}, high = {}, unchanged = {};
+  Words below_half, odd, limit;
   int shift;
 
   explicit Writer(const CorrelationRow& row)
-      : below_half(Lanes{} + (row.shift == 0 ? 0 : (int32_t{1} << (row.shift - 1)) - 1)),
-        odd(Lanes{} + (row.shift == 0 ? 0 : 1)),
-        limit(Lanes{} + row.limit),
+      : below_half(Words{} + (row.shift == 0 ? 0 : (int32_t{1} << (row.shift - 1)) - 1)),
+        odd(Words{} + (row.shift == 0 ? 0 : 1)),
+        limit(Words{} + row.limit),
         shift(row.shift) {}
 
-  void write(Lanes sum, T* to, int64_t width) {
+  void write(Words sum, T* to, int64_t width) {
     low = sum < low ? sum : low;
     high = sum > high ? sum : high;
-    Lanes result = sum;
+    Words result = sum;
     if constexpr (sizeof(T) != sizeof(int32_t)) result = rounded(sum);
     if constexpr (kClips) {
-      const Lanes any = result;
+      const Words any = result;
       result = result > limit ? limit : result;
       result = result < -limit ? -limit : result;
       unchanged += result == any;
@@ -87,21 +87,21 @@ struct Writer {
 
   bool clips() const {
     if constexpr (sizeof(T) == sizeof(int32_t)) return false;
-    const Lanes clipped = (rounded(low) < -limit) | (rounded(high) > limit);
+    const Words clipped = (rounded(low) < -limit) | (rounded(high) > limit);
     int32_t all = 0;
-    for (int64_t i = 0; i < kLanes; ++i) all |= clipped[i];
+    for (int64_t i = 0; i < kWords; ++i) all |= clipped[i];
     return all != 0;
   }
 
   // How many results in this many written vectors are clipped.
   int64_t saturated(int64_t vectors) const {
-    int64_t count = vectors * kLanes;
-    for (int64_t i = 0; i < kLanes; ++i) count += unchanged[i];  // -1 each
+    int64_t count = vectors * kWords;
+    for (int64_t i = 0; i < kWords; ++i) count += unchanged[i];  // -1 each
     return count;
   }
 
  private:
-  Lanes rounded(Lanes sum) const { return (sum + below_half + ((sum >> shift) & odd)) >> shift; }
+  Words rounded(Words sum) const { return (sum + below_half + ((sum >> shift) & odd)) >> shift; }
 };
 
 // Results of all full vectors of channels, the weights in registers; returns the channels done.
@@ -111,25 +111,26 @@ int64_t correlate_taps(const CorrelationRow& row, Writer<T, kClips>& writer) {
   const int64_t step = row.source_step * padded_channels, results = row.results;
   Writer<T, kClips> local = writer;  // bytes written through `to` could alias the original
   int64_t first = 0;
-  for (; first + kLanes <= row.channels; first += kLanes) {
-    Lanes weights[kColumns * kRows];
+  for (; first + kWords <= row.channels; first += kWords) {
+    Words weights[kColumns * kRows];
     const Pair* lines[kRows];
     for (int i = 0; i < kColumns * kRows; ++i) {
-      weights[i] = load(row.weights + i * padded_channels + first);
+      weights[i] = load_pairs(row.weights + i * padded_channels + first);
     }
     for (int j = 0; j < kRows; ++j) lines[j] = row.lines[j] + row.source * padded_channels + first;
-    const Lanes bias = load(row.bias + first);
+    const Words bias = load_words(row.bias + first);
     auto* to = static_cast<T*>(row.to) + first;
     for (int64_t x = 0, at = 0; x < results; ++x, at += step, to += to_step) {
-      Lanes sum = bias;
+      Words sum = bias;
 #pragma GCC unroll 8
       for (int i = 0; i < kColumns; ++i) {
 #pragma GCC unroll 4
         for (int j = 0; j < kRows; ++j) {
-          multiply_add(sum, load(lines[j] + at + i * padded_channels), weights[i * kRows + j]);
+          sum = add_products(sum, load_pairs(lines[j] + at + i * padded_channels),
+                             weights[i * kRows + j]);
         }
       }
-      local.write(sum, to, kLanes);
+      local.write(sum, to, kWords);
     }
   }
   writer = local;
@@ -142,11 +143,12 @@ inline void correlate_any(const CorrelationRow& row, int64_t first, int64_t widt
                           Writer<T, kClips>& writer) {
   for (int64_t x = 0; x < row.results; ++x) {
     const int64_t at = (row.source + x * row.source_step) * row.padded_channels + first;
-    Lanes sum = load(row.bias + first);
+    Words sum = load_words(row.bias + first);
     const Pair* weights = row.weights + first;
     for (int64_t i = 0; i < row.columns; ++i) {
       for (int64_t j = 0; j < row.rows; ++j, weights += row.padded_channels) {
-        multiply_add(sum, load(row.lines[j] + at + i * row.padded_channels), load(weights));
+        sum = add_products(sum, load_pairs(row.lines[j] + at + i * row.padded_channels),
+                           load_pairs(weights));
       }
     }
     writer.write(sum, static_cast<T*>(row.to) + x * row.to_step + first, width);
@@ -156,8 +158,8 @@ inline void correlate_any(const CorrelationRow& row, int64_t first, int64_t widt
 template <typename T, bool kClips>
 int64_t correlate_any_taps(const CorrelationRow& row, Writer<T, kClips>& writer) {
   int64_t first = 0;
-  for (; first + kLanes <= row.channels; first += kLanes) {
-    correlate_any(row, first, kLanes, writer);
+  for (; first + kWords <= row.channels; first += kWords) {
+    correlate_any(row, first, kWords, writer);
   }
   return first;
 }
@@ -193,7 +195,7 @@ constexpr int64_t kTileResults = 16;
 
 template <typename T>
 inline WideStatistics correlate_as(const CorrelationRow& row) {
-  Lanes low = {}, high = {};
+  Words low = {}, high = {};
   int64_t saturated = 0;
   CorrelationRow tile = row;
   bool clips = false;  // if a tile does, the next is likely to
@@ -213,10 +215,10 @@ inline WideStatistics correlate_as(const CorrelationRow& row) {
     if (!clips) continue;
     const auto writer = correlate_tile<T, true>(tile);
     add_extremes(writer);
-    saturated += writer.saturated(divide_up(row.channels, kLanes) * tile.results);
+    saturated += writer.saturated(divide_up(row.channels, kWords) * tile.results);
   }
   int64_t maximum = 0;
-  for (int64_t i = 0; i < kLanes; ++i) {
+  for (int64_t i = 0; i < kWords; ++i) {
     maximum = std::max({maximum, -int64_t{low[i]}, int64_t{high[i]}});
   }
   return {static_cast<uint64_t>(maximum), saturated};
@@ -232,20 +234,21 @@ template <int kRows, int kColumns>
 void add_products_block(const ProductRow& p, int64_t tap_row, int64_t tap_column) {
   const int64_t padded_channels = p.padded_channels, pixels = p.pixels;
   const int64_t step = p.source_step * padded_channels;
-  for (int64_t first = 0; first < padded_channels; first += kLanes) {
-    Lanes sums[kRows][kColumns] = {};
+  for (int64_t first = 0; first < padded_channels; first += kWords) {
+    Words sums[kRows][kColumns] = {};
     const Pair* lines[kRows];
     for (int j = 0; j < kRows; ++j) {
       lines[j] = p.lines[tap_row + j] + (p.source + tap_column) * padded_channels + first;
     }
     const Pair* grad = p.grad + first;
     for (int64_t x = 0, at = 0; x < pixels; ++x, at += step, grad += padded_channels) {
-      const Lanes gradient = load(grad);
+      const Words gradient = load_pairs(grad);
 #pragma GCC unroll 4
       for (int j = 0; j < kRows; ++j) {
 #pragma GCC unroll 8
         for (int i = 0; i < kColumns; ++i) {
-          multiply_add(sums[j][i], gradient, load(lines[j] + at + i * padded_channels));
+          sums[j][i] =
+              add_products(sums[j][i], gradient, load_pairs(lines[j] + at + i * padded_channels));
         }
       }
     }
@@ -253,14 +256,14 @@ void add_products_block(const ProductRow& p, int64_t tap_row, int64_t tap_column
       for (int i = 0; i < kColumns; ++i) {
         const int64_t tap = (tap_row + j) * p.columns + tap_column + i;
         int32_t* to = p.sums + tap * padded_channels + first;
-        const Lanes total = load(to) + sums[j][i];
+        const Words total = load_words(to) + sums[j][i];
         std::memcpy(to, &total, sizeof(total));
       }
     }
   }
 }
 
-inline void add_products(const ProductRow& p) noexcept {
+inline void add_product_rows(const ProductRow& p) noexcept {
   if (p.rows == 3 && p.columns == 3) return add_products_block<3, 3>(p, 0, 0);
   for (int64_t j = 0; j < p.rows; ++j) {
     int64_t i = 0;

@@ -59,8 +59,8 @@ struct RowLoops {
 };
 
 #if defined(__x86_64__)
-extern const RowLoops kAvx2Loops;
-extern const RowLoops kAvx512VnniLoops;
+extern const RowLoops kRowLoopsAvx2;
+extern const RowLoops kRowLoopsAvx512Vnni;
 #endif
 
 }  // namespace mantissa::kernels::depthwise

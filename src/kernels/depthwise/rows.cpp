@@ -7,8 +7,8 @@ namespace mantissa::kernels {
 
 #if defined(__x86_64__)
 const ConvolutionKernels kDepthwiseAvx2 =
-    kernels_of<depthwise::kAvx2Loops>("depthwise_avx2", kNeedsAvx2, depthwise::declines);
-const ConvolutionKernels kDepthwiseAvx512Vnni = kernels_of<depthwise::kAvx512VnniLoops>(
+    kernels_of<depthwise::kRowLoopsAvx2>("depthwise_avx2", kNeedsAvx2, depthwise::declines);
+const ConvolutionKernels kDepthwiseAvx512Vnni = kernels_of<depthwise::kRowLoopsAvx512Vnni>(
     "depthwise_avx512vnni", kNeedsAvx512Vnni, depthwise::declines);
 #endif
 

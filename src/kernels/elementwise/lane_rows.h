@@ -1,7 +1,8 @@
 // The element-wise loops, for any instruction set.
 //
-// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA_target.h.
+// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA/target.h.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -10,13 +11,13 @@
 #include "kernels/elementwise/elementwise.h"
 #include "numerics/rounding.h"
 
-#if defined(MANTISSA_ISA_LANES)
+#if defined(MANTISSA_LANES)
 
 namespace mantissa::kernels {
 MANTISSA_ISA_BEGIN
 namespace {
 #include "kernels/elementwise/elementwise_loops.h"
-#include MANTISSA_ISA_LANES
+#include MANTISSA_LANES(integers)
 // Built on both.
 #include "kernels/elementwise/add_lanes.h"
 #include "kernels/elementwise/table_lanes.h"

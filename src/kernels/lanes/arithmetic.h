@@ -2,14 +2,8 @@
 // of 64-bit lanes, as AVX2, products are put together from factors of 32 bits, and arithmetic
 // shifts are logical ones of n + 2^63.
 //
-// Include inside an anonymous namespace of mantissa::kernels, after round_even_loops.h and avx2.h
-// or avx512vnni.h, where these are defined: Lanes, UnsignedLanes, kLanes; load(pointer) of
-// int8 to int64, sign extended; store(to, lanes), the low 32 bits; product(a, b) and
-// unsigned_product(a, b) of the lanes' low 32 bits; kHas64BitLanes, whether there are a product and
-// an arithmetic shift of them; Words, 2 * kLanes int32, with load_words and store_words,
-// interleaved(evens, odds), the low 32 bits, interleaved_highs, the others, and sums_of_products(a,
-// b) of their halves, 16 bits each, and add_products(sums, a, b), which adds these; load_evens and
-// load_odds of 2 * kLanes int64.
+// Include inside an anonymous namespace of mantissa::kernels, after round_even_loops.h and the
+// set's lanes of integers.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {

@@ -1,6 +1,6 @@
 // The pooling loops, for any instruction set.
 //
-// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA_target.h.
+// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA/target.h.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -8,7 +8,7 @@
 #include "kernels/pooling/pooling.h"
 #include "numerics/rounding.h"
 
-#if defined(MANTISSA_ISA_LANES)
+#if defined(MANTISSA_LANES)
 namespace mantissa::kernels {
 MANTISSA_ISA_BEGIN
 namespace {

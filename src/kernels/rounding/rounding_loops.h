@@ -1,7 +1,5 @@
-// Included once per instruction set, inside an anonymous namespace of mantissa::kernels, after
-// lanes/avx2.h or lanes/avx512vnni.h, exclusive_or of three UnsignedLanes, store_halves_apart(to,
-// words) of 16 words, shift_right of UnsignedHalves by up to 16, and count_different(a, b) of
-// Halves.
+// Included once per instruction set, inside an anonymous namespace of mantissa::kernels, after the
+// set's lanes of integers.
 
 constexpr int kBlocks = 16;  // Philox blocks side by side, of which a group consists
 constexpr int kVectors = kBlocks / 2 / kLanes;  // of the even blocks; as many of the odd ones

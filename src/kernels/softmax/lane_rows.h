@@ -1,7 +1,8 @@
 // Softmax, for any instruction set.
 //
-// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA_target.h.
+// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA/target.h.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/softmax/softmax.h"
@@ -9,12 +10,12 @@
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
 
-#if defined(MANTISSA_ISA_LANES)
+#if defined(MANTISSA_LANES)
 
 namespace mantissa::kernels {
 MANTISSA_ISA_BEGIN
 namespace {
-#include MANTISSA_ISA_LANES
+#include MANTISSA_LANES(integers)
 #include "kernels/softmax/lane_loops.h"
 #include "kernels/softmax/row_loops.h"
 // Built on both.

@@ -4,12 +4,7 @@
 // passed over quickly, with the same results.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after optimizer_loops.h, lane_loops.h
-// and these, of one instruction set:
-//   to_reals(n)          integers, 0 <= n <= 2^52 or |n| < 2^51
-//   near_root(x)         sqrt(x) for x in [1, 2^52], within 0.4
-//   near_quotient(n, d)  a double that rounds to the integer to which n / d rounds; both are
-//                        integers, d in [1, 2^29), |n / d| <= 2^22
-//   clipped(n, limit)    n, or a number of its sign and of magnitude `limit`
+// and the set's lanes of reals.
 
 inline Reals all_reals(double value) noexcept { return value - Reals{}; }
 

@@ -1,7 +1,7 @@
 // Products of each channel with weights of its own, added up over taps, in vectors of channels.
 //
-// Include inside an anonymous namespace of mantissa::kernels, after wide.h and lanes/avx2.h or
-// lanes/avx512vnni.h.
+// Include inside an anonymous namespace of mantissa::kernels, after wide.h and the set's
+// lanes of integers.
 
 // Adds up kVectors vectors of channels of one pixel, `in` elements from each tap's first.
 template <int kVectors, typename In>

@@ -1,19 +1,20 @@
-// Batch norm for AVX-512 VNNI, in strips of 32 channels.
-#if defined(__x86_64__)
-#include "kernels/batch_norm/avx512vnni.h"
-
+// Batch norm in strips of channels, for any instruction set.
+//
+// Compiled once for each (CMakeLists.txt), after its kernels/lanes/ISA/target.h.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-#include "base/system/target.h"
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/batch_norm/channel_sums.h"
 #include "numerics/rounding.h"
 
-MANTISSA_TARGET_AVX512VNNI_BEGIN
+#if defined(MANTISSA_LANES)
 
 namespace mantissa::kernels {
+MANTISSA_ISA_BEGIN
 namespace {
 namespace loops {
 #include "kernels/batch_norm/batch_norm_loops.h"
@@ -21,7 +22,7 @@ namespace loops {
 
 // Each of these needs those before it.
 // clang-format off
-#include "kernels/batch_norm/avx512vnni_vectors.h"
+#include MANTISSA_LANES(pairs)
 #include "kernels/batch_norm/strips.h"
 #include "kernels/batch_norm/fixed_point_strips.h"
 #include "kernels/batch_norm/gradient_sums_strips.h"
@@ -30,9 +31,9 @@ namespace loops {
 // clang-format on
 }  // namespace
 
-const BatchNormKernels kBatchNormAvx512Vnni = {"batch_norm_avx512vnni", kNeedsAvx512Vnni,
-                                               channel_sums_avx512vnni, scale_offset_in_strips,
-                                               gradient_sums_in_strips, gradient_in_strips};
+const BatchNormKernels MANTISSA_ROW(BatchNorm) = {
+    MANTISSA_ROW_NAME("batch_norm"), MANTISSA_ISA_NEEDS,      MANTISSA_ISA_FUNCTION(channel_sums),
+    scale_offset_in_strips,          gradient_sums_in_strips, gradient_in_strips};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

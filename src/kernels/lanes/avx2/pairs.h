@@ -1,7 +1,5 @@
-// Vectors of 16 words (int16), or of 8 int32, for the strips of batch norm on AVX2.
-//
-// Include inside an anonymous namespace of mantissa::kernels and a region for AVX2, after
-// <immintrin.h>. avx512vnni_vectors.h has the same functions for twice as many.
+// Vectors of 16 words (int16), or of 8 int32, for AVX2: see kernels/lanes/lanes.h. Products of
+// words are added in pairs.
 
 using Vector = __m256i;
 constexpr int64_t kLanes = 16;  // words

@@ -1,7 +1,6 @@
-// Vectors of 8 int64, 16 int32 or 32 int16 for AVX-512: see arithmetic.h.
+// Vectors of 8 int64, 16 int32 or 32 int16 for AVX-512: as avx2/integers.h has them.
 //
-// Include inside an anonymous namespace of mantissa::kernels and a region for AVX-512, after
-// <immintrin.h> and <cstring>.
+// Include it after <bit> and <cstring>.
 
 constexpr int64_t kLanes = 8;
 constexpr bool kHas64BitLanes = true;
@@ -47,9 +46,8 @@ inline Words sums_of_products(Words a, Words b) noexcept {
 }
 
 inline Words add_products(Words sums, Words a, Words b) noexcept {
-  return reinterpret_cast<Words>(_mm512_dpwssd_epi32(reinterpret_cast<__m512i>(sums),
-                                                     reinterpret_cast<__m512i>(a),
-                                                     reinterpret_cast<__m512i>(b)));
+  return reinterpret_cast<Words>(_mm512_dpwssd_epi32(
+      reinterpret_cast<__m512i>(sums), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
 inline Words load_words(const int32_t* from) noexcept {
@@ -133,4 +131,38 @@ inline Bytes picked_from(Bytes row, Bytes places) noexcept {
 inline Bytes upper_four(Bytes bytes) noexcept {
   return reinterpret_cast<Bytes>(_mm512_and_si512(
       _mm512_srli_epi16(reinterpret_cast<__m512i>(bytes), 4), _mm512_set1_epi8(15)));
+}
+
+inline UnsignedLanes exclusive_or(UnsignedLanes a, UnsignedLanes b, UnsignedLanes c) noexcept {
+  return reinterpret_cast<UnsignedLanes>(
+      _mm512_ternarylogic_epi64(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b),
+                                reinterpret_cast<__m512i>(c), 0x96));
+}
+inline UnsignedHalves shift_right(UnsignedHalves halves, int count) noexcept {
+  return reinterpret_cast<UnsignedHalves>(_mm512_srlv_epi16(
+      reinterpret_cast<__m512i>(halves), _mm512_set1_epi16(static_cast<int16_t>(count))));
+}
+inline int64_t count_different(Halves a, Halves b) noexcept {
+  return std::popcount(
+      _mm512_cmpneq_epi16_mask(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+inline bool all_zero(Words words) noexcept {
+  const auto all = reinterpret_cast<__m512i>(words);
+  return _mm512_test_epi32_mask(all, all) == 0;
+}
+
+// The low 16 bits of each of 16 words, then the high ones.
+inline void store_halves_apart(uint16_t* to, const Words (&words)[1]) noexcept {
+  const __m512i places =
+      _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
+                       22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  _mm512_storeu_si512(to, _mm512_permutexvar_epi16(places, reinterpret_cast<__m512i>(words[0])));
+}
+
+// A vector that begins with the words as int16 or int8, which hold them.
+inline __m256i narrowed(Words words, int16_t) noexcept {
+  return _mm512_cvtepi32_epi16(reinterpret_cast<__m512i>(words));
+}
+inline __m128i narrowed(Words words, int8_t) noexcept {
+  return _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(words));
 }

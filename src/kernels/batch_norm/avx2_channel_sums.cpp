@@ -1,35 +1,27 @@
-// Batch norm for AVX2, in strips of 16 channels.
-#if defined(__x86_64__)
-#include <immintrin.h>
+// Sums over rows for AVX2, in strips of 16 channels.
+#include "kernels/lanes/avx2/target.h"
 
+#if defined(__x86_64__)
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-#include "base/system/target.h"
-#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/batch_norm/channel_sums.h"
 #include "numerics/rounding.h"
 
-MANTISSA_TARGET_AVX2_BEGIN
-
 namespace mantissa::kernels {
+MANTISSA_ISA_BEGIN
 namespace {
 namespace loops {
 #include "kernels/batch_norm/batch_norm_loops.h"
 }  // namespace loops
 
+#include MANTISSA_LANES(pairs)
 // Each of these needs those before it.
-// clang-format off
-#include "kernels/batch_norm/avx2_vectors.h"
 #include "kernels/batch_norm/strips.h"
+// After that.
 #include "kernels/batch_norm/channel_sums_strips.h"
-#include "kernels/batch_norm/fixed_point_strips.h"
-#include "kernels/batch_norm/gradient_sums_strips.h"
-#include "kernels/batch_norm/gradient_strips.h"
-#include "kernels/batch_norm/scale_offset_strips.h"
-// clang-format on
 
 MANTISSA_INLINE __m128i load_row(const int8_t* from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
@@ -75,8 +67,10 @@ inline void add_byte_sums(const int8_t* in, const Block& block, ByteSumsOfStrip&
   _mm_storeu_si128(reinterpret_cast<__m128i*>(total.high), high);
 }
 
-inline void channel_sums(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
-                         const ChannelSums& sums) noexcept {
+}  // namespace
+
+void channel_sums_avx2(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
+                       const ChannelSums& sums) noexcept {
   if (in.bits > 8) return loops::channel_sums(in, channels, begin_row, end_row, sums);
   channel_sums_in_strips(
       in, channels, begin_row, end_row, sums,
@@ -85,12 +79,6 @@ inline void channel_sums(ConstMantissaSpan in, int64_t channels, int64_t begin_r
       },
       [](int64_t lane) { return lane; });
 }
-
-}  // namespace
-
-const BatchNormKernels kBatchNormAvx2 = {
-    "batch_norm_avx2",       kNeedsAvx2,        channel_sums, scale_offset_in_strips,
-    gradient_sums_in_strips, gradient_in_strips};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

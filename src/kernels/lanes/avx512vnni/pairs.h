@@ -1,8 +1,4 @@
-// Vectors of 32 words (int16), or of 16 int32, for the strips of batch norm on AVX-512: see
-// avx2_vectors.h.
-//
-// Include inside an anonymous namespace of mantissa::kernels and a region for AVX-512, after
-// <immintrin.h>.
+// Vectors of 32 words (int16), or of 16 int32, for AVX-512: as avx2/pairs.h has them.
 
 using Vector = __m512i;
 constexpr int64_t kLanes = 32;  // words

@@ -1,7 +1,15 @@
-// Vectors of 4 int64, 8 int32 or 16 int16 for AVX2: see arithmetic.h.
+// Vectors of 4 int64, 8 int32 or 16 int16 for AVX2: see kernels/lanes/lanes.h and arithmetic.h.
 //
-// Include inside an anonymous namespace of mantissa::kernels and a region for AVX2, after
-// <immintrin.h> and <cstring>.
+// Include it after <bit> and <cstring>.
+//
+// Lanes are kLanes int64, Words 2 * kLanes int32.
+//   load(p)                 int8, int16, int32 or int64, sign extended to Lanes
+//   store(p, lanes)         the low 32 bits, or all
+//   product, unsigned_product    of the lanes' low 32 bits
+//   kHas64BitLanes          whether there are a product and an arithmetic shift of 64 bits
+//   interleaved, interleaved_highs(evens, odds)    the low 32 bits of both, or the others
+//   sums_of_products(a, b)  of the halves of words, 16 bits each; add_products adds these
+//   load_evens, load_odds   of 2 * kLanes int64
 
 constexpr int64_t kLanes = 4;
 constexpr bool kHas64BitLanes = false;
@@ -143,4 +151,46 @@ inline Bytes picked_from(Bytes row, Bytes places) noexcept {
 inline Bytes upper_four(Bytes bytes) noexcept {
   return reinterpret_cast<Bytes>(_mm256_and_si256(
       _mm256_srli_epi16(reinterpret_cast<__m256i>(bytes), 4), _mm256_set1_epi8(15)));
+}
+
+inline UnsignedLanes exclusive_or(UnsignedLanes a, UnsignedLanes b, UnsignedLanes c) noexcept {
+  return a ^ b ^ c;
+}
+inline UnsignedHalves shift_right(UnsignedHalves halves, int count) noexcept {
+  return reinterpret_cast<UnsignedHalves>(
+      _mm256_srl_epi16(reinterpret_cast<__m256i>(halves), _mm_cvtsi32_si128(count)));
+}
+inline int64_t count_different(Halves a, Halves b) noexcept {
+  const auto equal = _mm256_cmpeq_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
+  return std::popcount(~static_cast<uint32_t>(_mm256_movemask_epi8(equal))) / 2;
+}
+inline bool all_zero(Words words) noexcept {
+  const auto all = reinterpret_cast<__m256i>(words);
+  return _mm256_testz_si256(all, all) != 0;
+}
+
+// Packs 16 words.
+inline __m256i packed(__m256i first, __m256i second) noexcept {
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(first, second), 0xd8);
+}
+// The low 16 bits of each of 16 words, then the high ones.
+inline void store_halves_apart(uint16_t* to, const Words (&words)[2]) noexcept {
+  const __m256i low_half = _mm256_set1_epi32(0xffff);
+  const auto first = reinterpret_cast<__m256i>(words[0]);
+  const auto second = reinterpret_cast<__m256i>(words[1]);
+  auto* halves = reinterpret_cast<__m256i*>(to);
+  _mm256_storeu_si256(
+      halves, packed(_mm256_and_si256(first, low_half), _mm256_and_si256(second, low_half)));
+  _mm256_storeu_si256(halves + 1,
+                      packed(_mm256_srli_epi32(first, 16), _mm256_srli_epi32(second, 16)));
+}
+
+// A vector that begins with the words as int16 or int8, which hold them.
+inline __m128i narrowed(Words words, int16_t) noexcept {
+  const auto all = reinterpret_cast<__m256i>(words);
+  return _mm_packs_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+}
+inline __m128i narrowed(Words words, int8_t) noexcept {
+  const __m128i wide = narrowed(words, int16_t{});
+  return _mm_packs_epi16(wide, wide);
 }
