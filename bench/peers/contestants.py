@@ -12,6 +12,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "bench"))
+from torch_environment import torch_python  # noqa: E402
+
 PYTORCH = ROOT / "bench/peers/pytorch_train.py"
 CLASSES = 10
 MEMORY_STEPS = 3
@@ -19,10 +22,9 @@ HOPELESS = 4  # times as slow as another precision: no setting makes up for that
 
 Case = collections.namedtuple("Case", "name model input_size batch_size width", defaults=(1,))
 
-# What PyTorch may be told. precision: of pytorch_train.py; wait: how OpenMP's threads wait; blas:
-# OpenBLAS's kernels ("" is its own choice); keeps: malloc gives nothing back to the system, which
-# saves page faults.
-Setting = collections.namedtuple("Setting", "precision channels_last wait blas keeps")
+# What PyTorch may be told. precision: of pytorch_train.py; wait: how OpenMP's threads wait; compiles:
+# torch.compile; keeps: malloc gives nothing back to the system, which saves page faults.
+Setting = collections.namedtuple("Setting", "precision channels_last wait compiles keeps")
 
 
 class Failure(Exception):
@@ -48,20 +50,6 @@ def cpu_flags():
     with open("/proc/cpuinfo") as file:
         return set(next((line.split(":", 1)[1].split() for line in file
                          if line.startswith("flags")), []))
-
-
-def blas_kernels():
-    """Kernels of OpenBLAS that suit this CPU, the likely best first.
-
-    Debian's OpenBLAS does not know newer CPUs and takes its slowest kernels for them.
-    """
-    flags = cpu_flags()
-    amd = "sse4a" in flags or "clzero" in flags  # only its processors have these instructions
-    if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
-        return ("SkylakeX", "Zen", "") if amd else ("SkylakeX", "")
-    if {"avx2", "fma"} <= flags:
-        return ("Zen", "", "Haswell") if amd else ("Haswell", "")
-    return ("",)
 
 
 class Mantissa:
@@ -104,16 +92,15 @@ class PyTorch:
         self.setting, self.threads = setting, threads
 
     def run(self, case, *arguments):
-        layout = ["--channels-last"] if self.setting.channels_last else []
+        flags = ["--channels-last"] if self.setting.channels_last else []
+        flags += ["--compile"] if self.setting.compiles else []
         environment = {"OMP_WAIT_POLICY": self.setting.wait, "OMP_NUM_THREADS": str(self.threads)}
-        if self.setting.blas:
-            environment["OPENBLAS_CORETYPE"] = self.setting.blas
         if self.setting.keeps:
             environment |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-        return run_json([PYTORCH, "speed", "--model", case.model, "--width", case.width,
+        return run_json([torch_python(), PYTORCH, "speed", "--model", case.model, "--width", case.width,
                          "--classes", CLASSES, "--batch-size", case.batch_size,
                          "--threads", self.threads, "--precision", self.setting.precision,
-                         *layout, *arguments], environment)
+                         *flags, *arguments], environment)
 
     def measure(self, case, steps):
         return self.run(case, "--input-size", case.input_size, "--steps", steps,
@@ -128,7 +115,9 @@ class PyTorch:
         return result["parameters"], result["multiply_adds"]
 
     def peak_bytes(self, case, folder):
-        result = self.run(case, "--data", folder, "--steps", MEMORY_STEPS, "--warmup", 0)
+        """Without torch.compile, which takes memory of its own for a while."""
+        eager = PyTorch(self.setting._replace(compiles=False), self.threads)
+        result = eager.run(case, "--data", folder, "--steps", MEMORY_STEPS, "--warmup", 0)
         return result["peak_rss_above_idle_bytes"]
 
 
@@ -138,8 +127,9 @@ def warmup(steps):
 
 def describe(setting):
     words = [setting.precision, "channels last" if setting.channels_last else "contiguous",
-             f"{setting.wait} wait", f"OpenBLAS {setting.blas or 'as detected'}"]
-    return ", ".join(words + (["memory kept"] if setting.keeps else []))
+             f"{setting.wait} wait"]
+    return ", ".join(words + (["compiled"] if setting.compiles else []) +
+                     (["memory kept"] if setting.keeps else []))
 
 
 def best_pytorch(case, precisions, threads, probe, limit_ms):
@@ -148,8 +138,7 @@ def best_pytorch(case, precisions, threads, probe, limit_ms):
     Tries precision and layout together, then one thing at a time; probe(contestant) says how many
     steps to measure and how long one takes. Tries nothing else if that is over limit_ms.
     """
-    kernels = blas_kernels()
-    start = Setting(precisions[0], False, "passive", kernels[0], False)
+    start = Setting(precisions[0], False, "passive", False, False)
     steps, ms = probe(PyTorch(start, threads))
     if ms > limit_ms:
         say(f"{case.name}: PyTorch {describe(start)}: {ms:.2f} ms; other settings are not tried")
@@ -167,7 +156,7 @@ def best_pytorch(case, precisions, threads, probe, limit_ms):
 
     best = best_of(start._replace(precision=precision, channels_last=last)
                    for precision, last in itertools.product(precisions, (False, True)))
-    for name, values in (("wait", ("active",)), ("blas", kernels), ("keeps", (True,))):
+    for name, values in (("wait", ("active",)), ("compiles", (True,)), ("keeps", (True,))):
         best = best_of(best._replace(**{name: value}) for value in values)
     return PyTorch(best, threads), steps, times[best]
 

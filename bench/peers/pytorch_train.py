@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """The built-in networks trained by PyTorch on the CPU: the peer of bench/peers/compare_speed.
 
   pytorch_train.py speed --model resnet20 --input-size 32x32x3 --batch-size 128 --threads 2
@@ -8,7 +8,7 @@
 
 speed measures steps on one batch of noise, as `mantissa bench` does, or on batches drawn from a
 folder of IDX files; either way pictures are bytes that the step makes floats. Prints one JSON
-object to standard output. Runs with Debian's python3-torch (1.13) and later.
+object to standard output.
 """
 
 import argparse
@@ -116,6 +116,8 @@ class Trainer:
                                             arguments.width)
         self.model = self.model.to(self.type, memory_format=self.format).train()
         self.optimizer = make_optimizer(self.model, arguments.learning_rate)
+        if getattr(arguments, "compile", False):
+            self.model = torch.compile(self.model)
         self.segments = getattr(arguments, "checkpoint", 0)
 
     def run(self, images):
@@ -283,6 +285,7 @@ def parse():
     mode.add_argument("--learning-rate", type=float, default=0.01)
     mode.add_argument("--steps", type=int, default=30)
     mode.add_argument("--warmup", type=int, default=5)
+    mode.add_argument("--compile", action="store_true", help="by torch.compile")
     mode.add_argument("--checkpoint", type=int, default=0, metavar="SEGMENTS",
                       help="keep only what goes into each of so many segments of the network, and "
                       "compute the rest again (0: keep all)")

@@ -11,7 +11,7 @@ which the step itself normalises. Mantissa's 16-bit and 8-bit gradients are `--f
 the median step, in brackets the fastest and the slowest run; ratios are those of medians, above 1
 where Mantissa is faster or smaller. Both networks have the same number of parameters and
 multiply-adds; that is checked. PyTorch has, per case, the fastest setting of those tried: layout,
-how OpenMP waits, OpenBLAS's kernels, whether malloc keeps its memory, and in bf16 autocast or a
+how OpenMP waits, torch.compile, whether malloc keeps its memory, and in bf16 autocast or a
 model in bfloat16. Where bf16 is over four times as slow as fp32 to begin with, that is all that
 is measured of it."""
 
