@@ -2,7 +2,7 @@
 
     tests/hostile_http.py MANTISSA RUN DATA
 
-checks in some seconds that each is held within limits; tests/long/serve_load measures with the same
+checks in some seconds that each is held within limits; tests/long/hostile/serve_load measures with the same
 functions, for longer. All traffic stays on 127.0.0.1, bounded in bytes and time.
 """
 import gzip

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `export` of networks that read tokens: what is written, computed by `mantissa run` in float, is
-# near the network; and what cannot be. tests/long/onnx_encoder has ONNX Runtime and a real encoder.
+# near the network; and what cannot be. tests/long/text/onnx_encoder has ONNX Runtime and a real encoder.
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

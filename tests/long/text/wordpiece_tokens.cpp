@@ -1,4 +1,4 @@
-// Prints tokens, for tests/long/wordpiece and tests/long/tokenizer_files.
+// Prints tokens, for tests/long/text/wordpiece and tests/long/text/tokenizer_files.
 //
 //   wordpiece_tokens book.txt 4000              pieces learned from a text, a line each, an empty
 //                                               line, and the numbers of the text's tokens
