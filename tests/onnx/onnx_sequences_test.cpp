@@ -153,6 +153,14 @@ TEST(OnnxSequences, EverythingUnsupportedIsListedAtOnce) {
             "imported; node 'channels' (Mul): multiplies by a constant that is not one number");
 }
 
+TEST(OnnxSequences, ASubtractedConstantIsABias) {
+  Model m(kReal, {kBatch, kSteps, kChannels});
+  const std::string product = m.add("MatMul", "head", {"x", m.weights("w", {kChannels, 4})});
+  const ImportedNetwork network =
+      expect_numbers(m, m.add("Sub", "less", {product, m.weights("c", {4})}), kChannels);
+  EXPECT_EQ(network.graph.parameters.size(), 2U);
+}
+
 // A factor waits for a layer with weights, or is refused.
 TEST(OnnxSequences, Factors) {
   Model m(kReal, {kBatch, kSteps, kChannels});

@@ -62,7 +62,9 @@ Status add_linear(ImportContext& context, const NodeData& node, const TensorData
   const int64_t rank = std::ssize(value.layout.dims());
   const Affine affine =
       absorb_affine(context, node.outputs[0], {weights.out, rank, rank - 1}, false);
-  if (bias.empty() && affine.last_summand != nullptr) bias.assign(affine.summands.size(), 0);
+  if (bias.empty() && (affine.last_summand != nullptr || affine.has_summands())) {
+    bias.assign(affine.summands.size(), 0);
+  }
   for (size_t i = 0; i < bias.size(); ++i) bias[i] += affine.summands[i];
   const TensorData* named = affine.last_summand != nullptr ? affine.last_summand : bias_tensor;
   const std::string name = layer_name(context, node, tensor, named);
