@@ -105,4 +105,14 @@ Affine absorb_affine(ImportContext& context, const std::string& value, const Cha
   return affine;
 }
 
+void take_in(const Affine& affine, std::vector<double>& weights, std::vector<double>& bias) {
+  const auto channels = affine.factors.size();
+  const size_t depth = weights.size() / channels;
+  for (size_t o = 0; o < channels; ++o) {
+    for (size_t i = 0; i < depth; ++i) weights[o * depth + i] *= affine.factors[o];
+    if (!bias.empty()) bias[o] = bias[o] * affine.factors[o] + affine.summands[o];
+  }
+  if (bias.empty() && affine.has_summands()) bias = affine.summands;
+}
+
 }  // namespace mantissa::onnx

@@ -109,4 +109,16 @@ std::optional<std::vector<double>> per_channel(const TensorData& tensor, const C
   return *numbers;
 }
 
+Result<std::vector<double>> bias_of(const ImportContext& context, const NodeData& node,
+                                    int64_t channels) {
+  if (!has_input(node, 2)) return std::vector<double>();
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 2));
+  MANTISSA_ASSIGN(std::vector<double> bias, numbers_of(*tensor));
+  if (bias.size() == 1) bias.assign(static_cast<size_t>(channels), bias[0]);
+  const bool is_last = tensor->dims.empty() || tensor->dims.back() == std::ssize(bias);
+  if (std::ssize(bias) == channels && is_last) return bias;
+  return invalid_input("its bias has not one number for each of " + std::to_string(channels) +
+                       " channels");
+}
+
 }  // namespace mantissa::onnx

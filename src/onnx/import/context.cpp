@@ -58,8 +58,26 @@ Result<int> reshaped(ImportContext& context, int value, const Shape& shape) {
 
 }  // namespace
 
-std::string graph_name(const GraphData& graph) {
-  return graph.name.empty() ? "imported" : graph.name;
+std::string readable(const std::string& name) {
+  constexpr size_t kMost = 200;
+  const std::string quoted =
+      readable_name(name.size() > kMost ? name.substr(0, kMost) + "..." : name);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+Form form_of(const ImportContext& context, const NodeData& node) {
+  for (const std::string& input : node.inputs) {
+    if (context.scores.contains(input) || context.always_false.contains(input)) return Form::kRows;
+    const auto value = context.values.find(input);
+    if (value != context.values.end()) return value->second.form;
+    const auto unknown = context.unknown.find(input);
+    if (unknown != context.unknown.end()) return unknown->second;
+  }
+  return context.form;
+}
+
+bool is_read(const ImportContext& context, const std::string& value) {
+  return context.readers.contains(value) || context.results.contains(value);
 }
 
 void note_once(ImportContext& context, const std::string& note) {

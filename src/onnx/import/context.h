@@ -18,14 +18,21 @@
 
 namespace mantissa::onnx {
 
+// The family of a value. It decides which function of an operator imports a node that reads it.
+enum class Form : uint8_t {
+  kImage,  // [C, H, W], or [C] of a vector: the layout leaves the examples out
+  kRows,   // [N, T, C], or [N, C] of a vector, in any order and division: the layout has them
+};
+
 // A value of the model in the graph.
 struct Imported {
   int value = -1;  // of the graph
   Layout layout;
   // ONNX's numbers are the graph's numbers times these, by channel. Empty: they are the same.
-  // Pixels have them until the first layer takes them into its weights. For sequences it is one
-  // number for all channels.
+  // Pixels have them until the first layer takes them into its weights. Rows have one number for
+  // all channels.
   std::vector<double> scale;
+  Form form = Form::kImage;
 
   // Whether the model has it as [N, H, W, C].
   bool is_channels_last() const;
@@ -48,8 +55,9 @@ struct ImportContext {
   const GraphData* model;
   const ImportOptions* options;
   GraphBuilder builder{""};
-  int64_t batch = -1;  // the dimension of the input that counts examples; -1: any
-  int batch_axis = 0;  // the index of that dimension
+  Form form = Form::kImage;  // of the model's inputs
+  int64_t batch = -1;        // the dimension of the input that counts examples; -1: any
+  int batch_axis = 0;        // the index of that dimension
   // The lengths of the examples' sequences in the mask that the import made; empty: no mask.
   std::vector<int64_t> mask_lengths;
   int lengths = -1;                                    // the network's input that the mask became
@@ -58,7 +66,7 @@ struct ImportContext {
   std::map<std::string, Imported> values;
   std::map<std::string, Scores> scores;
   std::set<std::string> always_false;
-  std::set<std::string> unknown;  // values of nodes that could not be imported
+  std::map<std::string, Form> unknown;  // values of nodes that could not be imported
   std::map<std::string, std::vector<const NodeData*>> readers;
   std::set<const NodeData*> done;    // nodes that others took in
   std::set<const NodeData*> fitted;  // HardSigmoids whose input was scaled to make it ours
@@ -72,7 +80,12 @@ struct ImportContext {
   std::vector<std::string> notes;
 };
 
-std::string graph_name(const GraphData& graph);
+// A name of the model's, which is arbitrary bytes, as text of one line.
+std::string readable(const std::string& name);
+// The form of the first value that the node reads; of constants alone, that of the model's inputs.
+Form form_of(const ImportContext& context, const NodeData& node);
+// Whether a node, or the model's caller, reads the value.
+bool is_read(const ImportContext& context, const std::string& value);
 // Adds a note, unless it is there.
 void note_once(ImportContext& context, const std::string& note);
 
@@ -86,7 +99,7 @@ bool has_attribute(const NodeData& node, std::string_view name);
 
 // Whether the input is given at all.
 bool has_input(const NodeData& node, size_t index);
-// The input, which must be a value that was computed of the pixels.
+// The input, which must be a value that was computed from the model's inputs.
 Result<Imported> input_of(const ImportContext& context, const NodeData& node, size_t index);
 // The input if it is a constant, else null.
 const TensorData* constant_of(const ImportContext& context, const NodeData& node, size_t index);
@@ -166,5 +179,10 @@ struct Affine {
 };
 Affine absorb_affine(ImportContext& context, const std::string& value, const Channels& channels,
                      bool takes_factors = true);
+// Weights and bias of a layer, combined with the nodes after it: y = factor * (w x + b) + summand.
+void take_in(const Affine& affine, std::vector<double>& weights, std::vector<double>& bias);
+// The bias of a layer, its input 2: empty if there is none.
+Result<std::vector<double>> bias_of(const ImportContext& context, const NodeData& node,
+                                    int64_t channels);
 
 }  // namespace mantissa::onnx

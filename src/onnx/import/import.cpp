@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "formats/arrays/safetensors_header.h"
-#include "models/models.h"
+#include "models/json/network_json.h"
 #include "onnx/evaluate/evaluate.h"
 #include "onnx/evaluate/op_table.h"
-#include "onnx/import/form.h"
+#include "onnx/import/inputs.h"
 #include "onnx/import/operators.h"
+#include "onnx/import/result.h"
 #include "onnx/import/rewrite.h"
 #include "onnx/names_by_text.h"
-#include "ops/ops.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -39,13 +39,9 @@ bool is_of_shape(const std::string& op_type) { return op_type == "Shape" || op_t
 
 class Import {
  public:
-  Import(const ModelData& model, const ImportOptions& options, const ImportForm& form,
-         int batch_axis = 0, bool other_mask = false)
-      : form_(form),
-        options_(options),
-        other_mask_(other_mask),
-        model_(model),
-        graph_(model_.graph) {
+  Import(const ModelData& model, const ImportOptions& options, int batch_axis,
+         bool other_mask = false)
+      : options_(options), other_mask_(other_mask), model_(model), graph_(model_.graph) {
     context_.options = &options;
     context_.batch_axis = batch_axis;
   }
@@ -58,7 +54,7 @@ class Import {
     // Before folding, which gives weights that share numbers one name.
     lift_constants(graph_);
     take_sequences_apart(graph_);
-    choose_sizes();
+    for (ValueData& input : graph_.inputs) choose_sizes(options_, context_.batch_axis, input);
     context_.mask_lengths = take_mask(graph_, context_.batch_axis, other_mask_);
     const Shapes shapes = input_shapes(model_);
     MANTISSA_ASSIGN(model_, fold_constants(std::move(model_), shapes));
@@ -69,28 +65,19 @@ class Import {
     MANTISSA_RETURN_IF_ERROR(find_output());
     find_needed();
     context_.model = &graph_;
-    MANTISSA_RETURN_IF_ERROR(form_.add_inputs(context_, inputs_));
+    MANTISSA_RETURN_IF_ERROR(add_inputs(context_, inputs_));
     imported_ = 0;
     for (const NodeData& node : graph_.nodes) {
       if (needed_.contains(&node)) import_node(node);
       imported_ += problems_.empty() ? 1 : 0;
     }
     if (!problems_.empty()) return unsupported();
-    return finish();
+    MANTISSA_ASSIGN(Graph graph, finish(context_, result_));
+    return ImportedNetwork{std::move(graph), std::move(context_.parameters),
+                           std::move(context_.notes), std::move(outputs_)};
   }
 
  private:
-  // All shapes are known then.
-  void choose_sizes() {
-    for (ValueData& input : graph_.inputs) {
-      if (is_sequence(input) || is_lengths(input)) {
-        choose_sequence_size(options_, context_.batch_axis, input);
-      } else {
-        choose_picture_size(options_, input);
-      }
-    }
-  }
-
   Status find_output() {
     if (graph_.outputs.empty()) return invalid_input("the model has no output");
     std::string names;
@@ -175,21 +162,25 @@ class Import {
 
   void import_node(const NodeData& node) {
     if (context_.done.contains(&node)) return;
-    const ImportRow* row =
-        node.domain.empty() || node.domain == "ai.onnx" ? form_.find_row(node.op_type) : nullptr;
-    const auto is_unknown = [&](const std::string& input) {
-      return context_.unknown.contains(input);
-    };
-    const bool reads_unknown = std::any_of(node.inputs.begin(), node.inputs.end(), is_unknown);
-    if (row == nullptr && reads_unknown && follows_from_shape(node)) return leave_shape(node);
-    if (row == nullptr) return refuse(node, reason_against(node));
+    const bool is_known = node.domain.empty() || node.domain == "ai.onnx";
+    const Form form = form_of(context_, node);
+    const ImportFunction function = is_known ? import_function(node.op_type, form) : nullptr;
+    const bool reads_unknown =
+        std::any_of(node.inputs.begin(), node.inputs.end(),
+                    [&](const std::string& input) { return context_.unknown.contains(input); });
+    if (function == nullptr && reads_unknown && follows_from_shape(node)) return leave_shape(node);
+    if (function == nullptr) {
+      return refuse(node, is_known ? reason_against(node.op_type, form)
+                                   : "is of the domain '" + readable(node.domain) +
+                                         "', which has no operators here");
+    }
     // The reason of an earlier node stands for those that read it.
     if (reads_unknown) return follows_from_shape(node) ? leave_shape(node) : leave(node);
     if (const NodeAttribute* unknown = unknown_attribute(node)) {
       return refuse(node,
                     "has the attribute '" + readable(unknown->name) + "', which is not supported");
     }
-    const Status status = row->function(context_, node);
+    const Status status = function(context_, node);
     if (!status.ok()) refuse(node, status.error().message);
   }
 
@@ -205,18 +196,14 @@ class Import {
     leave(node);
   }
 
-  std::string reason_against(const NodeData& node) const {
-    if (node.domain.empty() || node.domain == "ai.onnx") return form_.reason_against(node.op_type);
-    return "is of the domain '" + readable(node.domain) + "', which has no operators here";
-  }
-
   void refuse(const NodeData& node, const std::string& reason) {
     ++problem_count_;
     add_name(problems_, " (" + readable(node.op_type) + "): " + reason, subject(node));
     leave(node);
   }
   void leave(const NodeData& node) {
-    context_.unknown.insert(node.outputs.begin(), node.outputs.end());
+    const Form form = form_of(context_, node);
+    for (const std::string& output : node.outputs) context_.unknown[output] = form;
   }
 
   Error unsupported() const {
@@ -231,12 +218,6 @@ class Import {
     return invalid_input(text);
   }
 
-  Result<ImportedNetwork> finish() {
-    MANTISSA_ASSIGN(Graph graph, form_.finish(context_, result_));
-    return ImportedNetwork{std::move(graph), std::move(context_.parameters),
-                           std::move(context_.notes), std::move(outputs_)};
-  }
-
   void note_shape(const ValueData& value) {
     for (const Dimension& dimension : value.dims) {
       context_.shapes[value.name].push_back(dimension.size);
@@ -244,7 +225,6 @@ class Import {
   }
   void note(std::string text) { context_.notes.push_back(std::move(text)); }
 
-  const ImportForm& form_;
   const ImportOptions& options_;
   const bool other_mask_;
   ModelData model_;
@@ -260,80 +240,21 @@ class Import {
   int64_t imported_ = -1;
 };
 
-}  // namespace
-
-std::string readable(const std::string& name) {
-  constexpr size_t kMost = 200;
-  const std::string quoted =
-      readable_name(name.size() > kMost ? name.substr(0, kMost) + "..." : name);
-  return quoted.substr(1, quoted.size() - 2);
+bool same_network(const ImportedNetwork& a, const ImportedNetwork& b) {
+  const auto same = [](const ImportedParameter& x, const ImportedParameter& y) {
+    return x.floats == y.floats && x.doubles == y.doubles;
+  };
+  return to_json(a.graph) == to_json(b.graph) &&
+         std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(),
+                    b.parameters.end(), same);
 }
-
-Error other_inputs(std::span<const ValueData* const> inputs) {
-  if (inputs.empty()) return invalid_input("the model's output depends on no input");
-  constexpr size_t kMost = 6;
-  std::string names;
-  for (size_t i = 0; i < std::min(inputs.size(), kMost); ++i) {
-    names += (i == 0 ? "" : ", ") + std::string("'") + readable(inputs[i]->name) + "' (" +
-             element_name(inputs[i]->type) + " " + dims_text(inputs[i]->dims) + ")";
-  }
-  if (inputs.size() > kMost) names += " and " + std::to_string(inputs.size() - kMost) + " more";
-  return invalid_input(
-      std::string("the model's output depends on the input") + (inputs.size() == 1 ? " " : "s ") +
-      names +
-      "; possible is one input, of pictures, [N, C, H, W], of tokens, whole numbers [N, T], or of "
-      "sequences of numbers, [N, T, C], and with sequences their lengths, [N], or a mask of "
-      "padding, [N, T], and with tokens their token_type_ids, [N, T]");
-}
-
-std::string dims_text(const std::vector<Dimension>& dims) {
-  std::string text;
-  for (const Dimension& dimension : dims) {
-    text += (text.empty() ? "" : ", ") +
-            (dimension.size < 0 ? std::string("?") : std::to_string(dimension.size));
-  }
-  return "[" + text + "]";
-}
-
-Result<Graph> finished(ImportContext& context, int result) {
-  MANTISSA_ASSIGN(Graph graph, context.builder.finish(result));
-  for (Parameter& parameter : graph.parameters) {
-    if (context.untrained.contains(parameter.name)) parameter.trained = false;
-  }
-  return graph;
-}
-
-Result<int> made_by_layer(ImportContext& context, int value, const std::vector<double>& factors) {
-  const Graph& graph = context.builder.graph();
-  const int producer = graph.values[value].producer;
-  if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide && factors.empty()) {
-    return value;
-  }
-  const int64_t count = graph.values[value].shape.last();
-  if (count > kMostClasses) {
-    return invalid_input("no layer makes the output, and one of " + std::to_string(count) +
-                         " channels is too large to stand behind it; at most " +
-                         std::to_string(kMostClasses) + " are possible");
-  }
-  std::vector<double> identity(static_cast<size_t>(count * count), 0.0);
-  for (int64_t i = 0; i < count; ++i) {
-    identity[i * count + i] =
-        factors.empty() ? 1 : factors[static_cast<size_t>(i % std::ssize(factors))];
-  }
-  context.notes.emplace_back(
-      "a linear layer, 'classifier', stands behind the output, which no layer makes");
-  return add_node(context, ops::kLinear, new_name(context, "classifier"), {value},
-                  {{"channels", count}, {"bias", 0}, {"classifier", 1}}, {std::move(identity)});
-}
-
-namespace {
 
 // The network, or an error if another mask gives another one: then its numbers are in weights.
 Result<ImportedNetwork> with_any_mask(const ModelData& model, const ImportOptions& options,
                                       int batch_axis, const Import& import,
                                       Result<ImportedNetwork> imported) {
   if (!import.has_mask()) return imported;
-  const auto other = Import(model, options, kSequences, batch_axis, true).run();
+  const auto other = Import(model, options, batch_axis, true).run();
   if (other.ok() && same_network(*imported, *other)) return imported;
   return invalid_input("the mask of padding is read by something else than attention");
 }
@@ -342,20 +263,15 @@ Result<ImportedNetwork> with_any_mask(const ModelData& model, const ImportOption
 
 Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptions& options) {
   const std::vector<const ValueData*> inputs = inputs_of(model.graph);
-  const bool sequences = std::any_of(inputs.begin(), inputs.end(),
-                                     [](const ValueData* input) { return is_sequence(*input); });
-  if (!sequences) return Import(model, options, kPictures).run();
+  const bool has_sequences = std::any_of(
+      inputs.begin(), inputs.end(), [](const ValueData* input) { return is_sequence(*input); });
   // Only the nodes tell which of the first two dimensions counts examples: with the wrong one the
   // import stops earlier.
-  Import first(model, options, kSequences, 0), second(model, options, kSequences, 1);
+  Import first(model, options, 0), second(model, options, 1);
   auto imported = first.run();
   if (imported.ok()) return with_any_mask(model, options, 0, first, std::move(imported));
+  if (!has_sequences) return imported;
   auto other = second.run();
-  if (!other.ok() && first.imported() < 0 && second.imported() < 0) {
-    // The sequences may be of another output.
-    auto pictures = Import(model, options, kPictures).run();
-    if (pictures.ok()) return pictures;
-  }
   if (other.ok()) return with_any_mask(model, options, 1, second, std::move(other));
   return second.imported() > first.imported() ? std::move(other) : std::move(imported);
 }

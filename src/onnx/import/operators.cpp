@@ -7,53 +7,77 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr ImportRow kPictureRows[] = {
-    {"Add", import_add},
-    {"AveragePool", import_average_pool},
-    {"BatchNormalization", import_batch_norm},
-    {"Cast", import_cast},
-    {"Clip", import_clip},
-    {"Concat", import_concat},
-    {"Conv", import_convolution},
-    {"DequantizeLinear", import_dequantise_linear},
-    {"Div", import_divide},
-    {"Dropout", import_dropout},
-    {"Flatten", import_flatten},
-    {"Gemm", import_gemm},
-    {"Gather", import_gather},
-    {"GlobalAveragePool", import_global_average_pool},
-    {"HardSigmoid", import_hard_sigmoid},
-    {"HardSwish", import_hard_swish},
-    {"Identity", import_identity},
-    {"LeakyRelu", import_leaky_relu},
-    {"MatMul", import_matmul},
-    {"MaxPool", import_max_pool},
-    {"Mul", import_multiply},
-    {"PRelu", import_prelu},
-    {"Pad", import_pad},
-    {"ReduceMean", import_reduce_mean},
-    {"QuantizeLinear", import_quantise_linear},
-    {"Relu", import_relu},
-    {"Reshape", import_reshape},
-    {"Sigmoid", import_sigmoid},
-    {"Slice", import_slice},
-    {"Split", import_split},
-    {"Squeeze", import_squeeze},
-    {"Sub", import_subtract},
-    {"Tanh", import_tanh},
-    {"Transpose", import_transpose},
-    {"Unsqueeze", import_unsqueeze},
+// An operator, and its functions for images and for rows.
+struct ImportRow {
+  std::string_view op_type;
+  ImportFunction images, rows;
 };
+
+constexpr ImportRow kImportRows[] = {
+    {"Add", import_add, import_row_add},
+    {"AveragePool", import_average_pool, nullptr},
+    {"BatchNormalization", import_batch_norm, nullptr},
+    {"Cast", import_cast, import_cast},
+    {"Clip", import_clip, import_clip},
+    {"Concat", import_concat, import_row_concat},
+    {"Conv", import_convolution, nullptr},
+    {"DequantizeLinear", import_dequantise_linear, nullptr},
+    {"Div", import_divide, import_row_divide},
+    {"Dropout", import_dropout, import_dropout},
+    {"Flatten", import_flatten, import_row_reshape},
+    {"GRU", nullptr, import_gru},
+    {"Gather", import_gather, import_row_gather},
+    {"Gelu", nullptr, import_gelu},
+    {"Gemm", import_gemm, import_gemm},
+    {"GlobalAveragePool", import_global_average_pool, nullptr},
+    {"HardSigmoid", import_hard_sigmoid, nullptr},
+    {"HardSwish", import_hard_swish, import_hard_swish},
+    {"Identity", import_identity, import_identity},
+    {"IsNaN", nullptr, import_is_nan},
+    {"LSTM", nullptr, import_lstm},
+    {"LayerNormalization", nullptr, import_row_norm},
+    {"LeakyRelu", import_leaky_relu, import_leaky_relu},
+    {"MatMul", import_matmul, import_matmul},
+    {"MaxPool", import_max_pool, nullptr},
+    {"Mul", import_multiply, import_row_multiply},
+    {"PRelu", import_prelu, import_prelu},
+    {"Pad", import_pad, nullptr},
+    {"QuantizeLinear", import_quantise_linear, nullptr},
+    {"RMSNormalization", nullptr, import_row_norm},
+    {"RNN", nullptr, import_rnn},
+    {"ReduceMean", import_mean, import_row_mean},
+    {"Relu", import_relu, import_relu},
+    {"Reshape", import_reshape, import_row_reshape},
+    {"Sigmoid", import_sigmoid, import_sigmoid},
+    {"Slice", import_slice, import_row_slice},
+    {"Softmax", nullptr, import_softmax},
+    {"Split", import_split, import_row_split},
+    {"Squeeze", import_squeeze, import_row_reshape},
+    {"Sub", import_subtract, nullptr},
+    {"Tanh", import_tanh, import_tanh},
+    {"Transpose", import_transpose, import_transpose},
+    {"Unsqueeze", import_unsqueeze, import_row_reshape},
+    {"Where", nullptr, import_where},
+};
+
+const ImportRow* find_row(std::string_view op_type) {
+  const auto* found = std::find_if(std::begin(kImportRows), std::end(kImportRows),
+                                   [&](const ImportRow& row) { return row.op_type == op_type; });
+  return found == std::end(kImportRows) ? nullptr : found;
+}
 
 }  // namespace
 
-const ImportRow* find_row(std::string_view op_type) {
-  const auto* found = std::find_if(std::begin(kPictureRows), std::end(kPictureRows),
-                                   [&](const ImportRow& row) { return row.op_type == op_type; });
-  return found == std::end(kPictureRows) ? nullptr : found;
+ImportFunction import_function(std::string_view op_type, Form form) {
+  const ImportRow* row = find_row(op_type);
+  if (row == nullptr) return nullptr;
+  return form == Form::kImage ? row->images : row->rows;
 }
 
-std::string reason_against(std::string_view op_type) {
+std::string reason_against(std::string_view op_type, Form form) {
+  if (form == Form::kRows && find_row(op_type) != nullptr) {
+    return "this operator can be imported in networks of pictures only";
+  }
   constexpr const char* kNorm =
       "normalises each example alone; of norms only BatchNormalization can be trained here";
   constexpr const char* kRandom =

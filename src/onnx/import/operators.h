@@ -11,21 +11,26 @@ namespace mantissa::onnx {
 // Adds the node to the graph and defines its output. Errors say why it cannot.
 using ImportFunction = Status (*)(ImportContext& context, const NodeData& node);
 
-struct ImportRow {
-  const char* op_type;
-  ImportFunction function;
-};
+// The function for a node of the operator that reads values of this form; null: there is none.
+ImportFunction import_function(std::string_view op_type, Form form);
+// The reason that there is none.
+std::string reason_against(std::string_view op_type, Form form);
 
-// For networks of pictures.
-const ImportRow* find_row(std::string_view op_type);
-// The reason that an operator has no row.
-std::string reason_against(std::string_view op_type);
-
-// operators/layers.cpp
+// A function `row` is for values of rows, and has a sister for images under the same name.
+// operators/arithmetic.cpp
+Status import_add(ImportContext& context, const NodeData& node);
+Status import_row_add(ImportContext& context, const NodeData& node);
+Status import_subtract(ImportContext& context, const NodeData& node);
+Status import_multiply(ImportContext& context, const NodeData& node);
+Status import_row_multiply(ImportContext& context, const NodeData& node);
+Status import_divide(ImportContext& context, const NodeData& node);
+Status import_row_divide(ImportContext& context, const NodeData& node);
+// operators/attention.cpp: scores, with a mask that is added or chosen, and the nodes after them.
+Status import_softmax(ImportContext& context, const NodeData& node);
+Status import_is_nan(ImportContext& context, const NodeData& node);
+Status import_where(ImportContext& context, const NodeData& node);
+// operators/convolution.cpp
 Status import_convolution(ImportContext& context, const NodeData& node);
-Status import_gemm(ImportContext& context, const NodeData& node);
-Status import_matmul(ImportContext& context, const NodeData& node);
-Status import_batch_norm(ImportContext& context, const NodeData& node);
 // operators/functions.cpp
 Status import_relu(ImportContext& context, const NodeData& node);
 Status import_leaky_relu(ImportContext& context, const NodeData& node);
@@ -34,37 +39,47 @@ Status import_sigmoid(ImportContext& context, const NodeData& node);
 Status import_tanh(ImportContext& context, const NodeData& node);
 Status import_hard_sigmoid(ImportContext& context, const NodeData& node);
 Status import_hard_swish(ImportContext& context, const NodeData& node);
+Status import_gelu(ImportContext& context, const NodeData& node);
 Status import_dropout(ImportContext& context, const NodeData& node);
 Status import_identity(ImportContext& context, const NodeData& node);
 Status import_cast(ImportContext& context, const NodeData& node);
 Status import_prelu(ImportContext& context, const NodeData& node);
-// The type that a Cast gives; undefined if its number is unknown.
-ElementType cast_type(const NodeData& node);
-// operators/quantised.cpp
-Status import_quantise_linear(ImportContext& context, const NodeData& node);
-Status import_dequantise_linear(ImportContext& context, const NodeData& node);
-// operators/arithmetic.cpp
-Status import_add(ImportContext& context, const NodeData& node);
-Status import_subtract(ImportContext& context, const NodeData& node);
-Status import_multiply(ImportContext& context, const NodeData& node);
-Status import_divide(ImportContext& context, const NodeData& node);
+// operators/linear.cpp
+Status import_gemm(ImportContext& context, const NodeData& node);
+Status import_matmul(ImportContext& context, const NodeData& node);
+// operators/norms.cpp
+Status import_batch_norm(ImportContext& context, const NodeData& node);
+Status import_row_norm(ImportContext& context, const NodeData& node);
 // operators/pooling.cpp
 Status import_max_pool(ImportContext& context, const NodeData& node);
 Status import_average_pool(ImportContext& context, const NodeData& node);
 Status import_global_average_pool(ImportContext& context, const NodeData& node);
-Status import_reduce_mean(ImportContext& context, const NodeData& node);
+Status import_mean(ImportContext& context, const NodeData& node);
+Status import_row_mean(ImportContext& context, const NodeData& node);
+// operators/quantised.cpp
+Status import_quantise_linear(ImportContext& context, const NodeData& node);
+Status import_dequantise_linear(ImportContext& context, const NodeData& node);
+// operators/recurrent.cpp
+Status import_rnn(ImportContext& context, const NodeData& node);
+Status import_lstm(ImportContext& context, const NodeData& node);
+Status import_gru(ImportContext& context, const NodeData& node);
 // operators/shapes.cpp
 Status import_flatten(ImportContext& context, const NodeData& node);
 Status import_reshape(ImportContext& context, const NodeData& node);
 Status import_squeeze(ImportContext& context, const NodeData& node);
 Status import_unsqueeze(ImportContext& context, const NodeData& node);
+Status import_row_reshape(ImportContext& context, const NodeData& node);
 Status import_transpose(ImportContext& context, const NodeData& node);
 Status import_concat(ImportContext& context, const NodeData& node);
+Status import_row_concat(ImportContext& context, const NodeData& node);
 Status import_pad(ImportContext& context, const NodeData& node);
 // operators/slices.cpp
 Status import_split(ImportContext& context, const NodeData& node);
+Status import_row_split(ImportContext& context, const NodeData& node);
 Status import_slice(ImportContext& context, const NodeData& node);
+Status import_row_slice(ImportContext& context, const NodeData& node);
 Status import_gather(ImportContext& context, const NodeData& node);
+Status import_row_gather(ImportContext& context, const NodeData& node);
 
 // The padding of a window on both sides of each axis (operators/padding.cpp).
 struct Sides {

@@ -1,8 +1,10 @@
-// Sums and products: of two values, or of a value and a constant for each channel.
+// Sums and products of two values, of an image and a constant for each channel, and of rows and a
+// constant for each element, or one for all.
 #include <algorithm>
 #include <utility>
 
 #include "onnx/import/operators.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -94,6 +96,29 @@ std::string dims_text(const Imported& value) {
   return text + "]";
 }
 
+Status combine_rows(ImportContext& context, const NodeData& node, const Op& op,
+                    const Attributes& attributes) {
+  MANTISSA_ASSIGN(Imported a, plain_input(context, node, 0));
+  MANTISSA_ASSIGN(const Imported b, plain_input(context, node, 1));
+  if (!(a.layout == b.layout) || context.builder.shape(a.value) != context.builder.shape(b.value)) {
+    return invalid_input("has two inputs of different shapes");
+  }
+  MANTISSA_ASSIGN(a.value,
+                  add_node(context, op, node_name(context, node), {a.value, b.value}, attributes));
+  define(context, node.outputs[0], std::move(a));
+  return {};
+}
+
+Status scale_rows(ImportContext& context, const NodeData& node, const Factor& factor) {
+  if (scores_of(context, node, factor.value_input) != nullptr) {
+    return scale_scores(context, node, factor);
+  }
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, factor.value_input));
+  value.scale = {(value.scale.empty() ? 1 : value.scale[0]) * factor.number};
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
 }  // namespace
 
 Status import_add(ImportContext& context, const NodeData& node) {
@@ -142,6 +167,32 @@ Status import_divide(ImportContext& context, const NodeData& node) {
   const auto bytes = std::as_bytes(std::span(numbers));
   return add_affine(context, node, 0, {tensor->name, ElementType::kDouble, tensor->dims, bytes, {}},
                     1, 0);
+}
+
+Status import_row_add(ImportContext& context, const NodeData& node) {
+  for (const size_t i : {0, 1}) {
+    if (scores_of(context, node, i) != nullptr) return mask_scores(context, node, i);
+  }
+  for (const size_t i : {0, 1}) {
+    const TensorData* tensor = constant_of(context, node, i);
+    if (tensor != nullptr) return add_table(context, node, 1 - i, *tensor);
+  }
+  return combine_rows(context, node, ops::kAdd, {{"least_bits", kWideBits}});
+}
+
+Status import_row_multiply(ImportContext& context, const NodeData& node) {
+  if (const auto factor = factor_of(context, node)) return scale_rows(context, node, *factor);
+  for (const size_t i : {0, 1}) {
+    if (constant_of(context, node, i) != nullptr) {
+      return invalid_input("multiplies by a constant that is not one number");
+    }
+  }
+  return combine_rows(context, node, ops::kMultiply, {});
+}
+
+Status import_row_divide(ImportContext& context, const NodeData& node) {
+  if (const auto factor = factor_of(context, node)) return scale_rows(context, node, *factor);
+  return invalid_input("divides by something else than one constant number");
 }
 
 }  // namespace mantissa::onnx

@@ -3,21 +3,25 @@
 #include <cmath>
 
 #include "onnx/import/operators.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
 namespace {
 
-// Whether f(k x) = k f(x), for positive k.
-bool takes_factors(const Op& op) {
-  return &op == &ops::kRelu || &op == &ops::kLeakyRelu || &op == &ops::kDropout;
+// Whether f(k x) = k f(x), for positive k, as those of pixels; those of rows may be negative.
+bool takes_factors(const Op& op, Form form) {
+  if (&op == &ops::kDropout) return true;
+  return form == Form::kImage && (&op == &ops::kRelu || &op == &ops::kLeakyRelu);
 }
 
 // The function of each number at its place, whatever ONNX's order is.
 Status add_function(ImportContext& context, const NodeData& node, const Op& op,
                     const Attributes& attributes = {}) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
-  if (!value.scale.empty() && !takes_factors(op)) {
+  if (!takes_factors(op, value.form) && value.form == Form::kRows) {
+    MANTISSA_ASSIGN(value, plain_input(context, node, 0));
+  } else if (!value.scale.empty() && !takes_factors(op, value.form)) {
     const bool is_last = value.is_channels_last();
     if (is_last) value = channels_first(std::move(value));
     MANTISSA_ASSIGN(const int image, image_of(context, value));
@@ -105,7 +109,17 @@ Status import_hard_swish(ImportContext& context, const NodeData& node) {
   return add_function(context, node, ops::kHardSwish);
 }
 
+Status import_gelu(ImportContext& context, const NodeData& node) {
+  if (text_of(node, "approximate", "none") != "none") {
+    note_once(context,
+              "GELU is computed exactly, not by the model's approximation with tanh: they differ "
+              "by up to 0.0005");
+  }
+  return add_function(context, node, ops::kGelu);
+}
+
 Status import_dropout(ImportContext& context, const NodeData& node) {
+  if (scores_of(context, node, 0) != nullptr) return drop_scores(context, node);
   MANTISSA_ASSIGN(const auto ratio, scalar_of(context, node, 1, "ratio"));
   const double probability = ratio.value_or(0.5);
   if (!(probability >= 0 && probability < 1)) {
@@ -120,13 +134,15 @@ Status import_identity(ImportContext& context, const NodeData& node) {
   return pass_on(context, node);
 }
 
-ElementType cast_type(const NodeData& node) {
-  const int64_t to = whole_of(node, "to", 0);
-  return to < 0 || to > UINT8_MAX ? ElementType::kUndefined : static_cast<ElementType>(to);
-}
-
 Status import_cast(ImportContext& context, const NodeData& node) {
-  const ElementType type = cast_type(node);
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  const int64_t to = whole_of(node, "to", 0);
+  const auto type =
+      to < 0 || to > UINT8_MAX ? ElementType::kUndefined : static_cast<ElementType>(to);
+  if (context.builder.graph().values[value.value].element == Element::kIndex) {
+    if (type == ElementType::kInt64 || type == ElementType::kInt32) return pass_on(context, node);
+    return invalid_input(std::string("casts tokens to ") + element_name(type));
+  }
   for (const ElementType real :
        {ElementType::kFloat, ElementType::kFloat16, ElementType::kBfloat16, ElementType::kDouble}) {
     if (type == real) return pass_on(context, node);

@@ -1,7 +1,6 @@
 // Padding of windows: of both sides of each axis.
 #include <algorithm>
 
-#include "onnx/import/form.h"
 #include "onnx/import/operators.h"
 #include "ops/ops.h"
 

@@ -1,9 +1,10 @@
-// Pools and means over an image.
+// Pools and means over an image, and means over positions.
 #include "kernels/pooling/pooling.h"
 
 #include <algorithm>
 
 #include "onnx/import/operators.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -115,7 +116,7 @@ Status import_global_average_pool(ImportContext& context, const NodeData& node) 
 }
 
 // Over height and width.
-Status import_reduce_mean(ImportContext& context, const NodeData& node) {
+Status import_mean(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(auto axes, list_of(context, node, 1, "axes"));
   const int64_t rank = std::ssize(input.layout.dims()) + 1;
@@ -135,6 +136,32 @@ Status import_reduce_mean(ImportContext& context, const NodeData& node) {
     Imported& mean = context.values[node.outputs[0]];
     mean = channels_last(std::move(mean));
   }
+  return {};
+}
+
+// Over all positions.
+Status import_row_mean(ImportContext& context, const NodeData& node) {
+  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+  MANTISSA_ASSIGN(Imported value, plain_input(context, node, 0));
+  MANTISSA_ASSIGN(const auto axes, list_of(context, node, 1, "axes"));
+  const Shape shape = context.builder.shape(value.value);
+  const std::vector<int64_t> dims = value.layout.dims();
+  int64_t axis = axes && axes->size() == 1 ? axes->front() : INT64_MAX;
+  if (axis < 0) axis += std::ssize(dims);
+  const bool over_positions = shape.rank == 2 && axis >= 0 && axis < std::ssize(dims) &&
+                              dims[axis] == shape[0] &&
+                              value.layout.step_of(static_cast<size_t>(axis)) == shape[1];
+  if (!over_positions || !value.layout.narrow(static_cast<size_t>(axis), 1)) {
+    return invalid_input("is a mean of something else than all positions");
+  }
+  MANTISSA_ASSIGN(const int image,
+                  add_node(context, ops::kReshape, new_name(context, "reshape"), {value.value},
+                           {{"height", shape[0]}, {"width", int64_t{1}}, {"channels", shape[1]}}));
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, ops::kGlobalAveragePool, node_name(context, node), {image}));
+  MANTISSA_ASSIGN(const std::vector<int64_t> to, output_dims(context, node));
+  if (!value.layout.reshape(to)) return invalid_input("has a result of unexpected dimensions");
+  define(context, node.outputs[0], std::move(value));
   return {};
 }
 

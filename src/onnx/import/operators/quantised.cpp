@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "onnx/import/form.h"
 #include "onnx/import/operators.h"
 #include "ops/ops.h"
 #include "ops/pixels.h"

@@ -1,8 +1,11 @@
 // Nodes that move numbers or only name them otherwise. Most add nothing to the graph.
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "onnx/import/operators.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -110,21 +113,36 @@ Status import_unsqueeze(ImportContext& context, const NodeData& node) {
   return define_reshaped(context, node, std::move(value), dims);
 }
 
+// The factors of pixels are by channel in our layout, wherever the model has the channels.
 Status import_transpose(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
-  const std::vector<int64_t> order = wholes_of(node, "perm");
-  const int64_t rank = std::ssize(value.layout.dims()) + 1;
-  std::vector<int64_t> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
-  for (int64_t i = 0; i < rank; ++i) {
-    if (std::ssize(order) != rank || sorted[i] != i || order[0] != 0) {
-      return invalid_input("moves the batch dimension");
-    }
+  const int64_t examples = value.form == Form::kRows ? 0 : 1;  // dimensions that no layout has
+  std::vector<int64_t> sorted(value.layout.dims().size() + static_cast<size_t>(examples));
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::vector<int64_t> order = wholes_of(node, "perm");
+  if (!has_attribute(node, "perm")) order.assign(sorted.rbegin(), sorted.rend());
+  const bool is_order =
+      std::is_permutation(order.begin(), order.end(), sorted.begin(), sorted.end());
+  if (examples > 0 && (!is_order || order[0] != 0)) {
+    return invalid_input("moves the batch dimension");
   }
-  // The factors of pixels are by channel in our layout, wherever the model has the channels.
+  if (!is_order) return invalid_input("has no permutation of its dimensions");
   std::vector<int> dims;
-  for (int64_t i = 1; i < rank; ++i) dims.push_back(static_cast<int>(order[i] - 1));
+  for (auto dim = order.begin() + examples; dim != order.end(); ++dim) {
+    dims.push_back(static_cast<int>(*dim - examples));
+  }
   value.layout.transpose(dims);
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+// All nodes that name the same numbers otherwise.
+Status import_row_reshape(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const std::vector<int64_t> dims, output_dims(context, node));
+  if (!value.layout.reshape(dims)) {
+    return invalid_input("cuts dimensions where they do not lie together");
+  }
   define(context, node.outputs[0], std::move(value));
   return {};
 }
@@ -156,6 +174,30 @@ Status import_concat(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConcat, name, std::move(parts)));
   define_image(context, node.outputs[0], value);
   if (is_last) turn_back(context, node.outputs[0]);
+  return {};
+}
+
+// Along a dimension whose parts make up the channels: of channels, or of the last states of layers.
+Status import_row_concat(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const std::vector<int64_t> dims, output_dims(context, node));
+  MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", 0), std::ssize(dims)));
+  std::vector<int> values;
+  std::optional<Layout> layout;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    MANTISSA_ASSIGN(Imported part, plain_input(context, node, i));
+    const int64_t channels = context.builder.shape(part.value).last();
+    const bool fits = part.layout.dims().size() == dims.size() &&
+                      part.layout.widen(static_cast<size_t>(axis), dims[axis], channels);
+    if (!fits || (layout && !(*layout == part.layout))) {
+      return invalid_input("joins along something else than channels or states");
+    }
+    layout = part.layout;
+    values.push_back(part.value);
+  }
+  if (!layout) return invalid_input("joins nothing");
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kConcat, node_name(context, node), std::move(values)));
+  define(context, node.outputs[0], {value, std::move(*layout), {}, Form::kRows});
   return {};
 }
 

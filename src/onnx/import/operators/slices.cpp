@@ -1,8 +1,10 @@
-// Nodes that take some of the channels.
+// Nodes that take some of the channels, or of rows a position.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "onnx/import/operators.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -10,7 +12,7 @@ namespace {
 
 // A value as an image or a vector, with the scale of pixels. The node's input is that from now on,
 // so that its other readers add nothing to the graph again.
-Result<Imported> plain_input(ImportContext& context, const NodeData& node) {
+Result<Imported> plain_image(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
   const size_t rank = input.layout.dims().size();
   if (rank == 1) {
@@ -45,10 +47,6 @@ Status add_slice(ImportContext& context, const NodeData& node, const Imported& i
   return {};
 }
 
-bool is_read(const ImportContext& context, const std::string& value) {
-  return context.readers.contains(value) || context.results.contains(value);
-}
-
 // The sizes of a Split's parts, by input, attribute, or number of outputs.
 Result<std::vector<int64_t>> parts_of(const ImportContext& context, const NodeData& node,
                                       int64_t channels) {
@@ -80,10 +78,55 @@ Range range_of(int64_t start, int64_t end, int64_t size) {
   return {place(std::max(start, -size)), place(std::max(end, -size))};
 }
 
+// The first of places that follow each other in a dimension of this size; nothing: others.
+std::optional<int64_t> first_place(const std::vector<int64_t>& places, int64_t size) {
+  const auto place = [&](size_t i) { return places[i] + (places[i] < 0 ? size : 0); };
+  for (size_t i = 0; i < places.size(); ++i) {
+    const bool follows = place(i) - place(0) == static_cast<int64_t>(i);
+    if (place(i) < 0 || place(i) >= size || !follows) return std::nullopt;
+  }
+  return places.empty() ? 0 : place(0);
+}
+
+// The part [first, first + size) of dimension `axis`: channels that follow each other, or one
+// position.
+Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported value, int64_t axis,
+                         int64_t first, int64_t size) {
+  const std::vector<int64_t> dims = value.layout.dims();
+  if (size == dims[axis]) return value;
+  if (size < 1) return invalid_input("takes nothing");
+  const Shape shape = context.builder.shape(value.value);
+  const int64_t step = value.layout.step_of(static_cast<size_t>(axis));
+  const int64_t channels = shape.last(), whole = dims[axis];
+  const bool is_together = value.layout.narrow(static_cast<size_t>(axis), size);
+  Attributes part = {{"first", first * step}, {"channels", size * step}};
+  if (is_together && shape.rank == 2 && step == channels && whole == shape[0] && size == 1) {
+    if (first != 0) MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+    part = {{"position", first}, {"channels", channels}};
+  } else if (!is_together || step * whole != channels) {
+    return invalid_input(
+        "takes a part of something else than channels that lie together, or more "
+        "than one position");
+  }
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, ops::kSlice, node_name(context, node), {value.value}, part));
+  return value;
+}
+
+Status define_part(ImportContext& context, const NodeData& node, int64_t axis, int64_t first,
+                   int64_t size) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(value, part_of(context, node, std::move(value), axis, first, size));
+  MANTISSA_ASSIGN(const std::vector<int64_t> dims, output_dims(context, node));
+  if (!value.layout.reshape(dims)) return invalid_input("has a result of unexpected dimensions");
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
 }  // namespace
 
 Status import_split(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, plain_input(context, node));
+  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
   const std::vector<int64_t> dims = input.layout.dims();
   const int64_t axis = whole_of(node, "axis", 0);
   if (axis != 1 && axis != -std::ssize(dims)) {
@@ -100,7 +143,7 @@ Status import_split(ImportContext& context, const NodeData& node) {
 
 // Along channels; ranges of other axes must be all of them.
 Status import_slice(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, plain_input(context, node));
+  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
   MANTISSA_ASSIGN(const auto starts, list_of(context, node, 1, "starts"));
   MANTISSA_ASSIGN(const auto ends, list_of(context, node, 2, "ends"));
   MANTISSA_ASSIGN(auto axes, list_of(context, node, 3, "axes"));
@@ -134,7 +177,7 @@ Status import_slice(ImportContext& context, const NodeData& node) {
 
 // One channel, or some that follow each other, by constant places.
 Status import_gather(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, plain_input(context, node));
+  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
   MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
   const std::vector<int64_t> dims = input.layout.dims();
@@ -142,15 +185,10 @@ Status import_gather(ImportContext& context, const NodeData& node) {
   if ((axis != 1 && axis != -std::ssize(dims)) || tensor->dims.size() > 1) {
     return invalid_input("picks numbers along another axis than channels");
   }
-  const int64_t first = places.empty() ? 0 : places[0] + (places[0] < 0 ? dims[0] : 0);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const int64_t place = places[i] + (places[i] < 0 ? dims[0] : 0);
-    if (place < 0 || place >= dims[0] || place - first != static_cast<int64_t>(i)) {
-      return invalid_input("picks channels that do not follow each other");
-    }
-  }
+  const auto first = first_place(places, dims[0]);
+  if (!first) return invalid_input("picks channels that do not follow each other");
   MANTISSA_RETURN_IF_ERROR(
-      add_slice(context, node, input, first, std::ssize(places), node.outputs[0]));
+      add_slice(context, node, input, *first, std::ssize(places), node.outputs[0]));
   if (!tensor->dims.empty()) return {};
   // A single place takes the dimension of the channels away.
   Imported& result = context.values[node.outputs[0]];
@@ -158,6 +196,58 @@ Status import_gather(ImportContext& context, const NodeData& node) {
   if (rest.empty()) return invalid_input("picks one number of a vector");
   if (result.layout.reshape(rest)) return {};
   return invalid_input("picks a channel of values that do not lie together");
+}
+
+// Rows of a table by tokens, or a part of a value by constant places that follow each other.
+Status import_row_gather(ImportContext& context, const NodeData& node) {
+  if (const TensorData* table = constant_of(context, node, 0)) {
+    return add_embedding(context, node, *table);
+  }
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
+  MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
+  const std::vector<int64_t> dims = value.layout.dims();
+  MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", 0), std::ssize(dims)));
+  const auto first = first_place(places, dims[axis]);
+  if (!first || tensor->dims.size() > 1) {
+    return invalid_input("picks things that do not follow each other");
+  }
+  if (places.empty()) return invalid_input("picks nothing");
+  return define_part(context, node, axis, *first, std::ssize(places));
+}
+
+Status import_row_slice(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const auto starts, list_of(context, node, 1, "starts"));
+  MANTISSA_ASSIGN(const auto ends, list_of(context, node, 2, "ends"));
+  MANTISSA_ASSIGN(const auto axes, list_of(context, node, 3, "axes"));
+  MANTISSA_ASSIGN(const auto steps, list_of(context, node, 4, "steps"));
+  if (!starts || !ends || starts->size() != 1 || ends->size() != 1 || (axes && axes->size() != 1) ||
+      (steps && (steps->size() != 1 || steps->front() != 1))) {
+    return invalid_input("takes parts of several dimensions, or every so many");
+  }
+  const std::vector<int64_t> dims = value.layout.dims();
+  MANTISSA_ASSIGN(const int64_t axis, checked_axis(axes ? axes->front() : 0, std::ssize(dims)));
+  const Range range = range_of(starts->front(), ends->front(), dims[axis]);
+  return define_part(context, node, axis, range.first, range.end - range.first);
+}
+
+Status import_row_split(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  const std::vector<int64_t> dims = value.layout.dims();
+  MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", 0), std::ssize(dims)));
+  int64_t first = 0;
+  for (const std::string& output : node.outputs) {
+    const auto shape = context.shapes.find(output);
+    if (shape == context.shapes.end()) return invalid_input("has parts of unknown sizes");
+    const int64_t size = shape->second[axis];
+    if (is_read(context, output)) {
+      MANTISSA_ASSIGN(Imported part, part_of(context, node, value, axis, first, size));
+      define(context, output, std::move(part));
+    }
+    first += size;
+  }
+  return {};
 }
 
 }  // namespace mantissa::onnx

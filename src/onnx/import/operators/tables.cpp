@@ -1,8 +1,9 @@
-// Sums and products of sequences.
-#include <algorithm>
+// Tables of rows: one for each token, or one for each position.
+#include <optional>
+#include <string>
 #include <utility>
 
-#include "onnx/import/sequences/rows.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -48,7 +49,8 @@ Result<std::vector<double>> table_of(const ImportContext& context, const TensorD
   return table;
 }
 
-// A value and a constant for each position and channel: a table of positions.
+}  // namespace
+
 Status add_table(ImportContext& context, const NodeData& node, size_t value_input,
                  const TensorData& tensor) {
   MANTISSA_ASSIGN(Imported value, plain_input(context, node, value_input));
@@ -65,68 +67,31 @@ Status add_table(ImportContext& context, const NodeData& node, size_t value_inpu
   return {};
 }
 
-Status add_elements(ImportContext& context, const NodeData& node, const Op& op,
-                    const Attributes& attributes) {
-  MANTISSA_ASSIGN(Imported a, plain_input(context, node, 0));
-  MANTISSA_ASSIGN(const Imported b, plain_input(context, node, 1));
-  if (!(a.layout == b.layout) || context.builder.shape(a.value) != context.builder.shape(b.value)) {
-    return invalid_input("has two inputs of different shapes");
+Status add_embedding(ImportContext& context, const NodeData& node, const TensorData& table) {
+  MANTISSA_ASSIGN(Imported tokens, input_of(context, node, 1));
+  const Graph& graph = context.builder.graph();
+  if (graph.values[tokens.value].element != Element::kIndex || table.dims.size() != 2 ||
+      whole_of(node, "axis", 0) != 0) {
+    return invalid_input("picks something else than rows of a matrix by tokens");
   }
-  MANTISSA_ASSIGN(a.value,
-                  add_node(context, op, node_name(context, node), {a.value, b.value}, attributes));
-  define(context, node.outputs[0], std::move(a));
-  return {};
-}
-
-Status scale(ImportContext& context, const NodeData& node, const Factor& factor) {
-  if (scores_of(context, node, factor.value_input) != nullptr) {
-    return scale_scores(context, node, factor);
-  }
-  MANTISSA_ASSIGN(Imported value, input_of(context, node, factor.value_input));
-  value.scale = {(value.scale.empty() ? 1 : value.scale[0]) * factor.number};
-  define(context, node.outputs[0], std::move(value));
-  return {};
-}
-
-}  // namespace
-
-std::optional<Factor> factor_of(const ImportContext& context, const NodeData& node) {
-  const bool divides = node.op_type == "Div";
-  if ((!divides && node.op_type != "Mul") || node.inputs.size() != 2) return std::nullopt;
-  for (const size_t i : {0, 1}) {
-    const TensorData* tensor = constant_of(context, node, i);
-    if (tensor == nullptr || (divides && i == 0)) continue;
-    const auto numbers = numbers_of(*tensor);
-    if (!numbers.ok() || numbers->size() != 1 || (*numbers)[0] == 0) continue;
-    return Factor{divides ? 1 / (*numbers)[0] : (*numbers)[0], 1 - i};
-  }
-  return std::nullopt;
-}
-
-Status import_rows_add(ImportContext& context, const NodeData& node) {
-  for (const size_t i : {0, 1}) {
-    if (scores_of(context, node, i) != nullptr) return mask_scores(context, node, i);
-  }
-  for (const size_t i : {0, 1}) {
-    const TensorData* tensor = constant_of(context, node, i);
-    if (tensor != nullptr) return add_table(context, node, 1 - i, *tensor);
-  }
-  return add_elements(context, node, ops::kAdd, {{"least_bits", kWideBits}});
-}
-
-Status import_rows_multiply(ImportContext& context, const NodeData& node) {
-  if (const auto factor = factor_of(context, node)) return scale(context, node, *factor);
-  for (const size_t i : {0, 1}) {
-    if (constant_of(context, node, i) != nullptr) {
-      return invalid_input("multiplies by a constant that is not one number");
+  MANTISSA_ASSIGN(std::vector<double> numbers, numbers_of(table));
+  const auto readers = context.readers.find(node.outputs[0]);
+  std::string result = node.outputs[0];
+  // If its result is multiplied by a factor, as in Vaswani et al., the table takes the factor.
+  if (readers != context.readers.end() && readers->second.size() == 1) {
+    if (const auto factor = factor_of(context, *readers->second[0])) {
+      for (double& number : numbers) number *= factor->number;
+      context.done.insert(readers->second[0]);
+      result = readers->second[0]->outputs[0];
     }
   }
-  return add_elements(context, node, ops::kMultiply, {});
-}
-
-Status import_rows_divide(ImportContext& context, const NodeData& node) {
-  if (const auto factor = factor_of(context, node)) return scale(context, node, *factor);
-  return invalid_input("divides by something else than one constant number");
+  MANTISSA_ASSIGN(
+      tokens.value,
+      add_node(context, ops::kEmbedding, layer_name(context, node, table), {tokens.value},
+               {{"rows", table.dims[0]}, {"channels", table.dims[1]}}, {std::move(numbers)}));
+  tokens.layout.append(table.dims[1]);
+  define(context, result, std::move(tokens));
+  return {};
 }
 
 }  // namespace mantissa::onnx

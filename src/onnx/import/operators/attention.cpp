@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "onnx/import/operators.h"
-#include "onnx/import/sequences/rows.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -194,14 +194,12 @@ Status import_softmax(ImportContext& context, const NodeData& node) {
   return {};
 }
 
-Status import_rows_dropout(ImportContext& context, const NodeData& node) {
-  const Scores* found = scores_of(context, node, 0);
-  if (found == nullptr) return import_dropout(context, node);
+Status drop_scores(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const auto ratio, scalar_of(context, node, 1, "ratio"));
   if (ratio.value_or(0.5) != 0) {
     context.notes.push_back("dropout of attention's probabilities is left out");
   }
-  const Scores scores = *found;
+  const Scores scores = *scores_of(context, node, 0);
   context.scores[node.outputs[0]] = scores;
   return {};
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "onnx/import/sequences/rows.h"
+#include "onnx/import/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -109,9 +109,8 @@ bool feeds_recurrent(const ImportContext& context, const std::string& value,
 }
 
 bool is_read(const ImportContext& context, const NodeData& node, size_t output) {
-  if (output >= node.outputs.size() || node.outputs[output].empty()) return false;
-  return context.readers.contains(node.outputs[output]) ||
-         context.results.contains(node.outputs[output]);
+  return output < node.outputs.size() && !node.outputs[output].empty() &&
+         is_read(context, node.outputs[output]);
 }
 
 // The graph's lengths of sequences; -1: there are none. After the end, h keeps its last value here.
@@ -234,7 +233,7 @@ Status define_states(ImportContext& context, const NodeData& node, const Sizes& 
     MANTISSA_ASSIGN(const int value, joined(context, all));
     Layout layout = Layout::of(std::vector<int64_t>{batch, s.steps, s.directions, s.channels});
     if (!by_example) layout.transpose(std::vector<int>{1, 2, 0, 3});
-    define(context, node.outputs[0], {value, std::move(layout), {}});
+    define(context, node.outputs[0], {value, std::move(layout), {}, Form::kRows});
   }
   if (is_read(context, node, 1)) {  // [directions, batch, C], or with the batch first
     std::vector<int> states;
@@ -245,7 +244,7 @@ Status define_states(ImportContext& context, const NodeData& node, const Sizes& 
     MANTISSA_ASSIGN(const int value, joined(context, states));
     Layout layout = Layout::of(std::vector<int64_t>{batch, s.directions, s.channels});
     if (!by_example) layout.transpose(std::vector<int>{1, 0, 2});
-    define(context, node.outputs[1], {value, std::move(layout), {}});
+    define(context, node.outputs[1], {value, std::move(layout), {}, Form::kRows});
   }
   return {};
 }

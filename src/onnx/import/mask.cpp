@@ -4,9 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "models/json/network_json.h"
-#include "onnx/import/form.h"
-#include "onnx/import/sequences/rows.h"
+#include "onnx/import/inputs.h"
+#include "onnx/import/rows.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -67,15 +66,6 @@ std::vector<int64_t> take_mask(GraphData& graph, int batch_axis, bool other) {
   graph.initialisers.push_back(mask_numbers(*mask, lengths, positions));
   inputs.erase(mask);
   return lengths;
-}
-
-bool same_network(const ImportedNetwork& a, const ImportedNetwork& b) {
-  const auto same = [](const ImportedParameter& x, const ImportedParameter& y) {
-    return x.floats == y.floats && x.doubles == y.doubles;
-  };
-  return to_json(a.graph) == to_json(b.graph) &&
-         std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(),
-                    b.parameters.end(), same);
 }
 
 int lengths_of_mask(ImportContext& context) {

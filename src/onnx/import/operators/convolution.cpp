@@ -1,0 +1,165 @@
+// Convolutions, and those that are a linear layer over all of the image.
+#include <algorithm>
+#include <utility>
+
+#include "onnx/import/operators.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Numbers [O, I, KH, KW] as [O, KH, KW, I].
+std::vector<double> channels_last(const std::vector<double>& from,
+                                  const std::vector<int64_t>& dims) {
+  const int64_t out = dims[0], in = dims[1], taps = dims[2] * dims[3];
+  std::vector<double> to(from.size());
+  for (int64_t o = 0; o < out; ++o) {
+    for (int64_t c = 0; c < in; ++c) {
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        to[(o * taps + tap) * in + c] = from[(o * in + c) * taps + tap];
+      }
+    }
+  }
+  return to;
+}
+
+constexpr int64_t kMostStep = int64_t{1} << 30;
+
+struct Window {
+  std::vector<int64_t> kernel, strides, dilations;
+  int64_t groups;
+};
+
+Result<Window> window_of(const NodeData& node, const TensorData& weights, int64_t channels) {
+  if (weights.dims.size() != 4) {
+    return invalid_input("its weights have " + std::to_string(weights.dims.size()) +
+                         " dimensions; those of images have 4");
+  }
+  Window window{{weights.dims[2], weights.dims[3]},
+                wholes_of(node, "strides", {1, 1}),
+                wholes_of(node, "dilations", {1, 1}),
+                whole_of(node, "group", 1)};
+  if (window.strides.size() != 2 || window.dilations.size() != 2) {
+    return invalid_input("has other than 2 strides and 2 dilations");
+  }
+  for (const int64_t number : {window.strides[0], window.strides[1], window.dilations[0],
+                               window.dilations[1], window.groups}) {
+    if (number < 1 || number > kMostStep) {
+      return invalid_input("has a stride, dilation or group that is not 1 to " +
+                           std::to_string(kMostStep));
+    }
+  }
+  for (const int64_t dim : weights.dims) {
+    if (dim < 1 || dim > INT32_MAX) return invalid_input("has weights without numbers");
+  }
+  if (has_attribute(node, "kernel_shape") && wholes_of(node, "kernel_shape") != window.kernel) {
+    return invalid_input("has another kernel_shape than its weights");
+  }
+  if (weights.dims[0] % window.groups != 0) {
+    return invalid_input("has " + std::to_string(window.groups) + " groups, and " +
+                         std::to_string(weights.dims[0]) + " output channels");
+  }
+  if (weights.dims[1] * window.groups != channels) {
+    return invalid_input("its weights are for " + std::to_string(weights.dims[1] * window.groups) +
+                         " channels, and its input has " + std::to_string(channels));
+  }
+  // A side of one tap has no dilation.
+  if (window.kernel[0] == 1) window.dilations[0] = window.dilations[1];
+  if (window.kernel[1] == 1) window.dilations[1] = window.dilations[0];
+  if (window.dilations[0] == window.dilations[1]) return window;
+  return invalid_input("has two dilations");
+}
+
+// Weights [O, KH, KW, I] for an input that is `scale` times smaller, by channel.
+void scale_inputs(const std::vector<double>& scale, int64_t groups, const TensorData& weights,
+                  std::vector<double>& numbers) {
+  if (scale.empty()) return;
+  const int64_t in = weights.dims[1], rows = weights.dims[0] / groups;
+  const int64_t row = in * weights.dims[2] * weights.dims[3];
+  for (int64_t i = 0; i < std::ssize(numbers); ++i) {
+    numbers[i] *= scale[i / row / rows * in + i % in];
+  }
+}
+
+// Whether only other names of its numbers lie between the value and the model's result.
+bool is_result(const ImportContext& context, std::string value) {
+  while (!context.results.contains(value)) {
+    const auto readers = context.readers.find(value);
+    if (readers == context.readers.end() || readers->second.size() != 1) return false;
+    const NodeData& reader = *readers->second[0];
+    constexpr std::string_view kNames[] = {"Flatten", "Identity",  "Reshape",  "Squeeze",
+                                           "Cast",    "Transpose", "Unsqueeze"};
+    if (std::find(std::begin(kNames), std::end(kNames), reader.op_type) == std::end(kNames)) {
+      return false;
+    }
+    value = reader.outputs[0];
+  }
+  return true;
+}
+
+// A convolution whose one window is all of the image, and whose results are the model's: the linear
+// layer of a classifier. `numbers` are weights and perhaps a bias.
+Status add_head(ImportContext& context, const Affine& affine, const std::string& name, int image,
+                int64_t channels, std::vector<std::vector<double>> numbers) {
+  if (context.builder.shape(image).rank != 1) {
+    MANTISSA_ASSIGN(image, add_node(context, ops::kFlatten, new_name(context, "flatten"), {image}));
+  }
+  const auto has_bias = static_cast<int64_t>(numbers.size()) - 1;
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kLinear, name, {image},
+                           {{"channels", channels}, {"bias", has_bias}, {"classifier", true}},
+                           std::move(numbers)));
+  Imported result{value, Layout::vector(channels), {}};
+  result.layout.reshape(std::vector<int64_t>{channels, 1, 1});
+  define(context, affine.result, std::move(result));
+  return {};
+}
+
+}  // namespace
+
+Status import_convolution(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(int image, image_of(context, input, &scale));
+  const Shape shape = context.builder.shape(image);
+  MANTISSA_ASSIGN(const Window w, window_of(node, *tensor, shape[2]));
+  MANTISSA_ASSIGN(Sides sides, sides_of(node, shape, w.kernel, w.strides, w.dilations));
+  const std::vector<int64_t> padding = take_symmetric(sides);
+  MANTISSA_ASSIGN(std::vector<double> numbers, numbers_of(*tensor));
+  numbers = channels_last(numbers, tensor->dims);
+  scale_inputs(scale, w.groups, *tensor, numbers);
+  const int64_t channels = tensor->dims[0];
+  MANTISSA_ASSIGN(std::vector<double> bias, bias_of(context, node, channels));
+  const Affine affine = absorb_affine(context, node.outputs[0], {channels, 4});
+  take_in(affine, numbers, bias);
+  const std::string name = layer_name(context, node, *tensor);
+  MANTISSA_ASSIGN(image, padded(context, name + ".pad", image, sides));
+  const auto wider = [](const std::vector<int64_t>& sizes, int64_t same) {
+    return sizes[1] == sizes[0] ? same : sizes[1];
+  };
+  const int64_t has_bias = bias.empty() ? 0 : 1;
+  std::vector<std::vector<double>> all = {std::move(numbers)};
+  if (!bias.empty()) all.push_back(std::move(bias));
+  const bool is_whole = w.groups == 1 && w.kernel[0] == shape[0] && w.kernel[1] == shape[1] &&
+                        padding == std::vector<int64_t>{0, 0} && !sides.any();
+  if (is_whole && is_result(context, affine.result)) {
+    return add_head(context, affine, name, image, channels, std::move(all));
+  }
+  MANTISSA_ASSIGN(const int value, add_node(context, ops::kConvolution, name, {image},
+                                            {{"channels", channels},
+                                             {"kernel", w.kernel[0]},
+                                             {"kernel_width", wider(w.kernel, 0)},
+                                             {"stride", w.strides[0]},
+                                             {"stride_width", wider(w.strides, 0)},
+                                             {"padding", padding[0]},
+                                             {"padding_width", wider(padding, -1)},
+                                             {"groups", w.groups},
+                                             {"dilation", w.dilations[0]},
+                                             {"bias", has_bias}},
+                                            std::move(all)));
+  define_image(context, affine.result, value);
+  return {};
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,98 @@
+#include "onnx/import/result.h"
+
+#include <utility>
+
+#include "formats/arrays/safetensors_header.h"
+#include "models/models.h"
+#include "onnx/import/rows.h"
+#include "ops/loss.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// The numbers that the loss compares with labels, and factors that they still have.
+struct Logits {
+  int value;
+  int64_t channels;
+  std::vector<double> factors;
+};
+
+Result<Logits> logits_of_rows(const ImportContext& context, const std::string& result,
+                              const Imported& value, ops::LossKind loss) {
+  const Result<int64_t> channels = channels_of(context, value);
+  if (!channels.ok() || !value.scale.empty()) {
+    return invalid_input("the output '" + readable(result) +
+                         "' has its channels not in its last dimension, or a factor behind them");
+  }
+  if (*channels < 2 && loss != ops::LossKind::kSigmoids) {
+    return invalid_input("the output '" + readable(result) + "' has one channel");
+  }
+  return Logits{value.value, *channels, {}};
+}
+
+Result<Logits> logits_of_image(ImportContext& context, const std::string& result, Imported value,
+                               ops::LossKind loss) {
+  const int64_t count = value.layout.count(), least = loss == ops::LossKind::kSigmoids ? 1 : 2;
+  if (!value.layout.reshape(std::vector<int64_t>{count})) {
+    return invalid_input("the output '" + readable(result) + "' is no vector");
+  }
+  MANTISSA_ASSIGN(Vector vector, vector_of(context, value, true));
+  if (!vector.places.empty() || count < least || count > kMostClasses) {
+    return invalid_input("the output '" + readable(result) + "' has " + std::to_string(count) +
+                         " numbers an example; a network of pictures has 2 to " +
+                         std::to_string(kMostClasses) +
+                         " classes, or one logit with a Sigmoid behind it");
+  }
+  return Logits{vector.value, count, std::move(vector.scale)};
+}
+
+// The value. If no layer makes it, or if it has factors, the result of a linear layer that is added
+// after it and changes nothing yet: the loss reads the wide sums of a layer.
+Result<int> made_by_layer(ImportContext& context, const Logits& logits) {
+  const Graph& graph = context.builder.graph();
+  const int producer = graph.values[logits.value].producer;
+  const std::vector<double>& factors = logits.factors;
+  if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide && factors.empty()) {
+    return logits.value;
+  }
+  const int64_t count = logits.channels;
+  if (count > kMostClasses) {
+    return invalid_input("no layer makes the output, and one of " + std::to_string(count) +
+                         " channels is too large to stand behind it; at most " +
+                         std::to_string(kMostClasses) + " are possible");
+  }
+  std::vector<double> identity(static_cast<size_t>(count * count), 0.0);
+  for (int64_t i = 0; i < count; ++i) {
+    identity[i * count + i] =
+        factors.empty() ? 1 : factors[static_cast<size_t>(i % std::ssize(factors))];
+  }
+  context.notes.emplace_back(
+      "a linear layer, 'classifier', stands behind the output, which no layer makes");
+  return add_node(context, ops::kLinear, new_name(context, "classifier"), {logits.value},
+                  {{"channels", count}, {"bias", 0}, {"classifier", 1}}, {std::move(identity)});
+}
+
+}  // namespace
+
+Result<Graph> finish(ImportContext& context, const std::string& result) {
+  const auto found = context.values.find(result);
+  if (found == context.values.end()) {
+    return invalid_input("the output '" + readable(result) +
+                         "' is nothing that the graph computes");
+  }
+  const Imported& value = found->second;
+  const ops::LossKind loss = context.loss.value_or(ops::LossKind::kCrossEntropy);
+  MANTISSA_ASSIGN(const Logits logits, value.form == Form::kRows
+                                           ? logits_of_rows(context, result, value, loss)
+                                           : logits_of_image(context, result, value, loss));
+  MANTISSA_ASSIGN(const int made, made_by_layer(context, logits));
+  MANTISSA_ASSIGN(Graph graph, context.builder.finish(made));
+  for (Parameter& parameter : graph.parameters) {
+    if (context.untrained.contains(parameter.name)) parameter.trained = false;
+  }
+  const bool by_output = loss == ops::LossKind::kSigmoids && logits.channels > 1;
+  return ops::with_loss(std::move(graph), loss, 0, by_output);
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,15 @@
+// The result of a model as a network with a loss.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "onnx/import/context.h"
+
+namespace mantissa::onnx {
+
+// The graph with a loss between the model's result, which is not defined by all means, and labels.
+// Training does not change the import's own parameters.
+Result<Graph> finish(ImportContext& context, const std::string& result);
+
+}  // namespace mantissa::onnx
