@@ -41,8 +41,8 @@ inline const Dataset& fashion_mnist() {
 }
 
 // The first labels of a set, as executors take them.
-inline std::vector<int32_t> first_labels(const ImageSet& images, int64_t count) {
-  return {images.labels.begin(), images.labels.begin() + count};
+inline std::vector<int32_t> first_labels(const ExampleSet& images, int64_t count) {
+  return {images.labels().begin(), images.labels().begin() + count};
 }
 
 // A batch for graphs of models, and of with_loss.
@@ -235,8 +235,8 @@ class Harness {
 
   // The batch of the next step, in pixels_ and labels_, and its scalars.
   StepScalars next_batch() {
-    const ImageSet& images = fashion_mnist().train;
-    const int64_t bytes = images.example_bytes();
+    const ExampleSet& images = fashion_mnist().train;
+    const int64_t bytes = images.picture_form().bytes();
     pixels_.resize(static_cast<size_t>(options_.batch_size * bytes));
     labels_.resize(static_cast<size_t>(options_.batch_size));
     for (int64_t i = 0; i < options_.batch_size; ++i) {
@@ -245,9 +245,9 @@ class Harness {
                                     static_cast<uint64_t>(steps_ * options_.batch_size + i)),
                         static_cast<uint64_t>(images.count)));
       const int64_t at = (i + options_.rotation) % options_.batch_size;
-      std::memcpy(&pixels_[at * bytes], &images.pixels[example * bytes],
+      std::memcpy(&pixels_[at * bytes], &images.pixels()[example * bytes],
                   static_cast<size_t>(bytes));
-      labels_[at] = images.labels[example];
+      labels_[at] = images.labels()[example];
     }
     ++steps_;
     return {.learning_rate = options_.learning_rate,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/result.h"
 #include "data/datasets/dataset.h"
@@ -18,16 +17,13 @@ constexpr const char* kSyntheticData = "synthetic";
 Result<DatasetInfo> synthetic_info(int64_t height, int64_t width, int64_t channels, int64_t classes,
                                    int64_t count);
 
-// The same for texts: `count` examples of `sequence` tokens out of `vocabulary`. Errors: one of
-// these below 1, more than kLongestSequence or kMaxClasses, more than 1 GiB of tokens.
-Result<DatasetInfo> synthetic_text_info(int64_t sequence, int64_t vocabulary, int64_t count);
+// The same for texts of a task: `count` examples of `sequence` tokens out of `vocabulary`. Errors:
+// one of these below 1, more than kLongestSequence or kMaxClasses, more than 1 GiB of tokens.
+Result<DatasetInfo> synthetic_text_info(TextTask task, int64_t sequence, int64_t vocabulary,
+                                        int64_t count);
 
-// The training pictures: uniform pixels and labels, a pure function of (info, seed).
-ImageSet synthetic_images(const DatasetInfo& info, uint64_t seed);
-
-// The training texts, for a task: an array for each of specs_for(task, info.sequence), with uniform
-// tokens, whole lengths, and segments of 0. For a task of masks 15 of 100 labels count.
-std::vector<std::vector<int32_t>> synthetic_tokens(const DatasetInfo& info, TextTask task,
-                                                   uint64_t seed);
+// The training examples, a pure function of (info, seed): uniform pixels and labels; of texts
+// uniform tokens, whole lengths, and segments of 0. For a task of masks 15 of 100 labels count.
+ExampleSet synthetic_examples(const DatasetInfo& info, uint64_t seed);
 
 }  // namespace mantissa

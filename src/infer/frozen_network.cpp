@@ -161,6 +161,15 @@ std::vector<int> weight_tensors(const Graph& graph, const StateLayout& layout) {
 
 }  // namespace
 
+Target target_of(const FrozenDescription& description) {
+  if (description.table) return target_of(*description.table);
+  Target target{.classes = static_cast<int>(description.class_names.size()),
+                .names = description.class_names};
+  if (description.options.loss == ops::LossKind::kRegression) target.kind = TargetKind::kNumber;
+  if (reads_tokens(description.network)) target.kind = TargetKind::kTokens;
+  return target;
+}
+
 Result<Vocabulary> vocabulary_of(const FrozenDescription& description) {
   if (description.tokenizer.empty()) return Vocabulary(description.class_names);
   MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(description.tokenizer));
@@ -228,10 +237,10 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
 }
 
 BatchLengths text_lengths(const FrozenDescription& description, int64_t most) {
-  const auto& table = description.table;
-  if (!table || !table->text) return {};
+  const int64_t sequence = description.options.sequence;
+  if (sequence == 0 || target_of(description).kind == TargetKind::kTokens) return {};
   if (description.format.is_float() || !description.format.tensor_values) return {};
-  BatchLengths lengths = batch_lengths(table->text->sequence, most);
+  BatchLengths lengths = batch_lengths(sequence, most);
   return check_lengths(description.network, true, lengths).ok() ? lengths : BatchLengths{};
 }
 

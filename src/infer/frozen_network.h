@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "data/tables/table_schema.h"
+#include "data/datasets/dataset.h"
 #include "data/tokenizers/vocabulary.h"
 #include "formats/arrays/safetensors.h"
 #include "graph/graph.h"
@@ -40,6 +40,9 @@ struct FrozenNetwork {
   Graph graph;
   State state;
 };
+
+// What the network predicts.
+Target target_of(const FrozenDescription& description);
 
 // The tokens that a language model knows.
 Result<Vocabulary> vocabulary_of(const FrozenDescription& description);

@@ -108,15 +108,6 @@ StepScalars with_counted_mean(const Graph& whole, const Graph& graph,
   return counted;
 }
 
-std::vector<TensorSpec> input_specs(const Graph& graph) {
-  std::vector<TensorSpec> specs;
-  for (const int input : graph.inputs) {
-    const Value& value = graph.values[input];
-    specs.push_back({value.name, value.type, value.shape});
-  }
-  return specs;
-}
-
 // Whether the tensors that the batch has for the inputs are as long.
 bool fits(std::span<const TensorSpec> inputs, const Batch& batch) {
   return std::all_of(inputs.begin(), inputs.end(), [&](const TensorSpec& input) {

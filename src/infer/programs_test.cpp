@@ -21,7 +21,7 @@ class ProgramsOfSizes : public testing::Test {
  protected:
   ProgramsOfSizes()
       : info_(*synthetic_info(6, 6, 1, kClasses, 12)),
-        images_(synthetic_images(info_, 3)),
+        images_(synthetic_examples(info_, 3)),
         graph_(*build_model("mlp", {.height = 6,
                                     .width = 6,
                                     .channels = 1,
@@ -50,7 +50,7 @@ class ProgramsOfSizes : public testing::Test {
   }
 
   DatasetInfo info_;
-  ImageSet images_;
+  ExampleSet images_;
   Graph graph_;
   State state_;
   Program five_, two_;
@@ -60,7 +60,7 @@ class ProgramsOfSizes : public testing::Test {
 };
 
 TEST_F(ProgramsOfSizes, PickByTheNumberOfExamples) {
-  auto batches = OrderedBatches::create(picture_examples(images_), 5);
+  auto batches = OrderedBatches::create(examples_of(images_), 5);
   ASSERT_TRUE(batches.ok());
   std::vector<int64_t> sizes, outputs;
   const Status status = infer_all(programs_, *batches, [&](const Batch& batch, const auto& step) {
@@ -84,7 +84,7 @@ TEST_F(ProgramsOfSizes, PickByThePurpose) {
       std::move(*AlignedMemory::create(std::max(five_.arena_bytes, training.arena_bytes)));
   Programs programs(graph_, state_, {pool_, arena.span(), best_isa()});
   programs.add(training);
-  auto batches = OrderedBatches::create(picture_examples(images_), 5);
+  auto batches = OrderedBatches::create(examples_of(images_), 5);
   EXPECT_FALSE(programs.infer(batches->next()).ok());
   programs.add(five_);
   const std::string before = state_.sha256(StateGroup::kPredictor);
@@ -97,7 +97,7 @@ TEST_F(ProgramsOfSizes, PickByThePurpose) {
 }
 
 TEST_F(ProgramsOfSizes, StopWhereTheCallerDoes) {
-  auto batches = OrderedBatches::create(picture_examples(images_), 5);
+  auto batches = OrderedBatches::create(examples_of(images_), 5);
   int calls = 0;
   const Status status = infer_all(programs_, *batches, [&](const Batch&, const StepResult&) {
     return ++calls == 2 ? Status(failed("enough")) : Status{};
@@ -113,8 +113,8 @@ TEST_F(ProgramsOfSizes, RefuseWhatTheyWereNotMadeFor) {
     const auto step = programs_.infer(batches->next());
     return step.ok() ? "accepted" : step.error().message;
   };
-  EXPECT_EQ(refusal(picture_examples(images_), 5), "accepted");
-  EXPECT_EQ(refusal(picture_examples(images_), 3),
+  EXPECT_EQ(refusal(examples_of(images_), 5), "accepted");
+  EXPECT_EQ(refusal(examples_of(images_), 3),
             "no program was compiled for a batch of 3 examples");
   const std::vector<float> points(12 * 9);
   EXPECT_EQ(
@@ -124,8 +124,8 @@ TEST_F(ProgramsOfSizes, RefuseWhatTheyWereNotMadeFor) {
       refusal(array_examples(12, {{{kPixelTensor, DataType::kUint8, Shape{36}}, points.data()}}),
               5),
       "the network wants 'pixels' (U8 [6, 6, 1]), and the data have 'pixels' (U8 [36])");
-  images_.labels[4] = 300;
-  EXPECT_NE(refusal(picture_examples(images_), 5).find("label 300"), std::string::npos);
+  images_.find(kLabelTensor)->as<Label>()[4] = 300;
+  EXPECT_NE(refusal(examples_of(images_), 5).find("label 300"), std::string::npos);
 }
 
 }  // namespace

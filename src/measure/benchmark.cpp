@@ -60,45 +60,35 @@ class Measurement {
 
  private:
   bool synthetic() const { return config_.run.data == kSyntheticData; }
-  bool is_text() const { return config_.run.sequence > 0; }  // synthetic, then
+
+  Result<DatasetInfo> inspect() const {
+    const RunConfig& run = config_.run;
+    if (!synthetic()) return inspect_dataset(run.data, data_options(run));
+    if (run.sequence == 0) {
+      return synthetic_info(config_.height, config_.width, config_.channels, config_.classes,
+                            run.batch_size);
+    }
+    return synthetic_text_info(text_options(run).task, run.sequence, config_.classes,
+                               run.batch_size);
+  }
 
   // Data, plan and graph.
   Status prepare() {
-    DatasetInfo info;
-    if (is_text()) {
-      MANTISSA_ASSIGN(
-          info, synthetic_text_info(config_.run.sequence, config_.classes, config_.run.batch_size));
-    } else if (synthetic()) {
-      MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
-                                           config_.classes, config_.run.batch_size));
-    } else {
-      MANTISSA_ASSIGN(info, inspect_dataset(config_.run.data, data_options(config_.run)));
-    }
+    MANTISSA_ASSIGN(const DatasetInfo info, inspect());
     MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.run.memory_budget));
     tell_message(observer_, limit_warning(plan_.memory, resident_bytes(), memory_limit()));
-    if (is_text()) return make_noise(text_noise(info));
     if (synthetic()) {
-      images_ = synthetic_images(info, config_.run.seed);
-      MANTISSA_RETURN_IF_ERROR(make_noise(picture_examples(images_)));
+      examples_ = synthetic_examples(info, config_.run.seed);
+      MANTISSA_RETURN_IF_ERROR(make_noise(examples_of(examples_)));
     } else {
       MANTISSA_ASSIGN(Dataset data,
                       load_dataset(config_.run.data, true, false, data_options(config_.run)));
       MANTISSA_RETURN_IF_ERROR(check_unchanged(info, data.info));
-      images_ = std::move(data.train);
+      examples_ = std::move(data.train);
       MANTISSA_RETURN_IF_ERROR(start_loading());
     }
-    return set_channel_means(config_.run, channel_means(images_), plan_);
-  }
-
-  Examples text_noise(const DatasetInfo& info) {
-    const TextTask task = text_options(config_.run).task;
-    tokens_ = synthetic_tokens(info, task, config_.run.seed);
-    std::vector<ExampleArray> arrays;
-    for (const TensorSpec& spec : specs_for(task, info.sequence)) {
-      arrays.push_back({spec, tokens_[arrays.size()].data()});
-    }
-    return array_examples(info.train_count, std::move(arrays));
+    return set_channel_means(config_.run, channel_means(examples_), plan_);
   }
 
   // All examples are one batch.
@@ -111,7 +101,7 @@ class Measurement {
   Status start_loading() {
     const RunConfig& run = config_.run;
     MANTISSA_ASSIGN(auto batches,
-                    ShuffledBatches::create(examples_of(images_, run.augmentation, run.seed),
+                    ShuffledBatches::create(examples_of(examples_, run.augmentation, run.seed),
                                             {.batch_size = run.batch_size,
                                              .seed = run.seed,
                                              .total_steps = config_.warmup_steps + config_.steps}));
@@ -165,8 +155,7 @@ class Measurement {
   const TrainObserver& observer_;
   ThreadPool pool_;
   RunPlan plan_;
-  ImageSet images_;
-  std::vector<std::vector<int32_t>> tokens_;
+  ExampleSet examples_;
   std::unique_ptr<BatchSource> source_;
   std::vector<int64_t> wait_ns_;
   int64_t re_executions_ = 0, mispredictions_ = 0;

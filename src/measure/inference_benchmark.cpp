@@ -41,9 +41,9 @@ Result<Benchmark> run_inference_benchmark(BenchmarkConfig& config, const TrainOb
   MANTISSA_ASSIGN(
       const DatasetInfo info,
       synthetic_info(config.height, config.width, config.channels, config.classes, run.batch_size));
-  const ImageSet images = synthetic_images(info, run.seed);
+  const ExampleSet images = synthetic_examples(info, run.seed);
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(picture_examples(images), images.count));
+                  OrderedBatches::create(examples_of(images), images.count));
   const Batch batch = batches.next();
   const int64_t all = config.warmup_steps + config.steps;
   for (int64_t step = 0; step < all; ++step) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "data/batches/examples.h"
+#include "data/text/text.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
 
@@ -108,6 +108,15 @@ const Value* input_named(const Graph& network, const std::string& name) {
   return found == network.inputs.end() ? nullptr : &network.values[*found];
 }
 
+std::vector<TensorSpec> input_specs(const Graph& network) {
+  std::vector<TensorSpec> specs;
+  for (const int input : network.inputs) {
+    const Value& value = network.values[input];
+    specs.push_back({value.name, value.type, value.shape});
+  }
+  return specs;
+}
+
 Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));
   MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
@@ -141,6 +150,11 @@ Result<ModelOptions> example_options(const Graph& network) {
 bool has_one_logit(const Graph& network) {
   const auto options = example_options(network);
   return options.ok() && options->one_logit;
+}
+
+bool reads_tokens(const Graph& network) {
+  return input_named(network, kTokenTensor) != nullptr ||
+         input_named(network, kSourceTensor) != nullptr;
 }
 
 bool is_text_encoder(const Graph& network) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/batches/batch.h"
 #include "graph/graph.h"
 #include "models/models.h"
 
@@ -13,6 +14,9 @@ namespace mantissa {
 // The input of this name, or null.
 const Value* input_named(const Graph& network, const std::string& name);
 
+// The names, types and shapes of its inputs.
+std::vector<TensorSpec> input_specs(const Graph& network);
+
 // The examples and classes of a network that `train` trains: it has the inputs "pixels" or
 // "numbers", or "tokens", "lengths" and perhaps "segments", and "labels" or "targets", one result,
 // and one loss between that and these. Else an error.
@@ -20,6 +24,9 @@ Result<ModelOptions> example_options(const Graph& network);
 
 // Whether it tells two classes apart by the sigmoid of one logit.
 bool has_one_logit(const Graph& network);
+
+// Whether the network reads tokens.
+bool reads_tokens(const Graph& network);
 
 // Whether a network gives a vector for each token of a text (models/bert.h), and has no loss yet;
 // and whether it gives a text a class.

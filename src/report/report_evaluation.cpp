@@ -98,7 +98,7 @@ class Pictures {
     if (source.empty()) return;
     auto data = load_dataset(source, false, true);
     if (data.ok()) {
-      images_ = std::move(data->test);
+      test_ = std::move(data->test);
     } else {
       problem_ = data.error().message;
     }
@@ -107,18 +107,19 @@ class Pictures {
   const std::string& problem() const { return problem_; }
 
   std::string html(int64_t index, int64_t label) const {
-    if (images_.features > 0) return "";
-    if (index < 0 || index >= images_.count || images_.labels[index] != label) return "";
-    const auto first = images_.pixels.begin() + index * images_.example_bytes();
-    const auto png = encode_png({images_.height, images_.width, images_.channels,
-                                 std::vector<uint8_t>(first, first + images_.example_bytes())});
+    const PictureForm form = test_.picture_form();
+    if (form == PictureForm{} || index < 0 || index >= test_.count) return "";
+    if (test_.labels()[static_cast<size_t>(index)] != label) return "";
+    const auto first = test_.pixels().begin() + index * form.bytes();
+    const auto png = encode_png({form.height, form.width, form.channels,
+                                 std::vector<uint8_t>(first, first + form.bytes())});
     return png.ok() ? "<img alt=\"test example " + std::to_string(index) + "\" src=\"" +
                           png_uri(*png) + "\"/>\n"
                     : "";
   }
 
  private:
-  ImageSet images_;
+  ExampleSet test_;
   std::string problem_;
 };
 

@@ -78,14 +78,10 @@ class ChannelSums {
 };
 
 // The pictures without their classes: the network may have fewer classes.
-Examples unlabelled(const ImageSet& pictures) {
-  Examples examples = picture_examples(pictures);
-  examples.write = [write = std::move(examples.write)](uint32_t epoch, uint32_t example,
-                                                       std::span<std::byte* const> places) {
-    write(epoch, example, places);
-    std::memset(places[1], 0, sizeof(int32_t));
-  };
-  return examples;
+Examples unlabelled(const ExampleSet& pictures) {
+  const StoredTensor& pixels = *pictures.find(kPixelTensor);
+  return array_examples(pictures.count,
+                        {{{pixels.name, DataType::kUint8, pixels.shape}, pixels.bytes().data()}});
 }
 
 // The network with the convolutions' results as its outputs, and sums over each of them.
@@ -118,7 +114,7 @@ Result<State> float_state(const onnx::ImportedNetwork& imported, uint64_t seed) 
 }
 
 // Runs the network in fp32, and takes mean and variance of the convolutions' results.
-Status measure(const ImageSet& pictures, const MeasuringSettings& settings,
+Status measure(const ExampleSet& pictures, const MeasuringSettings& settings,
                const onnx::ImportedNetwork& imported, std::vector<Convolution>& convolutions) {
   Watched watched(imported.graph, convolutions);
   const int64_t count = std::min(pictures.count, kMostPictures);
@@ -211,7 +207,7 @@ void normalise(const Convolution& convolution, const std::string& layer,
 
 }  // namespace
 
-Result<std::vector<std::string>> insert_batch_norms(const ImageSet& pictures,
+Result<std::vector<std::string>> insert_batch_norms(const ExampleSet& pictures,
                                                     const MeasuringSettings& settings,
                                                     onnx::ImportedNetwork& imported) {
   std::vector<Convolution> convolutions;
@@ -259,9 +255,9 @@ Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& co
   MANTISSA_ASSIGN(
       const std::vector<std::string> layers,
       insert_batch_norms(data.train, {config.seed, config.threads, config.isa}, imported));
-  if (!has_one_logit(imported.graph) && imported.graph.classes() != data.info.classes) {
+  if (!has_one_logit(imported.graph) && imported.graph.classes() != data.info.target.classes) {
     MANTISSA_RETURN_IF_ERROR(
-        set_classes(data.info.classes, config.classifier, config.import_options.output, imported));
+        set_classes(data.info.target.classes, config.classifier, config.import_options.output, imported));
   }
   for (const std::string& note : imported.notes) tell_message(observer, note);
   tell_message(observer, describe_inserted_norms(layers));

@@ -24,7 +24,7 @@ struct MeasuringSettings {
 // in fp32 on up to 2,048 training pictures, scales and offsets are such that the network computes
 // the same, and the weights of a channel are divided by its deviation. Returns the names of the
 // convolutions. An error if there is no such convolution, and errors of running the network.
-Result<std::vector<std::string>> insert_batch_norms(const ImageSet& pictures,
+Result<std::vector<std::string>> insert_batch_norms(const ExampleSet& pictures,
                                                     const MeasuringSettings& settings,
                                                     onnx::ImportedNetwork& imported);
 

@@ -17,7 +17,7 @@ Result<Score> score_of(const QuantiseSource& source, const DatasetInfo& data,
   config.network = start.network;
   config.start.reset();
   MANTISSA_ASSIGN(RunPlan plan, plan_run(config, data));
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, source.data, plan));
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, source.data.channel_means, plan));
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   initialise(plan.graph, config.format, config.seed, state);
   MANTISSA_RETURN_IF_ERROR(
@@ -57,7 +57,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   MANTISSA_ASSIGN(const Score unchanged, score_of(source, data, none));
   result.loss = unchanged.loss;
   const auto accuracy_of = [&](const Score& score) {
-    return data.is_regression() ? -1 : score.accuracy();
+    return data.target.is_number() ? -1 : score.accuracy();
   };
   result.accuracy = accuracy_of(unchanged);
   result.examples = unchanged.examples;

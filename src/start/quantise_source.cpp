@@ -69,7 +69,7 @@ Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver&
   for (const std::string& note : config.notes) tell_message(observer, note);
   for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_ASSIGN(RunData data, load_run_data(config, found, plan));
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data, plan));
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data.channel_means, plan));
   if (!plan.taken.initial.empty()) return lacks(config, plan);
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   initialise(plan.graph, config.format, config.seed, state);
@@ -186,18 +186,6 @@ int value_named(const Graph& graph, const std::string& name) {
   return static_cast<int>(found - graph.values.begin());
 }
 
-int64_t bytes_of(const ImageSet& set) {
-  return set.count * set.example_bytes() + std::ssize(set.labels) * int64_t{sizeof(set.labels[0])} +
-         std::ssize(set.targets) * int64_t{sizeof(set.targets[0])};
-}
-
-int64_t bytes_of(const RunData& data) {
-  if (!data.text) return bytes_of(data.train) + bytes_of(data.validation) + bytes_of(data.test);
-  const Text& text = *data.text;
-  return (std::ssize(text.train) + std::ssize(text.validation) + std::ssize(text.test)) *
-         int64_t{sizeof(Token)};
-}
-
 MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
                      const std::vector<QuantisedLayer>& layers, const InputSettings& settings,
                      int64_t batches) {
@@ -214,7 +202,7 @@ MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
   }
   const int64_t file_bytes = source.config.start ? source.config.start->file_bytes : 0;
   MemoryPlan plan;
-  plan.items = {{"data", bytes_of(source.data)},
+  plan.items = {{"data", source.data.info.bytes},
                 {"trained network", source.state.layout().bytes + file_bytes},
                 {"values of a batch", program.arena_bytes},
                 {"statistics of activations", statistics},
@@ -252,7 +240,7 @@ Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
                                                   .exponents = ExponentMode::kCalibrate,
                                                   .format = config.format},
                                                  {&table, config.threads}));
-  const Examples examples = source.data.training_examples();
+  const Examples& examples = source.data.train;
   const int64_t wanted = std::min(settings.examples, examples.count) / micro_batch;
   const int64_t count = std::max<int64_t>(1, wanted);
   source.memory = memory_of(source, program, layers, settings, count);

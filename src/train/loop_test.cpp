@@ -21,8 +21,8 @@ class Loop : public testing::Test {
  protected:
   Loop()
       : info_(*synthetic_info(6, 6, 1, 4, kExamples)),
-        images_(synthetic_images(info_, 3)),
-        labels_(images_.labels.begin(), images_.labels.end()) {}
+        images_(synthetic_examples(info_, 3)),
+        labels_(images_.labels().begin(), images_.labels().end()) {}
 
   RunConfig config(std::map<std::string, std::string> more = {}) const {
     more.insert({{"model", "mlp"},
@@ -37,7 +37,7 @@ class Loop : public testing::Test {
 
   Examples examples() const {
     return array_examples(
-        kExamples, {{{kPixelTensor, DataType::kUint8, Shape{6, 6, 1}}, images_.pixels.data()},
+        kExamples, {{{kPixelTensor, DataType::kUint8, Shape{6, 6, 1}}, images_.pixels().data()},
                     {{kLabelTensor, DataType::kInt32, Shape{}}, labels_.data()}});
   }
 
@@ -72,7 +72,7 @@ class Loop : public testing::Test {
 
   TestFolder folder_;
   DatasetInfo info_;
-  ImageSet images_;
+  ExampleSet images_;
   std::vector<int32_t> labels_;
 };
 

@@ -100,8 +100,7 @@ Result<std::unique_ptr<ShuffledBatches>> training_batches(const RunConfig& confi
                                                           const RunPlan& plan, const RunData& data,
                                                           int64_t step, int64_t steps,
                                                           BatchLengths lengths = {}) {
-  MANTISSA_ASSIGN(Examples examples, data.augmented(config));
-  return ShuffledBatches::create(std::move(examples),
+  return ShuffledBatches::create(data.augmented,
                                  {.batch_size = config.batch_size,
                                   .seed = config.seed,
                                   .first_epoch = static_cast<uint32_t>(step / plan.steps_per_epoch),
@@ -292,7 +291,7 @@ Result<Score> test_frozen(Run& run) {
   const fs::path folder = run.config.out;
   const auto report = [&](int64_t done) {
     return tell_done(run.observer, TrainEventKind::kEvaluating, done,
-                     run.data.test_examples().count);
+                     run.data.test.count);
   };
   report(0);
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run.inference(), run.state));
@@ -319,7 +318,7 @@ Result<TrainingResult> finish(Run& run) {
                          .missed = run.missed,
                          .bytes_sent = run.bytes_sent,
                          .test = test,
-                         .train_examples = run.data.training_examples().count,
+                         .train_examples = run.data.train.count,
                          .peak_rss_bytes = peak_resident_bytes() - run.idle_bytes,
                          .weights_sha256 = run.state.sha256(StateGroup::kStatistics),
                          .state_sha256 = run.state.sha256(StateGroup::kPredictor),
@@ -354,7 +353,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_ASSIGN(const RunData data, load_run_data(config, found, plan));
   for (const std::string& note : data.notes) tell_message(observer, config.data + ": " + note);
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data, plan));
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data.channel_means, plan));
   CheckpointInfo info;
   info.run_identity = run_identity(config, data.sha256);
   MANTISSA_ASSIGN(auto before, finished_before(config, observer, plan, info.run_identity));

@@ -86,20 +86,17 @@ FrozenNetwork frozen(const Graph& network) {
   FrozenDescription description;
   description.network = network;
   description.options = fashion_options();
-  description.class_names = fashion_mnist().info.class_names;
+  description.class_names = fashion_mnist().info.target.names;
   auto result = freeze_with(harness, calibration, arena->span(), description, 2 * kBatchSize);
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
   return std::move(*result);
 }
 
-std::span<const uint8_t> pictures() {
-  const ImageSet& images = fashion_mnist().test;
-  return std::span(images.pixels).first(static_cast<size_t>(kPictures * images.example_bytes()));
-}
+Examples pictures() { return examples_from(0, kPictures, examples_of(fashion_mnist().test)); }
 
 std::vector<float> logits_of(FrozenNetwork& network) {
   ThreadPool pool(2);
-  const auto found = classify(network, pictures().data(), kPictures, pool, best_isa());
+  const auto found = classify(network, pictures(), pool, best_isa());
   EXPECT_TRUE(found.ok());
   std::vector<float> logits;
   for (const int32_t mantissa : found->mantissas) {
@@ -113,7 +110,8 @@ std::vector<float> logits_of(const onnx::ModelData& model) {
   const onnx::TensorData pixels{"pixels",
                                 onnx::ElementType::kUint8,
                                 {kPictures, 1, 28, 28},
-                                std::as_bytes(pictures()),
+                                std::as_bytes(std::span(fashion_mnist().test.pixels()))
+                                    .first(kPictures * 28 * 28),
                                 nullptr};
   const auto outputs = onnx::evaluate(model, {{"pixels", pixels}}, pool);
   EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);

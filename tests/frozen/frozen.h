@@ -34,7 +34,7 @@ inline Status fill(Harness& harness, const Program& calibration, std::span<std::
                    int64_t count, FrozenNetwork& frozen) {
   std::vector<uint32_t> examples(static_cast<size_t>(count));
   std::iota(examples.begin(), examples.end(), 0);
-  auto batches = OrderedBatches::create(picture_examples(fashion_mnist().train),
+  auto batches = OrderedBatches::create(examples_of(fashion_mnist().train),
                                         calibration.options.micro_batch_size, std::move(examples));
   EXPECT_TRUE(batches.ok());
   return freeze(harness.graph(), harness.state(), calibration, {harness.pool(), arena, best_isa()},
@@ -65,12 +65,12 @@ inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& mode
   description.options.channel_means = {73};
   description.options.width_multiplier = width;
   description.network = *build_model(model, description.options);
-  description.class_names = fashion_mnist().info.class_names;
+  description.class_names = fashion_mnist().info.target.names;
   return freeze_with(harness, program, arena->span(), description, examples);
 }
 
 inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
-                                const ImageSet& images) {
+                                const ExampleSet& images) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   auto programs = compile_evaluation(network.graph, network.description.format, batch, images.count,
                                      {&table, threads});
@@ -78,7 +78,7 @@ inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threa
   auto arena = AlignedMemory::create(programs->arena_bytes());
   ThreadPool pool(threads);
   Programs executors = inference_programs(network, *programs, {pool, arena->span(), isa});
-  auto batches = OrderedBatches::create(picture_examples(images), programs->batch_size);
+  auto batches = OrderedBatches::create(examples_of(images), programs->batch_size);
   EXPECT_TRUE(batches.ok());
   auto evaluation = evaluate(
       executors, *batches,
@@ -93,12 +93,12 @@ struct Unfrozen {
 };
 
 inline Unfrozen evaluate_unfrozen(Harness& harness, const Format& format, int64_t batch,
-                                  const ImageSet& images) {
+                                  const ExampleSet& images) {
   const Program program = calibration_program(harness.graph(), format, batch, true);
   auto arena = AlignedMemory::create(program.arena_bytes);
   Programs programs(harness.graph(), harness.state(), {harness.pool(), arena->span(), best_isa()});
   programs.add(program);
-  auto batches = OrderedBatches::create(picture_examples(images), batch);
+  auto batches = OrderedBatches::create(examples_of(images), batch);
   EXPECT_TRUE(batches.ok());
   const int64_t count = images.count / batch;
   Unfrozen mean;

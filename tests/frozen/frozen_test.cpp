@@ -42,7 +42,7 @@ class FrozenAfterTraining : public Frozen {
 
 // Its sums are not rounded to 8 bits before a batch norm, as those of training are.
 TEST_F(FrozenAfterTraining, IsWithinThreeQuartersOfAPointOfDynamicExponents) {
-  ImageSet test = fashion_mnist().test;
+  ExampleSet test = fashion_mnist().test;
   test.count = test.count / kFrozenBatch * kFrozenBatch;
   const Evaluation evaluation = evaluate_with(*frozen_, kFrozenBatch, 2, best_isa(), test);
   EXPECT_GT(evaluation.accuracy(), 0.75);
@@ -87,7 +87,7 @@ TEST_F(Frozen, DoesNotDependOnHowManyValuesAreCountedAtATime) {
 }
 
 TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {
-  ImageSet test = fashion_mnist().test;
+  ExampleSet test = fashion_mnist().test;
   test.count = 301;  // with a smaller last batch
   const Evaluation expected = evaluate_with(*frozen_, 301, 1, best_isa(), test);
   EXPECT_EQ(expected.examples, 301);
@@ -108,7 +108,7 @@ TEST_F(Frozen, ComesBackFromItsFile) {
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(loaded->state.sha256(StateGroup::kPredictor),
             frozen_->state.sha256(StateGroup::kPredictor));
-  ImageSet test = fashion_mnist().test;
+  ExampleSet test = fashion_mnist().test;
   test.count = 64;
   EXPECT_EQ(evaluate_with(*loaded, 64, 1, best_isa(), test).loss,
             evaluate_with(*frozen_, 64, 1, best_isa(), test).loss);
@@ -129,7 +129,7 @@ void expect_largest_exponents(FrozenNetwork& network) {
 TEST(FrozenFamilies, ComeBackAndDoNotDependOnTheBatch) {
   const TestFolder folder;
   const auto path = folder / "frozen.safetensors";
-  ImageSet test = fashion_mnist().test;
+  ExampleSet test = fashion_mnist().test;
   test.count = 50;
   for (const char* model :
        {"inception_small", "squeezenet", "mobilenet_v2", "resnet50", "vgg16_bn"}) {

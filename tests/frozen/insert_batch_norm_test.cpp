@@ -9,16 +9,12 @@ namespace {
 
 constexpr int64_t kSide = 8, kImages = 100;
 
-ImageSet example_set() {
-  ImageSet images;
-  images.count = kImages;
-  images.height = images.width = kSide;
-  images.channels = 1;
-  images.labels.assign(kImages, 0);
+ExampleSet example_set() {
+  std::vector<uint8_t> pixels;
   for (int64_t i = 0; i < kImages * kSide * kSide; ++i) {
-    images.pixels.push_back(static_cast<uint8_t>(255.99 * uniform("pictures", i)));
+    pixels.push_back(static_cast<uint8_t>(255.99 * uniform("pictures", i)));
   }
-  return images;
+  return picture_set({kSide, kSide, 1}, std::move(pixels), std::vector<Label>(kImages));
 }
 
 // A residual block as exporters fold it, a gate of one pixel, and a linear layer.

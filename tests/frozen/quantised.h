@@ -42,15 +42,8 @@ inline const RunConfig& config() {
 }
 
 inline RunData some_pictures() {
-  const ImageSet& all = fashion_mnist().train;
   RunData data;
-  data.train = {
-      .count = kExamples,
-      .height = all.height,
-      .width = all.width,
-      .channels = all.channels,
-      .pixels = {all.pixels.begin(), all.pixels.begin() + kExamples * all.example_bytes()},
-      .labels = {all.labels.begin(), all.labels.begin() + kExamples}};
+  data.train = examples_from(0, kExamples, examples_of(fashion_mnist().train));
   return data;
 }
 

@@ -43,7 +43,7 @@ std::vector<NamedValue> forward(Graph network, State& state, const std::vector<i
   Programs programs(network, state, {pool, arena->span(), config().isa});
   programs.add(*program);
   const RunData data = some_pictures();
-  auto batches = OrderedBatches::create(picture_examples(data.train), kBatch);
+  auto batches = OrderedBatches::create(data.train, kBatch);
   EXPECT_TRUE(batches.ok() && programs.infer(batches->next()).ok());
   std::vector<NamedValue> values;
   for (size_t i = 0; i < watched.size(); ++i) {

@@ -59,7 +59,7 @@ class Rescaled : public ::testing::Test {
     FrozenDescription description;
     description.network = normalised_network();
     description.options = fashion_options();
-    description.class_names = fashion_mnist().info.class_names;
+    description.class_names = fashion_mnist().info.target.names;
     description.form = form;
     Graph graph = freeze_graph(harness_->graph(), form);
     auto state = State::create(frozen_layout(graph, {}));
@@ -121,7 +121,7 @@ TEST_F(Rescaled, IsAsGoodAsScaleOffset) {
 }
 
 TEST_F(Rescaled, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {
-  ImageSet test = fashion_mnist().test;
+  ExampleSet test = fashion_mnist().test;
   test.count = 300;
   const double expected = evaluate_with(*frozen_, kBatchPictures, 1, Isa::kScalar, test).loss;
   for (const Isa isa : kAllIsas) {

@@ -47,11 +47,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const TableSchema& schema = *loaded->info.table;
   const auto again = parse_table_schema(to_json(schema));
   check(again.ok() && to_json(*again) == to_json(schema), "prints other columns", to_json(schema));
-  for (const ImageSet* set : {&loaded->train, &loaded->test}) {
-    const auto numbers = static_cast<int64_t>(set->numbers.size());
+  for (const ExampleSet* set : {&loaded->train, &loaded->test}) {
+    const auto numbers = std::ssize(set->numbers<int16_t>(kNumberTensor));
     check(numbers == set->count * schema.features(), "other numbers", std::to_string(numbers));
-    for (const Label label : set->labels) {
-      check(label < loaded->info.classes, "no class", std::to_string(label));
+    for (const Label label : set->labels()) {
+      check(label < loaded->info.target.classes, "no class", std::to_string(label));
     }
   }
   return 0;

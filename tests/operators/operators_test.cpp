@@ -67,11 +67,11 @@ void expect_frozen_agrees(Harness& harness) {
   auto calibration = compile(harness.graph(), options, {&table, 2});
   ASSERT_TRUE(evaluation.ok() && calibration.ok());
   auto arena = AlignedMemory::create(std::max(evaluation->arena_bytes, freeze_bytes(*calibration)));
-  ImageSet images = fashion_mnist().test;
+  ExampleSet images = fashion_mnist().test;
   images.count = 320;
   Programs dynamic(harness.graph(), harness.state(), {harness.pool(), arena->span(), best_isa()});
   dynamic.add(*evaluation);
-  auto batches = OrderedBatches::create(picture_examples(images), kBatch);
+  auto batches = OrderedBatches::create(examples_of(images), kBatch);
   ASSERT_TRUE(batches.ok());
   int64_t correct = 0;
   for (int64_t at = 0; at < images.count; at += kBatch) {

@@ -65,12 +65,12 @@ class TwoLayers {
     std::vector<int64_t> runs(program.instructions.size(), 0);
     executor.set_profile(runs, tick);
     Trained trained;
-    const ImageSet& images = fashion_mnist().train;
+    const ExampleSet& images = fashion_mnist().train;
     const int64_t size = kMicroBatch * options_.micro_batches;
     const std::vector<int32_t> labels = first_labels(images, kSteps * size);
     for (int step = 0; step < kSteps; ++step) {
       const std::array<const void*, 2> batch = {
-          images.pixels.data() + step * size * images.example_bytes(), labels.data() + step * size};
+          images.pixels().data() + step * size * images.picture_form().bytes(), labels.data() + step * size};
       const auto result =
           executor.train_step(batch, {.learning_rate = 0.05,
                                       .momentum = 0.9,

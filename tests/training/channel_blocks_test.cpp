@@ -44,7 +44,7 @@ TEST(ChannelBlocks, LearnAndFreeze) {
     ASSERT_TRUE(frozen.ok());
     EXPECT_TRUE(exponents_differ(frozen->state));
 
-    ImageSet test = fashion_mnist().test;
+    ExampleSet test = fashion_mnist().test;
     test.count = 640;
     const Evaluation evaluation = evaluate_with(*frozen, kBatch, 2, best_isa(), test);
     EXPECT_GT(evaluation.accuracy(), accuracy);

@@ -122,10 +122,10 @@ Status step_with_weights_at(int16_t exponent, const char* format) {
     if (harness.graph().parameters[i].storage != Storage::kWeights) continue;
     *harness.state().data<int16_t>(layout.parameters[i].exponent) = exponent;
   }
-  const ImageSet& images = fashion_mnist().train;
+  const ExampleSet& images = fashion_mnist().train;
   const std::vector<int32_t> labels = first_labels(images, 4);
   const auto result = harness.executor().train_step(
-      std::array<const void*, 2>{images.pixels.data(), labels.data()},
+      std::array<const void*, 2>{images.pixels().data(), labels.data()},
       {.learning_rate = 0.01, .momentum = 0.9, .gradient_scale = 0.25});
   return result.ok() ? Status{} : result.error();
 }

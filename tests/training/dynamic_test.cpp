@@ -270,7 +270,7 @@ struct Pretrained {
 
 // The batches of the pre-training.
 std::unique_ptr<ShuffledBatches> batches_for(const RunConfig& config) {
-  auto batches = ShuffledBatches::create(picture_examples(fashion_mnist().train),
+  auto batches = ShuffledBatches::create(examples_of(fashion_mnist().train),
                                          {.batch_size = config.batch_size,
                                           .seed = config.seed,
                                           .total_steps = config.format.float_steps()});
@@ -305,9 +305,9 @@ Pretrained pretrained(const std::string& format) {
   const auto count = static_cast<size_t>(plan->layout.tensors[predictors].shape.count());
   const auto* decided = state->data<int16_t>(predictors);
   const std::vector<int16_t> before(decided, decided + count);
-  const ImageSet& images = fashion_mnist().train;
+  const ExampleSet& images = fashion_mnist().train;
   const auto step = executor.train_step(
-      std::array<const void*, 2>{images.pixels.data(), first_labels(images, 32).data()}, scalars);
+      std::array<const void*, 2>{images.pixels().data(), first_labels(images, 32).data()}, scalars);
   EXPECT_TRUE(step.ok());
   // Velocities start at zero, and those of the first step are small.
   result.exponents = exponent_slots(plan->graph).velocity_predictor(0);

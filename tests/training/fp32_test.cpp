@@ -85,13 +85,13 @@ class OneBatch {
   }
 
   double step(double rate) {
-    const ImageSet& images = fashion_mnist().train;
+    const ExampleSet& images = fashion_mnist().train;
     const StepScalars scalars{.learning_rate = rate,
                               .weight_decay = kDecay,
                               .gradient_scale = 1 / static_cast<double>(kBatch)};
     const std::vector<int32_t> labels = first_labels(images, kBatch);
     const auto result = harness_.executor().train_step(
-        std::array<const void*, 2>{images.pixels.data(), labels.data()}, scalars);
+        std::array<const void*, 2>{images.pixels().data(), labels.data()}, scalars);
     EXPECT_TRUE(result.ok());
     return result.ok() ? result->loss : 0;
   }
@@ -211,13 +211,13 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_TRUE(loaded->description.format == format);
 
-  ImageSet test = fashion_mnist().test;
+  ExampleSet test = fashion_mnist().test;
   test.count = 3 * kEvaluated;
   const double loss = evaluate_unfrozen(harness, format, kEvaluated, test).loss;
   EXPECT_NEAR(evaluate_with(*loaded, kEvaluated, 2, best_isa(), test).loss, loss, 1e-4);
   EXPECT_NEAR(evaluate_with(*frozen, 77, 2, best_isa(), test).loss, loss, 1e-4);
 
-  const auto rows = classify(*loaded, test.pixels.data(), 3, harness.pool(), best_isa());
+  const auto rows = classify(*loaded, examples_from(0, 3, examples_of(test)), harness.pool(), best_isa());
   ASSERT_TRUE(rows.ok());
   for (int row = 0; row < 3; ++row) {
     double sum = 0;

@@ -19,36 +19,36 @@ namespace mantissa::testing {
 namespace fs = std::filesystem;
 
 // The first `count` examples, in the order of their classes: folders know no other.
-inline ImageSet by_class(const ImageSet& images, int64_t count) {
+inline ExampleSet by_class(const ExampleSet& images, int64_t count) {
   std::vector<int64_t> order(static_cast<size_t>(std::min(count, images.count)));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return images.labels[a] < images.labels[b]; });
-  ImageSet sorted{
-      static_cast<int64_t>(order.size()), images.height, images.width, images.channels, {}, {}};
+                   [&](int64_t a, int64_t b) { return images.labels()[a] < images.labels()[b]; });
+  const PictureForm form = images.picture_form();
+  std::vector<uint8_t> pixels;
+  std::vector<Label> labels;
   for (const int64_t i : order) {
-    const auto first = images.pixels.begin() + i * images.example_bytes();
-    sorted.pixels.insert(sorted.pixels.end(), first, first + images.example_bytes());
-    sorted.labels.push_back(images.labels[i]);
+    const auto first = images.pixels().begin() + i * form.bytes();
+    pixels.insert(pixels.end(), first, first + form.bytes());
+    labels.push_back(images.labels()[i]);
   }
-  return sorted;
+  return picture_set(form, std::move(pixels), std::move(labels));
 }
 
 // Grey pictures at 32 x 32, each tinted in a colour of its own.
-inline ImageSet coloured(const ImageSet& grey) {
-  ImageSet images{grey.count, 32, 32, 3, {}, grey.labels};
-  images.pixels.resize(static_cast<size_t>(images.count * images.example_bytes()));
-  for (int64_t i = 0; i < images.count; ++i) {
-    uint8_t* out = images.pixels.data() + i * images.example_bytes();
-    fit_picture(grey.pixels.data() + i * grey.example_bytes(), {grey.height, grey.width, 1},
-                {32, 32, 3}, out);
+inline ExampleSet coloured(const ExampleSet& grey) {
+  const PictureForm form = {32, 32, 3}, from = grey.picture_form();
+  std::vector<uint8_t> pixels(static_cast<size_t>(grey.count * form.bytes()));
+  for (int64_t i = 0; i < grey.count; ++i) {
+    uint8_t* out = pixels.data() + i * form.bytes();
+    fit_picture(grey.pixels().data() + i * from.bytes(), from, form, out);
     const uint64_t tint = random_bits(1, RandomStream::kSynthetic, 0, static_cast<uint64_t>(i));
-    for (int64_t at = 0; at < images.example_bytes(); ++at) {
+    for (int64_t at = 0; at < form.bytes(); ++at) {
       const uint64_t factor = 128 + (tint >> (at % 3 * 8) & 0x7f);
       out[at] = static_cast<uint8_t>(out[at] * factor >> 8);
     }
   }
-  return images;
+  return picture_set(form, std::move(pixels), grey.labels());
 }
 
 inline void put_idx_file(const fs::path& path, const std::vector<int64_t>& dims,
@@ -61,12 +61,13 @@ inline void put_idx_file(const fs::path& path, const std::vector<int64_t>& dims,
   put_file(path, file);
 }
 
-inline void put_idx_split(const fs::path& folder, const std::string& prefix, const ImageSet& set) {
-  std::vector<int64_t> dims = {set.count, set.height, set.width};
-  if (set.channels != 1) dims.push_back(set.channels);
-  put_idx_file(folder / (prefix + "-images-idx3-ubyte"), dims, set.pixels);
+inline void put_idx_split(const fs::path& folder, const std::string& prefix, const ExampleSet& set) {
+  const PictureForm form = set.picture_form();
+  std::vector<int64_t> dims = {set.count, form.height, form.width};
+  if (form.channels != 1) dims.push_back(form.channels);
+  put_idx_file(folder / (prefix + "-images-idx3-ubyte"), dims, set.pixels());
   put_idx_file(folder / (prefix + "-labels-idx1-ubyte"), {set.count},
-               {set.labels.begin(), set.labels.end()});
+               {set.labels().begin(), set.labels().end()});
 }
 
 inline void put_idx_dataset(const fs::path& folder, const Dataset& data) {
@@ -76,13 +77,13 @@ inline void put_idx_dataset(const fs::path& folder, const Dataset& data) {
 }
 
 // Records first ... last - 1 of pictures of 32 x 32 x 3.
-inline std::vector<uint8_t> cifar_records(const ImageSet& set, int64_t first, int64_t last) {
+inline std::vector<uint8_t> cifar_records(const ExampleSet& set, int64_t first, int64_t last) {
   std::vector<uint8_t> records;
   for (int64_t i = first; i < last; ++i) {
-    records.push_back(static_cast<uint8_t>(set.labels[i]));
+    records.push_back(static_cast<uint8_t>(set.labels()[i]));
     for (int64_t c = 0; c < 3; ++c) {
       for (int64_t at = 0; at < 1024; ++at) {
-        records.push_back(set.pixels[i * set.example_bytes() + 3 * at + c]);
+        records.push_back(set.pixels()[i * set.picture_form().bytes() + 3 * at + c]);
       }
     }
   }
@@ -99,21 +100,22 @@ inline void put_cifar_dataset(const fs::path& folder, const Dataset& data) {
   put_file(folder / "test_batch.bin", cifar_records(data.test, 0, data.test.count));
 }
 
-inline void put_folder_split(const fs::path& folder, const ImageSet& set, bool jpeg) {
+inline void put_folder_split(const fs::path& folder, const ExampleSet& set, bool jpeg) {
+  const PictureForm form = set.picture_form();
   for (int64_t i = 0; i < set.count; ++i) {
     char name[32];
     std::snprintf(name, sizeof name, "%07lld.%s", static_cast<long long>(i), jpeg ? "jpg" : "png");
     // Two digits, so that names have the order of numbers.
     const fs::path path =
-        folder / (std::string(set.labels[i] < 10 ? "0" : "") + std::to_string(set.labels[i]));
+        folder / (std::string(set.labels()[i] < 10 ? "0" : "") + std::to_string(set.labels()[i]));
     fs::create_directories(path);
-    const auto first = set.pixels.begin() + i * set.example_bytes();
-    std::vector<uint8_t> pixels(first, first + set.example_bytes());
+    const auto first = set.pixels().begin() + i * form.bytes();
+    std::vector<uint8_t> pixels(first, first + form.bytes());
     if (jpeg) {
-      put_jpeg(path / name, {static_cast<int>(set.width), static_cast<int>(set.height),
-                             set.channels == 1 ? JCS_GRAYSCALE : JCS_RGB, std::move(pixels), 95});
+      put_jpeg(path / name, {static_cast<int>(form.width), static_cast<int>(form.height),
+                             form.channels == 1 ? JCS_GRAYSCALE : JCS_RGB, std::move(pixels), 95});
     } else {
-      const auto png = encode_png({set.height, set.width, set.channels, std::move(pixels)});
+      const auto png = encode_png({form.height, form.width, form.channels, std::move(pixels)});
       if (png.ok()) put_file(path / name, *png);
     }
   }

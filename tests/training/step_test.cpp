@@ -66,11 +66,11 @@ TEST(Step, AllocatesNothingWhereConvolutionsAreCut) {
 // From the source of the batches to the update.
 TEST(Step, AllocatesNothingOnItsWayFromTheData) {
   Harness harness({.model = "mlp", .micro_batch_size = 8, .threads = 2});
-  const ImageSet& images = fashion_mnist().train;
+  const ExampleSet& images = fashion_mnist().train;
   for (const bool ahead : {true, false}) {
     std::optional<ThreadLimit> limit;
     if (!ahead) limit.emplace(0);
-    auto batches = ShuffledBatches::create(picture_examples(images, {.shift = 2, .flip = 1}, 1),
+    auto batches = ShuffledBatches::create(examples_of(images, {.shift = 2, .flip = 1}, 1),
                                            {.batch_size = 16, .seed = 1, .total_steps = 8});
     ASSERT_TRUE(batches.ok());
     EXPECT_EQ((*batches)->works_ahead(), ahead);
@@ -102,11 +102,11 @@ TEST(Step, AllocatesNothingThroughThePublicInterface) {
   ASSERT_TRUE(network.ok()) << network.error();
   auto trainer = Trainer::create(*network, {{"batch-size", "16"}, {"threads", "2"}});
   ASSERT_TRUE(trainer.ok()) << trainer.error();
-  const ImageSet& images = fashion_mnist().train;
+  const ExampleSet& images = fashion_mnist().train;
   const std::vector<int32_t> labels = first_labels(images, 16);
   const ArraySet batch = {
       16,
-      {{"the pixels of the pictures", Elements::kUint8, {28, 28, 1}, images.pixels.data()},
+      {{"the pixels of the pictures", Elements::kUint8, {28, 28, 1}, images.pixels().data()},
        {"the labels of the pictures", Elements::kInt32, {}, labels.data()}}};
   ASSERT_TRUE(trainer->step(batch, 0.01).ok());
   const int64_t before = allocations;

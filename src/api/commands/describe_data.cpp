@@ -21,8 +21,8 @@ Json size_json(const PictureSize& size) { return {{"height", size.height}, {"wid
 Json to_json(const DataSurvey& survey) {
   const DatasetInfo& info = survey.info;
   Json classes = Json::array();
-  for (size_t i = 0; i < info.class_names.size(); ++i) {
-    classes.push_back({{"name", info.class_names[i]},
+  for (size_t i = 0; i < info.target.names.size(); ++i) {
+    classes.push_back({{"name", info.target.names[i]},
                        {"train", survey.train_counts[i]},
                        {"validation", survey.validation_counts[i]},
                        {"test", survey.test_counts[i]}});
@@ -33,20 +33,21 @@ Json to_json(const DataSurvey& survey) {
                {"validation_examples", info.validation_count},
                {"test_examples", info.test_count}};
   if (info.table) {
-    json["task"] =
-        table_task_name(info.is_regression() ? TableTask::kRegression : TableTask::kClassification);
+    json["task"] = table_task_name(info.target.is_number() ? TableTask::kRegression
+                                                           : TableTask::kClassification);
     json["features"] = info.table->features();
     json["table"] = Json::parse(to_json(*info.table));
   } else {
+    const Shape& form = info.specs[0].shape;
     json.update(Json{{"smallest", size_json(survey.smallest)},
                      {"largest", size_json(survey.largest)},
-                     {"height", info.height},
-                     {"width", info.width},
-                     {"channels", info.channels},
+                     {"height", form[0]},
+                     {"width", form[1]},
+                     {"channels", form[2]},
                      {"mean", survey.mean},
                      {"deviation", survey.deviation}});
   }
-  json.update(Json{{"bytes", info.bytes()},
+  json.update(Json{{"bytes", info.bytes},
                    {"classes", std::move(classes)},
                    {"duplicates", survey.duplicates},
                    {"unreadable", survey.unreadable},
@@ -59,8 +60,8 @@ Result<DataOutcome> describe(const Settings& settings) {
   if (!config.contact_sheet.empty()) {
     MANTISSA_RETURN_IF_ERROR(check_target("contact-sheet", config.contact_sheet));
   }
-  Dataset pictures;
-  MANTISSA_ASSIGN(DataSurvey survey, survey_dataset(config.data, config.options, pictures));
+  Dataset data;
+  MANTISSA_ASSIGN(DataSurvey survey, survey_dataset(config.data, config.options, data));
   const int64_t batch_size = default_run_config().batch_size, examples = survey.info.train_count;
   if (survey.refusal.empty() && examples < batch_size) {
     survey.info.notes.push_back("training takes batches of " + std::to_string(batch_size) +
@@ -73,11 +74,9 @@ Result<DataOutcome> describe(const Settings& settings) {
     outcome.error = "training would refuse this: " + survey.refusal;
   }
   outcome.json = to_json(survey).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (!config.contact_sheet.empty() && survey.info.table) {
-    return invalid_input("contact-sheet: is of pictures, and " + config.data + " is a table");
-  }
   if (!config.contact_sheet.empty()) {
-    const Image sheet = contact_sheet(pictures.train, survey.info.classes, kSheetColumns);
+    MANTISSA_RETURN_IF_ERROR(check_no_table(survey.info, "contact-sheet: is of"));
+    const Image sheet = contact_sheet(data.train, survey.info.target.classes, kSheetColumns);
     MANTISSA_RETURN_IF_ERROR(write_png(config.contact_sheet, sheet));
   }
   return outcome;

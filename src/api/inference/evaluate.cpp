@@ -14,7 +14,6 @@
 #include "data/batches/ordered_batches.h"
 #include "infer/frozen_network.h"
 #include "infer/tasks/classification.h"
-#include "infer/tasks/language.h"
 #include "infer/tasks/regression.h"
 #include "kernels/kernel_table.h"
 #include "mantissa/mantissa.h"
@@ -64,7 +63,7 @@ Result<EvaluationOutcome> score_classes(const EvaluatedData& at) {
 }
 
 Result<EvaluationOutcome> score_numbers(const EvaluatedData& at) {
-  const TableColumn& target = at.network.description.table->target;
+  const Target target = target_of(at.network.description);
   MANTISSA_ASSIGN(const RegressionEvaluation evaluation,
                   evaluate_regression(at.programs, at.batches, target, at.observer));
   EvaluationOutcome outcome;
@@ -77,7 +76,7 @@ Result<EvaluationOutcome> score_numbers(const EvaluatedData& at) {
   outcome.json = to_json(evaluation, at.data, target, outcome.model_sha256, outcome.seconds);
   outcome.examples = evaluation.examples;
   outcome.loss = evaluation.loss;
-  outcome.target = target.name;
+  outcome.target = target.column;
   outcome.r2 = evaluation.score.r2;
   outcome.rmse = evaluation.score.rmse;
   outcome.mae = evaluation.score.mae;
@@ -94,9 +93,8 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
     MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  if (reads_tokens(network.description.network) && !network.description.table) {
-    return evaluate_language(config, network, observer);
-  }
+  const TargetKind target = target_of(network.description).kind;
+  if (target == TargetKind::kTokens) return evaluate_language(config, network, observer);
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, network));
   const auto message = [&](std::string text) {
@@ -123,7 +121,7 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   const EvaluationObserver report =
       counting(observer, Progress::Kind::kEvaluating, data.test.count);
   const EvaluatedData evaluated{config, network, data.info.name, executors, batches, report, start};
-  return data.info.is_regression() ? score_numbers(evaluated) : score_classes(evaluated);
+  return target == TargetKind::kNumber ? score_numbers(evaluated) : score_classes(evaluated);
 }
 
 }  // namespace

@@ -29,15 +29,15 @@ std::optional<std::vector<Label>> classes_by_name(const std::vector<std::string>
 // A network that tells one class from all others is measured on data that have them all.
 void take_one_class(const std::vector<std::string>& names, Dataset& data) {
   if (names.size() != 2 || names != two_classes(names[1])) return;
-  const std::vector<std::string>& classes = data.info.class_names;
+  const std::vector<std::string>& classes = data.info.target.names;
   const auto found = std::find(classes.begin(), classes.end(), names[1]);
   const bool has_both = std::find(classes.begin(), classes.end(), names[0]) != classes.end();
   if (found == classes.end() || has_both) return;
   relabel(static_cast<Label>(found - classes.begin()), data.test);
   data.info.notes.push_back("the class " + names[1] + " is taken against the other " +
-                            std::to_string(data.info.classes - 1));
-  data.info.class_names = names;
-  data.info.classes = 2;
+                            std::to_string(data.info.target.classes - 1));
+  data.info.target.names = names;
+  data.info.target.classes = 2;
 }
 
 Status match_classes(const FrozenNetwork& network, const std::string& source, Dataset& data) {
@@ -45,20 +45,20 @@ Status match_classes(const FrozenNetwork& network, const std::string& source, Da
   take_one_class(names, data);
   const auto classes = static_cast<int>(names.size());
   std::vector<std::string>& notes = data.info.notes;
-  const auto by_name = classes_by_name(data.info.class_names, names);
+  const auto by_name = classes_by_name(data.info.target.names, names);
   if (by_name) {
-    for (Label& label : data.test.labels) label = (*by_name)[label];
+    for (Label& label : data.test.find(kLabelTensor)->as<Label>()) label = (*by_name)[label];
     std::vector<Label> same(by_name->size());
     std::iota(same.begin(), same.end(), Label{0});
     if (*by_name != same) notes.push_back("classes are matched by name with the network's");
-  } else if (data.info.classes > classes) {
-    return invalid_input(source + ": has " + std::to_string(data.info.classes) +
+  } else if (data.info.target.classes > classes) {
+    return invalid_input(source + ": has " + std::to_string(data.info.target.classes) +
                          " classes, the network " + std::to_string(classes));
-  } else if (data.info.named) {
+  } else if (data.info.target.named) {
     notes.push_back("class names are not those of the network: classes are matched by number");
   }
-  if (data.info.classes < classes) {
-    notes.push_back("has " + std::to_string(data.info.classes) + " of the network's " +
+  if (data.info.target.classes < classes) {
+    notes.push_back("has " + std::to_string(data.info.target.classes) + " of the network's " +
                     std::to_string(classes) + " classes");
   }
   return {};

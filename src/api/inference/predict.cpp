@@ -52,15 +52,6 @@ Inputs list_inputs(const std::string& input) {
   return inputs;
 }
 
-// Predicts `batch`, whose pixels have the network's form.
-Status predict_pictures(std::vector<Prediction> batch, Predictor& predictor) {
-  std::vector<uint8_t> pixels;
-  for (const Prediction& one : batch) {
-    pixels.insert(pixels.end(), one.pixels.begin(), one.pixels.end());
-  }
-  return predictor.run(std::move(batch), pixels.data());
-}
-
 // How many threads may decode these files at once.
 int decoding_threads(std::span<const fs::path> files, int threads) {
   std::vector<int64_t> bytes(files.size(), 0);
@@ -93,14 +84,17 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
       });
   if (results.failure) predictor.outcome.exit = Exit::kFailed;
   std::vector<Prediction> good;
+  std::vector<uint8_t> pixels;
   for (size_t i = 0; i < all.size(); ++i) {
     if (results.errors[i].empty()) {
+      pixels.insert(pixels.end(), all[i].pixels.begin(), all[i].pixels.end());
       good.push_back(std::move(all[i]));
     } else {
       predictor.outcome.problems.push_back(std::move(results.errors[i]));
     }
   }
-  return predict_pictures(std::move(good), predictor);
+  const std::vector<Label> unknown(good.size());
+  return predictor.run(std::move(good), examples_of(picture_set(form, std::move(pixels), unknown)));
 }
 
 Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
@@ -129,21 +123,23 @@ Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
 }
 
 // A test example, not yet predicted.
-Prediction test_example(const ImageSet& test, int64_t i, const Predictor& predictor) {
+Prediction test_example(const Dataset& data, int64_t i) {
+  const Target& target = data.info.target;
+  const ExampleSet& test = data.test;
+  const auto at = static_cast<size_t>(i);
   Prediction example{.source = "test " + std::to_string(i)};
-  if (!test.labels.empty()) {
-    example.label = test.labels[static_cast<size_t>(i)];
+  if (target.is_number()) {
+    const int16_t mantissa = test.numbers<int16_t>(kTargetTensor)[at];
+    example.truth = std::ldexp(mantissa, kTargetExponent) * target.deviation + target.mean;
   } else {
-    const TableColumn& target = predictor.network.description.table->target;
-    const double deviations = std::ldexp(test.targets[static_cast<size_t>(i)], kTargetExponent);
-    example.truth = deviations * target.deviation + target.mean;
+    example.label = test.labels()[at];
   }
-  if (test.features > 0) return example;
-  const auto first = test.pixels.begin() + i * test.example_bytes();
-  example.height = test.height;
-  example.width = test.width;
-  example.channels = test.channels;
-  example.pixels.assign(first, first + test.example_bytes());
+  const PictureForm form = test.picture_form();
+  const auto first = test.pixels().begin() + i * form.bytes();
+  example.height = form.height;
+  example.width = form.width;
+  example.channels = form.channels;
+  example.pixels.assign(first, first + form.bytes());
   return example;
 }
 
@@ -153,18 +149,13 @@ Status predict_examples(const InferenceConfig& config, Predictor& predictor) {
     return invalid_input("index: " + data.info.name + " has test examples 0 to " +
                          std::to_string(data.test.count - 1));
   }
-  const ImageSet& test = data.test;
-  std::vector<Prediction> batch;
-  for (int64_t i = config.first_index; i <= config.last_index; ++i) {
-    Prediction prediction = test_example(test, i, predictor);
-    if (test.features > 0) {
-      MANTISSA_RETURN_IF_ERROR(
-          predictor.run({std::move(prediction)}, test.numbers.data() + i * test.features));
-      continue;
-    }
-    batch.push_back(std::move(prediction));
-    if (static_cast<int64_t>(batch.size()) < kPredictedAtOnce && i < config.last_index) continue;
-    MANTISSA_RETURN_IF_ERROR(predict_pictures(std::exchange(batch, {}), predictor));
+  const Examples test = examples_of(data.test);
+  const int64_t end = config.last_index + 1;
+  for (int64_t first = config.first_index; first < end; first += kPredictedAtOnce) {
+    const int64_t count = std::min(kPredictedAtOnce, end - first);
+    std::vector<Prediction> batch;
+    for (int64_t i = first; i < first + count; ++i) batch.push_back(test_example(data, i));
+    MANTISSA_RETURN_IF_ERROR(predictor.run(std::move(batch), examples_from(first, count, test)));
   }
   return {};
 }

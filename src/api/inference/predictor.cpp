@@ -31,19 +31,22 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
   const TableSchema& schema = *predictor.network.description.table;
   MANTISSA_ASSIGN(const auto rows, open_csv_rows(file, schema.file_format()));
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
-  std::vector<int16_t> numbers;
+  ExampleSet set = row_set(schema, false);
+  set.tensors.resize(1);  // targets are unknown
+  auto& inputs = set.tensors[0].as<int16_t>();
   std::vector<Prediction> batch;
   while (true) {
     MANTISSA_ASSIGN(const auto row, rows->next());
     if (!row.empty()) {
-      MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, numbers));
+      MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, inputs));
       Prediction prediction{.source = source_of(*rows, file, several)};
       take_target(encoder, row, prediction);
       batch.push_back(std::move(prediction));
       if (std::ssize(batch) < kPredictedAtOnce) continue;
     }
-    MANTISSA_RETURN_IF_ERROR(predictor.run(std::exchange(batch, {}), numbers.data()));
-    numbers.clear();
+    set.count = std::ssize(batch);
+    MANTISSA_RETURN_IF_ERROR(predictor.run(std::exchange(batch, {}), examples_of(set)));
+    inputs.clear();
     if (row.empty()) break;
   }
   for (const std::string& note : encoder.notes()) {
@@ -54,10 +57,10 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
 
 }  // namespace
 
-Status Predictor::run(std::vector<Prediction> batch, const void* examples) {
+Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   const auto count = static_cast<int64_t>(batch.size());
   if (count == 0) return {};
-  MANTISSA_ASSIGN(const Classified found, classify(network, examples, count, pool, isa));
+  MANTISSA_ASSIGN(const Classified found, classify(network, examples, pool, isa));
   mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
   exponent = found.exponent;
   const std::vector<double>& all = found.probabilities;

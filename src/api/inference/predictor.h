@@ -7,6 +7,7 @@
 #include "api/settings/settings.h"
 #include "base/result.h"
 #include "base/system/thread_pool.h"
+#include "data/batches/examples.h"
 #include "infer/frozen_network.h"
 #include "mantissa/mantissa.h"
 
@@ -24,8 +25,8 @@ struct Predictor {
   std::vector<int32_t> mantissas = {};
   int exponent = 0;
 
-  // Predicts `batch`, whose examples are as the network takes them, one after the other.
-  Status run(std::vector<Prediction> batch, const void* examples);
+  // Predicts `batch`; `examples` are its own.
+  Status run(std::vector<Prediction> batch, const Examples& examples);
 };
 
 // Predicts the rows of the files of tables that `input` names, one a line.

@@ -30,4 +30,8 @@ struct BoundArrays {
   Examples examples() const;
 };
 
+// The tensors of a set. Labels move to `labels`, with the bytes that networks take. The result
+// refers to both.
+ArraySet arrays_of(ExampleSet& set, std::vector<int32_t>& labels);
+
 }  // namespace mantissa

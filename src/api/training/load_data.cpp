@@ -4,6 +4,7 @@
 
 #include "api/public_values.h"
 #include "api/settings/settings.h"
+#include "api/training/array_set.h"
 #include "data/batches/examples.h"
 #include "data/datasets/dataset.h"
 #include "mantissa/data.h"
@@ -18,31 +19,23 @@ struct Memory {
   std::vector<int32_t> train_labels, validation_labels, test_labels;
 };
 
-// A split's arrays. Its labels move to `labels`.
-ArraySet arrays_of(ImageSet& set, std::vector<int32_t>& labels) {
+}  // namespace
+
+ArraySet arrays_of(ExampleSet& set, std::vector<int32_t>& labels) {
+  constexpr Elements kElements[] = {Elements::kUint8, Elements::kMantissa, Elements::kInt32,
+                                    Elements::kInt32};  // of the types of a StoredTensor
   ArraySet arrays{.count = set.count, .arrays = {}};
-  if (set.count == 0) return arrays;
-  if (set.features > 0) {
-    arrays.arrays.push_back(
-        {kNumberTensor, Elements::kMantissa, {set.features}, set.numbers.data()});
-  } else {
-    arrays.arrays.push_back(
-        {kPixelTensor, Elements::kUint8, {set.height, set.width, set.channels}, set.pixels.data()});
+  for (StoredTensor& tensor : set.tensors) {
+    Array& array = arrays.arrays.emplace_back(Array{tensor.name, kElements[tensor.numbers.index()],
+                                                    dims_of(tensor.shape), tensor.bytes().data()});
+    auto* const narrow = std::get_if<std::vector<Label>>(&tensor.numbers);
+    if (narrow == nullptr) continue;
+    labels.assign(narrow->begin(), narrow->end());
+    *narrow = {};
+    array.data = labels.data();
   }
-  if (!set.weights.empty()) {
-    arrays.arrays.push_back({kWeightTensor, Elements::kMantissa, {}, set.weights.data()});
-  }
-  if (set.labels.empty()) {
-    arrays.arrays.push_back({kTargetTensor, Elements::kMantissa, {1}, set.targets.data()});
-    return arrays;
-  }
-  labels.assign(set.labels.begin(), set.labels.end());
-  set.labels = {};
-  arrays.arrays.push_back({kLabelTensor, Elements::kInt32, {}, labels.data()});
   return arrays;
 }
-
-}  // namespace
 
 namespace {
 
@@ -55,22 +48,20 @@ Outcome<LoadedData> load(const Settings& settings) {
   const auto memory = std::make_shared<Memory>();
   memory->data = std::move(*data);
   const DatasetInfo& info = memory->data.info;
-  LoadedData loaded{.train = arrays_of(memory->data.train, memory->train_labels),
+  const Target& target = info.target;
+  return LoadedData{.train = arrays_of(memory->data.train, memory->train_labels),
                     .validation = arrays_of(memory->data.validation, memory->validation_labels),
                     .test = arrays_of(memory->data.test, memory->test_labels),
                     .kind = info.kind,
-                    .class_names = info.class_names,
-                    .has_named_classes = info.named && !info.class_names.empty(),
+                    .class_names = target.names,
+                    .has_named_classes = target.named && !target.names.empty(),
                     .notes = info.notes,
                     .table_json = info.table ? to_json(*info.table) : "",
                     .number_exponent = info.table ? kFeatureExponent : 0,
-                    .target_exponent = info.is_regression() ? kTargetExponent : 0,
+                    .target_exponent = target.is_number() ? kTargetExponent : 0,
+                    .target_mean = target.mean,
+                    .target_deviation = target.deviation,
                     .memory = memory};
-  if (info.is_regression()) {
-    loaded.target_mean = info.table->target.mean;
-    loaded.target_deviation = info.table->target.deviation;
-  }
-  return loaded;
 }
 
 }  // namespace

@@ -3,10 +3,9 @@
 #include <utility>
 
 #include "api/public_values.h"
+#include "api/training/array_set.h"
 #include "api/training/model_data.h"
-#include "data/batches/examples.h"
-#include "data/tables/table_encoder.h"
-#include "tensor/table_numbers.h"
+#include "data/readers/table_reader.h"
 
 namespace mantissa {
 namespace {
@@ -50,10 +49,9 @@ class ColumnRows : public TableRows {
   size_t row_ = 0;
 };
 
-// The rows' numbers, and their targets if all of them have one.
+// The rows, and labels with the bytes that networks take.
 struct Encoded {
-  int64_t count = 0;
-  std::vector<int16_t> numbers, targets;
+  ExampleSet rows;
   std::vector<int32_t> labels;
 };
 
@@ -68,28 +66,6 @@ Status check_columns(const std::vector<NamedColumn>& columns) {
   return {};
 }
 
-void add_target(const TableTarget& target, const TableSchema& schema, Encoded& rows) {
-  if (!target.is_known) return;
-  if (schema.is_regression()) {
-    rows.targets.push_back(standardised(target.number, schema.target, kTargetExponent));
-  } else {
-    rows.labels.push_back(static_cast<int32_t>(target.label));
-  }
-}
-
-ArraySet arrays_of(const Encoded& rows, const TableSchema& schema) {
-  ArraySet set{.count = rows.count, .arrays = {}};
-  set.arrays.push_back(
-      {kNumberTensor, Elements::kMantissa, {schema.features()}, rows.numbers.data()});
-  if (rows.count > 0 && std::ssize(rows.targets) == rows.count) {
-    set.arrays.push_back({kTargetTensor, Elements::kMantissa, {1}, rows.targets.data()});
-  }
-  if (rows.count > 0 && std::ssize(rows.labels) == rows.count) {
-    set.arrays.push_back({kLabelTensor, Elements::kInt32, {}, rows.labels.data()});
-  }
-  return set;
-}
-
 Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
                                 const std::vector<NamedColumn>& columns) {
   if (!schema) return invalid_input("the network was not trained on a table");
@@ -100,18 +76,19 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
   MANTISSA_RETURN_IF_ERROR(check_columns(columns));
   ColumnRows source(columns, schema->format);
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(*schema, source));
-  const auto rows = std::make_shared<Encoded>();
+  const auto encoded = std::make_shared<Encoded>(Encoded{row_set(*schema, false), {}});
+  ExampleSet& rows = encoded->rows;
+  bool have_targets = true;
   while (true) {
     MANTISSA_ASSIGN(const auto row, source.next());
     if (row.empty()) break;
-    MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, rows->numbers));
-    MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
-    add_target(target, *schema, *rows);
-    ++rows->count;
+    MANTISSA_ASSIGN(const bool has_target, append_row(row, *schema, encoder, rows));
+    have_targets &= has_target;
   }
-  EncodedRows encoded{
-      .arrays = arrays_of(*rows, *schema), .notes = encoder.notes(), .memory = rows};
-  return encoded;
+  if (rows.count == 0 || !have_targets) rows.tensors.pop_back();
+  return EncodedRows{.arrays = arrays_of(rows, encoded->labels),
+                     .notes = encoder.notes(),
+                     .memory = encoded};
 }
 
 }  // namespace

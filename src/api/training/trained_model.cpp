@@ -26,16 +26,6 @@ double number_of(const Tensor& tensor, int64_t i) {
   return std::ldexp(static_cast<double>(mantissa), *tensor.exponent);
 }
 
-// The units of a table's target, which the network learned as deviations from its mean.
-struct Units {
-  double one = 1, zero = 0;
-};
-
-Units units_of(const FrozenDescription& description) {
-  if (!description.table || !description.table->is_regression()) return {};
-  return {description.table->target.deviation, description.table->target.mean};
-}
-
 // Numbers of a table must have come through its columns. The numbers of the file itself would fit
 // the network's input too, but mean something else.
 Status check_rows(const FrozenDescription& description, const ArraySet& examples) {
@@ -81,7 +71,7 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
   const Status bound = bind(network.description, examples, false, arrays);
   if (!bound.ok()) return failure_of(bound.error());
   const size_t outputs = network.graph.outputs.size();
-  const Units units = units_of(network.description);
+  const Target target = target_of(network.description);
   std::vector<std::vector<double>> predictions(outputs);
   ThreadPool pool(data_->threads);
   const Status status =
@@ -90,7 +80,7 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
                    for (size_t k = 0; k < outputs; ++k) {
                      const Tensor tensor = programs.outputs(static_cast<int>(k));
                      for (int64_t i = 0; i < tensor.count(); ++i) {
-                       predictions[k].push_back(number_of(tensor, i) * units.one + units.zero);
+                       predictions[k].push_back(number_of(tensor, i) * target.deviation + target.mean);
                      }
                    }
                    return {};

@@ -25,6 +25,14 @@ inline std::string to_string(const TensorSpec& spec) {
   return "'" + spec.name + "' (" + data_type_name(spec.type) + " " + to_string(spec.shape) + ")";
 }
 
+// The spec of that name, or null.
+inline const TensorSpec* find_spec(std::span<const TensorSpec> specs, std::string_view name) {
+  for (const TensorSpec& spec : specs) {
+    if (spec.name == name) return &spec;
+  }
+  return nullptr;
+}
+
 // Some examples. A view: its maker owns the memory that it points to.
 struct Batch {
   int64_t count = 0;                     // of examples; 0 after the last batch
@@ -37,10 +45,8 @@ struct Batch {
 
   // The tensor of that name, or null.
   const void* find(std::string_view name) const {
-    for (size_t i = 0; i < specs.size(); ++i) {
-      if (specs[i].name == name) return tensors[i];
-    }
-    return nullptr;
+    const TensorSpec* const spec = find_spec(specs, name);
+    return spec == nullptr ? nullptr : tensors[static_cast<size_t>(spec - specs.data())];
   }
 };
 

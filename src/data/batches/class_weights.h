@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "data/batches/examples.h"
-#include "data/datasets/dataset.h"
 #include "data/tables/row_weights.h"
 
 namespace mantissa {

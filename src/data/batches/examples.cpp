@@ -8,7 +8,84 @@ namespace mantissa {
 namespace {
 
 constexpr uint8_t kBlack = 0;
-const TensorSpec kWeightSpec{kWeightTensor, DataType::kInt16, Shape{}};
+
+// A stored tensor in batches: its tensors there, and a function that writes an example of each.
+struct BatchTensors {
+  std::vector<TensorSpec> specs;
+  std::function<void(uint32_t epoch, uint32_t example, std::byte* const* places)> write;
+  std::function<int32_t(uint32_t example)> length = nullptr;  // of a sequence with padding
+};
+
+template <typename T>
+constexpr DataType kTypeOf = std::is_same_v<T, uint8_t>   ? DataType::kUint8
+                             : std::is_same_v<T, int16_t> ? DataType::kInt16
+                                                          : DataType::kInt32;
+
+template <typename T>
+BatchTensors same_numbers(const StoredTensor& tensor, const std::vector<T>& numbers) {
+  const int64_t count = tensor.shape.count();
+  return {{{tensor.name, kTypeOf<T>, tensor.shape}},
+          [&numbers, count](uint32_t, uint32_t example, std::byte* const* places) {
+            std::memcpy(places[0], numbers.data() + example * count,
+                        static_cast<size_t>(count) * sizeof(T));
+          }};
+}
+
+BatchTensors wide_labels(const StoredTensor& tensor, const std::vector<Label>& labels) {
+  const int64_t count = tensor.shape.count();
+  return {{{tensor.name, DataType::kInt32, tensor.shape}},
+          [&labels, count](uint32_t, uint32_t example, std::byte* const* places) {
+            std::copy_n(labels.begin() + example * count, count,
+                        reinterpret_cast<int32_t*>(places[0]));
+          }};
+}
+
+BatchTensors padded_tokens(const StoredTensor& tensor, const std::vector<int16_t>& numbers) {
+  const int64_t sequence = tensor.shape.count();
+  const auto tokens_of = [&numbers, sequence](uint32_t example) {
+    const auto places = std::span(numbers).subspan(example * sequence, sequence);
+    return places.first(
+        static_cast<size_t>(std::find(places.begin(), places.end(), kNoToken) - places.begin()));
+  };
+  const int32_t padding = *tensor.padding;
+  return {{{tensor.name, DataType::kInt32, tensor.shape},
+           {kSegmentTensor, DataType::kInt32, tensor.shape},
+           {kLengthTensor, DataType::kInt32, Shape{}}},
+          [tokens_of, sequence, padding](uint32_t, uint32_t example, std::byte* const* places) {
+            const auto from = tokens_of(example);
+            auto* tokens = reinterpret_cast<int32_t*>(places[0]);
+            std::fill(std::copy(from.begin(), from.end(), tokens), tokens + sequence, padding);
+            std::fill_n(reinterpret_cast<int32_t*>(places[1]), sequence, 0);
+            *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(from.size());
+          },
+          [tokens_of](uint32_t example) { return static_cast<int32_t>(tokens_of(example).size()); }};
+}
+
+BatchTensors augmented_pixels(const StoredTensor& tensor, const std::vector<uint8_t>& pixels,
+                              const Augmentation& augmentation, uint64_t seed) {
+  return {{{tensor.name, DataType::kUint8, tensor.shape}},
+          [&pixels, shape = tensor.shape, augmentation, seed](uint32_t epoch, uint32_t example,
+                                                              std::byte* const* places) {
+            augment_image(pixels.data() + example * shape.count(), shape[0], shape[1], shape[2],
+                          augmentation, augment_bits(seed, epoch, example), kBlack,
+                          reinterpret_cast<uint8_t*>(places[0]));
+          }};
+}
+
+// The one place that says how a stored tensor comes into batches.
+BatchTensors batch_tensors(const StoredTensor& tensor, const Augmentation& augmentation,
+                           uint64_t seed) {
+  if (const auto* labels = std::get_if<std::vector<Label>>(&tensor.numbers)) {
+    return wide_labels(tensor, *labels);
+  }
+  if (tensor.padding) return padded_tokens(tensor, std::get<std::vector<int16_t>>(tensor.numbers));
+  if (tensor.name == kPixelTensor && augmentation != Augmentation{}) {
+    return augmented_pixels(tensor, std::get<std::vector<uint8_t>>(tensor.numbers), augmentation,
+                            seed);
+  }
+  return std::visit([&](const auto& numbers) { return same_numbers(tensor, numbers); },
+                    tensor.numbers);
+}
 
 }  // namespace
 
@@ -37,98 +114,38 @@ Examples array_examples(int64_t count, std::vector<ExampleArray> arrays,
   return examples;
 }
 
-std::vector<TensorSpec> picture_specs(int64_t height, int64_t width, int64_t channels) {
-  return {{kPixelTensor, DataType::kUint8, Shape{height, width, channels}},
-          {kLabelTensor, DataType::kInt32, Shape{}}};
-}
-
-std::vector<TensorSpec> table_specs(int64_t features, bool is_regression) {
-  const TensorSpec labels{kLabelTensor, DataType::kInt32, Shape{}};
-  const TensorSpec targets{kTargetTensor, DataType::kInt16, Shape{1}};
-  return {{kNumberTensor, DataType::kInt16, Shape{features}}, is_regression ? targets : labels};
-}
-
-std::vector<TensorSpec> labelled_text_specs(int64_t sequence) {
-  return {{kTokenTensor, DataType::kInt32, Shape{sequence}},
-          {kSegmentTensor, DataType::kInt32, Shape{sequence}},
-          {kLengthTensor, DataType::kInt32, Shape{}},
-          {kLabelTensor, DataType::kInt32, Shape{}}};
-}
-
-std::vector<TensorSpec> example_specs(const DatasetInfo& data) {
-  if (!data.table) return picture_specs(data.height, data.width, data.channels);
-  std::vector<TensorSpec> specs = data.table->text
-                                      ? labelled_text_specs(data.table->text->sequence)
-                                      : table_specs(data.table->features(), data.is_regression());
-  if (data.has_row_weights()) specs.push_back(kWeightSpec);
-  return specs;
-}
-
-Examples picture_examples(const ImageSet& images, const Augmentation& augmentation, uint64_t seed) {
+Examples examples_of(const ExampleSet& set, const Augmentation& augmentation, uint64_t seed) {
   Examples examples;
-  examples.count = images.count;
-  examples.specs = picture_specs(images.height, images.width, images.channels);
-  examples.write = [&images, augmentation, seed](uint32_t epoch, uint32_t example,
-                                                 std::span<std::byte* const> places) {
-    const int64_t bytes = images.example_bytes();
-    const uint8_t* from = images.pixels.data() + example * bytes;
-    auto* to = reinterpret_cast<uint8_t*>(places[0]);
-    if (augmentation == Augmentation{}) {
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-    } else {
-      augment_image(from, images.height, images.width, images.channels, augmentation,
-                    augment_bits(seed, epoch, example), kBlack, to);
+  examples.count = set.count;
+  std::vector<BatchTensors> all;
+  for (const StoredTensor& tensor : set.tensors) {
+    const BatchTensors& one = all.emplace_back(batch_tensors(tensor, augmentation, seed));
+    examples.specs.insert(examples.specs.end(), one.specs.begin(), one.specs.end());
+    if (one.length != nullptr) examples.length = one.length;
+  }
+  examples.write = [all = std::move(all)](uint32_t epoch, uint32_t example,
+                                          std::span<std::byte* const> places) {
+    std::byte* const* place = places.data();
+    for (const BatchTensors& one : all) {
+      one.write(epoch, example, place);
+      place += one.specs.size();
     }
-    const int32_t label = images.labels[example];
-    std::memcpy(places[1], &label, sizeof label);
   };
   return examples;
 }
 
-Examples labelled_text_examples(const ImageSet& set) {
-  Examples examples;
-  examples.count = set.count;
-  examples.specs = labelled_text_specs(set.features);
-  if (!set.weights.empty()) examples.specs.push_back(kWeightSpec);
-  const auto tokens_of = [&set](uint32_t example) {
-    const auto places = std::span(set.numbers).subspan(example * set.features, set.features);
-    return places.first(
-        static_cast<size_t>(std::find(places.begin(), places.end(), kNoToken) - places.begin()));
+Examples examples_from(int64_t first, int64_t count, Examples examples) {
+  examples.count = count;
+  const auto offset = static_cast<uint32_t>(first);
+  examples.write = [write = std::move(examples.write), offset](
+                       uint32_t epoch, uint32_t example, std::span<std::byte* const> places) {
+    write(epoch, offset + example, places);
   };
-  examples.length = [tokens_of](uint32_t example) {
-    return static_cast<int32_t>(tokens_of(example).size());
-  };
-  examples.write = [&set, tokens_of](uint32_t, uint32_t example,
-                                     std::span<std::byte* const> places) {
-    const auto from = tokens_of(example);
-    auto* tokens = reinterpret_cast<int32_t*>(places[0]);
-    std::fill(std::copy(from.begin(), from.end(), tokens), tokens + set.features, *set.padding);
-    std::fill_n(reinterpret_cast<int32_t*>(places[1]), set.features, 0);
-    *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(from.size());
-    *reinterpret_cast<int32_t*>(places[3]) = set.labels.empty() ? 0 : set.labels[example];
-    if (!set.weights.empty()) std::memcpy(places[4], &set.weights[example], sizeof(int16_t));
-  };
-  return examples;
-}
-
-Examples examples_of(const ImageSet& set, const Augmentation& augmentation, uint64_t seed) {
-  if (set.features == 0) return picture_examples(set, augmentation, seed);
-  if (set.padding) return labelled_text_examples(set);
-  Examples examples;
-  examples.count = set.count;
-  examples.specs = table_specs(set.features, set.labels.empty());
-  if (!set.weights.empty()) examples.specs.push_back(kWeightSpec);
-  examples.write = [&set](uint32_t, uint32_t example, std::span<std::byte* const> places) {
-    std::memcpy(places[0], set.numbers.data() + example * set.features,
-                static_cast<size_t>(set.example_bytes()));
-    if (set.labels.empty()) {
-      std::memcpy(places[1], &set.targets[example], sizeof(int16_t));
-    } else {
-      const int32_t label = set.labels[example];
-      std::memcpy(places[1], &label, sizeof label);
-    }
-    if (!set.weights.empty()) std::memcpy(places[2], &set.weights[example], sizeof(int16_t));
-  };
+  if (examples.length != nullptr) {
+    examples.length = [length = std::move(examples.length), offset](uint32_t example) {
+      return length(offset + example);
+    };
+  }
   return examples;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batches/batch.h"
-#include "data/datasets/dataset.h"
+#include "data/batches/example_set.h"
 #include "data/pictures/augment.h"
 
 namespace mantissa {
@@ -39,40 +39,17 @@ struct ExampleArray {
 Examples array_examples(int64_t count, std::vector<ExampleArray> arrays,
                         std::span<const int32_t> lengths = {});
 
-// The tensors of labelled pictures, by the names of inputs in networks for pictures.
-constexpr const char* kPixelTensor = "pixels";  // uint8 [height, width, channels]
-constexpr const char* kLabelTensor = "labels";  // int32 []
-constexpr int32_t kIgnoredLabel = -1;           // a loss does not count it
-std::vector<TensorSpec> picture_specs(int64_t height, int64_t width, int64_t channels);
+constexpr int32_t kIgnoredLabel = -1;  // a loss does not count it
 
-// The weight of each label in the loss, if the data have some (tensor/table_numbers.h).
-constexpr const char* kWeightTensor = "weights";  // int16, the shape of the labels
+// The examples of a set, which outlives them. Tensors are as they are stored, but for these:
+// - Labels become int32.
+// - Tokens with padding become int32. Segments of 0 and the number of tokens follow them.
+// - Pixels are changed in each epoch as `augmentation` says, by the random numbers of `seed`.
+//   Without an augmentation they are the same in each.
+Examples examples_of(const ExampleSet& set, const Augmentation& augmentation = {},
+                     uint64_t seed = 0);
 
-// The tensors of tables: numbers as mantissas (tensor/table_numbers.h), and a label as above or
-// a number to predict.
-constexpr const char* kNumberTensor = "numbers";  // int16 [features]
-constexpr const char* kTargetTensor = "targets";  // int16 [1]
-std::vector<TensorSpec> table_specs(int64_t features, bool is_regression);
-
-// The tensors of texts with a label: tokens, segments of 0, how many tokens there are, the label.
-std::vector<TensorSpec> labelled_text_specs(int64_t sequence);
-constexpr const char* kTokenTensor = "tokens";      // int32 [sequence]
-constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
-constexpr const char* kLengthTensor = "lengths";    // int32 []
-
-// The tensors of a data set.
-std::vector<TensorSpec> example_specs(const DatasetInfo& data);
-
-// Labelled pictures, changed in each epoch as `augmentation` says by the random numbers of `seed`.
-// Without an augmentation they are the same in each.
-Examples picture_examples(const ImageSet& images, const Augmentation& augmentation = {},
-                          uint64_t seed = 0);
-
-// Texts of a set with padding, and their weights if they have some; without labels these are 0.
-Examples labelled_text_examples(const ImageSet& set);
-
-// Pictures as above, or rows of a table, texts among them, with their weights if they
-// have some.
-Examples examples_of(const ImageSet& set, const Augmentation& augmentation = {}, uint64_t seed = 0);
+// The examples from `first` on.
+Examples examples_from(int64_t first, int64_t count, Examples examples);
 
 }  // namespace mantissa

@@ -7,15 +7,16 @@
 namespace mantissa {
 namespace {
 
-ImageSet make_images(int64_t count) {
-  ImageSet images{count, 2, 3, 1, std::vector<uint8_t>(static_cast<size_t>(6 * count)), {}};
-  std::iota(images.pixels.begin(), images.pixels.end(), uint8_t{0});
-  for (int64_t i = 0; i < count; ++i) images.labels.push_back(static_cast<Label>(1000 * i));
-  return images;
+ExampleSet make_images(int64_t count) {
+  std::vector<uint8_t> pixels(static_cast<size_t>(6 * count));
+  std::iota(pixels.begin(), pixels.end(), uint8_t{0});
+  std::vector<Label> labels;
+  for (int64_t i = 0; i < count; ++i) labels.push_back(static_cast<Label>(1000 * i));
+  return picture_set({2, 3, 1}, pixels, labels);
 }
 
 // The numbers of the examples in each batch, which has their pixels and labels.
-std::vector<std::vector<uint32_t>> numbers(const ImageSet& images, OrderedBatches& batches) {
+std::vector<std::vector<uint32_t>> numbers(const ExampleSet& images, OrderedBatches& batches) {
   std::vector<std::vector<uint32_t>> all;
   while (true) {
     const Batch batch = batches.next();
@@ -24,9 +25,9 @@ std::vector<std::vector<uint32_t>> numbers(const ImageSet& images, OrderedBatche
     const auto* pixels = static_cast<const uint8_t*>(batch.find(kPixelTensor));
     const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
     for (size_t i = 0; i < batch.examples.size(); ++i) {
-      EXPECT_EQ(labels[i], images.labels[batch.examples[i]]);
+      EXPECT_EQ(labels[i], images.labels()[batch.examples[i]]);
       for (size_t k = 0; k < 6; ++k) {
-        EXPECT_EQ(pixels[6 * i + k], images.pixels[6 * batch.examples[i] + k]);
+        EXPECT_EQ(pixels[6 * i + k], images.pixels()[6 * batch.examples[i] + k]);
       }
     }
   }
@@ -35,27 +36,27 @@ std::vector<std::vector<uint32_t>> numbers(const ImageSet& images, OrderedBatche
 using Numbers = std::vector<std::vector<uint32_t>>;
 
 TEST(OrderedBatches, GiveEachExampleOnce) {
-  const ImageSet images = make_images(8);
-  auto batches = OrderedBatches::create(picture_examples(images), 3);
+  const ExampleSet images = make_images(8);
+  auto batches = OrderedBatches::create(examples_of(images), 3);
   ASSERT_TRUE(batches.ok());
   EXPECT_EQ(numbers(images, *batches), (Numbers{{0, 1, 2}, {3, 4, 5}, {6, 7}}));
   EXPECT_EQ(batches->next().count, 0);
 }
 
 TEST(OrderedBatches, FollowAList) {
-  const ImageSet images = make_images(40);
-  auto batches = OrderedBatches::create(picture_examples(images), 2, {39, 0, 7, 7});
+  const ExampleSet images = make_images(40);
+  auto batches = OrderedBatches::create(examples_of(images), 2, {39, 0, 7, 7});
   ASSERT_TRUE(batches.ok());
   EXPECT_EQ(batches->count(), 4);
   EXPECT_EQ(numbers(images, *batches), (Numbers{{39, 0}, {7, 7}}));
-  auto none = OrderedBatches::create(picture_examples(images), 2, {});
+  auto none = OrderedBatches::create(examples_of(images), 2, {});
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->next().count, 0);
 }
 
 TEST(OrderedBatches, GoOnAnywhere) {
-  const ImageSet images = make_images(8);
-  auto batches = OrderedBatches::create(picture_examples(images), 3);
+  const ExampleSet images = make_images(8);
+  auto batches = OrderedBatches::create(examples_of(images), 3);
   ASSERT_TRUE(batches.ok());
   batches->go_to(1);
   EXPECT_EQ(numbers(images, *batches), (Numbers{{3, 4, 5}, {6, 7}}));
@@ -66,9 +67,9 @@ TEST(OrderedBatches, GoOnAnywhere) {
 }
 
 TEST(OrderedBatches, RefuseWhatCannotBe) {
-  const ImageSet images = make_images(8);
-  EXPECT_FALSE(OrderedBatches::create(picture_examples(images), 0).ok());
-  EXPECT_FALSE(OrderedBatches::create(picture_examples(images), -3).ok());
+  const ExampleSet images = make_images(8);
+  EXPECT_FALSE(OrderedBatches::create(examples_of(images), 0).ok());
+  EXPECT_FALSE(OrderedBatches::create(examples_of(images), -3).ok());
 }
 
 }  // namespace

@@ -18,13 +18,12 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-ImageSet images_to_shuffle(int64_t count) {
-  ImageSet images{count, 5, 4, 3, Bytes(static_cast<size_t>(count * 60)), {}};
-  for (size_t i = 0; i < images.pixels.size(); ++i) {
-    images.pixels[i] = static_cast<uint8_t>(i * 31 + i / 60);
-  }
-  for (int64_t i = 0; i < count; ++i) images.labels.push_back(static_cast<uint8_t>(i % 10));
-  return images;
+ExampleSet images_to_shuffle(int64_t count) {
+  Bytes pixels(static_cast<size_t>(count * 60));
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 31 + i / 60);
+  std::vector<Label> labels;
+  for (int64_t i = 0; i < count; ++i) labels.push_back(static_cast<Label>(i % 10));
+  return picture_set({5, 4, 3}, pixels, labels);
 }
 
 struct ShuffledCopy {
@@ -40,13 +39,13 @@ struct Options {
   Augmentation augmentation = {};
 };
 
-Result<std::unique_ptr<ShuffledBatches>> make_batches(const ImageSet& images,
+Result<std::unique_ptr<ShuffledBatches>> make_batches(const ExampleSet& images,
                                                       const Options& options) {
   return ShuffledBatches::create(
-      picture_examples(images, options.augmentation, options.shuffle.seed), options.shuffle);
+      examples_of(images, options.augmentation, options.shuffle.seed), options.shuffle);
 }
 
-std::vector<ShuffledCopy> collect(const ImageSet& images, const Options& options,
+std::vector<ShuffledCopy> collect(const ExampleSet& images, const Options& options,
                                   std::chrono::microseconds pause = {}) {
   auto batches = make_batches(images, options);
   EXPECT_TRUE(batches.ok());
@@ -57,7 +56,7 @@ std::vector<ShuffledCopy> collect(const ImageSet& images, const Options& options
     EXPECT_EQ(batch.count, options.shuffle.batch_size);
     const auto* pixels = static_cast<const uint8_t*>(batch.find(kPixelTensor));
     const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
-    copies.push_back({{pixels, pixels + batch.count * images.example_bytes()},
+    copies.push_back({{pixels, pixels + batch.count * images.picture_form().bytes()},
                       {labels, labels + batch.count},
                       {batch.examples.begin(), batch.examples.end()}});
   }
@@ -67,7 +66,7 @@ std::vector<ShuffledCopy> collect(const ImageSet& images, const Options& options
 }
 
 TEST(ShuffledBatches, GivesTheAugmentedExamplesOfTheOrder) {
-  const ImageSet images = images_to_shuffle(23);
+  const ExampleSet images = images_to_shuffle(23);
   const Options options = {{5, 7, 3, 0, 9}, {.shift = 2, .flip = 1}};
   const auto batches = collect(images, options);
   for (size_t n = 0; n < batches.size(); ++n) {
@@ -76,9 +75,9 @@ TEST(ShuffledBatches, GivesTheAugmentedExamplesOfTheOrder) {
     for (size_t i = 0; i < 5; ++i) {
       const uint32_t example = order[n % 4 * 5 + i];
       ASSERT_EQ(batches[n].examples[i], example);
-      ASSERT_EQ(batches[n].labels[i], images.labels[example]);
+      ASSERT_EQ(batches[n].labels[i], images.labels()[example]);
       Bytes expected(60);
-      augment_image(images.pixels.data() + example * 60, 5, 4, 3, options.augmentation,
+      augment_image(images.pixels().data() + example * 60, 5, 4, 3, options.augmentation,
                     augment_bits(7, epoch, example), 0, expected.data());
       ASSERT_TRUE(std::equal(expected.begin(), expected.end(),
                              batches[n].pixels.begin() + static_cast<int64_t>(i) * 60));
@@ -87,7 +86,7 @@ TEST(ShuffledBatches, GivesTheAugmentedExamplesOfTheOrder) {
 }
 
 TEST(ShuffledBatches, UsesEachExampleAtMostOncePerEpoch) {
-  const ImageSet images = images_to_shuffle(50);
+  const ExampleSet images = images_to_shuffle(50);
   const auto batches = collect(images, {{8, 1, 0, 0, 6 * 3}});
   for (size_t epoch = 0; epoch < 3; ++epoch) {
     std::set<uint32_t> seen;
@@ -101,7 +100,7 @@ TEST(ShuffledBatches, UsesEachExampleAtMostOncePerEpoch) {
 }
 
 TEST(ShuffledBatches, DoesNotDependOnTiming) {
-  const ImageSet images = images_to_shuffle(50);
+  const ExampleSet images = images_to_shuffle(50);
   const Options options = {{16, 1, 0, 0, 40}, {1, true}};
   const auto fast = collect(images, options);
   EXPECT_EQ(fast, collect(images, options, std::chrono::microseconds(500)));
@@ -109,7 +108,7 @@ TEST(ShuffledBatches, DoesNotDependOnTiming) {
 }
 
 RC_GTEST_PROP(ShuffledBatches, ResumesAnywhere, (uint64_t seed)) {
-  const ImageSet images = images_to_shuffle(*rc::gen::inRange<int64_t>(1, 40));
+  const ExampleSet images = images_to_shuffle(*rc::gen::inRange<int64_t>(1, 40));
   const auto batch_size = *rc::gen::inRange<int64_t>(1, images.count + 1);
   const int64_t steps_per_epoch = images.count / batch_size;
   const auto all = collect(images, {{batch_size, seed, 0, 0, 12}, {1, true}});
@@ -128,7 +127,7 @@ RC_GTEST_PROP(ShuffledBatches, ResumesAnywhere, (uint64_t seed)) {
 
 // Where no thread can be started, next() prepares the batches, and these are the same.
 TEST(ShuffledBatches, DoesNotNeedItsThread) {
-  const ImageSet images = images_to_shuffle(50);
+  const ExampleSet images = images_to_shuffle(50);
   const Options options = {{16, 1, 0, 2, 40}, {1, true}};
   const auto batches = collect(images, options);
   const ThreadLimit limit(0);
@@ -139,7 +138,7 @@ TEST(ShuffledBatches, DoesNotNeedItsThread) {
 }
 
 TEST(ShuffledBatches, StopsAtAnyMoment) {
-  const ImageSet images = images_to_shuffle(50);
+  const ExampleSet images = images_to_shuffle(50);
   for (int taken = 0; taken < 8; ++taken) {
     auto prefetcher = make_batches(images, {{10, 1, 0, 0, 1'000'000}});
     ASSERT_TRUE(prefetcher.ok());
@@ -148,10 +147,10 @@ TEST(ShuffledBatches, StopsAtAnyMoment) {
 }
 
 TEST(ShuffledBatches, PredictsItsMemory) {
-  const ImageSet images = images_to_shuffle(50);
+  const ExampleSet images = images_to_shuffle(50);
   auto prefetcher = make_batches(images, {{7, 1, 0, 0, 30}});
   ASSERT_TRUE(prefetcher.ok());
-  const int64_t predicted = ShuffledBatches::predict_bytes(picture_specs(5, 4, 3), false, 50, 7);
+  const int64_t predicted = ShuffledBatches::predict_bytes(examples_of(images).specs, false, 50, 7);
   EXPECT_EQ(predicted, 3 * 7 * (60 + 4 + 4) + 50 * 4);
   EXPECT_EQ((*prefetcher)->bytes(), predicted);
   EXPECT_EQ((*prefetcher)->steps_per_epoch(), 7);
@@ -160,7 +159,7 @@ TEST(ShuffledBatches, PredictsItsMemory) {
 }
 
 TEST(ShuffledBatches, RefusesWhatCannotBe) {
-  const ImageSet images = images_to_shuffle(10);
+  const ExampleSet images = images_to_shuffle(10);
   for (const ShuffleOptions& options : std::vector<ShuffleOptions>{{11, 1, 0, 0, 1},
                                                                    {0, 1, 0, 0, 1},
                                                                    {-1, 1, 0, 0, 1},
@@ -169,7 +168,7 @@ TEST(ShuffledBatches, RefusesWhatCannotBe) {
                                                                    {5, 1, 0, 0, -1}}) {
     EXPECT_FALSE(make_batches(images, {options}).ok());
   }
-  EXPECT_FALSE(make_batches(ImageSet{}, {{1, 1, 0, 0, 1}}).ok());
+  EXPECT_FALSE(make_batches(images_to_shuffle(0), {{1, 1, 0, 0, 1}}).ok());
 }
 
 // Tensors of several types, and sequences of different lengths.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "data/batches/examples.h"
 #include "data/datasets/find_dataset.h"
 #include "data/datasets/one_against_others.h"
 
@@ -31,7 +32,7 @@ int64_t loading_bytes(const FoundData& found, int threads) {
 }
 
 // Hashes one byte of every label, `shift` bits up.
-void hash_label_bytes(const std::vector<Label>& labels, int shift, Sha256& hash) {
+void hash_label_bytes(std::span<const Label> labels, int shift, Sha256& hash) {
   std::array<uint8_t, 4096> bytes{};
   for (size_t first = 0; first < labels.size(); first += bytes.size()) {
     const size_t count = std::min(bytes.size(), labels.size() - first);
@@ -44,14 +45,69 @@ void hash_label_bytes(const std::vector<Label>& labels, int shift, Sha256& hash)
 
 // Up to 256 classes have the hash of labels stored as bytes, so that identities of runs stay as
 // they were.
-void hash_labels(const std::vector<Label>& labels, Sha256& hash) {
+void hash_numbers(const std::vector<Label>& labels, Sha256& hash) {
   hash_label_bytes(labels, 0, hash);
   if (std::all_of(labels.begin(), labels.end(), [](Label label) { return label < 256; })) return;
   hash.update("upper bytes of labels\n");
   hash_label_bytes(labels, 8, hash);
 }
 
+template <typename T>
+void hash_numbers(const std::vector<T>& numbers, Sha256& hash) {
+  hash.update(std::as_bytes(std::span(numbers)));
+}
+
+// Labels come last, as they did before there were other tensors.
+void hash_set(const ExampleSet& set, Sha256& hash) {
+  const PictureForm form = set.picture_form();
+  hash.update(std::to_string(set.count) + "x" + std::to_string(form.height) + "x" +
+              std::to_string(form.width) + "x" + std::to_string(form.channels) + "\n");
+  for (const bool are_labels : {false, true}) {
+    for (const StoredTensor& tensor : set.tensors) {
+      if ((tensor.name == kLabelTensor) != are_labels) continue;
+      std::visit([&](const auto& numbers) { hash_numbers(numbers, hash); }, tensor.numbers);
+    }
+  }
+}
+
+std::string table_json(const DatasetInfo& info) { return info.table ? to_json(*info.table) : ""; }
+
 }  // namespace
+
+Target target_of(const TableSchema& schema) {
+  const TableColumn& column = schema.target;
+  Target target{.classes = static_cast<int>(column.categories.size()),
+                .names = column.categories,
+                .named = true,
+                .column = column.name};
+  if (!schema.is_regression()) return target;
+  target.kind = TargetKind::kNumber;
+  target.mean = column.mean;
+  target.deviation = column.deviation;
+  return target;
+}
+
+std::string examples_text(std::span<const TensorSpec> specs) {
+  struct Nouns {
+    const char *tensor, *before, *behind;
+  };
+  constexpr Nouns kNouns[] = {{kPixelTensor, "pictures of ", ""},
+                              {kTokenTensor, "texts of ", " tokens"},
+                              {kNumberTensor, "tables of ", " numbers"}};
+  for (const Nouns& nouns : kNouns) {
+    const TensorSpec* const spec = find_spec(specs, nouns.tensor);
+    if (spec == nullptr) continue;
+    const Shape& shape = spec->shape;
+    const std::string size = shape.rank == 1 ? std::to_string(shape[0]) : to_string(shape);
+    return nouns.before + size + nouns.behind;
+  }
+  return "other examples";
+}
+
+Status check_no_table(const DatasetInfo& data, const std::string& subject) {
+  if (!data.table) return {};
+  return invalid_input(subject + " pictures, and " + data.name + " is a table");
+}
 
 Status check_found(const LocatedData& data) {
   if (!data.found.unreadable.empty()) {
@@ -62,8 +118,8 @@ Status check_found(const LocatedData& data) {
   }
   for (const SplitRow& row : kSplitRows) {
     if ((data.found.*row.found).count == 0 && row.found != &FoundData::validation) {
-      return invalid_input(quoted(data.folder) + ": there are no " + row.name +
-                           (data.found.table ? " rows" : " pictures"));
+      return invalid_input(quoted(data.folder) + ": there are no " + row.name + " " +
+                           data.found.nouns.examples);
     }
   }
   return {};
@@ -97,11 +153,22 @@ std::string size_text(const PictureSize& size) {
   return std::to_string(size.height) + "x" + std::to_string(size.width);
 }
 
+namespace {
+
+// The tensors that a split will have, without examples.
+ExampleSet empty_split(const FoundData& found, const FoundSplit& split,
+                       const DataOptions& options) {
+  if (found.table) return row_set(*found.table, &split == &found.train);
+  return picture_set(loaded_form(found, options), {}, {});
+}
+
+}  // namespace
+
 Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
                                    const DataOptions& options) {
   const FoundData& found = data.found;
-  const auto classes = static_cast<int>(found.class_names.size());
-  if (found.table && found.table->is_regression() && options.classes != 0) {
+  const auto classes = static_cast<int>(found.target.names.size());
+  if (found.target.is_number() && options.classes != 0) {
     return invalid_input("classes: " + name + " has numbers to predict, and no classes; " +
                          "--task classification takes them for classes");
   }
@@ -109,29 +176,30 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
     return invalid_input(name + ": has " + std::to_string(classes) + " classes, and only " +
                          std::to_string(options.classes) + " are allowed");
   }
-  const PictureForm form = found.table ? PictureForm{0, 0, 0} : loaded_form(found, options);
   DatasetInfo info{.name = name,
-                   .height = form.height,
-                   .width = form.width,
-                   .channels = form.channels,
-                   .classes = std::max(classes, options.classes),
+                   .specs = examples_of(empty_split(found, found.train, options)).specs,
+                   .target = found.target,
                    .train_count = found.train.count,
                    .validation_count = found.validation.count,
                    .test_count = found.test.count,
-                   .class_names = numbered_classes(std::max(classes, options.classes)),
-                   .named = found.named,
+                   .loading_bytes = loading_bytes(found, options.threads),
                    .kind = data.reader->kind,
                    .notes = found.notes,
-                   .loading_bytes = loading_bytes(found, options.threads),
+                   .nouns = found.nouns,
                    .table = found.table};
-  std::copy(found.class_names.begin(), found.class_names.end(), info.class_names.begin());
+  info.target.classes = std::max(classes, options.classes);
+  info.target.names = numbered_classes(info.target.classes);
+  std::copy(found.target.names.begin(), found.target.names.end(), info.target.names.begin());
   if (found.smallest != found.largest) {
+    const PictureForm form = loaded_form(found, options);
     info.notes.push_back("pictures of " + size_text(found.smallest) + " to " +
                          size_text(found.largest) + " pixels are brought to " +
                          size_text({form.height, form.width}));
   }
   for (const SplitRow& row : kSplitRows) {
-    std::string note = missing_classes(row.name, (found.*row.found).labels, found.class_names);
+    const FoundSplit& split = found.*row.found;
+    info.bytes += split.count * empty_split(found, split, options).example_bytes();
+    std::string note = missing_classes(row.name, split.labels, found.target.names);
     if (!note.empty()) info.notes.push_back(std::move(note));
   }
   MANTISSA_RETURN_IF_ERROR(take_positive(options, info));
@@ -152,17 +220,16 @@ Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with
   MANTISSA_RETURN_IF_ERROR(check_found(data));
   Dataset dataset;
   MANTISSA_ASSIGN(dataset.info, describe_found(name_or_path, data, options));
-  const ReadOptions read{
-      .form = data.found.table ? PictureForm{0, 0, 0} : loaded_form(data.found, options),
-      .threads = options.threads,
-      .notes = &dataset.info.notes};
+  const ReadOptions read{.form = loaded_form(data.found, options),
+                         .threads = options.threads,
+                         .notes = &dataset.info.notes};
   for (const SplitRow& row : kSplitRows) {
     const FoundSplit& split = data.found.*row.found;
     const bool wanted = row.found == &FoundData::test ? with_test : with_train;
     if (!wanted || split.count == 0) continue;
-    MANTISSA_ASSIGN(dataset.*row.images, data.reader->read(data.found, split, read));
+    MANTISSA_ASSIGN(dataset.*row.set, data.reader->read(data.found, split, read));
     if (options.positive.empty()) continue;
-    relabel(*positive_class(data.found.class_names, options.positive), dataset.*row.images);
+    relabel(*positive_class(data.found.target.names, options.positive), dataset.*row.set);
   }
   return dataset;
 }
@@ -179,20 +246,21 @@ Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, b
 }
 
 Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded) {
-  const auto shape = [](const DatasetInfo& i) {
-    return std::array{i.height,           i.width,       i.channels,
-                      int64_t{i.classes}, i.train_count, i.validation_count,
-                      i.test_count};
+  const auto counts = [](const DatasetInfo& i) {
+    return std::array{int64_t{i.target.classes}, i.train_count, i.validation_count, i.test_count};
   };
-  const auto columns = [](const DatasetInfo& i) { return i.table ? to_json(*i.table) : ""; };
-  if (shape(inspected) == shape(loaded) && columns(inspected) == columns(loaded)) return {};
+  if (inspected.specs == loaded.specs && counts(inspected) == counts(loaded) &&
+      table_json(inspected) == table_json(loaded)) {
+    return {};
+  }
   return invalid_input("'" + loaded.name + "': changed while it was read");
 }
 
-std::vector<int> channel_means(const ImageSet& images) {
-  const int64_t pixels = images.count * images.height * images.width;
-  std::vector<int64_t> sums(static_cast<size_t>(images.channels), 0);
-  const uint8_t* sample = images.pixels.data();
+std::vector<int> channel_means(const ExampleSet& set) {
+  const PictureForm form = set.picture_form();
+  const int64_t pixels = set.count * form.height * form.width;
+  std::vector<int64_t> sums(static_cast<size_t>(form.channels), 0);
+  const uint8_t* sample = set.pixels().data();
   for (int64_t pixel = 0; pixel < pixels; ++pixel) {
     for (int64_t& sum : sums) sum += *sample++;
   }
@@ -205,16 +273,11 @@ std::vector<int> channel_means(const ImageSet& images) {
 
 std::string data_sha256(const Dataset& data) {
   Sha256 hash;
-  if (data.info.table) hash.update("table " + to_json(*data.info.table) + "\n");
-  for (const ImageSet* set : {&data.train, &data.test, &data.validation}) {
+  const std::string table = table_json(data.info);
+  if (!table.empty()) hash.update("table " + table + "\n");
+  for (const ExampleSet* set : {&data.train, &data.test, &data.validation}) {
     if (set == &data.validation && set->count == 0) continue;
-    hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
-                std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
-    hash.update(std::as_bytes(std::span(set->pixels)));
-    hash.update(std::as_bytes(std::span(set->numbers)));
-    hash.update(std::as_bytes(std::span(set->targets)));
-    hash.update(std::as_bytes(std::span(set->weights)));
-    hash_labels(set->labels, hash);
+    hash_set(*set, hash);
   }
   return hash.hex_digest();
 }

@@ -1,77 +1,75 @@
-// Data sets: labelled pictures, and tables.
+// Data sets: named tensors of examples, and what networks are to learn of these.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "data/batches/batch.h"
+#include "data/batches/example_set.h"
 #include "data/pictures/resize.h"
 #include "data/tables/table_schema.h"
 
 namespace mantissa {
 
-// The examples of a split: pictures, or rows of a table.
-struct ImageSet {
-  int64_t count = 0;
-  int64_t height = 0;
-  int64_t width = 0;
-  int64_t channels = 0;
-  std::vector<uint8_t> pixels;  // [count][height][width][channels]
-  std::vector<Label> labels;    // [count], or none: the targets are numbers
-  // Tables have these in place of pixels: mantissas (tensor/table_numbers.h), or tokens of texts.
-  int64_t features = 0;               // 0: these are pictures
-  std::vector<int16_t> numbers = {};  // [count][features]
-  std::vector<int16_t> targets = {};  // [count], or none: there are labels
-  // The padding token after a text, if these are texts; in `numbers` kNoToken stands there.
-  std::optional<int32_t> padding = std::nullopt;
-  std::vector<int16_t> weights =
-      {};  // [count] of training rows (data/tables/row_weights.h), or none
+enum class TargetKind : uint8_t { kClasses, kNumber, kTokens };
 
-  int64_t example_bytes() const {  // without the target
-    return features > 0 ? features * int64_t{sizeof(int16_t)} : height * width * channels;
-  }
+// What networks predict of an example: a class, a number, or the tokens of a vocabulary.
+struct Target {
+  TargetKind kind = TargetKind::kClasses;
+  int classes = 0;                      // or tokens; 0 of a number
+  std::vector<std::string> names = {};  // [classes]
+  bool named = false;                   // these are names, not numbers
+  // A number is called so; networks learn (number - mean) / deviation.
+  std::string column = {};
+  double mean = 0, deviation = 1;
+
+  bool is_number() const { return kind == TargetKind::kNumber; }
+  int outputs() const { return is_number() ? 1 : classes; }
+};
+Target target_of(const TableSchema& schema);
+
+// Nouns in messages about a data set.
+struct DataNouns {
+  const char* examples = "pictures";
+  const char* files = "pictures";  // their contents
 };
 
 // Sizes and counts are those that the examples have once they are loaded.
 struct DatasetInfo {
   std::string name;
-  int64_t height = 0;
-  int64_t width = 0;
-  int64_t channels = 0;
-  int classes = 0;
+  std::vector<TensorSpec> specs;  // of a training example in batches, its inputs first
+  Target target = {};
   int64_t train_count = 0;
   int64_t validation_count = 0;  // 0: the data set has none of its own
   int64_t test_count = 0;
-  std::vector<std::string> class_names = {};  // [classes]
-  bool named = false;                         // these are names, not numbers
-  std::string kind = {};                      // "IDX files"
-  std::vector<std::string> notes = {};        // notes for the user, a line each
-  int64_t loading_bytes = 0;                  // held for a while during loading, besides bytes()
-  std::optional<TableSchema> table = {};      // of tables, which have no size and channels
-  int64_t sequence = 0;                       // of a text: tokens of an example; classes are tokens
-  int64_t text_bytes = 0;                     // of a text: its tokens in memory
+  int64_t bytes = 0;                     // that all splits take when loaded
+  int64_t loading_bytes = 0;             // held for a while during loading, besides these
+  std::string kind = {};                 // "IDX files"
+  std::vector<std::string> notes = {};   // notes for the user, a line each
+  DataNouns nouns = {};
+  std::optional<TableSchema> table = {};  // how rows of tables become tensors; nothing of others
 
-  bool is_regression() const { return table && table->is_regression(); }
-  bool has_row_weights() const { return table && !table->weights.empty(); }
-
-  // Memory that all splits take when loaded.
-  int64_t bytes() const {
-    if (sequence > 0) return text_bytes;
-    const int64_t input_bytes =
-        table ? table->features() * int64_t{sizeof(int16_t)} : height * width * channels;
-    const int64_t example_bytes = input_bytes + int64_t{sizeof(Label)};  // targets are as large
-    return (train_count + validation_count + test_count) * example_bytes +
-           (has_row_weights() ? train_count * int64_t{sizeof(int16_t)} : 0);
-  }
+  // The tensor of that name, or null.
+  const TensorSpec* find(std::string_view tensor) const { return find_spec(specs, tensor); }
 };
+
+// "pictures of [28, 28, 1]", "tables of 13 numbers", "texts of 128 tokens": the inputs of examples
+// with these tensors.
+std::string examples_text(std::span<const TensorSpec> specs);
+
+// An error if the data are a table: "SUBJECT pictures, and NAME is a table".
+Status check_no_table(const DatasetInfo& data, const std::string& subject);
 
 struct Dataset {
   DatasetInfo info;
-  ImageSet train;
-  ImageSet validation = {};
-  ImageSet test;
+  ExampleSet train;
+  ExampleSet validation = {};
+  ExampleSet test;
 };
 
 // The form that examples are brought to.
@@ -107,11 +105,12 @@ Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, b
 // An error if the loaded data differ from the plan (by inspect_dataset).
 Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded);
 
-// The mean of each channel over all pictures, rounded to nearest (ties up); zeros for an empty set.
-std::vector<int> channel_means(const ImageSet& images);
+// The mean of each channel over all pictures, rounded to nearest (ties up): zeros for an empty set,
+// none for a set without pictures.
+std::vector<int> channel_means(const ExampleSet& set);
 
 // One SHA-256 over everything in the data set that training and its results depend on: sizes,
-// pixels and labels of all splits.
+// tensors of all splits.
 std::string data_sha256(const Dataset& data);
 
 }  // namespace mantissa

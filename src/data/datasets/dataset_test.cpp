@@ -67,30 +67,28 @@ TEST_F(DatasetFolder, IsDescribedFromItsHeaders) {
   const auto info = inspect_dataset(folder_.path().string());
   ASSERT_TRUE(info.ok()) << info.error().message;
   EXPECT_EQ(info->name, folder_.path().string());
-  EXPECT_EQ(info->height, 2);
-  EXPECT_EQ(info->width, 3);
-  EXPECT_EQ(info->channels, 1);
-  EXPECT_EQ(info->classes, 3);
+  EXPECT_EQ(info->specs[0].shape, (Shape{2, 3, 1}));
+  EXPECT_EQ(info->target.classes, 3);
   EXPECT_EQ(info->train_count, 4);
   EXPECT_EQ(info->test_count, 2);
-  EXPECT_EQ(info->class_names, (std::vector<std::string>{"0", "1", "2"}));
-  EXPECT_EQ(info->bytes(), 6 * (6 + 2));  // labels take two bytes
+  EXPECT_EQ(info->target.names, (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(info->bytes, 6 * (6 + 2));  // labels take two bytes
 }
 
 TEST_F(DatasetFolder, LoadsTheSplitsThatAreWanted) {
   const auto both = load_dataset(folder_.path().string(), true, true);
   ASSERT_TRUE(both.ok()) << both.error().message;
   EXPECT_EQ(both->train.count, 4);
-  EXPECT_EQ(both->train.example_bytes(), 6);
-  EXPECT_EQ(both->train.pixels, counting(24));
-  EXPECT_EQ(both->train.labels, (Labels{0, 2, 1, 2}));
-  EXPECT_EQ(both->test.pixels, counting(12));
-  EXPECT_EQ(both->test.labels, (Labels{1, 0}));
+  EXPECT_EQ(both->train.picture_form().bytes(), 6);
+  EXPECT_EQ(both->train.pixels(), counting(24));
+  EXPECT_EQ(both->train.labels(), (Labels{0, 2, 1, 2}));
+  EXPECT_EQ(both->test.pixels(), counting(12));
+  EXPECT_EQ(both->test.labels(), (Labels{1, 0}));
   EXPECT_EQ(both->info.test_count, 2);
   const auto test = load_dataset(folder_.path().string(), false, true);
   ASSERT_TRUE(test.ok());
   EXPECT_EQ(test->train.count, 0);
-  EXPECT_TRUE(test->train.pixels.empty());
+  EXPECT_TRUE(test->train.pixels().empty());
   EXPECT_EQ(test->test.count, 2);
   EXPECT_EQ(test->info.train_count, 4);
 }
@@ -100,7 +98,7 @@ TEST_F(DatasetFolder, MayHaveColour) {
   put_idx(test_images(), {2, 1, 2, 3}, counting(12));
   const auto set = load_dataset(folder_.path().string(), true, false);
   ASSERT_TRUE(set.ok()) << set.error().message;
-  EXPECT_EQ(set->train.channels, 3);
+  EXPECT_EQ(set->train.picture_form().channels, 3);
   EXPECT_EQ(channel_means(set->train), (std::vector<int>{11, 12, 13}));  // 10.5, 11.5, 12.5
 }
 
@@ -161,14 +159,13 @@ TEST_F(DatasetFolder, IsBroughtToAnotherForm) {
   const auto set = load_dataset(folder_.path().string(), true, true, options);
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->info.kind, "IDX files");
-  EXPECT_EQ(set->info.height, 4);
-  EXPECT_EQ(set->info.channels, 3);
-  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"0", "1", "2", "3", "4"}));
-  EXPECT_EQ(set->info.bytes(), 6 * (4 * 6 * 3 + 2));
-  EXPECT_EQ(set->train.labels, (Labels{0, 2, 1, 2}));
+  EXPECT_EQ(set->info.specs[0].shape, (Shape{4, 6, 3}));
+  EXPECT_EQ(set->info.target.names, (std::vector<std::string>{"0", "1", "2", "3", "4"}));
+  EXPECT_EQ(set->info.bytes, 6 * (4 * 6 * 3 + 2));
+  EXPECT_EQ(set->train.labels(), (Labels{0, 2, 1, 2}));
   Bytes picture(72);
   fit_picture(counting(12).data() + 6, {2, 3, 1}, {4, 6, 3}, picture.data());
-  EXPECT_EQ(Bytes(set->test.pixels.begin() + 72, set->test.pixels.end()), picture);
+  EXPECT_EQ(Bytes(set->test.pixels().begin() + 72, set->test.pixels().end()), picture);
   options.classes = 2;
   const auto refused = inspect_dataset(folder_.path().string(), options);
   ASSERT_FALSE(refused.ok());
@@ -241,9 +238,8 @@ TEST(Dataset, SaysWhichPicturesFindNoMemory) {
 }
 
 TEST(ChannelMeans, OfAnEmptySetAreZero) {
-  ImageSet images;
-  images.channels = 3;
-  EXPECT_EQ(channel_means(images), (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(channel_means(picture_set({0, 0, 3}, {}, {})), (std::vector<int>{0, 0, 0}));
+  EXPECT_TRUE(channel_means({}).empty());
 }
 
 // A line such as "VmHWM:  1234 kB" of this process's status, in bytes.
@@ -263,9 +259,9 @@ TEST(FashionMnist, LoadsWithoutASecondCopy) {
   ASSERT_TRUE(info.ok()) << info.error().message;
   EXPECT_EQ(info->train_count, 60'000);
   EXPECT_EQ(info->test_count, 10'000);
-  EXPECT_EQ(info->classes, 10);
-  EXPECT_EQ(info->class_names[9], "Ankle boot");
-  EXPECT_EQ(info->bytes(), 70'000 * 786);
+  EXPECT_EQ(info->target.classes, 10);
+  EXPECT_EQ(info->target.names[9], "Ankle boot");
+  EXPECT_EQ(info->bytes, 70'000 * 786);
 
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak restarts from here
@@ -273,34 +269,36 @@ TEST(FashionMnist, LoadsWithoutASecondCopy) {
   const auto set = load_dataset("fashion-mnist", true, true);
   ASSERT_TRUE(set.ok()) << set.error().message;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LT(status_bytes("VmHWM") - before, info->bytes() + (int64_t{2} << 20));
+  EXPECT_LT(status_bytes("VmHWM") - before, info->bytes + (int64_t{2} << 20));
 #else
   EXPECT_GT(before, 0);
 #endif
-  EXPECT_EQ(std::accumulate(set->train.labels.begin(), set->train.labels.end(), 0), 270'000);
+  EXPECT_EQ(std::accumulate(set->train.labels().begin(), set->train.labels().end(), 0), 270'000);
   EXPECT_EQ(channel_means(set->train), (std::vector<int>{73}));  // 72.94
 }
 
 TEST(DataSha256, IsOfSizesPixelsAndLabels) {
-  const Dataset data{
-      .info = {}, .train = {2, 1, 2, 1, {1, 2, 3, 4}, {0, 1}}, .test = {1, 1, 2, 1, {5, 6}, {1}}};
+  const PictureForm form = {1, 2, 1};
+  const Dataset data{.info = {},
+                     .train = picture_set(form, {1, 2, 3, 4}, {0, 1}),
+                     .test = picture_set(form, {5, 6}, {1})};
   const std::string expected =
       sha256_hex(std::string_view("2x1x2x1\n\1\2\3\4\0\1"
                                   "1x1x2x1\n\5\6\1",
                                   25));
   EXPECT_EQ(data_sha256(data), expected);
   Dataset other = data;
-  other.test.labels[0] = 0;
+  other.test = picture_set(form, {5, 6}, {0});
   EXPECT_NE(data_sha256(other), expected);
   other = data;
-  std::swap(other.train.height, other.train.width);
+  other.train = picture_set({2, 1, 1}, {1, 2, 3, 4}, {0, 1});
   EXPECT_NE(data_sha256(other), expected);
   other = data;
   other.validation = data.test;
   EXPECT_NE(data_sha256(other), expected);
   // The upper bytes of labels count only where there are any.
   other = data;
-  other.train.labels[0] += 256;
+  other.train = picture_set(form, {1, 2, 3, 4}, {256, 1});
   EXPECT_EQ(data_sha256(other), sha256_hex(std::string_view("2x1x2x1\n\1\2\3\4\0\1"
                                                             "upper bytes of labels\n\1\0"
                                                             "1x1x2x1\n\5\6\1",

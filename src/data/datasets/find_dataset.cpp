@@ -123,11 +123,11 @@ Result<LocatedData> find_dataset(const std::string& name_or_path, const DataOpti
   MANTISSA_ASSIGN(data.folder, find_path(name_or_path));
   MANTISSA_ASSIGN(data.reader, find_reader(data.folder));
   MANTISSA_ASSIGN(data.found, inspect(data, options));
-  FoundData& found = data.found;
   const NamedData* named = find_named(name_or_path);
-  if (named != nullptr && !found.named && named->class_names.size() == found.class_names.size()) {
-    found.class_names.assign(named->class_names.begin(), named->class_names.end());
-    found.named = true;
+  Target& target = data.found.target;
+  if (named != nullptr && !target.named && named->class_names.size() == target.names.size()) {
+    target.names.assign(named->class_names.begin(), named->class_names.end());
+    target.named = true;
   }
   return data;
 }

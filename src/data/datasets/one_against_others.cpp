@@ -35,29 +35,30 @@ std::vector<std::string> two_classes(const std::string& positive) {
 
 Status take_positive(const DataOptions& options, DatasetInfo& info) {
   if (options.positive.empty()) return {};
-  if (info.table) {
-    return invalid_input("positive: is for pictures, and " + info.name +
-                         " is a table: let its target have two values");
+  if (Status no_table = check_no_table(info, "positive: is for"); !no_table.ok()) {
+    no_table.error().message += ": let its target have two values";
+    return no_table;
   }
   if (options.classes != 0) {
     return invalid_input("positive: makes two classes; leave out classes");
   }
-  const auto found = positive_class(info.class_names, options.positive);
+  Target& target = info.target;
+  const auto found = positive_class(target.names, options.positive);
   if (!found) {
     return invalid_input("positive: '" + options.positive + "' is no class of " + info.name +
-                         "; it has " + list_of(info.class_names));
+                         "; it has " + list_of(target.names));
   }
-  const std::string name = info.class_names[*found];
+  const std::string name = target.names[*found];
   info.notes.push_back("the class " + name + " is taken against the other " +
-                       std::to_string(info.classes - 1));
-  info.class_names = two_classes(name);
-  info.classes = 2;
-  info.named = true;
+                       std::to_string(target.classes - 1));
+  target.names = two_classes(name);
+  target.classes = 2;
+  target.named = true;
   return {};
 }
 
-void relabel(Label positive, ImageSet& set) {
-  for (Label& label : set.labels) label = label == positive ? 1 : 0;
+void relabel(Label positive, ExampleSet& set) {
+  for (Label& label : set.find(kLabelTensor)->as<Label>()) label = label == positive ? 1 : 0;
 }
 
 }  // namespace mantissa

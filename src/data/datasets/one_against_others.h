@@ -20,6 +20,6 @@ std::vector<std::string> two_classes(const std::string& positive);
 Status take_positive(const DataOptions& options, DatasetInfo& info);
 
 // Labels become 1 if they were the class, else 0.
-void relabel(Label positive, ImageSet& set);
+void relabel(Label positive, ExampleSet& set);
 
 }  // namespace mantissa

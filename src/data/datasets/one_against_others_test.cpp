@@ -15,20 +15,23 @@ TEST(OneAgainstOthers, AClassIsNamedOrNumbered) {
   }
 }
 
+DatasetInfo pets() {
+  return {.name = "pets", .specs = {}, .target = {.classes = 3, .names = {"cat", "cow", "dog"}}};
+}
+
 TEST(OneAgainstOthers, MakesTwoClasses) {
-  DatasetInfo info{.name = "pets", .classes = 3, .class_names = {"cat", "cow", "dog"}};
+  DatasetInfo info = pets();
   ASSERT_TRUE(take_positive({.positive = "cow"}, info).ok());
-  EXPECT_EQ(info.class_names, (std::vector<std::string>{"not cow", "cow"}));
-  EXPECT_EQ(info.classes, 2);
+  EXPECT_EQ(info.target.names, (std::vector<std::string>{"not cow", "cow"}));
+  EXPECT_EQ(info.target.classes, 2);
   EXPECT_EQ(info.notes, std::vector<std::string>{"the class cow is taken against the other 2"});
-  ImageSet set;
-  set.labels = {0, 1, 2, 1};
+  ExampleSet set = picture_set({}, {}, {0, 1, 2, 1});
   relabel(1, set);
-  EXPECT_EQ(set.labels, (std::vector<Label>{0, 1, 0, 1}));
+  EXPECT_EQ(set.labels(), (std::vector<Label>{0, 1, 0, 1}));
 }
 
 TEST(OneAgainstOthers, SaysWhatCannotBe) {
-  DatasetInfo info{.name = "pets", .classes = 3, .class_names = {"cat", "cow", "dog"}};
+  DatasetInfo info = pets();
   EXPECT_EQ(take_positive({.positive = "hen"}, info).error().message,
             "positive: 'hen' is no class of pets; it has cat, cow, dog");
   EXPECT_EQ(take_positive({.classes = 5, .positive = "cow"}, info).error().message,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/files/file_system.h"
@@ -45,30 +46,29 @@ std::vector<std::string> numbered_classes(int classes) {
   return names;
 }
 
-Result<ImageSet> empty_set(int64_t count, const PictureForm& form) {
-  ImageSet set;
-  set.height = form.height;
-  set.width = form.width;
-  set.channels = form.channels;
+Result<ExampleSet> empty_set(int64_t count, const PictureForm& form) {
   const int64_t bytes = checked_product({count, form.height, form.width, form.channels})
                             .value_or(std::numeric_limits<int64_t>::max());
   try {
-    set.pixels.reserve(static_cast<size_t>(bytes));
-    set.labels.reserve(static_cast<size_t>(count));
+    std::vector<uint8_t> pixels;
+    std::vector<Label> labels;
+    pixels.reserve(static_cast<size_t>(bytes));
+    labels.reserve(static_cast<size_t>(count));
+    return picture_set(form, std::move(pixels), std::move(labels));
   } catch (const std::exception&) {  // bad_alloc or length_error
     return out_of_memory(std::to_string(count) + " pictures of " + std::to_string(form.height) +
                              "x" + std::to_string(form.width) + "x" + std::to_string(form.channels),
                          bytes);
   }
-  return set;
 }
 
-void append_picture(const uint8_t* pixels, const PictureForm& form, Label label, ImageSet& set) {
-  const PictureForm to = {set.height, set.width, set.channels};
-  const size_t end = set.pixels.size();
-  set.pixels.resize(end + static_cast<size_t>(to.bytes()));
-  fit_picture(pixels, form, to, set.pixels.data() + end);
-  set.labels.push_back(label);
+void append_picture(const uint8_t* pixels, const PictureForm& form, Label label, ExampleSet& set) {
+  const PictureForm to = set.picture_form();
+  auto& stored = set.find(kPixelTensor)->as<uint8_t>();
+  const size_t end = stored.size();
+  stored.resize(end + static_cast<size_t>(to.bytes()));
+  fit_picture(pixels, form, to, stored.data() + end);
+  set.find(kLabelTensor)->as<Label>().push_back(label);
   ++set.count;
 }
 

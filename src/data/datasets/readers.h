@@ -32,12 +32,12 @@ struct FoundSplit {
 struct FoundData {
   PictureSize smallest, largest;  // of all pictures, by pixels; the same if all have one size
   int64_t channels = 0;           // 3 if any picture has colours
-  std::vector<std::string> class_names;
-  bool named = false;                   // class names are names, not numbers
+  Target target;                        // without the number of its classes
   FoundSplit train, validation, test;   // no validation pictures: none are set apart
   int64_t decoding_bytes = 0;           // most that reading one picture holds
   int64_t array_bytes = 0;              // held while a split is read from arrays
   std::optional<TableSchema> table;     // of tables, which have no sizes and channels
+  DataNouns nouns;
   std::vector<std::string> notes;       // notes for the user, a line each
   std::vector<std::string> unreadable;  // a line for each file that should be a picture but is none
 };
@@ -54,7 +54,7 @@ struct ReadOptions {
 // A split before and after its pictures are read.
 struct SplitRow {
   FoundSplit FoundData::*found;
-  ImageSet Dataset::*images;
+  ExampleSet Dataset::*set;
   const char* name;
 };
 constexpr SplitRow kSplitRows[] = {
@@ -69,7 +69,7 @@ struct DataReader {
                           // get instead
   bool (*recognises)(const std::filesystem::path& folder);
   Result<FoundData> (*inspect)(const std::filesystem::path& path, const DataOptions& options);
-  Result<ImageSet> (*read)(const FoundData& found, const FoundSplit& split,
+  Result<ExampleSet> (*read)(const FoundData& found, const FoundSplit& split,
                            const ReadOptions& options);
   // If it also reads single files; else null.
   bool (*recognises_file)(const std::filesystem::path& file) = nullptr;
@@ -104,9 +104,9 @@ std::vector<std::string> numbered_classes(int classes);
 
 // An empty set of that form, with room for `count` pictures. Address space only: a false count
 // takes no memory. An error if even that cannot be had.
-Result<ImageSet> empty_set(int64_t count, const PictureForm& form);
+Result<ExampleSet> empty_set(int64_t count, const PictureForm& form);
 
 // Appends a picture, brought to the set's form. May throw std::bad_alloc.
-void append_picture(const uint8_t* pixels, const PictureForm& form, Label label, ImageSet& set);
+void append_picture(const uint8_t* pixels, const PictureForm& form, Label label, ExampleSet& set);
 
 }  // namespace mantissa

@@ -22,13 +22,13 @@ struct DataSurvey {
   std::string refusal;                  // why training would refuse it; "" if it would not
 };
 
-// Reads all of a data set. The pictures are left in `pictures`. Errors as in load_dataset. Two are
+// Reads all of a data set, whose examples are left in `examples`. Errors as in load_dataset. Two are
 // not errors here: unreadable pictures in folders, which are listed, and splits without pictures.
 Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
-                                  Dataset& pictures);
+                                  Dataset& examples);
 
 // A picture with a row for each class, of its first `columns` (> 0) examples, each from 16 to 64
 // pixels high or wide, on grey. If there are more than 910 classes, it shows the first 910.
-Image contact_sheet(const ImageSet& images, int classes, int columns);
+Image contact_sheet(const ExampleSet& images, int classes, int columns);
 
 }  // namespace mantissa

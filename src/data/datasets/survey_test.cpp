@@ -88,11 +88,7 @@ TEST(Survey, SaysThatASplitIsEmpty) {
 }
 
 TEST(ContactSheet, HasARowForEachClass) {
-  ImageSet images;
-  images.count = 4;
-  images.height = images.width = images.channels = 1;
-  images.pixels = {10, 20, 30, 40};
-  images.labels = {1, 0, 1, 1};
+  const ExampleSet images = picture_set({1, 1, 1}, {10, 20, 30, 40}, {1, 0, 1, 1});
   const Image sheet = contact_sheet(images, 2, 2);
   // Pixels are not enlarged.
   EXPECT_EQ(sheet.height, 8);
@@ -107,13 +103,7 @@ TEST(ContactSheet, HasARowForEachClass) {
 }
 
 TEST(ContactSheet, StaysWithinWhatPngHolds) {
-  ImageSet images;
-  images.count = 1;
-  images.height = 200;
-  images.width = 100;
-  images.channels = 3;
-  images.pixels = Bytes(60000, 7);
-  images.labels = {255};
+  const ExampleSet images = picture_set({200, 100, 3}, Bytes(60000, 7), {255});
   const Image sheet = contact_sheet(images, 256, 10);
   const TestFolder folder;
   EXPECT_TRUE(write_png(folder / "a.png", sheet).ok()) << sheet.height << " x " << sheet.width;
@@ -121,13 +111,7 @@ TEST(ContactSheet, StaysWithinWhatPngHolds) {
 
 // Classes that are left out have no place in the picture.
 TEST(ContactSheet, OfVeryManyClassesShowsTheFirst) {
-  ImageSet images;
-  images.count = 2;
-  images.height = 20;
-  images.width = 20;
-  images.channels = 1;
-  images.pixels = Bytes(800, 7);
-  images.labels = {0, 65535};
+  const ExampleSet images = picture_set({20, 20, 1}, Bytes(800, 7), {0, 65535});
   const Image sheet = contact_sheet(images, kMaxClasses, 10);
   EXPECT_EQ(std::count(sheet.pixels.begin(), sheet.pixels.end(), 7), 16 * 16);
   const TestFolder folder;

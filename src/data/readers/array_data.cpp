@@ -254,7 +254,7 @@ Status inspect_all_pictures(FoundData& found) {
   for (const SplitRow& row : kSplitRows) {
     for (const Label label : (found.*row.found).labels) largest = std::max(largest, label);
   }
-  found.class_names = numbered_classes(int{largest} + 1);
+  found.target.names = numbered_classes(int{largest} + 1);
   return {};
 }
 
@@ -327,12 +327,12 @@ Result<FoundData> inspect_arrays(const fs::path& path, const DataOptions& option
   return found;
 }
 
-Result<ImageSet> read_arrays(const FoundData& found, const FoundSplit& split,
+Result<ExampleSet> read_arrays(const FoundData& found, const FoundSplit& split,
                              const ReadOptions& options) {
   if (found.table) return read_table(open, found, split, options);
   MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
   MANTISSA_ASSIGN(const PictureForm stored, form_of(split, pair.x));
-  MANTISSA_ASSIGN(ImageSet set, empty_set(split.count, options.form));
+  MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
   const auto* pixels = reinterpret_cast<const uint8_t*>(pair.x.data.data());
   const int64_t all = pair.x.shape[0];
   for (int64_t i = 0; i < all && set.count < split.count; ++i) {

@@ -46,14 +46,14 @@ TEST_F(Arrays, Pictures) {
   ASSERT_TRUE(data.ok()) << data.error().message;
   EXPECT_EQ(data->info.kind, "NumPy arrays");
   EXPECT_FALSE(data->info.table);
-  EXPECT_EQ(data->info.classes, 3);
-  EXPECT_EQ(data->train.pixels, kPixels);
-  EXPECT_EQ(data->train.labels, (std::vector<Label>{2, 0, 1}));
-  EXPECT_EQ(data->test.pixels, more);
+  EXPECT_EQ(data->info.target.classes, 3);
+  EXPECT_EQ(data->train.pixels(), kPixels);
+  EXPECT_EQ(data->train.labels(), (std::vector<Label>{2, 0, 1}));
+  EXPECT_EQ(data->test.pixels(), more);
   EXPECT_EQ(data->info.notes[0], "the array 'note' is not read: it is named as no input or target");
   const auto resized = load({.size = {4, 4}});
   ASSERT_TRUE(resized.ok());
-  EXPECT_EQ(resized->train.pixels.size(), 3u * 16);
+  EXPECT_EQ(resized->train.pixels().size(), 3u * 16);
 }
 
 // One of five is for testing, and each picture keeps its label.
@@ -69,8 +69,8 @@ TEST_F(Arrays, PicturesAreDivided) {
   ASSERT_TRUE(data.ok()) << data.error().message;
   EXPECT_EQ(data->train.count, 80);
   EXPECT_EQ(data->test.count, 20);
-  for (const ImageSet* set : {&data->train, &data->test}) {
-    for (int64_t i = 0; i < set->count; ++i) EXPECT_EQ(set->labels[i], set->pixels[i] % 7);
+  for (const ExampleSet* set : {&data->train, &data->test}) {
+    for (int64_t i = 0; i < set->count; ++i) EXPECT_EQ(set->labels()[i], set->pixels()[i] % 7);
   }
 }
 
@@ -81,14 +81,14 @@ TEST_F(Arrays, Tables) {
        view("xtest", NpyType::kFloat, {4, 2}, x), view("ytest", NpyType::kDouble, {4}, y)});
   const auto data = load();
   ASSERT_TRUE(data.ok()) << data.error().message;
-  EXPECT_TRUE(data->info.is_regression());
+  EXPECT_TRUE(data->info.target.is_number());
   constexpr int16_t kOne = 1 << -kFeatureExponent;
-  EXPECT_EQ(data->train.numbers, (std::vector<int16_t>{-kOne, 0, kOne, 0, -kOne, 0, kOne, 0}));
+  EXPECT_EQ(data->train.numbers<int16_t>(kNumberTensor), (std::vector<int16_t>{-kOne, 0, kOne, 0, -kOne, 0, kOne, 0}));
   DataOptions options;
   options.table.task = TableTask::kClassification;
   const auto classes = load(options);
   ASSERT_TRUE(classes.ok()) << classes.error().message;
-  EXPECT_EQ(classes->info.class_names, (std::vector<std::string>{"1", "2", "3", "4"}));
+  EXPECT_EQ(classes->info.target.names, (std::vector<std::string>{"1", "2", "3", "4"}));
 }
 
 TEST_F(Arrays, NpyFiles) {
@@ -105,7 +105,7 @@ TEST_F(Arrays, NpyFiles) {
   for (const std::filesystem::path& path : {folder_.path(), folder_ / "x.npy"}) {
     const auto data = load_dataset(path, true, true);
     ASSERT_TRUE(data.ok()) << data.error().message;
-    EXPECT_EQ(data->info.classes, 2);
+    EXPECT_EQ(data->info.target.classes, 2);
     EXPECT_EQ(data->train.count, 8);
   }
 }

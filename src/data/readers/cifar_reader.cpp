@@ -97,16 +97,16 @@ Result<FoundData> inspect(const CifarKind& kind, const fs::path& folder) {
   MANTISSA_ASSIGN(found.test, inspect_split(kind, inner, {kind.test_file}));
   found.smallest = found.largest = {kForm.height, kForm.width};
   found.channels = kForm.channels;
-  found.class_names = numbered_classes(kind.classes);
-  found.named = is_file(inner / kind.names_file);
-  if (found.named) {
-    MANTISSA_ASSIGN(found.class_names, read_names(kind, inner / kind.names_file));
+  found.target.names = numbered_classes(kind.classes);
+  found.target.named = is_file(inner / kind.names_file);
+  if (found.target.named) {
+    MANTISSA_ASSIGN(found.target.names, read_names(kind, inner / kind.names_file));
   }
   return found;
 }
 
 // Reads all records of a file, plane after plane, as pixels.
-Status read_batch(const CifarKind& kind, const fs::path& path, ImageSet& set) {
+Status read_batch(const CifarKind& kind, const fs::path& path, ExampleSet& set) {
   MANTISSA_ASSIGN(ByteReader reader, ByteReader::open(path));
   std::vector<uint8_t> record(static_cast<size_t>(kind.record_bytes()));
   std::vector<uint8_t> pixels(static_cast<size_t>(kForm.bytes()));
@@ -128,8 +128,8 @@ Status read_batch(const CifarKind& kind, const fs::path& path, ImageSet& set) {
   return {};
 }
 
-Result<ImageSet> read(const CifarKind& kind, const FoundSplit& split, const ReadOptions& options) {
-  MANTISSA_ASSIGN(ImageSet set, empty_set(split.count, options.form));
+Result<ExampleSet> read(const CifarKind& kind, const FoundSplit& split, const ReadOptions& options) {
+  MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
   for (size_t i = 0; i < split.files.size(); ++i) {
     MANTISSA_RETURN_IF_ERROR(read_batch(kind, split.file(i), set));
   }

@@ -54,10 +54,10 @@ class Cifar : public testing::Test {
 };
 
 // Planes of red, green and blue become pixels.
-void expect_record(const ImageSet& set, int64_t place, int64_t record) {
+void expect_record(const ExampleSet& set, int64_t place, int64_t record) {
   for (int64_t at = 0; at < 1024; ++at) {
     for (int64_t c = 0; c < 3; ++c) {
-      ASSERT_EQ(set.pixels[static_cast<size_t>(place * kPicturePixels + 3 * at + c)],
+      ASSERT_EQ(set.pixels()[static_cast<size_t>(place * kPicturePixels + 3 * at + c)],
                 value(record, 1024 * c + at));
     }
   }
@@ -70,13 +70,12 @@ TEST_F(Cifar, TenClassesAreRead) {
   const auto set = load_dataset(folder_.path().string(), true, true);
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->info.kind, "CIFAR-10, binary");
-  EXPECT_EQ(set->info.class_names[9], "truck");
-  EXPECT_EQ(set->info.height, 32);
-  EXPECT_EQ(set->info.channels, 3);
-  EXPECT_EQ(set->info.classes, 10);
+  EXPECT_EQ(set->info.target.names[9], "truck");
+  EXPECT_EQ(set->info.specs[0].shape, (Shape{32, 32, 3}));
+  EXPECT_EQ(set->info.target.classes, 10);
   EXPECT_EQ(set->info.train_count, 10);
-  EXPECT_EQ(set->train.labels, (Labels{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(set->test.labels, (Labels{0, 1, 2}));
+  EXPECT_EQ(set->train.labels(), (Labels{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(set->test.labels(), (Labels{0, 1, 2}));
   for (int i = 0; i < 10; ++i) expect_record(set->train, i, i);
   for (int i = 0; i < 3; ++i) expect_record(set->test, i, 10 + i);
 }
@@ -86,10 +85,10 @@ TEST_F(Cifar, HundredClassesAreRead) {
   const auto set = load_dataset(folder_.path().string(), true, false);
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->info.kind, "CIFAR-100, binary");
-  EXPECT_EQ(set->info.classes, 100);
-  EXPECT_EQ(set->info.class_names[99], "99");  // no file with names
-  EXPECT_EQ(set->train.labels, (Labels{95, 96, 97, 98, 99, 0, 1, 2}));
-  EXPECT_TRUE(set->test.pixels.empty());
+  EXPECT_EQ(set->info.target.classes, 100);
+  EXPECT_EQ(set->info.target.names[99], "99");  // no file with names
+  EXPECT_EQ(set->train.labels(), (Labels{95, 96, 97, 98, 99, 0, 1, 2}));
+  EXPECT_TRUE(set->test.pixels().empty());
   expect_record(set->train, 7, 102);
 }
 
@@ -100,8 +99,8 @@ TEST_F(Cifar, IsBroughtToAnotherForm) {
   options.channels = 1;
   const auto set = load_dataset(folder_.path().string(), true, true, options);
   ASSERT_TRUE(set.ok()) << set.error().message;
-  EXPECT_EQ(set->train.pixels.size(), 10u * 784);
-  EXPECT_EQ(set->test.example_bytes(), 784);
+  EXPECT_EQ(set->train.pixels().size(), 10u * 784);
+  EXPECT_EQ(set->test.picture_form().bytes(), 784);
 }
 
 TEST_F(Cifar, DamageIsFound) {
@@ -158,8 +157,8 @@ RC_GTEST_PROP(CifarOfAnything, IsADataSetOrAnError, ()) {
     // A file that ends with a record may have had more.
     constexpr size_t kRecord = 2 + kPicturePixels;
     RC_ASSERT(train.size() % kRecord == 0);
-    RC_ASSERT(set->train.pixels.size() == train.size() / kRecord * kPicturePixels);
-    for (const Label label : set->train.labels) RC_ASSERT(label < 100);
+    RC_ASSERT(set->train.pixels().size() == train.size() / kRecord * kPicturePixels);
+    for (const Label label : set->train.labels()) RC_ASSERT(label < 100);
   } else {
     RC_ASSERT(set.error().message.find(".bin") != std::string::npos);
   }

@@ -86,7 +86,7 @@ Result<FoundData> inspect_csv(const fs::path& path, const DataOptions& options) 
   return found;
 }
 
-Result<ImageSet> read_csv(const FoundData& found, const FoundSplit& split,
+Result<ExampleSet> read_csv(const FoundData& found, const FoundSplit& split,
                           const ReadOptions& options) {
   return read_table(open_csv, found, split, options);
 }

@@ -72,14 +72,14 @@ Result<FoundData> inspect_picture_folder(const fs::path& folder, const DataOptio
   FoundData found;
   MANTISSA_ASSIGN(FolderLayout layout, find_layout(folder));
   found.notes = std::move(layout.notes);
-  for (const ClassFiles& one : layout.train.classes) found.class_names.push_back(one.name);
-  found.named = true;
+  for (const ClassFiles& one : layout.train.classes) found.target.names.push_back(one.name);
+  found.target.named = true;
   if (layout.test.root.empty()) {
     layout.test = split_off(layout.train);
     found.notes.push_back("there is no test folder: one picture in " + std::to_string(kTestPart) +
                           " of each class is kept for testing");
   }
-  const std::vector<std::string>& names = found.class_names;
+  const std::vector<std::string>& names = found.target.names;
   MANTISSA_ASSIGN(found.train, make_split(std::move(layout.train), names));
   MANTISSA_ASSIGN(found.validation, make_split(std::move(layout.validation), names));
   MANTISSA_ASSIGN(found.test, make_split(std::move(layout.test), names));

@@ -44,10 +44,10 @@ class PictureFolder : public testing::Test {
 };
 
 // The first byte of each picture.
-Bytes first_bytes(const ImageSet& set) {
+Bytes first_bytes(const ExampleSet& set) {
   Bytes bytes;
   for (int64_t i = 0; i < set.count; ++i) {
-    bytes.push_back(set.pixels[static_cast<size_t>(i * set.example_bytes())]);
+    bytes.push_back(set.pixels()[static_cast<size_t>(i * set.picture_form().bytes())]);
   }
   return bytes;
 }
@@ -79,11 +79,11 @@ TEST_F(PictureFolder, HasAFolderForEachClass) {
   const auto set = load();
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->info.kind, "folders of pictures");
-  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(set->info.channels, 1);
-  EXPECT_EQ(set->train.labels, (Labels{0, 0, 1, 1}));
+  EXPECT_EQ(set->info.target.names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(set->train.picture_form().channels, 1);
+  EXPECT_EQ(set->train.labels(), (Labels{0, 0, 1, 1}));
   EXPECT_EQ(first_bytes(set->train), (Bytes{4, 5, 1, 2}));
-  EXPECT_EQ(set->test.labels, (Labels{1}));
+  EXPECT_EQ(set->test.labels(), (Labels{1}));
   EXPECT_EQ(first_bytes(set->test), (Bytes{9}));
   EXPECT_TRUE(has_note(set->info, "notes.txt"));
   EXPECT_TRUE(has_note(set->info, "no classes: "));
@@ -96,8 +96,8 @@ TEST_F(PictureFolder, WithoutATestFolderKeepsATenthOfEachClass) {
   put("fox/only.png", 77);
   const auto set = load();
   ASSERT_TRUE(set.ok()) << set.error().message;
-  const auto count = [](const ImageSet& images, uint8_t label) {
-    return std::count(images.labels.begin(), images.labels.end(), label);
+  const auto count = [](const ExampleSet& images, uint8_t label) {
+    return std::count(images.labels().begin(), images.labels().end(), label);
   };
   EXPECT_EQ(count(set->train, 0), 27);
   EXPECT_EQ(count(set->test, 0), 3);
@@ -128,9 +128,9 @@ TEST_F(PictureFolder, MayHaveValidationPictures) {
   EXPECT_EQ(set->info.train_count, 2);
   EXPECT_EQ(set->info.validation_count, 1);
   EXPECT_EQ(set->info.test_count, 1);
-  EXPECT_EQ(set->info.channels, 3) << "those of validation count, too";
-  EXPECT_EQ(set->info.bytes(), 4 * (4 * 4 * 3 + 2));
-  EXPECT_EQ(set->validation.labels, (Labels{1}));
+  EXPECT_EQ(set->train.picture_form().channels, 3) << "those of validation count, too";
+  EXPECT_EQ(set->info.bytes, 4 * (4 * 4 * 3 + 2));
+  EXPECT_EQ(set->validation.labels(), (Labels{1}));
   EXPECT_EQ(first_bytes(set->validation), (Bytes{3}));
   const auto test = load_dataset(folder_.path().string(), false, true);
   ASSERT_TRUE(test.ok());
@@ -145,19 +145,17 @@ TEST_F(PictureFolder, MixesSizesAndColours) {
   put("test/a/grey.png", 30, 64, 64);
   const auto set = load();
   ASSERT_TRUE(set.ok()) << set.error().message;
-  EXPECT_EQ(set->info.height, 64);
-  EXPECT_EQ(set->info.width, 64);
-  EXPECT_EQ(set->info.channels, 3);
+  EXPECT_EQ(set->info.specs[0].shape, (Shape{64, 64, 3}));
   EXPECT_GT(set->info.loading_bytes, 90 * 70 * 3);
   EXPECT_TRUE(has_note(set->info, "3x9 to 90x70"));
-  EXPECT_EQ(Bytes(set->train.pixels.begin(), set->train.pixels.begin() + 64 * 64 * 3),
+  EXPECT_EQ(Bytes(set->train.pixels().begin(), set->train.pixels().begin() + 64 * 64 * 3),
             Bytes(64 * 64 * 3, 10));
   DataOptions options;
   options.size = {5, 6};
   options.channels = 1;
   const auto small = load(options);
   ASSERT_TRUE(small.ok());
-  EXPECT_EQ(small->train.example_bytes(), 30);
+  EXPECT_EQ(small->train.picture_form().bytes(), 30);
 }
 
 TEST_F(PictureFolder, IsTheSameForAnyNumberOfThreads) {
@@ -173,8 +171,8 @@ TEST_F(PictureFolder, IsTheSameForAnyNumberOfThreads) {
     options.threads = threads;
     const auto many = load(options);
     ASSERT_TRUE(many.ok());
-    EXPECT_EQ(many->train.pixels, one->train.pixels);
-    EXPECT_EQ(many->train.labels, one->train.labels);
+    EXPECT_EQ(many->train.pixels(), one->train.pixels());
+    EXPECT_EQ(many->train.labels(), one->train.labels());
   }
 }
 
@@ -220,15 +218,15 @@ TEST_F(PictureFolder, MayHaveHundredsOfClasses) {
   put("test/" + name(299) + "/1.png", 5, 1, 1);
   const auto set = load();
   ASSERT_TRUE(set.ok()) << set.error().message;
-  EXPECT_EQ(set->info.classes, kClasses);
-  EXPECT_EQ(set->info.class_names.back(), name(299));
-  EXPECT_EQ(set->info.bytes(), (kClasses + 1) * (1 + 2));
+  EXPECT_EQ(set->info.target.classes, kClasses);
+  EXPECT_EQ(set->info.target.names.back(), name(299));
+  EXPECT_EQ(set->info.bytes, (kClasses + 1) * (1 + 2));
   ASSERT_EQ(set->train.count, kClasses);
   for (int i = 0; i < kClasses; ++i) {
-    EXPECT_EQ(set->train.labels[static_cast<size_t>(i)], i);
-    EXPECT_EQ(set->train.pixels[static_cast<size_t>(i)], i % 251);
+    EXPECT_EQ(set->train.labels()[static_cast<size_t>(i)], i);
+    EXPECT_EQ(set->train.pixels()[static_cast<size_t>(i)], i % 251);
   }
-  EXPECT_EQ(set->test.labels, Labels{299});
+  EXPECT_EQ(set->test.labels(), Labels{299});
 }
 
 // While one lives, nobody may list the folder, not even root, who else may all.

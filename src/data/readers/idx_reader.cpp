@@ -121,7 +121,7 @@ Result<FoundData> inspect(const fs::path& folder, const DataOptions&) {
   }
   found.smallest = found.largest = {train.height, train.width};
   found.channels = train.channels;
-  found.class_names = numbered_classes(largest(found.train) + 1);
+  found.target.names = numbered_classes(largest(found.train) + 1);
   return found;
 }
 
@@ -130,12 +130,12 @@ Error changed(const fs::path& path) {
 }
 
 // Picture by picture, each brought to another form.
-Result<ImageSet> read_fitted(const fs::path& path, const PictureForm& stored,
+Result<ExampleSet> read_fitted(const fs::path& path, const PictureForm& stored,
                              const FoundSplit& split, const PictureForm& form) {
   MANTISSA_ASSIGN(ByteReader reader, ByteReader::open(path));
   MANTISSA_ASSIGN(const IdxHeader header, read_idx_header(reader));
   if (header.dims[0] != split.count || form_of(header) != stored) return changed(path);
-  MANTISSA_ASSIGN(ImageSet set, empty_set(split.count, form));
+  MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, form));
   std::vector<uint8_t> picture(static_cast<size_t>(stored.bytes()));
   for (int64_t i = 0; i < split.count; ++i) {
     MANTISSA_RETURN_IF_ERROR(reader.read_exactly(picture));
@@ -146,7 +146,7 @@ Result<ImageSet> read_fitted(const fs::path& path, const PictureForm& stored,
 }
 
 // Pictures of the right form are read straight into their final buffer: no second copy.
-Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
+Result<ExampleSet> read(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
   const fs::path path = split.file(kImages);
   const PictureForm stored = {found.largest.height, found.largest.width, found.channels};
   if (options.form != stored) return read_fitted(path, stored, split, options.form);
@@ -155,8 +155,7 @@ Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const Rea
       form_of(array.header) != stored) {
     return changed(path);
   }
-  return ImageSet{split.count,     stored.height,         stored.width,
-                  stored.channels, std::move(array.data), split.labels};
+  return picture_set(stored, std::move(array.data), split.labels);
 }
 
 }  // namespace

@@ -236,8 +236,8 @@ void keep_test_pictures(std::vector<ListedPicture>& pictures) {
 
 Status take_pictures(const fs::path& folder, std::vector<ListedPicture> pictures,
                      FoundData& found) {
-  const std::map<std::string, Label> numbers = number_classes(pictures, found.class_names);
-  if (found.class_names.size() > kMaxClasses) {
+  const std::map<std::string, Label> numbers = number_classes(pictures, found.target.names);
+  if (found.target.names.size() > kMaxClasses) {
     return invalid_input(quoted(folder) + ": has more than " + std::to_string(kMaxClasses) +
                          " classes");
   }
@@ -280,7 +280,7 @@ void complete_splits(std::vector<ListedPicture>& pictures, FoundData& found) {
 
 Result<FoundData> inspect_picture_list(const fs::path& folder, const DataOptions& options) {
   FoundData found;
-  found.named = true;
+  found.target.named = true;
   std::vector<ListedPicture> pictures;
   for (const PictureList& list : wanted_lists(find_lists(folder), found)) {
     MANTISSA_RETURN_IF_ERROR(read_list(folder, list, pictures));

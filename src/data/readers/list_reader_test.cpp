@@ -46,29 +46,29 @@ TEST_F(Lists, OneFileWithSplitsAndClasses) {
       "valid,dog,p/3.png\n");
   const Dataset data = load();
   EXPECT_EQ(data.info.kind, "lists of pictures");
-  EXPECT_EQ(data.info.class_names, (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(data.train.pixels, (Pixels{0, 2}));
-  EXPECT_EQ(data.train.labels, (Labels{1, 0}));
-  EXPECT_EQ(data.validation.pixels, (Pixels{3}));
-  EXPECT_EQ(data.test.pixels, (Pixels{1}));
-  EXPECT_EQ(data.test.labels, (Labels{0}));
+  EXPECT_EQ(data.info.target.names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(data.train.pixels(), (Pixels{0, 2}));
+  EXPECT_EQ(data.train.labels(), (Labels{1, 0}));
+  EXPECT_EQ(data.validation.pixels(), (Pixels{3}));
+  EXPECT_EQ(data.test.pixels(), (Pixels{1}));
+  EXPECT_EQ(data.test.labels(), (Labels{0}));
 }
 
 TEST_F(Lists, WithoutNames) {
   put("all.txt", "p/0.png,train,10\np/1.png,dev,9\np/2.png,train,9\np/3.png,holdout,10\n");
   const Dataset data = load();
-  EXPECT_EQ(data.info.class_names, (std::vector<std::string>{"9", "10"}));
-  EXPECT_EQ(data.train.labels, (Labels{1, 0}));
+  EXPECT_EQ(data.info.target.names, (std::vector<std::string>{"9", "10"}));
+  EXPECT_EQ(data.train.labels(), (Labels{1, 0}));
   EXPECT_EQ(data.validation.count, 1);
-  EXPECT_EQ(data.test.pixels, (Pixels{3}));
+  EXPECT_EQ(data.test.pixels(), (Pixels{3}));
 }
 
 TEST_F(Lists, AListForEachSplit) {
   put("train.txt", "p/0.png 0\np/1.png 1\n");
   put("test.txt", "p/2.png 1\n");
   const Dataset data = load();
-  EXPECT_EQ(data.train.labels, (Labels{0, 1}));
-  EXPECT_EQ(data.test.labels, (Labels{1}));
+  EXPECT_EQ(data.train.labels(), (Labels{0, 1}));
+  EXPECT_EQ(data.test.labels(), (Labels{1}));
 }
 
 TEST_F(Lists, ClassesFromFoldersAndShortenedPaths) {
@@ -77,9 +77,9 @@ TEST_F(Lists, ClassesFromFoldersAndShortenedPaths) {
   put("train.txt", "cat/1\ndog/2\n");
   put("test.txt", "dog/2\n");
   const Dataset data = load();
-  EXPECT_EQ(data.info.class_names, (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(data.train.pixels, (Pixels{7, 9}));
-  EXPECT_EQ(data.test.labels, (Labels{1}));
+  EXPECT_EQ(data.info.target.names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(data.train.pixels(), (Pixels{7, 9}));
+  EXPECT_EQ(data.test.labels(), (Labels{1}));
 }
 
 TEST_F(Lists, WithoutTestPicturesSomeAreKept) {
@@ -89,7 +89,7 @@ TEST_F(Lists, WithoutTestPicturesSomeAreKept) {
   put("labels.csv", rows);
   const Dataset data = load();
   EXPECT_EQ(data.train.count, 6);
-  EXPECT_EQ(data.test.labels, (Labels{0, 1}));
+  EXPECT_EQ(data.test.labels(), (Labels{0, 1}));
 }
 
 TEST_F(Lists, Errors) {

@@ -44,51 +44,31 @@ Status inspect_headers(FoundSplit& split, int threads, FoundData& found) {
   return {};
 }
 
-namespace {
-
-// Drops the pictures that could not be read.
-void drop_unreadable(std::vector<std::string>& errors, std::vector<std::string>& unreadable,
-                     ImageSet& set) {
-  const int64_t bytes = set.example_bytes();
-  int64_t kept = 0;
-  for (int64_t i = 0; i < set.count; ++i) {
-    if (!errors[i].empty()) {
-      unreadable.push_back(std::move(errors[i]));
-      continue;
-    }
-    std::copy_n(set.pixels.begin() + i * bytes, bytes, set.pixels.begin() + kept * bytes);
-    set.labels[kept++] = set.labels[i];
-  }
-  set.count = kept;
-  set.pixels.resize(static_cast<size_t>(kept * bytes));
-  set.labels.resize(static_cast<size_t>(kept));
-}
-
-}  // namespace
-
-Result<ImageSet> read_listed(const FoundData& found, const FoundSplit& split,
+Result<ExampleSet> read_listed(const FoundData& found, const FoundSplit& split,
                              const ReadOptions& options) {
-  MANTISSA_ASSIGN(ImageSet set, empty_set(split.count, options.form));
+  MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
   set.count = split.count;
-  set.labels = split.labels;
-  set.pixels.resize(static_cast<size_t>(split.count * options.form.bytes()));
+  set.find(kLabelTensor)->as<Label>() = split.labels;
+  auto& pixels = set.find(kPixelTensor)->as<uint8_t>();
+  pixels.resize(static_cast<size_t>(split.count * options.form.bytes()));
   PictureResults results = for_each_picture(
       split.count, reading_threads(found.decoding_bytes, options.threads),
       [&](int64_t i) -> Status {
         MANTISSA_ASSIGN(const Image image,
                         read_image(split.file(i), static_cast<int>(options.form.channels)));
         fit_picture(image.pixels.data(), {image.height, image.width, image.channels}, options.form,
-                    set.pixels.data() + i * options.form.bytes());
+                    pixels.data() + i * options.form.bytes());
         return {};
       });
   if (results.failure) return *results.failure;
-  if (options.unreadable != nullptr) {
-    drop_unreadable(results.errors, *options.unreadable, set);
-    return set;
+  std::vector<bool> is_unreadable;
+  for (std::string& error : results.errors) {
+    is_unreadable.push_back(!error.empty());
+    if (error.empty()) continue;
+    if (options.unreadable == nullptr) return invalid_input(error);
+    options.unreadable->push_back(std::move(error));
   }
-  for (const std::string& error : results.errors) {
-    if (!error.empty()) return invalid_input(error);
-  }
+  erase_examples(is_unreadable, set);
   return set;
 }
 

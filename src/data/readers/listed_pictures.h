@@ -10,7 +10,7 @@ namespace mantissa {
 Status inspect_headers(FoundSplit& split, int threads, FoundData& found);
 
 // Reads the pictures of a split.
-Result<ImageSet> read_listed(const FoundData& found, const FoundSplit& split,
+Result<ExampleSet> read_listed(const FoundData& found, const FoundSplit& split,
                              const ReadOptions& options);
 
 }  // namespace mantissa

@@ -60,7 +60,7 @@ TEST_F(Guesses, NamesThatAreNumbers) {
   const std::string default_names = rows();
   const Loaded found = load("0,1,2,3,label\n" + default_names);
   EXPECT_EQ(found.error, "");
-  EXPECT_EQ(found.data.info.class_names, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(found.data.info.target.names, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(names(found.table()), (std::vector<std::string>{"0", "1", "2", "3"}));
   EXPECT_EQ(found.data.train.count + found.data.test.count, 300);
   EXPECT_NE(found.notes.find("guessed: line 1 (0, 1, 2, 3, label) is taken for the columns' names; "
@@ -183,7 +183,7 @@ TEST_F(Guesses, InTargetsOnlyEmptyFieldsAreMissing) {
     lines += std::to_string(i * 0.3) + "," + kinds[i % 3] + "\n";
     numbers += std::to_string(i * 0.3) + "," + (i == 7 ? "NA" : std::to_string(i * 1.1)) + "\n";
   }
-  EXPECT_EQ(load(lines).data.info.class_names, (std::vector<std::string>{"NA", "mild", "none"}));
+  EXPECT_EQ(load(lines).data.info.target.names, (std::vector<std::string>{"NA", "mild", "none"}));
   EXPECT_NE(load(numbers).error.find("line 9: has no value of the target 'y' but 'NA'"),
             std::string::npos);
   TableChoices choices;
@@ -286,7 +286,7 @@ TEST_F(Guesses, ThousandsAreNumbersWhereAllFit) {
   }
   const Loaded english = load(text);
   ASSERT_EQ(english.error, "");
-  EXPECT_TRUE(english.data.info.is_regression());
+  EXPECT_TRUE(english.data.info.target.is_number());
   EXPECT_EQ(english.table().target.style, (NumberStyle{'.', ','}));
   TableChoices choices;
   choices.target = "size";
@@ -330,7 +330,7 @@ TEST_F(Guesses, SeparatorLineAndTrailingCommas) {
   EXPECT_EQ(line.table().target.name, "label");
   const Loaded trailing = load("a,b,c,d,label,\n" + rows(",", ",\n"));
   ASSERT_EQ(trailing.error, "");
-  EXPECT_EQ(trailing.data.info.class_names.size(), 3u);
+  EXPECT_EQ(trailing.data.info.target.names.size(), 3u);
   EXPECT_EQ(trailing.table().columns.size(), 4u);
   const Loaded unusual = load("a,b,c,d,kind,\n" + rows(",", ",\n"));
   EXPECT_EQ(unusual.table().target.name, "kind");
@@ -345,8 +345,9 @@ TEST_F(Guesses, RoundingIsNoDeviation) {
   }
   const Loaded found = load(text);
   ASSERT_EQ(found.error, "");
-  for (size_t i = 0; i < found.data.train.numbers.size(); i += 2) {
-    EXPECT_EQ(found.data.train.numbers[i], 0);
+  const auto& numbers = found.data.train.numbers<int16_t>(kNumberTensor);
+  for (size_t i = 0; i < numbers.size(); i += 2) {
+    EXPECT_EQ(numbers[i], 0);
   }
   EXPECT_NE(found.notes.find("column 'a' is the same in all training rows but for rounding"),
             std::string::npos);

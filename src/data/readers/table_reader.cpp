@@ -31,18 +31,6 @@ Result<int64_t> count_rows(OpenRows open, const FoundSplit& split, const FoundDa
   }
 }
 
-void append_target(const TableSchema& schema, const TableTarget& target, ImageSet& set) {
-  if (schema.is_regression()) {
-    set.targets.push_back(standardised(target.number, schema.target, kTargetExponent));
-  } else {
-    set.labels.push_back(static_cast<Label>(target.label));
-  }
-}
-
-}  // namespace
-
-namespace {
-
 // The columns, from the training rows that the part says. Returns the number of all rows.
 Result<int64_t> take_schema(OpenRows open, RowPart part, const DataOptions& options,
                             FoundData& found) {
@@ -100,8 +88,8 @@ Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found
     }
   }
   if (found.test.count == 0) MANTISSA_RETURN_IF_ERROR(keep_test_rows(open, options, found));
-  found.class_names = found.table->target.categories;
-  found.named = true;
+  found.target = target_of(*found.table);
+  found.nouns = {"rows", "tables"};
   return {};
 }
 
@@ -121,42 +109,52 @@ void add_notes(const FoundData& found, const FoundSplit& split, const TableEncod
 
 }  // namespace
 
-Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
-                            const ReadOptions& options) {
+Result<bool> append_row(std::span<const TableField> row, const TableSchema& schema,
+                        TableEncoder& encoder, ExampleSet& set) {
+  MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
+  MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, set.tensors[0].as<int16_t>()));
+  ++set.count;
+  if (!target.is_known) return false;
+  if (StoredTensor* const targets = set.find(kTargetTensor)) {
+    targets->as<int16_t>().push_back(standardised(target.number, schema.target, kTargetExponent));
+  } else {
+    set.find(kLabelTensor)->as<Label>().push_back(static_cast<Label>(target.label));
+  }
+  return true;
+}
+
+Result<ExampleSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
+                              const ReadOptions& options) {
   const TableSchema& schema = *found.table;
-  ImageSet set;
-  set.features = schema.features();
-  if (schema.text) set.padding = schema.text->tokenizer->padding();
+  ExampleSet set = row_set(schema, &split == &found.train);
+  StoredTensor* const weights = set.find(kWeightTensor);
   try {
-    set.numbers.reserve(static_cast<size_t>(split.count * set.features));
+    set.tensors[0].as<int16_t>().reserve(static_cast<size_t>(split.count * schema.features()));
     MANTISSA_ASSIGN(const auto rows, open(split, schema.file_format()));
     MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
-    std::optional<size_t> weights;
-    if (!schema.weights.empty() && &split == &found.train) {
+    size_t weight_column = 0;
+    if (weights != nullptr) {
       MANTISSA_ASSIGN(
-          weights, find_column(rows->names(), schema.weights, rows->place() + ": row-weights: "));
+          weight_column,
+          find_column(rows->names(), schema.weights, rows->place() + ": row-weights: "));
     }
     for (int64_t number = 0;; ++number) {
       MANTISSA_ASSIGN(const auto row, rows->next());
       if (row.empty()) break;
       if (!is_of_part(number, split.part)) continue;
-      MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
-      if (!target.is_known) {
+      MANTISSA_ASSIGN(const bool has_target, append_row(row, schema, encoder, set));
+      if (!has_target) {
         return invalid_input(rows->place() + ": has no value of the target '" + schema.target.name +
                              "'");
       }
-      MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, set.numbers));
-      append_target(schema, target, set);
-      if (weights) {
-        MANTISSA_ASSIGN(const int16_t weight, row_weight(row[*weights], schema.weights, *rows));
-        set.weights.push_back(weight);
-      }
-      ++set.count;
+      if (weights == nullptr) continue;
+      MANTISSA_ASSIGN(const int16_t weight, row_weight(row[weight_column], schema.weights, *rows));
+      weights->as<int16_t>().push_back(weight);
     }
     add_notes(found, split, encoder, options);
   } catch (const std::bad_alloc&) {
     return out_of_memory(std::to_string(split.count) + " rows of " + quoted(split.file(0)),
-                         split.count * set.example_bytes());
+                         split.count * set.tensors[0].example_bytes());
   }
   if (set.count == split.count) return set;
   return invalid_input(quoted(split.file(0)) + ": changed while it was read");

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "base/result.h"
 #include "data/datasets/readers.h"
+#include "data/tables/table_encoder.h"
 #include "data/tables/table_rows.h"
 
 namespace mantissa {
@@ -18,10 +20,15 @@ using OpenRows = Result<std::unique_ptr<TableRows>> (*)(const FoundSplit& split,
 // take their place.
 Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found);
 
+// Appends a row to a set of row_set, and its target if that is known: the result says whether it
+// is. Errors of the encoder.
+Result<bool> append_row(std::span<const TableField> row, const TableSchema& schema,
+                        TableEncoder& encoder, ExampleSet& set);
+
 // Reads the rows of a split. Rows of `found.train` are read with their weights, if there are any.
 // An error names the line: a row without the target. Notes name the parts of the rows that the
 // network does not get.
-Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
+Result<ExampleSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
                             const ReadOptions& options);
 
 }  // namespace mantissa

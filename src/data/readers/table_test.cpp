@@ -91,18 +91,18 @@ TEST_F(Table, RowsBecomeNumbers) {
       "kind,extra,colour,size\ndog,9,red,2.5\ncat,9,green,\ncat,9,,-100\n");
   const Dataset data = load();
   ASSERT_TRUE(data.info.table);
-  EXPECT_EQ(data.info.class_names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(data.info.target.names, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(data.info.table->features(), 3);
   EXPECT_EQ(data.info.table->columns[0].mean, 2);
   EXPECT_EQ(data.info.table->columns[0].deviation, 1);
   EXPECT_EQ(data.info.table->columns[1].categories, (std::vector<std::string>{"blue", "red"}));
-  EXPECT_EQ(data.train.numbers,
+  EXPECT_EQ(data.train.numbers<int16_t>(kNumberTensor),
             (std::vector<int16_t>{-kOne, 0, kOne, kOne, kOne, 0, -kOne, kOne, 0, kOne, 0, kOne}));
-  EXPECT_EQ(data.train.labels, (std::vector<Label>{0, 1, 0, 1}));
+  EXPECT_EQ(data.train.labels(), (std::vector<Label>{0, 1, 0, 1}));
   // Half a deviation; an unknown and a missing category, a missing number; one too far away.
-  EXPECT_EQ(data.test.numbers,
+  EXPECT_EQ(data.test.numbers<int16_t>(kNumberTensor),
             (std::vector<int16_t>{kOne / 2, 0, kOne, 0, 0, 0, -INT16_MAX, 0, 0}));
-  EXPECT_EQ(data.test.labels, (std::vector<Label>{1, 0, 0}));
+  EXPECT_EQ(data.test.labels(), (std::vector<Label>{1, 0, 0}));
 }
 
 // A unit in the last place is what rounding makes of one number.
@@ -110,28 +110,28 @@ TEST_F(Table, AColumnOfOneNumberButForRounding) {
   put("x,label\n20.1,a\n20.1,b\n20.100000000000005,a\n", "x,label\n20.1,a\n");
   const Dataset data = load();
   EXPECT_GE(data.info.table->columns[0].deviation, 1);
-  EXPECT_EQ(data.train.numbers, (std::vector<int16_t>{0, 0, 0}));
+  EXPECT_EQ(data.train.numbers<int16_t>(kNumberTensor), (std::vector<int16_t>{0, 0, 0}));
 }
 
 TEST_F(Table, NumbersToPredict) {
   put("a,y\n1,10.5\n2,20.5\n3,30.5\n", "a,y\n2,20.5\n");
   const Dataset data = load();
-  EXPECT_TRUE(data.info.is_regression());
-  EXPECT_EQ(data.info.classes, 0);
+  EXPECT_TRUE(data.info.target.is_number());
+  EXPECT_EQ(data.info.target.classes, 0);
   EXPECT_EQ(data.info.table->target.mean, 20.5);
-  EXPECT_TRUE(data.train.labels.empty());
+  EXPECT_TRUE(data.train.labels().empty());
   const double deviation = data.info.table->target.deviation;
   EXPECT_NEAR(deviation, std::sqrt(200.0 / 3), 1e-12);
-  EXPECT_EQ(data.train.targets[0], std::lround(-10 / deviation * (1 << -kTargetExponent)));
-  EXPECT_EQ(data.test.targets, (std::vector<int16_t>{0}));
+  EXPECT_EQ(data.train.numbers<int16_t>(kTargetTensor)[0], std::lround(-10 / deviation * (1 << -kTargetExponent)));
+  EXPECT_EQ(data.test.numbers<int16_t>(kTargetTensor), (std::vector<int16_t>{0}));
 }
 
 TEST_F(Table, TargetAndTask) {
   const std::string rows = "1,5,a\n2,5,a\n1,6,b\n2,6,b\n";
   put("class,n,t\n" + rows, "class,n,t\n" + rows);
-  EXPECT_EQ(load().info.class_names, (std::vector<std::string>{"1", "2"}));
-  EXPECT_EQ(load(chosen("t")).info.class_names, (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(load(chosen("n", TableTask::kRegression)).info.is_regression());
+  EXPECT_EQ(load().info.target.names, (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(load(chosen("t")).info.target.names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(load(chosen("n", TableTask::kRegression)).info.target.is_number());
   EXPECT_EQ(refusal(chosen("", TableTask::kByTarget, "n,t")),
             "no column is left but the target 'class'");
 }
@@ -140,7 +140,7 @@ TEST_F(Table, TargetAndTask) {
 TEST_F(Table, ClassesThatAreNumbers) {
   const std::string rows = "x,y\n1,10\n2,9\n1,10\n2,9\n3,-1\n4,-1\n";
   put(rows, rows);
-  EXPECT_EQ(load().info.class_names, (std::vector<std::string>{"-1", "9", "10"}));
+  EXPECT_EQ(load().info.target.names, (std::vector<std::string>{"-1", "9", "10"}));
 }
 
 TEST_F(Table, WithoutNames) {
@@ -194,8 +194,8 @@ TEST_F(Table, TheNetworksColumnsGoBeforeTheDatas) {
   options.schema = TableSchema{.columns = {{.name = "x", .mean = 0, .deviation = 2}},
                                .target = {.name = "y", .categories = {"b", "a"}}};
   const Dataset data = load(options);
-  EXPECT_EQ(data.test.numbers, (std::vector<int16_t>{kOne}));
-  EXPECT_EQ(data.test.labels, (std::vector<Label>{0}));
+  EXPECT_EQ(data.test.numbers<int16_t>(kNumberTensor), (std::vector<int16_t>{kOne}));
+  EXPECT_EQ(data.test.labels(), (std::vector<Label>{0}));
 }
 
 TEST_F(Table, Errors) {
@@ -243,15 +243,15 @@ DataOptions weighted(const std::string& column) {
 TEST_F(Table, RowsHaveWeights) {
   put("x,w,y\n1,0,a\n2,31,a\n3,0.5,b\n4,1.0004,b\n", "x,y\n5,a\n");
   const Dataset data = load(weighted("w"));
-  EXPECT_EQ(data.train.features, 1);
-  EXPECT_EQ(data.train.weights, (std::vector<int16_t>{0, 31 * 1024, 512, 1024}));
-  EXPECT_EQ(data.train.example_bytes(), 2);
-  EXPECT_TRUE(data.test.weights.empty());
+  EXPECT_EQ(data.train.tensors[0].shape, Shape{1});
+  EXPECT_EQ(data.train.numbers<int16_t>(kWeightTensor), (std::vector<int16_t>{0, 31 * 1024, 512, 1024}));
+  EXPECT_EQ(data.train.tensors[0].example_bytes(), 2);
+  EXPECT_TRUE(data.test.numbers<int16_t>(kWeightTensor).empty());
   EXPECT_EQ(data.info.table->weights, "w");
-  EXPECT_EQ(data.info.bytes(), 5 * (2 + 2) + 4 * 2);
+  EXPECT_EQ(data.info.bytes, 5 * (2 + 2) + 4 * 2);
   const Examples examples = examples_of(data.train);
   ASSERT_EQ(examples.specs.size(), 3u);
-  EXPECT_EQ(example_specs(data.info).back().name, kWeightTensor);
+  EXPECT_EQ(data.info.specs.back().name, kWeightTensor);
   int16_t number = 0, weight = 0;
   int32_t label = 0;
   std::byte* const places[] = {reinterpret_cast<std::byte*>(&number),

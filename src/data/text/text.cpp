@@ -242,21 +242,23 @@ Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& opt
     return examples_for(text.vocabulary, part, options, 0).count;
   };
   const bool has_pairs = options.task == TextTask::kTranslation;
+  const auto tokens = std::ssize(text.train) + std::ssize(text.validation) + std::ssize(text.test);
   DatasetInfo info{.name = path,
-                   .classes = static_cast<int>(text.vocabulary.names().size()),
+                   .specs = specs_for(options.task, options.sequence),
+                   .target = {.kind = TargetKind::kTokens,
+                              .classes = static_cast<int>(text.vocabulary.names().size()),
+                              .names = text.vocabulary.names(),
+                              .named = true},
                    .train_count = examples(text.train),
                    .validation_count = examples(text.validation),
                    .test_count = examples(text.test),
-                   .class_names = text.vocabulary.names(),
-                   .named = true,
+                   .bytes = tokens * int64_t{sizeof(Token)},
                    .kind = (has_pairs ? "parallel text of " : "text of ") +
                            std::string(tokens_name(options.tokens)),
                    .notes = text.notes,
-                   .sequence = options.sequence};
-  info.text_bytes = (std::ssize(text.train) + std::ssize(text.validation) + std::ssize(text.test)) *
-                    int64_t{sizeof(Token)};
+                   .nouns = {"texts", "texts"}};
   if (has_pairs) {
-    info.text_bytes +=
+    info.bytes +=
         (info.train_count + info.validation_count + info.test_count) * int64_t{sizeof(int64_t)};
   }
   return info;

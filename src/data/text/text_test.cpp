@@ -101,7 +101,7 @@ TEST(Text, HasContiguousPartsAndExamplesOfThem) {
   }
   const auto info = inspect_text(path, {.sequence = 8});
   ASSERT_TRUE(info.ok());
-  EXPECT_EQ(info->classes, 10);
+  EXPECT_EQ(info->target.classes, 10);
   EXPECT_EQ(info->train_count, 112);
   EXPECT_EQ(info->validation_count, 6);
   EXPECT_EQ(info->test_count, 6);

@@ -9,7 +9,6 @@
 
 #include "data/batches/length_buckets.h"
 #include "data/batches/ordered_batches.h"
-#include "data/tokenizers/wordpiece.h"
 #include "infer/tasks/label_scores.h"
 #include "infer/tasks/regression.h"
 #include "kernels/kernel_table.h"
@@ -212,47 +211,29 @@ Task classification_task(const ClassifierOptions& options, std::string data,
 
 namespace {
 
-// For a network of texts, the examples are tokens (ImageSet); else empty.
-ImageSet texts_of(const FrozenNetwork& network, const void* examples, int64_t count) {
-  ImageSet texts;
-  const auto& table = network.description.table;
-  if (!table || !table->text) return texts;
-  const auto* tokens = static_cast<const int16_t*>(examples);
-  texts.count = count;
-  texts.features = table->features();
-  texts.numbers.assign(tokens, tokens + count * texts.features);
-  texts.padding = table->text->tokenizer->padding();
-  return texts;
-}
-
-// The tokens that a batch of texts is padded to: the least of the lengths that all fit into; 0
-// where it is the whole sequence.
-int64_t padded_length(const FrozenDescription& description, const Examples& texts) {
+// The lengths that a batch of texts is padded to: the least one that all fit into, and the
+// network's own. Empty: all are whole.
+BatchLengths padded_lengths(const FrozenDescription& description, const Examples& examples) {
   const BatchLengths lengths = text_lengths(description, kTextLengths);
-  if (lengths.empty()) return 0;
+  if (lengths.empty()) return {};
   int64_t longest = 0;
-  for (int64_t i = 0; i < texts.count; ++i) {
-    longest = std::max<int64_t>(longest, texts.length(static_cast<uint32_t>(i)));
+  for (int64_t i = 0; i < examples.count; ++i) {
+    longest = std::max<int64_t>(longest, examples.length(static_cast<uint32_t>(i)));
   }
   const int64_t length = lengths[static_cast<size_t>(bucket_of(lengths, longest))];
-  return length < lengths.back() ? length : 0;
+  return length < lengths.back() ? BatchLengths{length, lengths.back()} : BatchLengths{};
 }
 
 }  // namespace
 
-Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_t count,
-                            ThreadPool& pool, Isa isa) {
+Result<Classified> classify(FrozenNetwork& network, const Examples& examples, ThreadPool& pool,
+                            Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
-  const ImageSet texts = texts_of(network, examples, count);
-  const Value& input = network.graph.values[network.graph.inputs[0]];
-  const TensorSpec spec{input.name, input.type, input.shape};
-  const Examples all =
-      texts.padding ? labelled_text_examples(texts) : array_examples(count, {{spec, examples}});
-  const int64_t whole = texts.features;
-  const int64_t length = texts.padding ? padded_length(network.description, all) : 0;
+  const int64_t count = examples.count;
+  const BatchLengths lengths = padded_lengths(network.description, examples);
   std::optional<Graph> shorter;
-  if (length > 0) {
-    MANTISSA_ASSIGN(shorter, with_length(network.graph, whole, length));
+  if (!lengths.empty()) {
+    MANTISSA_ASSIGN(shorter, with_length(network.graph, lengths.back(), lengths.front()));
   }
   const Graph& graph = shorter ? *shorter : network.graph;
   MANTISSA_ASSIGN(const Program program, compile_inference(graph, network.description.format, count,
@@ -261,8 +242,7 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
   Programs programs(network.graph, network.state, {pool, arena.span(), isa});
   programs.add(graph, program);
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create_by_length(
-                      all, count, length > 0 ? BatchLengths{length, whole} : BatchLengths{}));
+                  OrderedBatches::create_by_length(examples, count, lengths));
   MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
   const Tensor logits = programs.outputs();
   Classified result;
@@ -274,9 +254,10 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
     result.probabilities =
         labels ? label_probabilities(logits, *table.softmax)
                : probabilities_of(options.one_logit ? two.logits(logits) : logits, *table.softmax);
-  } else if (description.table) {
+  } else {
+    const Target target = target_of(description);
     for (int64_t i = 0; i < count; ++i) {
-      result.numbers.push_back(predicted_number(logits, i, description.table->target));
+      result.numbers.push_back(predicted_number(logits, i, target));
     }
   }
   if (logits.type == DataType::kFloat) return result;

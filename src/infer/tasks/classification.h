@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "base/system/cpu.h"
 #include "base/system/thread_pool.h"
-#include "data/batches/batch.h"
+#include "data/batches/examples.h"
 #include "infer/frozen_network.h"
 #include "infer/tasks/evaluation.h"
 #include "infer/tasks/task.h"
@@ -47,9 +47,8 @@ struct Classified {
   int exponent = 0;
 };
 
-// Classifies pictures (uint8 [count][H][W][C]) or rows of tables (int16 [count][features]), or
-// predicts their numbers.
-Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_t count,
-                            ThreadPool& pool, Isa isa);
+// Classifies examples, or predicts their numbers. Labels need not be among their tensors.
+Result<Classified> classify(FrozenNetwork& network, const Examples& examples, ThreadPool& pool,
+                            Isa isa);
 
 }  // namespace mantissa

@@ -30,11 +30,6 @@ std::string describe_tokens(const Score& score) {
 
 }  // namespace
 
-bool reads_tokens(const Graph& network) {
-  return input_named(network, kTokenTensor) != nullptr ||
-         input_named(network, kSourceTensor) != nullptr;
-}
-
 Result<LanguageOptions> language_options(const Graph& network) {
   const auto has = [&](const char* name) { return input_named(network, name) != nullptr; };
   const TextTask task = has(kSourceTensor) && has(kSourceLengthTensor) ? TextTask::kTranslation

@@ -25,8 +25,7 @@ struct LanguageOptions {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
 };
 
-// Whether the network reads tokens: then language_options says whether it is a language model.
-bool reads_tokens(const Graph& network);
+// The sizes of a network that reads tokens (reads_tokens). An error if it is no language model.
 Result<LanguageOptions> language_options(const Graph& network);
 
 // Scores count tokens: loss and accuracy are means over them.

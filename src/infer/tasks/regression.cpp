@@ -30,7 +30,7 @@ struct ErrorSums {
     targets += target;
     squared_targets += target * target;
   }
-  RegressionScore score(int64_t examples, const TableColumn& target) const {
+  RegressionScore score(int64_t examples, const Target& target) const {
     const auto n = static_cast<double>(std::max<int64_t>(1, examples));
     const double spread = squared_targets - targets * targets / n;
     return {.rmse = target.deviation * std::sqrt(squares / n),
@@ -62,12 +62,12 @@ std::string describe_numbers(const Score& score) {
 
 }  // namespace
 
-double predicted_number(const Tensor& outputs, int64_t example, const TableColumn& target) {
+double predicted_number(const Tensor& outputs, int64_t example, const Target& target) {
   return output_at(outputs, example) * target.deviation + target.mean;
 }
 
 Result<RegressionEvaluation> evaluate_regression(Programs& programs, BatchSource& batches,
-                                                 const TableColumn& target,
+                                                 const Target& target,
                                                  const EvaluationObserver& observer) {
   RegressionEvaluation evaluation;
   ErrorSums sums;
@@ -90,11 +90,11 @@ Result<RegressionEvaluation> evaluate_regression(Programs& programs, BatchSource
 }
 
 std::string to_json(const RegressionEvaluation& evaluation, const std::string& data,
-                    const TableColumn& target, const std::string& model_sha256,
+                    const Target& target, const std::string& model_sha256,
                     std::optional<double> seconds) {
   nlohmann::ordered_json json = {{"data", data},
                                  {"examples", evaluation.examples},
-                                 {"target", target.name},
+                                 {"target", target.column},
                                  {"r2", evaluation.score.r2},
                                  {"rmse", evaluation.score.rmse},
                                  {"mae", evaluation.score.mae},
@@ -104,7 +104,7 @@ std::string to_json(const RegressionEvaluation& evaluation, const std::string& d
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-Task regression_task(const TableColumn& target, std::string data) {
+Task regression_task(const Target& target, std::string data) {
   Task task;
   task.loss = ops::LossKind::kRegression;
   task.counts_correct = false;

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "data/batches/batch.h"
-#include "data/tables/table_schema.h"
+#include "data/datasets/dataset.h"
 #include "infer/tasks/task.h"
 
 namespace mantissa {
@@ -22,17 +22,17 @@ struct RegressionEvaluation {
 // Runs all batches through programs with a loss; each has the tensor kTargetTensor, a number of
 // `target`. kInterrupted if the observer stopped it.
 Result<RegressionEvaluation> evaluate_regression(Programs& programs, BatchSource& batches,
-                                                 const TableColumn& target,
+                                                 const Target& target,
                                                  const EvaluationObserver& observer = nullptr);
 
 std::string to_json(const RegressionEvaluation& evaluation, const std::string& data,
-                    const TableColumn& target, const std::string& model_sha256,
+                    const Target& target, const std::string& model_sha256,
                     std::optional<double> seconds = std::nullopt);
 
 // The task. `data` and the target's name go into the report.
-Task regression_task(const TableColumn& target, std::string data);
+Task regression_task(const Target& target, std::string data);
 
 // The number that an output stands for: output * deviation + mean.
-double predicted_number(const Tensor& outputs, int64_t example, const TableColumn& target);
+double predicted_number(const Tensor& outputs, int64_t example, const Target& target);
 
 }  // namespace mantissa

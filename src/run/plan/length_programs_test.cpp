@@ -57,16 +57,19 @@ Examples short_pairs() {
 
 // Texts of two to eight tokens with labels.
 Examples short_texts() {
-  static const ImageSet texts = [] {
-    ImageSet set{.count = kBatch, .pixels = {}, .labels = {}, .features = kWhole, .padding = 0};
+  static const ExampleSet texts = [] {
+    std::vector<int16_t> tokens;
+    std::vector<Label> labels;
     for (int n = 0; n < kBatch; ++n) {
-      set.labels.push_back(static_cast<Label>(n % 3));
+      labels.push_back(static_cast<Label>(n % 3));
       for (int i = 0; i < kWhole; ++i) {
         const bool is_padding = i >= 2 + 2 * n;
-        set.numbers.push_back(static_cast<int16_t>(is_padding ? kNoToken : (5 * n + 3 * i) % 20));
+        tokens.push_back(static_cast<int16_t>(is_padding ? kNoToken : (5 * n + 3 * i) % 20));
       }
     }
-    return set;
+    return ExampleSet{kBatch,
+                      {{kTokenTensor, Shape{kWhole}, std::move(tokens), 0},
+                       {kLabelTensor, Shape{}, std::move(labels)}}};
   }();
   return examples_of(texts);
 }
@@ -88,12 +91,10 @@ RunConfig classifier(const Settings& more) {
 
 DatasetInfo texts_info() {
   return {.name = "texts",
-          .classes = 3,
+          .specs = short_texts().specs,
+          .target = {.classes = 3, .names = {"a", "b", "c"}},
           .train_count = kBatch,
-          .test_count = kBatch,
-          .table = TableSchema{.columns = {},
-                               .target = {.name = "kind", .categories = {"a", "b", "c"}},
-                               .text = TextColumn{.name = "text", .sequence = kWhole}}};
+          .test_count = kBatch};
 }
 
 constexpr const char* kModels[] = {"transformer_nmt", "lstm_nmt", "texts with labels"};
@@ -107,7 +108,7 @@ class Steps {
   Steps(const Settings& settings, bool texts)
       : config_(texts ? classifier(settings) : *translator(settings)),
         plan_(*plan_run(config_,
-                        texts ? texts_info() : *synthetic_text_info(kWhole, kClasses, kBatch))),
+                        texts ? texts_info() : *synthetic_text_info(TextTask::kTranslation, kWhole, kClasses, kBatch))),
         state_(std::move(*State::create(plan_.layout))),
         arena_(std::move(*AlignedMemory::create(plan_.arena_bytes()))),
         pool_(config_.threads),

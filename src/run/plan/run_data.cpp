@@ -3,72 +3,103 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/batches/split.h"
+#include "data/batches/class_weights.h"
+#include "data/text/text.h"
 
 namespace mantissa {
-
 namespace {
 
-Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspected) {
-  RunData run;
-  run.text_options = text_options(config);
-  MANTISSA_ASSIGN(Text text, load_text(config.data, run.text_options));
-  run.name = config.data;
-  run.class_names = text.vocabulary.names();
-  run.sha256 = text.sha256;
-  run.seed = config.seed;
-  run.text = std::move(text);
-  const bool is_same = run.class_names == inspected.class_names &&
-                       run.training_examples().count == inspected.train_count &&
-                       run.test_examples().count == inspected.test_count;
+// Where a run's examples come from.
+struct DataSource {
+  Result<DatasetInfo> (*inspect)(const RunConfig& config);
+  Result<RunData> (*load)(const RunConfig& config, const DatasetInfo& inspected,
+                          const RunPlan& plan);
+};
+
+Result<DatasetInfo> inspect_run_text(const RunConfig& config) {
+  return inspect_text(config.data, text_options(config));
+}
+
+Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspected,
+                              const RunPlan&) {
+  const TextOptions options = text_options(config);
+  MANTISSA_ASSIGN(Text loaded, load_text(config.data, options));
+  const auto text = std::make_shared<const Text>(std::move(loaded));
+  const auto examples = [&](const std::vector<Token>& part, uint64_t seed) {
+    return examples_for(text->vocabulary, part, options, seed);
+  };
+  RunData run{.info = inspected,
+              .sha256 = text->sha256,
+              .augmented = examples(text->train, config.seed),
+              .train = {},
+              .validation = examples(text->validation, kTestMasks),
+              .test = examples(text->test, kTestMasks),
+              .memory = text};
+  run.train = run.augmented;
+  const WordPiece* const tokenizer = text->vocabulary.wordpiece();
+  if (tokenizer != nullptr) run.tokenizer = to_json(*tokenizer);
+  const bool is_same = text->vocabulary.names() == inspected.target.names &&
+                       run.train.count == inspected.train_count &&
+                       run.test.count == inspected.test_count;
   if (is_same) return run;
   return invalid_input("'" + config.data + "' has changed since the run was planned");
 }
 
-}  // namespace
+Result<DatasetInfo> inspect_run_dataset(const RunConfig& config) {
+  return inspect_dataset(config.data, data_options(config));
+}
 
-Result<Examples> RunData::augmented(const RunConfig& config) const {
-  if (text) return training_examples();
+Result<Examples> augmented_examples(const RunConfig& config, const ExampleSet& train,
+                                    const Target& target) {
   Examples examples = examples_of(train, config.augmentation, config.seed);
   if (!config.class_weights.any()) return examples;
-  MANTISSA_ASSIGN(std::vector<int16_t> mantissas,
-                  class_weight_mantissas(config.class_weights, train.labels,
-                                         static_cast<int64_t>(class_names.size())));
+  MANTISSA_ASSIGN(
+      std::vector<int16_t> mantissas,
+      class_weight_mantissas(config.class_weights, train.labels(), target.classes));
   return with_class_weights(std::move(examples), std::move(mantissas));
 }
 
+Result<RunData> load_run_dataset(const RunConfig& config, const DatasetInfo& inspected,
+                                 const RunPlan& plan) {
+  MANTISSA_ASSIGN(Dataset loaded, load_dataset(config.data, true, true, data_options(config)));
+  MANTISSA_RETURN_IF_ERROR(check_unchanged(inspected, loaded.info));
+  std::string sha256 = data_sha256(loaded);
+  if (loaded.validation.count == 0) {
+    MANTISSA_ASSIGN(loaded.validation,
+                    split_off(loaded.train, config.seed, plan.validation_examples));
+  }
+  DatasetInfo info = std::move(loaded.info);
+  const std::vector<std::string> notes(
+      info.notes.begin() + std::min(std::ssize(info.notes), std::ssize(inspected.notes)),
+      info.notes.end());
+  const auto data = std::make_shared<const Dataset>(std::move(loaded));
+  MANTISSA_ASSIGN(Examples augmented, augmented_examples(config, data->train, info.target));
+  return RunData{.info = std::move(info),
+                 .sha256 = std::move(sha256),
+                 .augmented = std::move(augmented),
+                 .train = examples_of(data->train),
+                 .validation = examples_of(data->validation),
+                 .test = examples_of(data->test),
+                 .channel_means = channel_means(data->train),
+                 .notes = notes,
+                 .memory = data};
+}
+
+// The one place that asks. Language models read a text, other networks a data set.
+DataSource source_of(const RunConfig& config) {
+  if (config.sequence > 0) return {inspect_run_text, load_run_text};
+  return {inspect_run_dataset, load_run_dataset};
+}
+
+}  // namespace
+
 Result<DatasetInfo> inspect_run_data(const RunConfig& config) {
-  if (config.sequence > 0) return inspect_text(config.data, text_options(config));
-  return inspect_dataset(config.data, data_options(config));
+  return source_of(config).inspect(config);
 }
 
 Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspected,
                               const RunPlan& plan) {
-  if (config.sequence > 0) return load_run_text(config, inspected);
-  MANTISSA_ASSIGN(Dataset data, load_dataset(config.data, true, true, data_options(config)));
-  MANTISSA_RETURN_IF_ERROR(check_unchanged(inspected, data.info));
-  RunData run{.name = std::move(data.info.name),
-              .class_names = std::move(data.info.class_names),
-              .train = {},
-              .validation = {},
-              .test = {},
-              .sha256 = data_sha256(data),
-              .table = std::move(data.info.table)};
-  const std::vector<std::string>& notes = data.info.notes;
-  run.notes.assign(notes.begin() + std::min(std::ssize(notes), std::ssize(inspected.notes)),
-                   notes.end());
-  run.train = std::move(data.train);
-  run.test = std::move(data.test);
-  run.validation = std::move(data.validation);
-  if (run.validation.count == 0) {
-    MANTISSA_ASSIGN(run.validation, split_off(run.train, config.seed, plan.validation_examples));
-  }
-  return run;
-}
-
-Status set_channel_means(const RunConfig& config, const RunData& data, RunPlan& plan) {
-  if (data.text) return {};
-  return set_channel_means(config, channel_means(data.train), plan);
+  return source_of(config).load(config, inspected, plan);
 }
 
 }  // namespace mantissa

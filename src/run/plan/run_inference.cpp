@@ -17,38 +17,38 @@ Machine behind_frozen(const RunInference& run) {
   return {run.machine.pool, run.machine.arena.subspan(front), run.machine.isa};
 }
 
-std::string tokenizer_of(const RunData& data) {
-  const WordPiece* wordpiece = data.text ? data.text->vocabulary.wordpiece() : nullptr;
-  return wordpiece == nullptr ? "" : to_json(*wordpiece);
-}
-
 }  // namespace
 
 Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
-  if (data.text)
-    return language_task({data.text_options.sequence, plan.graph.classes(), data.text_options.task},
-                         config.data);
-  if (data.table && data.table->is_regression()) {
-    return regression_task(data.table->target, config.data);
-  }
+  const Target& target = data.info.target;
   const ModelOptions& options = plan.options;
+  switch (target.kind) {
+    case TargetKind::kTokens:
+      return language_task({options.sequence, plan.graph.classes(), text_options(config).task},
+                           config.data);
+    case TargetKind::kNumber:
+      return regression_task(target, config.data);
+    case TargetKind::kClasses:
+      break;
+  }
   return classification_task({options.classes, options.one_logit, options.loss, config.isa},
-                             config.data, data.class_names);
+                             config.data, target.names);
 }
 
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
   const RunPlan& plan = run.plan;
+  const RunData& data = run.data;
   const FrozenForm form = frozen_form(plan.graph, run.config.format);
   FrozenNetwork frozen{
-      {plan.network, plan.options, run.config.format, run.data.class_names, run.data.name,
-       state.sha256(StateGroup::kStatistics), form, run.data.table, tokenizer_of(run.data)},
+      {plan.network, plan.options, run.config.format, data.info.target.names, data.info.name,
+       state.sha256(StateGroup::kStatistics), form, data.info.table, data.tokenizer},
       freeze_graph(plan.graph, form),
       State(plan.frozen_layout, run.machine.arena)};
   MANTISSA_ASSIGN(
       OrderedBatches batches,
-      OrderedBatches::create(run.data.training_examples(), run.config.micro_batch_size,
-                             calibration_examples(run.data.training_examples().count,
-                                                  run.config.seed, plan.calibration_examples)));
+      OrderedBatches::create(data.train, run.config.micro_batch_size,
+                             calibration_examples(data.train.count, run.config.seed,
+                                                  plan.calibration_examples)));
   MANTISSA_RETURN_IF_ERROR(
       freeze(plan.graph, state, plan.calibration, behind_frozen(run), batches, frozen));
   return frozen;
@@ -60,7 +60,7 @@ Result<Score> validate_run(const RunInference& run, const Task& task, State& sta
   Programs programs = inference_programs(frozen, run.plan.validation, behind_frozen(run));
   const EvaluationPrograms& plan = run.plan.validation;
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create_by_length(run.data.validation_examples(), plan.batch_size,
+                  OrderedBatches::create_by_length(run.data.validation, plan.batch_size,
                                                    plan.lengths));
   return task.measure(programs, batches, observer);
 }
@@ -71,7 +71,7 @@ Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenN
   const EvaluationPrograms& plan = run.plan.evaluation;
   MANTISSA_ASSIGN(
       OrderedBatches batches,
-      OrderedBatches::create_by_length(run.data.test_examples(), plan.batch_size, plan.lengths));
+      OrderedBatches::create_by_length(run.data.test, plan.batch_size, plan.lengths));
   return task.report(programs, batches, frozen.state.sha256(StateGroup::kPredictor), observer);
 }
 

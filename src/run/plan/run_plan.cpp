@@ -10,8 +10,6 @@
 #include "base/sizes.h"
 #include "data/batches/ordered_batches.h"
 #include "data/batches/shuffled_batches.h"
-#include "data/batches/split.h"
-#include "data/text/text.h"
 #include "infer/freeze.h"
 #include "kernels/kernel_table.h"
 #include "networks/untrained.h"
@@ -79,11 +77,10 @@ std::string advice(const RunConfig& config, const RunPlan& plan) {
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
   const bool has_lengths = padded_sequence(config) > 0;
-  const std::vector<TensorSpec> specs =
-      data.sequence > 0 ? specs_for(text_options(config).task, data.sequence) : example_specs(data);
+  const std::vector<TensorSpec>& specs = data.specs;
   MemoryPlan memory;
   memory.items = {
-      {"data set", data.bytes()},
+      {"data set", data.bytes},
       {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
       {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
       {"arena", plan.arena_bytes()},
@@ -113,10 +110,10 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                                      Observations::predict_bytes(plan.pretraining)});
   }
   // Reading pictures ends before the rest is allocated: only the excess counts.
-  const int64_t later_bytes = memory.peak_bytes() - data.bytes();
+  const int64_t later_bytes = memory.peak_bytes() - data.bytes;
   if (data.loading_bytes > later_bytes) {
     memory.items.push_back(
-        {data.table ? "reading tables, beyond that" : "reading pictures, beyond that",
+        {"reading " + std::string(data.nouns.files) + ", beyond that",
          data.loading_bytes - later_bytes});
   }
   // The arena is not written before the weights are taken.
@@ -180,7 +177,7 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
   if (config.validation > 0 && data.validation_count > 0) {
     return invalid_input("validation: " + data.name + " has " +
                          std::to_string(data.validation_count) + " validation " +
-                         (data.table ? "rows" : "pictures") +
+                         data.nouns.examples +
                          " of its own, which are used; leave this out");
   }
   const double wanted = config.validation < 1
@@ -251,8 +248,18 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   return compile_with();
 }
 
-Status check_class_weights(const RunConfig& config, const ModelOptions& options) {
-  if (config.sequence > 0 || options.loss == ops::LossKind::kRegression) {
+Status check_weights(const RunConfig& config, const DatasetInfo& data,
+                     const ModelOptions& options) {
+  const bool of_rows = !config.table.weights.empty();
+  if (of_rows && data.find(kWeightTensor) == nullptr) {
+    return invalid_input("row-weights: names a column of a table; these data are none");
+  }
+  if (!config.class_weights.any()) return {};
+  if (of_rows) {
+    return invalid_input(
+        "row-weights and class-weights exclude each other: leave one of them out");
+  }
+  if (data.target.kind != TargetKind::kClasses) {
     return invalid_input("class-weights: are for data with classes; leave it out");
   }
   const int64_t weights = std::ssize(config.class_weights.weights);
@@ -261,23 +268,10 @@ Status check_class_weights(const RunConfig& config, const ModelOptions& options)
                        std::to_string(options.classes) + " classes");
 }
 
-Status check_row_weights(const RunConfig& config, const ModelOptions& options) {
-  if (config.sequence > 0 || options.features == 0) {
-    return invalid_input("row-weights: names a column of a table; these data are none");
-  }
-  if (!config.class_weights.any()) return {};
-  return invalid_input("row-weights and class-weights exclude each other: leave one of them out");
-}
-
 Status build(const RunConfig& config, RunPlan& plan) {
   MANTISSA_ASSIGN(plan.network, build_network(config, plan.options));
   Graph trained = plan.network;
-  const bool rows = !config.table.weights.empty();
-  if (rows) MANTISSA_RETURN_IF_ERROR(check_row_weights(config, plan.options));
-  if (config.class_weights.any()) {
-    MANTISSA_RETURN_IF_ERROR(check_class_weights(config, plan.options));
-  }
-  if (rows || config.class_weights.any()) {
+  if (!config.table.weights.empty() || config.class_weights.any()) {
     MANTISSA_RETURN_IF_ERROR(ops::add_row_weights(trained));
   }
   plan.graph = in_format(trained, config.format);
@@ -296,10 +290,11 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
     return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
                          std::to_string(data.train_count) + " training examples of " + data.name);
   }
-  const int64_t most = data.sequence > 0 ? kMostTokens : kMostClasses;
-  if (data.classes > most) {
-    return invalid_input(data.name + ": has " + std::to_string(data.classes) +
-                         (data.sequence > 0 ? " tokens" : " classes") + "; networks have at most " +
+  const bool has_tokens = data.target.kind == TargetKind::kTokens;
+  const int64_t most = has_tokens ? kMostTokens : kMostClasses;
+  if (data.target.classes > most) {
+    return invalid_input(data.name + ": has " + std::to_string(data.target.classes) +
+                         (has_tokens ? " tokens" : " classes") + "; networks have at most " +
                          std::to_string(most));
   }
   MANTISSA_ASSIGN(const int64_t held_back, held_back_count(config, data));
@@ -307,6 +302,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   const int64_t train_count = data.train_count - held_back;
   RunPlan plan;
   MANTISSA_ASSIGN(plan.options, model_options(config, data));
+  MANTISSA_RETURN_IF_ERROR(check_weights(config, data, plan.options));
   MANTISSA_RETURN_IF_ERROR(build(config, plan));
   if (config.start) {
     MANTISSA_ASSIGN(plan.taken, match_start(plan.graph, *config.start));
@@ -341,6 +337,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
 }
 
 Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan) {
+  if (means.empty()) return {};
   plan.options.channel_means = std::move(means);
   return build(config, plan);
 }

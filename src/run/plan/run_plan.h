@@ -63,7 +63,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);
 
 // Builds the plan's network anew with the means of the training pictures (channel_means), to be
 // called once these are read. They are attributes of the graph's first node: all else stays as
-// planned.
+// planned. Without means, nothing changes.
 Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan);
 
 }  // namespace mantissa

@@ -14,35 +14,41 @@
 namespace mantissa {
 namespace {
 
-// "tables of 13 numbers", "texts of 128 tokens", "pictures of [28, 28, 1]".
-std::string examples_text(const ModelOptions& options) {
-  if (options.sequence > 0) return "texts of " + std::to_string(options.sequence) + " tokens";
-  if (options.features > 0) return "tables of " + std::to_string(options.features) + " numbers";
-  return "pictures of " + to_string(Shape{options.height, options.width, options.channels});
-}
-
+// The inputs of a network for these data, and its outputs.
 ModelOptions options_of(const DatasetInfo& data) {
-  if (data.table && data.table->text) {
-    return {.features = data.table->features(), .sequence = data.table->text->sequence};
+  const Shape& input = data.specs[0].shape;
+  const bool has_tokens = data.target.kind == TargetKind::kTokens;
+  ModelOptions options;
+  if (data.find(kPixelTensor) != nullptr || has_tokens) {
+    const PictureForm form = has_tokens ? PictureForm{} : PictureForm{input[0], input[1], input[2]};
+    options.height = form.height;
+    options.width = form.width;
+    options.channels = form.channels;
+    options.channel_means.assign(static_cast<size_t>(form.channels), 0);
+  } else {
+    options.features = input[0];
   }
-  if (data.table) return {.features = data.table->features()};
-  return {.height = data.height, .width = data.width, .channels = data.channels};
+  if (has_tokens || data.find(kTokenTensor) != nullptr) options.sequence = input[0];
+  options.classes = data.target.outputs();
+  if (data.target.is_number()) options.loss = ops::LossKind::kRegression;
+  return options;
 }
 
 }  // namespace
 
 Status check_examples(const Graph& network, const DatasetInfo& data) {
   MANTISSA_ASSIGN(const ModelOptions wanted, example_options(network));
-  const ModelOptions is = options_of(data);
-  const std::string wants_text = examples_text(wanted), is_text = examples_text(is);
-  const bool resizes = is.features + wanted.features == 0 && is.channels == wanted.channels;
+  const std::vector<TensorSpec> inputs = input_specs(network);
+  const std::string wants_text = examples_text(inputs), is_text = examples_text(data.specs);
   if (is_text != wants_text) {
+    const TensorSpec *wants = find_spec(inputs, kPixelTensor), *is = data.find(kPixelTensor);
+    const bool resizes = wants != nullptr && is != nullptr && wants->shape[2] == is->shape[2];
     return invalid_input("the network '" + network.name + "' takes " + wants_text + ", and " +
                          data.name + " has " + is_text +
                          (resizes ? "; --input-size resizes them" : ""));
   }
   const bool predicts_numbers = wanted.loss == ops::LossKind::kRegression;
-  if (predicts_numbers == data.is_regression()) return {};
+  if (predicts_numbers == data.target.is_number()) return {};
   return invalid_input("the network '" + network.name + "' predicts " +
                        (predicts_numbers ? "numbers" : "classes") + ", and " + data.name + " has " +
                        (predicts_numbers ? "classes" : "numbers") + "; see --task");
@@ -53,36 +59,33 @@ namespace {
 // That a network of one logit tells two classes apart, and the data have others.
 Error one_logit_for(const std::string& subject, const DatasetInfo& data) {
   return invalid_input(subject + "has one logit, for two classes, and " + data.name + " has " +
-                       std::to_string(data.classes) +
+                       std::to_string(data.target.classes) +
                        "; --positive CLASS takes that class against all others");
 }
 
 }  // namespace
 
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
-  if (data.table && config.augmentation != Augmentation{}) {
-    return invalid_input("augment: is for pictures, and " + data.name + " is a table");
+  if (config.augmentation != Augmentation{}) {
+    MANTISSA_RETURN_IF_ERROR(check_no_table(data, "augment: is for"));
   }
-  if (data.table && config.input_size != PictureSize{}) {
-    return invalid_input("input-size: is for pictures, and " + data.name + " is a table");
+  if (config.input_size != PictureSize{}) {
+    MANTISSA_RETURN_IF_ERROR(check_no_table(data, "input-size: is for"));
   }
   ModelOptions options = options_of(data);
-  options.classes = data.is_regression() ? 1 : data.classes;
   options.width_multiplier = config.width;
-  options.channel_means = std::vector<int>(data.channels, 0);
-  options.loss = data.is_regression() ? ops::LossKind::kRegression : config.loss;
+  if (options.loss != ops::LossKind::kRegression) options.loss = config.loss;
   options.one_logit = options.loss == ops::LossKind::kSigmoids && options.classes == 2;
   options.label_smoothing = config.label_smoothing;
   options.hidden = config.hidden;
-  if (config.sequence > 0) options.sequence = config.sequence;
   options.tied = config.tied;
   if (!config.network) return options;
-  if (config.sequence > 0) {
+  if (data.target.kind == TargetKind::kTokens) {
     MANTISSA_ASSIGN(const LanguageOptions language, language_options(*config.network));
-    if (language.vocabulary >= data.classes) return options;
+    if (language.vocabulary >= data.target.classes) return options;
     return invalid_input(config.network_file + ": the network '" + config.model + "' knows " +
                          std::to_string(language.vocabulary) + " tokens, and " + data.name +
-                         " has " + std::to_string(data.classes));
+                         " has " + std::to_string(data.target.classes));
   }
   const std::string subject = config.network_file + ": the network '" + config.model + "' ";
   MANTISSA_ASSIGN(const ModelOptions wanted, example_options(*config.network));
@@ -128,28 +131,28 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
 }
 
 Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
-  if (!config.adapts_classes || !config.network || data.is_regression()) return {};
+  if (!config.adapts_classes || !config.network || data.target.is_number()) return {};
   if (is_text_encoder(*config.network)) {
-    if (!data.table) {
+    if (data.find(kTokenTensor) == nullptr) {
       return invalid_input("the network '" + config.model + "' takes texts, and " + data.name +
                            " has none: --data names a CSV file with a column of texts");
     }
-    MANTISSA_ASSIGN(config.network, text_classifier(*config.network, data.classes));
+    MANTISSA_ASSIGN(config.network, text_classifier(*config.network, data.target.classes));
     return {};
   }
   const bool one_logit = has_one_logit(*config.network);
-  if (one_logit && data.classes != 2) {
+  if (one_logit && data.target.classes != 2) {
     return one_logit_for("the network '" + config.model + "' ", data);
   }
-  if (one_logit || config.network->classes() == data.classes) {
+  if (one_logit || config.network->classes() == data.target.classes) {
     if (config.classifier.empty()) return {};
     return invalid_input("classifier: the network '" + config.model + "' has " +
-                         std::to_string(data.classes) + " outputs already, as many as " +
+                         std::to_string(data.target.classes) + " outputs already, as many as " +
                          data.name + " has classes; leave it out");
   }
   MANTISSA_RETURN_IF_ERROR(
-      check_output_chosen(config.model_outputs, config.import_options.output, data.classes));
-  MANTISSA_ASSIGN(config.network, with_classes(*config.network, data.classes, config.classifier));
+      check_output_chosen(config.model_outputs, config.import_options.output, data.target.classes));
+  MANTISSA_ASSIGN(config.network, with_classes(*config.network, data.target.classes, config.classifier));
   return {};
 }
 
@@ -158,7 +161,7 @@ void adapt_learning_rate(const DatasetInfo& data, RunConfig& config) {
   const auto& derived = config.derived;
   const bool is_derived =
       std::find(derived.begin(), derived.end(), "learning-rate") != derived.end();
-  if (!data.is_regression() || !is_derived || optimizer(config.optimizer).learning_rate > 0) return;
+  if (!data.target.is_number() || !is_derived || optimizer(config.optimizer).learning_rate > 0) return;
   config.learning_rate = kOfRegression * default_learning_rate(config.model);
 }
 

@@ -1,0 +1,95 @@
+// The examples of a split in memory: named tensors of any types and shapes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "data/pictures/resize.h"
+#include "data/tables/table_schema.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+// The names of tensors, in sets as in batches and as inputs of networks. The types and shapes are
+// those of an example in a batch.
+constexpr const char* kPixelTensor = "pixels";      // uint8 [height, width, channels]
+constexpr const char* kNumberTensor = "numbers";    // int16 [features] (tensor/table_numbers.h)
+constexpr const char* kTokenTensor = "tokens";      // int32 [sequence]
+constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
+constexpr const char* kLengthTensor = "lengths";    // int32 []
+constexpr const char* kLabelTensor = "labels";      // int32 []
+constexpr const char* kTargetTensor = "targets";    // int16 [1], a number to predict
+constexpr const char* kWeightTensor = "weights";    // int16, how much each label counts in training
+
+// A tensor of all examples of a set.
+struct StoredTensor {
+  std::string name;
+  Shape shape;  // of one example
+  // [count] and then the shape.
+  std::variant<std::vector<uint8_t>, std::vector<int16_t>, std::vector<Label>, std::vector<int32_t>>
+      numbers = {};
+  // Of tokens: a sequence may be shorter than the shape. kNoToken stands behind it, and in batches
+  // this token.
+  std::optional<int32_t> padding = std::nullopt;
+
+  // Whether networks read it, and are not only compared with it.
+  bool is_input() const;
+  int64_t example_bytes() const;
+  std::span<const std::byte> bytes() const;
+
+  template <typename T>
+  std::vector<T>& as() {
+    return std::get<std::vector<T>>(numbers);
+  }
+};
+
+struct ExampleSet {
+  int64_t count = 0;
+  std::vector<StoredTensor> tensors = {};  // inputs, then labels or targets, then weights
+
+  const StoredTensor* find(std::string_view name) const;
+  StoredTensor* find(std::string_view name);
+
+  // The numbers of a tensor; none if there is no such tensor.
+  template <typename T>
+  const std::vector<T>& numbers(std::string_view name) const {
+    static const std::vector<T> kNone;
+    const StoredTensor* const found = find(name);
+    return found == nullptr ? kNone : std::get<std::vector<T>>(found->numbers);
+  }
+  const std::vector<uint8_t>& pixels() const { return numbers<uint8_t>(kPixelTensor); }
+  const std::vector<Label>& labels() const { return numbers<Label>(kLabelTensor); }
+  // Height, width and channels of its pictures; 0 x 0 x 0 if it has none.
+  PictureForm picture_form() const;
+
+  int64_t example_bytes() const;  // of all tensors
+  int64_t bytes() const;
+};
+
+// A set of pictures.
+ExampleSet picture_set(const PictureForm& form, std::vector<uint8_t> pixels,
+                       std::vector<Label> labels);
+
+// A set of rows of tables that are encoded by a schema, without rows: numbers, or the tokens of a
+// text, and the target.
+ExampleSet row_set(const TableSchema& schema, bool with_weights);
+
+// Leaves out the examples that are marked; the others keep their order.
+void erase_examples(const std::vector<bool>& marked, ExampleSet& set);
+
+// Takes `count` of the examples out of the set and returns them: the last ones of a permutation
+// that is a function of the seed alone. Both keep the order that they had. 0 <= count < set.count.
+// An error if there is no memory for the second set.
+Result<ExampleSet> split_off(ExampleSet& set, uint64_t seed, int64_t count);
+
+// Bytes that the split holds, for the memory plan; example_bytes are the bytes of an input.
+int64_t split_bytes(int64_t count, int64_t example_bytes);
+
+}  // namespace mantissa
