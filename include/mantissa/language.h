@@ -43,7 +43,7 @@ struct TranslationOutcome {
   Exit exit = Exit::kDone;
   std::string error;
   std::vector<std::string> sources, translations;  // one for each sentence
-  int64_t truncated = 0;                           // longer sentences, which were cut
+  int64_t truncated = 0;                           // sentences longer than the network reads
   std::vector<std::string> notes;                  // notes for the user, a line each
   double seconds = 0;                              // of the computation
 };

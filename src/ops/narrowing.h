@@ -276,8 +276,8 @@ void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_ex
   add_saturated(tensor, found.saturated);
 }
 
-// Requantises a value to its width in one pass, `pass` as above. A right shift is at most wide_bits
-// (of the wide values' type) minus the bits of the output.
+// Requantises a value to its width in one pass, `pass` as above. The shift is at most wide_bits
+// (the bits of the wide values' type) minus the bits of the output.
 template <typename Pass>
 void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
                         int wide_bits = 32) {

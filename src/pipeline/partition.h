@@ -19,7 +19,7 @@ struct Layer {
   int64_t multiply_adds = 0;  // forward
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // of each version
-  int64_t state_bytes = 0;   // kept besides by updates
+  int64_t state_bytes = 0;   // that updates keep besides
   int64_t kept_bytes = 0;    // from forward to backward, for each micro-batch in flight
   int64_t work_bytes = 0;    // while it works
   // Bytes of values that later layers read, whichever layer made them; and of their gradients.

@@ -38,7 +38,7 @@ struct MissedUpdates {
 // Cells of a trace, in all stages.
 constexpr int64_t kMostTracedCells = 100'000;
 
-// At most this many cells.
+// The most cells that this many steps have, in all stages.
 int64_t traced_cells(const Options& options, int64_t steps);
 
 // The first steps of a simulation whose times are nanoseconds.

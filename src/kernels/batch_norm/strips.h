@@ -54,7 +54,7 @@ MANTISSA_INLINE void prefetch_next(T* to, const Block& block) {
   __builtin_prefetch(to + block.rows * block.step, kForWriting, kIntoSecondCache);
 }
 
-// Rows of a block, from 4 to `most`, a multiple of 4: few enough that these rows' strips, of
+// Rows of a block, from 4 to `most`, a multiple of 4: few enough that their elements, of
 // `element_bytes` each, stay in the nearest cache.
 inline int64_t block_rows(const LongRows& rows, int64_t element_bytes, int64_t most) {
   constexpr int64_t kCacheBytes = 12 * 1024;

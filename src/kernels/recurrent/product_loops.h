@@ -124,8 +124,7 @@ inline uint64_t largest_of(const T* numbers, int64_t count) noexcept {
   return std::max(magnitude(low), magnitude(high));
 }
 
-//
-//  <= kGradientLimit, so a shift of 30 leaves nothing.
+// |n| <= kGradientLimit, so a shift of 30 leaves nothing.
 inline int32_t round_even_short(int32_t n, int shift) noexcept {
   const int32_t is_shifted = shift > 0, below_half = (int32_t{1} << shift >> 1) - is_shifted;
   return (n + below_half + ((n >> shift) & is_shifted)) >> shift;

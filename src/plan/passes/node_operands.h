@@ -86,7 +86,7 @@ class NodeOperands {
   // The type of the memory for these sums.
   DataType weight_gradient_type(const Node& node, bool first) const;
 
-  // Whether updates follow their gradients at once, and not only the whole backward pass.
+  // Whether each update follows its gradient, and does not wait for the whole backward pass.
   bool updates_at_once() const;
   // Whether the update of the node's first parameter may compute its gradient a few rows at a time
   // in any step: sums of 32 bits.

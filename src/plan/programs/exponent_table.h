@@ -15,7 +15,7 @@ namespace mantissa {
 
 enum class ExponentOwner : uint8_t {
   kValue,
-  kGradient,         // of a node to its input
+  kGradient,         // from a node to its input
   kGradientSum,      // of an input's gradients, up to the node's
   kRoundedGradient,  // a gradient, rounded stochastically or to fewer bits
   kRoundedSum,       // a sum, rounded so

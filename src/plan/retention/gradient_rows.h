@@ -24,8 +24,8 @@ struct RowChoice {
 };
 
 // The parameters whose updates may do that: their gradients have at least `least_bytes`, and need
-// at most half of this when computed by rows. The one that saves most time, or costs least, is
-// first. `least_bytes` 0: all possible ones.
+// at most half as much memory when computed by rows. The one that saves most time, or costs least,
+// is first. `least_bytes` 0: all possible ones.
 std::vector<RowChoice> row_choices(const Graph& graph, const ProgramOptions& options,
                                    const PlanningContext& planning, const MachineProfile& profile,
                                    int64_t least_bytes = kLeastGradientBytes);

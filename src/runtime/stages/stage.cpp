@@ -220,8 +220,9 @@ std::byte* Stage::version_place(int version) const {
 }
 
 // The weights that a micro-batch uses in its forward pass and, except in kAsync, in its backward
-// pass too. If no update comes between the two, the state's own. A version is written for the
-// updates that are in flight at once: with k2bw two.
+// pass too. If no update comes between the two, the state's own. Else a version: one for each
+// micro-batch in flight, with k2bw one for each of two updates, in kAsync without prediction one
+// for each update that was made.
 void Stage::choose_weights(Executor& executor, int instance, int update) {
   const int missed = update - updates_;
   if (missed == 0) return use_version(executor, kOwn);

@@ -42,7 +42,7 @@ struct Channels {
 Channels make_channels(const PipelinePlan& plan, std::deque<Stage>& stages, int first_stage,
                        const Processes& processes);
 
-// Makes the stage of this process one of several replicas.
+// Makes the stage of this process one of several processes, with its replicas if it has any.
 void join_processes(const Program& program, const StagePlan& plan, const pipeline::Options& options,
                     const Processes& processes, Stage& stage);
 
