@@ -36,7 +36,7 @@ const TypeInfo& info(NpyType type) { return kTypes[static_cast<size_t>(type)]; }
 
 Error damaged(const std::string& what) { return invalid_input("not an NPY array: " + what); }
 
-// Bytes of an array, or nothing if their number overflows.
+// Bytes of an array, or nothing if a dimension is negative or their number overflows.
 std::optional<int64_t> bytes_of(NpyType type, const std::vector<int64_t>& shape) {
   std::optional<int64_t> bytes = info(type).bytes;
   for (const int64_t dim : shape) {

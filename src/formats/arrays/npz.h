@@ -24,7 +24,7 @@ struct OtherArray {
 };
 
 // Reads all arrays, in the file's order. Memory is touched only as data arrive, so that a false
-// size costs none. An entry that is larger than its array is not decompressed. Errors name the
+// size costs nothing. An entry that is larger than its array is not decompressed. Errors name the
 // file: no archive, or a damaged one (checksums are verified), a name twice, a compression other
 // than deflate, encryption, entries that are no arrays (parse_npy), more than the limits. Arrays of
 // other types are listed in `others`; without `others` they are an error.
