@@ -1,4 +1,4 @@
-// The reference against attention in long double, and every instruction set against the reference.
+// The reference against attention in long double; every instruction set against the reference.
 #include "kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Sizes {
   bool causal = false;
 };
 
-// Operands of one head, of so many bits, and what the kernels make of them.
+// Operands of one head with these bits, and the results of the kernels.
 class Subject {
  public:
   Subject(const Sizes& sizes, int q_bits, int kv_bits, int grad_bits, int shift)
@@ -59,7 +59,7 @@ class Subject {
     return out;
   }
 
-  // The gradients of queries, keys and values, one behind the other.
+  // The gradients of queries, keys and values, one after the other.
   std::vector<int64_t> backward(const AttentionKernels& kernels) {
     const int64_t stride = head.channels + 3;
     std::vector<int64_t> all(static_cast<size_t>((head.queries + 2 * head.keys) * stride), -7);
@@ -110,7 +110,7 @@ TEST(Attention, AgreesWithLongDouble) {
         sum += powers.back();
       }
       for (int64_t c = 0; c < head.channels; ++c) {
-        long double wanted = 0, most = 1;  // P is off by half of 2^-7 at most, and by 1 of 128
+        long double wanted = 0, most = 1;  // P is off by half a unit of 2^-7, near 1 by a whole one
         for (int64_t j = 0; j < head.keys_of(i); ++j) {
           const auto v = static_cast<long double>(head.v[j * head.channels + c]);
           wanted += powers[static_cast<size_t>(j)] / sum * 128 * v;
@@ -124,8 +124,8 @@ TEST(Attention, AgreesWithLongDouble) {
   }
 }
 
-// The gradients of one query that meets one key: P is 127 of 2^-7 whatever the score, so that
-// only the value's gradient is far from 0.
+// The gradients of one query that meets one key: P is 127 of 2^-7 whatever the score, so only the
+// value's gradient is far from 0.
 TEST(Attention, OneKeyTakesTheWholeGradient) {
   Subject subject({1, 1, 2, 1}, 8, 8, 16, 20);
   const auto all = subject.backward(kAttentionReference);
@@ -152,7 +152,7 @@ TEST_P(AttentionRows, EqualTheReference) {
   }
 }
 
-// The largest mantissas of all, of one sign each.
+// The largest mantissas, all of one sign in each operand.
 TEST_P(AttentionRows, LargestSumsEqualTheReference) {
   for (const int64_t keys : {300, 4096}) {
     const Sizes sizes{34, keys, keys == 300 ? 256 : 64, keys};
@@ -171,7 +171,7 @@ TEST_P(AttentionRows, LargestSumsEqualTheReference) {
   }
 }
 
-// The queries of a piece behind others, whose keys are there.
+// Queries of a later piece: they come after others, whose keys are there already.
 TEST_P(AttentionRows, LaterQueriesEqualTheReference) {
   for (const int64_t first : {1, 40}) {
     const Sizes sizes{3, 64, 16, 64, true};

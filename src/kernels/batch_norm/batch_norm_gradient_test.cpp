@@ -14,7 +14,7 @@ namespace {
 
 class BatchNormGradients : public BatchNormRow {};
 
-// Gradients of `bits` bits, which T keeps; inputs and outputs of all that their types keep.
+// Gradients of `bits` bits, kept as T; inputs and outputs of all the bits that their types keep.
 template <typename T, typename In = int8_t, typename Output = int8_t>
 struct GradientCase {
   int64_t rows, channels;
@@ -154,7 +154,7 @@ TEST_P(BatchNormGradients, OfWideValuesAreExact) {
   for_each_gradient_case<int16_t, int16_t>(31, 60, check);
 }
 
-// The input is the output too, symmetric as mantissas are, and its negatives are coarse.
+// The input is also the output. It is symmetric, as mantissas are, and its negatives are coarse.
 template <typename T, typename In>
 void check_coarse_gradient(const BatchNormKernels& kernels, GradientCase<T, In, In> data, int shift,
                            int negative_shift) {
@@ -253,7 +253,7 @@ TEST_P(BatchNormGradients, OfTies) {
   }
 }
 
-// Few results saturate, and none is the largest: that comes first.
+// Few results saturate, and none of them is the largest: the largest comes first.
 TEST_P(BatchNormGradients, OfFewThatSaturate) {
   constexpr int64_t kRows = 500, kChannels = 48;
   for (const int shift : {17, 24, 29}) {
@@ -261,7 +261,7 @@ TEST_P(BatchNormGradients, OfFewThatSaturate) {
       const int64_t limit = mantissa_limit(data.bits), most = limit / 3;
       std::fill(data.grad_multiplier.begin(), data.grad_multiplier.end(), 2 << shift);
       std::fill(data.in_multiplier.begin(), data.in_multiplier.end(), 1);
-      // No lower half is zero, as in a tie: else no block is done at the first look.
+      // A lower half of zero looks like a tie. Without any, the first look is enough for blocks.
       std::fill(data.offset.begin(), data.offset.end(), 12345);
       for (T& grad : data.grad_out) grad = static_cast<T>(grad % most);
       data.grad_out[5] = static_cast<T>(limit);
@@ -274,7 +274,7 @@ TEST_P(BatchNormGradients, OfFewThatSaturate) {
   }
 }
 
-// A maximum that was seen elsewhere need not be reported, and changes nothing else.
+// A maximum that was already seen elsewhere need not be reported. Nothing else changes.
 TEST_P(BatchNormGradients, WithAMaximumThatWasSeen) {
   constexpr int kShift = 30;
   for_both_gradient_types(200, 16, [&]<typename T>(const GradientCase<T>& data) {
@@ -300,7 +300,7 @@ TEST_P(BatchNormGradients, OfAlmostEqualResults) {
     std::fill(data.offset.begin(), data.offset.end(), 12345);
     for (const T grad : {T{100}, T{-100}}) {
       std::fill(data.grad_out.begin(), data.grad_out.end(), grad);
-      for (int64_t i = 0; i < 16000; ++i) {  // each block has a larger result than those before
+      for (int64_t i = 0; i < 16000; ++i) {  // each block has a larger result than all before it
         data.in[i] = static_cast<int8_t>((grad > 0 ? 1 : -1) * (i / 128 - 62));
       }
       check_gradient<T>(*GetParam(), data, data.bits, false, 31);

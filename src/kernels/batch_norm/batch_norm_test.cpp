@@ -86,7 +86,7 @@ TEST_P(BatchNorm, ChannelSumsThatStartAnew) {
   for (const int64_t channels : {16, 64}) check_channel_sums<int8_t>(*GetParam(), 40004, channels);
 }
 
-// Depth at which 32-bit partial sums of extremes would wrap.
+// So many rows that 32-bit partial sums of extremes would wrap.
 TEST_P(BatchNorm, SumsOfManyExtremesAreExact) {
   constexpr int64_t kRows = 140001;
   for (const int64_t channels : {3, 16, 32}) {
@@ -179,8 +179,8 @@ TEST_P(BatchNorm, ScaleOffsetOfLargeMultipliers) {
   }
 }
 
-// All values of 8 bits, one of which is half way between two results in each channel; then a
-// channel in which several or all are.
+// All values of 8 bits. First one in each channel is half way between two results; then in one
+// channel several are, or all.
 TEST_P(BatchNorm, ScaleOffsetOfTies) {
   constexpr int64_t kChannels = 80;
   ScaleOffsetCase<int8_t> data(256, kChannels, 22, 10);

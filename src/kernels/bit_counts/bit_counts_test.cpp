@@ -1,5 +1,5 @@
-// The fast rows equal the reference; the reference is the definition; statistics of a written block
-// are those of its wide values.
+// The fast rows equal the reference, and the reference equals the definition. Statistics of a
+// written block equal the statistics of its wide values.
 #include "kernels/bit_counts/bit_counts.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::vector<T> mantissas(int bits, int64_t count) {
   return result;
 }
 
-// As many as the counters of vectors can hold.
+// The largest count that the counters of vectors can hold.
 TEST(BitCounts, AllRowsCountWhereAllAreLarge) {
   const std::vector<int16_t> in(70'000, 32767);
   for (const BitCountKernels* row : rows()) {
@@ -71,7 +71,7 @@ TEST(BitCounts, AllRowsCountByTheDefinition) {
   }
 }
 
-// Narrows wide values to an exponent; what is counted must be what they need, up to the rounding.
+// Narrows wide values to an exponent. Counts must be right for the wide values, up to the rounding.
 TEST(BitCounts, StatisticsAreAboutTheDecidedExponent) {
   constexpr int kBits = 8;
   const std::vector<int64_t> wide = {0, 1, 3, 60, 64, 127, 128, 500, 4000, 65'000};

@@ -24,7 +24,7 @@ const char* chosen(const Rows& rows, const ConvolutionWork& work) {
   return choose_convolution(rows, work).row->name;
 }
 
-// A row that declines work of more than a limit of images.
+// A row that declines work of more than kLimit images.
 template <int64_t kLimit>
 ConvolutionKernels small_row(const char* name) {
   ConvolutionKernels row = kConvolutionReference;
@@ -69,7 +69,7 @@ TEST(ConvolutionChoice, RowsBelowTakeTheParts) {
   EXPECT_STREQ(convolution_kernel_name(rows, work.shape), "four");
 }
 
-// Cutting work into parts is in vain where the reference would take these.
+// Cutting work into parts is no use if the reference would take the parts.
 TEST(ConvolutionChoice, TheReferenceTakesTheWhole) {
   const Rows rows = select_kernels(kNeedsNothing).convolution;
   for (const ConvolutionWork& work :
@@ -128,7 +128,7 @@ TEST(ConvolutionChoice, ByShapeWithAvx2) {
   EXPECT_EQ(depthwise->second, "takes only groups of one channel");
 }
 
-// Bits decide as well: sums over 289 taps of 16-bit gradients may leave int32.
+// Bits matter as well: sums over 289 taps of 16-bit gradients may not fit int32.
 TEST(ConvolutionChoice, ByBits) {
   const Rows rows = select_kernels(kNeedsAvx512Vnni).convolution;
   const ConvolutionShape shape = test::shape_of(1, 40, 40, 8, 8, 17, 1, 8, 8);
@@ -138,7 +138,7 @@ TEST(ConvolutionChoice, ByBits) {
             "sums of so many taps and 16 bits do not fit int32");
 }
 
-// Scratch for 16 bits is enough for fewer, though another row takes these.
+// Scratch for 16 bits is enough for fewer bits, though another row takes those.
 TEST(ConvolutionChoice, ScratchIsForTheRowsOfFewerBitsToo) {
   const Rows rows = select_kernels(kNeedsAvx512Vnni).convolution;
   const ConvolutionShape shape = test::shape_of(1, 40, 40, 8, 8, 17, 1, 8, 8);

@@ -1,6 +1,6 @@
-// Speed of the convolutions, dense and depthwise: GOPS (2 * multiply-adds per nanosecond) and the
-// share of the speed that a loop of the instruction set's multiply-adds (tdpbusd, vpdpbusd, or
-// vpmaddwd and vpaddd) reaches in the same run.
+// Speed of the convolutions, dense and depthwise: GOPS (2 * multiply-adds per nanosecond), and the
+// share of the peak. A loop of the instruction set's multiply-adds (tdpbusd, vpdpbusd, or vpmaddwd
+// and vpaddd) measures the peak in the same run.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -92,7 +92,7 @@ struct Buffer {
   std::unique_ptr<std::byte, decltype(&std::free)> data;
 };
 
-// GOPS of the best of several short runs of the instructions that the row consists of.
+// GOPS of a loop of the multiply-adds that the row uses: the best of several short runs.
 double measure_peak(const PeakKernels& row) {
   constexpr int64_t kRounds = 200'000;
   double best = 0;
@@ -151,7 +151,7 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   ThreadPool pool(threads);
   Buffer input(static_cast<size_t>(shape.input_count()));
   Buffer weights(static_cast<size_t>(shape.weights_count()));
-  // Weights as trained ones are: sums of magnitudes well below 65535.
+  // Weights like trained ones: sums of magnitudes well below 65535.
   for (int64_t i = 0; i < shape.weights_count(); ++i) weights.as<int8_t>()[i] /= 3;
   if (pass == Pass::kForward) {
     Buffer output(static_cast<size_t>(shape.output_count()) * 4);

@@ -84,7 +84,8 @@ TEST_P(Shapes, FastKernelsEqualTheReference) {
        {Values::kRandom, Values::kExtreme, Values::kAllMaximum, Values::kMixedSigns}) {
     EXPECT_EQ(disagreement(GetParam(), values, seed++, {1, 2, 3, 5, 8}), "");
   }
-  // All shifts. The reference takes seconds for a large shape: there, every width of gradients.
+  // All shifts. The reference takes seconds for a large shape; such shapes get every gradient
+  // width.
   const uint32_t seeds = GetParam().multiply_adds() < 40'000'000 ? 20 : 8;
   for (; seed < seeds; ++seed) {
     const Values values = seed % 2 == 0 ? Values::kRandom : Values::kExtreme;
@@ -94,7 +95,7 @@ TEST_P(Shapes, FastKernelsEqualTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Convolution, Shapes, testing::ValuesIn(kConvolutionShapes));
 
-// Those of one group of ordinary layers take them where they write.
+// Kernels of ordinary layers of one group count while they write.
 TEST(Convolution, FastKernelsCountWhatTheyWrite) {
   for (const test::Subject& kernel : fast_kernels()) {
     for (const ConvolutionShape& shape :
@@ -127,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
                     shape_of(140'000, 1, 1, 1, 1, 1, 1, 0), shape_of(262'144, 1, 1, 1, 1, 1, 1, 0),
                     shape_of(129, 28, 28, 2, 2, 1, 1, 0), shape_of(4, 300, 300, 1, 1, 3, 1, 1)));
 
-// As many rows as sums of 32 bits may have, of the largest products: in sums of each thread's own,
-// and in two chunks, or one, that all share.
+// The most rows that sums of 32 bits allow, with the largest products. Each thread has sums of its
+// own; or all threads share two chunks, or one.
 TEST(Convolution, NarrowSumsReachTheirLimit) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
   static_assert(sums_fit_int32(516, 8, 16) && !sums_fit_int32(517, 8, 16));
@@ -168,9 +169,9 @@ TEST(Convolution, NarrowSumsOfManyRowsReachTheirLimit) {
   }
 }
 
-// Many gradients behind many weights: more than are packed at once. In units that the image's edge
-// leaves in part empty, with fewer channels in the last slice than in the others; and, of 8 bits,
-// in several chunks.
+// Many gradients meet many weights: more than are packed at once. The image's edge leaves some
+// units partly empty, and the last slice has fewer channels than the others. Gradients of 8 bits
+// come in several chunks.
 TEST(Convolution, GradientsPackedInSlicesEqualTheReference) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
   constexpr uint32_t kOf16Bits = 2, kOf8Bits = 1;

@@ -12,7 +12,7 @@ using test::disagreement;
 using test::Operands;
 using test::Values;
 
-// The shape with this dilation; its output is what fits.
+// The shape with this dilation; its output size follows.
 ConvolutionShape dilated(ConvolutionShape s, int64_t dilation) {
   s.dilation = dilation;
   const auto out = [&](int64_t in, int64_t kernel, int64_t stride, int64_t padding) {
@@ -78,7 +78,7 @@ TEST(DilatedConvolution, IsTheKernelWithZerosBetweenItsTaps) {
     s.kernel_width = (shape.kernel_width - 1) * shape.dilation + 1;
     stuffed.weights.assign(s.weights_count(), 0);
     stuffed.accumulator.assign(s.weights_count(), 0);
-    std::vector<int64_t> places;  // of the taps among the stuffed
+    std::vector<int64_t> places;  // of the taps in the stuffed kernel
     const int64_t channels = s.group_in_channels();
     for (int64_t i = 0; i < shape.weights_count(); ++i) {
       const int64_t c = i % channels, kx = i / channels % shape.kernel_width;

@@ -93,7 +93,7 @@ TEST(WideGradient, SumsAreExactAndRoundedOnce) {
   }
 }
 
-// As many pixels as may be, all with the largest product: 2^22 * 2^31 * 2^7.
+// The most pixels that are allowed, all with the largest product: 2^22 * 2^31 * 2^7.
 TEST(WideGradient, TheLargestSumsAreExact) {
   const ConvolutionShape shape = test::shape_of(kMaximumWideGradientPixels, 1, 1, 1, 1, 1, 1, 0);
   for (const int sign : {1, -1}) {

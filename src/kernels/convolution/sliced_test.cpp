@@ -14,7 +14,7 @@ using test::Operands;
 using test::Subject;
 using test::Values;
 
-// Each row, with slices of so many channels; gradients of weights are not cut.
+// Each row, with slices of `channels` channels; gradients of weights are not cut.
 std::vector<Subject> sliced_subjects(int64_t channels) {
   std::vector<Subject> subjects;
   for (const ConvolutionKernels* row : test::rows_for({})) {

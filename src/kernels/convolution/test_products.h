@@ -1,4 +1,4 @@
-// Convolutions from their definition, and every way to run a kernel for tests of wide operands.
+// Convolutions by their definition, and every way to run a kernel for tests of wide operands.
 #pragma once
 
 #include "base/system/thread_pool.h"
@@ -7,7 +7,7 @@
 
 namespace mantissa::kernels::test {
 
-// Calls visit(output, input, weight) with the elements that each product is of.
+// Calls visit(output, input, weight) for each product, with the indices of its elements.
 template <typename Visit>
 void for_each_product(const ConvolutionShape& s, const Visit& visit) {
   for (int64_t at = 0; at < s.output_count(); ++at) {

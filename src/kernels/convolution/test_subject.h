@@ -83,8 +83,8 @@ inline Subject subject_of(const ConvolutionKernels& row,
   });
 }
 
-// Scratch of the size asked for, up to the next 64 bytes, in front of a page that nobody may touch:
-// sanitizers do not see the reads of assembly.
+// Scratch of the requested size, rounded up to 64 bytes, directly before a page that nobody may
+// touch: sanitizers do not see the reads of assembly.
 class Scratch {
  public:
   explicit Scratch(size_t bytes)
@@ -136,7 +136,7 @@ struct Results {
   int64_t output_counted = 0, grad_input_counted = 0;
 };
 
-// Empty if nothing was counted, or all `count` mantissas were, and as they are.
+// Empty if nothing was counted, or if all `count` mantissas were counted rightly.
 inline std::string miscount(const char* what, const PieceCounts& counts,
                             ConstMantissaSpan mantissas, int64_t count) {
   LargeCounts expected = {};
@@ -151,7 +151,7 @@ struct Operands {
   ConvolutionShape shape;
   int value_bits = 8;        // of narrowed results
   int bits = 16;             // of the gradient of the output
-  int grad_input_bits = 16;  // as many, or 16
+  int grad_input_bits = 16;  // `bits`, or 16
   std::vector<int8_t> input, weights;
   std::vector<int32_t> bias;
   std::vector<std::byte> grad_output;
@@ -170,7 +170,7 @@ struct Operands {
     grad_weights_shift = kGradWeightsShifts[seed % std::size(kGradWeightsShifts)];
     constexpr int kValueBits[] = {8, 8, 4, 8, 2};
     value_bits = kValueBits[seed % std::size(kValueBits)];
-    if (value_bits < 8 && seed / 5 % 2 != 0) {  // the largest that leave something of 32 bits
+    if (value_bits < 8 && seed / 5 % 2 != 0) {  // the largest that leave any of 32 bits
       forward_shift = 24 + static_cast<int>(seed / 10) % (9 - value_bits);
     }
     bits = kBits[seed % std::size(kBits)];

@@ -125,7 +125,7 @@ void check_add_wide(const ElementwiseKernels& kernels, int bits, int out_bits, i
   }
 }
 
-// Longer than the blocks that vectors go by, of which some clip and some do not.
+// More numbers than a block of vectors takes: some blocks clip and some do not.
 TEST_P(Elementwise, SumsClipInSomeBlocks) {
   constexpr int64_t kSize = 9001;
   const auto few_large = [](int64_t i) { return i / 3000 == 1 && i % 701 == 0; };
@@ -216,7 +216,7 @@ TEST_P(Elementwise, SumRows) {
   for_each_wide_gradient_type(check);
 }
 
-// Enough rows of one sign to leave any partial accumulator that is too narrow.
+// So many rows of one sign that a partial accumulator which is too narrow would overflow.
 TEST_P(Elementwise, SumRowsOfExtremes) {
   constexpr int64_t kRows = 70001;
   for_each_gradient_type([&]<typename T>(T, int bits) {

@@ -6,7 +6,7 @@ namespace {
 
 class ElementwiseTables : public ElementwiseTest {};
 
-// 256 numbers, all of them or those of some high four bits.
+// A table of 256 numbers: all are set, or those of some values of the high four bits.
 std::vector<int8_t> some_table(int rows) {
   std::vector<int8_t> table(256);
   for (int i = 0; i < 16 * rows; ++i) table[(i + 80) % 256] = static_cast<int8_t>(i * 37 + 11);
@@ -133,7 +133,7 @@ TEST_P(ElementwiseTables, ScaleGradient) {
   });
 }
 
-// Where little is clipped and where much is, of `size` elements from the second on.
+// Few results are clipped, or many. Checks `size` elements from the second on.
 template <typename T, typename Out>
 void check_scale_within(const ElementwiseKernels& kernels, int bits, int out_bits, int64_t size) {
   const auto grad = test_values<T>(size, 21, bits - 1);
@@ -189,7 +189,7 @@ TEST_P(ElementwiseTables, SumByTable) {
   });
 }
 
-// The largest numbers that there are, all of one sign.
+// The largest numbers of all, of one sign.
 TEST_P(ElementwiseTables, SumsByTableHoldExtremes) {
   const std::vector<int8_t> table(256, INT8_MIN), in(4096, 5);
   const std::vector<int16_t> grad(4096, INT16_MIN);

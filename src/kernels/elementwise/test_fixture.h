@@ -1,4 +1,4 @@
-// Common to the tests of the element-wise kernels: a test for each row, and narrowing from its
+// Shared by the tests of the element-wise kernels: a test for each row, and narrowing by its
 // definition.
 #pragma once
 

@@ -14,8 +14,8 @@ namespace mantissa::kernels {
 constexpr int64_t kAwkwardSizes[] = {0, 1, 15, 16, 17, 63, 65, 1000};
 constexpr int64_t kAwkwardChannels[] = {1, 3, 10, 16, 17, 32, 64};
 
-// Widths of gradients: element types of up to 16 bits, full and not; and of those between two
-// layers.
+// Widths of gradients: element types of up to 16 bits, full or not; then also the widths of
+// gradients between two layers.
 constexpr int kTestedGradientBits[] = {16, 12, 8, 6};
 constexpr int kTestedWideGradientBits[] = {32, 16, 12, 8, 6};
 

@@ -196,7 +196,7 @@ TEST_P(Floats, FunctionsAreTheirDefinitions) {
     GetParam()->function_backward(of.name, x.data(), ones.data(), slope.data(), std::ssize(x));
     for (size_t i = 0; i < x.size(); ++i) {
       const double value = of.value(x[i]), size = std::abs(double{x[i]});
-      // GELU has no relative error where 1 + erf is small.
+      // If 1 + erf is small, GELU has no small relative error.
       const double error = of.value_error > 0 ? of.value_error * std::abs(value) + 1e-38
                                               : 2e-7 * (std::min(size, 6.0) + std::abs(value));
       ASSERT_NEAR(y[i], value, error) << static_cast<int>(of.name) << " " << x[i];
@@ -230,7 +230,7 @@ TEST_P(Floats, NormsAndTheirGradientsAreTheirDefinition) {
         sum += centred ? double{dy[i]} * scale[i] / n : 0;
         sum_x += double{dy[i]} * scale[i] * (x[i] - mean) * inverse / n;
       }
-      // One centred number has a norm of rounding errors.
+      // A single centred number is 0: its norm consists of rounding errors.
       const double error = count == 1 ? 1e-4 : 3e-6;
       for (size_t i = 0; i < x.size(); ++i) {
         const double normal = (x[i] - mean) * inverse, d = double{dy[i]} * scale[i];
@@ -249,7 +249,7 @@ TEST_P(Floats, AdamIsItsDefinition) {
     std::vector<float> weights = noise(kCount, 1, 21), first = noise(kCount, 0.1F, 22),
                        root = noise(kCount, 0.1F, 23), gradient = noise(kCount, 8, 24);
     for (float& each : root) each = std::abs(each);
-    gradient[50] = root[50] = 0;  // without epsilon nothing to divide by
+    gradient[50] = root[50] = 0;  // without epsilon 0 would be the divisor
     const std::vector<float> old_weights = weights, old_first = first, old_root = root;
     const FloatAdam args = {.weights = weights.data(),
                             .first = first.data(),

@@ -34,7 +34,7 @@ void check_max_pool(const PoolingKernels& kernels, const MaxPoolShape& s, int bi
   const auto in = test_values<int8_t>(kImages * in_size, 1, bits);
   std::vector<int8_t> out(kImages * out_size, 77), wanted(kImages * out_size, 77);
   std::vector<int64_t> source(kImages * in_size, -1);  // the output that an input is the maximum of
-  // Image 0 belongs to somebody else.
+  // Image 0 is not part of the call.
   for (int64_t i = out_size; i < kImages * out_size; ++i) {
     const int64_t pixel = i / s.channels;
     const int64_t x = pixel % s.out_width(), y = pixel / s.out_width() % s.out_height();
@@ -70,7 +70,7 @@ TEST_P(Pooling, Maximum) {
   }
 }
 
-// Rows of several pieces, pieces of several rows (of two images too), the largest window.
+// Rows of several pieces; pieces of several rows, also of two images; the largest window.
 TEST_P(Pooling, MaximumOfLongAndShortRows) {
   for (const int64_t channels : {1, 2, 3, 6, 15, 16, 33}) {
     for (const int bits : {1, 7}) {

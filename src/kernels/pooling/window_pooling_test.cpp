@@ -12,7 +12,7 @@ namespace {
 
 class WindowPooling : public RowTest<PoolingKernels> {};
 
-constexpr int64_t kPooledImages = 3;  // the first belongs to somebody else
+constexpr int64_t kPooledImages = 3;  // the first is not part of the call
 
 // height, width, channels, window, stride, padding, and whether the last window may reach out.
 PoolShape pool(int64_t height, int64_t width, int64_t channels, int64_t window, int64_t stride,
@@ -60,7 +60,7 @@ void for_each_cell(const PoolShape& s, int64_t wy, int64_t wx, int64_t channel, 
   }
 }
 
-// Calls visit(i, window, in offset of image n) for the outputs of the images that count.
+// Calls visit(i, window, in offset of image n) for the outputs of all images but the first.
 template <typename Visit>
 void for_each_output(const PoolShape& s, Visit&& visit) {
   for (int64_t i = s.out_image(); i < kPooledImages * s.out_image(); ++i) {
@@ -68,7 +68,7 @@ void for_each_output(const PoolShape& s, Visit&& visit) {
   }
 }
 
-// narrow(wide >> shift) in 128 bits, with what a kernel reports about it.
+// narrow(wide >> shift) in 128 bits, and the statistics that a kernel reports about it.
 template <typename To>
 To narrowed(Wide wide, int shift, int bits, WideStatistics& found) {
   const Wide rounded = exact_rne(wide, shift);
@@ -82,8 +82,8 @@ void expect_equal(const WideStatistics& found, const WideStatistics& wanted) {
   ASSERT_EQ(found.saturated, wanted.saturated);
 }
 
-// Runs a gradient kernel for every width in and out, and compares it with `exact_sums`, which
-// computes them from grad_out and its width.
+// Runs a gradient kernel for every width in and out. Compares it with `exact_sums`, which computes
+// the sums from grad_out and its width.
 template <typename Kernel, typename Sums>
 void check_gradient(const PoolShape& s, std::initializer_list<int> shifts, const Kernel& kernel,
                     const Sums& exact_sums) {

@@ -1,5 +1,5 @@
-// Every instruction set against the reference: products at the largest sums that blocks allow,
-// steps with shifts that are plain and others, and at the ends of all ranges.
+// Every instruction set against the reference: products at the largest sums that blocks allow;
+// steps with plain shifts and with others; all at the ends of their ranges.
 #include "kernels/recurrent/recurrent.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST_P(RecurrentRows, ProductsEqualTheReference) {
       for (const int64_t rows : {1, 3, 4, 9}) {
         for (const int64_t columns : {16, 48, 64, 112}) {
           const int64_t terms = (depth + 1) / 2 * 2;
-          // The numbers end where the last term does: nothing behind is read.
+          // The numbers end with the last term: nothing after it may be read.
           const int64_t a_count = (rows - 1) * (depth + 3) + depth;
           Matrices m{rows, columns, depth, numbers<int16_t>(a_count, a_limit, 1),
                      numbers<int16_t>(terms * columns, b_limit, 2)};
@@ -98,7 +98,7 @@ constexpr Cell kCells[] = {{&RecurrentKernels::rnn, RnnCell::kGates, RnnCell::kR
                            {&RecurrentKernels::lstm, LstmCell::kGates, LstmCell::kRecord},
                            {&RecurrentKernels::gru, GruCell::kGates, GruCell::kRecord}};
 
-// Gates within [0, 1], or [-1, 1] for a candidate: as steps leave them, row by row.
+// Gates within [0, 1], or [-1, 1] for a candidate, row by row as steps leave them.
 std::vector<int16_t> records_of(const Cell& cell, int64_t channels, uint64_t seed) {
   std::vector<int16_t> record = numbers<int16_t>(cell.record * channels, INT16_MAX, seed);
   const auto is_sigmoid = [&](int64_t row) {
@@ -113,7 +113,7 @@ std::vector<int16_t> records_of(const Cell& cell, int64_t channels, uint64_t see
 struct Shifts {
   int x, s, peephole, peephole_gradient;
 };
-// Usual ones, at the ends of plain ones, and beyond.
+// Usual shifts, the last ones that are plain, and shifts beyond.
 constexpr Shifts kShifts[] = {{-12, -2, -5, 7},     {-27, -14, -28, -14}, {61, 61, 61, 61},
                               {-28, -15, -29, -15}, {70, 80, 90, 100},    {0, 0, 0, 0}};
 

@@ -15,7 +15,7 @@
 namespace mantissa::kernels {
 namespace {
 
-// As this CPU's float32 arithmetic has it.
+// The product in this CPU's float32 arithmetic.
 int64_t in_hardware(int32_t sum, float multiplier) {
   const volatile float rounded = static_cast<float>(sum);
   const volatile float product = rounded * multiplier;
@@ -49,7 +49,7 @@ TEST(FloatProduct, IsWhatHardwareComputes) {
       ASSERT_EQ(times_float(sum, float_parts(multiplier)), in_hardware(sum, multiplier))
           << sum << " * " << multiplier;
     }
-    // Halves: the product is a tie, or next to one.
+    // Powers of 1/2: the product is a tie, or next to one.
     for (int shift = 0; shift < 31; ++shift) {
       const float multiplier = std::ldexp(1.0f, -shift);
       ASSERT_EQ(times_float(sum, float_parts(multiplier)), in_hardware(sum, multiplier));

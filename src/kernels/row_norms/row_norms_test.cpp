@@ -37,7 +37,7 @@ class Row {
   std::vector<int8_t> bytes_;
 };
 
-// The norm of a row, its factor by floats: any near it will do here.
+// The norm of a row. Its factor is computed by floats: here any factor near it will do.
 RowNorm norm_of(const RowNormKernels& kernels, const Row& row, bool centred) {
   const auto channels = std::ssize(row.numbers());
   const RowSums sums = kernels.sums(row.span(), channels);
@@ -91,7 +91,7 @@ TEST(RowNorms, HaveMeanZeroAndDeviationOne) {
   EXPECT_NEAR(squares, 300, 1e-3);
 }
 
-// Exact but for its two roundings, each to half a unit.
+// Exact, except for two roundings of half a unit each.
 TEST(RowNorms, GradientByItsDefinition) {
   constexpr int64_t kChannels = 37;
   const Row row(kChannels, 12, 1), dy(kChannels, 16, 2);
@@ -133,7 +133,7 @@ TEST_P(RowNormRows, EqualTheReference) {
   }
 }
 
-// Gradients that are multiples of a half, so that ties are met, and the largest of all.
+// Gradients that are multiples of a half, so that ties occur; and the largest gradients of all.
 TEST_P(RowNormRows, TiesAndLargestNumbersEqualTheReference) {
   for (const int64_t channels : {16, 4096}) {
     std::vector<int32_t> x(channels);

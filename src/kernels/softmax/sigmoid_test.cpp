@@ -1,5 +1,5 @@
-// Sigmoid cross-entropy against its definition in long double, by the softmax of every instruction
-// set: the same bits.
+// Sigmoid cross-entropy against its definition in long double. It uses the softmax of every
+// instruction set: all give the same bits.
 #include "kernels/softmax/sigmoid.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<int32_t> labels_for(int64_t outputs, bool by_output) {
   return labels;
 }
 
-// What the definition says of the target of a logit.
+// The target of a logit by the definition.
 int32_t target_of(const std::vector<int32_t>& labels, bool by_output, int64_t outputs, int64_t i) {
   if (by_output) return labels[i];
   const int32_t label = labels[i / outputs];
@@ -91,7 +91,7 @@ class SigmoidRows : public RowTest<SoftmaxKernels> {
                 factor * static_cast<double>(kExamples * outputs) * 1e-3);
     EXPECT_EQ(loss.correct, correct);
     EXPECT_EQ(statistics.maximum, maximum);
-    // In parts, and as the reference has them.
+    // In parts, and with the reference.
     LossSums parts = sigmoid_loss(softmax, args, 0, 5);
     const LossSums rest = sigmoid_loss(softmax, args, 5, kExamples);
     EXPECT_EQ(parts.loss_q24 + rest.loss_q24, loss.loss_q24);
@@ -117,7 +117,7 @@ TEST_P(SigmoidRows, AgreeWithLongDouble) {
   }
 }
 
-// A logit is the second class of two whose first has the logit 0.
+// The logit belongs to the second of two classes; the first has the logit 0.
 TEST_P(SigmoidRows, OneOutputIsASoftmaxOfTwo) {
   const auto logits = test_values<int32_t>(kExamples, 2, 20);
   const std::vector<int32_t> labels = labels_for(1, false);

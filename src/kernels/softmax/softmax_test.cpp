@@ -1,5 +1,5 @@
-// Every instruction set against the reference, and that against a softmax in long double and at its
-// extremes.
+// Every instruction set against the reference. The reference against a softmax in long double, and
+// at the extremes.
 #include "kernels/softmax/softmax.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ std::vector<long double> exact_probabilities(const int32_t* logits, int64_t clas
   return powers;
 }
 
-// The gradient in `bits` bits against its definition on the kernel's own probabilities, and the
-// maximum that it reports.
+// The gradient in `bits` bits against its definition on the kernel's own probabilities. Checks its
+// maximum, too.
 template <typename T>
 void check_gradient(const SoftmaxCrossEntropy& args, const std::vector<int32_t>& probabilities,
                     int64_t rows, int bits) {
@@ -89,7 +89,7 @@ TEST(Softmax, AgreesWithLongDouble) {
   }
 }
 
-// Loss and gradient against smoothed targets, from the definition of these.
+// Loss and gradient against smoothed targets, by the definition of these targets.
 TEST(Softmax, SmoothedTargets) {
   constexpr int64_t kRows = 20;
   for (const int64_t classes : {2, 7, 10, 1000}) {

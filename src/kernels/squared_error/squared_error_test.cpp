@@ -12,7 +12,7 @@
 namespace mantissa::kernels {
 namespace {
 
-// The logit in Q24 from its definition.
+// The logit in Q24 by its definition.
 Wide logit_q24(int32_t logit, int exponent) {
   const Wide q24 = exponent + 24 > 60 ? (logit == 0  ? 0
                                          : logit > 0 ? Wide{1} << 90
@@ -81,8 +81,8 @@ TEST(SquaredError, LossAndGradientAreTheirDefinitions) {
   }
 }
 
-// A target is an error's other side, as a logit is: the loss of z against t is that of z - t
-// against zeros where the exponents agree.
+// A target has an exponent, as a logit has. With equal exponents the loss of z against t is the
+// loss of z - t against zeros.
 TEST(SquaredError, TargetsAreSubtractedAtTheirOwnExponent) {
   constexpr int64_t kRows = 5, kOutputs = 3;
   for (const int exponent : {-30, -12, -8, 0}) {
@@ -105,7 +105,7 @@ TEST(SquaredError, TargetsAreSubtractedAtTheirOwnExponent) {
       EXPECT_EQ(found.loss_q24, kSquaredErrorReference.loss(shifted, 0, kRows).loss_q24);
     }
     EXPECT_EQ(found.correct, 0);
-    // Targets of another exponent that say the same.
+    // The same targets at another exponent.
     std::vector<int16_t> halves;
     for (const int16_t target : targets) halves.push_back(static_cast<int16_t>(2 * target));
     SquaredError other = args;

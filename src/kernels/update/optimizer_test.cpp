@@ -108,7 +108,7 @@ int64_t exact_quotient(Wide n, int64_t d) {  // to nearest, ties to even
   return static_cast<int64_t>(exact_saturate(quotient, kAdamDirectionLimit));
 }
 
-// `wide` is that of the update, at direction_shift.
+// `wide` is the update's, at direction_shift.
 Expected expected(const Adam& args, int64_t wide, int direction_shift, int64_t m, int64_t s) {
   Expected e{};
   e.g = static_cast<int64_t>(exact_saturate(exact_rne(wide, direction_shift), INT32_MAX));
@@ -139,13 +139,13 @@ struct AdamCase {
   int64_t square_multiplier, root_multiplier, epsilon, root_floor;
 };
 
-// By way of floating point or not.
+// With floating point, and without it.
 constexpr decltype(&UpdateKernels::adam_direction) kAdamDirections[] = {
     &UpdateKernels::adam_direction, &UpdateKernels::adam_direction_in_integers};
 
-// `wide` is the gradient shifted left: sums of 32 bits are shifted, those of 64 multiplied.
-// With `idle` there is no decay, and there are rows of a table whose g and m are zero: of all s, of
-// some that are the same, and of ones that are clipped where others are.
+// `wide` is the gradient shifted left: sums of 32 bits are shifted, sums of 64 bits multiplied.
+// With `idle` there is no decay, and some rows, as in a table, have g and m of zero. Their s differ
+// within a row, or are the same, also 0 and the largest.
 void check_adam(const UpdateKernels& kernels, decltype(kAdamDirections[0]) direction,
                 const AdamCase& c, int sum_bits, int64_t size, int64_t begin, bool idle = false) {
   const bool narrow = sum_bits == 32;
@@ -225,7 +225,7 @@ TEST_P(OptimizerTest, AdamIsItsDefinition) {
       {1, 62, -62, 0, 46, 16777, 1, 1 << 28, 0},        // neither counts; epsilon does
       {0, 12, 4, 11, 0, whole, 1 << 13, 1 << 28, 1},    // no memory
       {0, 12, 4, 11, 20, 0, 0, 0, 0},                   // no new squares, no denominator
-      {3, 13, 0, 8, -1, 167772, 5432, 12345, 1},        // a direction that is nothing
+      {3, 13, 0, 8, -1, 167772, 5432, 12345, 1},        // a direction of zero
       {3, 12, 4, 0, 17, 1678, 3, 0, 1},                 // roots that are clipped
   };
   for (const AdamCase& c : cases) {
@@ -246,7 +246,7 @@ TEST_P(OptimizerTest, AdamIsItsDefinition) {
   }
 }
 
-// Every root and every quotient near the place where a double could round to the wrong side.
+// Roots and quotients near the place where a double could round to the wrong side.
 TEST_P(OptimizerTest, RootsOfSquaresAndTheirNeighbours) {
   for (int64_t s = 1; s <= 32767; s += 37) {
     for (const int align : {0, 4}) {

@@ -116,7 +116,7 @@ int64_t exact_value(const Parameter& p, const Update& args, int64_t i) {
   return static_cast<int64_t>(p.value(i) - exact_update(exact_direction(p, args, i), args));
 }
 
-// W and A of element i are those of a V', modulo their width.
+// Element i has the W and A that a V' splits into, modulo their width.
 void check_split(const Parameter& p, int64_t i, int64_t value, int growth) {
   const LazySplit split = lazy_rescale_and_split(value, growth, p.shift);
   ASSERT_EQ(p.weight(i), p.weight_bits <= 8 ? static_cast<int8_t>(split.weight)
@@ -180,7 +180,7 @@ void check_sequence(const UpdateKernels& kernels, Parameter p, int update_shift,
   for (int64_t i = begin; i < end; ++i) {
     const int64_t updated = exact_value(before, args, i);
     check_split(p, i, updated, growth);
-    // Conservation: nothing but the doublings of the unit loses anything, and they at most a unit.
+    // Conservation: only the doublings of the unit lose anything, and together at most one unit.
     const Wide error = Wide{p.value(i)} * (Wide{1} << std::max(growth, 0)) -
                        Wide{updated} * (Wide{1} << std::max(-growth, 0));
     ASSERT_TRUE(error >= 0 && error < (Wide{1} << std::max(growth, 0)));
@@ -214,7 +214,7 @@ TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
   }
 }
 
-// As in a table: rows of zeros, where nothing else moves the weights.
+// As in a table of embeddings: some rows have sums of zero, and nothing else moves their weights.
 TEST_P(UpdateTest, SumsOfZero) {
   for (const int weight_bits : {8, 16}) {
     for (const int update_shift : {-4, 0, 8, 40}) {
@@ -240,7 +240,7 @@ TEST_P(UpdateTest, RoundsUpdatesStochastically) {
     args.key = {.stream = RandomStream::kUpdate, .seed = 77, .micro_batch = 3, .tensor = 9};
     args.direction_shift = 45;
     const Parameter before = p;
-    for (const int64_t middle : {0, 500}) {  // in parts, whose border is no multiple of a block
+    for (const int64_t middle : {0, 500}) {  // in parts, which do not end with a block
       const int64_t end = middle == 0 ? 500 : p.size;
       GetParam()->step(args, middle, end);
     }
@@ -291,7 +291,7 @@ TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
   }
 }
 
-// The clipping of a step is known before it, and nothing is written for it.
+// Clipping of a step is known before the step, and nothing is written to find it out.
 TEST_P(UpdateTest, CountsClippedDirections) {
   for (const int direction_shift : {0, 30, 38, 42, 45, 50, 62}) {
     Parameter p(1001, 8, 7, true);
@@ -317,7 +317,7 @@ struct Lengths {
   int g, gradient_multiplier, velocity_multiplier, decay_multiplier;
 };
 
-// `wide` of some elements at a time, as many as fill vectors.
+// `wide` of eight elements at a time: enough to fill vectors.
 void check_wide(const UpdateKernels& kernels, const Parameter& p, const Update& args) {
   for (int64_t begin = 0; begin < p.size; begin += 8) {
     const int64_t end = std::min(begin + 8, p.size);
@@ -436,7 +436,7 @@ TEST_P(UpdateTest, GrowsAndShrinks) {
   EXPECT_TRUE(grew && shrank);
 }
 
-// V' of every length: the product of a direction, in place of the gradient, and a rate.
+// V' of every length: a direction, in place of the gradient, times a rate.
 TEST_P(UpdateTest, ChangesTheUnitByEveryGrowth) {
   for (int growth = -12; growth <= 70; ++growth) {
     for (const int shift : {0, 1, 15}) {

@@ -28,7 +28,7 @@ class WideNumbers : public RowTest<WideKernels> {};
 
 constexpr int64_t kSize = 133, kBegin = 3, kEnd = 131;
 
-// Left shifts saturate beyond 61 bits, which no width of the result can tell from exact ones.
+// Left shifts saturate beyond 61 bits. Results of any width are the same as without that.
 TEST_P(WideNumbers, Narrow) {
   auto wide = test_values<int64_t>(kSize, 1, 62);
   wide[kBegin] = int64_t{1} << 62;

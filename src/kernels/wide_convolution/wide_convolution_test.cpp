@@ -1,4 +1,4 @@
-// Convolutions of up to 16 bits, by planes or not, against plain sums in 128 bits.
+// Convolutions of up to 16 bits, with or without planes, against plain sums in 128 bits.
 #include "kernels/wide_convolution/wide_convolution.h"
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST(WideConvolution, EveryWidthIsExact) {
 }
 
 TEST(WideConvolution, GradInputOfSomeImagesAtATimeIsExact) {
-  for (const int64_t side : {330, 400}) {  // two and the last one, and one by one
+  for (const int64_t side : {330, 400}) {  // two images and then the last; one by one
     Operands operands(test::shape_of(3, side, side, 1, 2, 3, 1, 1), 8, 12, 16, 5);
     check_grad_input(operands, 9, 16);
     ConvolutionShape depthwise = test::shape_of(3, side, side, 2, 2, 3, 2, 1);
@@ -187,8 +187,9 @@ TEST(WideConvolution, LargeDepthwiseFiltersAreExact) {
   }
 }
 
-// The longest sum that is allowed, of the largest products; and of the largest bytes that planes
-// have, -128 (-32512 is 256 * -127 - 128 + 128), alone and with operands of one plane.
+// The longest sum that is allowed, with the largest products. Also with the largest byte that
+// planes have, -128 (-32512 is 256 * -127 - 128 + 128): in both operands, and with an operand of
+// one plane.
 TEST(WideConvolution, DeepSumsOfExtremesAreExact) {
   const ConvolutionShape shape = test::shape_of(1, 1, 1, kMaximumForwardDepth, 1, 1, 1, 0);
   const struct {
@@ -205,7 +206,7 @@ TEST(WideConvolution, DeepSumsOfExtremesAreExact) {
   }
 }
 
-// As many positions as kernels sum up before they look at what the sums have become, and more.
+// As many positions as kernels add up before they test the size of the sums, and more.
 TEST(WideConvolution, WeightSumsOfExtremesAreExact) {
   for (const int64_t groups : {1, 4}) {
     ConvolutionShape shape = test::shape_of(4, 2, 514, 4, 4, 3, 1, 1);

@@ -1,5 +1,5 @@
-// The drivers of byte products with an instruction set in plain C++: they need no more than tiles
-// and packing, and rows of other architectures bring no more.
+// The drivers of byte products with an instruction set in plain C++: they need only tiles and
+// packing. Rows of other architectures provide no more.
 #include "kernels/convolution/bytes/bytes.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ int64_t plane_sum(const TileArguments& t, const uint8_t* source, int lanes, int 
   return sum;
 }
 
-// Statistics are of 16 lanes of 32 bits, or of 8 of 64: the first is used.
+// Statistics have 16 lanes of 32 bits, or 8 of 64. The first lane is used.
 void note(DotMode mode, uint64_t (&lanes)[8], uint64_t number, bool adds) {
   uint32_t first = 0;
   std::memcpy(&first, lanes, sizeof first);

@@ -1,5 +1,5 @@
-// The drivers of int16 products with an instruction set in plain C++: they need no more than tiles,
-// packing and rounding, and rows of other architectures bring no more.
+// The drivers of int16 products with an instruction set in plain C++: they need only tiles, packing
+// and rounding. Rows of other architectures provide no more.
 #include "kernels/convolution/words/words.h"
 
 #include <gtest/gtest.h>
