@@ -1,4 +1,4 @@
-// For tests: a folder that is removed with all that is in it.
+// For tests: a folder that is removed at the end with everything in it.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class TestFolder {
   // The path of a file of that name in the folder.
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
-  // How many files and folders are in it.
+  // The number of files and folders in it.
   int64_t count() const {
     return std::distance(std::filesystem::directory_iterator(path_),
                          std::filesystem::directory_iterator());

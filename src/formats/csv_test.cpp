@@ -50,7 +50,7 @@ TEST(Csv, ALineMayNameTheSeparator) {
 TEST(Csv, Quotes) {
   EXPECT_EQ(parse("a,b\n\"x\"\"y\",\"1\n2\"\n"), (Rows{{"a", "b"}, {"x\"y", "1\n2"}}));
   EXPECT_EQ(parse("a,b\n5\" wide,x\"\n"), (Rows{{"a", "b"}, {"5\" wide", "x\""}}));
-  // Separators in quotes do not decide which it is.
+  // Separators within quotes do not decide which separator the file has.
   EXPECT_EQ(parse("\"a,b,c\";d\n1;2\n"), (Rows{{"a,b,c", "d"}, {"1", "2"}}));
   EXPECT_EQ(parse("a,\"\"\n"), (Rows{{"a", ""}}));
 }

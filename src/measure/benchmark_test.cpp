@@ -32,7 +32,7 @@ BenchmarkRow row(const char* phase, const char* op, const char* name, double us)
   return result;
 }
 
-// A benchmark made up: two layers, the second with two instructions of one name.
+// A made-up benchmark: two layers, the second with two instructions of the same name.
 Json made_up(double factor) {
   Benchmark benchmark;
   benchmark.cpu = "a CPU";
@@ -76,8 +76,8 @@ TEST(Benchmark, RatesAreRelativeToThePeak) {
   EXPECT_DOUBLE_EQ(linear["gb_per_s"].get<double>(), 0.001);
 }
 
-// A batch norm writes a record of statistics in each micro-batch, and at the end of the step all of
-// them are read.
+// A batch norm writes a record of statistics in each micro-batch. At the end of the step all
+// records are read.
 TEST(Benchmark, CountsStatisticsOncePerStep) {
   constexpr int64_t kRecordBytes = 64, kMicroBatches = 4;
   const Op op = {.name = "norm"};
@@ -106,7 +106,7 @@ TEST(Benchmark, ComparesRowByRow) {
   for (const char* table : {"instructions", "by_op", "by_phase"}) {
     for (const Json& compared : now[table]) EXPECT_EQ(compared["speedup"], 3) << compared;
   }
-  // The two of one name belong to each other in their order.
+  // Instructions of the same name are matched in their order.
   EXPECT_EQ(now["instructions"][1]["before_us"], 12);
   EXPECT_EQ(now["instructions"][2]["before_us"], 18);
 }
@@ -208,7 +208,7 @@ TEST_F(SavedBenchmark, IsRefusedIfConditionsAreNotFlat) {
   }
 }
 
-// Wherever it is: in what nobody asks for, too.
+// This holds everywhere, also in parts that nobody reads.
 TEST_F(SavedBenchmark, IsRefusedIfItIsDeepOrHasManyNames) {
   const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
   for (const std::string place : {"{", "\"machine\":{", "\"run\":{", "\"instructions\":[{"}) {
@@ -253,7 +253,7 @@ TEST(RunBenchmark, CountsMultiplyAddsOfAllMicroBatches) {
   config.run.micro_batch_size = 2;
   const auto parts = run_benchmark(config, nullptr), whole = run_benchmark(small_config(), nullptr);
   ASSERT_TRUE(parts.ok() && whole.ok());
-  // Forward and both gradients, but for the gradient of the pixels.
+  // Forward and both gradients; the pixels have no gradient.
   const int64_t first = 64 * 200, others = 200 * 100 + 100 * 50 + 50 * 10;
   EXPECT_EQ(whole->step.multiply_adds, 8 * (2 * first + 3 * others));
   EXPECT_EQ(parts->step.multiply_adds, whole->step.multiply_adds);

@@ -1,5 +1,5 @@
-// The networks as published: parameters, what the width and the image's size change, what is
-// refused.
+// The networks as published: their parameters, the effects of the width and of the image's size,
+// and refusals.
 #include "models/models.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ Graph build(const char* name, const ModelOptions& options = {}) {
   return graph.ok() ? std::move(*graph) : Graph{};
 }
 
-// Trained parameters but the classifier's, for which published networks have 1000 classes.
+// Trained parameters without the classifier's: published networks have 1000 classes.
 int64_t backbone_parameters(const Graph& graph) {
   int64_t count = graph.trained_parameters();
   for (const Parameter& parameter : graph.parameters) {
@@ -112,7 +112,7 @@ TEST(Models, ClassesAreThoseAskedFor) {
   }
 }
 
-// Height of the image that the last pool, or flatten, is given.
+// Height of the image that the last pool, or flatten, reads.
 int64_t last_height(const Graph& graph) {
   int64_t height = 0;
   for (const Value& value : graph.values) {

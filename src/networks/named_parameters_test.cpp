@@ -1,4 +1,4 @@
-// Parameters by name: copied where grids agree, rounded where not, and listed in either case.
+// Parameters by name: copied if grids agree, rounded if not, and listed in either case.
 #include "runtime/named_parameters.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ State fresh(const Graph& graph, const Format& format, uint64_t seed) {
   return std::move(*state);
 }
 
-// The value of an element as the forward pass sees it, and what waits for an update added.
+// The value of an element as the forward pass sees it; and the same with its waiting part added.
 struct Element {
   double seen = 0, whole = 0;
 };
@@ -87,8 +87,8 @@ TEST(NamedParameters, StatisticsAreTaken) {
   EXPECT_EQ(state.sha256(StateGroup::kStatistics), source.sha256(StateGroup::kStatistics));
 }
 
-// From each format to each other one a weight moves by at most a unit of the new grid:
-// by half of it, or it is the largest, which is cut by less than one.
+// From each format to each other one, a weight moves by at most a unit of the new grid: by half a
+// unit; or it is the largest weight, and is cut by less than a unit.
 TEST(NamedParameters, OfOtherGridsAreRounded) {
   constexpr const char* kName = "stage2.block1.conv1.weights";
   const Graph graph = network();
@@ -148,7 +148,7 @@ TEST(NamedParameters, ListsTheOthers) {
             element(five, untouched, "classifier.weights", 3).whole);
   EXPECT_EQ(element(five, state, "stem.weights", 3).whole,
             element(ten, source, "stem.weights", 3).whole);
-  // Nothing of the optimiser's.
+  // Nothing of the optimiser is taken.
   const int velocity = state.layout().parameters[0].moments[0].mantissa;
   for (const std::byte byte : state.bytes(velocity)) EXPECT_EQ(byte, std::byte{0});
 }

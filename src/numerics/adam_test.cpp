@@ -30,7 +30,8 @@ TEST(Adam, RootsAreFloors) {
   EXPECT_EQ(integer_square_root(int64_t{1} << 62), int64_t{1} << 31);
 }
 
-// In 2^shift steps in a row each offset comes once: a change of 2^-shift units gets through once.
+// In 2^shift consecutive steps each offset comes once. So a change of 2^-shift units gets through
+// once.
 TEST(Adam, OffsetsRunThroughTheInterval) {
   for (const int shift : {0, 1, 5, 11}) {
     for (const int64_t first : {0, 7, 1000003}) {

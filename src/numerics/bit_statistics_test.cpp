@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kBits = 8;
 
-// So many elements that need an exponent exactly.
+// Key: an exponent. Value: how many elements need exactly this exponent.
 using Needs = std::map<int, int64_t>;
 
 BitStatistics counted(const Needs& needs, int decided) {
@@ -24,7 +24,8 @@ BitStatistics counted(const Needs& needs, int decided) {
   return statistics;
 }
 
-// The smallest exponent from `from` on at which at most so many are clipped.
+// The smallest exponent, `from` or larger, at which at most clipped_ppm of the elements are
+// clipped.
 int smallest_that_fits(const Needs& needs, int from, int clipped_ppm) {
   int64_t elements = 0;
   for (const auto& [needed, count] : needs) elements += count;
@@ -84,7 +85,7 @@ NeededExponents histogram(const Needs& needs) {
   return all;
 }
 
-// The smallest exponent at which few enough are clipped; some element is not.
+// The smallest exponent that clips few enough elements, and not all of them.
 RC_GTEST_PROP(NeededExponents, TheRuleIsItsDefinition, ()) {
   const Needs needs = any_needs();
   const int ppm = *rc::gen::inRange(0, 100'001);
@@ -92,8 +93,8 @@ RC_GTEST_PROP(NeededExponents, TheRuleIsItsDefinition, ()) {
             smallest_that_fits(needs, needs.begin()->first, ppm));
 }
 
-// Counted from the largest down, as far as a step's micro-batches can decide: what lies below
-// decides nothing, whatever the others are and in whichever order they come.
+// Elements are counted from the largest down, as far as a step's micro-batches can decide. Smaller
+// elements decide nothing, whatever the others are and in whichever order they come.
 RC_GTEST_PROP(NeededExponents, CountsAsFarDownAsDecides, ()) {
   const int64_t micro_batches = *rc::gen::inRange(1, 4);
   const int ppm = *rc::gen::inRange(0, 100'001);
@@ -138,7 +139,8 @@ TEST(BitStatistics, WhatIsFarTooLargeIsHeldAtOnce) {
   EXPECT_EQ(next_decided_exponent(counted({{9, 10}, {0, 90}}, 0), 0, 100, 8), 9);
   EXPECT_EQ(next_decided_exponent(counted({{9, 1}, {0, 99}}, 0), 0, 100, 8), 1);
   EXPECT_EQ(next_decided_exponent(counted({{9, 1}, {0, 99}}, 0), 0, 10'000, 8), 0);
-  // At the largest exponent what rounds to one more than fits is clipped, and nothing is gained.
+  // At the largest exponent a number is clipped if it rounds to one more than fits; nothing is
+  // gained.
   BitStatistics by_one = counted({{0, 99}}, 0);
   by_one.too_large = 1;
   EXPECT_EQ(next_decided_exponent(by_one, 0, 0, 8), 0);

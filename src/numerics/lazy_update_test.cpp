@@ -70,7 +70,7 @@ TEST(LazyUpdate, TiesKeepTheAccumulatorInRange) {
   }
 }
 
-// The loss of a joint rescaling of W and A: one unit of V for all doublings together, nothing for
+// The loss by rescaling W and A jointly: one unit of V for all doublings together, nothing for
 // halvings.
 RC_GTEST_PROP(LazyUpdate, RescalesJointly, (int64_t bits)) {
   const int shift = shift_of(*rc::gen::elementOf(kAccumulatorBits));
@@ -110,8 +110,8 @@ void check_growth(const std::vector<int64_t>& values, int weight_bits, int shift
   if (growth > 0) {
     ASSERT_FALSE(fits(values, growth - 1, weight_bits, shift)) << "grew too far";
   }
-  // Applied, the tensor asks for nothing more, unless 20 halvings were not enough. (A negative tie
-  // at the limit, which rescaling splits upwards and a step downwards, asks for one more doubling.)
+  // After that the tensor needs no more growth, unless 20 halvings were not enough. (A negative tie
+  // at the limit needs one more doubling: rescaling splits it upwards, and a step downwards.)
   std::vector<int64_t> rescaled;
   for (const int64_t value : values) {
     const LazySplit split = lazy_rescale_and_split(value, growth, shift);
@@ -162,9 +162,9 @@ TEST(LazyUpdate, GrowthAtTheBorders) {
   EXPECT_EQ(lazy_growth(-kWideLimit, kWideLimit, 8, 15, 8), 40);
 }
 
-// A linear regression in integers. Inputs x are 8-bit, the wanted weights are fractions of a weight
-// unit (2^-15), and the update is what a small learning rate leaves of the mean of error * x: far
-// below one unit of W for most of the training.
+// A linear regression in integers. Inputs x are 8-bit, and the wanted weights are fractions of a
+// weight unit (2^-15). The update is the mean of error * x times a small learning rate: far below
+// one unit of W for most of the training.
 struct Regression {
   static constexpr int kFeatures = 8;
   static constexpr int kExamples = 256;
@@ -220,8 +220,8 @@ LazySplit saturated(LazySplit state) {
   return {saturate(state.weight, 127), saturate(state.accumulator, 32767)};
 }
 
-// The mean distance to the wanted weights over the last 2000 of 24000 steps, as a part of where the
-// training started.
+// The mean distance to the wanted weights over the last 2000 of 24000 steps, as a share of the
+// distance at the start.
 double remaining_distance(const Rule& rule) {
   const Regression problem;
   std::array<LazySplit, Regression::kFeatures> states = {};

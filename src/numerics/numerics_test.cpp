@@ -85,7 +85,7 @@ TEST(Rounding, AnyShiftRescalesOrSaturates) {
         rne = exact_rne(n, shift);
         rhu = exact_rhu(n, shift);
       } else if (n != 0) {
-        // Saturates at 2^61; compare without forming the product where it would not fit 128 bits.
+        // Saturates at 2^61. The product is not formed if it would not fit 128 bits.
         const bool fits = bit_length(magnitude(n)) - shift <= 61;
         rne = fits ? Wide{n} * (Wide{1} << -shift) : Wide{n < 0 ? -kWideLimit : kWideLimit};
         rhu = rne;
@@ -106,8 +106,8 @@ TEST(Rounding, MagnitudeAndSaturation) {
   EXPECT_EQ(saturate(INT64_MAX, 127), 127);
 }
 
-// Requantising with the exact shift needs at most saturation by one unit (never wraps), and the
-// shift is the smallest that can be used.
+// After requantising with the exact shift, saturation takes away one unit at most (never wraps).
+// The shift is the smallest that can be used.
 void check_exact_shift(uint64_t maximum, int bits) {
   const int shift = exact_shift(maximum, bits);
   const Wide limit = mantissa_limit(bits);
@@ -126,7 +126,7 @@ TEST(Exponent, ExactShiftAtNeighboursOfPowersOfTwo) {
       }
     }
   }
-  // 2^k itself keeps the finer exponent and saturates; one more is rounded by it.
+  // 2^k itself keeps the finer exponent and saturates; 2^k + 1 gets the next exponent.
   EXPECT_EQ(exact_shift(128, 8), 0);
   EXPECT_EQ(exact_shift(129, 8), 1);
   EXPECT_EQ(exact_shift(127, 8), 0);
@@ -185,7 +185,7 @@ TEST(Exponential, PowersFallToZero) {
   EXPECT_EQ(exp2_q30(-(int64_t{1} << 40)), 0);
 }
 
-// The squarings round down too, which costs at most a twentieth of the last bit.
+// The squarings round down too. That costs at most a twentieth of the last bit.
 void check_log2(uint64_t n) {
   const long double exact = log2l(static_cast<long double>(n)) * (1 << 24);
   const auto result = static_cast<long double>(log2_q24(n));

@@ -14,10 +14,11 @@ using LongDouble = long double;
 using Function = std::function<LongDouble(LongDouble)>;
 
 constexpr Fraction kSlope = {1, 100};
-// Half a unit of Q30, and what long double itself may add.
+// Half a unit of Q30, plus the error of long double itself.
 constexpr LongDouble kHalfQ30 = 0x1p-31L * 1.0001L;
 
-// Every mantissa of 8 bits, and of the others up to 16 those near the steps of a coarse grid.
+// Every mantissa of 8 bits; of the larger ones up to 16 bits, those near the steps of a coarse
+// grid.
 std::vector<int64_t> mantissas() {
   std::vector<int64_t> list;
   for (int64_t q = -128; q <= 127; ++q) list.push_back(q);
@@ -61,7 +62,7 @@ LongDouble exact_density(LongDouble x) {
 }
 LongDouble exact_hard_sigmoid(LongDouble x) { return clamped(x + 3, 0, 6) / 6; }
 
-// The ranges that a function states are those that it computes.
+// ReLU6 computes with the ranges that it states.
 TEST(PointFunctions, RangesAreThoseOfTheFunction) {
   const std::vector<int64_t> all = mantissas();
   int clipping = 0;

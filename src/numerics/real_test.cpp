@@ -39,7 +39,7 @@ RC_GTEST_PROP(Real, ArithmeticIsThatOfDouble, ()) {
 // Sums that nearly cancel, and roots and quotients next to exact ones.
 RC_GTEST_PROP(Real, NearTies, ()) {
   const double a = any_double();
-  RC_PRE(a != 0);  // whose neighbours are below the normal numbers
+  RC_PRE(a != 0);  // the neighbours of 0 are below the normal numbers
   const double b =
       -std::ldexp(std::nextafter(a, *rc::gen::element(-1e300, 1e300)), *rc::gen::inRange(-70, 70));
   RC_ASSERT(bits_of((Real(a) + Real(b)).to_double()) == bits_of(a + b));

@@ -35,11 +35,11 @@ TEST(WeightGrid, HasTheWholeNumbersOfTheText) {
   EXPECT_EQ((WeightGrid{.bits = 1, .is_full = true}.high()), 0);
 }
 
-// Every V comes back from its W and A, which fit int8 and int16; W is the nearest that there is.
+// Every V comes back from its W and A, which fit int8 and int16. W is the nearest one.
 TEST(WeightGrid, SplitsEveryNumber) {
   for_all_grids([](const WeightGrid& grid, int shift) {
     const int64_t unit = int64_t{1} << shift;
-    // All numbers where there are few, else some and the highest.
+    // All numbers if there are few, else some and the highest.
     const int64_t span = grid.highest(shift) - grid.lowest(shift);
     const int64_t stride = std::max<int64_t>(1, span / 2000);
     for (int64_t at = 0; at < span + stride; at += stride) {
@@ -62,7 +62,7 @@ TEST(WeightGrid, SplitsEveryNumber) {
   });
 }
 
-// Gradients stop beyond n alone: at the ends of the grid they pass.
+// Gradients stop only beyond n: at the ends of the grid they pass.
 TEST(WeightGrid, GradientsStopBeyondTheText) {
   for_all_grids([](const WeightGrid& grid, int shift) {
     const int64_t unit = int64_t{1} << shift, n = int64_t{1} << (grid.bits - 1);

@@ -30,7 +30,7 @@ std::vector<Layer> random_layers(uint64_t seed, int count) {
   return layers;
 }
 
-// Calls function(first) for each division of so many layers.
+// Calls function(first) for each division of `layers` layers into `stages`.
 void all_divisions(int layers, int stages, std::vector<int>& first,
                    const std::function<void(const std::vector<int>&)>& function) {
   if (static_cast<int>(first.size()) == stages) return function(first);
@@ -85,7 +85,7 @@ TEST(Partition, SaysWhyThereIsNone) {
   EXPECT_FALSE(divided(layers, Balance::kTime, late, two, two).ok());
 }
 
-// Where several divisions have the least largest load: the one whose other stages are equal too.
+// If several divisions have the least largest load, the one whose other stages are equal is taken.
 TEST(Partition, EvensOutTheOtherStages) {
   std::vector<Layer> layers(7);
   for (size_t i = 0; i < layers.size(); ++i) layers[i].time = i == 0 ? 10 : 1;

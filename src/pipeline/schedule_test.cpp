@@ -49,9 +49,9 @@ std::vector<Options> ways() {
   return ways;
 }
 
-// METHODS section 5: the cells of figure 6 in another reading than the text's. A row is a stage,
-// and a number is that of a micro-batch; the text has micro-batches for rows and layers for
-// numbers, and runs the backward pass of the first layer before the last layer has run forward.
+// METHODS section 5: the cells of figure 6, read in another way than the text reads them. A row is
+// a stage, and a number is a micro-batch. In the text rows are micro-batches and numbers are
+// layers; and the backward pass of the first layer runs before the last layer has run forward.
 TEST(PipelineSchedule, HasTheCellsOfFigureSixReadAsStages) {
   const Schedule schedule = schedule_of({.mode = Mode::kAsync,
                                          .windows = Windows::kFull,
@@ -69,8 +69,8 @@ TEST(PipelineSchedule, HasTheCellsOfFigureSixReadAsStages) {
   }
 }
 
-// As many forward passes as may be in flight come before the first backward pass, and the last
-// stage to get there makes the third update at the right edge.
+// The first backward pass comes after as many forward passes as may be in flight. The last stage to
+// make its third update makes it at the right edge.
 TEST(PipelineDiagram, IsDrawnUntilAFullPipelineHasUpdatedThreeTimes) {
   for (Options options : ways()) {
     if (options.mode == Mode::kFlush && options.form == FlushForm::kSplit) continue;
@@ -124,7 +124,7 @@ TEST(PipelineSchedule, DoesAllWorkOnceAndNothingBeforeItsInput) {
   }
 }
 
-// docs/pipelines.md: as many as the formulas say are in flight, where there are as many.
+// docs/pipelines.md: as many micro-batches are in flight as the formulas say, if there are as many.
 TEST(PipelineSchedule, WindowsFollowTheirFormulas) {
   constexpr int kStages = 4;
   const auto windows = [](Mode mode, Windows kind, FlushForm form) {
@@ -159,7 +159,7 @@ TEST(PipelineSimulation, SplitWaitsTheLeastOfAllForms) {
   }
 }
 
-// docs/pipelines.md: a stage goes on with the next step behind its own update, while others still
+// docs/pipelines.md: a stage goes on with the next step after its own update, while others still
 // work on the step before.
 TEST(PipelineSimulation, AFlushGoesOnWithTheNextStepAtOnce) {
   constexpr int kStages = 4, kMicroBatches = 8;
@@ -300,8 +300,8 @@ TEST(PipelineSchedule, RatesOfStagesRiseToTheRunsRate) {
   EXPECT_EQ(stage_rate(options, 8, 0.1, 0), 0.1);
 }
 
-// Predicted weights lie beside a stage's own; where nothing is missed, and in a flush, there are
-// none.
+// Predicted weights are kept in addition to a stage's own. There are none if nothing is missed, and
+// none in a flush.
 TEST(PipelineSchedule, CopiesOfWeights) {
   Options options = {.stages = 4, .accumulate = 8, .updates = 4};
   const auto copies = [&](Mode mode, bool predicts) {

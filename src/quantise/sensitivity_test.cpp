@@ -1,5 +1,5 @@
-// The table of sensitivities: sorted, with shares that add up, and the fewest layers that win back
-// so much.
+// The table of sensitivities: sorted, with shares that add up, and with the fewest layers that win
+// back that much.
 #include "quantise/sensitivity.h"
 
 #include <gtest/gtest.h>
@@ -29,12 +29,12 @@ TEST(Sensitivity, SaysWhichLayersToKeep) {
   EXPECT_EQ(table->advice[0].layers, (std::vector<int64_t>{0, 2}));
   EXPECT_NEAR(table->advice[0].won_back, 0.8 / 1.2, 1e-12);
   EXPECT_EQ(table->advice[0].more_bytes, 1301);
-  // All that more bits can do: the head has its eight.
+  // More bits can do no more: the head has its eight already.
   EXPECT_EQ(table->advice[1].layers, (std::vector<int64_t>{0, 2, 1, 4}));
   EXPECT_EQ(table->advice[1].more_bytes, 1301 + 500 + 5);
 }
 
-// Whole weights cost no more bytes; their inputs have few bits.
+// Weights that have all their bits cost no more bytes; only the inputs have few bits.
 TEST(Sensitivity, AdvisesForInputsAlone) {
   const std::vector<LayerLoss> layers = {{"a", 1.5, 100, 8, 3}, {"b", 1.1, 100, 8, 8}};
   const auto table = sensitivity_table(1, layers, 8);
@@ -59,7 +59,7 @@ RC_GTEST_PROP(Sensitivity, AdviceHasTheFewestLayers, ()) {
       won_back += (layers[static_cast<size_t>(layer)].loss - 2) / rises;
     }
     RC_ASSERT(std::abs(won_back - advice.won_back) < 1e-12);
-    // No subset of fewer layers wins back the same.
+    // No smaller set of layers wins back as much.
     for (uint32_t subset = 0; subset < 1U << layers.size(); ++subset) {
       double other = 0;
       size_t count = 0;

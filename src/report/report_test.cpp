@@ -129,7 +129,7 @@ TEST_F(Report, NothingFromAFileIsMarkup) {
   EXPECT_NE(page.find("&lt;script&gt;alert"), std::string::npos);
 }
 
-// Numbers that are none of a run's: what they would be converted to does not hold them.
+// Numbers that no run writes: the type that they would be converted to does not hold them.
 TEST_F(Report, AbsurdNumbersEndAFileOrAreShown) {
   const auto run = make("a");
   const std::string metrics = "{\"step\":50,\"loss\":1.5,\"accuracy\":0.5}\n";
@@ -257,7 +257,7 @@ TEST(LineChart, AxesFitWhatTheyShow) {
   EXPECT_EQ(labels(accuracy, {{1, 50}, {0, 1}}),
             (Texts{"0", "20", "40", "60", "80", "100", "10", "20", "30", "40", "50"}));
   EXPECT_EQ(labels(clipped, {{1}, {0}}), (Texts{"0", "1", "2", "3", "4", "5", "0", "1", "2"}));
-  // Neighbours look different, and large numbers as elsewhere.
+  // Labels of neighbours differ, and large numbers are written as elsewhere.
   EXPECT_EQ(labels({"title", "nats", false}, {{1, 2}, {2.302585, 2.302605}}),
             (Texts{"2.302585", "2.30259", "2.302595", "2.3026", "2.302605", "1", "2"}));
   EXPECT_EQ(labels({"title", "examples/s"}, {{1, 2}, {12000, 34000}}),
@@ -281,7 +281,7 @@ TEST_F(Report, HasHistogramsOverTheSteps) {
   with_histograms(run, {"[6,1,3]", "[5,0,0,15]"});
   const std::string page = html({"a"});
   EXPECT_NE(page.find("Values: how many mantissas have how many bits"), std::string::npos);
-  // From the longest to the zeros; a length that a step does not list has no elements.
+  // From the longest down to the zeros. A length that a step does not list has no elements.
   EXPECT_NE(page.find("\"rows\":[\"3 bits\",\"2 bits\",\"1 bits\",\"0 bits\"]"), std::string::npos);
   EXPECT_NE(page.find("\"values\":[[0.0,0.75],[0.3,0.0],[0.1,0.0],[0.6,0.25]]"), std::string::npos);
 }

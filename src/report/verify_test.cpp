@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A file of hashes of two tensors, "w" and "b", as digests per step say.
+// A file of hashes of two tensors, "w" and "b", from the digests of each step.
 struct Step {
   int64_t step;
   std::string w, b;
@@ -96,7 +96,7 @@ TEST_F(Verify, MissingHashesAreNotTheSame) {
   EXPECT_NE(note_of(log_text({first, second})).find("has no hashes after step 5"),
             std::string::npos);
 
-  // The same gap in both, and nothing left in between: the configuration knows the distance.
+  // Both have the same gap and nothing in between: the configuration tells the distance.
   put_file(folder_ / "a/config.toml", std::string("hash-every = \"5\"\n"));
   auto result = compare(log_text({first, last}), log_text({first, last}));
   ASSERT_TRUE(result.ok());
@@ -105,7 +105,7 @@ TEST_F(Verify, MissingHashesAreNotTheSame) {
   result = compare(log_text({first, last}), log_text({first, last}));
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(result->complete) << "for all that is known, the run hashed every 18 steps";
-  // A difference is one whatever else is missing.
+  // A difference counts, whatever else is missing.
   result = compare(whole, log_text({first, {15, "7", "x"}}));
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->differing_step, 15);

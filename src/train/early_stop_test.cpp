@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kEpochSteps = 10;
 
-// Epochs with these losses, until the run stops; the steps at which the rate fell.
+// Runs epochs with these losses until the run stops; gives the steps at which the rate fell.
 std::vector<int64_t> reductions_of(const RunConfig& config, const std::vector<int64_t>& losses,
                                    CheckpointInfo& info) {
   std::vector<int64_t> steps;

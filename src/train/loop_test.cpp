@@ -41,7 +41,7 @@ class Loop : public testing::Test {
                     {{kLabelTensor, DataType::kInt32, Shape{}}, labels_.data()}});
   }
 
-  // Takes the steps that `info` leaves, until the observer stops it; the state's hash.
+  // Takes the remaining steps of `info`, until the observer stops it; gives the state's hash.
   Result<std::string> run(const RunConfig& config, CheckpointInfo& info, RunPlan& plan,
                           const TrainObserver& observer = nullptr,
                           std::function<Result<Score>(const EvaluationObserver&)> validate = {}) {

@@ -32,7 +32,7 @@ TEST(Inbox, WaitsForMessages) {
   sender.join();
 }
 
-// Whoever waits learns why there is nothing more.
+// A waiting thread learns why nothing more will come.
 TEST(Inbox, CloseWakesWhoWaits) {
   Inbox inbox;
   std::thread closer([&] {

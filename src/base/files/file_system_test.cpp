@@ -10,7 +10,7 @@
 namespace mantissa {
 namespace {
 
-// A link to itself cannot be followed, whoever asks: it is neither there nor not there.
+// A link to itself cannot be followed. So nobody can tell whether the path exists.
 std::filesystem::path make_unknown(const TestFolder& folder) {
   std::filesystem::create_symlink("loop", folder / "loop");
   return folder / "loop";
@@ -59,7 +59,7 @@ TEST(FileSystem, MakesFoldersAndRemovesFiles) {
   EXPECT_EQ(folder.count(), 1);
 }
 
-// A bad path is the user's to mend, a bad disk is not.
+// The user can mend a bad path, but not a bad disk.
 TEST(FileSystem, ErrorsHaveTheCodeOfTheirReason) {
   EXPECT_EQ(file_error("open", "x", ENOENT).code, ErrorCode::kInvalidInput);
   EXPECT_EQ(file_error("open", "x", EACCES).code, ErrorCode::kInvalidInput);

@@ -31,7 +31,7 @@ Lines read_lines(const std::filesystem::path& path) {
 
 TEST(LineReader, ReadsWholeLines) {
   const TestFolder folder;
-  // Longer and shorter than what is read at once.
+  // Longer and shorter than the block that is read at once.
   const std::vector<std::string> texts = {
       "", "one", std::string(200'000, 'x'), "", std::string(65'535, 'y'), std::string(1, '\0')};
   std::string text;

@@ -45,7 +45,7 @@ TEST(Isa, IsSupportedWhereItsFeaturesAre) {
   EXPECT_TRUE(is_supported(Isa::kAvx512Vnni, kWithoutAvxVnni));
   EXPECT_FALSE(is_supported(Isa::kAvxVnni, kWithoutAvxVnni));
   EXPECT_EQ(best_isa(kWithoutAvxVnni), Isa::kAvx512Vnni);
-  // AVX-512 without VNNI is no more than AVX2 to the kernels.
+  // Kernels use AVX-512 only with VNNI; without it such a CPU counts as AVX2.
   EXPECT_EQ(best_isa({Feature::kAvx2, Feature::kAvx512}), Isa::kAvx2);
   EXPECT_EQ(best_isa(kNeedsNothing), Isa::kScalar);
   EXPECT_EQ(best_isa(kNeedsAmx | kNeedsAvxVnni), Isa::kAmx);

@@ -17,7 +17,7 @@ class Limits : public ::testing::Test {
     put_file(folder_ / name, text);
   }
   MemoryLimit limit() const { return memory_limit(folder_ / "proc", folder_ / "cgroup"); }
-  // Which file of the groups says so.
+  // The file of the groups that sets the limit.
   std::string source() const {
     return std::filesystem::path(limit().source).lexically_relative(folder_.path()).string();
   }
@@ -49,7 +49,7 @@ TEST_F(Limits, OfAGroupAndOfThoseAboveIt) {
   EXPECT_EQ(limit().bytes, 0);
 }
 
-// Its own group is the top of what a container sees, whatever Linux calls it outside.
+// A container sees its own group as the top one, whatever the group's name outside.
 TEST_F(Limits, OfAContainer) {
   put("cgroup/memory.max", std::to_string(300 * kMiB) + "\n");
   for (const char* group : {"/", "/docker/0123abcd", "/../other"}) {

@@ -69,12 +69,12 @@ TEST_P(ThreadPoolSizes, StartsAndStopsOften) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadPoolSizes, testing::Values(1, 2, 3, 8));
 
-// Where a limit on processes is reached, those threads that there are do all of the tasks.
+// If a limit on processes is reached, the threads that were started do all of the tasks.
 TEST(ThreadPool, WorksWithTheThreadsThatCouldBeStarted) {
   for (int more = 0; more <= 4; ++more) {
     const ThreadLimit limit(more);
     ThreadPool pool(4);
-    EXPECT_EQ(pool.size(), 4);  // what memory is planned for
+    EXPECT_EQ(pool.size(), 4);  // memory is planned for this many
     EXPECT_EQ(pool.threads(), std::min(more + 1, 4));
     EXPECT_EQ(pool.shortage().empty(), more >= 3) << pool.shortage();
     std::vector<std::atomic<int>> runs(100);

@@ -91,7 +91,7 @@ TEST_P(Idx, RefusesAbsurdSizesBeforeAllocating) {
 
 INSTANTIATE_TEST_SUITE_P(PlainAndGzip, Idx, testing::Bool());
 
-// Claims that a compressed file could hold, and does not.
+// The header claims a size that a compressed file could hold, but the data are shorter.
 TEST(IdxGzip, RefusesAClaimThatIsNotMet) {
   const TestFolder folder;
   put(folder / "file", idx_header({9'000'000}) + std::string(8'999'999, '\0'), true);

@@ -314,7 +314,7 @@ TEST_F(Npz, RefusesDamagedArchives) {
   EXPECT_FALSE(read_npz(folder_.path()).ok());
 }
 
-// Whatever a file is, reading it ends, in an answer.
+// Reading any file ends, with arrays or with an error.
 RC_GTEST_FIXTURE_PROP(Npz, ReadsChangedFiles, ()) {
   std::string file = text_of(kCompressed);
   const auto changes = *rc::gen::inRange(1, 8);
@@ -326,7 +326,7 @@ RC_GTEST_FIXTURE_PROP(Npz, ReadsChangedFiles, ()) {
   if (!arrays.ok()) RC_ASSERT(arrays.error().message.find("arrays.npz") != std::string::npos);
 }
 
-// A file whose directory claims so many bytes of its first array.
+// The file, whose directory now claims `size` bytes for its first array.
 std::string with_claimed_size(std::string file, uint32_t size) {
   const size_t directory = file.find("PK\1\2");
   std::memcpy(file.data() + directory + 24, &size, sizeof size);

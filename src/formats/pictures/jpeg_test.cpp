@@ -156,7 +156,7 @@ TEST(JpegOrientation, IsApplied) {
   EXPECT_EQ(header->width, 8);
   EXPECT_EQ(turned->pixels.front(), 200);
   EXPECT_EQ(turned->pixels.back(), 10);
-  // The first EXIF block counts. Other segments of that number hold other things.
+  // The first EXIF block counts. Other segments of this number hold other data.
   const std::string xmp = "http://ns.adobe.com/xap/1.0/";
   put_file(
       folder / "b.jpg",
@@ -171,7 +171,7 @@ TEST(JpegOrientation, IsApplied) {
   EXPECT_EQ(damaged->pixels, read_jpeg(folder / "a.jpg", 1)->pixels);
 }
 
-// Faults that other decoders pass over in silence are no damage: the pixels stay the same.
+// Other decoders pass over these faults in silence. They are no damage: pixels stay the same.
 TEST(JpegWarning, OfWhatPixelsDoNotDependOnIsHarmless) {
   const TestFolder folder;
   put_jpeg(folder / "clean.jpg", {16, 8, JCS_RGB, blocks(16, 8, {{10, 90, 200}, {200, 10, 0}})});

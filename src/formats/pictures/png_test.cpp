@@ -204,7 +204,7 @@ std::string deflated(const std::string& rows) {
   return out.substr(0, bytes);
 }
 
-// With its last byte, one of the checksum, changed.
+// The chunk with its last byte changed, which is part of the checksum.
 std::string spoilt(std::string chunk) {
   chunk.back() = static_cast<char>(chunk.back() ^ 1);
   return chunk;
@@ -294,7 +294,7 @@ TEST(Png, SaysWhatIsWrong) {
   EXPECT_FALSE(read_png(folder / "missing.png", 3).ok());
 }
 
-// The picture's size says how much data its pixels have: no more is unpacked.
+// The picture's size tells how many bytes its pixels take: no more is unpacked.
 TEST_F(PngChunks, AreNotUnpackedBeyondThePixels) {
   std::string zeros = deflated(rows_ + std::string(size_t{400} << 20, '\0'));
   EXPECT_NE(read(png_file(1, 1, PNG_COLOR_TYPE_RGB, chunk("IDAT", zeros)))

@@ -119,7 +119,7 @@ TEST(NetworkJson, GivesBackWhatBuiltInNetworksLack) {
   }
 }
 
-// The text that identities of runs are made of.
+// A run's identity is computed from this text.
 TEST(NetworkJson, TheTextStays) {
   GraphBuilder builder("small", Shape{4, 4, 1});
   int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
@@ -143,7 +143,7 @@ TEST(NetworkJson, TheTextStays) {
 )");
 }
 
-// A network of which one line is another: line 6 or, of the second node, 7.
+// A network with given lines: line 6 and, for a second node, line 7.
 std::string with_lines(const std::string& six, const std::string& seven = "",
                        const std::string& rest = R"("outputs": ["b"])") {
   return "{\"format\": \"mantissa network 1\",\n\"name\": \"n\",\n\"nodes\": [\n"
@@ -299,7 +299,7 @@ TEST(NetworkJson, HugeNetworksAreRefusedFast) {
                   .find("elements at most 2^36"),
               std::string::npos);
   }
-  // Each fits; together they do not.
+  // Each fits alone; both together do not.
   EXPECT_NE(
       error_of(
           with_lines(

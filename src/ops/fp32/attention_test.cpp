@@ -37,7 +37,7 @@ std::vector<float> noise(int64_t count, uint64_t seed) {
 
 using Reals = std::vector<double>;
 
-// Of one head, adding to what it writes: `at` gives the place of a row's channel.
+// The definition, head by head: each adds to the result and to the gradients.
 struct Definition {
   const Case& of;
   const std::vector<float>&q, &k, &v, &grad;

@@ -14,7 +14,7 @@ namespace mantissa::ops {
 namespace {
 
 constexpr int64_t kLossRows = 37;
-// Rows: without a label, without a weight, with a weight of 1.5, and with one of 1.
+// Rows: without a label; with a weight of 0; with a weight of 1.5; with a weight of 1.
 const std::vector<int16_t> kWeights = {1024, 0, 1536, 1024};
 
 struct Loss {
@@ -34,7 +34,8 @@ struct Loss {
     for (int64_t n = 0; n < kLossRows; ++n) {
       labels.push_back(n % 4 == 0 ? -1 : static_cast<int32_t>(n * 7 % classes));
       weights.push_back(kWeights[n % 4]);
-      // A label that has the largest logit, and one that another class equals and comes before.
+      // In some rows the label has the largest logit. In others class 0 has the same logit, and
+      // comes first.
       if (n % 8 == 2) logits[n * classes + labels[n]] = 9;
       if (n % 8 == 6) logits[n * classes] = logits[n * classes + labels[n]] = 9;
     }
@@ -108,7 +109,7 @@ TEST(Fp32Loss, IsItsDefinition) {
   }
 }
 
-// Labels of one output, of the output that is 1, and of each output; some are not known.
+// Labels of one output; of the output that is 1; and of each output. Some are not known.
 TEST(Fp32Loss, OfSigmoidsIsItsDefinition) {
   for (const int64_t outputs : {1, 3, 10}) {
     for (const bool by_output : {false, true}) {
@@ -158,7 +159,7 @@ TEST(Fp32Loss, HasTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(one.loss.correct, three.loss.correct);
 }
 
-// Without a label a row does not count, even if its logits are no numbers.
+// A row without a label does not count, even if its logits are NaN.
 TEST(Fp32Loss, TellsOfLogitsThatAreNoNumbers) {
   Loss ignored(10), counted(10);
   ignored.logits[0] = counted.logits[20 + 3] = std::nanf("");

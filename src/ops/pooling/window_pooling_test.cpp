@@ -169,7 +169,7 @@ TEST(WindowPooling, PaddedCellsCountOrDoNot) {
   }
 }
 
-// A window that ceil adds counts what lies in the image and its padding.
+// A window that only `ceil` adds counts the cells in the image and its padding.
 TEST(WindowPooling, AWindowBeyondTheImageCountsLess) {
   const Shape image{3, 3, 1};
   const std::vector<int8_t> values(9, 96);

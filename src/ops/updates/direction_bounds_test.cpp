@@ -1,4 +1,4 @@
-// Bounds of directions against `wide` as updates compute it, and the exponents that follow.
+// Bounds of directions against `wide` of the updates, and the exponents that follow.
 #include "ops/updates/direction_bounds.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct Subject {
   std::vector<int32_t> values;  // V
   Real gradient_unit, velocity_unit, decay_unit;
 
-  // Bounds where the sums are expected to have so many bits.
+  // Bounds if the sums are expected to have `gradient_bits` bits.
   DirectionBounds bounds(int gradient_bits) {
     const ScaledSketch sketch =
         sketch_direction(gradient_unit, velocity_unit, velocity.data(), gradient_bits, 64);
@@ -70,8 +70,8 @@ RC_GTEST_PROP(DirectionBounds, HoldTheLargestDirection, ()) {
   if (wide.least > 0) RC_ASSERT(wide.least <= largest && largest <= wide.most);
 }
 
-// A parameter with sums of 32 bits or 64, of which the last step's had about as many bits, and
-// a velocity that is about as large.
+// A parameter with sums of 32 or 64 bits. The last step's sums had about as many bits, and the
+// velocity is about as large.
 struct AnyParameter {
   int64_t count = *rc::gen::inRange(1, 20);
   int weight_bits = *rc::gen::inRange(2, 17);

@@ -1,4 +1,4 @@
-// Exact sums of int32 update a parameter as the int64 sums do that they are rounded to.
+// Exact int32 sums update a parameter in the same way as int64 sums that were rounded from them.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -33,7 +33,8 @@ struct Weights {
     for (size_t i = 0; i < kCount; ++i) mantissa[i] = static_cast<int8_t>(i % 200 - 100);
   }
 
-  // Sums of so many bits at most, whose exponent lies `below` the fixed one of the first step.
+  // Sums of at most `bits` bits, whose exponent is `below` less than the fixed one of the first
+  // step.
   void set_sums(uint32_t step, int bits, int below) {
     const int shift = fixed_exponent - kFixedExponent + below;
     for (size_t i = 0; i < kCount; ++i) {
@@ -133,7 +134,8 @@ TEST(NarrowSums, ThatOutgrowTheFixedExponentAreNoted) {
   }
 }
 
-// 1000 rows, whose worst gradients would not fit: to the last unit that does, and one beyond it.
+// 1000 rows, whose worst gradients would not fit. Here they fit to the last unit; one more does
+// not.
 TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
   constexpr int64_t kRows = 1000, kInputs = 3, kOutputs = 2;
   constexpr int64_t kMost = kernels::most_magnitudes_of_int32_sums(8);
@@ -184,7 +186,7 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
   }
 }
 
-// All positions name one row, whose sum is the largest that 32 bits hold.
+// All positions name the same row. Its sum is the largest that 32 bits hold.
 TEST(NarrowSums, OfTablesFitByTheNumberOfPositions) {
   constexpr int64_t kRows = 3, kChannels = 2, kMost = 65535;
   const auto width = [](int64_t positions, int bits) {

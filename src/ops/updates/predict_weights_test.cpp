@@ -1,5 +1,5 @@
-// Predicted weights: against the definition in long double, against the update they foresee, and
-// what they leave alone.
+// Predicted weights: against the definition in long double; against the update that they foresee;
+// and cases that change nothing.
 #include "ops/updates/predict_weights.h"
 
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kPredicted = 5000;  // of several threads' parts, of which none is even
+constexpr int64_t kPredicted = 5000;  // parts of several threads, none of them even
 
-// A parameter on the way: weights in blocks of exponents that differ, with what waits.
+// A parameter in training: weights in blocks of different exponents, with their waiting parts.
 struct Prediction {
   explicit Prediction(uint64_t seed, int64_t count = kPredicted, int64_t blocks = 1)
       : mantissa(count), accumulator(count), velocity(count), exponents(blocks) {
@@ -63,7 +63,7 @@ struct Prediction {
   int64_t saturated = 0;
 };
 
-// The best of the grid for W - rate * missed * v, in blocks of different exponents.
+// The point of the grid nearest to W - rate * missed * v, in blocks of different exponents.
 TEST(PredictWeights, IsTheNearestWeightToTheDefinition) {
   for (const int64_t blocks : {1, 50}) {
     for (const int missed : {1, 2, 7}) {
@@ -102,7 +102,7 @@ TEST(PredictWeights, DoesNotDependOnThreadsAndChangesNothingElse) {
   EXPECT_EQ(subject.exponents, before.exponents);
 }
 
-// Where nothing moves, or nothing is missed, weights are what they are.
+// If nothing moves, or nothing is missed, weights stay as they are.
 RC_GTEST_PROP(PredictWeights, NothingMissedIsTheIdentity,
               (int8_t drawn, int16_t waiting, int64_t velocity)) {
   const int64_t weight = std::max<int64_t>(drawn, -127);
@@ -127,7 +127,7 @@ RC_GTEST_PROP(PredictWeights, IsLinearInUpdates, (int8_t weight, int16_t waiting
             saturate(split.weight, 127));
 }
 
-// With a gradient of zero and momentum 1 the next update is that which was predicted.
+// With a gradient of zero and momentum 1, the next update is the predicted one.
 TEST(PredictWeights, ForeseesTheUpdate) {
   Prediction subject(5);
   for (int8_t& weight : subject.mantissa) weight /= 2;
@@ -145,7 +145,7 @@ TEST(PredictWeights, ForeseesTheUpdate) {
   EXPECT_NE(subject.mantissa, before);
 }
 
-// Adam's step of moments that are known, by the definition; before the first update there is none.
+// Adam's step from known moments, by the definition. Before the first update there is none.
 TEST(PredictWeights, FollowsAdamsStep) {
   Prediction subject(9);
   std::vector<int16_t> root(kPredicted);

@@ -16,7 +16,7 @@ namespace {
 // A parameter with its moments, updated step by step.
 class AdamTest : public ::testing::Test {
  protected:
-  // `exponent` is that of the gradient's accumulator.
+  // `exponent`: of the gradient's accumulator.
   struct Weights {
     explicit Weights(int64_t count, int exponent)
         : mantissa(count), accumulator(count), first(count), root(count), sums(count) {
@@ -84,8 +84,8 @@ void check_against_long_double(double decay_in_gradient, double decay_apart,
   }
 }
 
-// Gradients of elements differ by up to 2^11, so that some s have few bits and step somewhat too
-// far or too short: 1 % of the way for the largest, a third of it where s is some units.
+// Gradients of elements differ by up to 2^11. So some s have few bits, and these elements step
+// somewhat too far or too short: by 1 % for the largest s, by a third if s is a few units.
 TEST_F(AdamTest, FollowsAdamInLongDouble) {
   constexpr int kSteps = 400;
   for (const bool decoupled : {false, true}) {
@@ -110,8 +110,8 @@ TEST_F(AdamTest, FollowsAdamInLongDouble) {
   }
 }
 
-// s shrinks by half a thousandth of itself per step where gradients have become zero, also where
-// that is a small part of a unit.
+// Once gradients are zero, s shrinks by half a thousandth of itself per step, even if that is a
+// small part of a unit.
 TEST_F(AdamTest, RootsDecayThoughEachStepIsLessThanAUnit) {
   Weights w(64, -40);
   for (int t = 0; t < 2000; ++t) {
@@ -131,8 +131,8 @@ TEST_F(AdamTest, RootsDecayThoughEachStepIsLessThanAUnit) {
   }
 }
 
-// Where gradients have become zero m does too, and weights come to rest: m of a few units must not
-// round to itself for ever, or weights whose s is as small would walk on by whole steps.
+// Once gradients are zero m becomes zero, too, and weights come to rest. An m of a few units must
+// not round to itself for ever: weights with an equally small s would walk on by whole steps.
 TEST_F(AdamTest, WeightsWithoutAGradientComeToRest) {
   Weights w(240, -40);
   std::vector<int8_t> mantissa;
@@ -173,8 +173,8 @@ TEST_F(AdamTest, WithoutAGradientNothingMoves) {
   EXPECT_EQ(w.mantissa, before.mantissa);
 }
 
-// Without epsilon the size of the gradients does not matter: gradients of 2^-90 to 2^100 times the
-// same mantissas give the same weights.
+// Without epsilon the size of the gradients does not matter. The same mantissas times 2^-90 to
+// 2^100 give the same weights.
 TEST_F(AdamTest, ExtremeExponents) {
   scalars_.epsilon = 0;
   std::vector<std::vector<int8_t>> results;

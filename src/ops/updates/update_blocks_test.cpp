@@ -130,14 +130,14 @@ void plain_sgd(const StepScalars& scalars, BlockWeights& w) {
   }
 }
 
-// Channels that grow, that shrink, and that may not shrink further; many threads, few elements, and
-// enough for several threads.
+// Channels that grow, that shrink, and that may shrink no further. Many threads with few elements,
+// and enough elements for several threads.
 TEST_F(UpdateBlocks, SgdIsThatOfItsDefinition) {
   for (const int64_t length : {1, 9, 300, 9000}) {
     std::vector<int16_t> exponents;
     for (int o = 0; o < 13; ++o) exponents.push_back(static_cast<int16_t>(-8 - o));
     BlockWeights w(exponents, 13, length), wanted(exponents, 13, length);
-    // Channels of small weights, one of them as deep as it may be below the largest exponent.
+    // Channels of small weights. One of them is as far below the largest exponent as is allowed.
     for (const int64_t o : {5, 12}) {
       for (int64_t i = o * length; i < (o + 1) * length; ++i)
         w.mantissa[i] = wanted.mantissa[i] = 1;
@@ -180,8 +180,8 @@ TEST_F(UpdateBlocks, EqualExponentsAreOneExponent) {
   }
 }
 
-// In every optimiser the decay of a channel is that of its own exponent: without gradients all
-// weights shrink by the same factor.
+// In each of these optimisers the decay of a channel follows its own exponent: without gradients
+// all weights shrink by the same factor.
 TEST_F(UpdateBlocks, WeightDecayKnowsTheExponents) {
   scalars_.learning_rate = 0.1;
   for (const Op* op : {&kUpdateSgd, &kUpdateMomentum, &kUpdateNesterov, &kUpdateAdamW}) {

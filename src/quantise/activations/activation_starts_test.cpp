@@ -1,5 +1,5 @@
 // Each training method starts with the numbers of post-training quantisation, bit for bit, by its
-// own formula; its gradients are those of what it computes.
+// own formula. Its gradients are the gradients of what it computes.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

@@ -110,7 +110,7 @@ TEST(ActivationsMmse, FindTheBestOfAllScales) {
   }
 }
 
-// Cells stand for their numbers: on floats the histogram's error is nearly that of the numbers.
+// A cell stands for its numbers: for floats the error of the histogram is nearly the true error.
 TEST(ActivationsMmse, OfFloatsAreNearlyThoseOfTheNumbers) {
   const Input input = without_sign(normal_numbers(20000, 4));
   const std::vector<double> values(input.begin(), input.end());

@@ -1,5 +1,5 @@
-// Rounding by training: never worse than nearest rounding, clearly better where inputs depend on
-// each other, and near the optimum where all roundings can be tried.
+// Rounding by training: never worse than nearest rounding; clearly better if inputs depend on each
+// other; and near the optimum if all roundings can be tried.
 #include "quantise/weights/adaround.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// k-means: never worse than the linear grid, exact where there are as many values as numbers.
+// k-means: never worse than the linear grid, and exact if there are as many values as numbers.
 #include "quantise/weights/codebook.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ RC_GTEST_PROP(Codebook, IsNeverWorseThanTheLinearGrid, ()) {
   RC_ASSERT(error_of(weights, clustered(weights, bits)) <= error * (1 + 1e-12));
 }
 
-// No value is better for a weight than its own, and no other value is better for a cluster.
+// Each weight has the value nearest to it, and each value is the best one for its weights.
 RC_GTEST_PROP(Codebook, ValuesAreMeansOfTheirNearestWeights, ()) {
   const int bits = *rc::gen::inRange(1, 5);
   const auto weights = normal_numbers(500, *rc::gen::inRange(0, 1000));

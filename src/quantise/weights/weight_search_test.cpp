@@ -1,5 +1,5 @@
-// The search for least squared error: optimal where all mantissas can be tried, never worse than
-// what it starts from.
+// The search for least squared error: optimal if all mantissas can be tried, and never worse than
+// its start.
 #include "quantise/weights/weight_search.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(WeightsMmse, FindsTheBestOfAllScalesOfManyNormalNumbers) {
   }
 }
 
-// Numbers whose squared error has several minima: what one start finds is not the best.
+// Numbers whose squared error has several minima: a single start does not find the best one.
 TEST(WeightsMmse, DoesNotStayInALocalMinimum) {
   std::vector<double> weights(1000, 0.1);
   for (int i = 0; i < 10; ++i) weights.push_back(1);

@@ -1,5 +1,5 @@
 // Each training method starts with the numbers of post-training quantisation, bit for bit, by its
-// own formula; its gradients are those of what it computes.
+// own formula. Its gradients are the gradients of what it computes.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -37,7 +37,7 @@ Case drawn_case() {
   return result;
 }
 
-// The methods' formulas as their authors have them, with the adjusted start in place.
+// The methods' formulas as their authors write them, with the adjusted start.
 double by_own_formula(const WeightForm& form, int bits, double w) {
   const auto lo = static_cast<double>(form.range.lo), hi = static_cast<double>(form.range.hi);
   if (has_tangents(form.method)) {
@@ -67,7 +67,7 @@ RC_GTEST_PROP(WeightStarts, GiveTheNumbersOfPostTrainingQuantisation, ()) {
     RC_ASSERT(form.mantissa(start) == mantissa);
     RC_ASSERT(form.quantised(start) == expected);
     RC_ASSERT(by_own_formula(form, given.bits, start) == expected);
-    // Nearest rounding or not (AdaRound), the latent start has the mantissa that it is given.
+    // Whether rounded to nearest or not (AdaRound), the latent start rounds to the given mantissa.
     for (const int other : {-1, 0, 1}) {
       const int64_t q =
           std::clamp(mantissa + other * given.range.step, given.range.lo, given.range.hi);
@@ -93,7 +93,7 @@ TEST(WeightStarts, KeepWhatLiesBetweenMantissas) {
   EXPECT_EQ(latent_weight(weight_form(TrainingMethod::kLsq, range, 0.25), 7, 9), 7 * 0.25);
 }
 
-// At the start every weight has a gradient, those with the outermost mantissas among them.
+// At the start every weight has a gradient, also those with the outermost mantissas.
 RC_GTEST_PROP(WeightStarts, LetEveryWeightMove, ()) {
   const Case given = drawn_case();
   const WeightForm form = weight_form(given.method, given.range, given.quantised.scales[0]);
@@ -104,8 +104,8 @@ RC_GTEST_PROP(WeightStarts, LetEveryWeightMove, ()) {
   }
 }
 
-// The form's value with the rounding of one point kept as it is: there the straight-through
-// estimator is a derivative.
+// The form's value with the rounding of one point held fixed: then the straight-through estimator
+// is a derivative.
 double with_rounding_of(const WeightForm& at, double point, const WeightForm& form, double w,
                         int bits) {
   const auto q = static_cast<double>(at.mantissa(point));
@@ -174,8 +174,9 @@ TEST(WeightGradients, EndWhereTheTextSays) {
   EXPECT_EQ(gradient(lsq, 0.6, 1).scale, 1 - 0.6 / 0.5);
 }
 
-// A step of -rate * dw on the latent weight moves what the layer computes with by slope^2 times the
-// step of training without quantising; divided by it, by that step (METHODS section 3).
+// A step of -rate * dw on the latent weight moves the weight that the layer computes with by
+// slope^2 times the step of training without quantising. Divided by slope^2 the two are equal
+// (METHODS section 3).
 TEST(WeightSteps, DividedByTheSquaredSlopeAreThoseOfTheWeightItself) {
   const MantissaRange range = {-8, 7};
   const double rate = 1e-5, g = 0.7;

@@ -1,5 +1,4 @@
-// The quantisers of weights: the same for numbers times a power of two, part by part, and what they
-// refuse.
+// The quantisers of weights: the same for numbers times a power of two, part by part; and refusals.
 #include "quantise/weights/weights.h"
 
 #include <gtest/gtest.h>
