@@ -35,8 +35,8 @@ TEST(Classifier, TheLayerThatMakesTheOutputIsReplaced) {
   }
 }
 
-// SqueezeNet's last convolution is averaged: a layer is put behind that, and either can be
-// replaced.
+// SqueezeNet's last convolution is averaged: a new layer is put after the average, and either layer
+// can be replaced.
 ImportedNetwork averaged() {
   Model m(1, 6, 6);
   std::string v = m.conv("c1", "x", {5, 1, 3, 3}, {0, 0, 0, 0});
@@ -80,7 +80,7 @@ TEST(Classifier, NamesThatDoNotDoAreRefused) {
             "classifier: '' is no layer of ");
 }
 
-// Two layers side by side: the channels of the named one make up the classes.
+// Two layers side by side: the channels of the named layer become the classes.
 TEST(Classifier, OneOfSeveralLayersSideBySideIsChosen) {
   Model m(1, 4, 4);
   const std::string v = m.conv("c", "x", {4, 1, 3, 3}, {0, 0, 0, 0});
@@ -119,7 +119,7 @@ TEST(Classifier, OfSeveralOutputsOneIsNamed) {
   const Status changed = set_classes(7, "", "aux", *chosen);
   ASSERT_TRUE(changed.ok()) << changed.error().message;
   EXPECT_EQ(weights_of(chosen->graph, "aux"), (Shape{7, 16}));
-  // What a run draws by its seed is not among the parameters.
+  // Parameters that a run draws by its seed are not listed.
   EXPECT_EQ(chosen->parameters.size(), chosen->graph.parameters.size() - 1);
   EXPECT_EQ(chosen->parameters.back().name, "c.bias");
 }

@@ -1,5 +1,5 @@
-// Exported networks: what their models compute, and that their files load back bit for bit. That
-// ONNX Runtime computes rescaled layers to the same bits is shown by tests/long/onnx_export.
+// Exported networks: the results of their models, and that their files load back bit for bit.
+// tests/long/onnx_export shows that ONNX Runtime computes rescaled layers to the same bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kBatchSize = 32;
 constexpr int64_t kPictures = 24;
 
-// Batch norms that follow no layer: behind a ReLU, a pool, a sum; one is read by a ReLU alone.
+// Batch norms that follow no layer but a ReLU, a pool or a sum. One is read by a ReLU alone.
 Graph with_batch_norms_alone() {
   Layers net("alone", fashion_options());
   net.convolution("conv1", 8, 5, 2, 2, true);
@@ -35,7 +35,7 @@ Graph with_batch_norms_alone() {
   return finished(net);
 }
 
-// Flattened images, which lie in another order in ONNX, with functions before the next layer.
+// Flattened images, whose order in ONNX is another one, with functions before the next layer.
 Graph with_flattened_images() {
   Layers net("flattened", fashion_options());
   net.convolution("conv1", 6, 5, 4, 0, true);
@@ -51,7 +51,7 @@ Graph with_flattened_images() {
   return finished(net);
 }
 
-// Pixels less a mean with a fraction, as networks of ONNX files have.
+// A mean with a fraction is subtracted from pixels, as in networks of ONNX files.
 Graph with_a_mean() {
   Layers net("mean", fashion_options());
   net.convolution("conv1", 8, 5, 4, 2, true);
@@ -129,8 +129,8 @@ bool has_rescaled_layer(const Graph& graph) {
 
 class Deployed : public ::testing::TestWithParam<NamedNetwork> {};
 
-// Sums of layers with multipliers that are no powers of two may round in float: so a value may
-// become its neighbour, which moves logits by little.
+// Sums of layers with multipliers that are no powers of two may round in float. So a value may
+// become its neighbour, which moves logits a little.
 TEST_P(Deployed, ComputesTheSame) {
   FrozenNetwork network = frozen(GetParam().build());
   const std::vector<float> expected = logits_of(network);

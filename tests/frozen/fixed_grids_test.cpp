@@ -1,4 +1,4 @@
-// Weights on grids that stay: what training does to them, in integers and in floats.
+// Weights on grids that stay: how training moves them, in integers and in floats.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace mantissa::testing {
 namespace {
 
-// The network of quantised layers, whose weights have another range or other bits.
+// The network of quantised layers, with another range or other bits for its weights.
 Graph with_grids(const WeightGrid& grid) {
   Graph graph = with_quantised_layers();
   for (Node& node : graph.nodes) {
@@ -85,7 +85,7 @@ TEST(FixedGrids, UpdatesSplitByOtherGrids) {
       SCOPED_TRACE(std::string(format) + ", bits " + std::to_string(grid.bits) +
                    (grid.is_full ? ", full" : "") + (grid.stops ? ", stops" : ""));
       check_clipping({.format = format, .learning_rate = 0.5}, with_grids(grid));
-      // Values that stay within the ends: of signs they are split all the same.
+      // Here values stay within the ends. Grids of signs split them all the same.
       if (grid.is_sign()) {
         check_clipping({.format = format, .learning_rate = 0.002}, with_grids(grid));
       }
@@ -93,7 +93,7 @@ TEST(FixedGrids, UpdatesSplitByOtherGrids) {
   }
 }
 
-// The float weights of the layers of few bits, and what the optimiser stepped along.
+// The float weights of the layers of few bits, and the directions of the optimiser.
 struct FloatWeights {
   float* numbers = nullptr;
   const float* directions = nullptr;
@@ -139,7 +139,7 @@ TEST(FixedGrids, InFloatsSignsHaveNoZero) {
   EXPECT_EQ(loss(0.1), loss(1));
 }
 
-// In float weights have a master copy, which is not clipped: its gradient is the method's own,
+// In float, weights have a master copy, which is not clipped. Its gradient is the method's own,
 // within the range and beyond.
 TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
   using quantise::TrainingMethod;
@@ -150,7 +150,7 @@ TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
         quantise::mantissa_range(grid.bits, grid.is_full ? quantise::RangeConvention::kFull
                                                          : quantise::RangeConvention::kSymmetric);
     const double n = std::ldexp(1.0, grid.bits - 1);
-    // Weights from -1.25 n to 1.25 n; the gradient as rounding passes it on, from a grid that lets
+    // Weights from -1.25 n to 1.25 n. The gradient passes rounding unchanged, in a grid that lets
     // it through as far as n.
     const auto step = [&](const Graph& network, double reach) {
       Harness harness({.format = "fp32", .learning_rate = 1e-6}, network);
@@ -193,7 +193,7 @@ TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
           latent = std::atanh(tangent);
         }
         const double slope = quantise::gradient(form, latent, 1).weight;
-        // A step of the weight itself: slope^2, over the squared slope that rates are divided by.
+        // The weight's own step: slope^2, divided by the squared slope, as rates are.
         const double expected = passed[i] * slope * slope / quantise::squared_slope(form);
         ASSERT_NEAR(gradients[i], expected, 1e-4 * most) << places[i];
         ++(slope == 0 ? zeros : others);
@@ -204,7 +204,7 @@ TEST(FixedGrids, InFloatsGradientsAreThoseOfTheMethods) {
   }
 }
 
-// A file with weights that the grid does not have, or that are not split by it, is refused.
+// A file is refused if its weights are not on the grid, or are not split by it.
 TEST(FixedGrids, FilesAreCheckedAgainstTheGrid) {
   const TestFolder folder;
   for (const WeightGrid& grid : kOtherGrids) {
@@ -245,7 +245,7 @@ TEST(FixedGrids, OtherGridsHaveTheSameBits) {
       harness.train(4);
       if (expected.empty()) expected = harness.state_sha256();
       EXPECT_EQ(harness.state_sha256(), expected) << grid.bits << " " << threads;
-      // What was trained is taken as it is.
+      // Trained weights are taken as they are.
       auto copy = State::create(harness.state().layout());
       initialise(harness.graph(), {}, 5, *copy);
       const auto taken = take_named_parameters(

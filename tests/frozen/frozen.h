@@ -29,7 +29,7 @@ inline Program calibration_program(const Graph& graph, const Format& format, int
   return std::move(*program);
 }
 
-// Freezes the harness' network by a calibration program on so many of the first training examples.
+// Freezes the harness' network by a calibration program on the first `count` training examples.
 inline Status fill(Harness& harness, const Program& calibration, std::span<std::byte> arena,
                    int64_t count, FrozenNetwork& frozen) {
   std::vector<uint32_t> examples(static_cast<size_t>(count));
@@ -54,7 +54,7 @@ inline Result<FrozenNetwork> freeze_with(Harness& harness, const Program& calibr
   return frozen;
 }
 
-// The harness' network, frozen on so many training examples, in batches of `batch`.
+// The harness' network, frozen on `examples` training examples, in batches of `batch`.
 inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& model,
                                        const Format& format, int64_t batch, int64_t examples,
                                        double width = 1) {

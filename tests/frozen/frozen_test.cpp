@@ -40,7 +40,7 @@ class FrozenAfterTraining : public Frozen {
   FrozenAfterTraining() : Frozen(400) {}
 };
 
-// Its sums are not rounded to 8 bits before a batch norm, as those of training are.
+// Before a batch norm the sums of training are rounded to 8 bits, and the sums here are not.
 TEST_F(FrozenAfterTraining, IsWithinThreeQuartersOfAPointOfDynamicExponents) {
   ExampleSet test = fashion_mnist().test;
   test.count = test.count / kFrozenBatch * kFrozenBatch;
@@ -50,7 +50,7 @@ TEST_F(FrozenAfterTraining, IsWithinThreeQuartersOfAPointOfDynamicExponents) {
               0.0075);
 }
 
-// As a run has it: in an arena that steps have used, beside what computes it.
+// As in a run: in an arena that steps have used, beside the programs that compute it.
 TEST_F(Frozen, LiesInAnArenaWithTheProgramsThatComputeIt) {
   const Program calibration = calibration_program(harness_.graph(), {}, kFrozenBatch, false);
   const StateLayout& layout = frozen_->state.layout();
@@ -82,7 +82,7 @@ TEST_F(Frozen, DoesNotDependOnHowManyValuesAreCountedAtATime) {
     found.insert(frozen.state.sha256(StateGroup::kPredictor));
   }
   EXPECT_EQ(found.size(), 1u);
-  // Guarded values lie within the layers that the batch norms behind them joined.
+  // Guarded values lie within layers that have taken in the batch norms after them.
   EXPECT_EQ(*found.begin(), frozen_->state.sha256(StateGroup::kPredictor));
 }
 
@@ -114,7 +114,7 @@ TEST_F(Frozen, ComesBackFromItsFile) {
             evaluate_with(*frozen_, 64, 1, best_isa(), test).loss);
 }
 
-// A concatenation has the largest exponent of what it joins.
+// A concatenation has the largest exponent of its inputs.
 void expect_largest_exponents(FrozenNetwork& network) {
   const auto* exponents = network.state.data<int16_t>(network.state.layout().exponents);
   for (const Node& node : network.graph.nodes) {

@@ -1,4 +1,4 @@
-// Networks of few bits, made of ones that a harness has trained on a few pictures.
+// Networks of few bits, made from networks that a harness has trained on a few pictures.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ inline State state_with(const Graph& network, std::span<const NamedParameter> pa
   return std::move(*state);
 }
 
-// What a harness has trained, as a source of quantisation.
+// The network of a harness as a source of quantisation.
 inline QuantiseSource source_of(Harness& harness) {
   RunPlan plan;
   plan.network = plan.graph = harness.graph();
@@ -116,7 +116,7 @@ inline Quantised quantised(QuantiseSource& source, const QuantiseSettings& setti
   return {std::move(*layers), std::move(*start), std::move(state)};
 }
 
-// The numbers V of weights that are trained, in units of what waits.
+// The numbers V of trained weights, in units of the waiting part.
 inline std::vector<int64_t> lazy_values(const NamedParameter& weights) {
   std::vector<int64_t> values;
   const std::vector<int> mantissas = mantissas_of(weights);
@@ -128,7 +128,7 @@ inline std::vector<int64_t> lazy_values(const NamedParameter& weights) {
   return values;
 }
 
-// Scales behind layers are batch norms', or rescales'.
+// After layers the scales are a batch norm's in one model, and a rescale's in the other.
 constexpr const char* kModels[] = {"resnet8", "lenet5"};
 
 inline Harness trained_harness(const char* model) {

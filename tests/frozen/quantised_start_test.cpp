@@ -1,6 +1,6 @@
-// Every training method begins where post-training quantisation ends: the first forward pass of the
-// quantised network has the mantissas that src/quantise defines, for weights, for activations and
-// for both, in either order with training between ([0064], [0144]).
+// Every training method begins where post-training quantisation ends. The first forward pass of the
+// quantised network has the mantissas that src/quantise defines: for weights, for activations and
+// for both, in either order with training in between ([0064], [0144]).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,8 +65,8 @@ Result<quantise::MantissaRange> range_of(const QuantiseSettings& settings) {
                                                           : quantise::RangeConvention::kSymmetric);
 }
 
-// The weights of a layer: the mantissas of post-training quantisation, which the method's own
-// formula gives of its start, too.
+// The weights of a layer: the mantissas of post-training quantisation. The method's own formula
+// gives the same from its start.
 void check_weights(const QuantiseSource& source, Quantised& found, const QuantisedLayer& layer,
                    const QuantiseSettings& settings) {
   const std::string name = source.plan.network.nodes[layer.node].name + ".weights";
@@ -92,7 +92,7 @@ void check_weights(const QuantiseSource& source, Quantised& found, const Quantis
   }
 }
 
-// What a layer reads: the numbers that quantising does, of what its `quantise` reads.
+// The input of a layer: the input of its `quantise` node, quantised by the definition.
 void check_activations(Quantised& found, const LayerOutcome& layer) {
   const Graph& network = found.start.network;
   const auto node = std::find_if(network.nodes.begin(), network.nodes.end(), [&](const Node& n) {
@@ -134,7 +134,7 @@ TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
     harness.train(10);
     QuantiseSource source = source_of(harness);
     for (const Sides sides : kAllSides) {
-      // By whether ranges have offsets: the input of the network has negative numbers.
+      // Key: whether ranges have offsets, since the input of the network has negative numbers.
       std::map<bool, std::vector<NamedValue>> expected;
       for (const auto& [name, method] : kMethods) {
         SCOPED_TRACE(std::string(model) + ", " + name + ", sides " +
@@ -142,7 +142,7 @@ TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
         const QuantiseSettings settings = settings_of(method, sides);
         Quantised found = quantised(source, settings);
         check_first_pass(source, found, settings);
-        // All methods compute the same, wherever between the points of the grid weights start.
+        // All methods compute the same, wherever weights start between the points of the grid.
         const bool has_offset = found.start.layers[0].offset != 0;
         EXPECT_EQ(has_offset,
                   sides != Sides::kWeights && quantise::trained_values(method).activation_offset);
@@ -163,7 +163,7 @@ TEST(QuantisedStart, TheSameWithOneBitAndTheFullRange) {
     harness.train(10);
     QuantiseSource source = source_of(harness);
     for (const auto& [bits, is_full] : {std::pair{3, true}, {1, false}, {1, true}}) {
-      std::map<bool, std::vector<NamedValue>> expected;  // by whether ranges have offsets
+      std::map<bool, std::vector<NamedValue>> expected;  // key: whether ranges have offsets
       for (const auto& [name, method] : kMethods) {
         SCOPED_TRACE(std::string(model) + ", " + name + ", bits " + std::to_string(bits) +
                      (is_full ? ", full" : ""));
@@ -182,9 +182,9 @@ TEST(QuantisedStart, TheSameWithOneBitAndTheFullRange) {
   }
 }
 
-// What tells the two starts apart, since the first pass does not: on the grid the trained numbers V
-// are the quantised weights, which is the text's start ([0045], [0120]). Between its points they
-// are the weights as they were, and only round to the quantised ones.
+// The first pass is the same for both starts. They differ in the trained numbers V. On the grid, V
+// are the quantised weights, which is the text's start ([0045], [0120]). Between its points, V are
+// the weights as they were, and only round to the quantised ones.
 TEST(QuantisedStart, OnTheGridTheTrainedNumbersAreTheQuantisedWeights) {
   for (const char* const model : kModels) {
     Harness harness = trained_harness(model);
@@ -218,8 +218,8 @@ TEST(QuantisedStart, OnTheGridTheTrainedNumbersAreTheQuantisedWeights) {
   }
 }
 
-// A run with w=16 has 16 bits that compute and 15 that wait: fixed point of 32 bits ([0113]), all
-// of which say where a weight lies.
+// A run with w=16 has 16 bits that compute and 15 that wait: fixed point of 32 bits ([0113]). All
+// of them tell where a weight lies.
 TEST(QuantisedStart, ReadsAllBitsOfFixedPoint) {
   Harness harness({.model = "lenet5", .format = "bfp:w=16", .batch_size = kBatch});
   harness.train(5);
@@ -245,7 +245,7 @@ TEST(QuantisedStart, ReadsAllBitsOfFixedPoint) {
     const double step = quantised_weights->scales[i / length];
     const double place = std::ldexp(numbers[i] / step, 15);
     const double end = std::ldexp(static_cast<double>(range->hi), 15);
-    // A float between holds 24 bits.
+    // A float on the way holds 24 bits.
     EXPECT_NEAR(static_cast<double>(values[i]), std::clamp(place, -end, end), 2);
     const double rounded = std::nearbyint(numbers[i] / unit_of_16_bits) * unit_of_16_bits;
     finer += std::abs(std::ldexp(rounded / step, 15) - place) > 4;
@@ -291,8 +291,8 @@ TEST(QuantisedStart, NumbersStayTheSameWhateverTheScales) {
   }
 }
 
-// One side, training, the other side: what was quantised first stays, and the second pass of
-// quantisation is that of post-training quantisation of the network as it was trained.
+// One side, training, then the other side. The side that was quantised first stays. The second side
+// is quantised like any network after training, by post-training quantisation.
 TEST(QuantisedStart, SidesInTurnWithTrainingBetween) {
   for (const char* const model : kModels) {
     Harness harness = trained_harness(model);
@@ -328,7 +328,7 @@ TEST(QuantisedStart, SidesInTurnWithTrainingBetween) {
   }
 }
 
-// The trained scale of a rescale gets another name where the range of the layer's input joins it.
+// The trained scale of a rescale gets another name if the range of the layer's input joins it.
 TEST(QuantisedStart, ScalesKeepTheirRatesUnderOtherNames) {
   Harness harness = trained_harness("lenet5");
   harness.train(2);
@@ -358,7 +358,7 @@ int index_of(const Graph& network, const std::string& name) {
   return static_cast<int>(&parameter_named(network, name) - network.parameters.data());
 }
 
-// Makes the first filter of weights one of zeros.
+// Sets the first filter of the weights to zeros.
 void clear_filter(QuantiseSource& source, const std::string& name) {
   const int index = index_of(source.plan.network, name);
   const ParameterState& tensors = source.state.layout().parameters[index];
@@ -391,7 +391,8 @@ TEST(QuantisedStart, FiltersOfZerosDecideNothing) {
 }
 
 // A channel whose variance is small beside epsilon stays as quiet as it was, by running statistics
-// and by those of batches: the variance is the trained one over factor^2, and the scale follows.
+// and by statistics of batches: its variance is the trained one over factor^2, and the scale
+// follows.
 TEST(QuantisedStart, QuietChannelsStayQuiet) {
   constexpr double kEpsilon = 1e-5, kVariance = 1e-8;
   Harness harness = trained_harness("resnet8");
@@ -412,7 +413,7 @@ TEST(QuantisedStart, QuietChannelsStayQuiet) {
               1e-3 * first(before, ".scale"));
 }
 
-// Two layers have one bias, and batch norms of their own: ranges are powers of two.
+// Two layers share one bias, and have batch norms of their own: ranges are powers of two.
 TEST(QuantisedStart, SharedBiasesAreNotDivided) {
   Layers net("shared", fashion_options());
   net.convolution("first", 8, 5, 2, 2, true);
@@ -440,7 +441,7 @@ TEST(QuantisedStart, SharedBiasesAreNotDivided) {
   }
 }
 
-// --bits of a network with one side in float are those of the other side.
+// If one side of a network is in float, --bits are the bits of the other side.
 TEST(QuantisedStart, PatternsLeaveFloatsAlone) {
   Harness harness = trained_harness("lenet5");
   QuantisedBits bits;

@@ -1,7 +1,7 @@
 // One step of the program, for each training method, against the method's own formulas in double
-// (quantise/starts.h): weights inside the range, at its ends and beyond it, their scale, and range
-// and offset of activations; before a batch norm, and before a rescale. What differs from a formula
-// stands in docs/quantisation.md, and here as what is expected instead.
+// (quantise/starts.h). Checks weights inside the range, at its ends and beyond it; their scale;
+// range and offset of activations; before a batch norm, and before a rescale. Differences from a
+// formula are listed in docs/quantisation.md, and are expected here.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr double kDecay = 5e-4;  // the harness'
 struct Place {
   const char *model, *layer;
 };
-// Behind the one comes a batch norm, behind the other a rescale.
+// A batch norm follows the first one, a rescale follows the second.
 constexpr Place kPlaces[] = {{"resnet8", "stage2.block1.conv1"}, {"lenet5", "conv2"}};
 
 struct Case {
@@ -61,7 +61,7 @@ class Weights {
   int64_t value(int64_t i) const {
     return lazy_value(mantissa(i), state_.data<int16_t>(tensors_->accumulator)[i], shift());
   }
-  // What the optimiser stepped along, which in the first step is the gradient and the decay.
+  // The direction of the optimiser: in the first step the gradient and the decay.
   double direction(int64_t i) const {
     const MomentState& velocity = tensors_->moments[0];
     return std::ldexp(state_.data<int16_t>(velocity.mantissa)[i],
@@ -76,7 +76,7 @@ class Weights {
   const ParameterState* tensors_ = nullptr;
 };
 
-// Numbers V from end to end, and all ends themselves.
+// Numbers V from end to end, including all ends.
 std::vector<int64_t> spread_values(const WeightGrid& grid, int shift, int64_t count) {
   const int64_t low = grid.lowest(shift), high = grid.highest(shift), unit = int64_t{1} << shift;
   const int64_t ends[] = {
@@ -90,7 +90,7 @@ std::vector<int64_t> spread_values(const WeightGrid& grid, int shift, int64_t co
   return values;
 }
 
-// The method's number w of weights that are `place` steps from zero, and back.
+// The method's number w of weights `place` steps from zero; and the place of a w.
 double latent(const WeightForm& form, double place) {
   const auto lo = static_cast<double>(form.range.lo), hi = static_cast<double>(form.range.hi);
   if (quantise::has_tangents(form.method)) {
@@ -122,7 +122,7 @@ struct Stepped {
                                       harness.state())
                     .ok());
   }
-  // Gradients as rounding passes them on.
+  // Gradients pass rounding unchanged.
   static Graph without_bends(Graph graph) {
     for (Parameter& parameter : graph.parameters) {
       parameter.steps_through_tanh = parameter.grid.stops = false;
@@ -139,10 +139,10 @@ struct Seen {
 };
 
 // How far the formula moves one weight, in steps of the grid, with the rate over the squared slope.
-// `gradient`: of the loss by the quantised weight.
+// `gradient` is the gradient of the loss with respect to the quantised weight.
 double expected_move(const WeightForm& form, double place, bool is_beyond, double gradient,
                      double rate) {
-  // The part that waits has no room for the first V beyond n (weight_grid.h): the last before it
+  // The waiting part has no room for the first V beyond n (weight_grid.h): the last V before n
   // stands for it.
   const double w = is_beyond ? std::copysign(1.001, place) : latent(form, place);
   const double step =
@@ -158,11 +158,11 @@ void check_weights(const Quantised& quantised_network, const std::string& layer,
   WeightGrid of_method = grid;
   of_method.stops = quantise::stops_gradients(form.method);
   const std::vector<int64_t> values = spread_values(of_method, w.shift(), w.count());
-  // W are those of the method's network: the V that are clipped here round to the same.
+  // W are the W of the method's network: the V that are clipped here round to the same.
   plain.weights.set(values);
   plain.harness.step();
   double largest_gradient = 0, largest_direction = 0;
-  std::vector<double> gradients;  // by the numbers that the layer computes with
+  std::vector<double> gradients;  // with respect to the numbers of the layer
   for (int64_t i = 0; i < w.count(); ++i) {
     const double number =
         std::ldexp(static_cast<double>(std::clamp(values[i], grid.lowest(15), grid.highest(15))),
@@ -194,13 +194,13 @@ void check_weights(const Quantised& quantised_network, const std::string& layer,
     const bool is_beyond = of_method.is_stopped(values[i], w.shift());
     const double move = expected_move(form, at, is_beyond, gradients[i] / factor, rate);
     ASSERT_TRUE(!is_beyond || std::abs(move) < 1e-12) << move;
-    // Decay acts on V, of tanh too. What leaves the range is clipped where the formula stops its
-    // gradient.
+    // Decay acts on V, also on the V of a tanh. If a V leaves the range, it is clipped; the formula
+    // stops its gradient there.
     const double decay = rate * w.rate_factor() * kDecay * at;
     const double expected = std::clamp(at + move - decay, low, high);
     const double found = std::ldexp(static_cast<double>(method.weights.value(i)), -w.shift());
-    // Steps through tanh are to first order. At the ends, where it bends most, the second one is
-    // 1.4 times the square, in halves of the range.
+    // Steps through tanh are of first order. At the ends, where it bends most, the second-order
+    // term is 1.4 times the square, in halves of the range.
     const double half = static_cast<double>(form.range.hi - form.range.lo) / 2;
     const double second = quantise::has_tangents(form.method) ? 1.5 * move * move / half : 0;
     ASSERT_NEAR(found, expected, slack + second) << i << " from " << at;
@@ -226,7 +226,7 @@ WeightForm form_of(QuantiseSource& source, const std::string& layer,
   const auto found = quantise::quantise_weights(real_numbers(named(before, layer + ".weights")),
                                                 {.range = *range, .scale_bits = 53});
   EXPECT_TRUE(found.ok());
-  // With 24 bits w / alpha is exact, at the ends of the range too.
+  // With 24 bits w / alpha is exact, also at the ends of the range.
   return quantise::weight_form(settings.training, *range,
                                quantise::nearest_scale(found->scales[0], 24));
 }
@@ -267,8 +267,8 @@ const Parameter* find_parameter(const Graph& graph, const std::string& name) {
   return nullptr;
 }
 
-// The scale of a layer before a rescale, where all methods train it: its gradient is the sum of
-// g q, WRPN's. LSQ's own would be that of g (q - w / alpha): V stays in steps of alpha here.
+// The scale of a layer before a rescale, where all methods train it. It has WRPN's gradient, the
+// sum of g q. LSQ's own would be the sum of g (q - w / alpha); here V stays in steps of alpha.
 // Before a batch norm there is no such parameter.
 TEST(QuantisedStep, TheScaleHasTheGradientOfWrpn) {
   Harness trained = trained_harness("lenet5");
@@ -293,14 +293,14 @@ TEST(QuantisedStep, TheScaleHasTheGradientOfWrpn) {
       double sum = 0;
       for (int64_t i = c * one.weights.length(); i < (c + 1) * one.weights.length(); ++i) {
         const double place = std::ldexp(static_cast<double>(one.weights.value(i)), -15);
-        // The step has moved the weights by less than can be seen.
+        // The step has moved the weights too little to matter.
         const double g = (one.weights.direction(i) - kDecay * place * one.weights.step()) / factor;
         WeightForm wrpn =
             quantise::weight_form(TrainingMethod::kWrpn, form.range, quantise::alpha_of(form));
         const double of_alpha0 =
             quantise::gradient(wrpn, latent(wrpn, std::nearbyint(place)), g).scale;
-        // alpha0 = n alpha, alpha = 2^exponent times the scale, which has the input's factor in it
-        // where the range is not trained.
+        // alpha0 = n alpha. alpha is 2^exponent times the scale, which includes the input's factor
+        // if the range is not trained.
         sum += of_alpha0 * (wrpn.scale / quantise::alpha_of(wrpn)) * one.weights.step() *
                (factor / scales[static_cast<size_t>(c)]);
       }
@@ -351,7 +351,7 @@ void check_activations(Harness& harness, TrainingMethod method, const LayerOutco
   Reals of_input;
   double of_range = 0, of_offset = 0, size = 0, largest_input = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    // What the network computes with is x_q over the factor.
+    // The network computes with x_q over the factor.
     const auto own = quantise::gradient(method, grid, x[i], g[i] / factor);
     of_input.push_back(own.input);
     of_range += own.scale / hi;
@@ -363,7 +363,7 @@ void check_activations(Harness& harness, TrainingMethod method, const LayerOutco
     const OpContext& input = harness.executor().context(to_input);
     const Reals found = reals(input.grad_inputs[0]);
     const double unit = std::ldexp(1.0, *input.grad_inputs[0].exponent);
-    // Numbers at an end, to whose sides the trained range's 16 bits may round it.
+    // The trained range has 16 bits, and may round a number at an end to the other side.
     int64_t others = 0;
     for (size_t i = 0; i < found.size(); ++i) {
       others += std::abs(found[i] - of_input[i]) > unit + 1e-6 * largest_input;
@@ -371,7 +371,7 @@ void check_activations(Harness& harness, TrainingMethod method, const LayerOutco
     EXPECT_LE(others, std::ssize(found) / 500);
   }
   if (backward < 0) return;
-  // The update has used the sums up: the instruction runs once more.
+  // The update has overwritten the sums: the instruction runs once more.
   const OpContext& own = harness.executor().context(backward);
   for (const ParameterView& p : own.parameters) {
     if (!p.gradient.empty()) std::memset(p.gradient.data, 0, sizeof(int64_t));

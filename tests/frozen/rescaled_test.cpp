@@ -1,5 +1,5 @@
-// Frozen networks whose layers took in their batch norms: what they consist of, and that it means
-// what scale_offset does.
+// Frozen networks whose layers took in their batch norms: their parts, and that they compute what
+// scale_offset computes.
 #include <gtest/gtest.h>
 
 #include <cmath>

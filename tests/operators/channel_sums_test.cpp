@@ -23,7 +23,7 @@ using kernels::Wide;
 
 constexpr int64_t kRows = 37, kIn = 50, kOut = 7;
 constexpr int kInputExponent = -4, kBiasExponent = -14;
-// The largest is that of weights that are all zero; -40 is too small to show.
+// The largest exponent is the one of a channel of zeros; -40 is too small to show.
 const std::vector<int16_t> kExponents = {-9, -8, -40, -12, -5, -10, -7};
 constexpr int64_t kZeroChannel = 4;
 
@@ -95,7 +95,7 @@ class ChannelSums : public ::testing::TestWithParam<int> {
 
   static int exponent(int64_t o) { return kInputExponent + kExponents[static_cast<size_t>(o)]; }
 
-  // The exact sums, with the bias as it was aligned.
+  // The exact sums, with the aligned bias.
   Wide sum(int64_t row, int64_t o) const {
     Wide total = exact_rne(bias_[static_cast<size_t>(o)], exponent(o) - kBiasExponent);
     total = exact_saturate(total, 1 << 30);

@@ -1,5 +1,5 @@
-// Operators by their definitions in double: what the gradient check differentiates. Shapes have the
-// batch in front; values are those of the whole tensor.
+// Operators by their definitions in double, for the gradient check, which differentiates them.
+// Shapes have the batch as first dimension; values are those of the whole tensor.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace mantissa::testing {
 
 using Reals = std::vector<double>;
 
-// An attribute for the width: as for the height where it is 0 (-1, of padding).
+// An attribute for the width. The height's counts if it is 0 (for padding: -1).
 inline int64_t of_width(const Attributes& a, const std::string& name, int64_t height) {
   const int64_t width = a.whole(name + "_width");
   return width < (name == "padding" ? 0 : 1) ? height : width;
@@ -91,7 +91,8 @@ inline Reals quantise(const Attributes& a, const Reals& x, const std::vector<Rea
   return y;
 }
 
-// Behind the parameters of a quantise node, if there is one, a scale and a bias for each channel.
+// A scale and a bias for each channel. They come after the parameters of a quantise node, if there
+// is one.
 inline Reals rescale(const Attributes& a, const Reals& x, const std::vector<Reals>& p) {
   const Reals &scale = p[p.size() - 2], &bias = p.back();
   const double factor = a.whole("bits") == 0 ? 1
@@ -123,9 +124,10 @@ inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, co
   return y;
 }
 
-// Recurrent layers over sequences of `steps` rows: x has the input's part of the gates, with
-// PyTorch's order, p the recurrent weights, and GRU's bias or LSTM's peepholes. With lengths, rows
-// beyond those of a sequence repeat its last h. Sequences start with h and the cell, or with zeros.
+// Recurrent layers over sequences of `steps` rows. x is the input's part of the gates, in PyTorch's
+// order; p are the recurrent weights, and GRU's bias or LSTM's peepholes. With lengths, rows after
+// the end of a sequence repeat its last h. Sequences start with the given h and cell, or with
+// zeros.
 inline Reals recurrent(int gates, int64_t steps, int64_t n, const Reals& x,
                        const std::vector<Reals>& p, const std::vector<int64_t>& lengths = {},
                        const Reals& start_h = {}, const Reals& start_cell = {}) {

@@ -1,5 +1,5 @@
-// Dropout: the mask is the one that its key defines, in both directions; inference and the frozen
-// network pass everything.
+// Dropout: its key defines the mask, the same in both directions. Inference and the frozen network
+// pass everything.
 #include <gtest/gtest.h>
 
 #include "tests/harness.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kBits[] = {6, 8, 12, 16, 32};
 
-// The definition of the mask, from the generator's own block function.
+// The mask by its definition, from the generator's own block function.
 bool is_kept(const StepScalars& scalars, int node, int64_t i, int64_t dropped) {
   const auto words = philox({static_cast<uint32_t>(i / 128 * 16 + i % 16),
                              static_cast<uint32_t>(node), static_cast<uint32_t>(scalars.step), 6},
@@ -18,7 +18,7 @@ bool is_kept(const StepScalars& scalars, int node, int64_t i, int64_t dropped) {
   return (words[i / 32 % 4] >> (i / 16 % 2 * 16) & 0xffff) >= dropped;
 }
 
-// 1 / (1 - p) in Q30, rounded half up, for numbers that are never ties.
+// 1 / (1 - p) in Q30, rounded half up; the numbers here are never ties.
 int64_t scale(int64_t dropped) {
   return static_cast<int64_t>(((__int128{1} << 47) / (65536 - dropped) + 1) / 2);
 }
@@ -39,7 +39,7 @@ TEST(Dropout, KeepsWhatTheKeySaysAndScalesIt) {
     EXPECT_EQ(op.forward({in}, ExponentMode::kPredicted, 7), wanted) << dropped;
     for (const int bits : kBits) {
       const Mantissas grad = some_mantissas(kCount, bits, -20, 2);
-      // Of 32 bits by 30: products stay below 2^61.
+      // Gradients of 32 bits take factors of 30 bits: products stay below 2^61.
       int excess = 0;
       while (bits == 32 && scale(dropped) >> (30 + excess) != 0) ++excess;
       const int64_t gradient_scale = shift_right_rne(scale(dropped), excess);

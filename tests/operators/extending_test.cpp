@@ -171,7 +171,7 @@ TEST(Extending, NegateTurnsSignsAndPassesExponentsOn) {
   EXPECT_EQ(out_exponent, -3);
 }
 
-// One more element than the gradient has is behind it.
+// There is one more element after the gradient; it must stay.
 template <typename Mantissa>
 void check_negated_gradient(DataType type) {
   constexpr Mantissa kMost = std::numeric_limits<Mantissa>::max(), kBehind = 99;
@@ -200,7 +200,7 @@ TEST(Extending, ThePlanShowsTheNewOp) {
   EXPECT_NE(text.find("backward_input    negate"), std::string::npos) << text;
 }
 
-// Gradients of 16 bits, of 8, and of 8 that an instruction of its own rounds; values of 12 bits.
+// Gradients of 16 bits; of 8; of 8 bits that an instruction of its own rounds; values of 12 bits.
 constexpr std::array kFormats = {"bfp8", "bfp:g=8", "bfp:g=8,gr=stochastic", "bfp:a=12"};
 
 TEST(Extending, TwoNegationsChangeNoBit) {
@@ -262,7 +262,7 @@ TEST(Extending, BothOutputsOfShrinkCarryValuesAndGradients) {
   }
 }
 
-// Whatever becomes of values between the passes, and on how many threads.
+// Whether values are kept or computed again between the passes, and with any number of threads.
 TEST(Extending, OutputsThatAreComputedAgainAreTheSame) {
   const auto weights = [](HarnessOptions options) {
     Harness harness(options, shrinking_network(Shrunk::kBoth, 0.5));

@@ -1,6 +1,6 @@
-// Every op's integer forward and backward against its definition in double, on a real program: each
-// instruction's operands are read back after a step, the op is computed from them in double, and
-// its gradients are compared with central differences of  L = sum(grad_output * op(inputs)).
+// Every op's integer forward and backward pass against its definition in double, on a real program.
+// After a step the operands of each instruction are read back, and the op is computed from them in
+// double. Its gradients are compared with central differences of L = sum(grad_output * op(inputs)).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ inline double largest(const Reals& values) {
 using Function =
     std::function<Reals(const std::vector<Reals>& inputs, const std::vector<Reals>& parameters)>;
 
-// A small network on random pixels, or tokens, its arena without reuse.
+// A small network on random pixels, or tokens. Its arena is not reused.
 class Checked {
  public:
   Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
@@ -85,7 +85,7 @@ class Checked {
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
     fill_input();
     const int64_t logits = graph_.values[graph_.nodes[graph_.losses[0]].inputs[0]].shape.count();
-    // Labels are 0 and 1 where there is one logit, or a label for each output.
+    // Labels are 0 and 1 if there is one logit, or a label for each output.
     const int64_t labels_of_row = by_output ? graph_.classes() : 1;
     const int64_t classes = by_output ? 2 : std::max<int64_t>(2, graph_.classes());
     for (int64_t i = 0; i < batch * logits / graph_.classes() * labels_of_row; ++i) {
@@ -105,8 +105,8 @@ class Checked {
     return result.ok() ? *result : StepResult{};
   }
 
-  // Trains a little, so that scales, offsets and predictors are not those of the start; then keeps
-  // the parameters that the checked step works with.
+  // Trains a little, so that scales, offsets and predictors differ from the start. Then keeps the
+  // parameters of the checked step.
   void run() {
     for (int i = 0; i < 5; ++i) step(0.05);
     for (size_t i = 0; i < graph_.parameters.size(); ++i) parameters_.push_back(parameter(i));
@@ -121,7 +121,7 @@ class Checked {
     loss_ = step(0).loss;
   }
 
-  // Compares everything; returns the names of the ops that were checked, "+relu" where fused.
+  // Compares everything; returns the names of the checked ops, with "+relu" if one is fused.
   std::vector<std::string> check() {
     std::vector<std::string> names;
     for (int i = 0; i < static_cast<int>(program_.instructions.size()); ++i) {
@@ -161,7 +161,7 @@ class Checked {
   const Graph& graph() const { return graph_; }
 
  private:
-  // Tokens are rows of the table that reads them.
+  // Tokens number the rows of the table that they are looked up in.
   void fill_input() {
     const Value& input = graph_.values[graph_.inputs[0]];
     int64_t rows = 0;
@@ -192,7 +192,7 @@ class Checked {
     return reals(view);
   }
 
-  // The forward instruction of a node, whose operands all phases share.
+  // The forward instruction of a node. All phases share its operands.
   const OpContext& forward_of(int node) const {
     for (int i = 0;; ++i) {
       const Instruction& candidate = program_.instructions[i];
@@ -211,8 +211,8 @@ class Checked {
     return op == &ops::kRnn || op == &ops::kLstm || op == &ops::kGru;
   }
 
-  // Part of the largest number by which a result may differ from its definition before it is
-  // rounded: recurrent layers have gates of 16 bits, and h of 8 in the gradient of their weights.
+  // How far a result may be from its definition before rounding, as a part of the largest number:
+  // recurrent layers have gates of 16 bits, and h of 8 bits in the gradient of their weights.
   static double slack(const Op* op) { return is_recurrent(op) ? 5e-3 : 0; }
 
   // The op of a node in double, without the ReLU that may be fused into it.
@@ -339,8 +339,8 @@ class Checked {
     return list;
   }
 
-  // As backward_weights of a linear layer reads them: rows with exponents of their own come to the
-  // largest, in 16 bits.
+  // The inputs as backward_weights of a linear layer reads them: rows with exponents of their own
+  // are aligned to the largest, in 16 bits.
   std::vector<Reals> aligned_inputs(int node) const {
     std::vector<Reals> inputs = inputs_of(node);
     const Tensor& input = forward_of(node).inputs[0];
@@ -352,7 +352,7 @@ class Checked {
     return inputs;
   }
 
-  // The output's gradient; under a fused ReLU only where the ReLU let something through.
+  // The output's gradient. A fused ReLU passes it only if its output is positive.
   Reals grad_output(int i) const {
     const OpContext& c = executor_->context(i);
     Reals gradient = reals(c.grad_output);
@@ -364,8 +364,8 @@ class Checked {
     return gradient;
   }
 
-  // As backward_input reads it: where output channels of the weights have exponents of their own,
-  // at the largest, to nearest even.
+  // The gradient as backward_input reads it. If output channels of the weights have exponents of
+  // their own, it is aligned to the largest one, rounded to nearest even.
   Reals aligned_grad_output(int i) const {
     const OpContext& c = executor_->context(i);
     Reals gradient = grad_output(i);
@@ -400,7 +400,8 @@ class Checked {
     Reals expected = function_of(node)(inputs_of(node), node_parameters(node));
     const Reals found = reals(c.output);
     const double most = largest(expected);
-    // Biases are rounded to the sum, which of wide values is not much finer than the result.
+    // Biases are rounded to the exponent of the sum. For wide values that is not much finer than
+    // the result.
     const bool sums = c.parameters.size() == 2 && graph_.nodes[node].op->traits.may_leave_wide;
     const double bias_error =
         sums ? std::ldexp(0.5, *c.inputs[0].exponent + weight_exponents_.at(node)) : 0;
@@ -408,8 +409,8 @@ class Checked {
     for (size_t k = 0; k < found.size(); ++k) {
       if (c.relu) expected[k] = std::max(0.0, expected[k]);
       const double unit = std::ldexp(1.0, exponent_of(c.output, static_cast<int64_t>(k)));
-      // Half a unit, a whole one where the largest value saturates; wide sums are rounded again
-      // where they are aligned, to twice the unit at least.
+      // Half a unit; a whole one if the largest value saturates. Wide sums are rounded again when
+      // they are aligned, to twice the unit at least.
       const bool edge = std::abs(element(c.output, static_cast<int64_t>(k))) ==
                         static_cast<double>(mantissa_limit(c.output.bits));
       const bool twice = c.output.type == DataType::kInt32 && c.parameters[0].mantissa.blocks > 1;
@@ -442,10 +443,10 @@ class Checked {
       Reals& x = inputs[n];
       const double unit = std::ldexp(1.0, *forward_of(node).inputs[n].exponent);
       double h = unit / 64;
-      // Units of wide values are so small that the double's own would show.
+      // Units of wide values are so small that rounding in double would show.
       const double coarser = forward_of(node).inputs[n].bits > 8 ? 100 : 1;
       if (has_kinks(op)) {
-        // At a kink the slope is that on the side away from zero; at zero that below.
+        // At a kink the slope is the one on the side away from zero; at zero the one below.
         h = unit * 1e-7 * coarser;
         for (double& value : x) value += (value > 0 ? 1 : -1) * unit * 1e-5 * coarser;
       }
@@ -461,7 +462,7 @@ class Checked {
       Reals expected(x.size());
       const Tensor& input = forward_of(node).inputs[n];
       for (size_t k = 0; k < x.size(); ++k) {
-        // Of a channel with an exponent of its own, a part of its unit.
+        // The step is a part of the unit, also if the channel has an exponent of its own.
         const int offset = exponent_of(input, static_cast<int64_t>(k)) - *input.exponent;
         expected[k] = slope([&] { return function(inputs, parameters); }, x[k],
                             std::ldexp(h, offset), gradient);
@@ -474,7 +475,7 @@ class Checked {
     }
   }
 
-  // The update has used the sums up: the instruction runs once more.
+  // The update has overwritten the sums: the instruction runs once more.
   void check_backward_weights(int i) {
     const OpContext& c = executor_->context(i);
     const int node = program_.instructions[i].node;
@@ -490,7 +491,7 @@ class Checked {
                   static_cast<size_t>(p.gradient.count() * element_bytes(p.gradient.type)));
     }
     program_.instructions[i].op->backward_weights(c);
-    // The first ones of a rescale get their gradients from the quantise node.
+    // The first parameters of a rescale get their gradients from the quantise node.
     for (size_t n = op == &ops::kRescale ? parameters.size() - 2 : 0; n < parameters.size(); ++n) {
       if (c.parameters[n].gradient.empty()) continue;
       const Reals found = reals(c.parameters[n].gradient);

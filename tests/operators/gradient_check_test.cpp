@@ -48,8 +48,8 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Of 8 bits; with 32 between layers; of 16; and linear values wider than the others, of widths that
-// no integer type has.
+// 8 bits; gradients of 32 bits between layers; 16 bits; and linear values that are wider than the
+// others, in widths that no integer type has.
 const std::vector<Format>& formats() {
   static const std::vector<Format> list = {
       {},
@@ -59,7 +59,7 @@ const std::vector<Format>& formats() {
   return list;
 }
 
-// Steps of the network in each format, each checked.
+// Checks a step of the network in each format.
 void check_all(const Graph& graph, int64_t batch, const std::vector<const char*>& names,
                const std::function<void(Checked&)>& prepare = {}) {
   for (const Format& format : formats()) {
@@ -117,7 +117,7 @@ TEST(GradientCheck, NormsOfRowsPositionsAndSmoothFunctions) {
              "backward_input position_embedding", "backward_weights position_embedding"});
 }
 
-// Positions that a table tells apart.
+// A table of positions makes positions different.
 TEST(GradientCheck, ReversedSequences) {
   Network net(Shape{4, 3, 1});
   net.add(ops::kPositionEmbedding, {{"positions", 3}});
@@ -129,7 +129,7 @@ TEST(GradientCheck, ReversedSequences) {
   check_all(net.finish(4), 5, {"backward_input reverse"});
 }
 
-// Layers over sequences of five steps, with all that they may have.
+// Layers over sequences of five steps, with all options.
 TEST(GradientCheck, RecurrentLayers) {
   Network net(Shape{2, 5, 1});
   net.add(ops::kLinear, {{"channels", 16}, {"least_bits", 16}});
@@ -310,7 +310,7 @@ TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
              "backward_weights convolution"});
 }
 
-// The halves of a value, one of which passes through a layer, as in ShuffleNet v2.
+// Two halves of a value. One of them passes through a layer, as in ShuffleNet v2.
 TEST(GradientCheck, SlicesOfChannels) {
   Network net(Shape{6, 5, 1});
   const int both = net.convolution(7, 3, 1, 1, 1);
@@ -322,7 +322,7 @@ TEST(GradientCheck, SlicesOfChannels) {
   check_all(net.finish(4), 4, {"backward_input slice", "backward_input sum_gradients"});
 }
 
-// The first position of each row of an image, and another one's last channels.
+// The first position of each row of an image, and the last channels of another position.
 TEST(GradientCheck, SlicesOfPositions) {
   Network net(Shape{6, 5, 1});
   const int all = net.convolution(7, 3, 1, 1, 1);

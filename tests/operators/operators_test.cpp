@@ -18,7 +18,7 @@ namespace {
 
 class Operators : public ::testing::TestWithParam<NamedNetwork> {
  protected:
-  // Whether the network has what the format inverts.
+  // Whether the network has layers that the format can invert.
   static bool may_be(const std::string& format) {
     const Format parsed = *parse_format(format);
     return check_inversion(in_format(GetParam().build(), parsed), parsed).ok();
@@ -106,7 +106,7 @@ TEST_P(Operators, LearnsAndTheFrozenNetworkAgrees) {
   }
 }
 
-// Grids that stay have one exponent, in a format whose weights have one for each channel.
+// Grids that stay have one exponent, though weights of this format have one for each channel.
 TEST(FewBits, FreezeWhereChannelsHaveExponents) {
   for (const NamedNetwork& network : networks_of_all_operators()) {
     if (!std::set<std::string>{"quantised", "offset", "rescaled"}.contains(network.name)) continue;
@@ -146,8 +146,8 @@ struct Written {
   std::vector<std::byte> kept;    // for the backward pass and the end of the step
 };
 
-// What a forward instruction writes that others read, after all that it may write was filled with
-// `garbage`.
+// Runs a forward instruction after all of its outputs were filled with `garbage`. Returns what it
+// writes and others read.
 Written written_over(Harness& harness, int instruction, std::byte garbage) {
   const Program& program = harness.program();
   const Instruction& i = program.instructions[instruction];
@@ -170,8 +170,8 @@ Written written_over(Harness& harness, int instruction, std::byte garbage) {
   return result;
 }
 
-// Run again on other garbage an instruction gives the same bits: it is a function of what it
-// declares that it reads, so that what was dropped can be computed anew.
+// Run again on other garbage, an instruction gives the same bits: it depends only on its declared
+// inputs. So values that were dropped can be computed anew.
 TEST_P(Operators, ForwardAgainGivesTheSameBits) {
   constexpr std::byte kOne{0x05}, kOther{0xEE};
   for (const char* format : {"bfp8", "bfp:exponents=exact", "bfp:w=10,a=12,linear=16", "dfp8"}) {
@@ -191,7 +191,7 @@ TEST_P(Operators, ForwardAgainGivesTheSameBits) {
       const Written a = written_over(harness, i, kOne), b = written_over(harness, i, kOther);
       EXPECT_EQ(a.output, b.output);
       for (size_t k = 0; k < a.kept.size(); ++k) {
-        // Some of what is kept is written later.
+        // Some of the kept data are written later.
         if (a.kept[k] == kOne && b.kept[k] == kOther) continue;
         ASSERT_EQ(a.kept[k], b.kept[k]) << k;
       }
@@ -216,8 +216,8 @@ TEST(AllOperators, AreInTheNetworks) {
       for (const Node& node : each.nodes) seen.insert(node.op->name);
     }
   }
-  // Losses, which networks get when they are trained, instructions that are no nodes, and nodes of
-  // some formats. Networks with inputs of numbers are in graph_test.cpp.
+  // Missing are losses, which networks get for training; instructions that are no nodes; and nodes
+  // of some formats. Networks with inputs of numbers are in graph_test.cpp.
   seen.insert(ops::kQuantiseInput.name);
   seen.insert(ops::kRescaledLinear.name);  // in rescaled_test.cpp
   seen.insert(ops::kEmbedding.name);       // in language_test.cpp

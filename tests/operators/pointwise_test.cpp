@@ -134,7 +134,7 @@ TEST(Pointwise, ThreadsAndInstructionSetsChangeNothing) {
   }
 }
 
-// Below and above the number of elements from which on a table holds all results.
+// Fewer elements, and so many that all results come from a table.
 TEST(Pointwise, ManyWideElementsAreLookedUpWithTheSameBits) {
   for (const Subject& s : subjects()) {
     for (const auto& [bits, count] : {std::pair{9, 2047}, {9, 2048}, {12, 16384}, {16, 262145}}) {

@@ -212,9 +212,9 @@ TEST(Quantise, GradientsPassWithinTheRange) {
   });
 }
 
-// The derivatives of range / N u by range and offset, where u follows x N / range but is not
-// differentiated (LSQ): by range u / N beyond the range, or 1 and 0 where the offset takes part,
-// else (u - v) / N or 0; by offset 1 beyond the range.
+// The derivatives of range / N u by range and offset. u follows x N / range, but is not
+// differentiated (LSQ). By range: beyond the range u / N, or 1 and 0 if the offset takes part; else
+// (u - v) / N or 0. By offset: 1 beyond the range.
 TEST(Quantise, TheGradientsOfRangeAndOffset) {
   rc::check([] {
     const Grid4 grid = drawn_grid();
@@ -247,7 +247,7 @@ TEST(Quantise, TheGradientsOfRangeAndOffset) {
   });
 }
 
-// In fp32 the same grid and the same gradients, but where floats round to the other side of a tie
+// In fp32 the grid and the gradients are the same, unless floats round to the other side of a tie
 // or an end.
 TEST(Quantise, InFloats) {
   rc::check([] {
@@ -327,8 +327,8 @@ TEST(Quantise, InFloats) {
   });
 }
 
-// Weights through tanh: a small step by the bent gradient is one of DoReFa's number w by its own,
-// with the rate over the squared slope at 0.
+// Weights through tanh. A small step by the bent gradient equals a step of DoReFa's number w by its
+// own gradient, with the rate over the squared slope at 0.
 TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
   rc::check([] {
     const int bits = *rc::gen::inRange(2, 8);

@@ -144,7 +144,8 @@ TEST(Slice, RefusesChannelsThatAreNotThere) {
   }
 }
 
-// The last but one dimension of [4, 5, 7] goes: one position of each of the four sequences.
+// The last but one dimension of [4, 5, 7] goes: one position is taken of each of the four
+// sequences.
 TEST(Slice, TakesOnePositionAndGivesTheOthersNoGradient) {
   const Shape whole{4, 5, 7};
   for (const int threads : {1, 3}) {

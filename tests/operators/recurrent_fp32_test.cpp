@@ -37,8 +37,8 @@ class Noise {
 
 Reals doubles(const Floats& from) { return {from.begin(), from.end()}; }
 
-// A layer's operands, and all that it computes: the input's part of the gates, h and an LSTM's cell
-// at the start, weights, and an LSTM's peepholes or a GRU's bias.
+// A layer's operands and all its results. Operands are the input's part of the gates, h and an
+// LSTM's cell at the start, weights, and an LSTM's peepholes or a GRU's bias.
 struct FloatLayer {
   int gates;
   std::vector<int32_t> lengths;
@@ -117,7 +117,7 @@ struct FloatLayer {
     functions.backward_input(c);
   }
 
-  // The definition's result where operand `moved` is moved along a direction.
+  // The result by the definition, with operand `moved` moved along a direction.
   Reals definition(size_t moved = 0, const Floats& direction = {}, double distance = 0) const {
     std::vector<Reals> x;
     for (const Floats& each : operands) x.push_back(doubles(each));

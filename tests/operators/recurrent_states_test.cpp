@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kSource = 6, kTarget = 4, kWords = 5, kStateChannels = 16, kSentences = 8;
 
-// The decoder reads nothing but positions: what it says of the source came through the state.
+// The decoder reads only positions: all that it knows of the source came through the state.
 Graph translator(const Op& op, int64_t gates, bool has_cell) {
   GraphBuilder builder("translator");
   const int source = builder.add_input("source", Shape{kSource}, Element::kIndex);
@@ -73,7 +73,7 @@ class Translation {
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, choice.isa);
   }
 
-  // The first target is the source's first token, all others its last before the padding.
+  // The first target is the source's first token. All others are its last token before the padding.
   double train(int steps) {
     double loss = NAN;
     for (int i = 0; i < steps; ++i) {

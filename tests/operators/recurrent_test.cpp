@@ -1,5 +1,5 @@
-// Recurrent layers over sequences of different lengths, from states of their own: their definition,
-// in integers and in fp32, and padding, which changes no bit.
+// Recurrent layers over sequences of different lengths, from states of their own. Checks their
+// definition, in integers and in fp32, and that padding changes no bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ const std::vector<Layer>& layers() {
   return list;
 }
 
-// Calls check(layer, has_start) for all of both.
+// Calls check(layer, has_start) for all layers, with and without a start.
 template <typename Check>
 void for_layers(const Check& check) {
   for (const Layer& layer : layers()) {
@@ -86,7 +86,7 @@ struct Operands {
   }
 };
 
-// Calls change(i) for all numbers of the padding: i counts rows of `width` numbers.
+// Calls change(i) for all numbers of the padding, in rows of `width` numbers.
 template <typename Change>
 void for_padding(int64_t width, const Change& change) {
   for (int64_t row = 0; row < kSamples * kTimes; ++row) {
@@ -223,7 +223,7 @@ TEST(Recurrent, DoesNotSeeThePaddingsContent) {
   });
 }
 
-// As many steps as there are, or more that are padding: the same bits and sums.
+// As many steps as the sequences have, or more that are padding: the same bits and sums.
 TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
   constexpr int64_t kLonger = kTimes + 3;
   for_layers([](const Layer& layer, bool has_start) {
@@ -362,7 +362,7 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
   });
 }
 
-// Two halves of a sequence, the second from the last h of the first, have the bits of the whole.
+// A sequence in two halves, the second from the last h of the first, has the bits of the whole.
 TEST(Recurrent, GoesOnFromAState) {
   constexpr int64_t kHalf = kTimes / 2;
   const Mantissas all_steps = lengths_of(std::vector<int64_t>(kSamples, kTimes));

@@ -1,5 +1,5 @@
-// What is refused before it can do harm: sums that would not be exact, numbers that kernels rely on
-// not to see.
+// Refusals before harm is done: of sums that would not be exact, and of numbers that kernels do not
+// expect.
 #include <gtest/gtest.h>
 
 #include "base/test_folder.h"

@@ -1,5 +1,5 @@
-// Values whose rows have exponents of their own (blocks=token): by definition, the same bits
-// whatever computes them, and no bit of a row depends on padding or on other examples.
+// Values whose rows have exponents of their own (blocks=token): their definition; the same bits on
+// any threads and instruction set; and no bit of a row depends on padding or on other examples.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,7 +66,7 @@ class RowNetwork {
     }
   }
 
-  // The result for examples of `sequence` tokens, whose input tensors are given.
+  // The result for examples of `sequence` tokens and these input tensors.
   Rows run(int64_t sequence, const std::vector<std::vector<int32_t>>& inputs, int threads = 1,
            Isa isa = best_isa()) {
     std::vector<Shape> shapes;
@@ -141,7 +141,7 @@ std::vector<int32_t> random_tokens(int64_t count, uint64_t seed) {
   return tokens;
 }
 
-// The mantissas of a row of real numbers at its exponent. Returns the largest.
+// Compares the mantissas of a row with real numbers at its exponent. Returns the largest.
 int64_t expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t row, int bits) {
   const auto channels = std::ssize(numbers);
   const int exponent = rows.exponents[row];
@@ -158,7 +158,7 @@ int64_t expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t
 
 constexpr int64_t kFeatures = 24, kUnits = 20;
 
-// A linear layer of rows of a table, whose result has `bits` and a reader, so that it is narrowed.
+// A linear layer of rows of a table. Its result has `bits`, and a reader, so it is narrowed.
 Graph linear_of_table(int64_t bits, int64_t bias = 0) {
   GraphBuilder builder("linear");
   const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
@@ -203,7 +203,7 @@ TEST(RowExponents, ABiasIsAddedToRowsOfSmallNumbers) {
   for (int64_t row = 0; row < std::ssize(ids); ++row) expect_row(bias, rows, row, 8);
 }
 
-// A row of the rows that are shown as one, and a position.
+// A row of the rows that are shown as one, or a position.
 TEST(RowExponents, ASliceTakesTheExponentOfItsRow) {
   constexpr int64_t kTaken = 2;
   for (const bool is_flat : {true, false}) {
@@ -277,8 +277,8 @@ TEST(RowExponents, AreRefusedWhereTheyAreNotThere) {
             std::string::npos);
 }
 
-// Rows that are shown as one have several exponents: only a slice that takes one of them may read
-// it.
+// Rows that are shown as one have several exponents. Only a slice that takes one of these rows may
+// read them.
 TEST(RowExponents, RowsShownAsOneAreReadByWholeSlicesOnly) {
   const auto why_not = [](const Attributes& slice, bool slices) {
     GraphBuilder builder("shown");
@@ -301,7 +301,7 @@ TEST(RowExponents, RowsShownAsOneAreReadByWholeSlicesOnly) {
   EXPECT_NE(why_not({}, false).find("reads rows in another shape"), std::string::npos);
 }
 
-// Layers on rows whose exponents are up to 2^10 apart, and on rows that layers made.
+// Layers on rows whose exponents are up to 2^10 apart, and on rows that come from layers.
 Graph small_trained_network(const Op& norm) {
   GraphBuilder builder("rows");
   const int tokens = builder.add_input("tokens", Shape{5}, Element::kIndex);

@@ -75,7 +75,7 @@ class SingleOp {
   }
   const std::vector<int64_t>& histogram() const { return histogram_; }
 
-  // The gradients of the inputs, `bits` wide; `predicted` is what narrow_gradient starts from.
+  // The gradients of the inputs, `bits` wide. narrow_gradient starts from `predicted`.
   std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
                                   int bits, int16_t predicted = kUnmeasured) {
     std::deque<int16_t> predictors(2 * input_shapes_.size(), kUnmeasured);
@@ -91,7 +91,7 @@ class SingleOp {
     return backward(inputs, grad, bits, exponent, [](size_t) { return ExponentPredictor{}; });
   }
 
-  // The sums of the parameters' gradients, at this exponent. A forward pass comes before.
+  // The sums of the parameters' gradients, at this exponent. A forward pass comes before it.
   std::vector<std::vector<int64_t>> backward_weights(const std::vector<Mantissas>& inputs,
                                                      const Mantissas& grad, int exponent) {
     OpContext c = context(inputs, memory_.backward_weights);
@@ -143,7 +143,7 @@ class SingleOp {
     t.type = bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
     t.bits = bits;
     t.shape = shape;
-    // Garbage in front of nothing: what an op does not write shows.
+    // Garbage at first: it shows if an op leaves something unwritten.
     data_.emplace_back(static_cast<size_t>(shape.count() * 4 + 64), std::byte{0xA5});
     t.data = data_.back().data();
     exponents_.push_back(static_cast<int16_t>(exponent));
@@ -241,7 +241,7 @@ inline Mantissas some_mantissas(int64_t count, int bits, int exponent, uint64_t 
   return result;
 }
 
-// What narrowing exact wide values must give, from the definitions (METHODS section 0) in 128 bits.
+// Exact wide values, narrowed by the definitions (METHODS section 0) in 128 bits.
 inline Mantissas narrowed(const std::vector<__int128>& wide, int wide_exponent, int bits,
                           int64_t* saturated = nullptr) {
   __int128 maximum = 0;
