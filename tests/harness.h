@@ -73,13 +73,13 @@ struct HarnessOptions {
   uint64_t seed = 1;
   double learning_rate = 0;  // 0: the optimizer's default, else 0.05
   double clip_norm = 0;      // 0: no clipping
-  int64_t first_step = 0;    // what the step counter begins with
+  int64_t first_step = 0;    // the first value of the step counter
   double width = 1;          // multiplies channels
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   int64_t label_smoothing = 0;  // in units of 2^-16
   bool reuses_memory = true;    // else every buffer still holds its data after the step
   uint64_t retention_key = 0;   // which values are computed again, at random; 0: none
-  bool by_rows = false;         // gradients of weights: computed by rows where that is possible
+  bool by_rows = false;         // gradients of weights: computed by rows if that is possible
   int stages = 0;               // of a pipeline; 0: none
   int replicas = 0;             // of these stages, a process each; 0: stages are threads
   pipeline::Mode pipeline = pipeline::Mode::kFlush;
@@ -87,8 +87,8 @@ struct HarnessOptions {
   pipeline::Windows windows = pipeline::Windows::kLean;
   bool predicts_weights = false;
   int64_t stage_warmup = 0;
-  bool updates_together = false;  // the layers of a stage, behind its whole backward pass
-  int64_t rotation = 0;           // of the examples of a batch: their first comes so much later
+  bool updates_together = false;  // all layers of a stage, after its whole backward pass
+  int64_t rotation = 0;           // by how much the first example of a batch comes later
 };
 
 // A network in a format, for tests over many of both.
@@ -107,7 +107,7 @@ inline HarnessOptions small_steps(const NetworkInFormat& network) {
           .width = network.width};
 }
 
-// All that two steps count.
+// All counts of two steps.
 inline void expect_same_counts(const StepResult& a, const StepResult& b) {
   EXPECT_EQ(a.loss_q24, b.loss_q24);
   EXPECT_EQ(a.saturated, b.saturated);
@@ -117,7 +117,7 @@ inline void expect_same_counts(const StepResult& a, const StepResult& b) {
   EXPECT_EQ(a.re_executions, b.re_executions);
 }
 
-// What becomes of values, drawn for each.
+// How each value is retained, drawn for each.
 inline std::vector<Retention> drawn_retention(const Graph& graph, uint64_t key) {
   std::vector<Retention> retention;
   for (size_t value = 0; value < graph.values.size(); ++value) {
@@ -127,7 +127,7 @@ inline std::vector<Retention> drawn_retention(const Graph& graph, uint64_t key) 
   return retention;
 }
 
-// Offsets without any reuse.
+// Offsets of buffers that share no memory.
 inline void spread_out(Program& program) {
   int64_t offset = 0;
   for (Buffer& buffer : program.buffers) {
@@ -170,7 +170,7 @@ class Harness {
     return checked(executor_->train_step(inputs(pixels_, labels_), scalars));
   }
 
-  // So many steps of a pipeline, which is empty before and after. `flushes` as in begin().
+  // `steps` steps of a pipeline, which is empty before and after. `flushes` as in begin().
   std::vector<StepResult> stretch(int steps, bool flushes = false) {
     const Status begun = pipeline_->begin(steps, options_.first_step + steps_ + 1, flushes);
     EXPECT_TRUE(begun.ok());
@@ -185,7 +185,7 @@ class Harness {
     return results;
   }
 
-  // The same, but no step is fed behind so many results. Returns how many were taken.
+  // The same, but no step is fed after that many results. Returns how many were taken.
   int stretch_until(int steps, int results) {
     EXPECT_TRUE(pipeline_->begin(steps, options_.first_step + steps_ + 1).ok());
     int end = steps;
@@ -298,7 +298,7 @@ class Harness {
     auto arena = AlignedMemory::create(program_.arena_bytes);
     EXPECT_TRUE(arena.ok());
     arena_.emplace(std::move(*arena));
-    // What an instruction reads it must have written: start from garbage.
+    // An instruction may only read what was written before: start from garbage.
     std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, options_.isa);
     if (options_.stages > 0) init_pipeline();
@@ -316,7 +316,7 @@ class Harness {
     return stages;
   }
 
-  // Those that one stage passes to another.
+  // Keeps the values that one stage passes to another.
   void keep_passed_values(const PlanningContext& planning, ProgramOptions& program_options) {
     ProgramOptions keeps_all = program_options;
     keeps_all.retention.clear();
@@ -361,7 +361,7 @@ class Harness {
     pipeline_ = std::move(*made);
   }
 
-  // All but the first, which start from nothing but what they are sent.
+  // All processes but the first. They start from nothing but the messages that they receive.
   Processes start_processes(const pipeline::Options& way) {
     transports_ = LocalTransport::connect(options_.replicas * options_.stages);
     const auto processes_of = [this](size_t p) {

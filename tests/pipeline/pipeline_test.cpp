@@ -20,8 +20,8 @@ using pipeline::Windows;
 
 constexpr int kSteps = 5;
 
-// The state after some steps, and all that they count but for mispredictions, since each
-// micro-batch in flight has predictors of its own for values.
+// Compares the state after some steps, and all counts but mispredictions: each micro-batch in
+// flight has its own predictors for values.
 void expect_same_as_one_stage(HarnessOptions options) {
   SCOPED_TRACE(options.model + " " + options.format + " in " + std::to_string(options.stages));
   Harness stages(options);
@@ -133,7 +133,7 @@ HarnessOptions asynchronous(Mode mode, Windows windows, int micro_batch_size) {
           .windows = windows};
 }
 
-// Whatever threads do when.
+// However threads are scheduled.
 TEST(Pipeline, AsynchronousRunsRepeat) {
   for (const char* format : {"bfp8", "dfp8", "fp32"}) {
     for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
@@ -154,7 +154,7 @@ TEST(Pipeline, AsynchronousRunsRepeat) {
   }
 }
 
-// As threads they have the bits of processes.
+// Threads give the same bits as processes.
 void expect_same_in_processes(HarnessOptions options) {
   Harness threads(options);
   options.replicas = 1;
@@ -184,7 +184,7 @@ TEST(Pipeline, AsynchronousProcessesHaveTheBitsOfThreads) {
   }
 }
 
-// With the weights of the forward pass, whatever has been updated since.
+// They compute with the weights of the forward pass, whatever has been updated since.
 TEST(Pipeline, AsynchronousStagesComputeTheSameAgain) {
   for (const char* model : {"lenet5", "resnet8", "mobilenet_v2"}) {
     for (const char* format : {"bfp8", "dfp8", "fp32"}) {
@@ -218,7 +218,7 @@ TEST(Pipeline, AsynchronousStagesComputeTheSameAgain) {
   }
 }
 
-// Over machines, compilers and time. A change of these is a change of results.
+// The same over machines, compilers and time. If these digests change, results change.
 TEST(Pipeline, AsynchronousRunsAreGolden) {
   struct Golden {
     Mode mode;
@@ -242,7 +242,7 @@ TEST(Pipeline, AsynchronousRunsAreGolden) {
   }
 }
 
-// One stage misses no update, nor does a pipeline that is empty after each.
+// One stage misses no update. Nor does a pipeline that is empty after each update.
 TEST(Pipeline, WithoutStalenessAllModesAreTheSame) {
   for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
     HarnessOptions options = asynchronous(mode, Windows::kLean, 4);
@@ -296,8 +296,8 @@ TEST(Pipeline, PredictionRepeatsAndMakesADifference) {
   }
 }
 
-// Where no update is missed, and where updates move nothing: but for ties between two weights,
-// which the first update of a run settles, as predictions of it do.
+// No update is missed, or updates move nothing. Only ties between two weights may move: the first
+// update of a run settles them, and so does a prediction of it.
 TEST(Pipeline, PredictionOfNothingChangesNothing) {
   for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
     for (const bool is_at_rest : {false, true}) {
@@ -315,7 +315,7 @@ TEST(Pipeline, PredictionOfNothingChangesNothing) {
   }
 }
 
-// Over as many steps as a run has, and over none.
+// Warm-up over as many steps as the run has, over half of them, and over none.
 TEST(Pipeline, WarmUpOfStagesRepeatsAndMakesADifference) {
   std::set<std::string> hashes;
   for (const int64_t warmup : {0, 4, 4, 8}) {
@@ -341,8 +341,8 @@ TEST(Pipeline, StalenessShows) {
 
 std::vector<Mode> asynchronous_modes() { return {Mode::kAsync, Mode::kStash, Mode::k2bw}; }
 
-// Steps in which an asynchronous pipeline flushes are those of one stage from its state on, and it
-// can go on behind them.
+// If an asynchronous pipeline flushes for some steps, these are the steps of one stage from its
+// state on. Afterwards it can go on.
 TEST(Pipeline, FlushesInBetween) {
   for (const char* format : {"bfp8", "dfp8"}) {
     for (const Mode mode : asynchronous_modes()) {
@@ -368,7 +368,7 @@ TEST(Pipeline, FlushesInBetween) {
   }
 }
 
-// Steps that were not fed are left out, wherever the pipeline is then.
+// Steps that were not fed are left out, wherever the pipeline was at that moment.
 TEST(Pipeline, AFlushEndsEarly) {
   for (const FlushForm form : {FlushForm::kGPipe, FlushForm::k1F1B, FlushForm::kSplit}) {
     const HarnessOptions options = {
@@ -386,7 +386,7 @@ TEST(Pipeline, AFlushEndsEarly) {
   }
 }
 
-// The stages count what the schedule says.
+// Stages count the same missed updates as the schedule.
 TEST(Pipeline, MissedUpdatesAreThoseOfTheSchedule) {
   constexpr int kUpdates = 9;
   for (const Mode mode : {Mode::kFlush, Mode::kAsync, Mode::kStash, Mode::k2bw}) {
@@ -414,7 +414,7 @@ TEST(Pipeline, MissedUpdatesAreThoseOfTheSchedule) {
   }
 }
 
-// Each cell of the traced steps once, none of others, and no two of a stage at the same time.
+// Each cell of the traced steps comes once, and no other cell; cells of a stage do not overlap.
 TEST(Pipeline, IsTraced) {
   for (const Mode mode : {Mode::kFlush, Mode::kAsync}) {
     Harness run(asynchronous(mode, Windows::kLean, 4));

@@ -1,6 +1,6 @@
-// AsyncPipeline [0002], [0040], [0046]: a layer is updated when its own gradients are complete, and
-// waits for those of no other layer, of its own stage neither. Watched from inside: the layers of
-// the network look at each other's weights while they work.
+// AsyncPipeline [0002], [0040], [0046]: a layer is updated when its own gradients are complete. It
+// waits for no other layer, not even of its own stage. The test looks from inside: while they work,
+// layers look at each other's weights.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 using pipeline::Mode;
 using pipeline::Windows;
 
-// The weights of the layers of one stage, by node: what an update changes in each of them.
+// The weights of the layers of one stage, by node: the part that every update changes.
 using SavedWeights = std::map<int, std::string>;
 
 // A layer of some stage begins the backward pass of a micro-batch, or the second half of it.
@@ -38,8 +38,8 @@ std::mutex looks_mutex;
 Looks looks;
 thread_local std::map<int, Tensor> accumulators;  // of this thread's layers, by node
 
-// Parts of an update that have not moved a weight yet wait in the accumulator, so that no update
-// leaves it as it was.
+// An update that has not moved a weight yet waits in the accumulator. So every update changes the
+// accumulator.
 void look_around(const OpContext& c) {
   accumulators[c.node] = c.parameters[0].accumulator;
   Look look = {.node = c.node, .weights = {}};
@@ -91,7 +91,7 @@ Graph watched_network() {
   return std::move(*graph);
 }
 
-// Layers of a stage that have changed from one look to another.
+// Layers of a stage that changed between two looks.
 std::set<int> changed(const SavedWeights& before, const SavedWeights& after) {
   std::set<int> nodes;
   for (const auto& [node, weights] : before) {
@@ -100,8 +100,8 @@ std::set<int> changed(const SavedWeights& before, const SavedWeights& after) {
   return nodes;
 }
 
-// What each layer sees at the beginning of its backward pass, and between its two halves: the
-// layers behind it have been updated if this micro-batch completes the update, and no others.
+// Each layer looks at the beginning of its backward pass, and between the two halves of it. If this
+// micro-batch completes the update, the layers after it have been updated. No other layer has.
 void expect_updates_behind_each_layer(const std::vector<Look>& of_micro_batch, bool completes) {
   const SavedWeights& before = of_micro_batch.front().weights;
   for (const Look& look : of_micro_batch) {
@@ -150,8 +150,8 @@ TEST(AsyncPipeline, LayersOfAStageAreUpdatedOneAfterTheOther) {
   }
 }
 
-// The test above is no matter of course: with a flush, and with updates behind the whole backward
-// pass, no layer sees another one change.
+// The test above can fail: with a flush, or with updates after the whole backward pass, no layer
+// sees another one change.
 TEST(AsyncPipeline, UpdatesThatWaitForTheStageWouldBeSeen) {
   for (const bool flushes : {false, true}) {
     HarnessOptions options = watched(flushes ? Mode::kFlush : Mode::kAsync, 2);
@@ -165,8 +165,8 @@ TEST(AsyncPipeline, UpdatesThatWaitForTheStageWouldBeSeen) {
   }
 }
 
-// Nothing else reads the weights of a layer in between, so that the bits are those of updates
-// behind the whole backward pass.
+// Nothing else reads the weights of a layer in between. So the bits are the same as with updates
+// after the whole backward pass.
 TEST(AsyncPipeline, UpdatesLayerByLayerHaveTheBitsOfUpdatesTogether) {
   struct Case {
     const char *model, *format;

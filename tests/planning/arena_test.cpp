@@ -1,4 +1,4 @@
-// The arena: nothing that is alive overlaps, lifetimes are true, and what lies in dead memory does
+// The arena: live buffers do not overlap, lifetimes are true, and the content of dead memory does
 // not matter.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace mantissa::testing {
 namespace {
 
-// Same steps as Harness, on a program that the test may change.
+// The steps of Harness, on a program that the test may change.
 class SteppedProgram {
  public:
   SteppedProgram(const Graph& graph, const Program& program, int threads = 2)
@@ -234,7 +234,7 @@ TEST(Arena, RandomLifetimesArePacked) {
   EXPECT_GT(closer, 0);
 }
 
-// Runs every instruction of a program through here: what it may not rely on is overwritten.
+// Every instruction of a program runs through here: memory that it must not rely on is overwritten.
 struct Poison {
   const Program* original = nullptr;
   std::map<const OpContext*, int> index;  // of the instruction with this context
@@ -279,7 +279,7 @@ void poisoned(const OpContext& c) {
   }
 }
 
-// Knows the op in whose place it stands: that prepares what its functions read.
+// Stands in for another op and knows it: the other op prepares what its functions read.
 struct PoisonedOp : Op {
   const Op* original = nullptr;
 };
@@ -355,7 +355,7 @@ TEST_P(ArenaOf, TheExecutorHoldsNothingThatTheStateDoesNot) {
   EXPECT_EQ(other.hash(), one.hash());
 }
 
-// Sums over micro-batches are exact, so their order matters to running statistics only.
+// Sums over micro-batches are exact. So their order matters to running statistics only.
 TEST_P(ArenaOf, MicroBatchesMayComeInAnyOrder) {
   const Graph graph = model(GetParam());
   const Program program = compiled(graph, {.micro_batch_size = 4, .micro_batches = 3});
@@ -368,7 +368,7 @@ TEST_P(ArenaOf, MicroBatchesMayComeInAnyOrder) {
 INSTANTIATE_TEST_SUITE_P(Networks, ArenaOf,
                          ::testing::Values("mlp", "lenet5", "vgg8b", "resnet8", "inception_small"));
 
-// Which of a node's two backward instructions comes first.
+// The order of a node's two backward instructions.
 struct BackwardOrder {
   int weights_first = 0, input_first = 0;
 

@@ -1,4 +1,4 @@
-// The solver finds what trying everything finds.
+// The solver finds the same as a search through all choices.
 #include "plan/retention/integer_program.h"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ RC_GTEST_PROP(IntegerProgram, FindsWhatIsWithinTheGap, ()) {
   RC_ASSERT(cost(program, **found) <= least + 0.1 * std::abs(least) + 1e-6);
 }
 
-// A variable that need not be an integer takes a part: x <= 1.5 y, y <= 1, at least 0.75 of x.
+// A variable that need not be an integer takes a fraction: x <= 1.5 y, y <= 1, at least 0.75 of x.
 TEST(IntegerProgram, PartsOfVariables) {
   IntegerProgram program;
   program.variables = {{.most = 5, .cost = 1}, {.cost = 3}, {.cost = 2, .integer = true}};
@@ -96,7 +96,7 @@ TEST(IntegerProgram, PartsOfVariables) {
   EXPECT_NEAR((**solution)[2], 1, 1e-6);
 }
 
-// Market split: sums that must be met exactly, which hardly a choice does.
+// Market split: sums that must be met exactly. Hardly any choice meets them.
 TEST(IntegerProgram, SaysThatTheTimeWasShort) {
   IntegerProgram program;
   program.variables.resize(40, {.cost = 1, .integer = true});

@@ -1,5 +1,5 @@
 // Batch norm inverted from its output: the forward pass is the same, and the gradients are nearly
-// those of the definition.
+// the gradients of the definition.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct Channel {
   double grad_gamma = 0;
   double grad_unit = 0;  // of grad_input
 
-  // What rounding the gradient can come to.
+  // The largest error from rounding the gradient.
   double rounding() const { return 0.51 * grad_unit * std::sqrt(double(input.size())); }
 };
 
@@ -36,7 +36,7 @@ double root_of_squares(const Reals& values) {
   return std::sqrt(sum);
 }
 
-// The definition; of a channel that is left out, x^ is zero.
+// The gradients by the definition. x^ is zero in a channel that is left out.
 Gradients gradients(const Channel& c, bool left_out = false) {
   const auto n = static_cast<double>(c.input.size());
   double mean = 0, variance = 0, sum = 0;
@@ -66,7 +66,7 @@ double error_of(const Channel& c, const Gradients& expected) {
   return root_of_squares(error);
 }
 
-// The scales and offsets of a batch norm as they are, to be put back.
+// Keeps the scales and offsets of a batch norm, to put them back.
 class Parameters {
  public:
   explicit Parameters(std::span<const ParameterView> views) : gamma(reals(views[0].mantissa)) {
@@ -118,14 +118,14 @@ std::vector<Channel> step_and_read(Harness& harness, StepResult* result = nullpt
     for (const ParameterView& p : weights.parameters.first(2)) {
       std::memset(p.gradient.data, 0, static_cast<size_t>(p.gradient.count()) * 8);
     }
-    // Once more with what it had, as the update has used the sums.
+    // Once more with the old parameters: the update has overwritten the sums.
     before[at].put_back();
     ops::kBatchNormInverted.backward_weights(weights);
     const Reals grad_gamma = reals(weights.parameters[0].gradient);
     const Tensor& gradient = executor.context(found[at] + 1).grad_inputs[0];
     Reals grad_output = reals(weights.grad_output);
     const Reals grad_input = reals(gradient), output = reals(weights.output);
-    // A ReLU behind it stops them.
+    // A fused ReLU stops gradients.
     for (size_t i = 0; weights.relu && i < output.size(); ++i) {
       if (output[i] <= 0) grad_output[i] = 0;
     }
@@ -152,7 +152,7 @@ struct InvertedNetwork {
   double width = 1;
 };
 constexpr InvertedNetwork kMobilenet = {"mobilenet_v2", 0.25};
-// ReLU behind the batch norms; with strided ones, residual sums, pools and branches behind that.
+// ReLU after the batch norms; and after that strides, residual sums, pools and branches.
 constexpr InvertedNetwork kReluNetworks[] = {
     {"resnet8"}, {"vgg8b", 0.125}, {"inception_small", 0.5}};
 
@@ -171,7 +171,7 @@ void guard_everything(Harness& harness) {
   std::fill(guards.begin(), guards.end(), std::byte{1});
 }
 
-// But for what ReLU6 reads: a batch norm that is inverted needs all of its output.
+// Only the input of ReLU6 differs a little: the inversion needs all of the output of a batch norm.
 TEST(Inversion, LeavesTheForwardPassAsItIs) {
   for (const std::string keys : {"", "linear=16", "a=12,linear=16"}) {
     Harness plain(options_of(kMobilenet, "bfp:" + keys));
@@ -181,7 +181,7 @@ TEST(Inversion, LeavesTheForwardPassAsItIs) {
   }
 }
 
-// Behind a ReLU what is positive is what a fused one leaves, whatever becomes of what is negative.
+// After a ReLU, positive numbers are the same as with a fused ReLU, whatever becomes of negatives.
 TEST(Inversion, LeavesTheBitsOfWhatReluPasses) {
   for (const InvertedNetwork& network : kReluNetworks) {
     for (const std::string format :
@@ -198,9 +198,9 @@ TEST(Inversion, LeavesTheBitsOfWhatReluPasses) {
   }
 }
 
-// METHODS section 4: within half a percent per channel, but for the rounding of the gradient
-// itself; a little more for channels of few rows in tensors with an outlier, which makes units
-// large. `worst` is that of any channel; exponents that are decided before clip a few outputs.
+// METHODS section 4: within half a percent per channel, plus the rounding of the gradient itself. A
+// little more for channels of few rows in tensors with an outlier, which makes units large. `worst`
+// is the limit for any channel: exponents that are decided before clip a few outputs.
 struct Wanted {
   double worst = 0.03;
   size_t good_percent = 95;
@@ -255,7 +255,8 @@ TEST(Inversion, GradientsBehindReluAreThoseOfTheDefinition) {
   }
 }
 
-// One convolution with an inverted batch norm: as many channels as two find room of.
+// One convolution with an inverted batch norm. It has as many channels as leave room for two kept
+// ones.
 Graph small_network(const Op& activation = ops::kRelu6) {
   const int64_t channels = &activation == &ops::kRelu ? 48 : 16;
   GraphBuilder builder("small", Shape{28, 28, 1});
@@ -270,8 +271,8 @@ Graph small_network(const Op& activation = ops::kRelu6) {
   return std::move(*builder.finish(value));
 }
 
-// Sets the scales of some channels, and their offsets, unless given otherwise to 1, so that ReLU
-// and ReLU6 let them through.
+// Sets the scales of some channels. Their offsets become 1, unless given, so that ReLU and ReLU6
+// let them through.
 void set_scales(Harness& harness, const std::map<int, int16_t>& mantissas, int16_t offset = 4096) {
   const StateLayout& layout = harness.state().layout();
   for (size_t p = 0; p < harness.graph().parameters.size(); ++p) {
@@ -320,8 +321,8 @@ TEST(Inversion, ScalesOfAlmostZeroKeepTheInput) {
   }
 }
 
-// Of a kept channel, too, the gradient passes where the output is positive: scaled by almost
-// nothing, with an offset that is negative, nowhere.
+// In a kept channel, too, the gradient passes only if the output is positive. With a tiny scale and
+// a negative offset that is nowhere.
 TEST(Inversion, ReluStopsTheGradientsOfKeptChannels) {
   Harness harness(small(), small_network(ops::kRelu));
   set_scales(harness, {{3, 7}, {12, 7}}, -4096);
@@ -332,7 +333,7 @@ TEST(Inversion, ReluStopsTheGradientsOfKeptChannels) {
   EXPECT_NE(channels[12].grad_gamma, 0);
 }
 
-// Of the network's batch norm, gamma x^ + beta as a step left it, in the order of its output.
+// gamma x^ + beta of the network's batch norm after a step, in the order of its output.
 Reals normalised(const OpContext& c) {
   const int64_t channels = c.output.shape.last();
   const Reals gamma = reals(c.parameters[0].mantissa), beta = reals(c.parameters[1].mantissa);
@@ -352,7 +353,7 @@ Reals normalised(const OpContext& c) {
   return result;
 }
 
-// What is far below zero has a larger unit than what the ReLU passes, and is not clipped.
+// Numbers far below zero have a larger unit than those that the ReLU passes. They are not clipped.
 TEST(Inversion, NegativesHaveAUnitOfTheirOwn) {
   for (const std::string format : {"bfp:inversion=yes", "bfp:inversion=yes,a=12,linear=16"}) {
     SCOPED_TRACE(format);
@@ -385,8 +386,8 @@ TEST(Inversion, NegativesHaveAUnitOfTheirOwn) {
   }
 }
 
-// The bits of what is written are counted by pieces, with more threads than there are parts as a
-// whole: the same, also where channels are written over afterwards.
+// The bits of written values are counted by pieces; with more threads than parts, all at once. The
+// counts are the same, also if channels are overwritten afterwards.
 TEST(Inversion, BitsOfKeptChannelsAreCounted) {
   const auto state_with = [](int threads) {
     HarnessOptions options = small("dfp:inversion=yes");
@@ -404,7 +405,7 @@ TEST(Inversion, BitsOfKeptChannelsAreCounted) {
   EXPECT_EQ(state_with(2), state_with(65));
 }
 
-// Two of 16 channels find room; each has its turn.
+// There is room for two of 16 channels; each has its turn.
 TEST(Inversion, ChannelsTakeTurnsWhereRoomIsShort) {
   Harness harness(small(), small_network());
   const std::vector<int> dead = {0, 2, 3, 7, 15};

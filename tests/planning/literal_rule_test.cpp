@@ -1,6 +1,6 @@
-// Recompute [0014], [0015]: networks are trained as the literal rule says, on a machine where it
-// fires. Its profile has a memory on the chip with room for a convolution's output, behind which
-// the activation goes to slow memory.
+// Recompute [0014], [0015]: networks are trained by the literal rule, on a machine where it fires.
+// The machine's profile has memory on the chip for a convolution's output. The activation after it
+// goes to slow memory.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -34,7 +34,7 @@ class TwoLayers {
                 .format = format_};
   }
 
-  // Room for the first value, an activation and half of another one.
+  // Room for the first value, for an activation and for half of another one.
   MachineProfile machine() const {
     const Program kept = *compile(graph_, options_, planning());
     const RecomputeModel model(graph_, kept, MachineProfile{}, 1);
@@ -50,7 +50,7 @@ class TwoLayers {
   struct Trained {
     std::string state;
     std::vector<StepResult> steps;
-    std::map<std::string, int64_t> again;  // runs of each instruction that computes again
+    std::map<std::string, int64_t> again;  // how often each instruction computes again
   };
 
   Trained train(RecomputeMode mode) {
@@ -97,8 +97,8 @@ class TwoLayers {
   ProgramOptions options_;
 };
 
-// The activation is run again in each micro-batch, from the convolution's output, or, where batch
-// norm is inverted, from the batch norm's. The bits are those of the run that stores it.
+// The activation is run again in each micro-batch: from the convolution's output or, if batch norm
+// is inverted, from the batch norm's. The bits are the same as in the run that stores it.
 TEST(LiteralRule, TrainsWithTheBitsOfTheRunThatStores) {
   for (const char* format : {"bfp8", "bfp:inversion=yes"}) {
     for (const int micro_batches : {1, 2}) {

@@ -1,4 +1,4 @@
-// What docs/memory.md and docs/pipelines.md say of every run.
+// Promises of docs/memory.md and docs/pipelines.md about every run.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,7 +17,7 @@ RunPlan planned(const std::map<std::string, std::string>& settings) {
   return std::move(*plan);
 }
 
-// 1 byte for what computes, 2 for the accumulator, 2 for the velocity.
+// 1 byte for the weight that computes, 2 for the accumulator, 2 for the velocity.
 TEST(MemoryPromises, WeightsWithMomentumTakeFiveBytesEach) {
   for (const char* model : {"mlp", "resnet8"}) {
     const RunPlan plan = planned({{"model", model}, {"batch-size", "8"}, {"threads", "1"}});

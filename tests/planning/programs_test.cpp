@@ -1,5 +1,5 @@
 // The programs of all networks are on record: the order of the instructions and the arena. A change
-// of the compiler must not change it without a reason.
+// of the compiler must not alter them without a reason.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// The model's memory is that of the compiled program, whatever is chosen.
+// The memory of the model equals the memory of the compiled program, for any choice.
 #include "plan/retention/recompute_model.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(RecomputeModel, PeakIsThatOfTheProgram) {
   }
 }
 
-// A step under a choice, replayed as plainly as can be.
+// A step under a choice, replayed in the plainest way.
 RecomputeModel::Outcome replayed(const RecomputeModel& model, const std::vector<Retention>& choice,
                                  int64_t limit) {
   struct Stay {
@@ -144,7 +144,8 @@ void expect_equal(const RecomputeModel::Outcome& found, const RecomputeModel::Ou
   EXPECT_EQ(found.recomputations, expected.recomputations);
 }
 
-// One choice after the other, unlike it or changed in a value or more from one that was taken.
+// Choices one after the other: quite different ones, or changed in a few values from a choice that
+// was taken.
 TEST(RetentionEvaluator, FindsWhatAPlainReplayFinds) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   for (const char* name : {"resnet8", "inception_small", "mobilenet_v2", "vgg16_bn"}) {
@@ -185,7 +186,7 @@ TEST(RetentionEvaluator, FindsWhatAPlainReplayFinds) {
   }
 }
 
-// Planners add times in any order.
+// Whole numbers have the same sum in any order. Planners add times in any order.
 TEST(RecomputeModel, TimesAreWholeNanoseconds) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   const Graph graph = *build_model("resnet20", ModelOptions{});

@@ -71,7 +71,7 @@ TEST(Recompute, OverMicroBatchesClippingAndScalarKernels) {
               1);
 }
 
-// What is computed again is the mantissas that were there.
+// Recomputed mantissas equal those that were there before.
 TEST(Recompute, RestoresTheValues) {
   HarnessOptions options{.model = "resnet8", .reuses_memory = false, .retention_key = 7};
   Harness harness(options);
@@ -91,7 +91,7 @@ TEST(Recompute, RestoresTheValues) {
           harness.executor().context(static_cast<int>(&i - program.instructions.data())).output;
       return std::string(out.as<char>(), static_cast<size_t>(out.count()));
     };
-    // Updates come after: what the weights give then is another matter.
+    // Updates come later: with new weights the values would differ.
     EXPECT_EQ(data(again), data(*first)) << again.name;
     ++compared;
   }

@@ -1,4 +1,5 @@
-// What is kept and what is computed again: within the limit, and as fast as can be.
+// The choice of values to keep and values to compute again: within the limit, and as fast as
+// possible.
 #include "plan/retention/retention.h"
 
 #include <gtest/gtest.h>
@@ -96,8 +97,8 @@ TEST(Retention, IsTheFastestOfAllOnChains) {
   }
 }
 
-// The solver starts from a slow plan, so that it has to find the fast one itself. More budgets:
-// tests/long/exact_plans.
+// The solver starts from a slow plan, so that it has to find the fast one itself. More budgets are
+// in tests/long/exact_plans.
 TEST(Retention, TakesAtMostTwoPercentLongerThanTheExactPlan) {
   const struct {
     const char *model, *format;
@@ -133,7 +134,7 @@ TEST(Retention, TakesAtMostTwoPercentLongerThanTheExactPlan) {
   }
 }
 
-// Nothing is searched for where no choice can be within the limit.
+// There is no search if no choice can be within the limit.
 TEST(Retention, IsTheSmallestWhereNothingFits) {
   const Planned planned("resnet8");
   const RecomputeModel model = planned.model();
@@ -225,8 +226,8 @@ std::map<std::string, Chosen> by_name(const RecomputeModel& model,
   return found;
 }
 
-// Recompute [0011]-[0015]: an activation is not stored where it would lie in memory and what it is
-// computed from, the output of the convolution or of the batch norm, lies on the chip.
+// Recompute [0011]-[0015]: an activation is not stored if it would lie in memory while its source,
+// the output of the convolution or of the batch norm, lies on the chip.
 TEST(Retention, LiterallyActivationsGoWhoseInputsLieNearer) {
   for (const auto& [format, input] : {std::pair{"bfp8", "conv1"}, {"bfp:inversion=yes", "norm1"}}) {
     SCOPED_TRACE(format);
@@ -244,7 +245,7 @@ TEST(Retention, LiterallyActivationsGoWhoseInputsLieNearer) {
     const int64_t activation = cached.at("relu1").value.bytes;
     ASSERT_EQ(cached.at(input).value.bytes, activation);
 
-    // In caches the activation, which is used last and needed first, never lies further away.
+    // The activation is used last and needed first. So in caches it never lies further away.
     EXPECT_EQ(cached.at("relu1").retention, Retention::kKept);
 
     profile.on_chip = {normalised + activation + activation / 2, 100};
@@ -255,7 +256,7 @@ TEST(Retention, LiterallyActivationsGoWhoseInputsLieNearer) {
     EXPECT_EQ(placed.at("relu1").retention, Retention::kRecomputed);
     EXPECT_LT(load_input + placed.at("relu1").value.near_compute_ns, load);
 
-    // Not where both are on the chip, and not where computing takes longer than that saves.
+    // Not if both are on the chip, and not if computing takes longer than the time that it saves.
     profile.on_chip.bytes += activation;
     EXPECT_EQ(choose(profile).at("relu1").retention, Retention::kKept);
     profile.on_chip.bytes -= activation;
@@ -264,7 +265,7 @@ TEST(Retention, LiterallyActivationsGoWhoseInputsLieNearer) {
   }
 }
 
-// Of the same size, an activation and its input: the rule asks for more than any cache gives.
+// An activation and its input have the same size. The rule asks for more than any cache gives.
 TEST(Retention, LiterallyCachesKeepWhatIsAsLargeAsItsInput) {
   for (const char* format : {"bfp8", "bfp:inversion=yes"}) {
     for (const char* name : {"vgg8b", "resnet8", "inception_small"}) {
@@ -287,7 +288,7 @@ TEST(Retention, LiterallyCachesKeepWhatIsAsLargeAsItsInput) {
   }
 }
 
-// Whole runs: what a run takes besides the arena counts as well.
+// Whole runs: their memory besides the arena counts as well.
 TEST(Budget, IsMetFromTheLeastOn) {
   const struct {
     const char *model, *batch, *format;
@@ -315,8 +316,8 @@ TEST(Budget, IsMetFromTheLeastOn) {
   }
 }
 
-// Where the arena is as large for other programs, instructions that make it smaller only take
-// memory of their own.
+// If other programs need an arena as large, instructions that make it smaller only take memory of
+// their own.
 TEST(Retention, ComputesNothingAgainForAnArenaThatIsThereAnyway) {
   const Planned planned("resnet8");
   constexpr int64_t kInstruction = 1000;

@@ -1,5 +1,5 @@
-// Stages under limits of memory: what they keep fits, and no more is computed again than that
-// takes.
+// Stages under limits of memory: the values that they keep fit, and they compute no more again than
+// that requires.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -108,7 +108,7 @@ TEST(StagesMemory, LimitsHold) {
         EXPECT_LT(again(made), again(least));
       }
     }
-    // A limit for each: half of what each can save, in the first stage alone.
+    // A limit for each stage. In the first stage it saves half of what is possible.
     StageLimits first = none;
     first.bytes = most_bytes;
     first.bytes[0] = (most_bytes[0] + least_bytes[0]) / 2;
@@ -117,14 +117,14 @@ TEST(StagesMemory, LimitsHold) {
     for (size_t s = 0; s < bytes.size(); ++s) EXPECT_LE(bytes[s], first.bytes[s]);
     EXPECT_EQ(std::vector(bytes.begin() + 1, bytes.end()),
               std::vector(most_bytes.begin() + 1, most_bytes.end()));
-    // Where nothing fits: the least that was found.
+    // If nothing fits, the smallest plan is taken.
     StageLimits too_little = none;
     too_little.all_bytes = sum(least_bytes) / 2;
     EXPECT_EQ(takes(network.under(RecomputeMode::kAuto, too_little), none), least_bytes);
   }
 }
 
-// Values that stages pass on stay, and all that is computed again is computed where it was.
+// Values that stages pass on are kept. Others are computed again in their own stage.
 TEST(StagesMemory, PassedValuesStay) {
   for (const Divided& network : divided_networks()) {
     const std::vector<bool> passed = passed_values(network.graph, network.kept, network.stage_of);
@@ -140,7 +140,7 @@ TEST(StagesMemory, PassedValuesStay) {
   }
 }
 
-// An asynchronous stage has versions of the weights that it computes again with, and of no other.
+// An asynchronous stage keeps versions only of the weights that it computes again with.
 TEST(StagesMemory, AsynchronousStagesHaveVersionsWhereTheyComputeAgain) {
   const Divided network = divided_networks().front();
   const StagesProgram most = network.under(RecomputeMode::kNone, {});

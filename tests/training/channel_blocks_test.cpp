@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kBatch = 64;
 const Format kFormat{.tensor_blocks = false};
 
-// Output channels with two and more exponents somewhere in the network.
+// Whether the output channels of any parameter have more than one exponent.
 bool exponents_differ(const State& state) {
   for (const ParameterState& parameter : state.layout().parameters) {
     if (parameter.exponent < 0) continue;

@@ -1,4 +1,4 @@
-// What the documents behind the methods ask of a whole program, where no part's own test shows it:
+// Demands of the methods' documents on a whole program that no test of a part covers:
 // docs/claims.md.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace mantissa::testing {
 namespace {
 
 // BlockFloat's units: convolution, pooling, activation (figure 7); linear and activation; the
-// output layer. No ReLU, whose gradient has no more bits than it is given.
+// output layer. There is no ReLU: its gradient has only the bits that it is given.
 Graph text_network(const ModelOptions& options) {
   Layers net("text", options);
   net.convolution("conv1", 5, 3, 1, 1, true);
@@ -34,8 +34,8 @@ Graph text_network(const ModelOptions& options) {
   return std::move(*graph);
 }
 
-// [0012]-[0013]: 8 bits forward, 16 backward, 32 for what is computed on the way and for the
-// gradients that those of weights are computed from ([0128]).
+// [0012]-[0013]: 8 bits forward and 16 backward. Intermediate results have 32 bits, and so have the
+// gradients from which gradients of weights are computed ([0128]).
 TEST(BlockFloatText, OperandsHaveItsThreeWidths) {
   Harness harness({.format = "bfp8-text"}, text_network({}));
   const auto& instructions = harness.program().instructions;
@@ -114,7 +114,7 @@ TEST(BlockFloat, AnotherSecondShiftUsesFewerBits) {
   EXPECT_LE(whole, 16384);
 }
 
-// How a step ends where the weights of all layers have this exponent.
+// The status of a step if the weights of all layers have this exponent.
 Status step_with_weights_at(int16_t exponent, const char* format) {
   Harness harness({.model = "lenet5", .format = format, .batch_size = 4, .micro_batch_size = 4});
   const StateLayout& layout = harness.state().layout();
@@ -130,7 +130,7 @@ Status step_with_weights_at(int16_t exponent, const char* format) {
   return result.ok() ? Status{} : result.error();
 }
 
-// [0076]-[0077]: an exponent has 8 bits. One that does not fit ends the run.
+// [0076]-[0077]: an exponent has 8 bits. The run ends if one does not fit.
 TEST(BlockFloat, AnExponentOfMoreThanEightBitsFailsTheStep) {
   for (const char* format : {"bfp8", "bfp:exponents=exact", "bfp8-text", "dfp8"}) {
     EXPECT_TRUE(step_with_weights_at(-9, format).ok()) << format;
@@ -154,8 +154,8 @@ TEST(BlockFloat, LeNet5PoolsBeforeItActivates) {
 }
 
 // AsyncPipeline [0034]: gradients of the micro-batches of an update are added up and averaged, and
-// the sums begin anew behind it. So a batch moves the weights as far in four micro-batches as in
-// one, step after step, but for the order in which floats are added.
+// after it the sums begin anew. So in each step a batch moves the weights as far in four
+// micro-batches as in one. Only the order of float additions differs.
 TEST(AsyncPipeline, GradientsAreAveragedAndBeginAnewBehindAnUpdate) {
   HarnessOptions options = {.model = "lenet5", .format = "fp32"};
   Harness whole(options);
@@ -183,8 +183,8 @@ TEST(AsyncPipeline, GradientsAreAveragedAndBeginAnewBehindAnUpdate) {
   }
 }
 
-// AsyncPipeline [0002]: parameters are updated as soon as their gradients are there, whatever those
-// of other layers are.
+// AsyncPipeline [0002]: parameters are updated as soon as their gradients are there. They do not
+// wait for the gradients of other layers.
 TEST(AsyncPipeline, UpdatesWaitForNoOtherLayer) {
   for (const char* model : {"lenet5", "resnet8"}) {
     const Harness harness({.model = model});

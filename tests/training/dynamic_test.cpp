@@ -1,5 +1,5 @@
-// Dynamic fixed point: exponents are decided before, from the statistics of bits; in the warm-up
-// operations are run again (METHODS section 2).
+// Dynamic fixed point: exponents are decided in advance, from the statistics of bits. In the
+// warm-up operations are run again (METHODS section 2).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,8 +73,8 @@ TEST(Dynamic, WithoutRepetitionABadStartDoesDamage) {
   EXPECT_GT(damaged.saturated, 100 * repeated.saturated);
 }
 
-// An operation is run again only if the exponent decided from its wide results differs from the one
-// in use by more than the threshold (DynamicFixed, claims 1d and 2).
+// An operation is run again only if the exponent that its wide results call for differs from the
+// exponent in use by more than the threshold (DynamicFixed, claims 1d and 2).
 TEST(Dynamic, TheThresholdSaysWhatIsRunAgain) {
   const auto re_executions = [](const std::string& keys) {
     return trained({.model = "lenet5",
@@ -92,7 +92,7 @@ TEST(Dynamic, TheThresholdSaysWhatIsRunAgain) {
   EXPECT_EQ(trained({.model = "resnet8", .format = "dfp:threshold=255"}, 5).re_executions, 0);
 }
 
-// Each is run again once at most, and with a good start hardly any is.
+// Each operation is run again at most once, and with a good start hardly any is.
 TEST(Dynamic, OperationsAreRunAgainOnceAtMost) {
   Harness harness({.model = "resnet8", .format = "dfp:start=-40,warmup=20", .first_step = -1});
   const auto& instructions = harness.program().instructions;
@@ -106,8 +106,8 @@ TEST(Dynamic, OperationsAreRunAgainOnceAtMost) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(harness.step().re_executions, 0);
 }
 
-// The second embodiment decides layer by layer, before an exponent is used first: the bits are
-// those of a threshold of zero, and nothing is run again.
+// The second embodiment decides layer by layer, before an exponent is first used. The bits are the
+// same as with a threshold of zero, and nothing is run again.
 TEST(Dynamic, PassesDecideLayerByLayer) {
   for (const char* model : {"lenet5", "resnet8"}) {
     const auto with = [&](const std::string& keys) {
@@ -122,8 +122,8 @@ TEST(Dynamic, PassesDecideLayerByLayer) {
   }
 }
 
-// What the next step uses is decided from the sum of the micro-batches' counts: so their order, and
-// with it how they are spread, changes nothing.
+// The next step's exponents are decided from the sum of the micro-batches' counts. So the order of
+// examples, and how they are spread over micro-batches, changes nothing.
 TEST(Dynamic, MicroBatchesDecideInAnyOrder) {
   for (const int steps : {1, 4}) {  // in the warm-up, and after it
     const auto after = [&](int64_t rotation) {
@@ -148,10 +148,10 @@ std::vector<int> decided_of(const State& state) {
   return {decided, decided + state.layout().tensors[predictors].shape.count()};
 }
 
-// The cheap counts of the main phase decide as the warm-up's histogram of wide values does, but for
-// two exceptions: upwards an exponent grows by one, or at once to the one that clips nothing; and
-// downwards elements within half a unit below a power of two count as that power, so that it may
-// stay coarser by one.
+// In the main phase cheap counts decide as the warm-up's histogram of wide values does, with two
+// exceptions. Upwards, an exponent grows by one, or at once to the one that clips nothing.
+// Downwards, elements within half a unit below a power of two count as that power, so the exponent
+// may stay coarser by one.
 TEST(Dynamic, TheMainPhaseDecidesAsTheHistogramDoes) {
   for (const char* keys : {"", "g=8,", "r_max=0.01,"}) {
     const auto after = [&](const char* warm_up) {
@@ -185,7 +185,7 @@ TEST(Dynamic, TheMainPhaseDecidesAsTheHistogramDoes) {
   }
 }
 
-// In the loss's gradient r_max counts rows: only the label's element of a row is large.
+// For the loss's gradient r_max counts rows: in a row only the label's element is large.
 TEST(Dynamic, OfALossRowsAreCounted) {
   const Harness harness(
       {.model = "mlp", .format = "dfp:r_max=0.01", .batch_size = 8, .micro_batch_size = 8});
@@ -202,7 +202,7 @@ TEST(Dynamic, OfALossRowsAreCounted) {
   EXPECT_GT(others, 10);
 }
 
-// After the warm-up about as much is clipped as r_max says, and less where it is zero.
+// After the warm-up about as much is clipped as r_max says, and less if r_max is zero.
 TEST(Dynamic, ClipsAsMuchAsItMay) {
   const auto clipped = [](const char* format) {
     Harness harness(
@@ -222,7 +222,7 @@ TEST(Dynamic, ClipsAsMuchAsItMay) {
   EXPECT_LT(some, 1e-2);
 }
 
-// Exponents stay as they are between decisions, and the statistics in between are state.
+// Between decisions exponents stay as they are. The statistics in between are part of the state.
 TEST(Dynamic, DecidesEverySoManySteps) {
   Harness harness({.model = "mlp", .format = "dfp:warmup=2,every=4", .first_step = -1});
   const auto predictors = [&] {
@@ -251,7 +251,7 @@ TEST(Dynamic, DecidesEverySoManySteps) {
   }
 }
 
-// A tensor that was zero comes to life (the first gradients behind a scale of zero do).
+// A tensor that was zero comes to life, such as the first gradients that pass a scale of zero.
 TEST(Dynamic, ZerosComeToLife) {
   Harness harness({.model = "resnet20", .format = "dfp:warmup=1", .first_step = -1, .width = 0.5});
   double loss = 0;
@@ -259,7 +259,7 @@ TEST(Dynamic, ZerosComeToLife) {
   EXPECT_LT(loss, 2.0);
 }
 
-// A state after pre-training in fp32, what one step from there clips, and how many exponents that
+// A state after pre-training in fp32; how much the next step clips; and how many exponents that
 // step moves far.
 struct Pretrained {
   std::string state;
@@ -309,7 +309,7 @@ Pretrained pretrained(const std::string& format) {
   const auto step = executor.train_step(
       std::array<const void*, 2>{images.pixels().data(), first_labels(images, 32).data()}, scalars);
   EXPECT_TRUE(step.ok());
-  // Velocities start at zero, and those of the first step are small.
+  // Velocities start at zero, and are small in the first step.
   result.exponents = exponent_slots(plan->graph).velocity_predictor(0);
   for (int64_t i = 0; i < result.exponents; ++i)
     result.moved += std::abs(decided[i] - before[i]) > 1;
@@ -347,8 +347,8 @@ Status pretraining_of(std::map<std::string, std::string> settings,
                   *state);
 }
 
-// A parameter that is not trained keeps its first mantissas and exponent, and the steps in fp32
-// work with the same numbers.
+// A parameter that is not trained keeps its first mantissas and exponent. The steps in fp32 compute
+// with the same numbers.
 TEST(FloatPretraining, LeavesUntrainedParametersAsTheyAre) {
   const auto config = make_run_config({{"model", "lenet5"},
                                        {"data", "fashion-mnist"},
@@ -381,7 +381,7 @@ TEST(FloatPretraining, LeavesUntrainedParametersAsTheyAre) {
   EXPECT_GT(trained, 4);
 }
 
-// The learning rate of what is behind the end of a run is not that of any step.
+// Steps after the end of the run have a learning rate that no step of the run has.
 TEST(FloatPretraining, MayBeLongerThanTheRun) {
   for (const char* schedule : {"one-cycle", "cosine", "step"}) {
     const auto status = pretraining_of(

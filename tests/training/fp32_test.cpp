@@ -35,7 +35,7 @@ class OneBatch {
             static_cast<size_t>(state.layout().tensors[tensor].shape.count())};
   }
 
-  // Away from the start, where residual branches are zero and sums lie on the kink of a ReLU.
+  // Moves away from the start, where residual branches are zero and sums lie on the kink of a ReLU.
   void spread_scales_and_biases() {
     for (int p = 0; p < parameters(); ++p) {
       const Parameter& parameter = harness_.graph().parameters[p];
@@ -114,7 +114,7 @@ void expect_slopes(OneBatch& network, const std::string& model) {
     if (!network.is_trained(p)) continue;
     const std::vector<float>& g = gradients[p];
     const double length = norm(g), square = length * length;
-    // Sums that a later batch norm takes out again have a gradient of rounding errors.
+    // Gradients of sums that a later batch norm takes out again are rounding errors.
     if (length < 1e-3 * norm(network.values(p))) continue;
     ++checked;
     // Far enough for float sums, near enough for a straight line.
@@ -162,7 +162,7 @@ TEST(Fp32, GradientsAreSlopesOfTheLoss) {
     const bool in_floats = std::all_of(
         graph.nodes.begin(), graph.nodes.end(),
         [](const Node& node) { return node.op->fp32 != nullptr || node.op->traits.view; });
-    // Gradients that pass through roundings are no slopes.
+    // Gradients that pass through a rounding are no slopes.
     const bool rounds = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                     [](const Node& node) { return node.op == &ops::kQuantise; });
     if (!in_floats || rounds) continue;

@@ -1,4 +1,5 @@
-// Gradients of weights that updates compute a few rows at a time give the bits of whole ones.
+// Updates may compute gradients of weights a few rows at a time: the bits are those of whole
+// gradients.
 #include "plan/retention/gradient_rows.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ int64_t updates_by_rows(const Program& program) {
                        [](const Instruction& i) { return i.gradient_rows != nullptr; });
 }
 
-// Every byte of the state, what a step tells, and what is observed in it.
+// Compares every byte of the state, the counts of each step, and the observations in it.
 void expect_same_steps(Harness& whole, Harness& by_rows, int steps) {
   ASSERT_EQ(updates_by_rows(whole.program()), 0);
   ASSERT_GT(updates_by_rows(by_rows.program()), 0);
@@ -74,7 +75,7 @@ TEST(GradientRows, WithValuesThatAreComputedAgain) {
   }
 }
 
-// A layer whose rows do not fit at once, and whose last ones are fewer.
+// A layer whose rows do not fit at once; the last piece has fewer rows.
 Graph with_large_layer() {
   Layers net("large", fashion_options());
   net.add(ops::kFlatten, "flatten");
@@ -128,7 +129,7 @@ TEST(GradientRows, OfConvolutionsOverThreadsInstructionSetsAndWidths) {
   }
 }
 
-// Updates that read their gradient by rows in the last step, as its sums were measured not to fit.
+// How many updates read their gradient by rows in the last step, since their sums did not fit.
 int64_t fallen_back(Harness& harness) {
   int64_t count = 0;
   for (int i = 0; i < static_cast<int>(harness.program().instructions.size()); ++i) {
@@ -138,8 +139,8 @@ int64_t fallen_back(Harness& harness) {
   return count;
 }
 
-// With an exponent that begins far too low all gradients are as large as they get, of 600 classes
-// and of what reads them: then sums over 600 rows do not fit 32 bits.
+// An exponent that begins far too low makes all gradients as large as possible, for 600 classes and
+// their inputs. Then sums over 600 rows do not fit 32 bits.
 constexpr const char* kAllLarge = "dfp:warmup=0,start=-30";
 
 const ModelOptions& many_classes() {
@@ -168,7 +169,7 @@ HarnessOptions large_batches(const char* format, int64_t size) {
   return {.format = format, .batch_size = size, .micro_batch_size = size, .threads = 2};
 }
 
-// The bits of gradients that are observed in a step, in any order.
+// Bit lengths of the gradients that are observed in a step, in any order.
 std::set<decltype(BitLengths::by_length)> observe(Harness& harness) {
   Observations seen(harness.program());
   harness.executor().set_observations(&seen);
@@ -237,7 +238,7 @@ TEST(GradientRows, OfSumsThatAreMeasuredNotToFitFromValuesThatAreComputedAgain) 
   }
 }
 
-// Where sums outlive the node, or an update writes over them, they are there as a whole.
+// If sums outlive the node, or an update overwrites them, they are kept as a whole.
 TEST(GradientRows, AreNotForAllUpdates) {
   HarnessOptions options{.model = "mlp", .by_rows = true};
   EXPECT_GT(updates_by_rows(Harness(options).program()), 0);
@@ -288,7 +289,7 @@ TEST_F(Plans, ComputeRowsWhereThatIsFasterOrMemoryIsShort) {
   EXPECT_LE(less.arena_bytes, kept.arena_bytes * 3 / 4);
 }
 
-// With many threads the rows of all of them may take as much as the whole.
+// With many threads, the rows of all threads may take as much memory as the whole gradient.
 TEST(PlansOfRows, TakeNoMoreThanWholeGradients) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   const struct {
@@ -315,7 +316,7 @@ TEST(PlansOfRows, TakeNoMoreThanWholeGradients) {
   }
 }
 
-// Nesterov's update reads whole gradients, so that there is memory for sums of 64 bits.
+// Nesterov's update reads whole gradients. So there is memory for sums of 64 bits.
 TEST(PlansOfRows, ForSumsThatMayNotFitTakeNoMoreThanSumsOf64Bits) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   const struct {
@@ -340,7 +341,7 @@ TEST(PlansOfRows, ForSumsThatMayNotFitTakeNoMoreThanSumsOf64Bits) {
       return result->program.arena_bytes;
     };
     for (const RecomputeMode mode : {RecomputeMode::kNone, RecomputeMode::kAll}) {
-      // But for what lies between buffers.
+      // Apart from the space between buffers.
       EXPECT_LE(static_cast<double>(arena_bytes(OptimizerKind::kMomentum, mode)),
                 1.005 * static_cast<double>(arena_bytes(OptimizerKind::kNesterov, mode)))
           << c.model << c.batch_size << c.threads;
@@ -348,7 +349,7 @@ TEST(PlansOfRows, ForSumsThatMayNotFitTakeNoMoreThanSumsOf64Bits) {
   }
 }
 
-// A gradient by rows that costs a little is taken before values that cost much.
+// A gradient by rows costs little: it is chosen before values that cost much.
 TEST(PlansOfRows, AreWeighedAgainstComputingValuesAgain) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   ModelOptions large;

@@ -1,5 +1,5 @@
 // Networks with several inputs, shared and untrained parameters, sequences and many classes; and
-// graphs that are none.
+// graphs that are invalid.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -63,7 +63,7 @@ const Op kEmbedding = {.name = "embedding",
 
 constexpr int64_t kTokens = 3, kRows = 11, kClasses = 5;
 
-// The class is told by the sum of the tokens, and by nothing in the pixels.
+// Only the sum of the tokens tells the class; pixels do not.
 Graph embedding_network() {
   GraphBuilder builder("tokens", Shape{2, 2, 1});
   const int tokens = builder.add_input("tokens", Shape{kTokens}, Element::kIndex);
@@ -82,7 +82,7 @@ Graph embedding_network() {
   return with_loss(std::move(*graph));
 }
 
-// A network with its state and program, whose batches the test brings.
+// A network with its state and program. The test provides the batches.
 struct TrainedGraph {
   Graph graph;
   Program program;
@@ -211,7 +211,7 @@ std::vector<int64_t> sums_of(const TrainedGraph& network, const std::string& par
   return {};
 }
 
-// Updates overwrite sums where these are int64: a program whose updates were left out.
+// Updates overwrite int64 sums. This leaves the updates of a program out.
 void leave_out_updates(TrainedGraph& network) {
   for (Instruction& instruction : network.program.instructions) {
     if (instruction.phase == Phase::kUpdate) instruction.op = &ops::kGradientNorm;
@@ -226,7 +226,7 @@ TEST(SharedParameters, GradientsAreTheSumOverTheirUses) {
       for (const int micro_batches : {1, 3}) {
         TrainedGraph shared(twice(true, size), format, 4, micro_batches);
         TrainedGraph apart(twice(false, size), format, 4, std::max(2, micro_batches));
-        // Of one micro-batch sums may be int32: two, of which the second is the first again.
+        // With one micro-batch sums may be int32. So there are two, the second a copy of the first.
         const int repeats = micro_batches == 1 ? 2 : 1;
         for (const char* name : {"first", "classifier"}) {
           for (const char* part : {".weights", ".weights.exponent", ".weights.accumulator"}) {
@@ -341,7 +341,7 @@ TEST(UntrainedParameters, AreAllOfANodeOrNone) {
   EXPECT_NE(program.error().message.find("trains only some of its parameters"), std::string::npos);
 }
 
-// A rate of zero, and one twice as large with half of the learning rate.
+// A factor of zero; and a factor of two with half of the learning rate.
 TEST(RateFactors, MultiplyTheLearningRate) {
   for (const char* format : {"bfp8", "fp32"}) {
     const auto weights = [&](double factor, double rate) {
@@ -373,8 +373,8 @@ TEST(Classes, AThousandOfThem) {
   }
 }
 
-// Look-ups that go back and forth through a network visit each value a few times, not once for each
-// way that leads there: here there are 2^1000.
+// Searches go back and forth through a network. They visit each value a few times, not once for
+// each of the 2^1000 paths to it.
 TEST(Graphs, AChainOfDiamondsCompilesAtOnce) {
   const auto start = std::chrono::steady_clock::now();
   for (const char* name : {"bfp8", "bfp:a=4,unsigned=yes", "dfp8"}) {
@@ -399,7 +399,7 @@ TEST(Graphs, AChainOfDiamondsCompilesAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
 }
 
-// Two outputs with a loss each: a class, and a regression of two numbers that the batch brings.
+// Two outputs with a loss each: a class, and two numbers whose targets are in the batch.
 Graph two_headed_network(int exponent) {
   GraphBuilder builder("heads", Shape{3, 3, 1});
   const int numbers = builder.add_numbers("numbers", Shape{4}, exponent);
@@ -421,7 +421,7 @@ Graph two_headed_network(int exponent) {
   return std::move(*graph);
 }
 
-// The class is the largest pixel of three; the targets are sums of numbers.
+// The class is the index of the largest of three pixels; the targets are sums of numbers.
 struct TwoHeadedBatch {
   std::vector<uint8_t> pixels;
   std::vector<int16_t> numbers, targets;

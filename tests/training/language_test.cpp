@@ -1,5 +1,5 @@
-// Language models: they learn, in the same bits whatever computes them; nothing looks ahead, and
-// padding is not seen.
+// Language models learn, with the same bits on any threads and instruction set. Nothing looks
+// ahead, and padding is not seen.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,8 +33,8 @@ struct TextHarnessOptions {
   const char* model = "transformer_lm";
 };
 
-// A language model that is trained on a language of two rules: a token and the one before it say
-// the next.
+// Trains a language model on a language of two rules: a token and the one before it determine the
+// next one.
 class TextHarness {
  public:
   static constexpr int64_t kBatch = 8;
@@ -275,7 +275,7 @@ TEST(MaskedModel, HasItsDigests) {
   EXPECT_EQ(dynamic.sha256(), "a96c8ae1ee6881c37330f8fb7eed73052125133db0138f6fbeb2fa56e5d5400b");
 }
 
-// A change that alters the bits of language models must say so here.
+// A change that alters the bits of language models must change these digests.
 TEST(LanguageModel, HasItsDigests) {
   TextHarness block({.format = "bfp8"}), dynamic({.format = "dfp8"}), rows({.format = kRowFormat});
   block.train(20);
@@ -315,7 +315,7 @@ std::vector<int> random_mantissas(int64_t count, uint64_t seed, int limit) {
   return values;
 }
 
-// Attention by its definition in double, with P as it is rounded; `grad` may be empty.
+// Attention by its definition in double, with P rounded as in integers; `grad` may be empty.
 struct AttentionOfReals {
   int64_t positions, width, heads;
   bool causal;
@@ -416,8 +416,8 @@ TEST(Attention, IsItsDefinitionForwardAndBackward) {
   }
 }
 
-// Rows that have exponents of their own, up to 2^6 apart. A second sequence is smaller by 2^20: its
-// gradients disappear beside those of the first, but for the values', which no exponent changes.
+// Rows have exponents of their own, up to 2^6 apart. A second sequence is smaller by 2^20: its
+// gradients disappear beside the first one's, except the values', which no exponent changes.
 TEST(Attention, OfRowsWithExponentsIsItsDefinitionBackward) {
   constexpr int64_t kPositions = 13, kWidth = 12, kSize = kPositions * kWidth;
   for (const bool causal : {false, true}) {
@@ -452,7 +452,7 @@ TEST(Attention, OfRowsWithExponentsIsItsDefinitionBackward) {
   }
 }
 
-// The positions up to one that changes stay as they were, at a fixed exponent.
+// A position changes. Results before it stay as they were, at a fixed exponent.
 TEST(Attention, LooksAtNothingThatFollows) {
   constexpr int64_t kPositions = 9, kWidth = 8, kChanged = 5;
   SingleOp op(ops::kAttention, {{"heads", 2}, {"causal", 1}},

@@ -26,7 +26,7 @@ TEST(Networks, CompileForImagesOfAnySize) {
     for (const ModelOptions& options : kSizes) {
       const auto program = compiled(info.name, options);
       if (program.ok()) continue;
-      // Only linear layers on all of a large image have too many inputs.
+      // Only a linear layer that reads all of a large image has too many inputs.
       EXPECT_EQ(options.height, 224) << info.name << ": " << program.error().message;
       EXPECT_NE(program.error().message.find("are not exact in int32"), std::string::npos)
           << program.error().message;

@@ -1,5 +1,5 @@
-// Steps of dynamic fixed point under a floating-point unit that traps whatever it would round: an
-// instruction that computes with floats, and is not exact, ends the program.
+// Steps of dynamic fixed point, with traps of the floating-point unit for every rounding. If an
+// instruction computes with floats, and the result is not exact, the program ends.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,13 +23,13 @@ int64_t toggle_traps() {
   return inside ? feenableexcept(kTraps) : fedisableexcept(kTraps);
 }
 
-// Workers do nothing but instructions: for each of them, once and for all.
+// Workers only run instructions, so traps are enabled on each of them for good.
 void enable_on_workers(ThreadPool& pool) {
   std::atomic<int64_t> arrived{0};
   const int64_t threads = pool.size();
   pool.parallel_for(threads, [&](int64_t, int) {
     ++arrived;
-    while (arrived < threads) {  // so that each thread takes one
+    while (arrived < threads) {  // so that each thread takes one task
     }
     std::feclearexcept(FE_ALL_EXCEPT);  // earlier tests of this process left some
     feenableexcept(kTraps);
@@ -73,7 +73,7 @@ TEST(NoFloat, StepsOfDynamicFixedPointTrapNothing) {
   expect_no_trap({.model = "lenet5", .format = "dfp:warmup=2", .loss = ops::LossKind::kSigmoids});
 }
 
-// What this test would see.
+// The traps catch steps that do compute with floats.
 TEST(NoFloat, TheTrapsWork) {
   EXPECT_EXIT(step_with_traps({.format = "fp32"}), ::testing::KilledBySignal(SIGFPE), "");
   if (!is_supported(Isa::kAvx2)) return;

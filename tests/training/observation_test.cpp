@@ -1,4 +1,4 @@
-// Observing a step changes nothing in it, and says what is there.
+// Observing a step changes nothing in it, and reports the true numbers.
 #include "runtime/observation.h"
 
 #include <gtest/gtest.h>
@@ -73,8 +73,8 @@ std::map<std::string, BitLengths> gradient_lengths(const HarnessOptions& options
   return found;
 }
 
-// The sums, not what the update leaves in their place, which is another thing for each optimizer;
-// at the fixed exponent, where those of weights, of 32 bits here, have more.
+// Counts the sums, and not what each optimizer leaves in their place. They are counted at the fixed
+// exponent: sums for weights, which have 32 bits here, have more bits there.
 TEST(Observation, SumsOfGradientsAreCountedBeforeTheUpdate) {
   HarnessOptions options{.model = "mlp", .optimizer = OptimizerKind::kMomentum, .threads = 2};
   const auto expected = gradient_lengths(options);

@@ -1,5 +1,5 @@
-// A batch that the network fits (almost) perfectly says nothing about how large the next gradient
-// is: the exponent of the weight-gradient sums must leave room for it.
+// A batch that the network fits (almost) perfectly tells nothing about the size of the next
+// gradient. The exponent of the weight-gradient sums must leave room for it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ TEST_P(PerfectFit, AMistakeAfterAPerfectBatchIsLearnedFrom) {
   const std::vector<uint8_t> pixels(static_cast<size_t>(16 * micro_batches), 200);
   const std::vector<int32_t> right(static_cast<size_t>(micro_batches), 0);
   const std::vector<int32_t> wrong(static_cast<size_t>(micro_batches), 2);
-  // Several perfect steps, so that an exponent that falls a little in every step is found, too.
+  // Several perfect steps: this also finds an exponent that falls a little in every step.
   for (int step = 0; step < 40; ++step) {
     const auto result = executor.train_step(inputs(pixels, right), {.learning_rate = 0});
     ASSERT_TRUE(result.ok()) << result.error().message;

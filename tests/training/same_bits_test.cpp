@@ -55,7 +55,7 @@ TEST_P(SameBits, OverThreadsAndInstructionSets) {
   if (!is_supported(Isa::kAvx512Vnni)) GTEST_SKIP() << "this CPU has no AVX-512 VNNI";
 }
 
-// One of each kind; the others are tests/slow.txt's.
+// One case of each kind; tests/slow.txt names the others.
 INSTANTIATE_TEST_SUITE_P(Networks, SameBits,
                          ::testing::Values(Case{"mlp", "bfp8"}, Case{"resnet8", "bfp8", 4},
                                            Case{"lenet5", "bfp:acc=0,round=stochastic", 4},
@@ -121,7 +121,7 @@ TEST(SameBits, OptimizersOverThreadsAndInstructionSets) {
   }
 }
 
-// A norm that no gradient reaches: the updates move to the end of the step, and nothing else.
+// No gradient reaches this norm: updates move to the end of the step, and nothing else changes.
 TEST(SameBits, UpdatesAtOnceOrAfterTheNorm) {
   for (const OptimizerKind kind : {OptimizerKind::kMomentum, OptimizerKind::kAdam}) {
     HarnessOptions options{.model = "resnet8", .optimizer = kind};
@@ -145,8 +145,8 @@ TEST(SameBits, TwoMicroBatchesInOneThreadOrTwo) {
   }
 }
 
-// Two harnesses of one step each, with predicted and exact exponents, must agree in all that a step
-// reports but how often a prediction was wrong; returns how often that was.
+// Two harnesses of one step each, with predicted and exact exponents, must report the same in
+// everything but the number of wrong predictions. Returns this number.
 int64_t expect_equal_steps(Harness& predicted, Harness& exact) {
   const StepResult one = predicted.step(), two = exact.step();
   EXPECT_EQ(one.loss_q24, two.loss_q24);
@@ -159,8 +159,8 @@ int64_t expect_equal_steps(Harness& predicted, Harness& exact) {
   return one.mispredictions;
 }
 
-// After the first step, in which nothing is there to predict from: the part of the values whose
-// exponents were mispredicted, in steps that gave the same bits.
+// The share of values whose exponents were mispredicted, in steps that gave the same bits. The
+// first step does not count: nothing was there to predict from.
 double share_of_mispredictions(Harness& predicted, Harness& exact, int steps) {
   EXPECT_GT(expect_equal_steps(predicted, exact), 0);
   int64_t wrong = 0;
@@ -183,8 +183,8 @@ TEST(SameBits, PredictedOrExactExponents) {
   }
 }
 
-// Values with an exponent per channel want two passes, in which sums are held for some images at a
-// time: batches of resnet8 that are one chunk, and several with a smaller last one.
+// Values with an exponent per channel take two passes, which hold sums for some images at a time.
+// Batches of resnet8 that are one chunk, and several chunks with a smaller last one.
 TEST(SameBits, PredictedOrExactExponentsOfGuardedValues) {
   for (const int64_t micro_batch_size : {10, 25, 50}) {
     SCOPED_TRACE(micro_batch_size);

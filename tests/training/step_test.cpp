@@ -1,4 +1,4 @@
-// What a step promises besides its bits: it learns, allocates nothing, and guards batch norm.
+// Promises of a step besides its bits: it learns, allocates nothing, and guards batch norm.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -52,7 +52,8 @@ TEST(Step, AllocatesNothing) {
   }
 }
 
-// Rows of kernels that cut their work into parts were chosen, with rows for the parts, before.
+// Rows of kernels that cut their work into parts were chosen before the step, and the rows for the
+// parts as well.
 TEST(Step, AllocatesNothingWhereConvolutionsAreCut) {
   for (const char* format : {"bfp8", "bfp:g=8,gw=32", "bfp:a=12,w=12", "bfp:block=channel"}) {
     Harness harness({.format = format, .micro_batch_size = 8, .threads = 2}, with_dilation());
@@ -88,7 +89,7 @@ TEST(Step, AllocatesNothingOnItsWayFromTheData) {
   }
 }
 
-// Labels as the network wants them; the names of inputs are too long for short strings.
+// Labels in the type that the network reads. Names of inputs are too long for short strings.
 TEST(Step, AllocatesNothingThroughThePublicInterface) {
   NetworkBuilder net("public");
   net.pixels("the pixels of the pictures", {28, 28, 1});

@@ -10,8 +10,8 @@
 namespace mantissa::testing {
 namespace {
 
-// Of the gradients that a step narrowed to g bits and that are not zero: how many there are, and
-// how many have a mantissa with all bits.
+// A step's gradients that were narrowed to g bits and are not zero: their number, and how many have
+// a mantissa with all bits.
 struct Narrowed {
   int64_t all = 0, full = 0;
 };
@@ -77,8 +77,8 @@ TEST(TextFormat, ExactGradientsHaveNoPredictors) {
   }
 }
 
-// Whether something is computed of the gradient on its way from the layers above to a value, so
-// that it has more bits to give than theirs.
+// Whether an operator computes something on the way of the gradient from the layers above to a
+// value, so that the gradient has more bits to give than theirs.
 bool is_computed(const Graph& graph, int value) {
   if (value == graph.outputs[0]) return true;  // by the loss
   std::vector<int> readers;
@@ -95,8 +95,8 @@ bool is_computed(const Graph& graph, int value) {
   return !passes || is_computed(graph, reader.outputs[0]);
 }
 
-// Every layer of the network computes its weights' gradient from one of gw bits where something was
-// computed since the layer above, and its input's from one of g bits, as BlockFloat [0128] has it.
+// Every layer computes its weights' gradient from a gradient of gw bits if something was computed
+// since the layer above. It computes its input's from one of g bits, as BlockFloat [0128] says.
 void check_widths(const Graph& plain, const std::string& format_name) {
   const Format format = *parse_format(format_name);
   const Graph graph = in_format(plain, format);
@@ -149,7 +149,7 @@ Graph smooth_network(const Op& pool) {
   return finished(net);
 }
 
-// Between a pool and an activation a gradient has 32 bits: of 16 it would be rounded twice.
+// Between a pool and an activation a gradient has 32 bits: with 16 bits it would be rounded twice.
 TEST(TextFormat, PoolingPassesOnWhatActivationsCompute) {
   for (const Op* pool : {&ops::kMaxPool, &ops::kOverlappingMaxPool, &ops::kAveragePool}) {
     const Graph graph = smooth_network(*pool);
@@ -214,7 +214,7 @@ TEST(TextFormat, MomentumKeepsUpdatesOfSoManyBits) {
   }
 }
 
-// Where nothing is kept, directions have 32 bits anyway.
+// If an optimiser keeps nothing, directions have 32 bits anyway.
 TEST(TextFormat, UpdatesOf32BitsChangeWhatMomentumKeeps) {
   for (const Optimizer& row : optimizers()) {
     const auto weights = [&](const char* format) {
@@ -276,8 +276,8 @@ std::map<std::string, int> largest_initial_weights(const char* model, const char
   return found;
 }
 
-// A largest weight of eight bits lies above 63; that of the classifier, whose initialiser ends at a
-// power of two, lies just below it.
+// A largest weight of eight bits lies above 63. The classifier's initialiser ends at a power of
+// two, so its largest weight lies just below it.
 TEST(TextFormat, InitialWeightsHaveTheExponentOfTheirOwnMaximum) {
   for (const char* model : {"mlp", "lenet5", "resnet8"}) {
     for (const auto& [name, most] : largest_initial_weights(model, "bfp8-text")) {

@@ -1,4 +1,5 @@
-// Networks that translate learn, in the same bits whatever computes them; padding is not seen.
+// Networks that translate learn, with the same bits on any threads and instruction set; padding is
+// not seen.
 #include "models/translation.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace mantissa::testing {
 namespace {
 
 constexpr int64_t kWords = 6, kSource = 5, kTarget = kSource + 1, kPairs = 16;
-constexpr int32_t kEnd = 0;  // of a sentence, and what the target begins with
+constexpr int32_t kEnd = 0;  // end of a sentence; targets begin with it, too
 
 using Build = Result<Graph> (*)(std::string_view, const TranslationSizes&);
 
@@ -149,7 +150,7 @@ TEST(Translation, HasTheSameBitsOverThreadsInstructionSetsAndMicroBatches) {
   }
 }
 
-// In fp32 no exponent is shared with what stands in the padding.
+// In fp32 words share no exponent with the padding.
 TEST(Translation, DoesNotSeeTheSourcesPadding) {
   for (const Build build : {transformer_translator, lstm_translator}) {
     Translation ends({.format = "fp32", .build = build});

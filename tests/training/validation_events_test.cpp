@@ -1,4 +1,5 @@
-// What a program that embeds the library sees of validation, and what stopping there does.
+// The events of validation that a program sees which embeds the library, and the effect of stopping
+// there.
 #include <gtest/gtest.h>
 
 #include <fstream>

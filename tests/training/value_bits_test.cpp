@@ -1,5 +1,5 @@
-// Widths of values: which are wider than the format's `a`, and that operators do with signs what
-// their traits say, which is what `unsigned` relies on.
+// Widths of values: the values that are wider than the format's `a`. And operators treat signs as
+// their traits say: `unsigned` relies on that.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -44,7 +44,7 @@ TEST(ValueBits, AreTheFormatsWithSigns) {
   }
 }
 
-// What goes through ReLU, even after a pool, needs no sign; the pictures do.
+// Values that go through a ReLU, even after a pool, need no sign; the pictures need one.
 TEST(ValueBits, WhatOnlyReluReadsHasOneMore) {
   auto bits = bits_in("lenet5", "bfp:a=4,unsigned=yes");
   EXPECT_EQ(bits["normalise"], 4);
@@ -60,7 +60,7 @@ TEST(ValueBits, WhatOnlyReluReadsHasOneMore) {
   EXPECT_EQ(bits["relu1.activations"], 4);
 }
 
-// A residual block: only the sum's ReLU and that inside take signs away.
+// A residual block: only the sum's ReLU and the ReLU inside take signs away.
 TEST(ValueBits, ResidualSumsKeepSignsUpToTheirRelu) {
   GraphBuilder builder("block", Shape{4, 4, 1});
   const int in = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
@@ -107,7 +107,7 @@ TEST(ValueBits, FunctionsDecide) {
   }
 }
 
-// What only ReLU6 reads need not reach further than 6: 96 * 2^-4 with 7 bits and a sign.
+// A value that only ReLU6 reads need not reach further than 6: 96 * 2^-4 with 7 bits and a sign.
 TEST(ExponentLimits, AreThoseOfWhatAllReadersClip) {
   const auto limit_of = [](const char* text, const Op& function, bool read_twice) {
     GraphBuilder builder("limits", Shape{4, 4, 1});
@@ -147,8 +147,9 @@ std::set<std::string> inverted(const char* model, const char* format) {
   return names;
 }
 
-// Where a ReLU reads the output, or the backward pass does, through ReLU6 or a convolution; or
-// where it is smaller. Not where only a sum reads it, nor where the scale starts at zero.
+// Batch norms are inverted if a ReLU reads the output, or if the backward pass does, through ReLU6
+// or a convolution; or if the output is smaller. Not if only a sum reads it, nor if the scale
+// starts at zero.
 TEST(Inversion, IsWhereKeepingTheOutputSaves) {
   EXPECT_TRUE(inverted("mobilenet_v2", "bfp8").empty());
   EXPECT_TRUE(inverted("mobilenet_v2", "fp32").empty());
@@ -170,7 +171,7 @@ TEST(Inversion, IsWhereKeepingTheOutputSaves) {
   EXPECT_FALSE(names.contains("block3.project_norm"));  // the residual sum reads it
 }
 
-// A ReLU behind an inverted batch norm leaves its mask to it, and others do not.
+// A ReLU after an inverted batch norm leaves its mask to it; other ReLUs do not.
 TEST(Inversion, TakesTheReluBehindIt) {
   for (const Node& node :
        in_format(*build_model("resnet8", {}), format_of("bfp:inversion=yes")).nodes) {
@@ -180,7 +181,7 @@ TEST(Inversion, TakesTheReluBehindIt) {
   }
 }
 
-// A batch norm whose input another node reads backward keeps nothing less by being inverted.
+// If the backward pass of another node reads the input, inverting saves nothing.
 TEST(Inversion, IsNotWhereTheInputStays) {
   GraphBuilder builder("two_readers", Shape{8, 8, 1});
   int input = builder.add(ops::kNormaliseInput, "normalise", {builder.input()},
@@ -199,8 +200,8 @@ TEST(Inversion, IsNotWhereTheInputStays) {
   }
 }
 
-// ReLU6 takes negatives for zeros, the inversion does not; what is negative before a ReLU has a
-// unit of its own.
+// ReLU6 takes negatives for zeros, and the inversion does not. Before a ReLU negatives have a unit
+// of their own.
 TEST(Inversion, KeepsSigns) {
   EXPECT_EQ(bits_in("mobilenet_v2", "bfp:unsigned=yes")["stem_norm"], 9);
   EXPECT_EQ(bits_in("mobilenet_v2", "bfp:unsigned=yes,inversion=yes")["stem_norm"], 8);
@@ -227,7 +228,7 @@ Mantissas without_negatives(Mantissas values) {
   return values;
 }
 
-// The laws behind the traits, on random operands with the extremes among them.
+// The rules that traits state, on random operands with the extremes among them.
 TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
   constexpr int64_t kBatch = 2;
   const Shape image{6, 6, 4};
@@ -241,7 +242,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     if (!traits.never_negative && !traits.keeps_sign && !traits.clips_negatives) continue;
     if (traits.view) continue;  // computes nothing
     const bool two = op == &ops::kAdd || op == &ops::kMultiply;
-    // Of frozen networks, which have 8 bits and fixed exponents.
+    // Operators of frozen networks, which have 8 bits and fixed exponents.
     const bool only_bytes = op == &ops::kExactAveragePool || op == &ops::kRescaledGlobalAverage;
     const Attributes attributes =
         op == &ops::kSlice ? Attributes{{"first", 1}, {"channels", 2}} : Attributes{};
@@ -260,7 +261,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
         if (!traits.clips_negatives) continue;
         EXPECT_EQ(forward(in, bits), forward(without_negatives(in), bits)) << op->name;
         const Mantissas grad = some_mantissas(count, 16, -20, 4);
-        // Whether the mask comes from the input or from the output; some leave it to another.
+        // The mask may come from the input or from the output; some leave it to another operator.
         if (traits.reads_output || op->backward_input == nullptr) continue;
         const auto grad_in = single.backward({in}, grad, 16);
         EXPECT_EQ(grad_in, single.backward({without_negatives(in)}, grad, 16)) << op->name;
@@ -275,7 +276,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
   EXPECT_EQ(clipping, 3);
 }
 
-// With few bits the sign's is worth much.
+// With few bits the bit of the sign is worth much.
 TEST(ValueBits, OneMoreLearnsBetter) {
   const auto loss = [](const char* format) {
     Harness harness({.model = "lenet5",
