@@ -2,9 +2,9 @@
 
     onnx_export.py FILE.onnx RAW.npz IMAGES [--saturating | --web MODULES]
 
-Exits with 1 if one differs, or if the optimised graph computes a layer in floating point.
---saturating stores all weights as int8: on a CPU that saturates some logits must differ then, or the
-comparison shows nothing. --web takes the logits from onnxruntime-web, in MODULES/node_modules.
+Exits with 1 if a logit differs, or if the optimised graph computes a layer in floating point.
+--saturating stores all weights as int8: on a CPU that saturates some logits must differ then, or
+the comparison proves nothing. --web takes the logits from onnxruntime-web, in MODULES/node_modules.
 """
 import collections
 import glob

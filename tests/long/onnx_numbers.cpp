@@ -1,4 +1,4 @@
-// Imports an ONNX model and writes what the network computes in fp32: its logits for some examples
+// Imports an ONNX model and writes the results of the network in fp32: its logits for some examples
 // and, with labels, the gradients of a training step. tests/long/onnx_networks and onnx_sequences
 // run it.
 //
