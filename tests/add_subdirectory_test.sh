@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Mantissa inside another project, by add_subdirectory: the public interface is all that is seen of
-# it, each keeps its own options, and no tests come along. Configures that project, compiles its own
-# file and asks Ninja what it would do for the rest: building everything takes minutes.
+# Mantissa inside another project, by add_subdirectory: that project sees only the public interface,
+# each keeps its own options, and no tests come along. Configures the project, compiles its own
+# file, and asks Ninja what it would do for the rest: building everything takes minutes.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
@@ -19,7 +19,7 @@ PYTHON
 }
 has() { command_of "$1" | grep -qE -- "$2"; }
 lacks() { ! has "$@"; }
-# grep reads to the end: who writes into a closed pipe fails.
+# grep reads to the end, since a program that writes into a closed pipe fails.
 would_run() { ninja -C "$build" -t commands "$1" | grep -E -- "$2" >/dev/null; }
 would_not_run() { ! would_run "$@"; }
 has_no_tests() { (cd "$build" && ctest -N) | grep -q 'Total Tests: 0'; }

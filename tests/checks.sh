@@ -1,4 +1,4 @@
-# Shared by scripts of tests that say it all by commands that succeed or fail. To be sourced.
+# Shared by scripts of tests that consist only of commands that succeed or fail. To be sourced.
 #
 # Makes $folder, which is removed at the end. `finish` prints "N passed, N failed".
 # shellcheck shell=bash
@@ -6,7 +6,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 passed=0 failed=0
 
-# check NAME COMMAND...: the command succeeds; if not, what it printed is shown.
+# check NAME COMMAND...: the command must succeed; if it fails, its output is shown.
 check() {
   if "${@:2}" >"$folder/output" 2>&1; then
     passed=$((passed + 1)) && echo "ok: $1"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The documents name what exists: files, headings, commands, options. And the check finds faults.
+# Files, headings, commands and options that the documents name exist. And the check finds faults.
 # MANTISSA: the command.
 # shellcheck disable=SC2016  # backticks are Markdown's
 set -uo pipefail

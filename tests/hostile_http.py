@@ -1,9 +1,9 @@
-"""Clients that mean no good, for mantissa serve, and such servers, for --from http://.
+"""Hostile clients of mantissa serve, and hostile servers for --from http://.
 
     tests/hostile_http.py MANTISSA RUN DATA
 
-checks in some seconds that each is held within limits; tests/long/hostile/serve_load measures with the same
-functions, for longer. All traffic stays on 127.0.0.1, bounded in bytes and time.
+checks within seconds that each is held within limits; tests/long/hostile/serve_load measures with
+the same functions, for longer. All traffic stays on 127.0.0.1, bounded in bytes and time.
 """
 import gzip
 import os
@@ -42,7 +42,7 @@ class Served:
         return memory(self.process.pid, name)
 
     def growth(self):
-        """MiB that were added at the most."""
+        """The largest growth of memory, in MiB."""
         return self.memory("VmHWM") - self.begun
 
     def connect(self, seconds=60):
@@ -96,7 +96,7 @@ def memory(process, name):
 
 
 def everything(client, seconds=60):
-    """What the other side sends until it ends the connection."""
+    """All bytes that the other side sends until it ends the connection."""
     client.settimeout(seconds)
     end = time.monotonic() + seconds
     text = b""
@@ -129,7 +129,7 @@ def request(head, *more):
     return "\r\n".join((head + " HTTP/1.1", "Host: 127.0.0.1") + more + ("", "")).encode()
 
 
-# Each of these gives a sentence about what came of it; the server's memory tells the rest.
+# Each of these returns a sentence about the outcome; the server's memory tells the rest.
 
 def endless_chunks(served, size, seconds, path="/nothing"):
     with served.connect() as client:
@@ -181,7 +181,7 @@ def unread_answers(served, clients, seconds):
 
 
 def bodies_at_once(served, clients, size, seconds):
-    """Bodies that are all but whole, at the same time."""
+    """Bodies of which only the last part is missing, at the same time."""
     opened = [served.connect() for _ in range(clients)]
 
     def send(client):
@@ -218,7 +218,7 @@ def drip(client, seconds, stop=None):
 
 
 def slow_clients(served, clients, head):
-    """Opened, each sends `head` and drips on in the background; the event ends them."""
+    """Opens clients; each sends `head` and drips on in the background until the event is set."""
     stop = threading.Event()
     for _ in range(clients):
         client = served.connect()
@@ -309,8 +309,8 @@ def hostile_servers(size):
 
 
 def fetch(mantissa, data, address, seconds, sent=None, after=1.0):
-    """train --from it; gives (seconds, MiB, exit code or None if still running, message). Where a
-    signal is sent, the seconds count from then."""
+    """train --from it; gives (seconds, MiB, exit code or None if still running, message). If a
+    signal is sent, the seconds count from then on."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [mantissa, "train", "--from", address, "--data", data, "--out", folder + "/run"],

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tools/install_packages says while it installs, with stand-ins for Debian's own programs.
+# The output of tools/install_packages while it installs, with stand-ins for Debian's own programs.
 # shellcheck disable=SC2016  # what stand-ins and patterns do not expand
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The installed library: what others include, link and find of it. Installs the static library and
-# the shared one, made of the same objects, moves them, and builds a small project with each, by two
+# The installed library, as others include, link and find it. Installs the static library and the
+# shared one, made of the same objects, moves them, and builds a small project with each, by two
 # compilers, through CMake and pkg-config.
 # MANTISSA: the command, in the build that has both libraries.
 set -uo pipefail
@@ -19,14 +19,14 @@ install_to() {
   cmake --install "$built" --prefix "$folder/installed" "${@:2}" && mv "$folder/installed" "$1"
 }
 
-# The files of a prefix; headers apart, which all are there.
+# The files of a prefix besides the headers are the given ones; and all headers are there.
 files_are() {
   diff <(cd "$1" && find . ! -type d ! -name '*.h' -printf '%P\n' | LC_ALL=C sort) \
     <(printf '%s\n' "${@:2}" | LC_ALL=C sort) &&
     diff -r include/mantissa "$1/include/mantissa"
 }
 
-# run_consumer PROGRAM: five steps leave the same weights as the command's.
+# run_consumer PROGRAM: after five steps the weights equal the command's.
 settings=(model=mlp data=fashion-mnist steps=5 threads=1)
 weights_of() { grep -oP '"weights_sha256": *"\K[0-9a-f]+' "$1"; }
 run_consumer() {
@@ -119,7 +119,7 @@ exports=(tests/installed/check_exports)
 library=$folder/shared/lib/libmantissa.so
 check "shared: exports what the headers declare, and nothing else" \
   "${exports[@]}" include "$library"
-# The check finds what it looks for.
+# The check of exports finds both kinds of faults.
 cp -r include "$folder/changed"
 sed -i '/describe_data(/d' "$folder/changed/mantissa/mantissa.h"
 check "a symbol that no header declares is found" \

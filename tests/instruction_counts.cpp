@@ -1,5 +1,5 @@
-// Training steps of small networks under callgrind, which counts CPU instructions and writes a dump
-// whenever it is asked: after each instruction of the program, named by phase, operator and kernel.
+// Training steps of small networks under callgrind, which counts CPU instructions. On request it
+// writes a dump: here after each instruction of the program, named by phase, operator and kernel.
 // instruction_counts_test.sh adds them up. Without callgrind it only runs.
 #include <valgrind/callgrind.h>
 
@@ -36,8 +36,8 @@ const HarnessOptions kRuns[] = {
 std::vector<std::string> names;  // of the instructions of the network that runs
 size_t readings = 0;
 
-// The executor reads the clock before and after each instruction. A dump says what was counted
-// since the one before: what lies between two instructions counts as "between".
+// The executor reads the clock before and after each instruction. A dump has the counts since the
+// dump before it: counts between two instructions are named "between".
 int64_t dump() {
   const std::string name = readings % 2 == 0 ? "between" : names[readings / 2];
   ++readings;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guards the kernels' speed where times are too noisy to: compares the CPU instructions that the
-# operators of a few training steps execute, counted by callgrind, with instruction_counts.txt.
+# Guards the kernels' speed, since times are too noisy for that. Compares the CPU instructions that
+# the operators of a few training steps execute, counted by callgrind, with instruction_counts.txt.
 #
 #   tests/instruction_counts_test.sh            fails where more than 1 % (and 200) above
 #                                               the record are executed
@@ -24,7 +24,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 if [[ ${1:-} != --update ]]; then
-  recorded=$(sed -n 's/^# compiler: //p' "$record")  # fails where there is no record
+  recorded=$(sed -n 's/^# compiler: //p' "$record")  # fails if there is no record
   if [[ $recorded != "$compiler" ]]; then
     echo "skipped: recorded with '$recorded', built with '$compiler'"
     exit 77
@@ -38,7 +38,7 @@ GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM:glibc.cpu.x86_non_temporal_threshold
   status=$?
 ((status == 0)) || exit "$status"
 
-# Each dump has a line with its name and one with what it counted.
+# Each dump has a line with its name and one with its count.
 grep -hE '^(desc: Trigger: Client Request: |totals: )' "$folder"/dump.* |
   awk '/^desc/ { sub(/^desc: Trigger: Client Request: /, ""); name = $0; next }
        name != "" && name != "between" { sum[name] += $2; name = "" }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs that an earlier version of the program began, and that were interrupted: they go on, and end
-# with the bits that they would have ended with there.
+# Runs that an earlier version of the program began, and that were interrupted. They go on, and end
+# with the same bits as in that version.
 #
 #   MANTISSA=build/dev/mantissa tests/interrupted_runs_test.sh
 #   MANTISSA=... tests/interrupted_runs_test.sh --make    makes tests/fixtures/interrupted_runs anew
@@ -57,7 +57,7 @@ train() {
   timeout 120 "$MANTISSA" train --data data ${settings[$1]} --out "$@" --threads 2 2>>"$folder/log"
 }
 
-# What does not depend on time, of the last lines of a run's files.
+# The last lines of a run's files, without entries that depend on time.
 results() {
   python3 - "$1" <<'PYTHON'
 import json, sys
@@ -73,8 +73,8 @@ for line in open(sys.argv[1] + "/metrics.jsonl"):
 PYTHON
 }
 
-# Interrupts a run after its first 50 steps, before its last, and in the middle of an epoch, whose
-# steps are 12. Fails if that was not the moment.
+# Interrupts a run after its first 50 steps, before its last step, and in the middle of an epoch,
+# which has 12 steps. Fails if it missed that moment.
 interrupt() {
   local name=$1 pid newest
   rm -rf "$name"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# No floating-point arithmetic in what a training step of the integer formats executes: the
-# instructions of every object file of formats, kernels, operators and runtime are looked through.
-# Data that only passes through floating-point registers is not arithmetic. What is allowed stands
-# below with its reason; docs/where-floats-remain.md lists it. Folders that a step does not execute,
+# A training step of the integer formats executes no floating-point arithmetic. The test looks
+# through the instructions of every object file of formats, kernels, operators and runtime. Data
+# that only passes through floating-point registers is not arithmetic. Exceptions are listed below
+# with their reasons, and in docs/where-floats-remain.md. Folders that a step does not execute,
 # quantise and train among them, compute as they like: tools/check_layers keeps these from them.
 #
 # Objects: those of the program MANTISSA.
@@ -89,6 +89,6 @@ for line in bad:
     print("  " + line)
 for key in unused:
     print(f"  allowed, but without floating-point arithmetic: {key}")
-# That many there are, or the objects were not found.
+# With fewer object files than this, they were not found.
 sys.exit(1 if bad or unused or seen < 50 else 0)
 PYTHON

@@ -4,9 +4,9 @@ levels of optimisation.
     onnx_runtime.py FILE.onnx RAW.npz PIXELS.idx [--near]
 
 At the levels "extended" and "all", the default, layers are computed in integers: all logits are the
-same, bit for bit. At the lower two they are computed in float32, where a value may round to its
-neighbour; there, and with --near (weights of 4 bits, which are computed in float at all levels),
-logits may differ by little. Exit code 1 where that does not hold.
+same, bit for bit. At the lower two levels they are computed in float32, where a value may round to
+its neighbour. There, and with --near (weights of 4 bits, which are computed in float at all
+levels), logits may differ a little. Exit code 1 if they differ more.
 """
 import os
 import struct

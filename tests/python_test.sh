@@ -13,7 +13,7 @@ work=$root/build/python
 mkdir -p "$work"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PYTHONDONTWRITEBYTECODE=1
 
-# without_packages PIP: skips where no package can be had, else fails.
+# without_packages PIP: skips if no package can be had, else fails.
 without_packages() {
   rm -rf "$work/probe"
   if "$1" download --no-deps --dest "$work/probe" wheel >/dev/null 2>&1; then exit 1; fi
@@ -21,7 +21,7 @@ without_packages() {
   exit 77
 }
 
-# try_environment NAME PACKAGE...: made once for these packages; fails where they cannot be had.
+# try_environment NAME PACKAGE...: made once for these packages; fails if they cannot be had.
 try_environment() {
   local folder=$work/$1 wanted="${*:2}"
   [[ ! -f $folder/wanted || $(<"$folder/wanted") != "$wanted" ]] || return 0
@@ -36,7 +36,7 @@ environment() { try_environment "$@" || without_packages "$work/$1/bin/pip"; }
 environment tools build "nanobind>=2.4" "scikit-build-core>=0.11"
 rm -rf "$work/prefix" "$work/wheel"
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
-# The same wheel as that of `pip wheel .`, but of the library that is built already.
+# The same wheel as `pip wheel .` makes, but from the library that is built already.
 prefixes="$work/prefix;$("$work/tools/bin/python" -m nanobind --cmake_dir)"
 CMAKE_PREFIX_PATH=${prefixes//;/:} "$work/tools/bin/python" -m build --wheel --no-isolation \
   --outdir "$work/wheel" -Ccmake.source-dir=python -Cbuild-dir="$work/module" \
@@ -61,7 +61,7 @@ environment test pytest mypy scikit-learn pandas pyarrow matplotlib numpy
 cd "$root"
 "$work/test/bin/python" -m pytest -q -p no:cacheprovider python/tests
 
-# PyTorch takes 200 MB to fetch: without it all but its tests have run.
+# PyTorch takes 200 MB to fetch. Without it all tests have run except its own.
 if try_environment torch "torch==2.13.0" onnx onnxscript pytest numpy; then
   "$work/torch/bin/pip" install --force-reinstall --no-deps "${wheel[0]}"
   "$work/torch/bin/python" -m pytest -q -p no:cacheprovider python/tests/test_torch.py

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The report as a whole file: well-formed, with the numbers of the run, and drawn by a browser.
-# MANTISSA: the program. The picture is skipped where there is no chromium.
+# MANTISSA: the program. The picture is skipped if there is no chromium.
 set -uo pipefail
 
 : "${MANTISSA:?names the binary to test}"
@@ -16,7 +16,7 @@ check() {  # check NAME COMMAND...
   fi
 }
 
-# well_formed FILE: as XML, once the contents of scripts and styles are taken out.
+# well_formed FILE: it is XML, once the contents of scripts and styles are taken out.
 well_formed() {
   python3 - "$1" <<'PYTHON'
 import re, sys, xml.etree.ElementTree as tree
@@ -28,7 +28,7 @@ assert ids == ["html", "head", "body"], ids
 PYTHON
 }
 
-# has_numbers FILE RUN: what the run's files say is in the page.
+# has_numbers FILE RUN: the page has the numbers of the run's files.
 has_numbers() {
   python3 - "$@" <<'PYTHON'
 import json, re, sys
@@ -49,7 +49,7 @@ assert page.count("data:image/png") == len(evaluation["worst"]) + 12, page.count
 PYTHON
 }
 
-# drawn FILE: a browser makes a picture of it that is not of one colour.
+# drawn FILE: a browser draws it as a picture of more than one colour.
 drawn() {
   timeout 120 chromium --headless=new --no-sandbox --disable-gpu --screenshot="$folder/page.png" \
     --window-size=1250,2500 "$1" >/dev/null 2>&1

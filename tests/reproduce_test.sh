@@ -63,7 +63,7 @@ check "the written configuration repeats the run" bash -c '
   "$MANTISSA" train --config "$1/resnet8/config.toml" --out "$1/again" --quiet >/dev/null' _ "$folder"
 check "... with the same weights" same "$folder/resnet8" "$folder/again" weights_sha256
 
-# Killed again and again, at whatever instruction, and resumed: the same bits as never stopped.
+# Killed again and again, at any instruction, and resumed: the same bits as without a stop.
 newest() { find "$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1; }
 # train_killed OUT ARGS...: as train, with kills on the way.
 train_killed() {
@@ -94,7 +94,7 @@ check "killed and resumed: the same hashes" \
 check "killed and resumed: the same metrics" same_metrics "$folder/whole" "$folder/killed"
 check "killed and resumed: the same last checkpoint" \
   cmp "$folder/whole/checkpoint-00000600.safetensors" "$folder/killed/checkpoint-00000600.safetensors"
-# What the trainer hands to the executor (seed, step, scalars) shows in a known digest.
+# The digest depends on the seed, step and scalars that the trainer hands to the executor.
 digest=c9832e678eea4c473436498a4251f9de605c421fa32991654aaf78bd792038e4
 check "the state has its digest" [ "$(field "$folder/whole" state_sha256)" = "$digest" ]
 train "$folder/exact" "${options[@]}" --format bfp:g=8,gr=stochastic,exponents=exact
@@ -104,7 +104,7 @@ check "two checkpoints are kept" [ "$(find "$folder/whole" -name 'checkpoint-*' 
 check "no temporary is left" [ -z "$(find "$folder/killed" -name '*.tmp-*')" ]
 
 # Dynamic fixed point, killed in the warm-up and between two decisions: exponents and counts of bits
-# are state.
+# are part of the state.
 decided=(--model lenet5 --steps 90 --checkpoint-every 8 --format dfp:warmup=30,every=7)
 train "$folder/decided" "${decided[@]}"
 train_killed "$folder/decided-killed" "${decided[@]}"
@@ -113,7 +113,7 @@ check "decided exponents, killed and resumed: the same state" \
 check "decided exponents, killed and resumed: the same hashes" \
   cmp "$folder/decided/hashes.jsonl" "$folder/decided-killed/hashes.jsonl"
 
-# Ctrl-C saves; the saved step lies between two reports.
+# Ctrl-C saves. The saved step lies between two reports.
 start "$folder/stopped" "${options[@]}"
 sleep 0.5
 kill -INT $child
@@ -138,7 +138,7 @@ import json, sys
 sys.exit(json.load(open(sys.argv[1] + "/summary.json"))["weight_state_bytes_per_parameter"] > 5.1)' \
     "$folder/memory-$model"
 done
-# Large networks, whose evaluation would take long: a few pictures of noise.
+# Large networks, on a few pictures of noise: their evaluation would take long otherwise.
 mkdir "$folder/noise"
 python3 -c '
 import random, struct, sys

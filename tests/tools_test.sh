@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What ./test is made of: the counting of what CTest ran, and the choice of tests after a change.
+# The parts of ./test: the counting of what CTest ran, and the choice of tests after a change.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 command -v git >/dev/null || { echo "skipped: no git"; exit 77; }
@@ -39,7 +39,7 @@ check "a suite that crashed after its report" counted 1 "8 passed, 3 failed, 3 s
 : >"$folder/cases"
 check "nothing ran" counted 1 "0 passed, 1 failed, 0 skipped"
 
-# chosen PATTERN FILE...: after a change of the files, ctest would run this.
+# chosen PATTERN FILE...: after a change of the files, ctest would run these tests.
 repository=$folder/repository
 mkdir -p "$repository"/{tools,src/ops/norms,src/cli/http,tests/cli,tests/training,cmake,docs}
 cp tools/changed_tests "$repository/tools"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Two hosts on one machine: network namespaces with a cable of limited bandwidth between them, over
-# which MPI speaks TCP. The same bits as in one process; a cable that is cut ends the run.
+# Two hosts on one machine: network namespaces with a cable of limited bandwidth between them. MPI
+# speaks TCP over it. The bits are the same as in one process, and a cut cable ends the run.
 #
 #   MANTISSA=build/dev/mantissa tests/two_hosts_test.sh
 #
-# Skips where there is no Open MPI, or namespaces may not be made.
+# Skips if there is no Open MPI, or if namespaces may not be made.
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/cli/common.sh"
 
@@ -26,7 +26,7 @@ cable() {
     done
 }
 cable 2>/dev/null || skip "no cable between namespaces"
-# 200 Mbit/s, where the kernel can.
+# 200 Mbit/s, if the kernel can limit it.
 if command -v tc >/dev/null; then
   for host in $here $there; do
     ip netns exec $host tc qdisc add dev cable root tbf rate 200mbit burst 64kb latency 50ms \
@@ -62,7 +62,7 @@ state() {
 }
 holds "the same state" test "$(state "$folder/two")" = "$(state "$folder/one")"
 
-# Asynchronously: the bits of two stages that are threads, which are not those of a flush.
+# Asynchronously: the bits of two stages that are threads. They differ from those of a flush.
 async=(--pipeline async --drain-every 12)
 accepts "two threads, asynchronously" "test accuracy" train "${settings[@]}" --stages 2 \
   "${async[@]}" --steps 24 --out "$folder/async-threads"

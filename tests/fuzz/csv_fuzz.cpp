@@ -20,7 +20,7 @@ void check(bool holds, const char* what, const std::string& text) {
   std::abort();
 }
 
-// Where each input is put: rows are read from files.
+// The file that each input is written to: rows are read from files.
 const std::filesystem::path& file() {
   static const std::filesystem::path path = std::filesystem::temp_directory_path() /
                                             ("mantissa-fuzz-" + std::to_string(getpid()) + ".csv");
