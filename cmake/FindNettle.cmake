@@ -1,5 +1,5 @@
-# Nettle::nettle, the hashes. This module is installed beside MantissaConfig.cmake: who links the
-# static library finds nettle anew.
+# Nettle::nettle, the hashes. This module is installed beside MantissaConfig.cmake: projects that
+# link the static library look for nettle, too.
 find_path(NETTLE_INCLUDE_DIR nettle/sha2.h)
 find_library(NETTLE_LIBRARY nettle)
 include(FindPackageHandleStandardArgs)

@@ -1,5 +1,6 @@
 # SentencePiece::sentencepiece, pieces of words, and the library that learns them. This module is
-# installed beside MantissaConfig.cmake: who links the static library finds sentencepiece anew.
+# installed beside MantissaConfig.cmake: projects that link the static library look for
+# sentencepiece, too.
 find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_trainer.h)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece)
 find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train)

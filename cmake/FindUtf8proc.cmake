@@ -1,5 +1,5 @@
 # Utf8proc::utf8proc, Unicode's categories and forms. This module is installed beside
-# MantissaConfig.cmake: who links the static library finds utf8proc anew.
+# MantissaConfig.cmake: projects that link the static library look for utf8proc, too.
 find_path(UTF8PROC_INCLUDE_DIR utf8proc.h)
 find_library(UTF8PROC_LIBRARY utf8proc)
 include(FindPackageHandleStandardArgs)

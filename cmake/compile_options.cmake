@@ -19,8 +19,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# Whoever edits waits for the compiler: several files at once, kernels at -O2, all else at -O1. The
-# bits are the same.
+# While editing, short builds matter: several files are compiled at once, kernels at -O2, all else
+# at -O1. The bits are the same.
 set(CMAKE_CXX_FLAGS_QUICK "-O1" CACHE STRING "Flags of the build type Quick")
 if(CMAKE_BUILD_TYPE STREQUAL "Quick")
   set(CMAKE_UNITY_BUILD ON)
@@ -30,8 +30,8 @@ endif()
 add_compile_options(-Wall -Wextra -Wshadow -ffp-contract=off -fno-math-errno)
 # Nobody replaces functions of the shared library: they are called directly, and inlined.
 add_compile_options(-fno-semantic-interposition)
-# The linker leaves out what nothing calls, and puts together what runs rarely: a tenth less is read
-# into memory, of small networks' peak an eighth.
+# The linker leaves out code that nothing calls, and puts code together that runs rarely. So a tenth
+# less is read into memory, which is an eighth of a small network's peak.
 add_compile_options(-ffunction-sections -fdata-sections)
 add_link_options(-Wl,--gc-sections)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -39,18 +39,18 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(-Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
 
-# All code tells the fuzzer where an input leads, and ends where it does something undefined.
+# All code reports its branches to the fuzzer, and stops on undefined behaviour.
 if(MANTISSA_FUZZ)
   set(sanitizers -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   add_compile_options(${sanitizers})
   add_link_options(${sanitizers})
 endif()
 
-# Files are hostile: what a fault in reading one does to memory should end the program.
+# Files are hostile: if reading one corrupts memory, the program should end.
 if(MANTISSA_HARDENING)
   add_compile_options(-fstack-protector-strong -fstack-clash-protection -fcf-protection)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
-  # The C library warns where it is asked for checks without optimisation.
+  # The C library warns if it is asked for checks without optimisation.
   add_compile_options($<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
                       $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=3>)
   add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)

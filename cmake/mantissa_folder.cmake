@@ -23,8 +23,8 @@ function(mantissa_precompile target name library)
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
 
-# What tests cost is mostly the compiler's time: their own code needs no speed, and headers that all
-# of them include are read once. NAME, LIBRARY and HEADERS: of a target with more such headers.
+# Tests cost mostly the compiler's time: their own code needs no speed, and headers that all of them
+# include are read once. NAME, LIBRARY and HEADERS: of a target with more such headers.
 function(mantissa_test_options target)
   cmake_parse_arguments(arg "" "NAME;LIBRARY" "HEADERS" ${ARGN})
   if(NOT arg_NAME)
@@ -35,15 +35,16 @@ function(mantissa_test_options target)
 endfunction()
 
 # Code that runs once per command or epoch costs mostly memory and the compiler's time, and much of
-# that is the JSON header. Presets that nobody edits with have CMAKE_UNITY_BUILD: the compiler reads
-# several files at once, in half the time. So names in the unnamed namespaces of one folder differ.
+# that is the JSON header. Presets that are not for editing have CMAKE_UNITY_BUILD: the compiler
+# reads several files at once, in half the time. So names in the unnamed namespaces of one folder
+# differ.
 function(mantissa_cold_options target)
   mantissa_precompile(${target} nlohmann_json::nlohmann_json nlohmann_json::nlohmann_json
                       OPTIONS $<$<NOT:$<CONFIG:Quick>>:-Os> HEADERS <nlohmann/json.hpp>)
 endfunction()
 
-# The standard library's headers that most other files include. Not with g++: where it optimises, it
-# warns of what precompiled headers of the standard library do.
+# The standard library's headers that most other files include. Not with g++: when it optimises, it
+# warns about code in precompiled headers of the standard library.
 function(mantissa_hot_options target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
@@ -55,8 +56,8 @@ endfunction()
 
 # mantissa_groups(TARGET)
 #
-# Where several files are compiled at once (CMAKE_UNITY_BUILD), these are up to ten files of one
-# folder: a new file changes the groups of its own folder only.
+# With CMAKE_UNITY_BUILD, up to ten files of one folder are compiled at once: a new file changes the
+# groups of its own folder only.
 function(mantissa_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${target} SOURCES)
@@ -88,9 +89,9 @@ endfunction()
 # One library per folder of src/: every *.cpp below it, apart from the tests (*_test.cpp, one test
 # program per folder) and micro-benchmarks (*_bench.cpp). New files are found by themselves.
 # APART: each file is compiled by itself, in every preset.
-# COLD: compiled for size (mantissa_cold_options), but for the files HOT, whose loops go over data.
+# COLD: compiled for size (mantissa_cold_options), except the files HOT, whose loops go over data.
 # LIBRARIES are linked, HEADERS only included. The lists MANTISSA_OBJECTS and MANTISSA_LIBRARIES
-# collect what the library of all folders consists of (mantissa_library.cmake).
+# collect the parts of the library of all folders (mantissa_library.cmake).
 function(mantissa_folder name)
   cmake_parse_arguments(arg "APART;COLD" "" "HOT;FOLDERS;LIBRARIES;HEADERS" ${ARGN})
   set(directory ${PROJECT_SOURCE_DIR}/src/${name})
@@ -109,7 +110,7 @@ function(mantissa_folder name)
                                                 ${arg_HEADERS})
     list(APPEND MANTISSA_OBJECTS $<TARGET_OBJECTS:mantissa_${name}>)
     mantissa_groups(mantissa_${name})
-    # A loop's speed must not hang on what stands in the file before it.
+    # A loop's speed must not depend on the code before it in the file.
     if(arg_APART OR NOT (arg_COLD OR CMAKE_BUILD_TYPE STREQUAL "Quick"))
       set_target_properties(mantissa_${name} PROPERTIES UNITY_BUILD OFF)
     endif()

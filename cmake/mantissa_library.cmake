@@ -35,7 +35,7 @@ function(mantissa_install_library target)
   if(arg_EXCLUDE_FROM_ALL)
     list(APPEND options EXCLUDE_FROM_ALL)
   endif()
-  # What those who link the static library link too; the shared one brings it along.
+  # Projects that link the static library link these, too; the shared one brings them along.
   get_target_property(type ${target} TYPE)
   set(targets MantissaShared)
   set(packages)

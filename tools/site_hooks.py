@@ -1,4 +1,4 @@
-"""For mkdocs: what links lead to outside docs/ (code, tests, tables of results) stays as its path."""
+"""For mkdocs: links out of docs/ (to code, tests, tables of results) become their paths."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""What compare_speed runs: Mantissa and PyTorch as commands, and the search for PyTorch's best."""
+"""Contestants of compare_speed: Mantissa and PyTorch as commands; search for PyTorch's best."""
 
 import collections
 import itertools
@@ -22,7 +22,7 @@ HOPELESS = 4  # times as slow as another precision: no setting makes up for that
 
 Case = collections.namedtuple("Case", "name model input_size batch_size width", defaults=(1,))
 
-# What PyTorch may be told. precision: of pytorch_train.py; wait: how OpenMP's threads wait; compiles:
+# Settings of PyTorch. precision: of pytorch_train.py; wait: how OpenMP's threads wait; compiles:
 # torch.compile; keeps: malloc gives nothing back to the system, which saves page faults.
 Setting = collections.namedtuple("Setting", "precision channels_last wait compiles keeps")
 

@@ -103,8 +103,8 @@ def layout(arguments):
 class Trainer:
     """One training step, in the layout and precision that the flags ask for.
 
-    bf16-model holds weights and velocities in bfloat16, too: updates below 1/256 of a weight are
-    lost, as the fastest choice has it. bf16-autocast keeps them in fp32.
+    bf16-model, the fastest choice, holds weights and velocities in bfloat16, too: updates below
+    1/256 of a weight are lost. bf16-autocast keeps them in fp32.
     """
 
     def __init__(self, arguments, pictures):
@@ -123,7 +123,7 @@ class Trainer:
     def run(self, images):
         if self.segments == 0 or not self.model.training:
             return self.model(images)
-        # What needs no gradient has none behind a checkpoint either.
+        # The output of a checkpoint needs a gradient only if its input does.
         return checkpoint_sequential(self.model, self.segments, images.requires_grad_())
 
     def forward(self, pixels):
@@ -166,7 +166,7 @@ def speed(arguments):
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
     idle = memory("VmRSS")
-    # What a fixed batch leaves of its gradients could be denormal, which is slow.
+    # After many steps on one batch gradients could be denormal, which is slow.
     torch.set_flush_denormal(True)
     if arguments.data == "synthetic":
         held = [noise(arguments.batch_size, arguments.input_size, arguments.classes,

@@ -36,7 +36,7 @@ struct Shapes {
     }
   }
 
-  // So many pictures of the kinds from `first` on, which have the labels from 0 on.
+  // `count` pictures of the kinds from `first` on. Labels count from 0.
   Shapes(int count, int first, int kinds, uint32_t seed) : state(seed) {
     for (int n = 0; n < count; ++n) {
       const int label = static_cast<int>(random(static_cast<uint32_t>(kinds)));

@@ -27,7 +27,7 @@ int fail(const std::string& error) {
   return 1;
 }
 
-// Test accuracy after so many epochs; -1 with a message.
+// Test accuracy after `epochs` more epochs. On an error prints its message, and gives -1.
 double accuracy_after(mantissa::Trainer& trainer, const Shapes& train, const Shapes& test,
                       int epochs) {
   auto history = trainer.fit(train.arrays(), {.epochs = epochs});
