@@ -181,7 +181,7 @@ def unread_answers(served, clients, seconds):
 
 
 def bodies_at_once(served, clients, size, seconds):
-    """Bodies of which only the last part is missing, at the same time."""
+    """Bodies without their last part, at the same time."""
     opened = [served.connect() for _ in range(clients)]
 
     def send(client):
@@ -447,7 +447,7 @@ def check_fetch(checks, mantissa, data):
 def main():
     mantissa, run, data = sys.argv[1:]
     checks = Checks()
-    # What waits for seconds, at the same time.
+    # Checks that wait for seconds, at the same time.
     others = [threading.Thread(target=check_fetch, args=(checks, mantissa, data)),
               threading.Thread(target=check_slow, args=(checks, mantissa, run))]
     for other in others:

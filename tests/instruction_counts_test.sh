@@ -2,7 +2,7 @@
 # Guards the kernels' speed, since times are too noisy for that. Compares the CPU instructions that
 # the operators of a few training steps execute, counted by callgrind, with instruction_counts.txt.
 #
-#   tests/instruction_counts_test.sh            fails where more than 1 % (and 200) above
+#   tests/instruction_counts_test.sh            fails if more than 1 % (and 200) above
 #                                               the record are executed
 #   tests/instruction_counts_test.sh --update   records what is executed now
 #

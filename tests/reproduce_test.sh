@@ -35,7 +35,7 @@ start() {
   child=$!
 }
 
-# Metrics without what depends on the clock.
+# Metrics without entries that depend on the clock.
 metrics() { python3 -c '
 import json, sys
 for line in open(sys.argv[1] + "/metrics.jsonl"):

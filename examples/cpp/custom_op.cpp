@@ -10,7 +10,7 @@
 
 namespace {
 
-// 3 in the unit of x, 2^exponent; 0 or a huge number where it is far from x.
+// 3 in the unit of x, 2^exponent; 0 or a huge number if the unit is far too large or small.
 int64_t three(int exponent) {
   if (exponent > 1) return 0;
   return exponent < -40 ? int64_t{3} << 40 : int64_t{3} << -std::min(exponent, 0);

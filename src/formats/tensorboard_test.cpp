@@ -39,7 +39,7 @@ uint32_t unmasked(uint32_t masked) {
   return rotated << 15 | rotated >> 17;
 }
 
-// A protobuf message as a list of (field number, raw value): what a reader without a schema sees.
+// A protobuf message as a reader without a schema sees it: a list of (field number, raw value).
 struct Field {
   uint64_t number = 0, varint = 0;
   std::string bytes;

@@ -42,7 +42,7 @@ TEST(Models, HaveThePublishedParameters) {
             1'235'496 - 512 * 1000 - 1000 + 2'944);
 }
 
-// 0.27, 0.85 and 1.7 million: He and others' networks for CIFAR-10, here with projections where the
+// 0.27, 0.85 and 1.7 million: He and others' networks for CIFAR-10, here with projections if the
 // shape changes.
 TEST(Models, HaveTheParametersOfSmallResidualNetworks) {
   const ModelOptions cifar = {.height = 32, .width = 32, .channels = 3};

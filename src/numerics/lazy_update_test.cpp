@@ -1,4 +1,4 @@
-// The lazy update: what it conserves, how it rescales, and that only the corrected rule learns.
+// The lazy update: conservation, rescaling, and that only the corrected rule learns.
 #include "numerics/lazy_update.h"
 
 #include <gtest/gtest.h>

@@ -215,8 +215,8 @@ void check_weights(const Quantised& quantised_network, const std::string& layer,
   EXPECT_GT(moved, 0.1);
 }
 
-// The form of a layer with one scale, and that scale over 2^exponent, which the network behind the
-// layer takes out.
+// The form of a layer with one scale. The network after the layer takes out this scale over
+// 2^exponent.
 WeightForm form_of(QuantiseSource& source, const std::string& layer,
                    const QuantiseSettings& settings) {
   const auto before = named_parameters(source.plan.network, source.state);

@@ -1,4 +1,4 @@
-// Padding, slices, reshape and channel shuffle: what goes where, both ways, in every width.
+// Padding, slices, reshape and channel shuffle: where elements go, both ways, in every width.
 #include <gtest/gtest.h>
 
 #include "tests/operators/single_op.h"

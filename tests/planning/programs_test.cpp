@@ -78,7 +78,7 @@ TEST_P(ProgramBytes, AreThoseOnRecord) {
   for (const char* format : {"bfp8", "bfp:g=8", "bfp8-text", "dfp8", "fp32"}) {
     const Program all = compiled(name, format, {.mode = RecomputeMode::kNone});
     expect_recorded(name, format, "all", all);
-    if (has_scratch_of_its_cpu(format)) continue;  // and so does what fits in a limit
+    if (has_scratch_of_its_cpu(format)) continue;  // and so do the values that fit in a limit
     const int64_t limit = all.arena_bytes * 60 / 100;
     expect_recorded(name, format, "60",
                     compiled(name, format, {.mode = RecomputeMode::kAuto, .limit_bytes = limit}));

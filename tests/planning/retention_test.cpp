@@ -47,7 +47,7 @@ struct Planned {
 constexpr int64_t kNoLimit = INT64_MAX;
 
 struct Best {
-  double nanoseconds = 1e300;  // of what is within the limit
+  double nanoseconds = 1e300;  // of choices within the limit
   int64_t bytes = kNoLimit;    // whatever the limit
 };
 
@@ -212,7 +212,7 @@ TEST(Retention, LiterallyAndWithoutALimitTheMachineDecides) {
   }
 }
 
-// A value by its name, and what was chosen for it.
+// A value, and the choice for it.
 struct Chosen {
   RecomputeModel::Value value;
   Retention retention;

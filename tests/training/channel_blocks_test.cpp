@@ -1,4 +1,4 @@
-// block=channel in whole runs: it learns, and the frozen network is what training made.
+// block=channel in whole runs: it learns, and the frozen network computes as the trained one.
 #include <gtest/gtest.h>
 
 #include "base/test_folder.h"
@@ -62,7 +62,7 @@ TEST(ChannelBlocks, LearnAndFreeze) {
 }
 
 TEST(ChannelBlocks, UseTheirMemoryAsPlanned) {
-  // The same bits without reuse of memory: no instruction overwrites what another needs.
+  // The same bits without reuse of memory: no instruction overwrites data that another needs.
   HarnessOptions options{.model = "mobilenet_v2", .format = to_string(kFormat), .width = 0.125};
   Harness packed(options);
   options.reuses_memory = false;

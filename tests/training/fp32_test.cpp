@@ -1,4 +1,4 @@
-// fp32, the reference: its gradients are those of its loss, it learns, and freezing keeps it.
+// fp32, the reference: its gradients are the slopes of its loss, it learns, and freezing keeps it.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -148,7 +148,7 @@ const ModelOptions& many_classes() {
   return options;
 }
 
-// Layers with enough weights that memory for their sums is worth that of some rows.
+// Layers with so many weights that memory for their sums counts as much as memory for some rows.
 Graph with_deep_layers() {
   Layers net("deep", many_classes());
   net.add(ops::kFlatten, "flatten");

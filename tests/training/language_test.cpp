@@ -336,7 +336,7 @@ struct AttentionOfReals {
     for (auto* all : {&out, &grad_q, &grad_k, &grad_v}) all->assign(positions * width, 0);
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < positions; ++i) {
-        // Powers of two, whose exponents are rounded as those of integers.
+        // Powers of two, with exponents rounded as in integers.
         constexpr double kUnit = 65536;
         const int64_t keys = causal ? i + 1 : positions;
         const auto at = [&](int64_t row, int64_t c) { return row * width + h * channels + c; };

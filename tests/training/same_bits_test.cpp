@@ -254,8 +254,8 @@ TEST(SameBits, StochasticRoundingDependsOnTheStep) {
   }
 }
 
-// What grad_weights reads changes the weights; ReLU and maximum pooling pass on what is in g bits,
-// so that behind them only the loss, batch norm and sums have more to give (BlockFloat
+// A wider gradient for grad_weights changes the weights. ReLU and maximum pooling pass on gradients
+// of g bits. So only the loss, batch norm and sums have more bits to give (BlockFloat
 // [0117]-[0123]).
 TEST(SameBits, WiderGradientsForGradWeights) {
   for (const char* model : {"lenet5", "resnet8"}) {

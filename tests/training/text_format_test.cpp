@@ -28,7 +28,7 @@ Narrowed narrowed_gradients(const HarnessOptions& options) {
     const Instruction& instruction = harness.program().instructions[seen.instruction];
     if (seen.kind != ObservedKind::kGradient || seen.bits.largest() == 0) continue;
     const int bits = bits_of(harness.program(), instruction.grad_inputs[seen.operand]);
-    // Of more bits there may be no wide results.
+    // Gradients of more bits may have no wide results.
     if (!rounds_gradient(instruction.op->traits) || bits != g) continue;
     ++found.all;
     found.full += seen.bits.largest() == bits - 1;

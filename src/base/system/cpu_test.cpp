@@ -27,7 +27,7 @@ TEST(ParseIsa, NamesTheChoices) {
   }
 }
 
-// As AMD's Zen 4 is: VNNI in 512 bits, but not in 256.
+// Like AMD's Zen 4: VNNI in 512 bits, but not in 256.
 constexpr Features kWithoutAvxVnni = kNeedsAvx512Vnni;
 
 TEST(Features, AreASet) {

@@ -51,7 +51,7 @@ TEST(BitCounts, AllRowsCountByTheDefinition) {
     for (const int64_t count : {0, 1, 31, 32, 33, 127, 5000, 40'000}) {
       with_wide_gradient_type(bits, [&](auto type) {
         const auto in = mantissas<decltype(type)>(bits, count);
-        LargeCounts expected = {5, 6, 7, 8};  // counts are added to what is there
+        LargeCounts expected = {5, 6, 7, 8};  // new counts are added to these
         const int64_t begin = count / 3;
         for (int64_t i = begin; i < count; ++i) {
           for (int k = 0; k < kFinerExponents; ++k) {

@@ -14,7 +14,7 @@
 namespace mantissa::kernels {
 namespace {
 
-// A row of mantissas of so many bits in their type.
+// A row of mantissas of `bits` bits, in the type that keeps them.
 class Row {
  public:
   Row(int64_t count, int bits, uint64_t seed)

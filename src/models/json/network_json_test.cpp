@@ -1,4 +1,4 @@
-// Networks as JSON: what is written is read back, and errors say where they are and what is
+// Networks as JSON: they are read back as they were written. Errors name their place, and what is
 // allowed.
 #include "models/json/network_json.h"
 

@@ -1,5 +1,6 @@
 // The same bits with every compiler and on every machine: a digest of results of all quantisers.
-// A change of it changes what quantised networks compute; fused multiplications would.
+// If the digest changes, quantised networks compute something else. Fused multiplications would
+// change it.
 #include <gtest/gtest.h>
 
 #include <bit>

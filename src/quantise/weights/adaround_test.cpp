@@ -131,7 +131,7 @@ RC_GTEST_PROP(AdaRound, IsNeverWorseThanNearestRounding, ()) {
 
 TEST(AdaRound, TakesOtherTargets) {
   Layer layer = layer_of(100, 8, 2, 3, 5);
-  std::vector<float> targets;  // what the mantissas below give
+  std::vector<float> targets;  // the outputs of the mantissas below
   std::vector<int32_t> wanted;
   for (size_t k = 0; k < layer.weights.size(); ++k) {
     wanted.push_back(static_cast<int32_t>(

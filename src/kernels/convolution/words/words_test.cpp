@@ -41,7 +41,7 @@ constexpr Tiles kTiles = {
     {{tile<1, 1>, tile<1, 2>, tile<1, 3>, tile<1, 4>, tile<1, 5>, tile<1, 6>},
      {tile<2, 1>, tile<2, 2>, tile<2, 3>, tile<2, 4>, tile<2, 5>, tile<2, 6>}}};
 
-// Pairs of words, [pair][lanes][2]: word i of lane l is at(i, l), or 0 where it does not exist.
+// Pairs of words, [pair][lanes][2]: word i of lane l is at(i, l), or 0 if it does not exist.
 template <typename At>
 void write_pairs(int64_t words, int64_t lanes, int64_t channels, int16_t*& to, const At& at) {
   for (int64_t i = 0; i < round_up(words, 2); ++i) {
