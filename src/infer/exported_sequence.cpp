@@ -21,8 +21,8 @@ Result<onnx::ExportedModel> export_sequence(const SequenceExport& from, onnx::Ex
     return invalid_input(
         "networks of sequences have one form, of --target ort: it has standard operators alone");
   }
-  MANTISSA_ASSIGN(onnx::ExportedModel result, onnx::export_sequence_network(exported_view(
-                                                  from.graph, from.state, from.format)));
+  MANTISSA_ASSIGN(onnx::ExportedModel result,
+                  onnx::export_network(exported_view(from.graph, from.state, from.format), target));
   metadata["mantissa.format"] = to_string(from.format);
   metadata["mantissa.network"] = from.graph.name;
   metadata[kSequenceForm] = from.format.is_float() ? kRealNumbers : kIntegerLayers;

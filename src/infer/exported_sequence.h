@@ -13,8 +13,8 @@ constexpr const char* kSequenceForm = "mantissa.sequence_form";
 constexpr const char* kIntegerLayers = "integer linear layers";
 constexpr const char* kRealNumbers = "real numbers";
 
-// The model of onnx/export/exporter.h, export_sequence_network. Its metadata name its source.
-// Errors: a target other than ONNX Runtime, and errors of export_sequence_network.
+// The model of onnx/export/exporter.h. Its metadata name its source. Errors: a target other than
+// ONNX Runtime, and errors of export_network.
 Result<onnx::ExportedModel> export_sequences(const FrozenNetwork& network,
                                              onnx::ExportTarget target);
 Result<onnx::ExportedModel> export_encoder(const Encoder& encoder, onnx::ExportTarget target);

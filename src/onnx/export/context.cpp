@@ -1,11 +1,21 @@
 #include "onnx/export/context.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
+
+std::string ExportContext::output_name(const Node& node) const {
+  const std::string& name = graph.values[node.outputs[0]].name;
+  const auto& inputs = builder.graph.inputs;
+  const bool is_taken =
+      name == output || std::any_of(inputs.begin(), inputs.end(),
+                                    [&](const ValueData& input) { return input.name == name; });
+  return is_taken ? name + "/value" : name;
+}
 
 NodeAttribute ints(const char* name, std::vector<int64_t> values) {
   return {name, std::move(values)};

@@ -11,24 +11,40 @@
 
 namespace mantissa::onnx {
 
-inline constexpr const char* kPixels = "pixels";  // the model's input
-inline constexpr const char* kLogits = "logits";  // its output
 constexpr int kSignedZero = 128;  // the byte for mantissa 0 if mantissas may be negative
 
-// A value of the network in the model: images are [N, C, H, W], vectors [N, C] in our own order.
+// The form of a value in the model. It decides which function of an operator exports a node that
+// reads it.
+enum class Form : uint8_t {
+  kBytes,   // mantissas in uint8: an image, [N, C, H, W], or a vector in our own order, [N, C]
+  kVector,  // float32 [batch, channels]
+  kRows,    // float32 [batch, sequence, channels]
+  kFlat,    // rows one after the other, whose number is open: [batch, sequence * channels]
+  kTokens,  // int64 [batch, sequence]
+  kMask,    // the same: 1, or 0 of padding
+};
+
+// The sequence whose positions a value has. Networks that read one have the source alone.
+enum class Side : uint8_t { kSource, kTarget };
+
+// A value of the network in the model.
 struct Exported {
-  std::string name;  // a tensor of uint8
+  std::string name;  // the tensor
+  Form form = Form::kBytes;
+  // Of bytes.
   int exponent = 0;
   int least = -127, most = 127;  // mantissas
   int zero = kSignedZero;        // the byte for mantissa 0
-  bool is_real = false;          // float32 logits
+  // Of all others.
+  Side side = Side::kSource;
+  bool repeats_last = false;  // padding has the row before it, so the last row is no padding
 
   bool is_signed() const { return least < 0; }
   int most_byte() const { return most + zero; }
   int least_byte() const { return least + zero; }
 };
 
-// A value whose mantissas reach from -most, or from 0, to `most`.
+// Bytes whose mantissas reach from -most, or from 0, to `most`.
 inline Exported exported_value(std::string name, int exponent, int most, bool is_signed) {
   return {.name = std::move(name),
           .exponent = exponent,
@@ -41,22 +57,24 @@ struct ExportContext {
   const ExportedNetwork& network;
   const Graph& graph;
   ExportTarget target;
-  ExportBuilder builder;
-  std::vector<std::optional<Exported>> values;  // by value; nothing: not made yet, or refused
+  std::vector<std::vector<int>> readers;        // by value
   std::vector<bool> reads_negatives;            // by value: a reader tells negatives from zero
+  std::vector<std::optional<Exported>> values;  // by value; nothing: not made yet, or refused
+  std::string output;                           // the model's
+  ExportBuilder builder;
   std::vector<std::string> notes;
 
   int exponent(int value) const { return network.exponents[static_cast<size_t>(value)]; }
   int limit(int value) const { return network.limits[static_cast<size_t>(value)]; }
+  const ExportedParameter& numbers(int parameter) const {
+    return network.parameters[static_cast<size_t>(parameter)];
+  }
   const Exported& input(const Node& node, size_t i = 0) const {
     return *values[static_cast<size_t>(node.inputs[i])];
   }
   const Shape& shape(int value) const { return graph.values[value].shape; }
-  // The tensor of the node's output.
-  std::string output_name(const Node& node) const {
-    const std::string& name = graph.values[node.outputs[0]].name;
-    return name == kPixels || name == kLogits ? name + "/value" : name;
-  }
+  // The tensor of the node's output. The model's inputs and output keep their names for themselves.
+  std::string output_name(const Node& node) const;
 };
 
 NodeAttribute ints(const char* name, std::vector<int64_t> values);
@@ -67,19 +85,19 @@ bool is_relu6(const Node& node);
 // Whether negative results of the node matter to any reader.
 bool is_signed(const ExportContext& context, int n);
 
-// The float32 tensor of a value, for one reader: ONNX Runtime wants them apart.
+// The float32 tensor of bytes, for one reader: ONNX Runtime wants them apart.
 std::string real(ExportContext& context, const Exported& value, const std::string& reader);
 
 // Quantises a float32 tensor, and clips it to the mantissas that there are. `out` says how.
 void quantise_to(ExportContext& context, const std::string& tensor, const std::string& scale,
                  const Exported& out);
 
-// Adds a look-up of 256 bytes, or of as many for each channel, from the node's input to `out`.
-void look_up(ExportContext& context, const Node& node, int64_t channels,
-             const std::vector<uint8_t>& table, const Exported& out);
-
 // The same for the output of a node, at its exponent. `sign`: in place of is_signed.
 Exported quantised(ExportContext& context, int n, const std::string& tensor,
                    std::optional<bool> sign = std::nullopt);
+
+// Adds a look-up of 256 bytes, or of as many for each channel, from the node's input to `out`.
+void look_up(ExportContext& context, const Node& node, int64_t channels,
+             const std::vector<uint8_t>& table, const Exported& out);
 
 }  // namespace mantissa::onnx

@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "onnx/export/check_exported.h"
-#include "onnx/export/each_node.h"
+#include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
+#include "onnx/export/refusals.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -19,8 +20,8 @@ bool passes_values_on(const Op* op) {
 }
 
 // By value. If only ReLUs read a value, directly or after maxima, zeros may replace negatives.
-std::vector<bool> find_read_negatives(const Graph& graph) {
-  const auto readers = readers_of(graph);
+std::vector<bool> find_read_negatives(const Graph& graph,
+                                      const std::vector<std::vector<int>>& readers) {
   std::vector<bool> reads(graph.values.size(), false);
   for (int value = static_cast<int>(graph.values.size()) - 1; value >= 0; --value) {
     reads[value] = graph.is_output(value);
@@ -34,62 +35,80 @@ std::vector<bool> find_read_negatives(const Graph& graph) {
   return reads;
 }
 
-Result<Exported> export_node(ExportContext& context, int n) {
-  const Node& node = context.graph.nodes[n];
-  if (context.network.skipped[n] && node.op->traits.is_relu) return context.input(node);
-  const ExportFunction function = export_function(node.op);
-  if (function != nullptr) return function(context, n);
-  return invalid_input("has no form that ONNX Runtime computes to the same bits");
+// A refused node of sequences still gets results of its shapes, so that the nodes after it are
+// tried, too.
+void pretend(ExportContext& context, const Node& node) {
+  const Exported& in = context.input(node);
+  if (in.form == Form::kBytes) return;
+  const Side side = in.side;
+  for (const int output : node.outputs) {
+    const Value& value = context.graph.values[output];
+    const Form form = value.shape.rank == 1 ? Form::kVector : Form::kRows;
+    context.values[static_cast<size_t>(output)] =
+        Exported{.name = value.name, .form = form, .side = side};
+  }
 }
 
-// All nodes; an error lists those that cannot be exported.
-Status export_nodes(ExportContext& context) {
-  if (context.graph.values[context.graph.inputs[0]].element == Element::kNumber) {
-    return invalid_input(
-        "cannot be exported: it reads numbers, as those of tables, and only networks of pictures "
-        "have such files; eval and predict take the network as it is");
+// All nodes but losses. The result lists every node that cannot be exported, with the reason.
+std::string export_nodes(ExportContext& context) {
+  const Graph& graph = context.graph;
+  NamesByText refused;  // by operator and reason
+  for (int n = 0; n < std::ssize(graph.nodes); ++n) {
+    const Node& node = graph.nodes[n];
+    const bool reads_known = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int value) {
+      return context.values[static_cast<size_t>(value)].has_value();
+    });
+    if (graph.is_loss(n) || !reads_known) continue;
+    auto exported = export_node(context, n);
+    if (exported.ok()) {
+      context.values[static_cast<size_t>(node.outputs[0])] = std::move(*exported);
+      continue;
+    }
+    add_name(refused, std::string("(") + node.op->name + ") " + exported.error().message,
+             node.name);
+    pretend(context, node);
   }
-  for (const int input : context.graph.inputs) {
-    context.values[static_cast<size_t>(input)] = Exported{.name = kPixels};
-  }
-  const std::string reasons = export_each(context, export_node);
+  return refusal_text(refused);
+}
+
+// Inputs and nodes. An error lists everything that cannot be exported.
+Status export_all(ExportContext& context) {
+  std::string reasons = add_inputs(context);
+  const auto add = [&](const std::string& more) {
+    if (!more.empty()) reasons += (reasons.empty() ? "" : "; ") + more;
+  };
+  add(export_nodes(context));
+  if (context.graph.outputs.size() != 1) add("it has several results");
   return reasons.empty() ? Status{} : invalid_input("cannot be exported: " + reasons);
 }
 
-Status add_ends(ExportContext& context) {
-  const Graph& graph = context.graph;
-  ExportBuilder& to = context.builder;
-  const Value& pixels = graph.values[graph.inputs[0]];
-  if (pixels.type != DataType::kUint8 || pixels.shape.rank != 3) {
-    return invalid_input("cannot be exported: it reads no pictures");
-  }
-  const Shape& image = pixels.shape;
-  to.graph.inputs.push_back({kPixels,
-                             ElementType::kUint8,
-                             true,
-                             {{-1, "N"}, {image[2], ""}, {image[0], ""}, {image[1], ""}}});
-  const Exported& logits = *context.values[static_cast<size_t>(graph.outputs[0])];
-  if (!logits.is_real) {
-    to.add("DequantizeLinear", kLogits,
-           {logits.name, to.power(logits.exponent), to.byte(logits.zero)});
-  }
-  to.graph.outputs.push_back(
-      {kLogits, ElementType::kFloat, true, {{-1, "N"}, {graph.classes(), ""}}});
-  return {};
+// The versions of ONNX: 20 is the first operator set with Gelu, 21 the first with 4 bits.
+void set_version(const ExportContext& context, ModelData& model) {
+  const bool is_portable = context.target == ExportTarget::kPortable;
+  const bool has_sequences = reads_sequences(context);
+  model.ir_version = has_sequences ? 9 : is_portable ? 10 : 8;
+  model.opsets = {{"", has_sequences ? 20 : is_portable ? 21 : 17}};
 }
 
 }  // namespace
 
 Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarget target) {
   const Graph& graph = *network.graph;
-  ExportContext context{network, graph, target, {}, {}, find_read_negatives(graph), {}};
+  const auto readers = readers_of(graph);
+  ExportContext context{.network = network,
+                        .graph = graph,
+                        .target = target,
+                        .readers = readers,
+                        .reads_negatives = find_read_negatives(graph, readers),
+                        .values = {},
+                        .output = {},
+                        .builder = {},
+                        .notes = {}};
   context.values.resize(graph.values.size());
-  MANTISSA_RETURN_IF_ERROR(export_nodes(context));
-  MANTISSA_RETURN_IF_ERROR(add_ends(context));
-  const bool is_portable = target == ExportTarget::kPortable;
+  MANTISSA_RETURN_IF_ERROR(export_all(context));
+  add_output(context);
   ExportedModel result;
-  result.model.ir_version = is_portable ? 10 : 8;
-  result.model.opsets = {{"", is_portable ? 21 : 17}};
+  set_version(context, result.model);
   result.model.producer_name = "mantissa";
   result.model.graph = std::move(context.builder.graph);
   result.model.graph.name = graph.name;

@@ -47,19 +47,20 @@ struct ExportedModel {
   std::vector<std::string> notes;
 };
 
-// The model: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N, classes], the
-// mantissas * 2^exponent of predict --raw. An error lists every node that cannot be exported, with
-// the reason.
+// The model. An error lists everything that cannot be exported, with the reasons.
+//
+// Of a network of pictures: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N,
+// classes], the mantissas * 2^exponent of predict --raw.
+//
+// Of a network that reads sequences: inputs are int64 [batch, sequence]: `input_ids`, and, if the
+// network has lengths and segments, `attention_mask` and `token_type_ids`. A translator also has
+// `decoder_input_ids`, [batch, decoder_sequence]. If the network reads numbers instead of tokens:
+// `numbers`, float32 [batch, sequence, channels]. Output: `last_hidden_state`, float32 [batch,
+// sequence, channels], if the network has no classes, else `logits`, [batch, classes] or [batch,
+// sequence, classes]. Rows of padding may be anything. Linear layers are computed in integers of 8
+// bits, everything else in float: results are close to the network's, not equal (0095, 0102). A
+// network of real numbers becomes one of real numbers. Its operator set does not hang on the
+// target.
 Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarget target);
-
-// The model of a network that reads sequences. Inputs are int64 [batch, sequence]: `input_ids`,
-// and, if the network has lengths and segments, `attention_mask` and `token_type_ids`. A translator
-// also has `decoder_input_ids`, [batch, decoder_sequence]. If the network reads numbers instead of
-// tokens: `numbers`, float32 [batch, sequence, channels]. Output: `last_hidden_state`, float32
-// [batch, sequence, channels], if the network has no classes, else `logits`, [batch, classes] or
-// [batch, sequence, classes]. Rows of padding may be anything. Linear layers are computed in
-// integers of 8 bits, everything else in float: results are close to the network's, not equal
-// (0095, 0102). A network of real numbers becomes one of real numbers. Errors as above.
-Result<ExportedModel> export_sequence_network(const ExportedNetwork& network);
 
 }  // namespace mantissa::onnx

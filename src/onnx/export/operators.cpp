@@ -2,53 +2,106 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
+#include "onnx/export/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
 namespace {
 
+// An operator, its function for bytes, and its function for float32 of sequences, or ONNX's
+// operator of that name for each element of the inputs.
 struct ExportRow {
   const Op* op;
-  ExportFunction function;
+  ExportFunction bytes, rows;
+  const char* elementwise = nullptr;
+  bool saturates = false;  // a residual stream, whose largest numbers a frozen network clips
 };
 
 constexpr ExportRow kExportRows[] = {
-    {&ops::kNormaliseInput, export_pixels},
-    {&ops::kConvolution, export_convolution},
-    {&ops::kRescaledConvolution, export_convolution},
-    {&ops::kLinear, export_linear},
-    {&ops::kRescaledLinear, export_linear},
-    {&ops::kAdd, export_add},
-    {&ops::kMultiply, export_multiply},
-    {&ops::kRelu, export_relu},
-    {&ops::kQuantise, export_quantise},
-    {&ops::kRelu6, export_function_of_value},
-    {&ops::kLeakyRelu, export_function_of_value},
-    {&ops::kSigmoid, export_function_of_value},
-    {&ops::kTanh, export_function_of_value},
-    {&ops::kHardSigmoid, export_function_of_value},
-    {&ops::kHardSwish, export_function_of_value},
-    {&ops::kScaleOffset, export_scale_offset},
-    {&ops::kMaxPool, export_max_pool},
-    {&ops::kOverlappingMaxPool, export_max_pool},
-    {&ops::kExactAveragePool, export_average_pool},
-    {&ops::kRescaledGlobalAverage, export_global_average},
-    {&ops::kIdentity, export_identity},
-    {&ops::kConcat, export_concat},
-    {&ops::kFlatten, export_flatten},
-    {&ops::kReshape, export_reshape},
-    {&ops::kPad, export_pad},
-    {&ops::kSlice, export_slice},
-    {&ops::kChannelShuffle, export_channel_shuffle},
+    {&ops::kNormaliseInput, export_pixels, nullptr},
+    {&ops::kQuantiseInput, nullptr, export_identity, nullptr, true},
+    {&ops::kEmbedding, nullptr, export_row_embedding},
+    {&ops::kPositionEmbedding, nullptr, export_row_positions, nullptr, true},
+    {&ops::kConvolution, export_convolution, nullptr},
+    {&ops::kRescaledConvolution, export_convolution, nullptr},
+    {&ops::kLinear, export_linear, export_row_linear},
+    {&ops::kRescaledLinear, export_linear, nullptr},
+    {&ops::kScaleOffset, export_scale_offset, export_row_scale_offset},
+    {&ops::kLayerNorm, nullptr, export_row_layer_norm, nullptr, true},
+    {&ops::kRmsNorm, nullptr, export_row_rms_norm, nullptr, true},
+    {&ops::kAttention, nullptr, export_row_attention},
+    {&ops::kRnn, nullptr, export_row_rnn},
+    {&ops::kLstm, nullptr, export_row_lstm},
+    {&ops::kGru, nullptr, export_row_gru},
+    {&ops::kQuantise, export_quantise, export_row_quantise},
+    {&ops::kRequantise, nullptr, export_identity},
+    {&ops::kAdd, export_add, nullptr, "Add", true},
+    {&ops::kMultiply, export_multiply, nullptr, "Mul"},
+    {&ops::kRelu, export_relu, nullptr, "Relu"},
+    {&ops::kRelu6, export_function_of_value, export_row_relu6},
+    {&ops::kLeakyRelu, export_function_of_value, export_row_leaky_relu},
+    {&ops::kSigmoid, export_function_of_value, nullptr, "Sigmoid"},
+    {&ops::kTanh, export_function_of_value, nullptr, "Tanh"},
+    {&ops::kHardSigmoid, export_function_of_value, export_row_hard_sigmoid},
+    {&ops::kHardSwish, export_function_of_value, nullptr, "HardSwish"},
+    {&ops::kGelu, nullptr, nullptr, "Gelu"},
+    {&ops::kSilu, nullptr, export_row_silu},
+    {&ops::kMaxPool, export_max_pool, nullptr},
+    {&ops::kOverlappingMaxPool, export_max_pool, nullptr},
+    {&ops::kExactAveragePool, export_average_pool, nullptr},
+    {&ops::kGlobalAveragePool, nullptr, export_row_mean},
+    {&ops::kRescaledGlobalAverage, export_global_average, export_row_mean},
+    {&ops::kIdentity, export_identity, export_identity},
+    {&ops::kConcat, export_concat, export_row_concat},
+    {&ops::kFlatten, export_flatten, export_row_flatten},
+    {&ops::kReshape, export_reshape, export_row_flatten},
+    {&ops::kPad, export_pad, nullptr},
+    {&ops::kSlice, export_slice, export_row_slice},
+    {&ops::kChannelShuffle, export_channel_shuffle, nullptr},
+    {&ops::kReverse, nullptr, export_row_reverse},
 };
+
+Result<Exported> export_elementwise(ExportContext& context, int n, const char* name) {
+  const Node& node = context.graph.nodes[n];
+  MANTISSA_ASSIGN(std::vector<std::string> inputs, inputs_of_one_form(context, node));
+  return Exported{context.builder.add(name, context.output_name(node), std::move(inputs)),
+                  context.input(node).form};
+}
+
+Result<Exported> export_bytes(ExportContext& context, int n, ExportFunction function) {
+  const Node& node = context.graph.nodes[n];
+  if (context.network.skipped[n] && node.op->traits.is_relu) return context.input(node);
+  if (function != nullptr) return function(context, n);
+  return invalid_input("has no form that ONNX Runtime computes to the same bits");
+}
+
+Result<Exported> export_rows(ExportContext& context, int n, const ExportRow& row) {
+  if (row.rows == nullptr && row.elementwise == nullptr) {
+    return invalid_input(
+        "is not exported: networks that read tokens may have the layers of transformers and of "
+        "recurrent networks");
+  }
+  const Node& node = context.graph.nodes[n];
+  MANTISSA_ASSIGN(Exported value, row.elementwise != nullptr
+                                      ? export_elementwise(context, n, row.elementwise)
+                                      : row.rows(context, n));
+  value.side = context.input(node).side;
+  // Linear and recurrent layers clip the values that they read.
+  if (row.saturates) value.name = within_range(context, node.outputs[0], value.name);
+  return value;
+}
 
 }  // namespace
 
-ExportFunction export_function(const Op* op) {
+Result<Exported> export_node(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
   const auto* found = std::find_if(std::begin(kExportRows), std::end(kExportRows),
-                                   [&](const ExportRow& row) { return row.op == op; });
-  return found == std::end(kExportRows) ? nullptr : found->function;
+                                   [&](const ExportRow& row) { return row.op == node.op; });
+  const ExportRow row = found == std::end(kExportRows) ? ExportRow{} : *found;
+  if (context.input(node).form == Form::kBytes) return export_bytes(context, n, row.bytes);
+  return export_rows(context, n, row);
 }
 
 }  // namespace mantissa::onnx

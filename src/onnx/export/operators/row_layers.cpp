@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "onnx/export/context.h"
-#include "onnx/export/sequences/operators.h"
+#include "onnx/export/operators.h"
+#include "onnx/export/parameters.h"
+#include "onnx/export/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -15,10 +16,10 @@ constexpr float kLeastMaximum = 1e-30F;  // of a row, so that rows of zeros have
 
 // The rows of a table that indices name. Mantissas are gathered before they become real numbers, so
 // that no table of floats is made.
-Result<std::string> look_up(SequenceContext& context, int parameter, const std::string& indices,
+Result<std::string> look_up(ExportContext& context, int parameter, const std::string& indices,
                             const std::string& name) {
   ExportBuilder& to = context.builder;
-  const ExportedParameter& table = context.network.parameters[static_cast<size_t>(parameter)];
+  const ExportedParameter& table = context.numbers(parameter);
   if (is_real(table)) return to.add("Gather", name, {real_parameter(context, parameter), indices});
   MANTISSA_ASSIGN(const std::string bytes, byte_rows(context, parameter));
   const std::string mantissas = to.add("Gather", name + "/mantissas", {bytes, indices});
@@ -36,7 +37,7 @@ struct ByteValue {
   std::string row_scales;  // float32 [batch, sequence, 1]; empty: one scale for all
 };
 
-ByteValue rows_in_bytes(SequenceContext& context, const std::string& value) {
+ByteValue rows_in_bytes(ExportContext& context, const std::string& value) {
   ExportBuilder& to = context.builder;
   const std::string bytes = value + "/bytes", scales = value + "/row_scales";
   const std::string one = to.power(0);
@@ -52,7 +53,7 @@ ByteValue rows_in_bytes(SequenceContext& context, const std::string& value) {
   return {bytes, one, scales};
 }
 
-Result<ByteValue> in_bytes(SequenceContext& context, const Node& node) {
+Result<ByteValue> in_bytes(ExportContext& context, const Node& node) {
   const std::string& value = context.input(node).name;
   const int limit = context.network.limits[static_cast<size_t>(node.inputs[0])];
   if (limit > kMostMantissa) {
@@ -71,7 +72,7 @@ Result<ByteValue> in_bytes(SequenceContext& context, const Node& node) {
 }
 
 // Whether a table of the network has the same numbers.
-bool is_tied(const SequenceContext& context, int parameter) {
+bool is_tied(const ExportContext& context, int parameter) {
   const auto& nodes = context.graph.nodes;
   return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
     return node.op == &ops::kEmbedding && node.parameters[0] == parameter;
@@ -80,10 +81,10 @@ bool is_tied(const SequenceContext& context, int parameter) {
 
 // Float32 [inputs, outputs]: a constant, or DequantizeLinear of one. If a table has the same
 // numbers, the file has them once, in the table's layout.
-Result<std::string> real_weights(SequenceContext& context, const Node& node) {
+Result<std::string> real_weights(ExportContext& context, const Node& node) {
   ExportBuilder& to = context.builder;
   const int parameter = node.parameters[0];
-  const ExportedParameter& weights = context.network.parameters[static_cast<size_t>(parameter)];
+  const ExportedParameter& weights = context.numbers(parameter);
   std::string numbers;
   if (!is_tied(context, parameter)) {
     MANTISSA_ASSIGN(numbers, transposed_parameter(context, parameter));
@@ -101,7 +102,7 @@ Result<std::string> real_weights(SequenceContext& context, const Node& node) {
 }
 
 // Values times weights.
-Result<std::string> products(SequenceContext& context, const Node& node, const std::string& name) {
+Result<std::string> products(ExportContext& context, const Node& node, const std::string& name) {
   ExportBuilder& to = context.builder;
   const auto parameter = static_cast<size_t>(node.parameters[0]);
   if (is_real(context.network.parameters[parameter])) {
@@ -122,40 +123,40 @@ Result<std::string> products(SequenceContext& context, const Node& node, const s
 
 }  // namespace
 
-Result<SequenceValue> export_embedding(SequenceContext& context, int n) {
+Result<Exported> export_row_embedding(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (context.input(node).form != SequenceValue::Form::kTokens) {
+  if (context.input(node).form != Form::kTokens) {
     return invalid_input("reads no indices of a sequence");
   }
-  const std::string name = output_name(context, node);
+  const std::string name = context.output_name(node);
   MANTISSA_ASSIGN(std::string found,
                   look_up(context, node.parameters[0], context.input(node).name, name));
-  return SequenceValue{std::move(found), SequenceValue::Form::kRows};
+  return Exported{std::move(found), Form::kRows};
 }
 
-Result<SequenceValue> export_positions(SequenceContext& context, int n) {
+Result<Exported> export_row_positions(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_ASSIGN(const std::string rows,
                   look_up(context, node.parameters[0], positions(context, context.input(node).side),
                           node.name + "/positions"));
-  return SequenceValue{
-      context.builder.add("Add", output_name(context, node), {context.input(node).name, rows}),
-      SequenceValue::Form::kRows};
+  return Exported{
+      context.builder.add("Add", context.output_name(node), {context.input(node).name, rows}),
+      Form::kRows};
 }
 
-Result<SequenceValue> export_linear_rows(SequenceContext& context, int n) {
+Result<Exported> export_row_linear(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (context.input(node).form == SequenceValue::Form::kFlat) {
+  if (context.input(node).form == Form::kFlat) {
     return invalid_input("reads all positions of a sequence whose length is open");
   }
   if (feeds_gates_alone(context, node.outputs[0])) return context.input(node);
   const bool has_bias = node.parameters.size() > 1;
-  const std::string name = output_name(context, node);
+  const std::string name = context.output_name(node);
   MANTISSA_ASSIGN(std::string sums, products(context, node, has_bias ? name + "/products" : name));
   if (has_bias) {
     sums = context.builder.add("Add", name, {sums, real_parameter(context, node.parameters[1])});
   }
-  return SequenceValue{std::move(sums), context.input(node).form};
+  return Exported{std::move(sums), context.input(node).form};
 }
 
 }  // namespace mantissa::onnx

@@ -6,15 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "onnx/export/context.h"
-#include "onnx/export/sequences/operators.h"
+#include "onnx/export/operators.h"
+#include "onnx/export/parameters.h"
+#include "onnx/export/rows.h"
 #include "ops/ops.h"
 #include "ops/sequences/recurrent_input.h"
 
 namespace mantissa::onnx {
 namespace {
-
-using Form = SequenceValue::Form;
 
 // Inputs of ONNX's operators; an empty name is left out.
 enum Place : size_t { kX, kW, kR, kB, kLengths, kStart, kStartCell, kPeepholes, kPlaces };
@@ -39,8 +38,7 @@ void append_parts(std::vector<float>& to, const std::vector<float>& from,
 
 // The biases of the input's part and of the recurrent part, [1, 2 * gates * channels]. Only GRU has
 // one in the recurrent part: the candidate's, which is the last gate in both orders.
-std::string biases(SequenceContext& context, const Node& node, const Node& linear,
-                   const Kind& kind) {
+std::string biases(ExportContext& context, const Node& node, const Node& linear, const Kind& kind) {
   const auto all = static_cast<size_t>(context.shape(node.inputs[0]).last());
   std::vector<float> numbers;
   if (linear.parameters.size() > 1) {
@@ -56,7 +54,7 @@ std::string biases(SequenceContext& context, const Node& node, const Node& linea
 }
 
 // ONNX's i, o, f of our i, f, o, [1, 3 * channels].
-std::string peepholes(SequenceContext& context, const Node& node) {
+std::string peepholes(ExportContext& context, const Node& node) {
   std::vector<float> numbers;
   append_parts(numbers, real_numbers(context, node.parameters[1]), {0, 2, 1});
   return context.builder.numbers(node.name + "/peepholes", ElementType::kFloat,
@@ -74,7 +72,7 @@ std::string lengths(ExportBuilder& to, const std::string& mask) {
 }
 
 // A state at the start, [1, batch, channels].
-std::string start(SequenceContext& context, const Node& node, size_t input, int exponent) {
+std::string start(ExportContext& context, const Node& node, size_t input, int exponent) {
   ExportBuilder& to = context.builder;
   const std::string name = node.name + "/start_" + std::to_string(input);
   std::string state = context.input(node, input).name;
@@ -88,7 +86,7 @@ std::string start(SequenceContext& context, const Node& node, size_t input, int 
 }
 
 // The operator's inputs, in its order.
-Result<std::vector<std::string>> inputs_of(SequenceContext& context, const Node& node,
+Result<std::vector<std::string>> inputs_of(ExportContext& context, const Node& node,
                                            const Node& linear, const Kind& kind) {
   ExportBuilder& to = context.builder;
   const int from = linear.inputs[0];
@@ -124,17 +122,16 @@ Result<std::vector<std::string>> inputs_of(SequenceContext& context, const Node&
 
 // Rows [batch, sequence, channels] of the operator's result for all steps. After the end of a
 // sequence it has zeros, while our layers repeat the last state.
-SequenceValue rows_of(SequenceContext& context, const Node& node, const std::string& states,
-                      const std::string& last) {
+Exported rows_of(ExportContext& context, const Node& node, const std::string& states,
+                 const std::string& last) {
   ExportBuilder& to = context.builder;
   const std::string steps =
       to.add("Squeeze", node.name + "/one_direction", {states, to.list("sequence_axis", {1})});
-  const std::string name = output_name(context, node);
+  const std::string name = context.output_name(node);
   const auto by_example = [&](const std::string& to_name, const std::string& from) {
     return to.add("Transpose", to_name, {from}, {ints("perm", {1, 0, 2})});
   };
-  const Side side = context.input(node).side;
-  if (last.empty()) return {by_example(name, steps), Form::kRows, side};
+  if (last.empty()) return {by_example(name, steps), Form::kRows};
   const std::string& mask = context.input(node, ops::kLengthsInput).name;
   const std::string hidden = mask + "/padding_rows";
   if (!to.makes(hidden)) {
@@ -142,11 +139,12 @@ SequenceValue rows_of(SequenceContext& context, const Node& node, const std::str
   }
   const std::string repeated =
       to.add("Mul", node.name + "/repeated", {hidden, by_example(node.name + "/last_row", last)});
-  return {to.add("Add", name, {by_example(node.name + "/rows", steps), repeated}), Form::kRows,
-          side, true};
+  return {.name = to.add("Add", name, {by_example(node.name + "/rows", steps), repeated}),
+          .form = Form::kRows,
+          .repeats_last = true};
 }
 
-Result<SequenceValue> export_kind(SequenceContext& context, int n, const Kind& kind) {
+Result<Exported> export_kind(ExportContext& context, int n, const Kind& kind) {
   const Node& node = context.graph.nodes[n];
   const int producer = context.graph.values[node.inputs[0]].producer;
   if (producer < 0 || context.graph.nodes[producer].op != &ops::kLinear) {
@@ -171,30 +169,17 @@ Result<SequenceValue> export_kind(SequenceContext& context, int n, const Kind& k
 
 }  // namespace
 
-bool feeds_gates_alone(const SequenceContext& context, int value) {
-  const std::vector<int>& readers = context.readers[static_cast<size_t>(value)];
-  const auto reads_gates = [&](int n) {
-    const Node& reader = context.graph.nodes[n];
-    const bool is_recurrent =
-        reader.op == &ops::kRnn || reader.op == &ops::kLstm || reader.op == &ops::kGru;
-    return is_recurrent && reader.inputs[ops::kGatesInput] == value &&
-           std::count(reader.inputs.begin(), reader.inputs.end(), value) == 1;
-  };
-  return !readers.empty() && !context.graph.is_output(value) &&
-         std::all_of(readers.begin(), readers.end(), reads_gates);
-}
-
-Result<SequenceValue> export_rnn(SequenceContext& context, int n) {
+Result<Exported> export_row_rnn(ExportContext& context, int n) {
   return export_kind(context, n, {"RNN", {0}});
 }
 
 // i, o, f, c of i, f, g, o.
-Result<SequenceValue> export_lstm(SequenceContext& context, int n) {
+Result<Exported> export_row_lstm(ExportContext& context, int n) {
   return export_kind(context, n, {"LSTM", {0, 3, 1, 2}});
 }
 
 // z, r, h of r, z, n.
-Result<SequenceValue> export_gru(SequenceContext& context, int n) {
+Result<Exported> export_row_gru(ExportContext& context, int n) {
   return export_kind(context, n, {"GRU", {1, 0, 2}});
 }
 

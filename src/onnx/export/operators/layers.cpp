@@ -83,7 +83,7 @@ Result<Exported> export_pixels(ExportContext& context, int n) {
   const int64_t channels = context.shape(node.outputs[0]).last();
   const auto all = ops::pixel_means(node.attributes);
   const std::vector<float> means(all.begin(), all.begin() + channels);
-  const std::string floats = to.add("Cast", node.name + "/float", {kPixels},
+  const std::string floats = to.add("Cast", node.name + "/float", {context.input(node).name},
                                     {{"to", static_cast<int64_t>(ElementType::kFloat)}});
   const std::string mean =
       to.numbers(node.name + "/means", ElementType::kFloat, {1, channels, 1, 1}, means);
@@ -122,9 +122,9 @@ Result<Exported> export_linear(ExportContext& context, int n) {
   }
   std::vector<std::string> inputs = inputs_of(context, node, layer);
   const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0];
-  std::string sums = context.builder.add("Gemm", is_result ? kLogits : node.name + "/real",
+  std::string sums = context.builder.add("Gemm", is_result ? context.output : node.name + "/real",
                                          std::move(inputs), {{"transB", int64_t{1}}});
-  if (stays_wide) return Exported{.name = std::move(sums), .is_real = true};
+  if (stays_wide) return Exported{std::move(sums), Form::kVector};
   return quantised(context, n, sums);
 }
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "onnx/export/context.h"
-#include "onnx/export/sequences/operators.h"
+#include "onnx/export/operators.h"
+#include "onnx/export/rows.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -25,7 +25,7 @@ std::string padding_mask(ExportBuilder& to, const std::string& mask) {
 }
 
 // The same by the order of positions, [sequence, sequence], queries first.
-std::string causal_mask(SequenceContext& context, Side side) {
+std::string causal_mask(ExportContext& context, Side side) {
   ExportBuilder& to = context.builder;
   const std::string keys = positions(context, side), name = keys + "/causal";
   if (to.makes(name)) return name;
@@ -39,7 +39,7 @@ std::string causal_mask(SequenceContext& context, Side side) {
 
 // [batch, sequence, channels] as heads, with its dimensions in this order:
 // 0 batch, 1 sequence, 2 heads, 3 channels of a head.
-std::string heads_of(SequenceContext& context, const Node& node, size_t input,
+std::string heads_of(ExportContext& context, const Node& node, size_t input,
                      std::vector<int64_t> order) {
   ExportBuilder& to = context.builder;
   const int64_t heads = node.attributes.whole("heads");
@@ -52,7 +52,7 @@ std::string heads_of(SequenceContext& context, const Node& node, size_t input,
 }
 
 // Scores of [batch, heads, queries, keys], masked.
-std::string masked_scores(SequenceContext& context, const Node& node) {
+std::string masked_scores(ExportContext& context, const Node& node) {
   ExportBuilder& to = context.builder;
   const int64_t channels = context.shape(node.inputs[0]).last() / node.attributes.whole("heads");
   const std::string queries = heads_of(context, node, 0, {0, 2, 1, 3});
@@ -73,7 +73,7 @@ std::string masked_scores(SequenceContext& context, const Node& node) {
 }
 
 // The sequences that the node reads: its inputs' must be those that the network says.
-Status check_sides(const SequenceContext& context, const Node& node) {
+Status check_sides(const ExportContext& context, const Node& node) {
   const Side queries = context.input(node).side, keys = context.input(node, 1).side;
   if (keys != context.input(node, 2).side)
     return invalid_input("has keys and values of two sequences");
@@ -85,7 +85,7 @@ Status check_sides(const SequenceContext& context, const Node& node) {
 
 }  // namespace
 
-Result<SequenceValue> export_attention(SequenceContext& context, int n) {
+Result<Exported> export_row_attention(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_RETURN_IF_ERROR(check_sides(context, node));
   ExportBuilder& to = context.builder;
@@ -96,9 +96,9 @@ Result<SequenceValue> export_attention(SequenceContext& context, int n) {
   const std::string rows =
       to.add("Transpose", node.name + "/rows", {heads}, {ints("perm", {0, 2, 1, 3})});
   const int64_t channels = context.shape(node.outputs[0]).last();
-  return SequenceValue{to.add("Reshape", output_name(context, node),
-                              {rows, to.list(node.name + "/joined", {0, 0, channels})}),
-                       SequenceValue::Form::kRows};
+  return Exported{to.add("Reshape", context.output_name(node),
+                         {rows, to.list(node.name + "/joined", {0, 0, channels})}),
+                  Form::kRows};
 }
 
 }  // namespace mantissa::onnx

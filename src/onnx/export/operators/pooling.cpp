@@ -1,6 +1,7 @@
 // Maxima and means.
 #include <cmath>
 
+#include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
 #include "ops/ops.h"
 #include "ops/pooling/pool_axes.h"
@@ -65,6 +66,18 @@ Result<Exported> export_global_average(ExportContext& context, int n) {
                                       image[0] * image[1]));
   out.name = context.builder.add("Flatten", out.name + "/vector", {out.name});
   return out;
+}
+
+// Here padding counts, too; in the model there is as much of it as its user likes.
+Result<Exported> export_row_mean(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const Exported& in = context.input(node);
+  if (in.form != Form::kRows) return invalid_input("is no mean over positions");
+  if (has_padding(context, in.side)) return invalid_input("is a mean that counts padding");
+  ExportBuilder& to = context.builder;
+  return Exported{to.add("ReduceMean", context.output_name(node),
+                         {in.name, to.list("sequence_axis", {1})}, {{"keepdims", int64_t{0}}}),
+                  Form::kVector};
 }
 
 }  // namespace mantissa::onnx

@@ -1,4 +1,4 @@
-#include "onnx/export/each_node.h"
+#include "onnx/export/refusals.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,137 @@
+#include "onnx/export/inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mantissa::onnx {
+namespace {
+
+// The model's input for one of the network's. Sequences have the names of transformers' exports.
+struct InputRow {
+  const char* network;  // null: any
+  const char* model;
+  Form form;
+  Side side = Side::kSource;
+};
+constexpr InputRow kInputs[] = {
+    {nullptr, "pixels", Form::kBytes},
+    {"numbers", "numbers", Form::kRows},
+    {"tokens", "input_ids", Form::kTokens},
+    {"segments", "token_type_ids", Form::kTokens},
+    {"lengths", "attention_mask", Form::kMask},
+    {"source", "input_ids", Form::kTokens},
+    {"source_length", "attention_mask", Form::kMask},
+    {"target", "decoder_input_ids", Form::kTokens, Side::kTarget},
+    {"target_length", "decoder_attention_mask", Form::kMask, Side::kTarget},
+};
+
+// Whether the network's input has the elements of the model's, for each example.
+bool has_form(const Value& input, Form form) {
+  const int rank = input.shape.rank;
+  if (form == Form::kBytes) return input.type == DataType::kUint8 && rank == 3;
+  if (form == Form::kRows) return input.element == Element::kNumber && rank == 2;
+  return input.element == Element::kIndex && rank == (form == Form::kTokens ? 1 : 0);
+}
+
+// Null: there is none, or it is already in the model.
+const InputRow* input_row(const ExportContext& context, const Value& input) {
+  const auto& made = context.builder.graph.inputs;
+  const auto* row = std::find_if(std::begin(kInputs), std::end(kInputs), [&](const InputRow& each) {
+    const bool is_named_so = each.network == nullptr || each.network == input.name;
+    return is_named_so && has_form(input, each.form);
+  });
+  if (row == std::end(kInputs)) return nullptr;
+  const bool is_taken = std::any_of(made.begin(), made.end(),
+                                    [&](const ValueData& one) { return one.name == row->model; });
+  return is_taken ? nullptr : row;
+}
+
+ValueData model_input(const InputRow& row, const Shape& shape) {
+  if (row.form == Form::kBytes) {
+    return {row.model,
+            ElementType::kUint8,
+            true,
+            {{-1, "N"}, {shape[2], ""}, {shape[0], ""}, {shape[1], ""}}};
+  }
+  ValueData input = {
+      row.model, ElementType::kInt64, true, {{-1, "batch"}, {-1, length_name(row.side)}}};
+  if (row.form == Form::kRows) {
+    input.type = ElementType::kFloat;
+    input.dims.push_back({shape.last(), ""});
+  }
+  return input;
+}
+
+bool is_read_by_losses_alone(const ExportContext& context, int value) {
+  const std::vector<int>& readers = context.readers[static_cast<size_t>(value)];
+  return std::all_of(readers.begin(), readers.end(),
+                     [&](int node) { return context.graph.is_loss(node); });
+}
+
+std::string reason_against_inputs(const Value& first, const std::string& unknown) {
+  if (first.element == Element::kNumber && first.shape.rank != 2) {
+    return "it reads numbers, as those of tables, and only networks of pictures have such files; "
+           "eval and predict take the network as it is";
+  }
+  if (first.element == Element::kMantissa) return "it reads no pictures";
+  return "it reads " + unknown +
+         ", and exported networks of sequences read 'tokens' and 'segments' or 'numbers', and "
+         "'lengths', or 'source' and 'target' with 'source_length' and 'target_length'";
+}
+
+}  // namespace
+
+const char* length_name(Side side) {
+  return side == Side::kSource ? "sequence" : "decoder_sequence";
+}
+
+bool reads_sequences(const ExportContext& context) {
+  const auto& inputs = context.builder.graph.inputs;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const ValueData& input) { return input.type != ElementType::kUint8; });
+}
+
+bool has_padding(const ExportContext& context, Side side) {
+  const auto& values = context.values;
+  return std::any_of(values.begin(), values.end(), [&](const std::optional<Exported>& value) {
+    return value && value->form == Form::kMask && value->side == side;
+  });
+}
+
+std::string add_inputs(ExportContext& context) {
+  const Graph& graph = context.graph;
+  std::string unknown;
+  for (const int value : graph.inputs) {
+    if (is_read_by_losses_alone(context, value)) continue;
+    const Value& input = graph.values[value];
+    const InputRow* row = input_row(context, input);
+    if (row == nullptr) {
+      unknown += (unknown.empty() ? "'" : ", '") + input.name + "'";
+      continue;
+    }
+    context.builder.graph.inputs.push_back(model_input(*row, input.shape));
+    context.values[static_cast<size_t>(value)] =
+        Exported{.name = row->model, .form = row->form, .side = row->side};
+  }
+  const bool is_hidden = graph.losses.empty() && reads_sequences(context);
+  context.output = is_hidden ? "last_hidden_state" : "logits";
+  return unknown.empty() ? unknown : reason_against_inputs(graph.values[graph.inputs[0]], unknown);
+}
+
+void add_output(ExportContext& context) {
+  const Graph& graph = context.graph;
+  const Exported& result = *context.values[static_cast<size_t>(graph.outputs[0])];
+  ExportBuilder& to = context.builder;
+  if (result.form == Form::kBytes) {
+    to.add("DequantizeLinear", context.output,
+           {result.name, to.power(result.exponent), to.byte(result.zero)});
+  } else if (result.name != context.output) {
+    to.add("Identity", context.output, {result.name});
+  }
+  std::vector<Dimension> dims = {to.graph.inputs[0].dims[0]};
+  if (result.form == Form::kRows) dims.push_back({-1, length_name(result.side)});
+  dims.push_back({graph.classes(), ""});
+  to.graph.outputs.push_back({context.output, ElementType::kFloat, true, std::move(dims)});
+}
+
+}  // namespace mantissa::onnx
