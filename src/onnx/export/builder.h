@@ -30,6 +30,17 @@ class ExportBuilder {
   // Whether a node of that name is there.
   bool makes(const std::string& name) const { return made_.contains(name); }
 
+  // The tensor as numbers of another type.
+  std::string cast(const std::string& name, const std::string& tensor, ElementType type) {
+    return add("Cast", name, {tensor}, {{"to", static_cast<int64_t>(type)}});
+  }
+  // The tensor within -most to most, which are constants of the name `bounds`.
+  std::string clip(const std::string& name, const std::string& tensor, float most,
+                   const std::string& bounds) {
+    const std::string low = scalar(-most, bounds + "/low");
+    return add("Clip", name, {tensor, low, scalar(most, bounds + "/high")});
+  }
+
   // A constant. If one of that name exists, it is the same.
   std::string constant(const std::string& name, ElementType type, const std::vector<int64_t>& dims,
                        std::span<const std::byte> bytes) {

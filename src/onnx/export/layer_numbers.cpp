@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "numerics/rounding.h"
+#include "onnx/export/parameters.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/ops.h"
 
@@ -15,14 +16,6 @@ namespace {
 template <typename T>
 std::span<const T> as(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
-// A bias of up to 32 bits, as its storage has it.
-int64_t bias_at(const ExportedParameter& bias, int64_t channels, int64_t c) {
-  const auto bytes = static_cast<int64_t>(bias.numbers.size()) / channels;
-  const auto at = static_cast<size_t>(c);
-  if (bytes == 1) return as<int8_t>(bias.numbers)[at];
-  return bytes == 2 ? as<int16_t>(bias.numbers)[at] : as<int32_t>(bias.numbers)[at];
 }
 
 // Multipliers of either sign to scales above zero: of a channel whose multiplier is negative,
@@ -48,7 +41,7 @@ void take_powers(const ExportedNetwork& network, const Node& node, const LayerSu
     layer.turned.push_back(false);
     if (node.parameters.size() < 2) continue;
     const ExportedParameter& bias = network.parameters[node.parameters[1]];
-    const int64_t wide = rescale_rne(bias_at(bias, layer.channels, c),
+    const int64_t wide = rescale_rne(mantissa_at(bias, layer.channels, c),
                                      around.input_exponent + exponent - bias.exponents[0]);
     layer.bias.push_back(static_cast<int32_t>(saturate(wide, ops::kBiasLimit)));
   }

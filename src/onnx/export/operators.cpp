@@ -66,8 +66,8 @@ constexpr ExportRow kExportRows[] = {
 Result<Exported> export_elementwise(ExportContext& context, int n, const char* name) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_ASSIGN(std::vector<std::string> inputs, inputs_of_one_form(context, node));
-  return Exported{context.builder.add(name, context.output_name(node), std::move(inputs)),
-                  context.input(node).form};
+  return with_form(context, node,
+                   context.builder.add(name, context.output_name(node), std::move(inputs)));
 }
 
 Result<Exported> export_bytes(ExportContext& context, int n, ExportFunction function) {

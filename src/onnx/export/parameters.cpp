@@ -9,16 +9,6 @@ int row_exponent(const ExportedParameter& parameter, int64_t row) {
   return parameter.exponents[parameter.exponents.size() > 1 ? static_cast<size_t>(row) : 0];
 }
 
-// Real numbers are float; mantissas have as many bytes as they need.
-float real_at(const ExportedParameter& parameter, int64_t bytes, int64_t row, int64_t i) {
-  if (is_real(parameter)) return number_at<float>(parameter, i);
-  const auto mantissa = bytes == 1   ? number_at<int8_t>(parameter, i)
-                        : bytes == 2 ? number_at<int16_t>(parameter, i)
-                                     : number_at<int32_t>(parameter, i);
-  return static_cast<float>(
-      std::ldexp(static_cast<double>(mantissa), row_exponent(parameter, row)));
-}
-
 Status check_bytes(const ExportContext& context, int parameter) {
   const Parameter& described = context.graph.parameters[parameter];
   if (std::ssize(context.numbers(parameter).numbers) == described.shape.count()) return {};
@@ -50,13 +40,22 @@ std::vector<float> scales_of_rows(const ExportContext& context, int parameter) {
 
 }  // namespace
 
+int64_t mantissa_at(const ExportedParameter& parameter, int64_t count, int64_t i) {
+  const int64_t bytes = std::ssize(parameter.numbers) / count;
+  if (bytes == 1) return number_at<int8_t>(parameter, i);
+  return bytes == 2 ? number_at<int16_t>(parameter, i) : number_at<int32_t>(parameter, i);
+}
+
 std::vector<float> real_numbers(const ExportContext& context, int parameter) {
   const ExportedParameter& from = context.numbers(parameter);
   const Shape& shape = context.graph.parameters[parameter].shape;
-  const int64_t count = shape.count(), bytes = std::ssize(from.numbers) / count;
+  const int64_t count = shape.count(), columns = count / shape[0];
   std::vector<float> numbers;
   for (int64_t i = 0; i < count; ++i) {
-    numbers.push_back(real_at(from, bytes, i / (count / shape[0]), i));
+    numbers.push_back(is_real(from) ? number_at<float>(from, i)
+                                    : static_cast<float>(std::ldexp(
+                                          static_cast<double>(mantissa_at(from, count, i)),
+                                          row_exponent(from, i / columns))));
   }
   return numbers;
 }

@@ -19,6 +19,9 @@ T number_at(const ExportedParameter& parameter, int64_t i) {
   return number;
 }
 
+// Of `count` mantissas, each of which has one, two or four bytes, number i.
+int64_t mantissa_at(const ExportedParameter& parameter, int64_t count, int64_t i);
+
 // The numbers of a parameter.
 std::vector<float> real_numbers(const ExportContext& context, int parameter);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "onnx/export/inputs.h"
 #include "ops/ops.h"
@@ -24,6 +25,10 @@ Result<std::vector<std::string>> inputs_of_one_form(const ExportContext& context
   return inputs;
 }
 
+Exported with_form(const ExportContext& context, const Node& node, std::string tensor) {
+  return {std::move(tensor), context.input(node).form};
+}
+
 std::string within_range(ExportContext& context, int value, const std::string& tensor) {
   const ExportedNetwork& network = context.network;
   if (network.exponents.empty() || network.has_row_exponents) return tensor;
@@ -31,19 +36,16 @@ std::string within_range(ExportContext& context, int value, const std::string& t
   ExportBuilder& to = context.builder;
   if (tensor.ends_with(clipped)) return tensor;
   if (to.makes(name)) return name;
-  const int limit = network.limits[static_cast<size_t>(value)];
-  const int exponent = network.exponents[static_cast<size_t>(value)];
+  const int limit = context.limit(value), exponent = context.exponent(value);
   const float most = std::ldexp(static_cast<float>(limit), exponent);
   const std::string bounds = "most_" + std::to_string(limit) + "_" + std::to_string(exponent);
-  const std::string low = to.scalar(-most, bounds + "/low");
-  return to.add("Clip", name, {tensor, low, to.scalar(most, bounds + "/high")});
+  return to.clip(name, tensor, most, bounds);
 }
 
 std::string padding(ExportBuilder& to, const std::string& mask) {
   const std::string name = mask + "/hidden";
   if (to.makes(name)) return name;
-  const std::string seen =
-      to.add("Cast", mask + "/seen", {mask}, {{"to", static_cast<int64_t>(ElementType::kFloat)}});
+  const std::string seen = to.cast(mask + "/seen", mask, ElementType::kFloat);
   return to.add("Sub", name, {to.power(0), seen});
 }
 

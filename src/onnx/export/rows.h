@@ -12,6 +12,9 @@ namespace mantissa::onnx {
 // another sequence.
 Result<std::vector<std::string>> inputs_of_one_form(const ExportContext& context, const Node& node);
 
+// The tensor with the form of the node's first input.
+Exported with_form(const ExportContext& context, const Node& node, std::string tensor);
+
 // The value within the network's range for it, as a frozen network with fixed exponents clips it.
 std::string within_range(ExportContext& context, int value, const std::string& tensor);
 

@@ -95,16 +95,16 @@ bool Imported::is_channels_last() const {
   return layout.dims().size() == 3 && !layout.lies_as(first) && layout.lies_as(last);
 }
 
-Imported channels_first(Imported value) {
+bool turn_channels_first(Imported& value) {
   const int order[] = {2, 0, 1};
-  value.layout.transpose(order);
-  return value;
+  const bool is_last = value.is_channels_last();
+  if (is_last) value.layout.transpose(order);
+  return is_last;
 }
 
-Imported channels_last(Imported value) {
+void turn_back(bool was_last, Imported& value) {
   const int order[] = {1, 2, 0};
-  value.layout.transpose(order);
-  return value;
+  if (was_last) value.layout.transpose(order);
 }
 
 int64_t axis_of_channels_first(int64_t axis) {

@@ -38,10 +38,11 @@ struct Imported {
   bool is_channels_last() const;
 };
 
-// An image of [N, H, W, C] as one of [N, C, H, W], the other way round, and an axis of the former
-// in the latter.
-Imported channels_first(Imported value);
-Imported channels_last(Imported value);
+// Makes an image of [N, H, W, C] one of [N, C, H, W]. False: it is none, and stays.
+bool turn_channels_first(Imported& value);
+// The other way round, if that was done.
+void turn_back(bool was_last, Imported& value);
+// An axis of [N, H, W, C] in [N, C, H, W].
 int64_t axis_of_channels_first(int64_t axis);
 
 // Attention's scores, and probabilities, which are no values of the graph: attention computes them.

@@ -12,7 +12,7 @@
 #include "onnx/import/inputs.h"
 #include "onnx/import/operators.h"
 #include "onnx/import/result.h"
-#include "onnx/import/rewrite.h"
+#include "onnx/import/rewrite/rewrite.h"
 #include "onnx/names_by_text.h"
 
 namespace mantissa::onnx {

@@ -92,6 +92,8 @@ Result<Sides> sides_of(const NodeData& node, const Shape& image, std::span<const
 // Takes the common part of both sides of each axis out of `sides`: [vertical, horizontal]. The rest
 // needs a padding node.
 std::vector<int64_t> take_symmetric(Sides& sides);
+// The width of sizes [height, width], or `same` if it is the height: so attributes leave it out.
+int64_t width_of(std::span<const int64_t> sizes, int64_t same);
 Result<int> padded(ImportContext& context, const std::string& name, int image, const Sides& sides);
 
 }  // namespace mantissa::onnx

@@ -9,8 +9,6 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr int64_t kFloatType = static_cast<int64_t>(ElementType::kFloat);
-
 // Added if a key is not seen. No infinity: a sequence of padding alone has no maximum then.
 std::string unseen(ExportBuilder& to) {
   return to.scalar(std::numeric_limits<float>::lowest(), "attention/unseen");
@@ -32,8 +30,7 @@ std::string causal_mask(ExportContext& context, Side side) {
   const std::string queries =
       to.add("Unsqueeze", keys + "/queries", {keys, to.list("attention/column", {1})});
   const std::string later = to.add("Greater", keys + "/later", {keys, queries});
-  const std::string numbers =
-      to.add("Cast", keys + "/later_numbers", {later}, {{"to", kFloatType}});
+  const std::string numbers = to.cast(keys + "/later_numbers", later, ElementType::kFloat);
   return to.add("Mul", name, {numbers, unseen(to)});
 }
 

@@ -8,6 +8,7 @@
 #include "numerics/rounding.h"
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
+#include "onnx/export/rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -45,11 +46,6 @@ Exported look_up(ExportContext& context, int n, int64_t channels, const Wide& wi
   return out;
 }
 
-// A node with the form of the node's first input.
-Exported with_form(const ExportContext& context, const Node& node, std::string tensor) {
-  return {std::move(tensor), context.input(node).form};
-}
-
 }  // namespace
 
 void look_up(ExportContext& context, const Node& node, int64_t channels,
@@ -57,8 +53,7 @@ void look_up(ExportContext& context, const Node& node, int64_t channels,
   ExportBuilder& to = context.builder;
   const std::string bytes =
       to.numbers(node.name + "/table", ElementType::kUint8, {std::ssize(table)}, table);
-  std::string index = to.add("Cast", node.name + "/index", {context.input(node).name},
-                             {{"to", static_cast<int64_t>(ElementType::kInt32)}});
+  std::string index = to.cast(node.name + "/index", context.input(node).name, ElementType::kInt32);
   if (channels > 1) {
     std::vector<int32_t> offsets;
     for (int channel = 0; channel < channels; ++channel) offsets.push_back(channel * kBytes);

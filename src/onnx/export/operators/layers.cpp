@@ -83,8 +83,8 @@ Result<Exported> export_pixels(ExportContext& context, int n) {
   const int64_t channels = context.shape(node.outputs[0]).last();
   const auto all = ops::pixel_means(node.attributes);
   const std::vector<float> means(all.begin(), all.begin() + channels);
-  const std::string floats = to.add("Cast", node.name + "/float", {context.input(node).name},
-                                    {{"to", static_cast<int64_t>(ElementType::kFloat)}});
+  const std::string floats =
+      to.cast(node.name + "/float", context.input(node).name, ElementType::kFloat);
   const std::string mean =
       to.numbers(node.name + "/means", ElementType::kFloat, {1, channels, 1, 1}, means);
   const std::string centred = to.add("Sub", node.name + "/centred", {floats, mean});

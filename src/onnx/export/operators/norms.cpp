@@ -3,6 +3,7 @@
 
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
+#include "onnx/export/rows.h"
 
 namespace mantissa::onnx {
 

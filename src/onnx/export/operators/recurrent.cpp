@@ -68,7 +68,7 @@ std::string lengths(ExportBuilder& to, const std::string& mask) {
   const std::string count =
       to.add("ReduceSum", mask + "/count", {mask, to.list("sequence_axis", {1})},
              {{"keepdims", int64_t{0}}});
-  return to.add("Cast", name, {count}, {{"to", static_cast<int64_t>(ElementType::kInt32)}});
+  return to.cast(name, count, ElementType::kInt32);
 }
 
 // A state at the start, [1, batch, channels].
@@ -79,8 +79,7 @@ std::string start(ExportContext& context, const Node& node, size_t input, int ex
   if (!context.network.exponents.empty()) {
     const float most = std::ldexp(static_cast<float>(kStateLimit), exponent);
     const std::string bounds = "recurrent/most_" + std::to_string(exponent);
-    const std::string low = to.scalar(-most, bounds + "/low");
-    state = to.add("Clip", name + "/clipped", {state, low, to.scalar(most, bounds + "/high")});
+    state = to.clip(name + "/clipped", state, most, bounds);
   }
   return to.add("Unsqueeze", name, {state, to.list("direction_axis", {0})});
 }

@@ -25,8 +25,7 @@ Result<std::string> look_up(ExportContext& context, int parameter, const std::st
   const std::string mantissas = to.add("Gather", name + "/mantissas", {bytes, indices});
   std::string scales = row_scales(context, parameter);
   if (table.exponents.size() > 1) scales = to.add("Gather", name + "/scales", {scales, indices});
-  const std::string numbers = to.add("Cast", name + "/float", {mantissas},
-                                     {{"to", static_cast<int64_t>(ElementType::kFloat)}});
+  const std::string numbers = to.cast(name + "/float", mantissas, ElementType::kFloat);
   return to.add("Mul", name, {numbers, scales});
 }
 
@@ -55,7 +54,7 @@ ByteValue rows_in_bytes(ExportContext& context, const std::string& value) {
 
 Result<ByteValue> in_bytes(ExportContext& context, const Node& node) {
   const std::string& value = context.input(node).name;
-  const int limit = context.network.limits[static_cast<size_t>(node.inputs[0])];
+  const int limit = context.limit(node.inputs[0]);
   if (limit > kMostMantissa) {
     const int bits = std::bit_width(static_cast<unsigned>(limit)) + 1;
     return invalid_input("reads values of " + std::to_string(bits) +
@@ -63,7 +62,7 @@ Result<ByteValue> in_bytes(ExportContext& context, const Node& node) {
   }
   if (context.network.has_row_exponents) return rows_in_bytes(context, value);
   ExportBuilder& to = context.builder;
-  const int exponent = context.network.exponents[static_cast<size_t>(node.inputs[0])];
+  const int exponent = context.exponent(node.inputs[0]);
   const ByteValue result{value + "/bytes_" + std::to_string(exponent), to.power(exponent), {}};
   if (!to.makes(result.bytes)) {
     to.add("QuantizeLinear", result.bytes, {value, result.scale, to.byte(kSignedZero)});
@@ -104,8 +103,7 @@ Result<std::string> real_weights(ExportContext& context, const Node& node) {
 // Values times weights.
 Result<std::string> products(ExportContext& context, const Node& node, const std::string& name) {
   ExportBuilder& to = context.builder;
-  const auto parameter = static_cast<size_t>(node.parameters[0]);
-  if (is_real(context.network.parameters[parameter])) {
+  if (is_real(context.numbers(node.parameters[0]))) {
     if (node.attributes.whole("weight_bits") > 0) {
       return invalid_input("has weights of few bits in float: files in float have no few bits");
     }

@@ -22,8 +22,7 @@ Imported as_image(const Imported& value) {
 Status add_affine(ImportContext& context, const NodeData& node, size_t value_index,
                   const TensorData& tensor, double factor, double summand_factor) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, value_index));
-  const bool is_last = value.is_channels_last();
-  if (is_last) value = channels_first(std::move(value));
+  const bool is_last = turn_channels_first(value);
   const std::vector<int64_t> dims = value.layout.dims();
   if (dims.empty()) return invalid_input("wants an input with channels");
   const auto numbers = per_channel(tensor, {dims[0], std::ssize(dims) + 1, is_last ? 3 : 1});
@@ -44,7 +43,7 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   imported.layout =
       Layout::image(context.builder.shape(result)[0], context.builder.shape(result)[1], dims[0]);
   imported.layout.reshape(dims);
-  if (is_last) imported = channels_last(std::move(imported));
+  turn_back(is_last, imported);
   define(context, node.outputs[0], std::move(imported));
   return {};
 }
@@ -56,8 +55,8 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
                      context.builder.shape(a.value) == context.builder.shape(b.value);
   const bool is_last = !alike && a.is_channels_last() && b.is_channels_last();
   if (is_last) {
-    a = channels_first(std::move(a));
-    b = channels_first(std::move(b));
+    turn_channels_first(a);
+    turn_channels_first(b);
   }
   if (!alike) {
     MANTISSA_ASSIGN(const int first, image_of(context, as_image(a)));
@@ -69,7 +68,7 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
     b.value = second;
   }
   MANTISSA_ASSIGN(a.value, add_node(context, op, node_name(context, node), {a.value, b.value}));
-  if (is_last) a = channels_last(std::move(a));
+  turn_back(is_last, a);
   define(context, node.outputs[0], std::move(a));
   return {};
 }

@@ -135,9 +135,6 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
   take_in(affine, numbers, bias);
   const std::string name = layer_name(context, node, *tensor);
   MANTISSA_ASSIGN(image, padded(context, name + ".pad", image, sides));
-  const auto wider = [](const std::vector<int64_t>& sizes, int64_t same) {
-    return sizes[1] == sizes[0] ? same : sizes[1];
-  };
   const int64_t has_bias = bias.empty() ? 0 : 1;
   std::vector<std::vector<double>> all = {std::move(numbers)};
   if (!bias.empty()) all.push_back(std::move(bias));
@@ -149,11 +146,11 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConvolution, name, {image},
                                             {{"channels", channels},
                                              {"kernel", w.kernel[0]},
-                                             {"kernel_width", wider(w.kernel, 0)},
+                                             {"kernel_width", width_of(w.kernel, 0)},
                                              {"stride", w.strides[0]},
-                                             {"stride_width", wider(w.strides, 0)},
+                                             {"stride_width", width_of(w.strides, 0)},
                                              {"padding", padding[0]},
-                                             {"padding_width", wider(padding, -1)},
+                                             {"padding_width", width_of(padding, -1)},
                                              {"groups", w.groups},
                                              {"dilation", w.dilations[0]},
                                              {"bias", has_bias}},

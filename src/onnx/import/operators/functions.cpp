@@ -22,12 +22,11 @@ Status add_function(ImportContext& context, const NodeData& node, const Op& op,
   if (!takes_factors(op, value.form) && value.form == Form::kRows) {
     MANTISSA_ASSIGN(value, plain_input(context, node, 0));
   } else if (!value.scale.empty() && !takes_factors(op, value.form)) {
-    const bool is_last = value.is_channels_last();
-    if (is_last) value = channels_first(std::move(value));
+    const bool is_last = turn_channels_first(value);
     MANTISSA_ASSIGN(const int image, image_of(context, value));
     define_image(context, node.outputs[0], image);
     value = context.values[node.outputs[0]];
-    if (is_last) value = channels_last(std::move(value));
+    turn_back(is_last, value);
   }
   MANTISSA_ASSIGN(value.value,
                   add_node(context, op, node_name(context, node), {value.value}, attributes));

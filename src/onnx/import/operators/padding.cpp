@@ -41,6 +41,10 @@ std::vector<int64_t> take_symmetric(Sides& sides) {
   return {vertical, horizontal};
 }
 
+int64_t width_of(std::span<const int64_t> sizes, int64_t same) {
+  return sizes[1] == sizes[0] ? same : sizes[1];
+}
+
 Result<int> padded(ImportContext& context, const std::string& name, int image, const Sides& sides) {
   if (!sides.any()) return image;
   return add_node(

@@ -1,6 +1,4 @@
 // Pools and means over an image, and means over positions.
-#include "kernels/pooling/pooling.h"
-
 #include <algorithm>
 
 #include "onnx/import/operators.h"
@@ -51,15 +49,12 @@ Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maxim
                                     : "pads opposite sides differently, and does not count that");
   }
   MANTISSA_ASSIGN(image, padded(context, "pad", image, sides));
-  const auto wider = [](const std::vector<int64_t>& sizes, int64_t same) {
-    return sizes[1] == sizes[0] ? same : sizes[1];
-  };
   std::vector<Attributes::Item> items = {{"window", window[0]},
-                                         {"window_width", wider(window, 0)},
+                                         {"window_width", width_of(window, 0)},
                                          {"stride", strides[0]},
-                                         {"stride_width", wider(strides, 0)},
+                                         {"stride_width", width_of(strides, 0)},
                                          {"padding", padding[0]},
-                                         {"padding_width", wider(padding, -1)},
+                                         {"padding_width", width_of(padding, -1)},
                                          {"ceil", whole_of(node, "ceil_mode", 0)}};
   if (!is_maximum) items.emplace_back("count_padding", counts ? 1 : 0);
   return Pool{image, std::move(scale), Attributes(std::move(items)), is_global};
@@ -121,8 +116,7 @@ Status import_mean(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(auto axes, list_of(context, node, 1, "axes"));
   const int64_t rank = std::ssize(input.layout.dims()) + 1;
   if (!axes) axes.emplace();
-  const bool is_last = input.is_channels_last();
-  if (is_last) input = channels_first(std::move(input));
+  const bool is_last = turn_channels_first(input);
   for (int64_t& axis : *axes) {
     axis += axis < 0 ? rank : 0;
     if (is_last) axis = axis_of_channels_first(axis);
@@ -132,10 +126,7 @@ Status import_mean(ImportContext& context, const NodeData& node) {
     return invalid_input("takes the mean over other dimensions than height and width");
   }
   MANTISSA_RETURN_IF_ERROR(add_mean(context, node, input, whole_of(node, "keepdims", 1) != 0));
-  if (is_last && whole_of(node, "keepdims", 1) != 0) {
-    Imported& mean = context.values[node.outputs[0]];
-    mean = channels_last(std::move(mean));
-  }
+  turn_back(is_last && whole_of(node, "keepdims", 1) != 0, context.values[node.outputs[0]]);
   return {};
 }
 

@@ -167,11 +167,10 @@ Result<double> take_factor(ImportContext& context, Imported& value) {
     value.scale.clear();
     return first;
   }
-  const bool is_last = value.is_channels_last();
-  if (is_last) value = channels_first(std::move(value));
+  const bool is_last = turn_channels_first(value);
   MANTISSA_ASSIGN(value.value, image_of(context, value));
   value.scale.clear();
-  if (is_last) value = channels_last(std::move(value));
+  turn_back(is_last, value);
   return 1.0;
 }
 

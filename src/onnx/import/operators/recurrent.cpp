@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "onnx/import/operators.h"
 #include "onnx/import/rows.h"
 #include "ops/ops.h"
 

@@ -1,5 +1,6 @@
 // Nodes that move numbers or only name them otherwise. Most add nothing to the graph.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -29,11 +30,6 @@ Status define_reshaped(ImportContext& context, const NodeData& node, Imported va
   }
   define(context, node.outputs[0], std::move(value));
   return {};
-}
-
-// Makes a value that was brought to [N, C, H, W] one of [N, H, W, C] again.
-void turn_back(ImportContext& context, const std::string& name) {
-  context.values[name] = channels_last(std::move(context.values[name]));
 }
 
 // Axes of a value with its batch, as non-negative numbers; an error if one is the batch or out of
@@ -155,7 +151,7 @@ Status import_concat(ImportContext& context, const NodeData& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     MANTISSA_ASSIGN(Imported input, input_of(context, node, i));
     is_last = i == 0 ? input.is_channels_last() : is_last;
-    if (is_last) input = channels_first(std::move(input));
+    if (is_last) input.layout.transpose(std::array{2, 0, 1});
     rank = std::ssize(input.layout.dims()) + 1;
     if (rank == 2) {
       MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
@@ -173,7 +169,7 @@ Status import_concat(ImportContext& context, const NodeData& node) {
   const std::string name = node_name(context, node);
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConcat, name, std::move(parts)));
   define_image(context, node.outputs[0], value);
-  if (is_last) turn_back(context, node.outputs[0]);
+  turn_back(is_last, context.values[node.outputs[0]]);
   return {};
 }
 
@@ -213,11 +209,8 @@ Status import_pad(ImportContext& context, const NodeData& node) {
     return invalid_input("pads something else than [N, C, H, W]");
   }
   std::vector<int64_t>& p = *pads;
-  const bool is_last = input.is_channels_last();
-  if (is_last) {
-    input = channels_first(std::move(input));
-    p = {p[0], p[3], p[1], p[2], p[4], p[7], p[5], p[6]};
-  }
+  const bool is_last = turn_channels_first(input);
+  if (is_last) p = {p[0], p[3], p[1], p[2], p[4], p[7], p[5], p[6]};
   if (p[0] != 0 || p[1] != 0 || p[4] != 0 || p[5] != 0) {
     return invalid_input("pads channels; only height and width can be");
   }
@@ -229,7 +222,7 @@ Status import_pad(ImportContext& context, const NodeData& node) {
                   padded(context, node.name.empty() ? "pad" : node.name, image, sides));
   define_image(context, node.outputs[0], value);
   context.values[node.outputs[0]].scale = std::move(scale);
-  if (is_last) turn_back(context, node.outputs[0]);
+  turn_back(is_last, context.values[node.outputs[0]]);
   return {};
 }
 

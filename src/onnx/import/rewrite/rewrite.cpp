@@ -1,4 +1,4 @@
-#include "onnx/import/rewrite.h"
+#include "onnx/import/rewrite/rewrite.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "onnx/import/context.h"
-#include "onnx/import/spelled_out.h"
+#include "onnx/import/rewrite/spelled_out.h"
 
 namespace mantissa::onnx {
 namespace {

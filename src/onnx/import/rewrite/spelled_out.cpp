@@ -1,4 +1,4 @@
-#include "onnx/import/spelled_out.h"
+#include "onnx/import/rewrite/spelled_out.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // RMS norm, a value over the root of the mean of its squares, as exporters spell it out.
-#include "onnx/import/spelled_out.h"
+#include "onnx/import/rewrite/spelled_out.h"
 
 namespace mantissa::onnx {
 namespace {

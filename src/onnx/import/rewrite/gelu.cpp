@@ -1,7 +1,7 @@
 // GELU, x times the normal distribution's function of x, as exporters spell it out.
 #include <cmath>
 
-#include "onnx/import/spelled_out.h"
+#include "onnx/import/rewrite/spelled_out.h"
 
 namespace mantissa::onnx {
 namespace {
