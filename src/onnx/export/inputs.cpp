@@ -68,12 +68,16 @@ bool is_read_by_losses_alone(const ExportContext& context, int value) {
                      [&](int node) { return context.graph.is_loss(node); });
 }
 
-std::string reason_against_inputs(const Value& first, const std::string& unknown) {
+std::string reason_against_inputs(const ExportContext& context, const std::string& unknown) {
+  const Value& first = context.graph.values[context.graph.inputs[0]];
   if (first.element == Element::kNumber && first.shape.rank != 2) {
     return "it reads numbers, as those of tables, and only networks of pictures have such files; "
            "eval and predict take the network as it is";
   }
-  if (first.element == Element::kMantissa) return "it reads no pictures";
+  if (first.element == Element::kMantissa) {
+    return context.builder.graph.inputs.empty() ? "it reads no pictures"
+                                                : "it reads " + unknown + " beside its pictures";
+  }
   return "it reads " + unknown +
          ", and exported networks of sequences read 'tokens' and 'segments' or 'numbers', and "
          "'lengths', or 'source' and 'target' with 'source_length' and 'target_length'";
@@ -115,7 +119,7 @@ std::string add_inputs(ExportContext& context) {
   }
   const bool is_hidden = graph.losses.empty() && reads_sequences(context);
   context.output = is_hidden ? "last_hidden_state" : "logits";
-  return unknown.empty() ? unknown : reason_against_inputs(graph.values[graph.inputs[0]], unknown);
+  return unknown.empty() ? unknown : reason_against_inputs(context, unknown);
 }
 
 void add_output(ExportContext& context) {

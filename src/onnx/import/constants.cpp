@@ -1,12 +1,22 @@
-// The numbers of constants.
+// The numbers of attributes and constants.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "onnx/import/context.h"
 
 namespace mantissa::onnx {
 namespace {
+
+template <typename T>
+const T* find_attribute(const NodeData& node, std::string_view name) {
+  for (const NodeAttribute& attribute : node.attributes) {
+    if (attribute.name == name) return std::get_if<T>(&attribute.value);
+  }
+  return nullptr;
+}
 
 template <typename T>
 T element(const TensorData& tensor, size_t i) {
@@ -67,6 +77,32 @@ Result<size_t> count_of(const TensorData& tensor) {
 }
 
 }  // namespace
+
+int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise) {
+  const auto* found = find_attribute<int64_t>(node, name);
+  return found == nullptr ? otherwise : *found;
+}
+
+double real_of(const NodeData& node, std::string_view name, double otherwise) {
+  const auto* found = find_attribute<float>(node, name);
+  return found == nullptr ? otherwise : *found;
+}
+
+std::vector<int64_t> wholes_of(const NodeData& node, std::string_view name,
+                               std::vector<int64_t> otherwise) {
+  const auto* found = find_attribute<std::vector<int64_t>>(node, name);
+  return found == nullptr ? std::move(otherwise) : *found;
+}
+
+std::string text_of(const NodeData& node, std::string_view name, std::string_view otherwise) {
+  const auto* found = find_attribute<std::string>(node, name);
+  return found == nullptr ? std::string(otherwise) : *found;
+}
+
+bool has_attribute(const NodeData& node, std::string_view name) {
+  return std::any_of(node.attributes.begin(), node.attributes.end(),
+                     [&](const NodeAttribute& attribute) { return attribute.name == name; });
+}
 
 Result<std::vector<double>> numbers_of(const TensorData& tensor) {
   MANTISSA_ASSIGN(const size_t count, count_of(tensor));

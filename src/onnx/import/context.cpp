@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "formats/arrays/safetensors_header.h"
@@ -13,14 +12,6 @@ namespace mantissa::onnx {
 namespace {
 
 constexpr size_t kLongestName = 100;
-
-template <typename T>
-const T* find_attribute(const NodeData& node, std::string_view name) {
-  for (const NodeAttribute& attribute : node.attributes) {
-    if (attribute.name == name) return std::get_if<T>(&attribute.value);
-  }
-  return nullptr;
-}
 
 // The layer whose parameter `weights` is: "layer1.0.conv1" of "layer1.0.conv1.weight".
 std::string_view owner_of(std::string_view weights) {
@@ -85,11 +76,6 @@ void note_once(ImportContext& context, const std::string& note) {
   if (found == context.notes.end()) context.notes.push_back(note);
 }
 
-int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise) {
-  const auto* found = find_attribute<int64_t>(node, name);
-  return found == nullptr ? otherwise : *found;
-}
-
 bool Imported::is_channels_last() const {
   const int first[] = {1, 2, 0}, last[] = {0, 1, 2};
   return layout.dims().size() == 3 && !layout.lies_as(first) && layout.lies_as(last);
@@ -110,27 +96,6 @@ void turn_back(bool was_last, Imported& value) {
 int64_t axis_of_channels_first(int64_t axis) {
   constexpr int64_t kAxes[] = {0, 2, 3, 1};
   return axis < 0 || axis > 3 ? axis : kAxes[axis];
-}
-
-double real_of(const NodeData& node, std::string_view name, double otherwise) {
-  const auto* found = find_attribute<float>(node, name);
-  return found == nullptr ? otherwise : *found;
-}
-
-std::vector<int64_t> wholes_of(const NodeData& node, std::string_view name,
-                               std::vector<int64_t> otherwise) {
-  const auto* found = find_attribute<std::vector<int64_t>>(node, name);
-  return found == nullptr ? std::move(otherwise) : *found;
-}
-
-std::string text_of(const NodeData& node, std::string_view name, std::string_view otherwise) {
-  const auto* found = find_attribute<std::string>(node, name);
-  return found == nullptr ? std::string(otherwise) : *found;
-}
-
-bool has_attribute(const NodeData& node, std::string_view name) {
-  return std::any_of(node.attributes.begin(), node.attributes.end(),
-                     [&](const NodeAttribute& attribute) { return attribute.name == name; });
 }
 
 bool has_input(const NodeData& node, size_t index) {

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/ops.h"
+
 namespace mantissa::onnx {
 namespace {
 
@@ -31,7 +33,7 @@ constexpr ImportRow kImportRows[] = {
     {"Gemm", import_gemm, import_gemm},
     {"GlobalAveragePool", import_global_average_pool, nullptr},
     {"HardSigmoid", import_hard_sigmoid, nullptr},
-    {"HardSwish", import_hard_swish, import_hard_swish},
+    {"HardSwish", import_elementwise<&ops::kHardSwish>, import_elementwise<&ops::kHardSwish>},
     {"Identity", import_identity, import_identity},
     {"IsNaN", nullptr, import_is_nan},
     {"LSTM", nullptr, import_lstm},
@@ -46,15 +48,15 @@ constexpr ImportRow kImportRows[] = {
     {"RMSNormalization", nullptr, import_row_norm},
     {"RNN", nullptr, import_rnn},
     {"ReduceMean", import_mean, import_row_mean},
-    {"Relu", import_relu, import_relu},
+    {"Relu", import_elementwise<&ops::kRelu>, import_elementwise<&ops::kRelu>},
     {"Reshape", import_reshape, import_row_reshape},
-    {"Sigmoid", import_sigmoid, import_sigmoid},
+    {"Sigmoid", import_elementwise<&ops::kSigmoid>, import_elementwise<&ops::kSigmoid>},
     {"Slice", import_slice, import_row_slice},
     {"Softmax", nullptr, import_softmax},
     {"Split", import_split, import_row_split},
     {"Squeeze", import_squeeze, import_row_reshape},
     {"Sub", import_subtract, nullptr},
-    {"Tanh", import_tanh, import_tanh},
+    {"Tanh", import_elementwise<&ops::kTanh>, import_elementwise<&ops::kTanh>},
     {"Transpose", import_transpose, import_transpose},
     {"Unsqueeze", import_unsqueeze, import_row_reshape},
     {"Where", nullptr, import_where},

@@ -31,14 +31,16 @@ Status import_is_nan(ImportContext& context, const NodeData& node);
 Status import_where(ImportContext& context, const NodeData& node);
 // operators/convolution.cpp
 Status import_convolution(ImportContext& context, const NodeData& node);
-// operators/functions.cpp
-Status import_relu(ImportContext& context, const NodeData& node);
+// operators/functions.cpp: ours for each number at its place, whatever ONNX's order is, and others.
+Status add_elementwise(ImportContext& context, const NodeData& node, const Op& op,
+                       const Attributes& attributes = {});
+template <const Op* kOp>
+Status import_elementwise(ImportContext& context, const NodeData& node) {
+  return add_elementwise(context, node, *kOp);
+}
 Status import_leaky_relu(ImportContext& context, const NodeData& node);
 Status import_clip(ImportContext& context, const NodeData& node);
-Status import_sigmoid(ImportContext& context, const NodeData& node);
-Status import_tanh(ImportContext& context, const NodeData& node);
 Status import_hard_sigmoid(ImportContext& context, const NodeData& node);
-Status import_hard_swish(ImportContext& context, const NodeData& node);
 Status import_gelu(ImportContext& context, const NodeData& node);
 Status import_dropout(ImportContext& context, const NodeData& node);
 Status import_identity(ImportContext& context, const NodeData& node);

@@ -15,28 +15,9 @@ bool takes_factors(const Op& op, Form form) {
   return form == Form::kImage && (&op == &ops::kRelu || &op == &ops::kLeakyRelu);
 }
 
-// The function of each number at its place, whatever ONNX's order is.
-Status add_function(ImportContext& context, const NodeData& node, const Op& op,
-                    const Attributes& attributes = {}) {
-  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
-  if (!takes_factors(op, value.form) && value.form == Form::kRows) {
-    MANTISSA_ASSIGN(value, plain_input(context, node, 0));
-  } else if (!value.scale.empty() && !takes_factors(op, value.form)) {
-    const bool is_last = turn_channels_first(value);
-    MANTISSA_ASSIGN(const int image, image_of(context, value));
-    define_image(context, node.outputs[0], image);
-    value = context.values[node.outputs[0]];
-    turn_back(is_last, value);
-  }
-  MANTISSA_ASSIGN(value.value,
-                  add_node(context, op, node_name(context, node), {value.value}, attributes));
-  define(context, node.outputs[0], std::move(value));
-  return {};
-}
-
 Status add_leaky(ImportContext& context, const NodeData& node, double slope) {
   if (slope >= 0 && slope <= 1) {
-    return add_function(context, node, ops::kLeakyRelu, {{"slope", slope}});
+    return add_elementwise(context, node, ops::kLeakyRelu, {{"slope", slope}});
   }
   return invalid_input("has a slope of " + std::to_string(slope) + "; 0 to 1 is possible");
 }
@@ -49,8 +30,23 @@ Status pass_on(ImportContext& context, const NodeData& node) {
 
 }  // namespace
 
-Status import_relu(ImportContext& context, const NodeData& node) {
-  return add_function(context, node, ops::kRelu);
+Status add_elementwise(ImportContext& context, const NodeData& node, const Op& op,
+                       const Attributes& attributes) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  const bool stays_scaled = value.scale.empty() || takes_factors(op, value.form);
+  if (!stays_scaled && value.form == Form::kRows) {
+    MANTISSA_ASSIGN(value, plain_input(context, node, 0));
+  } else if (!stays_scaled) {
+    const bool is_last = turn_channels_first(value);
+    MANTISSA_ASSIGN(const int image, image_of(context, value));
+    define_image(context, node.outputs[0], image);
+    value = context.values[node.outputs[0]];
+    turn_back(is_last, value);
+  }
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, op, node_name(context, node), {value.value}, attributes));
+  define(context, node.outputs[0], std::move(value));
+  return {};
 }
 
 Status import_leaky_relu(ImportContext& context, const NodeData& node) {
@@ -74,23 +70,15 @@ Status import_clip(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const auto least, scalar_of(context, node, 1, "min"));
   MANTISSA_ASSIGN(const auto most, scalar_of(context, node, 2, "max"));
   const bool from_zero = least && *least == 0;
-  if (from_zero && most && *most == 6) return add_function(context, node, ops::kRelu6);
-  if (from_zero && (!most || *most > 1e30)) return add_function(context, node, ops::kRelu);
+  if (from_zero && most && *most == 6) return add_elementwise(context, node, ops::kRelu6);
+  if (from_zero && (!most || *most > 1e30)) return add_elementwise(context, node, ops::kRelu);
   return invalid_input("clips to other limits than 0 and 6, or 0 and infinity");
-}
-
-Status import_sigmoid(ImportContext& context, const NodeData& node) {
-  return add_function(context, node, ops::kSigmoid);
-}
-
-Status import_tanh(ImportContext& context, const NodeData& node) {
-  return add_function(context, node, ops::kTanh);
 }
 
 Status import_hard_sigmoid(ImportContext& context, const NodeData& node) {
   const HardSigmoid hard = hard_sigmoid_of(node);
   if (hard.is_ours() || context.fitted.contains(&node)) {
-    return add_function(context, node, ops::kHardSigmoid);
+    return add_elementwise(context, node, ops::kHardSigmoid);
   }
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(const int image, image_of(context, input));
@@ -104,17 +92,13 @@ Status import_hard_sigmoid(ImportContext& context, const NodeData& node) {
   return {};
 }
 
-Status import_hard_swish(ImportContext& context, const NodeData& node) {
-  return add_function(context, node, ops::kHardSwish);
-}
-
 Status import_gelu(ImportContext& context, const NodeData& node) {
   if (text_of(node, "approximate", "none") != "none") {
     note_once(context,
               "GELU is computed exactly, not by the model's approximation with tanh: they differ "
               "by up to 0.0005");
   }
-  return add_function(context, node, ops::kGelu);
+  return add_elementwise(context, node, ops::kGelu);
 }
 
 Status import_dropout(ImportContext& context, const NodeData& node) {
@@ -126,7 +110,7 @@ Status import_dropout(ImportContext& context, const NodeData& node) {
                          "; from 0 to below 1 is possible");
   }
   if (probability == 0) return pass_on(context, node);
-  return add_function(context, node, ops::kDropout, {{"probability", probability}});
+  return add_elementwise(context, node, ops::kDropout, {{"probability", probability}});
 }
 
 Status import_identity(ImportContext& context, const NodeData& node) {
