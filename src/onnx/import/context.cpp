@@ -98,10 +98,6 @@ int64_t axis_of_channels_first(int64_t axis) {
   return axis < 0 || axis > 3 ? axis : kAxes[axis];
 }
 
-bool has_input(const NodeData& node, size_t index) {
-  return index < node.inputs.size() && !node.inputs[index].empty();
-}
-
 Result<Imported> input_of(const ImportContext& context, const NodeData& node, size_t index) {
   if (!has_input(node, index)) {
     return invalid_input("has no input " + std::to_string(index + 1));
@@ -126,6 +122,32 @@ Result<const TensorData*> weights_of(const ImportContext& context, const NodeDat
                                      size_t index) {
   if (const TensorData* found = constant_of(context, node, index)) return found;
   return invalid_input("its input " + std::to_string(index + 1) + " is no constant");
+}
+
+std::optional<std::vector<double>> per_channel(const TensorData& tensor, const Channels& channels) {
+  const auto numbers = numbers_of(tensor);
+  if (!numbers.ok()) return std::nullopt;
+  if (numbers->size() == 1) {
+    return std::vector<double>(static_cast<size_t>(channels.count), (*numbers)[0]);
+  }
+  const int64_t first = channels.rank - std::ssize(tensor.dims);  // where its dimensions begin
+  for (int64_t i = 0; i < std::ssize(tensor.dims); ++i) {
+    const int64_t wanted = first + i == channels.axis ? channels.count : 1;
+    if (first < 0 || tensor.dims[i] != wanted) return std::nullopt;
+  }
+  return *numbers;
+}
+
+Result<std::vector<double>> bias_of(const ImportContext& context, const NodeData& node,
+                                    int64_t channels) {
+  if (!has_input(node, 2)) return std::vector<double>();
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 2));
+  MANTISSA_ASSIGN(std::vector<double> bias, numbers_of(*tensor));
+  if (bias.size() == 1) bias.assign(static_cast<size_t>(channels), bias[0]);
+  const bool is_last = tensor->dims.empty() || tensor->dims.back() == std::ssize(bias);
+  if (std::ssize(bias) == channels && is_last) return bias;
+  return invalid_input("its bias has not one number for each of " + std::to_string(channels) +
+                       " channels");
 }
 
 Result<std::optional<double>> scalar_of(const ImportContext& context, const NodeData& node,
@@ -269,14 +291,6 @@ Result<int> scaled(ImportContext& context, const std::string& name, int image,
       context, ops::kConvolution, name, {image},
       {{"channels", channels}, {"kernel", 1}, {"groups", channels}, {"bias", bias ? 1 : 0}},
       std::move(numbers));
-}
-
-HardSigmoid hard_sigmoid_of(const NodeData& node) {
-  return {real_of(node, "alpha", 0.2), real_of(node, "beta", 0.5)};
-}
-
-bool HardSigmoid::is_ours() const {
-  return std::abs(6 * alpha - 1) < 1e-5 && std::abs(beta - 0.5) < 1e-6;
 }
 
 }  // namespace mantissa::onnx

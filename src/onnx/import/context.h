@@ -11,8 +11,10 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "onnx/files/node_values.h"
 #include "onnx/import/import.h"
 #include "onnx/import/layout.h"
+#include "onnx/import/rewrite/rewrite.h"
 #include "onnx/model.h"
 #include "ops/loss.h"
 
@@ -90,16 +92,6 @@ bool is_read(const ImportContext& context, const std::string& value);
 // Adds a note, unless it is there.
 void note_once(ImportContext& context, const std::string& note);
 
-// Attributes; `otherwise` if the node has none of that name and kind.
-int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise);
-double real_of(const NodeData& node, std::string_view name, double otherwise);
-std::vector<int64_t> wholes_of(const NodeData& node, std::string_view name,
-                               std::vector<int64_t> otherwise = {});
-std::string text_of(const NodeData& node, std::string_view name, std::string_view otherwise);
-bool has_attribute(const NodeData& node, std::string_view name);
-
-// Whether the input is given at all.
-bool has_input(const NodeData& node, size_t index);
 // The input, which must be a value that was computed from the model's inputs.
 Result<Imported> input_of(const ImportContext& context, const NodeData& node, size_t index);
 // The input if it is a constant, else null.
@@ -108,9 +100,6 @@ const TensorData* constant_of(const ImportContext& context, const NodeData& node
 Result<const TensorData*> weights_of(const ImportContext& context, const NodeData& node,
                                      size_t index);
 
-// The numbers of a constant of any type of numbers.
-Result<std::vector<double>> numbers_of(const TensorData& tensor);
-Result<std::vector<int64_t>> wholes_of(const TensorData& tensor);
 // A number of the input, or of the attribute, or neither. An error if it is no constant.
 Result<std::optional<double>> scalar_of(const ImportContext& context, const NodeData& node,
                                         size_t input, std::string_view attribute);
@@ -162,13 +151,6 @@ void define(ImportContext& context, const std::string& name, Imported imported);
 // The value per channel times `factors` plus `summands`, by a convolution of each channel alone.
 Result<int> scaled(ImportContext& context, const std::string& name, int image,
                    const std::vector<double>& factors, const std::vector<double>& summands);
-
-// clip(alpha * x + beta, 0, 1).
-struct HardSigmoid {
-  double alpha, beta;
-  bool is_ours() const;
-};
-HardSigmoid hard_sigmoid_of(const NodeData& node);
 
 // Constant factors and summands per channel that follow a value which nothing else reads, taken in
 // by the layer that makes it.

@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "onnx/import/context.h"
+#include "onnx/files/node_values.h"
 #include "onnx/import/rewrite/spelled_out.h"
 
 namespace mantissa::onnx {
@@ -261,5 +261,13 @@ void take_sequences_apart(GraphData& graph) {
 }
 
 void join_spelled_out_functions(GraphData& graph) { Rewriter(graph).run(); }
+
+HardSigmoid hard_sigmoid_of(const NodeData& node) {
+  return {real_of(node, "alpha", 0.2), real_of(node, "beta", 0.5)};
+}
+
+bool HardSigmoid::is_ours() const {
+  return std::abs(6 * alpha - 1) < 1e-5 && std::abs(beta - 0.5) < 1e-6;
+}
 
 }  // namespace mantissa::onnx

@@ -16,4 +16,11 @@ void take_sequences_apart(GraphData& graph);
 // InstanceNormalization if both are over height and width. The nodes that only they read go.
 void join_spelled_out_functions(GraphData& graph);
 
+// clip(alpha * x + beta, 0, 1).
+struct HardSigmoid {
+  double alpha, beta;
+  bool is_ours() const;
+};
+HardSigmoid hard_sigmoid_of(const NodeData& node);
+
 }  // namespace mantissa::onnx

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "onnx/import/context.h"
+#include "onnx/files/node_values.h"
 
 namespace mantissa::onnx {
 

@@ -1,11 +1,10 @@
-// The numbers of attributes and constants.
+#include "onnx/files/node_values.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
-
-#include "onnx/import/context.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -104,6 +103,10 @@ bool has_attribute(const NodeData& node, std::string_view name) {
                      [&](const NodeAttribute& attribute) { return attribute.name == name; });
 }
 
+bool has_input(const NodeData& node, size_t index) {
+  return index < node.inputs.size() && !node.inputs[index].empty();
+}
+
 Result<std::vector<double>> numbers_of(const TensorData& tensor) {
   MANTISSA_ASSIGN(const size_t count, count_of(tensor));
   std::vector<double> numbers(count);
@@ -129,32 +132,6 @@ Result<std::vector<int64_t>> wholes_of(const TensorData& tensor) {
     }
   }
   return numbers;
-}
-
-std::optional<std::vector<double>> per_channel(const TensorData& tensor, const Channels& channels) {
-  const auto numbers = numbers_of(tensor);
-  if (!numbers.ok()) return std::nullopt;
-  if (numbers->size() == 1) {
-    return std::vector<double>(static_cast<size_t>(channels.count), (*numbers)[0]);
-  }
-  const int64_t first = channels.rank - std::ssize(tensor.dims);  // where its dimensions begin
-  for (int64_t i = 0; i < std::ssize(tensor.dims); ++i) {
-    const int64_t wanted = first + i == channels.axis ? channels.count : 1;
-    if (first < 0 || tensor.dims[i] != wanted) return std::nullopt;
-  }
-  return *numbers;
-}
-
-Result<std::vector<double>> bias_of(const ImportContext& context, const NodeData& node,
-                                    int64_t channels) {
-  if (!has_input(node, 2)) return std::vector<double>();
-  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 2));
-  MANTISSA_ASSIGN(std::vector<double> bias, numbers_of(*tensor));
-  if (bias.size() == 1) bias.assign(static_cast<size_t>(channels), bias[0]);
-  const bool is_last = tensor->dims.empty() || tensor->dims.back() == std::ssize(bias);
-  if (std::ssize(bias) == channels && is_last) return bias;
-  return invalid_input("its bias has not one number for each of " + std::to_string(channels) +
-                       " channels");
 }
 
 }  // namespace mantissa::onnx
