@@ -94,7 +94,8 @@ ExampleSet noisy_pictures(const DatasetInfo& info, uint64_t seed) {
   }
   for (size_t i = 0; i < labels.size(); ++i) {
     const uint64_t drawn = random_bits(seed, RandomStream::kSynthetic, kLabelNoise, i);
-    labels[i] = static_cast<Label>(uniform_below(drawn, static_cast<uint64_t>(info.target.classes)));
+    labels[i] =
+        static_cast<Label>(uniform_below(drawn, static_cast<uint64_t>(info.target.classes)));
   }
   return picture_set({shape[0], shape[1], shape[2]}, std::move(pixels), std::move(labels));
 }

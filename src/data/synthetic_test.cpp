@@ -62,7 +62,8 @@ TEST(Synthetic, RefusesWhatCannotBe) {
   EXPECT_FALSE(synthetic_text_info(TextTask::kNextToken, 16, 0, 1).ok());
   EXPECT_FALSE(synthetic_text_info(TextTask::kNextToken, 16, 50, 0).ok());
   EXPECT_FALSE(synthetic_text_info(TextTask::kNextToken, 16, kMaxClasses + 1, 1).ok());
-  EXPECT_FALSE(synthetic_text_info(TextTask::kNextToken, kLongestSequence, 50, int64_t{1} << 40).ok());
+  EXPECT_FALSE(
+      synthetic_text_info(TextTask::kNextToken, kLongestSequence, 50, int64_t{1} << 40).ok());
 
   EXPECT_FALSE(synthetic_info(0, 28, 1, 10, 1).ok());
   EXPECT_FALSE(synthetic_info(28, 28, 1, 10, 0).ok());

@@ -114,8 +114,7 @@ TEST_F(ProgramsOfSizes, RefuseWhatTheyWereNotMadeFor) {
     return step.ok() ? "accepted" : step.error().message;
   };
   EXPECT_EQ(refusal(examples_of(images_), 5), "accepted");
-  EXPECT_EQ(refusal(examples_of(images_), 3),
-            "no program was compiled for a batch of 3 examples");
+  EXPECT_EQ(refusal(examples_of(images_), 3), "no program was compiled for a batch of 3 examples");
   const std::vector<float> points(12 * 9);
   EXPECT_EQ(
       refusal(array_examples(12, {{{"points", DataType::kFloat, Shape{1}}, points.data()}}), 5),

@@ -91,42 +91,25 @@ std::string frequent_confusions(const Json& evaluation, const Matrix& confusion)
   return "<h3>Most frequent confusions</h3>\n" + table({"examples", "true class", "guess"}, rows);
 }
 
-// Pictures of the test split, if the run's data set is there and is the one of the file.
-class Pictures {
- public:
-  explicit Pictures(const std::string& source) {
-    if (source.empty()) return;
-    auto data = load_dataset(source, false, true);
-    if (data.ok()) {
-      test_ = std::move(data->test);
-    } else {
-      problem_ = data.error().message;
-    }
-  }
-
-  const std::string& problem() const { return problem_; }
-
-  std::string html(int64_t index, int64_t label) const {
-    const PictureForm form = test_.picture_form();
-    if (form == PictureForm{} || index < 0 || index >= test_.count) return "";
-    if (test_.labels()[static_cast<size_t>(index)] != label) return "";
-    const auto first = test_.pixels().begin() + index * form.bytes();
-    const auto png = encode_png({form.height, form.width, form.channels,
-                                 std::vector<uint8_t>(first, first + form.bytes())});
-    return png.ok() ? "<img alt=\"test example " + std::to_string(index) + "\" src=\"" +
-                          png_uri(*png) + "\"/>\n"
-                    : "";
-  }
-
- private:
-  ExampleSet test_;
-  std::string problem_;
-};
+// The picture of an example, if it has one and is the one of that label.
+std::string picture(const ExampleSet& test, int64_t index, int64_t label) {
+  const PictureForm form = test.picture_form();
+  if (form == PictureForm{} || index < 0 || index >= test.count) return "";
+  if (test.labels()[static_cast<size_t>(index)] != label) return "";
+  const auto first = test.pixels().begin() + index * form.bytes();
+  const auto png = encode_png(
+      {form.height, form.width, form.channels, std::vector<uint8_t>(first, first + form.bytes())});
+  if (!png.ok()) return "";
+  return "<img alt=\"test example " + std::to_string(index) + "\" src=\"" + png_uri(*png) +
+         "\"/>\n";
+}
 
 std::string worst_predictions(const RunRecord& run) {
   const auto worst = run.evaluation.find("worst");
   if (worst == run.evaluation.end() || !worst->is_array() || worst->empty()) return "";
-  const Pictures pictures(text_of(run.evaluation, "data"));
+  // The data set may have gone, or be another by now.
+  const std::string source = text_of(run.evaluation, "data");
+  const Result<Dataset> data = source.empty() ? Dataset() : load_dataset(source, false, true);
   std::string html;
   for (size_t i = 0; i < std::min<size_t>(kWorstPredictions, worst->size()); ++i) {
     const Json& one = (*worst)[i];
@@ -134,17 +117,17 @@ std::string worst_predictions(const RunRecord& run) {
     const auto whole = [&one](const char* key) {
       return static_cast<int64_t>(std::clamp(number_of(one, key, -1), -1.0, 1e12));
     };
-    html += "<figure>" + pictures.html(whole("index"), whole("label")) + "<figcaption>" +
-            escaped(class_name(run.evaluation, whole("label"))) + ", taken for <b>" +
-            escaped(class_name(run.evaluation, whole("guess"))) + "</b> " +
+    html += "<figure>" + (data.ok() ? picture(data->test, whole("index"), whole("label")) : "") +
+            "<figcaption>" + escaped(class_name(run.evaluation, whole("label"))) +
+            ", taken for <b>" + escaped(class_name(run.evaluation, whole("guess"))) + "</b> " +
             percent_text(number_of(one, "probability", NAN), 1) + "<br/><span class=\"dim\">loss " +
             number_text(number_of(one, "loss", NAN), 3) + ", test " +
             std::to_string(whole("index")) + "</span></figcaption></figure>\n";
   }
   return "<h3>Worst predictions</h3>\n" +
-         (pictures.problem().empty()
+         (data.ok()
               ? ""
-              : "<p class=\"dim\">Without pictures: " + escaped(pictures.problem()) + "</p>\n") +
+              : "<p class=\"dim\">Without pictures: " + escaped(data.error().message) + "</p>\n") +
          "<div class=\"pictures\">\n" + html + "</div>\n";
 }
 

@@ -256,8 +256,8 @@ Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& co
       const std::vector<std::string> layers,
       insert_batch_norms(data.train, {config.seed, config.threads, config.isa}, imported));
   if (!has_one_logit(imported.graph) && imported.graph.classes() != data.info.target.classes) {
-    MANTISSA_RETURN_IF_ERROR(
-        set_classes(data.info.target.classes, config.classifier, config.import_options.output, imported));
+    MANTISSA_RETURN_IF_ERROR(set_classes(data.info.target.classes, config.classifier,
+                                         config.import_options.output, imported));
   }
   for (const std::string& note : imported.notes) tell_message(observer, note);
   tell_message(observer, describe_inserted_norms(layers));

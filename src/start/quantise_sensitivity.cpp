@@ -11,12 +11,11 @@ namespace mantissa {
 namespace {
 
 // The score of a network with its start on the validation examples, frozen.
-Result<Score> score_of(const QuantiseSource& source, const DatasetInfo& data,
-                       const QuantisedStart& start) {
+Result<Score> score_of(const QuantiseSource& source, const QuantisedStart& start) {
   RunConfig config = source.config;
   config.network = start.network;
   config.start.reset();
-  MANTISSA_ASSIGN(RunPlan plan, plan_run(config, data));
+  MANTISSA_ASSIGN(RunPlan plan, plan_run(config, source.data.info));
   MANTISSA_RETURN_IF_ERROR(set_channel_means(config, source.data.channel_means, plan));
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   initialise(plan.graph, config.format, config.seed, state);
@@ -25,7 +24,7 @@ Result<Score> score_of(const QuantiseSource& source, const DatasetInfo& data,
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan.arena_bytes()));
   ThreadPool pool(config.threads);
   const Machine machine{pool, arena.span(), config.isa};
-  const Task task = run_task(config, plan, source.data);
+  MANTISSA_ASSIGN(const Task task, run_task(config, plan, source.data));
   return validate_run({config, plan, source.data, machine}, task, state,
                       [](int64_t) { return true; });
 }
@@ -34,7 +33,6 @@ Result<Score> score_of(const QuantiseSource& source, const DatasetInfo& data,
 
 Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSettings& settings,
                                        const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(config));
   MANTISSA_ASSIGN(QuantiseSource source, load_source(config, observer));
   if (source.plan.validation_examples == 0) {
     return invalid_input("sensitivity: " + config.data +
@@ -54,10 +52,10 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   for (QuantisedLayer& layer : whole) layer.bits = {};
   NetworkSensitivity result;
   MANTISSA_ASSIGN(const QuantisedStart none, quantise_network(source, whole, inputs, settings));
-  MANTISSA_ASSIGN(const Score unchanged, score_of(source, data, none));
+  MANTISSA_ASSIGN(const Score unchanged, score_of(source, none));
   result.loss = unchanged.loss;
   const auto accuracy_of = [&](const Score& score) {
-    return data.target.is_number() ? -1 : score.accuracy();
+    return score.regression ? -1 : score.accuracy();
   };
   result.accuracy = accuracy_of(unchanged);
   result.examples = unchanged.examples;
@@ -67,7 +65,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
     std::vector<QuantisedLayer> one = whole;
     one[i] = layers[i];
     MANTISSA_ASSIGN(const QuantisedStart start, quantise_network(source, one, inputs, settings));
-    MANTISSA_ASSIGN(const Score score, score_of(source, data, start));
+    MANTISSA_ASSIGN(const Score score, score_of(source, start));
     const Node& node = source.plan.network.nodes[layers[i].node];
     result.layers.push_back({start.layers[i], score.loss, accuracy_of(score)});
     losses.push_back({.name = node.name,

@@ -290,14 +290,15 @@ Result<TrainingLoss> training_loss(const Run& run) {
 Result<Score> test_frozen(Run& run) {
   const fs::path folder = run.config.out;
   const auto report = [&](int64_t done) {
-    return tell_done(run.observer, TrainEventKind::kEvaluating, done,
-                     run.data.test.count);
+    return tell_done(run.observer, TrainEventKind::kEvaluating, done, run.data.test.count);
   };
   report(0);
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run.inference(), run.state));
   MANTISSA_RETURN_IF_ERROR(save_frozen(folder / kModelFile, frozen));
   MANTISSA_ASSIGN(const Task::Report tested, test_run(run.inference(), run.task, frozen, report));
-  MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder / kEvaluationFile, tested.json));
+  MANTISSA_RETURN_IF_ERROR(write_text_atomically(
+      folder / kEvaluationFile,
+      tested.json(frozen.state.sha256(StateGroup::kPredictor), std::nullopt)));
   return tested.score;
 }
 
@@ -365,7 +366,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   tell_message(observer, pool.shortage());
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
   initialise(plan.graph, config.format, config.seed, state);
-  const Task task = run_task(config, plan, data);
+  MANTISSA_ASSIGN(const Task task, run_task(config, plan, data));
   const Machine machine{pool, arena.span(), config.isa};
   Run run{config, observer, plan,       data, task, machine,  state,
           info,   {},       idle_bytes, {},   {},   transport};

@@ -107,12 +107,12 @@ std::vector<float> logits_of(FrozenNetwork& network) {
 
 std::vector<float> logits_of(const onnx::ModelData& model) {
   ThreadPool pool(2);
-  const onnx::TensorData pixels{"pixels",
-                                onnx::ElementType::kUint8,
-                                {kPictures, 1, 28, 28},
-                                std::as_bytes(std::span(fashion_mnist().test.pixels()))
-                                    .first(kPictures * 28 * 28),
-                                nullptr};
+  const onnx::TensorData pixels{
+      "pixels",
+      onnx::ElementType::kUint8,
+      {kPictures, 1, 28, 28},
+      std::as_bytes(std::span(fashion_mnist().test.pixels())).first(kPictures * 28 * 28),
+      nullptr};
   const auto outputs = onnx::evaluate(model, {{"pixels", pixels}}, pool);
   EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
   if (!outputs.ok()) return {};

@@ -70,7 +70,8 @@ class TwoLayers {
     const std::vector<int32_t> labels = first_labels(images, kSteps * size);
     for (int step = 0; step < kSteps; ++step) {
       const std::array<const void*, 2> batch = {
-          images.pixels().data() + step * size * images.picture_form().bytes(), labels.data() + step * size};
+          images.pixels().data() + step * size * images.picture_form().bytes(),
+          labels.data() + step * size};
       const auto result =
           executor.train_step(batch, {.learning_rate = 0.05,
                                       .momentum = 0.9,

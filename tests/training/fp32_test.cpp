@@ -217,7 +217,8 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
   EXPECT_NEAR(evaluate_with(*loaded, kEvaluated, 2, best_isa(), test).loss, loss, 1e-4);
   EXPECT_NEAR(evaluate_with(*frozen, 77, 2, best_isa(), test).loss, loss, 1e-4);
 
-  const auto rows = classify(*loaded, examples_from(0, 3, examples_of(test)), harness.pool(), best_isa());
+  const auto rows =
+      classify(*loaded, examples_from(0, 3, examples_of(test)), harness.pool(), best_isa());
   ASSERT_TRUE(rows.ok());
   for (int row = 0; row < 3; ++row) {
     double sum = 0;

@@ -61,7 +61,8 @@ inline void put_idx_file(const fs::path& path, const std::vector<int64_t>& dims,
   put_file(path, file);
 }
 
-inline void put_idx_split(const fs::path& folder, const std::string& prefix, const ExampleSet& set) {
+inline void put_idx_split(const fs::path& folder, const std::string& prefix,
+                          const ExampleSet& set) {
   const PictureForm form = set.picture_form();
   std::vector<int64_t> dims = {set.count, form.height, form.width};
   if (form.channels != 1) dims.push_back(form.channels);

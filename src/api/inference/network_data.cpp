@@ -67,7 +67,9 @@ Status match_classes(const FrozenNetwork& network, const std::string& source, Da
 }  // namespace
 
 Result<DataOptions> network_options(const FrozenNetwork& network, int threads) {
-  const ModelOptions& options = network.description.options;
+  const FrozenDescription& description = network.description;
+  if (description.table) return DataOptions{.threads = threads, .schema = description.table};
+  const ModelOptions& options = description.options;
   if (options.channels != 1 && options.channels != 3) {
     return invalid_input("the network takes pictures of " + std::to_string(options.channels) +
                          " channels; pictures have 1 or 3");
@@ -78,19 +80,14 @@ Result<DataOptions> network_options(const FrozenNetwork& network, int threads) {
 
 Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwork& network) {
   const std::string source = config.data.empty() ? network.description.data : config.data;
-  if (network.description.table) {
-    DataOptions options{.size = {}, .threads = config.threads};
-    options.schema = network.description.table;
-    MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
-    if (data.info.table) return data;
-    return invalid_input(source + ": has pictures, and the network takes tables");
-  }
   MANTISSA_ASSIGN(const DataOptions options, network_options(network, config.threads));
   MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
-  if (data.info.table) {
-    return invalid_input(source + ": is a table, and the network takes pictures");
+  const bool are_rows = data.info.table.has_value();
+  if (are_rows != options.schema.has_value()) {
+    return invalid_input(source + (are_rows ? ": is a table, and the network takes pictures"
+                                            : ": has pictures, and the network takes tables"));
   }
-  MANTISSA_RETURN_IF_ERROR(match_classes(network, source, data));
+  if (!are_rows) MANTISSA_RETURN_IF_ERROR(match_classes(network, source, data));
   return data;
 }
 

@@ -10,8 +10,8 @@
 
 namespace mantissa {
 
-// How pictures are read for a network: its size and channels. An error if pictures cannot have
-// them.
+// How examples are read for a network: the columns of its rows, or the size and channels of its
+// pictures. An error if pictures cannot have them.
 Result<DataOptions> network_options(const FrozenNetwork& network, int threads);
 
 // Loads the test examples of the data set that `config` names (by default the data set of the

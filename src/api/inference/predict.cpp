@@ -63,6 +63,15 @@ int decoding_threads(std::span<const fs::path> files, int threads) {
   return reading_threads(*std::max_element(bytes.begin(), bytes.end()), threads);
 }
 
+// A picture, not yet predicted.
+Prediction with_pixels(std::string source, const PictureForm& form, std::vector<uint8_t> pixels) {
+  return {.source = std::move(source),
+          .height = form.height,
+          .width = form.width,
+          .channels = form.channels,
+          .pixels = std::move(pixels)};
+}
+
 // Reads and predicts some files; those that cannot be read are listed.
 Status predict_files(std::span<const fs::path> files, const DataOptions& options,
                      Predictor& predictor) {
@@ -75,11 +84,7 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
         std::vector<uint8_t> pixels(static_cast<size_t>(form.bytes()));
         fit_picture(image.pixels.data(), {image.height, image.width, image.channels}, form,
                     pixels.data());
-        all[i] = {.source = files[i].string(),
-                  .height = form.height,
-                  .width = form.width,
-                  .channels = form.channels,
-                  .pixels = std::move(pixels)};
+        all[i] = with_pixels(files[i].string(), form, std::move(pixels));
         return {};
       });
   if (results.failure) predictor.outcome.exit = Exit::kFailed;
@@ -127,19 +132,16 @@ Prediction test_example(const Dataset& data, int64_t i) {
   const Target& target = data.info.target;
   const ExampleSet& test = data.test;
   const auto at = static_cast<size_t>(i);
-  Prediction example{.source = "test " + std::to_string(i)};
+  const PictureForm form = test.picture_form();
+  const auto first = test.pixels().begin() + i * form.bytes();
+  Prediction example =
+      with_pixels("test " + std::to_string(i), form, {first, first + form.bytes()});
   if (target.is_number()) {
     const int16_t mantissa = test.numbers<int16_t>(kTargetTensor)[at];
     example.truth = std::ldexp(mantissa, kTargetExponent) * target.deviation + target.mean;
   } else {
     example.label = test.labels()[at];
   }
-  const PictureForm form = test.picture_form();
-  const auto first = test.pixels().begin() + i * form.bytes();
-  example.height = form.height;
-  example.width = form.width;
-  example.channels = form.channels;
-  example.pixels.assign(first, first + form.bytes());
   return example;
 }
 
@@ -190,16 +192,16 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
   }
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   outcome.class_names = network.description.class_names;
-  const std::optional<TableSchema>& table = network.description.table;
-  if (table && table->is_regression()) outcome.target = table->target.name;
+  const Target target = target_of(network.description);
+  if (target.is_number()) outcome.target = target.column;
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {
     outcome.notes.push_back(std::move(shortage));
   }
   Predictor predictor{network, pool, config.isa, outcome};
-  MANTISSA_RETURN_IF_ERROR(config.input.empty() ? predict_examples(config, predictor)
-                           : table              ? predict_rows(config, predictor)
-                                                : predict_inputs(config, predictor));
+  MANTISSA_RETURN_IF_ERROR(config.input.empty()        ? predict_examples(config, predictor)
+                           : network.description.table ? predict_rows(config, predictor)
+                                                       : predict_inputs(config, predictor));
   if (!config.raw.empty()) MANTISSA_RETURN_IF_ERROR(write_raw(config.raw, predictor));
   if (config.csv.empty()) return {};
   outcome.csv = prediction_csv(outcome);

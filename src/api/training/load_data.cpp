@@ -56,7 +56,7 @@ Outcome<LoadedData> load(const Settings& settings) {
                     .class_names = target.names,
                     .has_named_classes = target.named && !target.names.empty(),
                     .notes = info.notes,
-                    .table_json = info.table ? to_json(*info.table) : "",
+                    .table_json = table_json(info.table),
                     .number_exponent = info.table ? kFeatureExponent : 0,
                     .target_exponent = target.is_number() ? kTargetExponent : 0,
                     .target_mean = target.mean,

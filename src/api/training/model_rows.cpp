@@ -86,9 +86,8 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
     have_targets &= has_target;
   }
   if (rows.count == 0 || !have_targets) rows.tensors.pop_back();
-  return EncodedRows{.arrays = arrays_of(rows, encoded->labels),
-                     .notes = encoder.notes(),
-                     .memory = encoded};
+  return EncodedRows{
+      .arrays = arrays_of(rows, encoded->labels), .notes = encoder.notes(), .memory = encoded};
 }
 
 }  // namespace

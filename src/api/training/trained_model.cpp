@@ -80,7 +80,8 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
                    for (size_t k = 0; k < outputs; ++k) {
                      const Tensor tensor = programs.outputs(static_cast<int>(k));
                      for (int64_t i = 0; i < tensor.count(); ++i) {
-                       predictions[k].push_back(number_of(tensor, i) * target.deviation + target.mean);
+                       predictions[k].push_back(number_of(tensor, i) * target.deviation +
+                                                target.mean);
                      }
                    }
                    return {};
@@ -113,8 +114,7 @@ const std::vector<std::string>& Model::class_names() const {
 }
 
 std::string Model::table_json() const {
-  const auto& table = data_->network.description.table;
-  return table ? to_json(*table) : "";
+  return mantissa::table_json(data_->network.description.table);
 }
 
 }  // namespace mantissa

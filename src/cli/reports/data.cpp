@@ -76,10 +76,12 @@ std::string table_text(const Json& data) {
               : "");
 }
 
-// The kind, "pictures" or "table", and its description.
-std::pair<const char*, std::string> contents(const Json& data) {
-  const bool is_table = data.contains("table");
-  return {is_table ? "table" : "pictures", is_table ? table_text(data) : pictures(data)};
+// Lines about the examples, each with its name; the first says what they are.
+std::vector<std::pair<const char*, std::string>> contents(const Json& data) {
+  if (data.contains("table")) return {{"table", table_text(data)}};
+  return {{"pictures", pictures(data)},
+          {"mean", numbers(data.at("mean"))},
+          {"deviation", numbers(data.at("deviation"))}};
 }
 
 std::string column_line(const Json& column, int width) {
@@ -95,6 +97,7 @@ std::string column_line(const Json& column, int width) {
 
 std::string column_table(const Json& data, const Terminal& terminal) {
   constexpr size_t kMost = 100;
+  if (!data.contains("table")) return "";
   const Json& columns_json = data.at("table").at("columns");
   int width = 8;
   for (const Json& column : columns_json) {
@@ -123,27 +126,24 @@ std::string data_line(const std::string& json) {
          (data.at("classes").empty()
               ? ""
               : " of " + std::to_string(data.at("classes").size()) + " classes") +
-         ", " + contents(data).second + "\n";
+         ", " + contents(data)[0].second + "\n";
 }
 
 std::string data_report(const std::string& json, const Terminal& terminal) {
   const Json data = Json::parse(json);
-  const bool is_table = data.contains("table");
   const auto row = [](const char* name, const std::string& value) {
     return "  " + pad_right(name, 12) + value + "\n";
   };
   const auto validation = data.at("validation_examples").get<int64_t>();
+  std::string lines;
+  for (const auto& [name, line] : contents(data)) lines += row(name, line);
   return printable(data.at("data").get<std::string>()) + "\n" +
          row("kind", data.at("kind").get<std::string>()) +
          row("training", grouped(data.at("train_examples").get<int64_t>()) + " examples") +
          (validation == 0 ? "" : row("validation", grouped(validation) + " examples")) +
-         row("test", grouped(data.at("test_examples").get<int64_t>()) + " examples") +
-         row(contents(data).first, contents(data).second) +
-         (is_table ? ""
-                   : row("mean", numbers(data.at("mean"))) +
-                         row("deviation", numbers(data.at("deviation")))) +
+         row("test", grouped(data.at("test_examples").get<int64_t>()) + " examples") + lines +
          row("in memory", bytes_text(data.at("bytes").get<double>())) + "\n" +
-         (is_table ? column_table(data, terminal) : "") +
+         column_table(data, terminal) +
          (data.at("classes").empty() ? ""
                                      : class_table(data.at("classes"), validation > 0, terminal)) +
          listed("worth knowing", data.at("notes"), 20, terminal) +

@@ -120,9 +120,7 @@ ExampleSet row_set(const TableSchema& schema, bool with_weights) {
 void erase_examples(const std::vector<bool>& marked, ExampleSet& set) {
   for (StoredTensor& tensor : set.tensors) {
     std::visit(
-        [&](auto& numbers) {
-          move_marked(numbers, tensor.shape.count(), marked, false, numbers);
-        },
+        [&](auto& numbers) { move_marked(numbers, tensor.shape.count(), marked, false, numbers); },
         tensor.numbers);
   }
   set.count -= std::count(marked.begin(), marked.end(), true);
@@ -142,10 +140,6 @@ Result<ExampleSet> split_off(ExampleSet& set, uint64_t seed, int64_t count) {
     return out_of_memory(std::to_string(count) + " validation examples",
                          count * set.example_bytes());
   }
-}
-
-int64_t split_bytes(int64_t count, int64_t example_bytes) {
-  return count * (example_bytes + int64_t{sizeof(Label)});
 }
 
 }  // namespace mantissa

@@ -89,7 +89,4 @@ void erase_examples(const std::vector<bool>& marked, ExampleSet& set);
 // An error if there is no memory for the second set.
 Result<ExampleSet> split_off(ExampleSet& set, uint64_t seed, int64_t count);
 
-// Bytes that the split holds, for the memory plan; example_bytes are the bytes of an input.
-int64_t split_bytes(int64_t count, int64_t example_bytes);
-
 }  // namespace mantissa

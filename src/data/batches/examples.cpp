@@ -16,27 +16,14 @@ struct BatchTensors {
   std::function<int32_t(uint32_t example)> length = nullptr;  // of a sequence with padding
 };
 
-template <typename T>
-constexpr DataType kTypeOf = std::is_same_v<T, uint8_t>   ? DataType::kUint8
-                             : std::is_same_v<T, int16_t> ? DataType::kInt16
-                                                          : DataType::kInt32;
-
-template <typename T>
-BatchTensors same_numbers(const StoredTensor& tensor, const std::vector<T>& numbers) {
+// Numbers as they are stored, or wider.
+template <typename To, typename From>
+BatchTensors same_numbers(const StoredTensor& tensor, const std::vector<From>& numbers,
+                          DataType type) {
   const int64_t count = tensor.shape.count();
-  return {{{tensor.name, kTypeOf<T>, tensor.shape}},
+  return {{{tensor.name, type, tensor.shape}},
           [&numbers, count](uint32_t, uint32_t example, std::byte* const* places) {
-            std::memcpy(places[0], numbers.data() + example * count,
-                        static_cast<size_t>(count) * sizeof(T));
-          }};
-}
-
-BatchTensors wide_labels(const StoredTensor& tensor, const std::vector<Label>& labels) {
-  const int64_t count = tensor.shape.count();
-  return {{{tensor.name, DataType::kInt32, tensor.shape}},
-          [&labels, count](uint32_t, uint32_t example, std::byte* const* places) {
-            std::copy_n(labels.begin() + example * count, count,
-                        reinterpret_cast<int32_t*>(places[0]));
+            std::copy_n(numbers.begin() + example * count, count, reinterpret_cast<To*>(places[0]));
           }};
 }
 
@@ -48,17 +35,18 @@ BatchTensors padded_tokens(const StoredTensor& tensor, const std::vector<int16_t
         static_cast<size_t>(std::find(places.begin(), places.end(), kNoToken) - places.begin()));
   };
   const int32_t padding = *tensor.padding;
-  return {{{tensor.name, DataType::kInt32, tensor.shape},
-           {kSegmentTensor, DataType::kInt32, tensor.shape},
-           {kLengthTensor, DataType::kInt32, Shape{}}},
-          [tokens_of, sequence, padding](uint32_t, uint32_t example, std::byte* const* places) {
-            const auto from = tokens_of(example);
-            auto* tokens = reinterpret_cast<int32_t*>(places[0]);
-            std::fill(std::copy(from.begin(), from.end(), tokens), tokens + sequence, padding);
-            std::fill_n(reinterpret_cast<int32_t*>(places[1]), sequence, 0);
-            *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(from.size());
-          },
-          [tokens_of](uint32_t example) { return static_cast<int32_t>(tokens_of(example).size()); }};
+  return {
+      {{tensor.name, DataType::kInt32, tensor.shape},
+       {kSegmentTensor, DataType::kInt32, tensor.shape},
+       {kLengthTensor, DataType::kInt32, Shape{}}},
+      [tokens_of, sequence, padding](uint32_t, uint32_t example, std::byte* const* places) {
+        const auto from = tokens_of(example);
+        auto* tokens = reinterpret_cast<int32_t*>(places[0]);
+        std::fill(std::copy(from.begin(), from.end(), tokens), tokens + sequence, padding);
+        std::fill_n(reinterpret_cast<int32_t*>(places[1]), sequence, 0);
+        *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(from.size());
+      },
+      [tokens_of](uint32_t example) { return static_cast<int32_t>(tokens_of(example).size()); }};
 }
 
 BatchTensors augmented_pixels(const StoredTensor& tensor, const std::vector<uint8_t>& pixels,
@@ -75,16 +63,18 @@ BatchTensors augmented_pixels(const StoredTensor& tensor, const std::vector<uint
 // The one place that says how a stored tensor comes into batches.
 BatchTensors batch_tensors(const StoredTensor& tensor, const Augmentation& augmentation,
                            uint64_t seed) {
-  if (const auto* labels = std::get_if<std::vector<Label>>(&tensor.numbers)) {
-    return wide_labels(tensor, *labels);
-  }
-  if (tensor.padding) return padded_tokens(tensor, std::get<std::vector<int16_t>>(tensor.numbers));
+  const auto* const bytes = std::get_if<std::vector<uint8_t>>(&tensor.numbers);
+  const auto* const words = std::get_if<std::vector<int16_t>>(&tensor.numbers);
+  const auto* const labels = std::get_if<std::vector<Label>>(&tensor.numbers);
+  if (tensor.padding) return padded_tokens(tensor, *words);
   if (tensor.name == kPixelTensor && augmentation != Augmentation{}) {
-    return augmented_pixels(tensor, std::get<std::vector<uint8_t>>(tensor.numbers), augmentation,
-                            seed);
+    return augmented_pixels(tensor, *bytes, augmentation, seed);
   }
-  return std::visit([&](const auto& numbers) { return same_numbers(tensor, numbers); },
-                    tensor.numbers);
+  if (bytes != nullptr) return same_numbers<uint8_t>(tensor, *bytes, DataType::kUint8);
+  if (words != nullptr) return same_numbers<int16_t>(tensor, *words, DataType::kInt16);
+  if (labels != nullptr) return same_numbers<int32_t>(tensor, *labels, DataType::kInt32);
+  return same_numbers<int32_t>(tensor, std::get<std::vector<int32_t>>(tensor.numbers),
+                               DataType::kInt32);
 }
 
 }  // namespace
@@ -137,8 +127,8 @@ Examples examples_of(const ExampleSet& set, const Augmentation& augmentation, ui
 Examples examples_from(int64_t first, int64_t count, Examples examples) {
   examples.count = count;
   const auto offset = static_cast<uint32_t>(first);
-  examples.write = [write = std::move(examples.write), offset](
-                       uint32_t epoch, uint32_t example, std::span<std::byte* const> places) {
+  examples.write = [write = std::move(examples.write), offset](uint32_t epoch, uint32_t example,
+                                                               std::span<std::byte* const> places) {
     write(epoch, offset + example, places);
   };
   if (examples.length != nullptr) {

@@ -41,8 +41,8 @@ struct Options {
 
 Result<std::unique_ptr<ShuffledBatches>> make_batches(const ExampleSet& images,
                                                       const Options& options) {
-  return ShuffledBatches::create(
-      examples_of(images, options.augmentation, options.shuffle.seed), options.shuffle);
+  return ShuffledBatches::create(examples_of(images, options.augmentation, options.shuffle.seed),
+                                 options.shuffle);
 }
 
 std::vector<ShuffledCopy> collect(const ExampleSet& images, const Options& options,

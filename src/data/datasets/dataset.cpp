@@ -70,8 +70,6 @@ void hash_set(const ExampleSet& set, Sha256& hash) {
   }
 }
 
-std::string table_json(const DatasetInfo& info) { return info.table ? to_json(*info.table) : ""; }
-
 }  // namespace
 
 Target target_of(const TableSchema& schema) {
@@ -250,7 +248,7 @@ Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded) 
     return std::array{int64_t{i.target.classes}, i.train_count, i.validation_count, i.test_count};
   };
   if (inspected.specs == loaded.specs && counts(inspected) == counts(loaded) &&
-      table_json(inspected) == table_json(loaded)) {
+      table_json(inspected.table) == table_json(loaded.table)) {
     return {};
   }
   return invalid_input("'" + loaded.name + "': changed while it was read");
@@ -273,7 +271,7 @@ std::vector<int> channel_means(const ExampleSet& set) {
 
 std::string data_sha256(const Dataset& data) {
   Sha256 hash;
-  const std::string table = table_json(data.info);
+  const std::string table = table_json(data.info.table);
   if (!table.empty()) hash.update("table " + table + "\n");
   for (const ExampleSet* set : {&data.train, &data.test, &data.validation}) {
     if (set == &data.validation && set->count == 0) continue;

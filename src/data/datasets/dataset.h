@@ -47,10 +47,10 @@ struct DatasetInfo {
   int64_t train_count = 0;
   int64_t validation_count = 0;  // 0: the data set has none of its own
   int64_t test_count = 0;
-  int64_t bytes = 0;                     // that all splits take when loaded
-  int64_t loading_bytes = 0;             // held for a while during loading, besides these
-  std::string kind = {};                 // "IDX files"
-  std::vector<std::string> notes = {};   // notes for the user, a line each
+  int64_t bytes = 0;                    // that all splits take when loaded
+  int64_t loading_bytes = 0;            // held for a while during loading, besides these
+  std::string kind = {};                // "IDX files"
+  std::vector<std::string> notes = {};  // notes for the user, a line each
   DataNouns nouns = {};
   std::optional<TableSchema> table = {};  // how rows of tables become tensors; nothing of others
 

@@ -32,7 +32,7 @@ struct FoundSplit {
 struct FoundData {
   PictureSize smallest, largest;  // of all pictures, by pixels; the same if all have one size
   int64_t channels = 0;           // 3 if any picture has colours
-  Target target;                        // without the number of its classes
+  Target target;                  // without the number of its classes
   FoundSplit train, validation, test;   // no validation pictures: none are set apart
   int64_t decoding_bytes = 0;           // most that reading one picture holds
   int64_t array_bytes = 0;              // held while a split is read from arrays
@@ -70,7 +70,7 @@ struct DataReader {
   bool (*recognises)(const std::filesystem::path& folder);
   Result<FoundData> (*inspect)(const std::filesystem::path& path, const DataOptions& options);
   Result<ExampleSet> (*read)(const FoundData& found, const FoundSplit& split,
-                           const ReadOptions& options);
+                             const ReadOptions& options);
   // If it also reads single files; else null.
   bool (*recognises_file)(const std::filesystem::path& file) = nullptr;
 };

@@ -22,8 +22,9 @@ struct DataSurvey {
   std::string refusal;                  // why training would refuse it; "" if it would not
 };
 
-// Reads all of a data set, whose examples are left in `examples`. Errors as in load_dataset. Two are
-// not errors here: unreadable pictures in folders, which are listed, and splits without pictures.
+// Reads all of a data set, whose examples are left in `examples`. Errors as in load_dataset. Two
+// are not errors here: unreadable pictures in folders, which are listed, and splits without
+// pictures.
 Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
                                   Dataset& examples);
 

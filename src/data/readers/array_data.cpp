@@ -328,7 +328,7 @@ Result<FoundData> inspect_arrays(const fs::path& path, const DataOptions& option
 }
 
 Result<ExampleSet> read_arrays(const FoundData& found, const FoundSplit& split,
-                             const ReadOptions& options) {
+                               const ReadOptions& options) {
   if (found.table) return read_table(open, found, split, options);
   MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
   MANTISSA_ASSIGN(const PictureForm stored, form_of(split, pair.x));

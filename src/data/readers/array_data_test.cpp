@@ -83,7 +83,8 @@ TEST_F(Arrays, Tables) {
   ASSERT_TRUE(data.ok()) << data.error().message;
   EXPECT_TRUE(data->info.target.is_number());
   constexpr int16_t kOne = 1 << -kFeatureExponent;
-  EXPECT_EQ(data->train.numbers<int16_t>(kNumberTensor), (std::vector<int16_t>{-kOne, 0, kOne, 0, -kOne, 0, kOne, 0}));
+  EXPECT_EQ(data->train.numbers<int16_t>(kNumberTensor),
+            (std::vector<int16_t>{-kOne, 0, kOne, 0, -kOne, 0, kOne, 0}));
   DataOptions options;
   options.table.task = TableTask::kClassification;
   const auto classes = load(options);

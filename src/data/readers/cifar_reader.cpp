@@ -128,7 +128,8 @@ Status read_batch(const CifarKind& kind, const fs::path& path, ExampleSet& set) 
   return {};
 }
 
-Result<ExampleSet> read(const CifarKind& kind, const FoundSplit& split, const ReadOptions& options) {
+Result<ExampleSet> read(const CifarKind& kind, const FoundSplit& split,
+                        const ReadOptions& options) {
   MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
   for (size_t i = 0; i < split.files.size(); ++i) {
     MANTISSA_RETURN_IF_ERROR(read_batch(kind, split.file(i), set));

@@ -87,7 +87,7 @@ Result<FoundData> inspect_csv(const fs::path& path, const DataOptions& options) 
 }
 
 Result<ExampleSet> read_csv(const FoundData& found, const FoundSplit& split,
-                          const ReadOptions& options) {
+                            const ReadOptions& options) {
   return read_table(open_csv, found, split, options);
 }
 

@@ -125,37 +125,24 @@ Result<FoundData> inspect(const fs::path& folder, const DataOptions&) {
   return found;
 }
 
-Error changed(const fs::path& path) {
-  return invalid_input(quoted(path) + ": changed while it was read");
-}
-
-// Picture by picture, each brought to another form.
-Result<ExampleSet> read_fitted(const fs::path& path, const PictureForm& stored,
-                             const FoundSplit& split, const PictureForm& form) {
+// Picture by picture, each brought to the wanted form: no second copy.
+Result<ExampleSet> read(const FoundData& found, const FoundSplit& split,
+                        const ReadOptions& options) {
+  const fs::path path = split.file(kImages);
+  const PictureForm stored = {found.largest.height, found.largest.width, found.channels};
   MANTISSA_ASSIGN(ByteReader reader, ByteReader::open(path));
   MANTISSA_ASSIGN(const IdxHeader header, read_idx_header(reader));
-  if (header.dims[0] != split.count || form_of(header) != stored) return changed(path);
-  MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, form));
+  if (header.dims.size() < 3 || header.dims[0] != split.count || form_of(header) != stored) {
+    return invalid_input(quoted(path) + ": changed while it was read");
+  }
+  MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
   std::vector<uint8_t> picture(static_cast<size_t>(stored.bytes()));
   for (int64_t i = 0; i < split.count; ++i) {
     MANTISSA_RETURN_IF_ERROR(reader.read_exactly(picture));
-    append_picture(picture.data(), stored, split.labels[i], set);
+    append_picture(picture.data(), stored, split.labels[static_cast<size_t>(i)], set);
   }
   MANTISSA_RETURN_IF_ERROR(reader.expect_end());
   return set;
-}
-
-// Pictures of the right form are read straight into their final buffer: no second copy.
-Result<ExampleSet> read(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
-  const fs::path path = split.file(kImages);
-  const PictureForm stored = {found.largest.height, found.largest.width, found.channels};
-  if (options.form != stored) return read_fitted(path, stored, split, options.form);
-  MANTISSA_ASSIGN(IdxArray array, read_idx(path));
-  if (array.header.dims.size() < 3 || array.header.dims[0] != split.count ||
-      form_of(array.header) != stored) {
-    return changed(path);
-  }
-  return picture_set(stored, std::move(array.data), split.labels);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Status inspect_headers(FoundSplit& split, int threads, FoundData& found) {
 }
 
 Result<ExampleSet> read_listed(const FoundData& found, const FoundSplit& split,
-                             const ReadOptions& options) {
+                               const ReadOptions& options) {
   MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
   set.count = split.count;
   set.find(kLabelTensor)->as<Label>() = split.labels;

@@ -11,6 +11,6 @@ Status inspect_headers(FoundSplit& split, int threads, FoundData& found);
 
 // Reads the pictures of a split.
 Result<ExampleSet> read_listed(const FoundData& found, const FoundSplit& split,
-                             const ReadOptions& options);
+                               const ReadOptions& options);
 
 }  // namespace mantissa

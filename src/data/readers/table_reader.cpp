@@ -72,6 +72,18 @@ Status count_splits(OpenRows open, const DataOptions& options, FoundData& found)
   return {};
 }
 
+// The parts of a split's rows that the network does not get.
+void add_notes(const FoundData& found, const FoundSplit& split, const TableEncoder& encoder,
+               const ReadOptions& options) {
+  if (options.notes == nullptr) return;
+  for (const SplitRow& row : kSplitRows) {
+    if (&(found.*row.found) != &split) continue;
+    for (const std::string& note : encoder.notes()) {
+      options.notes->push_back(std::string(row.name) + " rows: " + note);
+    }
+  }
+}
+
 }  // namespace
 
 Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found) {
@@ -92,22 +104,6 @@ Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found
   found.nouns = {"rows", "tables"};
   return {};
 }
-
-namespace {
-
-// The parts of a split's rows that the network does not get.
-void add_notes(const FoundData& found, const FoundSplit& split, const TableEncoder& encoder,
-               const ReadOptions& options) {
-  if (options.notes == nullptr) return;
-  for (const SplitRow& row : kSplitRows) {
-    if (&(found.*row.found) != &split) continue;
-    for (const std::string& note : encoder.notes()) {
-      options.notes->push_back(std::string(row.name) + " rows: " + note);
-    }
-  }
-}
-
-}  // namespace
 
 Result<bool> append_row(std::span<const TableField> row, const TableSchema& schema,
                         TableEncoder& encoder, ExampleSet& set) {
@@ -134,9 +130,8 @@ Result<ExampleSet> read_table(OpenRows open, const FoundData& found, const Found
     MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
     size_t weight_column = 0;
     if (weights != nullptr) {
-      MANTISSA_ASSIGN(
-          weight_column,
-          find_column(rows->names(), schema.weights, rows->place() + ": row-weights: "));
+      MANTISSA_ASSIGN(weight_column, find_column(rows->names(), schema.weights,
+                                                 rows->place() + ": row-weights: "));
     }
     for (int64_t number = 0;; ++number) {
       MANTISSA_ASSIGN(const auto row, rows->next());

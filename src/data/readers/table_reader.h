@@ -29,6 +29,6 @@ Result<bool> append_row(std::span<const TableField> row, const TableSchema& sche
 // An error names the line: a row without the target. Notes name the parts of the rows that the
 // network does not get.
 Result<ExampleSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split,
-                            const ReadOptions& options);
+                              const ReadOptions& options);
 
 }  // namespace mantissa

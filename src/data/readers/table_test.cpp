@@ -122,7 +122,8 @@ TEST_F(Table, NumbersToPredict) {
   EXPECT_TRUE(data.train.labels().empty());
   const double deviation = data.info.table->target.deviation;
   EXPECT_NEAR(deviation, std::sqrt(200.0 / 3), 1e-12);
-  EXPECT_EQ(data.train.numbers<int16_t>(kTargetTensor)[0], std::lround(-10 / deviation * (1 << -kTargetExponent)));
+  EXPECT_EQ(data.train.numbers<int16_t>(kTargetTensor)[0],
+            std::lround(-10 / deviation * (1 << -kTargetExponent)));
   EXPECT_EQ(data.test.numbers<int16_t>(kTargetTensor), (std::vector<int16_t>{0}));
 }
 
@@ -244,7 +245,8 @@ TEST_F(Table, RowsHaveWeights) {
   put("x,w,y\n1,0,a\n2,31,a\n3,0.5,b\n4,1.0004,b\n", "x,y\n5,a\n");
   const Dataset data = load(weighted("w"));
   EXPECT_EQ(data.train.tensors[0].shape, Shape{1});
-  EXPECT_EQ(data.train.numbers<int16_t>(kWeightTensor), (std::vector<int16_t>{0, 31 * 1024, 512, 1024}));
+  EXPECT_EQ(data.train.numbers<int16_t>(kWeightTensor),
+            (std::vector<int16_t>{0, 31 * 1024, 512, 1024}));
   EXPECT_EQ(data.train.tensors[0].example_bytes(), 2);
   EXPECT_TRUE(data.test.numbers<int16_t>(kWeightTensor).empty());
   EXPECT_EQ(data.info.table->weights, "w");

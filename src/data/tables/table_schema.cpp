@@ -161,6 +161,10 @@ std::string to_json(const TableSchema& schema) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string table_json(const std::optional<TableSchema>& schema) {
+  return schema ? to_json(*schema) : "";
+}
+
 Result<TableSchema> parse_table_schema(std::string_view text) {
   const Json json = parse_json<Json>(text);
   if (!json.is_object()) return invalid_input("the table's columns are damaged");

@@ -101,6 +101,8 @@ struct TableSchema {
 // Reading checks everything.
 std::string to_json(const TableSchema& schema);
 Result<TableSchema> parse_table_schema(std::string_view json);
+// The same; "" if there is none.
+std::string table_json(const std::optional<TableSchema>& schema);
 
 // A number of a column as a mantissa: (x - mean) / deviation, to nearest, ties to even, clipped.
 int16_t standardised(double number, const TableColumn& column, int exponent);

@@ -41,19 +41,12 @@ std::vector<Token> ordinary_tokens(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-std::vector<TensorSpec> masked_specs(int64_t sequence) {
-  return {{kTokenTensor, DataType::kInt32, Shape{sequence}},
-          {kSegmentTensor, DataType::kInt32, Shape{sequence}},
-          {kLengthTensor, DataType::kInt32, Shape{}},
-          {kLabelTensor, DataType::kInt32, Shape{sequence}}};
-}
-
 Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
                          const Vocabulary& vocabulary, uint64_t seed) {
   const Masking masking{sequence, vocabulary.mask().value_or(0), ordinary_tokens(vocabulary), seed};
   Examples examples;
   examples.count = text_example_count(std::ssize(tokens), sequence);
-  examples.specs = masked_specs(sequence);
+  examples.specs = specs_for(TextTask::kMasks, sequence);
   examples.write = [tokens, masking](uint32_t epoch, uint32_t example,
                                      std::span<std::byte* const> places) {
     const Token* from = tokens.data() + example * masking.sequence;

@@ -50,19 +50,12 @@ std::vector<std::span<const Token>> lines_of(std::span<const Token> tokens, Toke
   return lines;
 }
 
-std::vector<TensorSpec> pair_specs(int64_t sequence) {
-  return {{kSourceTensor, DataType::kInt32, Shape{sequence}},
-          {kSourceLengthTensor, DataType::kInt32, Shape{}},
-          {kTranslationTensor, DataType::kInt32, Shape{sequence}},
-          {kLabelTensor, DataType::kInt32, Shape{sequence}}};
-}
-
 Examples pair_examples(std::span<const Token> tokens, int64_t sequence, Token line_feed) {
   const auto begins =
       std::make_shared<const std::vector<int64_t>>(begins_of(tokens, sequence, line_feed));
   Examples examples;
   examples.count = std::ssize(*begins);
-  examples.specs = pair_specs(sequence);
+  examples.specs = specs_for(TextTask::kTranslation, sequence);
   examples.length = [tokens, begins, line_feed](uint32_t example) {
     const auto [source, target] = pair_at(tokens, (*begins)[example], line_feed);
     return static_cast<int32_t>(std::max(source.size(), target.size() + 1));

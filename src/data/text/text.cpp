@@ -163,11 +163,6 @@ Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
 
 }  // namespace
 
-bool is_text_file(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 Result<Text> load_text(const std::string& path, const TextOptions& options) {
   if (options.task == TextTask::kTranslation) return load_pairs(path, options);
   const bool masks = options.task == TextTask::kMasks;
@@ -234,14 +229,15 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
 }
 
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options) {
-  if (options.task != TextTask::kTranslation && !is_text_file(path)) {
+  std::error_code ignored;
+  const bool has_pairs = options.task == TextTask::kTranslation;
+  if (!has_pairs && !std::filesystem::is_regular_file(path, ignored)) {
     return invalid_input("'" + path + "' is no file; language models are trained on a text file");
   }
   MANTISSA_ASSIGN(const Text text, load_text(path, options));
   const auto examples = [&](const std::vector<Token>& part) {
     return examples_for(text.vocabulary, part, options, 0).count;
   };
-  const bool has_pairs = options.task == TextTask::kTranslation;
   const auto tokens = std::ssize(text.train) + std::ssize(text.validation) + std::ssize(text.test);
   DatasetInfo info{.name = path,
                    .specs = specs_for(options.task, options.sequence),
@@ -264,11 +260,6 @@ Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& opt
   return info;
 }
 
-std::vector<TensorSpec> text_specs(int64_t sequence) {
-  return {{kTokenTensor, DataType::kInt32, Shape{sequence}},
-          {kLabelTensor, DataType::kInt32, Shape{sequence}}};
-}
-
 int64_t text_example_count(int64_t tokens, int64_t sequence) {
   return tokens < 1 || sequence < 1 ? 0 : (tokens - 1) / sequence;
 }
@@ -276,7 +267,7 @@ int64_t text_example_count(int64_t tokens, int64_t sequence) {
 Examples text_examples(std::span<const Token> tokens, int64_t sequence) {
   Examples examples;
   examples.count = text_example_count(std::ssize(tokens), sequence);
-  examples.specs = text_specs(sequence);
+  examples.specs = specs_for(TextTask::kNextToken, sequence);
   examples.write = [tokens, sequence](uint32_t, uint32_t example,
                                       std::span<std::byte* const> places) {
     const Token* from = tokens.data() + example * sequence;
@@ -291,15 +282,21 @@ Examples text_examples(std::span<const Token> tokens, int64_t sequence) {
 }
 
 std::vector<TensorSpec> specs_for(TextTask task, int64_t sequence) {
+  const auto whole = [&](const char* name) {
+    return TensorSpec{name, DataType::kInt32, Shape{sequence}};
+  };
+  const auto single = [](const char* name) { return TensorSpec{name, DataType::kInt32, Shape{}}; };
   switch (task) {
     case TextTask::kMasks:
-      return masked_specs(sequence);
+      return {whole(kTokenTensor), whole(kSegmentTensor), single(kLengthTensor),
+              whole(kLabelTensor)};
     case TextTask::kTranslation:
-      return pair_specs(sequence);
+      return {whole(kSourceTensor), single(kSourceLengthTensor), whole(kTranslationTensor),
+              whole(kLabelTensor)};
     case TextTask::kNextToken:
       break;
   }
-  return text_specs(sequence);
+  return {whole(kTokenTensor), whole(kLabelTensor)};
 }
 
 Examples examples_for(const Vocabulary& vocabulary, std::span<const Token> tokens,

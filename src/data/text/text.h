@@ -46,9 +46,6 @@ struct Text {
 constexpr int64_t kLongestSequence = 65536;
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 
-// Whether data are a text: any regular file is.
-bool is_text_file(const std::string& path);
-
 // The text of a file in its three parts: 90, 5 and 5 of 100 tokens, or as load_parallel_text
 // divides pairs. Errors as vocabulary_of and load_parallel_text, text that a known vocabulary
 // cannot express, with its place, and a file with less than two examples in a part, or no pair that
@@ -62,12 +59,12 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
                                             const TextOptions& options,
                                             std::vector<std::string>& notes);
 
-// The same as a data set, for plans: examples are sequences, classes are tokens.
+// The same as a data set, for plans: examples are sequences, classes are tokens. An error if a text
+// that is not parallel is no regular file.
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options);
 
 // Examples of a part: this many tokens each, and as labels, [sequence], the token after each of
 // them.
-std::vector<TensorSpec> text_specs(int64_t sequence);
 int64_t text_example_count(int64_t tokens, int64_t sequence);
 Examples text_examples(std::span<const Token> tokens, int64_t sequence);
 
@@ -76,7 +73,6 @@ Examples text_examples(std::span<const Token> tokens, int64_t sequence);
 // are the original tokens; all others have -1. Choices are random numbers of (seed, epoch, example,
 // place). Segments are 0, lengths the sequence.
 constexpr uint64_t kTestMasks = 0;  // the seed that examples are measured with
-std::vector<TensorSpec> masked_specs(int64_t sequence);
 Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
                          const Vocabulary& vocabulary, uint64_t seed);
 
@@ -87,7 +83,6 @@ Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
 constexpr const char* kSourceTensor = "source";               // int32 [sequence]
 constexpr const char* kSourceLengthTensor = "source_length";  // int32 []
 constexpr const char* kTranslationTensor = "target";          // int32 [sequence]
-std::vector<TensorSpec> pair_specs(int64_t sequence);
 Examples pair_examples(std::span<const Token> tokens, int64_t sequence, Token line_feed);
 
 // The lines of tokens, without the line feeds that end them.

@@ -21,15 +21,6 @@ namespace {
 // Outputs of a network that misses each target by as much have learned nothing of use.
 constexpr double kHighSquaredError = 10;
 
-Score score_of(const Evaluation& evaluation) {
-  return {.examples = evaluation.examples,
-          .correct = evaluation.correct,
-          .loss_q24 = evaluation.loss_q24,
-          .loss = evaluation.loss,
-          .ranking = evaluation.ranking,
-          .labels = evaluation.labels};
-}
-
 std::string describe_classes(const Score& score) {
   std::array<char, 128> text{};
   const int length = std::snprintf(text.data(), text.size(), "loss %.4f, accuracy %.2f %%",
@@ -151,7 +142,7 @@ Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
   OneLogit two_classes;
   std::optional<LabelCounts> found;
   if (has_labels(options)) found.emplace(evaluation);
-  const auto add = [&](const Batch& batch, const StepResult& step) -> Status {
+  const auto add = [&](const Batch& batch, const StepResult& step) {
     const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
     const Tensor logits = programs.outputs();
     if (found) {
@@ -162,10 +153,8 @@ Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
       evaluation.add(options.one_logit ? two_classes.logits(logits) : logits, labels,
                      batch.examples, step.loss_q24, *table.softmax);
     }
-    if (observer == nullptr || observer(evaluation.examples)) return {};
-    return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
   };
-  MANTISSA_RETURN_IF_ERROR(infer_all(programs, batches, add));
+  MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
   evaluation.loss = ops::loss_value(options.loss, evaluation.loss_q24) /
                     static_cast<double>(std::max<int64_t>(1, evaluation.examples));
   if (options.one_logit) evaluation.ranking = two_classes.score();
@@ -195,16 +184,22 @@ Task classification_task(const ClassifierOptions& options, std::string data,
     task.high_loss = std::log(2.0) * static_cast<double>(options.classes);
   }
   task.describe = describe_classes;
-  task.measure = [options](Programs& programs, BatchSource& batches,
-                           const EvaluationObserver& observer) -> Result<Score> {
+  task.evaluate = [options, data = std::move(data), class_names = std::move(class_names)](
+                      Programs& programs, BatchSource& batches,
+                      const EvaluationObserver& observer) -> Result<Task::Report> {
     MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(programs, batches, options, observer));
-    return score_of(evaluation);
-  };
-  task.report = [options, data = std::move(data), class_names = std::move(class_names)](
-                    Programs& programs, BatchSource& batches, const std::string& model_sha256,
-                    const EvaluationObserver& observer) -> Result<Task::Report> {
-    MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(programs, batches, options, observer));
-    return Task::Report{score_of(evaluation), to_json(evaluation, data, class_names, model_sha256)};
+    return Task::Report{
+        .score = {.examples = evaluation.examples,
+                  .correct = evaluation.correct,
+                  .loss_q24 = evaluation.loss_q24,
+                  .loss = evaluation.loss,
+                  .ranking = evaluation.ranking,
+                  .labels = evaluation.labels},
+        .top5_accuracy = evaluation.top5_accuracy(),
+        .confusion = evaluation.confusion,
+        .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
+          return to_json(evaluation, data, class_names, model_sha256, seconds);
+        }};
   };
   return task;
 }

@@ -24,8 +24,26 @@ Error no_language_model(const Graph& network, const std::string& why) {
 std::string describe_tokens(const Score& score) {
   std::array<char, 128> text{};
   std::snprintf(text.data(), text.size(), "loss %.4f, %.4f bits a token, perplexity %.3f",
-                score.loss, bits_of_nats(score.loss), perplexity_of_nats(score.loss));
+                score.loss, score.language->bits_per_token, score.language->perplexity);
   return text.data();
+}
+
+// The score of all batches: tokens, their loss, and how many were the likeliest.
+Result<Score> measure_language(Programs& programs, BatchSource& batches,
+                               const LanguageOptions& options, const EvaluationObserver& observer) {
+  Score score;
+  const auto add = [&](const Batch&, const StepResult& step) {
+    const LossTotals& loss = step.losses[0];
+    score.examples += loss.counted;
+    score.correct += loss.correct;
+    score.loss_q24 += loss.loss_q24;
+  };
+  MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
+  score.loss = ops::loss_value(options.loss, score.loss_q24) /
+               static_cast<double>(std::max<int64_t>(1, score.examples));
+  score.language = {.bits_per_token = score.loss / std::log(2.0),
+                    .perplexity = std::exp(score.loss)};
+  return score;
 }
 
 }  // namespace
@@ -63,45 +81,24 @@ Result<LanguageOptions> language_options(const Graph& network) {
   return LanguageOptions{sequence, output[1], task};
 }
 
-double bits_of_nats(double nats) { return nats / std::log(2.0); }
-double perplexity_of_nats(double nats) { return std::exp(nats); }
-
-Result<Score> measure_language(Programs& programs, BatchSource& batches,
-                               const LanguageOptions& options, const EvaluationObserver& observer) {
-  Score score;
-  int64_t examples = 0;
-  const auto add = [&](const Batch& batch, const StepResult& step) -> Status {
-    examples += batch.count;
-    const LossTotals& loss = step.losses[0];
-    score.examples += loss.counted;
-    score.correct += loss.correct;
-    score.loss_q24 += loss.loss_q24;
-    if (observer == nullptr || observer(examples)) return {};
-    return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
-  };
-  MANTISSA_RETURN_IF_ERROR(infer_all(programs, batches, add));
-  score.loss = ops::loss_value(options.loss, score.loss_q24) /
-               static_cast<double>(std::max<int64_t>(1, score.examples));
-  return score;
-}
-
 std::string language_json(const Score& score, const LanguageOptions& options,
                           const std::string& data, const std::string& model_sha256,
-                          const std::optional<TranslationScore>& translation, double seconds) {
+                          const std::optional<TranslationScore>& translation,
+                          std::optional<double> seconds) {
   nlohmann::ordered_json json = {{"data", data},
                                  {"tokens", score.examples},
                                  {"sequence", options.sequence},
                                  {"vocabulary", options.vocabulary},
                                  {"loss", score.loss},
-                                 {"bits_per_token", bits_of_nats(score.loss)},
-                                 {"perplexity", perplexity_of_nats(score.loss)},
+                                 {"bits_per_token", score.language->bits_per_token},
+                                 {"perplexity", score.language->perplexity},
                                  {"accuracy", score.accuracy()},
                                  {"model_sha256", model_sha256}};
   if (translation) {
     json["bleu"] = translation->bleu;
     json["chrf"] = translation->chrf;
   }
-  if (seconds >= 0) json["seconds"] = seconds;
+  if (seconds) json["seconds"] = *seconds;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -111,15 +108,15 @@ Task language_task(const LanguageOptions& options, std::string data) {
   task.guessing_loss = guessing_loss(options.loss, options.vocabulary);
   task.high_loss = task.guessing_loss;
   task.describe = describe_tokens;
-  task.measure = [options](Programs& programs, BatchSource& batches,
-                           const EvaluationObserver& observer) {
-    return measure_language(programs, batches, options, observer);
-  };
-  task.report = [options, data = std::move(data)](
-                    Programs& programs, BatchSource& batches, const std::string& model_sha256,
-                    const EvaluationObserver& observer) -> Result<Task::Report> {
+  task.evaluate = [options, data = std::move(data)](
+                      Programs& programs, BatchSource& batches,
+                      const EvaluationObserver& observer) -> Result<Task::Report> {
     MANTISSA_ASSIGN(const Score score, measure_language(programs, batches, options, observer));
-    return Task::Report{score, language_json(score, options, data, model_sha256)};
+    return Task::Report{
+        .score = score,
+        .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
+          return language_json(score, options, data, model_sha256, std::nullopt, seconds);
+        }};
   };
   return task;
 }

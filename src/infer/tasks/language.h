@@ -31,18 +31,10 @@ Result<LanguageOptions> language_options(const Graph& network);
 // Scores count tokens: loss and accuracy are means over them.
 Task language_task(const LanguageOptions& options, std::string data);
 
-// A loss in nats a token as bits a token, and as perplexity, e to the loss.
-double bits_of_nats(double nats);
-double perplexity_of_nats(double nats);
-
-// evaluation.json of a language model. `seconds` below 0: they do not belong to the result.
+// evaluation.json of a language model. `seconds` only if the time belongs to the results.
 std::string language_json(const Score& score, const LanguageOptions& options,
                           const std::string& data, const std::string& model_sha256,
-                          const std::optional<TranslationScore>& translation = std::nullopt,
-                          double seconds = -1);
-
-// The task's score of all batches: tokens, their loss, and how many were the likeliest.
-Result<Score> measure_language(Programs& programs, BatchSource& batches,
-                               const LanguageOptions& options, const EvaluationObserver& observer);
+                          const std::optional<TranslationScore>& translation,
+                          std::optional<double> seconds);
 
 }  // namespace mantissa

@@ -46,13 +46,6 @@ double output_at(const Tensor& outputs, int64_t i) {
                     outputs.row_exponent(i / outputs.shape.last()));
 }
 
-Score score_of(const RegressionEvaluation& evaluation) {
-  return {.examples = evaluation.examples,
-          .loss_q24 = evaluation.loss_q24,
-          .loss = evaluation.loss,
-          .regression = evaluation.score};
-}
-
 std::string describe_numbers(const Score& score) {
   std::array<char, 96> text{};
   std::snprintf(text.data(), text.size(), "loss %.4f, R2 %.4f, RMSE %.6g", score.loss,
@@ -60,48 +53,44 @@ std::string describe_numbers(const Score& score) {
   return text.data();
 }
 
-}  // namespace
-
-double predicted_number(const Tensor& outputs, int64_t example, const Target& target) {
-  return output_at(outputs, example) * target.deviation + target.mean;
+std::string to_json(const Score& score, const std::string& data, const std::string& target,
+                    const std::string& model_sha256, std::optional<double> seconds) {
+  nlohmann::ordered_json json = {{"data", data},
+                                 {"examples", score.examples},
+                                 {"target", target},
+                                 {"r2", score.regression->r2},
+                                 {"rmse", score.regression->rmse},
+                                 {"mae", score.regression->mae},
+                                 {"loss", score.loss}};
+  if (seconds) json["seconds"] = *seconds;
+  json["model_sha256"] = model_sha256;
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-Result<RegressionEvaluation> evaluate_regression(Programs& programs, BatchSource& batches,
-                                                 const Target& target,
-                                                 const EvaluationObserver& observer) {
-  RegressionEvaluation evaluation;
+Result<Score> evaluate_numbers(Programs& programs, BatchSource& batches, const Target& target,
+                               const EvaluationObserver& observer) {
+  Score score;
   ErrorSums sums;
-  const auto add = [&](const Batch& batch, const StepResult& step) -> Status {
+  const auto add = [&](const Batch& batch, const StepResult& step) {
     const auto* targets = static_cast<const int16_t*>(batch.find(kTargetTensor));
     const Tensor outputs = programs.outputs();
     for (int64_t i = 0; i < batch.count; ++i) {
       sums.add(output_at(outputs, i), std::ldexp(static_cast<double>(targets[i]), kTargetExponent));
     }
-    evaluation.examples += batch.count;
-    evaluation.loss_q24 += step.loss_q24;
-    if (observer == nullptr || observer(evaluation.examples)) return {};
-    return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
+    score.examples += batch.count;
+    score.loss_q24 += step.loss_q24;
   };
-  MANTISSA_RETURN_IF_ERROR(infer_all(programs, batches, add));
-  evaluation.loss = ops::loss_value(ops::LossKind::kRegression, evaluation.loss_q24) /
-                    static_cast<double>(std::max<int64_t>(1, evaluation.examples));
-  evaluation.score = sums.score(evaluation.examples, target);
-  return evaluation;
+  MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
+  score.loss = ops::loss_value(ops::LossKind::kRegression, score.loss_q24) /
+               static_cast<double>(std::max<int64_t>(1, score.examples));
+  score.regression = sums.score(score.examples, target);
+  return score;
 }
 
-std::string to_json(const RegressionEvaluation& evaluation, const std::string& data,
-                    const Target& target, const std::string& model_sha256,
-                    std::optional<double> seconds) {
-  nlohmann::ordered_json json = {{"data", data},
-                                 {"examples", evaluation.examples},
-                                 {"target", target.column},
-                                 {"r2", evaluation.score.r2},
-                                 {"rmse", evaluation.score.rmse},
-                                 {"mae", evaluation.score.mae},
-                                 {"loss", evaluation.loss}};
-  if (seconds) json["seconds"] = *seconds;
-  json["model_sha256"] = model_sha256;
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}  // namespace
+
+double predicted_number(const Tensor& outputs, int64_t example, const Target& target) {
+  return output_at(outputs, example) * target.deviation + target.mean;
 }
 
 Task regression_task(const Target& target, std::string data) {
@@ -111,18 +100,15 @@ Task regression_task(const Target& target, std::string data) {
   task.guessing_loss = 1;  // the variance of standardised targets
   task.high_loss = kHighRegressionError;
   task.describe = describe_numbers;
-  task.measure = [target](Programs& programs, BatchSource& batches,
-                          const EvaluationObserver& observer) -> Result<Score> {
-    MANTISSA_ASSIGN(const auto evaluation,
-                    evaluate_regression(programs, batches, target, observer));
-    return score_of(evaluation);
-  };
-  task.report = [target, data = std::move(data)](
-                    Programs& programs, BatchSource& batches, const std::string& model_sha256,
-                    const EvaluationObserver& observer) -> Result<Task::Report> {
-    MANTISSA_ASSIGN(const auto evaluation,
-                    evaluate_regression(programs, batches, target, observer));
-    return Task::Report{score_of(evaluation), to_json(evaluation, data, target, model_sha256)};
+  task.evaluate = [target, data = std::move(data)](
+                      Programs& programs, BatchSource& batches,
+                      const EvaluationObserver& observer) -> Result<Task::Report> {
+    MANTISSA_ASSIGN(const Score score, evaluate_numbers(programs, batches, target, observer));
+    return Task::Report{
+        .score = score,
+        .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
+          return to_json(score, data, target.column, model_sha256, seconds);
+        }};
   };
   return task;
 }

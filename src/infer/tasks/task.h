@@ -5,11 +5,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "data/batches/batch.h"
+#include "data/datasets/dataset.h"
 #include "infer/programs.h"
 #include "infer/tasks/evaluation.h"
+#include "models/models.h"
 #include "ops/loss.h"
 
 namespace mantissa {
@@ -21,6 +24,12 @@ struct RegressionScore {
   double r2 = 0;    // 1 - squared errors / squares around the mean
 };
 
+// How well tokens are told, by the mean loss.
+struct LanguageScore {
+  double bits_per_token = 0;
+  double perplexity = 0;  // e to the loss
+};
+
 // A measurement on some examples. The task decides which ones count as correct.
 struct Score {
   int64_t examples = 0;
@@ -30,6 +39,7 @@ struct Score {
   std::optional<RegressionScore> regression = std::nullopt;  // of tasks that count no correct ones
   std::optional<RankingScore> ranking = std::nullopt;        // of two classes by one logit
   std::optional<LabelsScore> labels = std::nullopt;          // of labels that exclude no other
+  std::optional<LanguageScore> language = std::nullopt;  // of tokens, which are the examples then
 
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
@@ -49,18 +59,29 @@ struct Task {
   // A score in words, for people: "loss 0.3134, accuracy 62.00 %".
   std::string (*describe)(const Score&) = nullptr;
 
-  // Runs the programs of a frozen network on all batches. kInterrupted if the observer stopped it.
-  std::function<Result<Score>(Programs&, BatchSource&, const EvaluationObserver&)> measure;
-
-  // The same, and the complete results as JSON, for a file. `model_sha256` is the hash of the
-  // frozen network's tensors.
+  // The results on some examples.
   struct Report {
     Score score;
-    std::string json;
+    // Of classes: as in Evaluation.
+    std::optional<double> top5_accuracy = std::nullopt;
+    std::vector<std::vector<int64_t>> confusion = {};
+    // All results as JSON, for a file. `model_sha256` is the hash of the frozen network's tensors;
+    // `seconds` only if the time belongs to the results.
+    std::function<std::string(const std::string& model_sha256, std::optional<double> seconds)>
+        json = nullptr;
   };
-  std::function<Result<Report>(Programs&, BatchSource&, const std::string& model_sha256,
-                               const EvaluationObserver&)>
-      report;
+  // Runs the programs of a frozen network on all batches. Results do not depend on the sizes of
+  // batches. kInterrupted if the observer stopped it.
+  std::function<Result<Report>(Programs&, BatchSource&, const EvaluationObserver&)> evaluate;
 };
+
+// The task of a network whose examples have this target. `data`, the data set's name, goes into
+// reports. An error if the network reads tokens and is no language model.
+Result<Task> task_of(const Target& target, const Graph& network, const ModelOptions& options,
+                     const std::string& data, Isa isa);
+
+// Runs programs with a loss on all batches, and tells the observer of each.
+Status evaluate_all(Programs& programs, BatchSource& batches, const EvaluationObserver& observer,
+                    const std::function<void(const Batch&, const StepResult&)>& add);
 
 }  // namespace mantissa

@@ -79,7 +79,7 @@ Result<std::vector<std::vector<TokenGuess>>> fill_masks(FrozenNetwork& network,
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Programs programs(network.graph, network.state, {pool, arena.span(), isa});
   programs.add(program);
-  const std::vector<TensorSpec> specs = masked_specs(language.sequence);
+  const std::vector<TensorSpec> specs = specs_for(TextTask::kMasks, language.sequence);
   MANTISSA_ASSIGN(OrderedBatches batches,
                   OrderedBatches::create(array_examples(1, {{specs[0], masked->tokens.data()},
                                                             {specs[1], segments.data()},

@@ -5,7 +5,6 @@
 #include "base/files/atomic_file.h"
 #include "base/files/file_system.h"
 #include "formats/json_text.h"
-#include "infer/tasks/language.h"
 #include "ops/loss.h"
 #include "run/logs/metrics.h"
 #include "run/settings/run_folder.h"
@@ -117,9 +116,9 @@ std::string to_json(const RunSummary& summary) {
       {"re_executions", info.re_executions},
       {"guard_violations", info.guard_violations},
       {"saturation_rate", fraction(info.saturated, info.requantised)}});
-  if (config.sequence > 0) {
-    json["test_bits_per_token"] = bits_of_nats(summary.test.loss);
-    json["test_perplexity"] = perplexity_of_nats(summary.test.loss);
+  if (summary.test.language) {
+    json["test_bits_per_token"] = summary.test.language->bits_per_token;
+    json["test_perplexity"] = summary.test.language->perplexity;
   }
   if (plan.staged) add_stages(summary, json);
   if (untrained > 0) json["untrained_parameters"] = untrained;

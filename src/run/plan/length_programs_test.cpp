@@ -107,8 +107,9 @@ class Steps {
   explicit Steps(const Settings& settings) : Steps(settings, is_of_texts(settings)) {}
   Steps(const Settings& settings, bool texts)
       : config_(texts ? classifier(settings) : *translator(settings)),
-        plan_(*plan_run(config_,
-                        texts ? texts_info() : *synthetic_text_info(TextTask::kTranslation, kWhole, kClasses, kBatch))),
+        plan_(*plan_run(config_, texts ? texts_info()
+                                       : *synthetic_text_info(TextTask::kTranslation, kWhole,
+                                                              kClasses, kBatch))),
         state_(std::move(*State::create(plan_.layout))),
         arena_(std::move(*AlignedMemory::create(plan_.arena_bytes()))),
         pool_(config_.threads),

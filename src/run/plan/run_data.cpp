@@ -9,19 +9,7 @@
 namespace mantissa {
 namespace {
 
-// Where a run's examples come from.
-struct DataSource {
-  Result<DatasetInfo> (*inspect)(const RunConfig& config);
-  Result<RunData> (*load)(const RunConfig& config, const DatasetInfo& inspected,
-                          const RunPlan& plan);
-};
-
-Result<DatasetInfo> inspect_run_text(const RunConfig& config) {
-  return inspect_text(config.data, text_options(config));
-}
-
-Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspected,
-                              const RunPlan&) {
+Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspected) {
   const TextOptions options = text_options(config);
   MANTISSA_ASSIGN(Text loaded, load_text(config.data, options));
   const auto text = std::make_shared<const Text>(std::move(loaded));
@@ -45,17 +33,12 @@ Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspec
   return invalid_input("'" + config.data + "' has changed since the run was planned");
 }
 
-Result<DatasetInfo> inspect_run_dataset(const RunConfig& config) {
-  return inspect_dataset(config.data, data_options(config));
-}
-
 Result<Examples> augmented_examples(const RunConfig& config, const ExampleSet& train,
                                     const Target& target) {
   Examples examples = examples_of(train, config.augmentation, config.seed);
   if (!config.class_weights.any()) return examples;
-  MANTISSA_ASSIGN(
-      std::vector<int16_t> mantissas,
-      class_weight_mantissas(config.class_weights, train.labels(), target.classes));
+  MANTISSA_ASSIGN(std::vector<int16_t> mantissas,
+                  class_weight_mantissas(config.class_weights, train.labels(), target.classes));
   return with_class_weights(std::move(examples), std::move(mantissas));
 }
 
@@ -85,21 +68,17 @@ Result<RunData> load_run_dataset(const RunConfig& config, const DatasetInfo& ins
                  .memory = data};
 }
 
-// The one place that asks. Language models read a text, other networks a data set.
-DataSource source_of(const RunConfig& config) {
-  if (config.sequence > 0) return {inspect_run_text, load_run_text};
-  return {inspect_run_dataset, load_run_dataset};
-}
-
 }  // namespace
 
 Result<DatasetInfo> inspect_run_data(const RunConfig& config) {
-  return source_of(config).inspect(config);
+  if (config.sequence > 0) return inspect_text(config.data, text_options(config));
+  return inspect_dataset(config.data, data_options(config));
 }
 
 Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspected,
                               const RunPlan& plan) {
-  return source_of(config).load(config, inspected, plan);
+  const bool has_tokens = inspected.target.kind == TargetKind::kTokens;
+  return has_tokens ? load_run_text(config, inspected) : load_run_dataset(config, inspected, plan);
 }
 
 }  // namespace mantissa

@@ -21,13 +21,14 @@ struct RunData {
   Examples augmented, train;
   Examples validation;  // the data set's own, or held back from the training examples
   Examples test;
-  std::vector<int> channel_means = {};    // of training pictures; none: of other data
-  std::string tokenizer = {};             // to_json(WordPiece) of a text's vocabulary; "": none
-  std::vector<std::string> notes = {};    // notes that only reading the data gives
+  std::vector<int> channel_means = {};      // of training pictures; none: of other data
+  std::string tokenizer = {};               // to_json(WordPiece) of a text's vocabulary; "": none
+  std::vector<std::string> notes = {};      // notes that only reading the data gives
   std::shared_ptr<const void> memory = {};  // the examples' own
 };
 
-// The data set of a run, without reading its pictures.
+// The data set of a run, without reading its pictures: language models read a text, other networks
+// pictures or rows.
 Result<DatasetInfo> inspect_run_data(const RunConfig& config);
 
 // Loads the data that the plan was made for, `inspected`. An error if they are other data now.

@@ -4,9 +4,6 @@
 
 #include "data/batches/ordered_batches.h"
 #include "infer/freeze.h"
-#include "infer/tasks/classification.h"
-#include "infer/tasks/language.h"
-#include "infer/tasks/regression.h"
 
 namespace mantissa {
 namespace {
@@ -19,20 +16,8 @@ Machine behind_frozen(const RunInference& run) {
 
 }  // namespace
 
-Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
-  const Target& target = data.info.target;
-  const ModelOptions& options = plan.options;
-  switch (target.kind) {
-    case TargetKind::kTokens:
-      return language_task({options.sequence, plan.graph.classes(), text_options(config).task},
-                           config.data);
-    case TargetKind::kNumber:
-      return regression_task(target, config.data);
-    case TargetKind::kClasses:
-      break;
-  }
-  return classification_task({options.classes, options.one_logit, options.loss, config.isa},
-                             config.data, target.names);
+Result<Task> run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
+  return task_of(data.info.target, plan.network, plan.options, config.data, config.isa);
 }
 
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
@@ -44,11 +29,10 @@ Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
        state.sha256(StateGroup::kStatistics), form, data.info.table, data.tokenizer},
       freeze_graph(plan.graph, form),
       State(plan.frozen_layout, run.machine.arena)};
-  MANTISSA_ASSIGN(
-      OrderedBatches batches,
-      OrderedBatches::create(data.train, run.config.micro_batch_size,
-                             calibration_examples(data.train.count, run.config.seed,
-                                                  plan.calibration_examples)));
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(data.train, run.config.micro_batch_size,
+                                         calibration_examples(data.train.count, run.config.seed,
+                                                              plan.calibration_examples)));
   MANTISSA_RETURN_IF_ERROR(
       freeze(plan.graph, state, plan.calibration, behind_frozen(run), batches, frozen));
   return frozen;
@@ -59,20 +43,19 @@ Result<Score> validate_run(const RunInference& run, const Task& task, State& sta
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run, state));
   Programs programs = inference_programs(frozen, run.plan.validation, behind_frozen(run));
   const EvaluationPrograms& plan = run.plan.validation;
-  MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create_by_length(run.data.validation, plan.batch_size,
-                                                   plan.lengths));
-  return task.measure(programs, batches, observer);
+  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create_by_length(
+                                              run.data.validation, plan.batch_size, plan.lengths));
+  MANTISSA_ASSIGN(const Task::Report report, task.evaluate(programs, batches, observer));
+  return report.score;
 }
 
 Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,
                               const EvaluationObserver& observer) {
   Programs programs = inference_programs(frozen, run.plan.evaluation, behind_frozen(run));
   const EvaluationPrograms& plan = run.plan.evaluation;
-  MANTISSA_ASSIGN(
-      OrderedBatches batches,
-      OrderedBatches::create_by_length(run.data.test, plan.batch_size, plan.lengths));
-  return task.report(programs, batches, frozen.state.sha256(StateGroup::kPredictor), observer);
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create_by_length(run.data.test, plan.batch_size, plan.lengths));
+  return task.evaluate(programs, batches, observer);
 }
 
 }  // namespace mantissa

@@ -21,8 +21,8 @@ struct RunInference {
   const Machine& machine;  // with the run's whole arena
 };
 
-// The purpose of a run's network: classes, or the numbers of a table.
-Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data);
+// The purpose of a run's network.
+Result<Task> run_task(const RunConfig& config, const RunPlan& plan, const RunData& data);
 
 // Freezes the network with its weights in `state`. It is there until the next step is taken.
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state);

@@ -112,9 +112,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   // Reading pictures ends before the rest is allocated: only the excess counts.
   const int64_t later_bytes = memory.peak_bytes() - data.bytes;
   if (data.loading_bytes > later_bytes) {
-    memory.items.push_back(
-        {"reading " + std::string(data.nouns.files) + ", beyond that",
-         data.loading_bytes - later_bytes});
+    memory.items.push_back({"reading " + std::string(data.nouns.files) + ", beyond that",
+                            data.loading_bytes - later_bytes});
   }
   // The arena is not written before the weights are taken.
   if (config.start && config.start->file_bytes > plan.arena_bytes()) {
@@ -122,8 +121,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                             config.start->file_bytes - plan.arena_bytes()});
   }
   if (data.validation_count == 0 && plan.validation_examples > 0) {
-    memory.items.push_back(
-        {"validation split", split_bytes(plan.validation_examples, specs[0].bytes())});
+    const int64_t example_bytes = specs[0].bytes() + int64_t{sizeof(Label)};
+    memory.items.push_back({"validation split", plan.validation_examples * example_bytes});
   }
   memory.advice = advice(config, plan);
   memory.arena = fullest_moment(plan.training);
@@ -177,8 +176,7 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
   if (config.validation > 0 && data.validation_count > 0) {
     return invalid_input("validation: " + data.name + " has " +
                          std::to_string(data.validation_count) + " validation " +
-                         data.nouns.examples +
-                         " of its own, which are used; leave this out");
+                         data.nouns.examples + " of its own, which are used; leave this out");
   }
   const double wanted = config.validation < 1
                             ? std::floor(config.validation * static_cast<double>(data.train_count))
@@ -256,8 +254,7 @@ Status check_weights(const RunConfig& config, const DatasetInfo& data,
   }
   if (!config.class_weights.any()) return {};
   if (of_rows) {
-    return invalid_input(
-        "row-weights and class-weights exclude each other: leave one of them out");
+    return invalid_input("row-weights and class-weights exclude each other: leave one of them out");
   }
   if (data.target.kind != TargetKind::kClasses) {
     return invalid_input("class-weights: are for data with classes; leave it out");

@@ -14,21 +14,20 @@
 namespace mantissa {
 namespace {
 
-// The inputs of a network for these data, and its outputs.
+// The inputs of a network for these data, and its outputs. Networks of tables name pictures of the
+// default size, language models none.
 ModelOptions options_of(const DatasetInfo& data) {
   const Shape& input = data.specs[0].shape;
-  const bool has_tokens = data.target.kind == TargetKind::kTokens;
   ModelOptions options;
-  if (data.find(kPixelTensor) != nullptr || has_tokens) {
-    const PictureForm form = has_tokens ? PictureForm{} : PictureForm{input[0], input[1], input[2]};
-    options.height = form.height;
-    options.width = form.width;
-    options.channels = form.channels;
-    options.channel_means.assign(static_cast<size_t>(form.channels), 0);
+  if (data.find(kPixelTensor) != nullptr) {
+    options = {.height = input[0], .width = input[1], .channels = input[2]};
+    options.channel_means.assign(static_cast<size_t>(input[2]), 0);
+  } else if (data.target.kind == TargetKind::kTokens) {
+    options = {.height = 0, .width = 0, .channels = 0, .sequence = input[0]};
   } else {
-    options.features = input[0];
+    const bool is_text = data.find(kTokenTensor) != nullptr;
+    options = {.features = input[0], .sequence = is_text ? input[0] : 0};
   }
-  if (has_tokens || data.find(kTokenTensor) != nullptr) options.sequence = input[0];
   options.classes = data.target.outputs();
   if (data.target.is_number()) options.loss = ops::LossKind::kRegression;
   return options;
@@ -152,7 +151,8 @@ Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
   }
   MANTISSA_RETURN_IF_ERROR(
       check_output_chosen(config.model_outputs, config.import_options.output, data.target.classes));
-  MANTISSA_ASSIGN(config.network, with_classes(*config.network, data.target.classes, config.classifier));
+  MANTISSA_ASSIGN(config.network,
+                  with_classes(*config.network, data.target.classes, config.classifier));
   return {};
 }
 
@@ -161,7 +161,8 @@ void adapt_learning_rate(const DatasetInfo& data, RunConfig& config) {
   const auto& derived = config.derived;
   const bool is_derived =
       std::find(derived.begin(), derived.end(), "learning-rate") != derived.end();
-  if (!data.target.is_number() || !is_derived || optimizer(config.optimizer).learning_rate > 0) return;
+  if (!data.target.is_number() || !is_derived || optimizer(config.optimizer).learning_rate > 0)
+    return;
   config.learning_rate = kOfRegression * default_learning_rate(config.model);
 }
 
