@@ -88,7 +88,7 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
                                            data.info.name, config.isa));
   EvaluationOutcome outcome;
   outcome.class_names = description.class_names;
-  outcome.target = target.is_number() ? target.column : "";
+  outcome.target = target.column;
   MANTISSA_ASSIGN(const Task::Report report,
                   evaluate_task(config, network, task, examples_of(data.test), observer, outcome));
   MANTISSA_RETURN_IF_ERROR(write_report(config, report, outcome));

@@ -192,8 +192,7 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
   }
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   outcome.class_names = network.description.class_names;
-  const Target target = target_of(network.description);
-  if (target.is_number()) outcome.target = target.column;
+  outcome.target = target_of(network.description).column;
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {
     outcome.notes.push_back(std::move(shortage));

@@ -97,8 +97,8 @@ std::string column_line(const Json& column, int width) {
 
 std::string column_table(const Json& data, const Terminal& terminal) {
   constexpr size_t kMost = 100;
-  if (!data.contains("table")) return "";
-  const Json& columns_json = data.at("table").at("columns");
+  const Json columns_json = data.value("/table/columns"_json_pointer, Json::array());
+  if (columns_json.empty()) return "";
   int width = 8;
   for (const Json& column : columns_json) {
     width = std::max(width,

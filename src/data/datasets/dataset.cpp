@@ -76,10 +76,10 @@ Target target_of(const TableSchema& schema) {
   const TableColumn& column = schema.target;
   Target target{.classes = static_cast<int>(column.categories.size()),
                 .names = column.categories,
-                .named = true,
-                .column = column.name};
+                .named = true};
   if (!schema.is_regression()) return target;
   target.kind = TargetKind::kNumber;
+  target.column = column.name;
   target.mean = column.mean;
   target.deviation = column.deviation;
   return target;
