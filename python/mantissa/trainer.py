@@ -284,8 +284,8 @@ class Trainer:
     # --- parameters ---
 
     def values(self, name: str) -> np.ndarray:
-        """A parameter's exact numbers, float64: mantissa * 2^exponent, with the accumulated
-        part."""
+        """A parameter's exact numbers, float64: mantissa * 2^exponent, with the
+        accumulator."""
         numbers: np.ndarray = self._core.parameter(name)[0]
         return numbers
 

@@ -64,9 +64,9 @@ class Programs {
   pipeline::Trace take_trace();
 
   // Runs a step of the training program for the batch's number of examples and length of sequences.
-  // Scalars that assume that all rows count refer to the graph's rows, whatever the length. Errors:
-  // there is no such program, the batch lacks an input of the network, or has it in another type or
-  // shape, or the executor fails.
+  // The result's loss and correct rows, as if all rows counted, are those of the graph's rows,
+  // whatever the length. Errors: there is no such program, the batch lacks an input of the network,
+  // or has it in another type or shape, or the executor fails.
   Result<StepResult> train_step(const Batch& batch, const StepScalars& scalars);
 
   // Runs the forward pass of the inference program for as many examples. The same errors.

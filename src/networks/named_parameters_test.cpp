@@ -87,8 +87,8 @@ TEST(NamedParameters, StatisticsAreTaken) {
   EXPECT_EQ(state.sha256(StateGroup::kStatistics), source.sha256(StateGroup::kStatistics));
 }
 
-// From each format to each other one, a weight moves by at most a unit of the new grid: by half a
-// unit; or it is the largest weight, and is cut by less than a unit.
+// From each format to each other one, a weight moves by at most a unit of the new grid. The largest
+// weight is cut by nearly that; others move by half a unit.
 TEST(NamedParameters, OfOtherGridsAreRounded) {
   constexpr const char* kName = "stage2.block1.conv1.weights";
   const Graph graph = network();

@@ -1,4 +1,5 @@
-// Every mantissa at every exponent against long double: the errors that docs/operators.md names.
+// Mantissas at every exponent against long double, all of 8 bits and a sample of longer ones: the
+// errors that docs/operators.md names.
 #include "numerics/point_functions.h"
 
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ Result<int64_t> steps_between_hashes(const fs::path& run) {
 // The place of missing lines in a run that hashed its state before the first step and then every
 // `every` steps. If `every` is 0, the smallest distance of lines counts, without the last line,
 // which may come early. An asynchronous pipeline is at rest every `drain_every` steps. It hashes at
-// the first rest after the due step. Empty if none are missing.
+// the first rest at or after the due step. Empty if none are missing.
 std::string missing_lines(const std::vector<int64_t>& steps, int64_t every, int64_t drain_every) {
   if (steps.front() > 0) return "before step " + std::to_string(steps.front());
   const size_t regular = every > 0 ? 0 : std::max<size_t>(2, steps.size() - 1);

@@ -165,7 +165,7 @@ TEST_P(Deployed, ComesBackFromItsFile) {
 INSTANTIATE_TEST_SUITE_P(Networks, Deployed, ::testing::ValuesIn(all_networks()),
                          [](const auto& each) { return each.param.name; });
 
-// Whatever bit of a file is another.
+// One bit is another, in bytes all over the file; or the file ends there.
 TEST(DeployedFile, IsRefusedWhereItWasChanged) {
   const FrozenNetwork network = frozen(with_batch_norms_alone());
   const auto exported = export_frozen(network, onnx::ExportTarget::kOnnxRuntime);

@@ -233,8 +233,7 @@ TEST(FixedGrids, FilesAreCheckedAgainstTheGrid) {
   }
 }
 
-// The bits do not depend on threads, instruction sets and micro-batches, nor on a checkpoint
-// between.
+// The bits do not depend on threads and instruction sets. Trained weights are taken as they are.
 TEST(FixedGrids, OtherGridsHaveTheSameBits) {
   for (const WeightGrid& grid : kOtherGrids) {
     const Graph network = with_grids(grid);

@@ -1,5 +1,5 @@
 // Batch norms are put after convolutions that have taken theirs in. The network computes the same,
-// and in training mode nearly the same; every channel of a convolution has a deviation of 1.
+// with a running variance of 1 in every channel.
 #include "start/insert_batch_norm.h"
 
 #include "tests/onnx/onnx_models.h"

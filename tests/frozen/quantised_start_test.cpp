@@ -368,7 +368,7 @@ void clear_filter(QuantiseSource& source, const std::string& name) {
   std::fill_n(source.state.data<int16_t>(tensors.accumulator), length, int16_t{0});
 }
 
-// Filters of zeros decide neither the exponent of a layer nor its rate.
+// Filters of zeros decide neither the exponent of a layer nor, by much, its rate.
 TEST(QuantisedStart, FiltersOfZerosDecideNothing) {
   constexpr const char* kLayer = "stage2.block1.conv1";
   Harness harness = trained_harness("resnet8");
@@ -390,9 +390,8 @@ TEST(QuantisedStart, FiltersOfZerosDecideNothing) {
               0.2 * rate_of(whole.start.network));
 }
 
-// A channel whose variance is small beside epsilon stays as quiet as it was, by running statistics
-// and by statistics of batches: its variance is the trained one over factor^2, and the scale
-// follows.
+// A channel whose variance is small beside epsilon stays as quiet as it was: its running variance
+// is the trained one over factor^2, and the scale follows.
 TEST(QuantisedStart, QuietChannelsStayQuiet) {
   constexpr double kEpsilon = 1e-5, kVariance = 1e-8;
   Harness harness = trained_harness("resnet8");

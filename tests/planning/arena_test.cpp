@@ -190,7 +190,7 @@ TEST(Arena, FaultsOfAProgramAreFound) {
   });
 }
 
-// METHODS section 4: little is lost between the buffers, whatever is kept.
+// METHODS section 4: little is lost between the buffers, with all values kept and with none.
 TEST(Arena, IsHardlyLargerThanWhatLivesAtOnce) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   for (const ModelInfo& info : models()) {

@@ -1,4 +1,4 @@
-// Promises of docs/memory.md and docs/pipelines.md about every run.
+// Promises of docs/memory.md and docs/pipelines.md, on a few networks and settings.
 #include <gtest/gtest.h>
 
 #include <map>

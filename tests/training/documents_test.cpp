@@ -130,7 +130,7 @@ Status step_with_weights_at(int16_t exponent, const char* format) {
   return result.ok() ? Status{} : result.error();
 }
 
-// [0076]-[0077]: an exponent has 8 bits. The run ends if one does not fit.
+// [0076]-[0077]: an exponent has 8 bits. The step fails if one does not fit.
 TEST(BlockFloat, AnExponentOfMoreThanEightBitsFailsTheStep) {
   for (const char* format : {"bfp8", "bfp:exponents=exact", "bfp8-text", "dfp8"}) {
     EXPECT_TRUE(step_with_weights_at(-9, format).ok()) << format;

@@ -92,7 +92,7 @@ TEST(Dynamic, TheThresholdSaysWhatIsRunAgain) {
   EXPECT_EQ(trained({.model = "resnet8", .format = "dfp:threshold=255"}, 5).re_executions, 0);
 }
 
-// Each operation is run again at most once, and with a good start hardly any is.
+// Operations are run again at most once each on average, and after some steps hardly any is.
 TEST(Dynamic, OperationsAreRunAgainOnceAtMost) {
   Harness harness({.model = "resnet8", .format = "dfp:start=-40,warmup=20", .first_step = -1});
   const auto& instructions = harness.program().instructions;
@@ -347,8 +347,7 @@ Status pretraining_of(std::map<std::string, std::string> settings,
                   *state);
 }
 
-// A parameter that is not trained keeps its first mantissas and exponent. The steps in fp32 compute
-// with the same numbers.
+// A parameter that is not trained keeps its first mantissas and exponent.
 TEST(FloatPretraining, LeavesUntrainedParametersAsTheyAre) {
   const auto config = make_run_config({{"model", "lenet5"},
                                        {"data", "fashion-mnist"},

@@ -170,7 +170,7 @@ TEST(Observation, CountsEveryMicroBatch) {
       ++values;
       EXPECT_EQ(seen.bits.elements(), 4 * instruction.output().shape.count());
       EXPECT_EQ(seen.exponent, harness.executor().exponent(instruction.output().exponent));
-      // A value narrowed by its own maximum uses all of its bits; ReLU and pooling may leave fewer.
+      // ReLU and pooling may leave fewer bits than a value has.
       EXPECT_LE(seen.bits.largest(), instruction.output().type == DataType::kInt8 ? 7 : 31);
       EXPECT_GT(seen.bits.largest(), 0);
     }

@@ -152,7 +152,8 @@ TEST(Step, EveryOptimizerLearns) {
   }
 }
 
-// Every gradient is larger than this norm, so that halving it halves the first step of SGD.
+// The norm of all gradients is larger than these limits, so that halving the limit halves the first
+// step of SGD; seen in the biases.
 TEST(Step, ClippingBoundsTheUpdate) {
   const auto moved = [](double clip_norm) {
     Harness harness({.model = "mlp", .optimizer = OptimizerKind::kSgd, .clip_norm = clip_norm});

@@ -1,5 +1,5 @@
-// Networks that translate learn, with the same bits on any threads and instruction set; padding is
-// not seen.
+// Networks that translate learn, with the same bits on any threads and instruction set. In fp32
+// padding is not seen.
 #include "models/translation.h"
 
 #include <gtest/gtest.h>

@@ -20,8 +20,7 @@ struct BoundArrays {
   std::vector<std::vector<std::byte>> converted;
 
   // Binds new arrays. Allocates nothing if the same arrays came before, or if none is converted.
-  // Inputs that only losses read may be missing, whatever `needs_labels` says. An error names the
-  // input.
+  // Inputs that only losses read may be missing unless `needs_labels`. An error names the input.
   Status bind(const Graph& network, const ArraySet& arrays, bool needs_labels);
 
   Batch batch() const {

@@ -9,7 +9,8 @@
 namespace mantissa::cli {
 
 // A folder for files, including Open MPI's, and one in memory for messages between processes of
-// this machine. Makes them, and removes all folders of launches that were killed.
+// this machine. Makes them, and removes all folders of launches that were killed
+// with their guards.
 class LaunchFolder {
  public:
   LaunchFolder();

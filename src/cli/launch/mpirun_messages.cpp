@@ -48,7 +48,8 @@ std::string MpirunMessages::take(const std::string& text) {
 
 std::string MpirunMessages::take_line(const std::string& line) {
   const bool rule = is_rule(line.substr(0, line.size() - 1));
-  // Messages about memory of a process that is gone, and about signals that launch itself sent.
+  // Messages about memory of a process that is gone, and about signals that launch asked
+  // mpirun to forward.
   if (line.find("] Read -1, expected") != std::string::npos) return "";
   if (line.find("mpirun: Forwarding signal") != std::string::npos) return "";
   if (!rule && !in_frame_) return line;

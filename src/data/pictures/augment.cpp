@@ -44,8 +44,8 @@ int64_t draw_offset(uint64_t bits, int most) {
   return static_cast<int64_t>(((bits & 0x7fffffff) * choices) >> 31) - most;
 }
 
-// The sources of the pixels of one axis: first the window of `crop`, then the shift. Outside, the
-// picture is mirrored at its edge (the edge itself is not repeated).
+// The sources of the pixels of one axis: first the window of `crop`, which sees the picture
+// mirrored at its edge (the edge itself is not repeated), then the shift, which gives -1 outside.
 struct AxisMove {
   int64_t size, shift, crop;
 

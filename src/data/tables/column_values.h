@@ -18,7 +18,7 @@
 
 namespace mantissa {
 
-constexpr size_t kLongestCategory = 256;  // bytes; longer texts are no numbers
+constexpr size_t kLongestCategory = 256;  // bytes; longer texts are no categories
 
 // A sum of doubles with twice their precision, so that means of numbers far from zero are right to
 // the last bits (Dekker 1971).

@@ -124,8 +124,8 @@ TEST(Attention, AgreesWithLongDouble) {
   }
 }
 
-// The gradients of one query that meets one key: P is 127 of 2^-7 whatever the score, so only the
-// value's gradient is far from 0.
+// The gradients of one query that meets one key: P is 127 of 2^-7 whatever the score, so the
+// value's gradient is nearly all of the gradient.
 TEST(Attention, OneKeyTakesTheWholeGradient) {
   Subject subject({1, 1, 2, 1}, 8, 8, 16, 20);
   const auto all = subject.backward(kAttentionReference);

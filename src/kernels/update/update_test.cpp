@@ -291,7 +291,7 @@ TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
   }
 }
 
-// Clipping of a step is known before the step, and nothing is written to find it out.
+// Clipping of a step is known before the step. The velocity is not written to find it out.
 TEST_P(UpdateTest, CountsClippedDirections) {
   for (const int direction_shift : {0, 30, 38, 42, 45, 50, 62}) {
     Parameter p(1001, 8, 7, true);

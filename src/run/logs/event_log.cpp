@@ -68,7 +68,7 @@ fs::path event_file(const fs::path& tensorboard, std::string name, const fs::pat
   std::replace(name.begin(), name.end(), '/', '_');
   if (name.size() > NAME_MAX) name.erase(0, name.size() - NAME_MAX);
   if (name.empty() || name == "." || name == "..") name = "run";
-  // The same run has the same file, whatever its settings.
+  // The same folder always has the same file, whatever the run's settings.
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(run, error);
   const std::string id = sha256_hex((error ? fs::absolute(run, error) : whole).string());

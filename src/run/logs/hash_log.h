@@ -18,7 +18,7 @@ class HashLog {
   // Cuts the file back to `step` and goes on with its chain. A file without lines begins with a
   // line for the present state; only that line names the run's identity and the tensors. The run
   // writes a line every `every` steps. An asynchronous pipeline is at rest every `drain_every`
-  // steps (0: after each). It writes the line at the first rest after the due step.
+  // steps (0: after each). It writes the line at the first rest at or after the due step.
   static Result<HashLog> open(const std::filesystem::path& path, const std::string& run_identity,
                               int64_t step, int64_t every, int64_t drain_every, const State& state);
 
