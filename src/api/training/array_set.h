@@ -29,8 +29,7 @@ struct BoundArrays {
   Examples examples() const;
 };
 
-// The tensors of a set. Labels move to `labels`, with the bytes that networks take. The result
-// refers to both.
-ArraySet arrays_of(ExampleSet& set, std::vector<int32_t>& labels);
+// The tensors of a set, which outlives the result. Its labels become int32, as networks take them.
+ArraySet arrays_of(ExampleSet& set);
 
 }  // namespace mantissa

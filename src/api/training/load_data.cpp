@@ -11,28 +11,18 @@
 #include "tensor/table_numbers.h"
 
 namespace mantissa {
-namespace {
 
-// The data set, and labels with the bytes that networks take.
-struct Memory {
-  Dataset data;
-  std::vector<int32_t> train_labels, validation_labels, test_labels;
-};
-
-}  // namespace
-
-ArraySet arrays_of(ExampleSet& set, std::vector<int32_t>& labels) {
-  constexpr Elements kElements[] = {Elements::kUint8, Elements::kMantissa, Elements::kInt32,
-                                    Elements::kInt32};  // of the types of a StoredTensor
+ArraySet arrays_of(ExampleSet& set) {
   ArraySet arrays{.count = set.count, .arrays = {}};
   for (StoredTensor& tensor : set.tensors) {
-    Array& array = arrays.arrays.emplace_back(Array{tensor.name, kElements[tensor.numbers.index()],
-                                                    dims_of(tensor.shape), tensor.bytes().data()});
-    auto* const narrow = std::get_if<std::vector<Label>>(&tensor.numbers);
-    if (narrow == nullptr) continue;
-    labels.assign(narrow->begin(), narrow->end());
-    *narrow = {};
-    array.data = labels.data();
+    if (const auto* const labels = std::get_if<std::vector<Label>>(&tensor.numbers)) {
+      tensor.numbers = std::vector<int32_t>(labels->begin(), labels->end());
+    }
+    const Elements elements =
+        std::holds_alternative<std::vector<uint8_t>>(tensor.numbers)   ? Elements::kUint8
+        : std::holds_alternative<std::vector<int32_t>>(tensor.numbers) ? Elements::kInt32
+                                                                       : Elements::kMantissa;
+    arrays.arrays.push_back({tensor.name, elements, dims_of(tensor.shape), tensor.bytes().data()});
   }
   return arrays;
 }
@@ -45,13 +35,12 @@ Outcome<LoadedData> load(const Settings& settings) {
   if (!config.ok()) return failure_of(config.error());
   auto data = load_dataset(config->data, true, true, config->options);
   if (!data.ok()) return failure_of(data.error());
-  const auto memory = std::make_shared<Memory>();
-  memory->data = std::move(*data);
-  const DatasetInfo& info = memory->data.info;
+  const auto memory = std::make_shared<Dataset>(std::move(*data));
+  const DatasetInfo& info = memory->info;
   const Target& target = info.target;
-  return LoadedData{.train = arrays_of(memory->data.train, memory->train_labels),
-                    .validation = arrays_of(memory->data.validation, memory->validation_labels),
-                    .test = arrays_of(memory->data.test, memory->test_labels),
+  return LoadedData{.train = arrays_of(memory->train),
+                    .validation = arrays_of(memory->validation),
+                    .test = arrays_of(memory->test),
                     .kind = info.kind,
                     .class_names = target.names,
                     .has_named_classes = target.named && !target.names.empty(),

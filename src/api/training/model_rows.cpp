@@ -49,12 +49,6 @@ class ColumnRows : public TableRows {
   size_t row_ = 0;
 };
 
-// The rows, and labels with the bytes that networks take.
-struct Encoded {
-  ExampleSet rows;
-  std::vector<int32_t> labels;
-};
-
 Status check_columns(const std::vector<NamedColumn>& columns) {
   if (columns.empty()) return invalid_input("there is no column");
   for (const NamedColumn& column : columns) {
@@ -76,18 +70,16 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
   MANTISSA_RETURN_IF_ERROR(check_columns(columns));
   ColumnRows source(columns, schema->format);
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(*schema, source));
-  const auto encoded = std::make_shared<Encoded>(Encoded{row_set(*schema, false), {}});
-  ExampleSet& rows = encoded->rows;
+  const auto rows = std::make_shared<ExampleSet>(row_set(*schema, false));
   bool have_targets = true;
   while (true) {
     MANTISSA_ASSIGN(const auto row, source.next());
     if (row.empty()) break;
-    MANTISSA_ASSIGN(const bool has_target, append_row(row, *schema, encoder, rows));
+    MANTISSA_ASSIGN(const bool has_target, append_row(row, *schema, encoder, *rows));
     have_targets &= has_target;
   }
-  if (rows.count == 0 || !have_targets) rows.tensors.pop_back();
-  return EncodedRows{
-      .arrays = arrays_of(rows, encoded->labels), .notes = encoder.notes(), .memory = encoded};
+  if (rows->count == 0 || !have_targets) rows->tensors.pop_back();
+  return EncodedRows{.arrays = arrays_of(*rows), .notes = encoder.notes(), .memory = rows};
 }
 
 }  // namespace

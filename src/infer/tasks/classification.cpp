@@ -35,19 +35,13 @@ std::string describe_classes(const Score& score) {
   return text.data();
 }
 
-double logit_at(const Tensor& logits, int64_t i) {
-  if (logits.type == DataType::kFloat) return logits.as<float>()[i];
-  return std::ldexp(static_cast<double>(logits.as<int32_t>()[i]),
-                    logits.row_exponent(i / logits.shape.last()));
-}
-
 // Two classes by one logit z are two classes by the logits 0 and z: their softmax is the sigmoid of
 // z.
 class OneLogit {
  public:
   void add(const Tensor& logits, const int32_t* labels) {
     for (int64_t n = 0; n < logits.count(); ++n) {
-      scored_.push_back({logit_at(logits, n), labels[n] == 1});
+      scored_.push_back({output_at(logits, n), labels[n] == 1});
     }
   }
   // Both, valid until the next call.
@@ -80,7 +74,7 @@ class LabelCounts {
       for (int64_t k = 0; k < targets.outputs; ++k) {
         const int32_t target = targets.at(n, k);
         if (target < 0) continue;
-        const bool guess = logit_at(logits, n * targets.outputs + k) > 0;
+        const bool guess = output_at(logits, n * targets.outputs + k) > 0;
         ClassCounts& counts = evaluation_.classes[static_cast<size_t>(k)];
         counts.examples += target;
         counts.guesses += guess;
@@ -174,8 +168,7 @@ double guessing_loss(ops::LossKind loss, int64_t classes) {
 
 Task classification_task(const ClassifierOptions& options, std::string data,
                          std::vector<std::string> class_names) {
-  Task task;
-  task.loss = options.loss;
+  Task task{.loss = options.loss, .describe = describe_classes};
   task.guessing_loss = guessing_loss(options.loss, options.one_logit ? 1 : options.classes);
   // A squared error grows with the square of what outputs miss; sigmoids begin with one half each.
   task.high_loss = task.guessing_loss;
@@ -183,7 +176,6 @@ Task classification_task(const ClassifierOptions& options, std::string data,
   if (has_labels(options)) {
     task.high_loss = std::log(2.0) * static_cast<double>(options.classes);
   }
-  task.describe = describe_classes;
   task.evaluate = [options, data = std::move(data), class_names = std::move(class_names)](
                       Programs& programs, BatchSource& batches,
                       const EvaluationObserver& observer) -> Result<Task::Report> {

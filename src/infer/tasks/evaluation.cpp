@@ -7,6 +7,7 @@
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
 #include "ops/fp32.h"
+#include "ops/wide_values.h"
 
 namespace mantissa {
 namespace {
@@ -55,6 +56,13 @@ double cross_entropy(const Tensor& logits, int64_t row, int label,
 }
 
 }  // namespace
+
+double output_at(const Tensor& outputs, int64_t i) {
+  if (outputs.type == DataType::kFloat) return outputs.as<float>()[i];
+  const ops::Mantissas mantissas(outputs);
+  return std::ldexp(static_cast<double>(mantissas[i]),
+                    outputs.row_exponent(i / outputs.shape.last()));
+}
 
 Evaluation::Evaluation(int64_t class_count) : classes(static_cast<size_t>(class_count)) {
   if (class_count > kConfusionClasses) return;

@@ -26,6 +26,9 @@ struct LabelsScore {
   std::vector<double> accuracy = {};  // of each label
 };
 
+// A number of an output.
+double output_at(const Tensor& outputs, int64_t i);
+
 // Probabilities [rows][classes] of a classifier's logits: of wide integers by the softmax kernel.
 std::vector<double> probabilities_of(const Tensor& logits, const kernels::SoftmaxKernels& softmax);
 

@@ -103,11 +103,11 @@ std::string language_json(const Score& score, const LanguageOptions& options,
 }
 
 Task language_task(const LanguageOptions& options, std::string data) {
-  Task task;
-  task.loss = options.loss;
-  task.guessing_loss = guessing_loss(options.loss, options.vocabulary);
-  task.high_loss = task.guessing_loss;
-  task.describe = describe_tokens;
+  const double guessing = guessing_loss(options.loss, options.vocabulary);
+  Task task{.loss = options.loss,
+            .guessing_loss = guessing,
+            .high_loss = guessing,
+            .describe = describe_tokens};
   task.evaluate = [options, data = std::move(data)](
                       Programs& programs, BatchSource& batches,
                       const EvaluationObserver& observer) -> Result<Task::Report> {

@@ -9,7 +9,6 @@
 
 #include "data/batches/examples.h"
 #include "infer/programs.h"
-#include "ops/wide_values.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa {
@@ -38,13 +37,6 @@ struct ErrorSums {
             .r2 = spread > 0 ? 1 - squares / spread : 0};
   }
 };
-
-double output_at(const Tensor& outputs, int64_t i) {
-  if (outputs.type == DataType::kFloat) return outputs.as<float>()[i];
-  const ops::Mantissas mantissas(outputs);
-  return std::ldexp(static_cast<double>(mantissas[i]),
-                    outputs.row_exponent(i / outputs.shape.last()));
-}
 
 std::string describe_numbers(const Score& score) {
   std::array<char, 96> text{};
@@ -94,12 +86,11 @@ double predicted_number(const Tensor& outputs, int64_t example, const Target& ta
 }
 
 Task regression_task(const Target& target, std::string data) {
-  Task task;
-  task.loss = ops::LossKind::kRegression;
-  task.counts_correct = false;
-  task.guessing_loss = 1;  // the variance of standardised targets
-  task.high_loss = kHighRegressionError;
-  task.describe = describe_numbers;
+  Task task{.loss = ops::LossKind::kRegression,
+            .counts_correct = false,
+            .guessing_loss = 1,  // the variance of standardised targets
+            .high_loss = kHighRegressionError,
+            .describe = describe_numbers};
   task.evaluate = [target, data = std::move(data)](
                       Programs& programs, BatchSource& batches,
                       const EvaluationObserver& observer) -> Result<Task::Report> {

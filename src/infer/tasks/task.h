@@ -72,7 +72,8 @@ struct Task {
   };
   // Runs the programs of a frozen network on all batches. Results do not depend on the sizes of
   // batches. kInterrupted if the observer stopped it.
-  std::function<Result<Report>(Programs&, BatchSource&, const EvaluationObserver&)> evaluate;
+  std::function<Result<Report>(Programs&, BatchSource&, const EvaluationObserver&)> evaluate =
+      nullptr;
 };
 
 // The task of a network whose examples have this target. `data`, the data set's name, goes into
