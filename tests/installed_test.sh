@@ -73,6 +73,7 @@ for kind in static shared; do
   for compiler in g++ clang++; do
     check "$kind: builds by CMake and $compiler" by_cmake "$prefix" "$compiler"
     check "$kind: trains to the same weights" run_consumer "$folder/by_cmake/consumer"
+    check "$kind: a program of version 0.1 runs" "$folder/by_cmake/older"
     check "$kind: builds by pkg-config and $compiler" \
       by_pkg_config "$prefix" "$compiler" "${options[@]}"
     check "$kind: trains to the same weights" run_consumer "$folder/by_pkg_config"

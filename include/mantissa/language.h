@@ -12,36 +12,30 @@
 
 namespace mantissa {
 
-struct GenerationOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct GeneratedText {
   std::string prompt, text;  // the text follows the prompt
 };
 
 // Generates text that continues "prompt", with the language model "checkpoint": a run, or its
 // model.safetensors file. It draws "length" tokens at "temperature" among "top-k" by "seed". The
 // observer is told each piece as soon as it is there, and returns false to stop.
-MANTISSA_EXPORT GenerationOutcome
-generate(const Settings& settings,
-         const std::function<bool(const std::string& text)>& observer = nullptr);
+MANTISSA_EXPORT Outcome<GeneratedText> generate(
+    const Settings& settings,
+    const std::function<bool(const std::string& text)>& observer = nullptr);
 
-struct MaskOutcome {
+struct FilledMasks {
   struct Guess {
     std::string token;
     double probability = 0;
   };
-  Exit exit = Exit::kDone;
-  std::string error;
   std::vector<std::vector<Guess>> masks;  // for each [MASK], likeliest first
 };
 
 // Guesses the token at each "[MASK]" of "text", with the masked language model of a run,
 // "checkpoint". Returns "top" guesses for each.
-MANTISSA_EXPORT MaskOutcome fill_mask(const Settings& settings);
+MANTISSA_EXPORT Outcome<FilledMasks> fill_mask(const Settings& settings);
 
-struct TranslationOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Translations {
   std::vector<std::string> sources, translations;  // one for each sentence
   int64_t truncated = 0;                           // sentences longer than the network reads
   std::vector<std::string> notes;                  // notes for the user, a line each
@@ -52,13 +46,11 @@ struct TranslationOutcome {
 // hypotheses. The sentences are the given ones, or "text", or the lines of the file "data". With
 // "out" the translations are written to that file, one on each line. The observer is shown how many
 // are done; if it returns false, it stops (kInterrupted).
-MANTISSA_EXPORT TranslationOutcome translate(const Settings& settings,
-                                             const std::vector<std::string>& sentences = {},
-                                             const Observer& observer = nullptr);
+MANTISSA_EXPORT Outcome<Translations> translate(const Settings& settings,
+                                                const std::vector<std::string>& sentences = {},
+                                                const Observer& observer = nullptr);
 
-struct EmbeddingOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Embeddings {
   int64_t sentences = 0, channels = 0;
   int64_t truncated = 0;       // sentences that were longer than "sequence"
   double seconds = 0;          // of the computation
@@ -70,8 +62,8 @@ struct EmbeddingOutcome {
 // given ones, or, if there are none, the lines of the file "data". With "out" the vectors are
 // written to that file, .npy or .npz. The observer is told how many are done, and returns false to
 // stop.
-MANTISSA_EXPORT EmbeddingOutcome embed(const Settings& settings,
-                                       const std::vector<std::string>& sentences = {},
-                                       const std::function<bool(int64_t done)>& observer = nullptr);
+MANTISSA_EXPORT Outcome<Embeddings> embed(
+    const Settings& settings, const std::vector<std::string>& sentences = {},
+    const std::function<bool(int64_t done)>& observer = nullptr);
 
 }  // namespace mantissa

@@ -5,8 +5,9 @@
 //
 //   mantissa::Settings settings = {{"model", "resnet8"}, {"data", "fashion-mnist"},
 //                                  {"epochs", "3"}, {"out", "runs/a"}};
-//   auto outcome = mantissa::train(settings);
-//   if (!outcome.error.empty()) { ... }
+//   mantissa::Outcome<mantissa::TrainedRun> run = mantissa::train(settings);
+//   if (!run.ok()) { ... run.error() ... }
+//   std::puts(run->summary_json.c_str());
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "mantissa/deprecated.h"
 #include "mantissa/export.h"
 #include "mantissa/outcome.h"
 
@@ -41,15 +43,13 @@ MANTISSA_EXPORT std::vector<SettingInfo> settings_of(const std::string& command)
 // Built-in networks: name and a line about each.
 MANTISSA_EXPORT std::vector<std::pair<std::string, std::string>> built_in_models();
 
-struct NetworkOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct NetworkDescription {
   std::string json;  // docs/networks.md
 };
 
 // The network that a run with these settings of "info" would train ("model": a name or a file).
 // With "path" alone: the network of a run's folder or of a model.safetensors file.
-MANTISSA_EXPORT NetworkOutcome describe_network(const Settings& settings);
+MANTISSA_EXPORT Outcome<NetworkDescription> describe_network(const Settings& settings);
 
 // The progress of a run, for people.
 struct Progress {
@@ -79,9 +79,7 @@ struct Progress {
 // Stopped before its first step (kStarting), it leaves everything as it was.
 using Observer = std::function<bool(const Progress&)>;
 
-struct TrainingOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;              // empty on success
+struct TrainedRun {
   std::string summary_json;       // the content of summary.json
   std::string plan_text;          // memory: one line per kind, and the planned peak
   bool already_finished = false;  // --resume of a finished run
@@ -89,8 +87,9 @@ struct TrainingOutcome {
 
 // Trains, freezes and evaluates a network. Writes config.toml, metrics.jsonl, checkpoints,
 // model.safetensors and summary.json under "out". If an MPI launcher started several processes, all
-// of them call it: the first one is the run, the others work for it and have an empty outcome.
-MANTISSA_EXPORT TrainingOutcome train(const Settings& settings, const Observer& observer = nullptr);
+// of them call it: the first one is the run, the others work for it and get an empty result.
+MANTISSA_EXPORT Outcome<TrainedRun> train(const Settings& settings,
+                                          const Observer& observer = nullptr);
 
 // The rank of this process among the processes that an MPI launcher started; 0: the first, or the
 // only one.
@@ -107,14 +106,14 @@ struct QuantisedLayerInfo {
   bool is_signed = false;       // its input has negative numbers
 };
 
-struct QuantisationOutcome : TrainingOutcome {
+struct QuantisedRun : TrainedRun {
   std::vector<QuantisedLayerInfo> layers;  // empty if a run goes on
 };
 
 // Quantises the network of "from" to few bits, by post-training quantisation, and trains it on from
 // there. Writes a run's folder under "out", as train does. docs/quantisation.md.
-MANTISSA_EXPORT QuantisationOutcome quantize_network(const Settings& settings,
-                                                     const Observer& observer = nullptr);
+MANTISSA_EXPORT Outcome<QuantisedRun> quantize_network(const Settings& settings,
+                                                       const Observer& observer = nullptr);
 
 // One layer quantised alone: the validation loss of the network then, and this layer's share of the
 // sum of all rises of the loss.
@@ -132,9 +131,7 @@ struct SensitivityAdvice {
   int64_t more_bytes = 0;
 };
 
-struct SensitivityOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Sensitivity {
   double loss = 0, accuracy = 0;  // with 8 bits everywhere; accuracy -1 if numbers are predicted
   int64_t examples = 0;           // validation examples
   std::vector<LayerSensitivity> layers;  // the largest rise first
@@ -142,12 +139,10 @@ struct SensitivityOutcome {
 };
 
 // With the settings of quantize: the cost of few bits, layer by layer. Writes nothing.
-MANTISSA_EXPORT SensitivityOutcome layer_sensitivity(const Settings& settings,
-                                                     const Observer& observer = nullptr);
+MANTISSA_EXPORT Outcome<Sensitivity> layer_sensitivity(const Settings& settings,
+                                                       const Observer& observer = nullptr);
 
-struct EvaluationOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Evaluation {
   std::string json;  // everything that "out" gets, and the seconds
   int64_t examples = 0;
   double accuracy = 0;        // fraction
@@ -173,8 +168,8 @@ struct EvaluationOutcome {
 
 // Evaluates the frozen network of a run (or a model.safetensors file) on the test split. Writes the
 // JSON to "out" if that is given.
-MANTISSA_EXPORT EvaluationOutcome evaluate(const Settings& settings,
-                                           const Observer& observer = nullptr);
+MANTISSA_EXPORT Outcome<Evaluation> evaluate(const Settings& settings,
+                                             const Observer& observer = nullptr);
 
 struct Prediction {
   std::string source;  // file name, "line 7" of a table, or "test 7"
@@ -189,15 +184,14 @@ struct Prediction {
   std::optional<double> truth = std::nullopt;
 };
 
-struct PredictionOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Predictions {
   std::vector<std::string> class_names;
   std::string target;  // the name of the predicted number; "": classes are predicted
   std::vector<Prediction> predictions;
-  std::vector<std::string> problems;  // a line for each picture or folder that could not be read
-  std::vector<std::string> notes;     // further notes for the user, a line each
-  std::string csv;                    // if "csv" was given
+  std::vector<std::string> problems;    // a line for each picture or folder that could not be read
+  std::vector<std::string> notes;       // further notes for the user, a line each
+  std::string csv;                      // if "csv" was given
+  Failure problem = {Exit::kDone, ""};  // with `problems`: how many
 };
 
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
@@ -205,23 +199,19 @@ struct PredictionOutcome {
 // ("data" and "index", "0-9"). Writes a table to "csv" if that is given and not "-". Writes the
 // logits as the network computed them to "raw", an NPZ file: "mantissas", int32 [N, classes], and
 // "exponent", int32; a logit is mantissa * 2^exponent. Pictures that can be read are predicted. If
-// others cannot be read, or a folder has none, `exit` and `error` say so beside the predictions.
-MANTISSA_EXPORT PredictionOutcome predict(const Settings& settings);
+// others cannot be read, or a folder has none, `problem` says so. An error if that is all there is.
+MANTISSA_EXPORT Outcome<Predictions> predict(const Settings& settings);
 
-struct DataOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
-  std::string json;  // docs/data.md
+struct DataDescription {
+  std::string json;                     // docs/data.md
+  Failure problem = {Exit::kDone, ""};  // why training would refuse the data
 };
 
 // Describes a data set: kind, counts, sizes, statistics, and anything odd. Writes a picture with
-// examples of each class to "contact-sheet" if that is given. If training would refuse the data,
-// `exit` and `error` say so beside the description.
-MANTISSA_EXPORT DataOutcome describe_data(const Settings& settings);
+// examples of each class to "contact-sheet" if that is given.
+MANTISSA_EXPORT Outcome<DataDescription> describe_data(const Settings& settings);
 
-struct ImportOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;               // may list what is not supported, a line each
+struct ImportedModel {
   std::string network;             // its name
   int64_t layers = 0;              // nodes of the network
   int64_t parameters = 0;          // numbers that training changes
@@ -230,31 +220,26 @@ struct ImportOutcome {
 
 // Imports an ONNX model and writes the network and its weights to "out", a safetensors file that
 // `train` starts from. docs/onnx.md.
-MANTISSA_EXPORT ImportOutcome import_model(const std::string& path, const Settings& settings);
+MANTISSA_EXPORT Outcome<ImportedModel> import_model(const std::string& path,
+                                                    const Settings& settings);
 
-struct PlanOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Plan {
   std::string text;  // program and memory, readable
   std::string json;  // memory: bytes by kind, peak, largest consumers
 };
 
 // Compiles a network and says what it would need; runs nothing.
-MANTISSA_EXPORT PlanOutcome plan(const Settings& settings);
+MANTISSA_EXPORT Outcome<Plan> plan(const Settings& settings);
 
-struct SimulateOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Simulation {
   std::string text;
   std::string json;
 };
 
 // Simulates a pipeline of stages: idle time, staleness, throughput. docs/pipelines.md.
-MANTISSA_EXPORT SimulateOutcome simulate(const Settings& settings);
+MANTISSA_EXPORT Outcome<Simulation> simulate(const Settings& settings);
 
-struct ProfileOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct MeasuredProfile {
   std::string path;  // of the file that was written
   std::string text;  // what it says
   std::string json;
@@ -262,19 +247,19 @@ struct ProfileOutcome {
 
 // Measures how long this machine takes for the work of programs, and writes the times to "out", or
 // to the place where later runs look for them. The observer is shown every step of the measurement.
-MANTISSA_EXPORT ProfileOutcome profile(const Settings& settings,
-                                       const Observer& observer = nullptr);
+MANTISSA_EXPORT Outcome<MeasuredProfile> profile(const Settings& settings,
+                                                 const Observer& observer = nullptr);
 
-struct BenchOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
-  std::string json;  // docs/bench.md; also if only writing it to "out" failed
+struct BenchReport {
+  std::string json;                     // docs/bench.md
+  Failure problem = {Exit::kDone, ""};  // why it could not be written to "out"
 };
 
 // Measures training steps instruction by instruction, and the most that the machine reaches. Writes
 // the JSON to "out" if that is given. The observer is shown every step; if it returns false nothing
 // is measured (kInterrupted).
-MANTISSA_EXPORT BenchOutcome bench(const Settings& settings, const Observer& observer = nullptr);
+MANTISSA_EXPORT Outcome<BenchReport> bench(const Settings& settings,
+                                           const Observer& observer = nullptr);
 
 // The kernels that convolve one kind of shape, and the rows of the table that were passed over.
 struct ConvolutionChoice {
@@ -293,7 +278,13 @@ struct Info {
   std::vector<std::string> formats;
 };
 
-// Version, CPU and the kernels chosen for it ("isa": "auto" or a name; an error text in `error`).
-MANTISSA_EXPORT Info info(const std::string& isa, std::string& error);
+// Version, CPU and the kernels chosen for it, or for an instruction set that is named.
+MANTISSA_EXPORT Outcome<Info> info(const std::string& isa = "auto");
+
+[[deprecated("info(isa)")]] inline Info info(const std::string& isa, std::string& error) {
+  Outcome<Info> found = info(isa);
+  error = found.error();
+  return found.ok() ? std::move(*found) : Info();
+}
 
 }  // namespace mantissa

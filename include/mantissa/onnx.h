@@ -17,9 +17,7 @@ struct ArrayInfo {
   std::vector<int64_t> shape;
 };
 
-struct OnnxRunOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct OnnxOutputs {
   std::vector<ArrayInfo> outputs;
   double seconds = 0;  // without reading and writing files
 };
@@ -27,6 +25,6 @@ struct OnnxRunOutcome {
 // Runs a network in float: "inputs" is an NPZ file with an array for each input, "out" the one to
 // write with an array for each output, "threads" as everywhere. Errors: inputs that are missing,
 // too many or of another shape or type; all nodes that are not supported, before anything runs.
-MANTISSA_EXPORT OnnxRunOutcome run_onnx(const std::string& path, const Settings& settings);
+MANTISSA_EXPORT Outcome<OnnxOutputs> run_onnx(const std::string& path, const Settings& settings);
 
 }  // namespace mantissa

@@ -1,4 +1,5 @@
-// Either a value, or the reason why there is none.
+// Either a value, or the reason why there is none. A value whose member `problem` is not kDone is
+// there, but not all is well.
 #pragma once
 
 #include <optional>
@@ -24,6 +25,10 @@ class [[nodiscard]] Outcome {
  public:
   Outcome(T value) : value_(std::move(value)) {}              // NOLINT: implicit
   Outcome(Failure failure) : failure_(std::move(failure)) {}  // NOLINT: implicit
+  // From errors of other kinds that failure_of() translates: the library has one.
+  template <typename Error>
+  requires requires(const Error& error) { failure_of(error); }
+  Outcome(const Error& error) : failure_(failure_of(error)) {}  // NOLINT: implicit
 
   bool ok() const { return value_.has_value(); }
   explicit operator bool() const { return ok(); }

@@ -10,11 +10,7 @@
 
 namespace mantissa {
 
-struct VerifyOutcome {
-  // With an empty error: kFailed, the runs differ; kInvalidInput, no difference was found, but
-  // hashes are missing, so it is not known whether the runs are the same.
-  Exit exit = Exit::kDone;
-  std::string error;
+struct Comparison {
   bool same = false;            // at all steps, as far as they were hashed
   int64_t tensors = 0;          // hashed per step
   int64_t steps_compared = 0;   // up to the first difference
@@ -22,27 +18,26 @@ struct VerifyOutcome {
   int64_t differing_step = -1;  // the first; -1: none
   std::vector<std::string> differing_tensors;
   std::vector<std::string> notes;  // what could not be compared
+  // Without a message. kFailed: the runs differ. kInvalidInput: no difference was found, but hashes
+  // are missing, so it is not known whether the runs are the same.
+  Failure problem = {Exit::kDone, ""};
 };
 
 // Compares the states of two runs (folders, or their hashes.jsonl) step by step. If their settings
 // or data differ, the error names the difference.
-MANTISSA_EXPORT VerifyOutcome verify(const std::string& run_a, const std::string& run_b);
+MANTISSA_EXPORT Outcome<Comparison> verify(const std::string& run_a, const std::string& run_b);
 
-struct ReportOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct WrittenReport {
   std::string file;                   // that was written
   std::vector<std::string> problems;  // missing or damaged parts of the runs
 };
 
 // Writes a report on 1 to 6 runs (their folders) as one HTML file that needs nothing else: "out",
 // else report.html. With "tensorboard" also TensorBoard's event files, in a folder per run there.
-MANTISSA_EXPORT ReportOutcome report(const std::vector<std::string>& runs,
-                                     const Settings& settings);
+MANTISSA_EXPORT Outcome<WrittenReport> report(const std::vector<std::string>& runs,
+                                              const Settings& settings);
 
-struct ParametersOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct ParameterFile {
   std::string file;        // content of a safetensors file, for the setting "from" of train
   int64_t parameters = 0;  // in it
 };
@@ -50,23 +45,19 @@ struct ParametersOutcome {
 // The trained parameters of a run (its folder), a checkpoint or a network, whose names fit one of
 // the patterns: * stands for any text, commas separate, "" takes all. docs/networks.md has the
 // file's form.
-MANTISSA_EXPORT ParametersOutcome trained_parameters(const std::string& path,
-                                                     const std::string& patterns = "");
+MANTISSA_EXPORT Outcome<ParameterFile> trained_parameters(const std::string& path,
+                                                          const std::string& patterns = "");
 
-struct StatisticsOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct RunStatistics {
   std::string json;                   // docs/run-folder.md, "What statistics says"
   std::vector<std::string> problems;  // damaged parts of tensors.jsonl
 };
 
 // How the tensors of a run (its folder) use their bits, over the steps that were observed. "kind":
 // value, gradient, parameter, parameter-gradient, or all (the default).
-MANTISSA_EXPORT StatisticsOutcome statistics(const std::string& run, const Settings& settings);
+MANTISSA_EXPORT Outcome<RunStatistics> statistics(const std::string& run, const Settings& settings);
 
-struct ExportOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;               // names every node that cannot be exported, with the reason
+struct ExportedModel {
   std::string file;                // that was written
   int64_t nodes = 0;               // of the ONNX graph
   std::vector<std::string> notes;  // a line for each layer that needs the user's attention
@@ -74,17 +65,15 @@ struct ExportOutcome {
 
 // Writes the frozen network of a run (or a model.safetensors file, "checkpoint") as an ONNX file,
 // "out" (docs/onnx.md). "target": "ort" or "portable".
-MANTISSA_EXPORT ExportOutcome export_model(const Settings& settings);
+MANTISSA_EXPORT Outcome<ExportedModel> export_model(const Settings& settings);
 
-struct DescriptionOutcome {
-  Exit exit = Exit::kDone;
-  std::string error;
+struct PathDescription {
   std::string json;  // docs/run-folder.md, "What info says"
 };
 
 // Describes a run's folder, a checkpoint, a model.safetensors or any safetensors file.
 // Settings: "shape" with sizes of an ONNX network's inputs, "NAME=1x3x224x224", one a line.
-MANTISSA_EXPORT DescriptionOutcome describe_path(const std::string& path,
-                                                 const Settings& settings = {});
+MANTISSA_EXPORT Outcome<PathDescription> describe_path(const std::string& path,
+                                                       const Settings& settings = {});
 
 }  // namespace mantissa

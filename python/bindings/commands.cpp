@@ -45,18 +45,19 @@ class Watcher {
 
 std::string train_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
-  return checked(watcher.watch([&](const Observer& o) { return train(settings, o); })).summary_json;
+  return value_of(watcher.watch([&](const Observer& o) { return train(settings, o); }))
+      .summary_json;
 }
 
 std::string quantise_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
-  return checked(watcher.watch([&](const Observer& o) { return quantize_network(settings, o); }))
+  return value_of(watcher.watch([&](const Observer& o) { return quantize_network(settings, o); }))
       .summary_json;
 }
 
 std::string evaluate_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
-  return checked(watcher.watch([&](const Observer& o) { return evaluate(settings, o); })).json;
+  return value_of(watcher.watch([&](const Observer& o) { return evaluate(settings, o); })).json;
 }
 
 const char* kind_name(const Progress& progress) {
@@ -94,45 +95,45 @@ std::vector<SettingRow> settings_rows(const std::string& command) {
 }
 
 std::tuple<std::string, std::string> plan_of(const Settings& settings) {
-  const PlanOutcome outcome = checked(released([&] { return plan(settings); }));
-  return {outcome.text, outcome.json};
+  Plan planned = value_of(released([&] { return plan(settings); }));
+  return {std::move(planned.text), std::move(planned.json)};
 }
 
 std::vector<std::string> import_file(const std::string& path, const Settings& settings) {
-  return checked(released([&] { return import_model(path, settings); })).notes;
+  return value_of(released([&] { return import_model(path, settings); })).notes;
 }
 
 std::vector<std::string> export_file(const Settings& settings) {
-  return checked(released([&] { return export_model(settings); })).notes;
+  return value_of(released([&] { return export_model(settings); })).notes;
 }
 
 nb::object sentence_vectors(const Settings& settings, const std::vector<std::string>& sentences,
                             nb::object callback) {
   PythonCalls calls;
-  EmbeddingOutcome outcome = released([&] {
+  Outcome<Embeddings> outcome = released([&] {
     return embed(settings, sentences, [&](int64_t done) { return calls.goes_on(callback, done); });
   });
   calls.raise_if_failed();
-  outcome = checked(std::move(outcome));
-  const std::vector<size_t> shape = {static_cast<size_t>(outcome.sentences),
-                                     static_cast<size_t>(outcome.channels)};
-  return numpy_array(std::move(outcome.vectors), shape);
+  Embeddings embeddings = value_of(std::move(outcome));
+  const std::vector<size_t> shape = {static_cast<size_t>(embeddings.sentences),
+                                     static_cast<size_t>(embeddings.channels)};
+  return numpy_array(std::move(embeddings.vectors), shape);
 }
 
 std::vector<std::string> translated(const Settings& settings,
                                     const std::vector<std::string>& sentences,
                                     nb::object callback) {
   Watcher watcher(std::move(callback));
-  return checked(
+  return value_of(
              watcher.watch([&](const Observer& o) { return translate(settings, sentences, o); }))
       .translations;
 }
 
 std::vector<std::vector<std::pair<std::string, double>>> masks_filled(const Settings& settings) {
   std::vector<std::vector<std::pair<std::string, double>>> masks;
-  for (const auto& mask : checked(released([&] { return fill_mask(settings); })).masks) {
+  for (const auto& mask : value_of(released([&] { return fill_mask(settings); })).masks) {
     masks.emplace_back();
-    for (const MaskOutcome::Guess& guess : mask) {
+    for (const FilledMasks::Guess& guess : mask) {
       masks.back().emplace_back(guess.token, guess.probability);
     }
   }
@@ -140,25 +141,25 @@ std::vector<std::vector<std::pair<std::string, double>>> masks_filled(const Sett
 }
 
 std::string path_json(const std::string& path, const Settings& settings) {
-  return checked(released([&] { return describe_path(path, settings); })).json;
+  return value_of(released([&] { return describe_path(path, settings); })).json;
 }
 
 std::string data_json(const Settings& settings) {
-  return checked(released([&] { return describe_data(settings); })).json;
+  DataDescription data = value_of(released([&] { return describe_data(settings); }));
+  if (data.problem.exit != Exit::kDone) throw EngineError(data.problem);
+  return std::move(data.json);
 }
 
 std::string statistics_json(const std::string& run, const Settings& settings) {
-  return checked(released([&] { return statistics(run, settings); })).json;
+  return value_of(released([&] { return statistics(run, settings); })).json;
 }
 
 std::string write_report(const std::vector<std::string>& runs, const Settings& settings) {
-  return checked(released([&] { return report(runs, settings); })).file;
+  return value_of(released([&] { return report(runs, settings); })).file;
 }
 
 std::tuple<std::string, std::string, std::vector<std::pair<std::string, std::string>>> machine() {
-  std::string error;
-  const Info found = info("auto", error);
-  if (!error.empty()) throw EngineError({Exit::kFailed, error});
+  const Info found = value_of(info());
   return {found.version, found.isa, found.kernels};
 }
 

@@ -27,13 +27,6 @@ T value_of(Outcome<T> outcome) {
   return std::move(*outcome);
 }
 
-// The same of the outcomes of commands.
-template <typename T>
-T checked(T outcome) {
-  if (!outcome.error.empty()) throw EngineError({outcome.exit, outcome.error});
-  return outcome;
-}
-
 void translate_errors();
 
 }  // namespace mantissa::python

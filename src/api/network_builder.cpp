@@ -30,34 +30,31 @@ Result<Shape> shape_of(const Dims& dims) {
 }
 
 Outcome<Network> Network::from_json(const std::string& text) {
-  auto graph = parse_network(text);
-  if (!graph.ok()) return failure_of(graph.error());
-  return network_of_graph(std::move(*graph));
+  MANTISSA_ASSIGN(auto graph, parse_network(text));
+  return network_of_graph(std::move(graph));
 }
 
 Outcome<Network> Network::read(const std::string& path) {
-  auto graph = read_network(path);
-  if (!graph.ok()) return failure_of(graph.error());
-  return network_of_graph(std::move(*graph));
+  MANTISSA_ASSIGN(auto graph, read_network(path));
+  return network_of_graph(std::move(graph));
 }
 
 Outcome<Network> Network::built_in(const std::string& name, const BuiltInOptions& options) {
   if (options.pixels.size() != 3) {
-    return Failure{Exit::kInvalidInput,
-                   "built-in networks take pictures of {height, width, channels}"};
+    return invalid_input("built-in networks take pictures of {height, width, channels}");
   }
-  auto graph = build_model(name, {.height = options.pixels[0],
-                                  .width = options.pixels[1],
-                                  .channels = options.pixels[2],
-                                  .classes = options.classes,
-                                  .width_multiplier = options.width,
-                                  .channel_means = {},
-                                  .loss = options.squared_error ? ops::LossKind::kSquaredError
-                                                                : ops::LossKind::kCrossEntropy,
-                                  .label_smoothing = options.label_smoothing});
-  if (!graph.ok()) return failure_of(graph.error());
-  leave_out_means(*graph);
-  return network_of_graph(std::move(*graph));
+  MANTISSA_ASSIGN(auto graph,
+                  build_model(name, {.height = options.pixels[0],
+                                     .width = options.pixels[1],
+                                     .channels = options.pixels[2],
+                                     .classes = options.classes,
+                                     .width_multiplier = options.width,
+                                     .channel_means = {},
+                                     .loss = options.squared_error ? ops::LossKind::kSquaredError
+                                                                   : ops::LossKind::kCrossEntropy,
+                                     .label_smoothing = options.label_smoothing}));
+  leave_out_means(graph);
+  return network_of_graph(std::move(graph));
 }
 
 std::string Network::to_json() const { return mantissa::to_json(data_->graph); }
@@ -100,13 +97,13 @@ Outcome<Network> Network::with_pixel_means(const std::vector<int64_t>& means) co
     if (node.op != &ops::kNormaliseInput || !node.attributes.list("means").empty()) continue;
     const int64_t channels = graph.values[node.inputs[0]].shape.last();
     if (std::ssize(means) != channels) {
-      return Failure{Exit::kInvalidInput, std::to_string(means.size()) + " means for pixels of " +
-                                              std::to_string(channels) + " channels"};
+      return invalid_input(std::to_string(means.size()) + " means for pixels of " +
+                           std::to_string(channels) + " channels");
     }
   }
   for (const int64_t mean : means) {
     if (mean < 0 || mean > 255) {
-      return Failure{Exit::kInvalidInput, "a mean of pixels must be from 0 to 255"};
+      return invalid_input("a mean of pixels must be from 0 to 255");
     }
   }
   fill_means({means.begin(), means.end()}, graph);
@@ -318,11 +315,11 @@ std::string NetworkBuilder::error() const {
 Outcome<Network> NetworkBuilder::finish(const std::vector<Var>& outputs) {
   std::vector<int> values;
   for (const Var& output : outputs) values.push_back(data_->index(output));
-  if (data_->failed()) return Failure{Exit::kInvalidInput, error()};
+  if (data_->failed()) return invalid_input(error());
   const std::string name = data_->graph.graph().name;
   auto graph = data_->graph.finish(values);
   if (!graph.ok()) {
-    return Failure{Exit::kInvalidInput, "network '" + name + "': " + graph.error().message};
+    return invalid_input("network '" + name + "': " + graph.error().message);
   }
   return network_of_graph(std::move(*graph));
 }

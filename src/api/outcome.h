@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "base/result.h"
 #include "mantissa/mantissa.h"
@@ -24,12 +25,11 @@ inline Exit exit_of(ErrorCode code) {
   return Exit::kFailed;
 }
 
-template <typename Outcome>
-Outcome refused(const Error& error) {
-  Outcome outcome;
-  outcome.exit = exit_of(error.code);
-  outcome.error = error.message;
-  return outcome;
+inline Failure failure_of(const Error& error) { return {exit_of(error.code), error.message}; }
+
+inline Outcome<Done> outcome_of(const Status& status) {
+  if (!status.ok()) return failure_of(status.error());
+  return Done{};
 }
 
 // An observer that is told how many of `all` are done.
@@ -84,6 +84,12 @@ inline Progress progress_of(const TrainEvent& event) {
   progress.seconds_left = event.seconds_left;
   progress.message = event.message;
   return progress;
+}
+
+// An observer of the library that tells `observer`, which must outlive it; null for null.
+inline TrainObserver forwarded(const Observer& observer) {
+  if (observer == nullptr) return nullptr;
+  return [&observer](const TrainEvent& event) { return observer(progress_of(event)); };
 }
 
 }  // namespace mantissa

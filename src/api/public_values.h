@@ -17,13 +17,6 @@ inline Network network_of_graph(Graph graph) {
   return Network(std::make_shared<const Network::Data>(Network::Data{std::move(graph)}));
 }
 
-inline Failure failure_of(const Error& error) { return {exit_of(error.code), error.message}; }
-
-inline Outcome<Done> outcome_of(const Status& status) {
-  if (!status.ok()) return failure_of(status.error());
-  return Done{};
-}
-
 // An error for more dimensions than shapes have.
 Result<Shape> shape_of(const Dims& dims);
 

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "cli/command_line/command_line.h"
-#include "cli/commands.h"
+#include "cli/command_line/command_table.h"
 #include "cli/terminal/process.h"
 #include "cli/terminal/terminal.h"
 
@@ -58,7 +58,7 @@ int run(int argc, char** argv) {
   try {
     mantissa::cli::CommandLine line;
     if (const auto code = mantissa::cli::parse_command_line(argc, argv, line)) return *code;
-    return mantissa::cli::run_command(line);
+    return mantissa::cli::command_of(line.command).run(line);
   } catch (const std::bad_alloc&) {
     complain(kNoMemory);
   } catch (const std::length_error&) {  // a size that no memory could have

@@ -49,7 +49,7 @@ Named another_network(const CommandLine& line, const std::string& out,
       if (line.settings.contains("learning-rate")) settings.emplace_back("learning-rate", "0");
       const std::string budget = line.setting("memory-budget");
       if (!budget.empty()) settings.emplace_back("memory-budget", budget);
-      if (plan({settings.begin(), settings.end()}).error.empty()) return settings;
+      if (plan({settings.begin(), settings.end()}).ok()) return settings;
     }
   }
   return {};

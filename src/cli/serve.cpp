@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "cli/command_line/output.h"
-#include "cli/commands.h"
 #include "cli/http/server.h"
 #include "cli/terminal/process.h"
 #include "cli/terminal/terminal.h"
@@ -35,9 +34,9 @@ class Served {
 
   // "" or the error.
   std::string load() {
-    const NetworkOutcome network = describe_network({{"path", checkpoint_}});
-    if (!network.error.empty()) return network.error;
-    network_json_ = network.json;
+    const Outcome<NetworkDescription> network = describe_network({{"path", checkpoint_}});
+    if (!network.ok()) return network.error();
+    network_json_ = network->json;
     const fs::path path = checkpoint_;
     std::error_code ignored;
     Outcome<Model> model =
@@ -83,11 +82,13 @@ class Served {
 
   // Trained parameters that fit the patterns, as a file that train --from takes.
   void parameters(const std::string& patterns, HttpAnswer& answer) {
-    const ParametersOutcome outcome = trained_parameters(checkpoint_, patterns);
-    if (outcome.exit == Exit::kInvalidInput) return refuse(answer, 400, outcome.error);
-    if (!outcome.error.empty()) return refuse(answer, 500, outcome.error);
+    const Outcome<ParameterFile> taken = trained_parameters(checkpoint_, patterns);
+    if (!taken.ok()) {
+      const bool is_bad_request = taken.failure().exit == Exit::kInvalidInput;
+      return refuse(answer, is_bad_request ? 400 : 500, taken.error());
+    }
     answer.type = "application/octet-stream";
-    answer.body = outcome.file;
+    answer.body = taken->file;
   }
 
  private:
@@ -124,21 +125,18 @@ std::vector<std::string> parts_of(const std::string& list) {
 }  // namespace
 
 int run_serve(const CommandLine& line) {
-  const auto failed = [&](Exit exit, const std::string& why) {
-    say("mantissa serve: " + printable(why));
-    return static_cast<int>(exit);
-  };
   // Until clients may come there is nothing to end in good order.
   release_stop_signals();
   Served served(line);
   if (const std::string fault = served.load(); !fault.empty()) {
-    return failed(Exit::kInvalidInput, fault);
+    return tell(line, {Exit::kInvalidInput, fault});
   }
   const std::string host = line.setting("host"), port_text = line.setting("port");
   char* end = nullptr;
   const long port = std::strtol(port_text.c_str(), &end, 10);
   if (port_text.empty() || *end != '\0' || port < 0 || port > 65535) {
-    return failed(Exit::kInvalidInput, "port: '" + port_text + "' is no number from 0 to 65535");
+    return tell(line,
+                {Exit::kInvalidInput, "port: '" + port_text + "' is no number from 0 to 65535"});
   }
   Interrupt interrupt("stopping", false);
   interrupt.begun();
@@ -151,7 +149,7 @@ int run_serve(const CommandLine& line) {
         std::fflush(stdout);
       },
       [&] { return interrupt.requested(); });
-  return error.empty() ? 0 : failed(Exit::kFailed, error);
+  return error.empty() ? 0 : tell(line, {Exit::kFailed, error});
 }
 
 }  // namespace mantissa::cli

@@ -191,7 +191,7 @@ std::string differing_settings(const fs::path& a, const fs::path& b) {
   };
   std::string text;
   for (const Setting& setting : training_settings()) {
-    if (!setting.in_identity) continue;
+    if (!setting.has(traits::kIdentity)) continue;
     const std::string left = value(ours, setting.name), right = value(theirs, setting.name);
     if (left == right) continue;
     text += (text.empty() ? "" : ", ") + std::string(setting.name) + " " + left + " / " + right;

@@ -69,8 +69,8 @@ inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& mode
   return freeze_with(harness, program, arena->span(), description, examples);
 }
 
-inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
-                                const ExampleSet& images) {
+inline ClassificationEvaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads,
+                                              Isa isa, const ExampleSet& images) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   auto programs = compile_evaluation(network.graph, network.description.format, batch, images.count,
                                      {&table, threads});

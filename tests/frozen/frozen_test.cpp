@@ -44,7 +44,8 @@ class FrozenAfterTraining : public Frozen {
 TEST_F(FrozenAfterTraining, IsWithinThreeQuartersOfAPointOfDynamicExponents) {
   ExampleSet test = fashion_mnist().test;
   test.count = test.count / kFrozenBatch * kFrozenBatch;
-  const Evaluation evaluation = evaluate_with(*frozen_, kFrozenBatch, 2, best_isa(), test);
+  const ClassificationEvaluation evaluation =
+      evaluate_with(*frozen_, kFrozenBatch, 2, best_isa(), test);
   EXPECT_GT(evaluation.accuracy(), 0.75);
   EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(harness_, {}, kFrozenBatch, test).accuracy,
               0.0075);
@@ -89,14 +90,14 @@ TEST_F(Frozen, DoesNotDependOnHowManyValuesAreCountedAtATime) {
 TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {
   ExampleSet test = fashion_mnist().test;
   test.count = 301;  // with a smaller last batch
-  const Evaluation expected = evaluate_with(*frozen_, 301, 1, best_isa(), test);
+  const ClassificationEvaluation expected = evaluate_with(*frozen_, 301, 1, best_isa(), test);
   EXPECT_EQ(expected.examples, 301);
   for (const int64_t batch : {1, 7, 128}) {
-    const Evaluation evaluation = evaluate_with(*frozen_, batch, 2, best_isa(), test);
+    const ClassificationEvaluation evaluation = evaluate_with(*frozen_, batch, 2, best_isa(), test);
     EXPECT_EQ(evaluation.confusion, expected.confusion) << batch;
     EXPECT_EQ(evaluation.loss, expected.loss) << batch;
   }
-  const Evaluation scalar = evaluate_with(*frozen_, 64, 3, Isa::kScalar, test);
+  const ClassificationEvaluation scalar = evaluate_with(*frozen_, 64, 3, Isa::kScalar, test);
   EXPECT_EQ(scalar.loss, expected.loss);
 }
 
@@ -142,7 +143,7 @@ TEST(FrozenFamilies, ComeBackAndDoNotDependOnTheBatch) {
     ASSERT_TRUE(save_frozen(path, *frozen).ok());
     auto loaded = load_frozen(path);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-    const Evaluation expected = evaluate_with(*frozen, 50, 1, best_isa(), test);
+    const ClassificationEvaluation expected = evaluate_with(*frozen, 50, 1, best_isa(), test);
     EXPECT_EQ(evaluate_with(*loaded, 7, 2, best_isa(), test).loss, expected.loss);
     EXPECT_EQ(evaluate_with(*loaded, 50, 3, Isa::kScalar, test).confusion, expected.confusion);
   }

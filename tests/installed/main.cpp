@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     if (equals == std::string::npos) return 2;
     settings[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  const auto outcome = mantissa::train(settings);
-  std::puts(outcome.error.empty() ? outcome.summary_json.c_str() : outcome.error.c_str());
-  return static_cast<int>(outcome.exit);
+  const auto run = mantissa::train(settings);
+  std::puts(run.ok() ? run->summary_json.c_str() : run.error().c_str());
+  return static_cast<int>(run.failure().exit);
 }

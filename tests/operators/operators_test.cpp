@@ -86,7 +86,7 @@ void expect_frozen_agrees(Harness& harness) {
   std::optional<double> loss;
   for (const auto& [batch, threads, isa] :
        {std::tuple{64, 1, best_isa()}, {7, 3, best_isa()}, {64, 2, Isa::kScalar}}) {
-    const Evaluation result = evaluate_with(*frozen, batch, threads, isa, images);
+    const ClassificationEvaluation result = evaluate_with(*frozen, batch, threads, isa, images);
     // Fixed exponents move a few examples at the border.
     EXPECT_NEAR(static_cast<double>(result.correct), static_cast<double>(correct), 10);
     if (!loss.has_value()) loss = result.loss;

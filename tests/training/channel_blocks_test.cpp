@@ -46,7 +46,7 @@ TEST(ChannelBlocks, LearnAndFreeze) {
 
     ExampleSet test = fashion_mnist().test;
     test.count = 640;
-    const Evaluation evaluation = evaluate_with(*frozen, kBatch, 2, best_isa(), test);
+    const ClassificationEvaluation evaluation = evaluate_with(*frozen, kBatch, 2, best_isa(), test);
     EXPECT_GT(evaluation.accuracy(), accuracy);
     EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(harness, kFormat, kBatch, test).accuracy,
                 0.01);

@@ -19,10 +19,10 @@ class PictureDatasets : public ::testing::Test {
                      {"batch-size", "20"},
                      {"steps", "12"},
                      {"out", (folder_ / ("run-" + data)).string()}});
-    const TrainingOutcome outcome = train(settings);
-    EXPECT_EQ(outcome.error, "");
-    if (!outcome.error.empty()) return {};
-    const auto summary = nlohmann::json::parse(outcome.summary_json);
+    const Outcome<TrainedRun> run = train(settings);
+    EXPECT_EQ(run.error(), "");
+    if (!run.ok()) return {};
+    const auto summary = nlohmann::json::parse(run->summary_json);
     return {summary["weights_sha256"], summary["test_accuracy"]};
   }
   TestFolder folder_;

@@ -31,7 +31,7 @@ TEST(ValidationEvents, TellHowFarItIs) {
     }
     return true;
   });
-  ASSERT_EQ(outcome.error, "");
+  ASSERT_EQ(outcome.error(), "");
   ASSERT_EQ(done.size(), 2 * 118) << "batches of 500, after each epoch of two steps";
   EXPECT_EQ(done.front(), 500);
   EXPECT_EQ(done.back(), 59000);
@@ -40,21 +40,21 @@ TEST(ValidationEvents, TellHowFarItIs) {
 TEST(ValidationEvents, StoppingThereEndsTheValidationAndResumesToTheSameBits) {
   const TestFolder folder;
   const auto whole = train(settings(folder, "whole"));
-  ASSERT_EQ(whole.error, "");
+  ASSERT_EQ(whole.error(), "");
   const auto stopped = train(settings(folder, "stopped"), [](const Progress& progress) {
     return progress.kind != Progress::Kind::kValidating;
   });
-  EXPECT_EQ(stopped.exit, Exit::kInterrupted) << stopped.error;
-  EXPECT_NE(stopped.error.find("interrupted at step 2"), std::string::npos) << stopped.error;
+  EXPECT_EQ(stopped.failure().exit, Exit::kInterrupted) << stopped.error();
+  EXPECT_NE(stopped.error().find("interrupted at step 2"), std::string::npos) << stopped.error();
   std::ifstream metrics(folder / "stopped" / "metrics.jsonl");
   const std::string lines{std::istreambuf_iterator<char>(metrics), {}};
   EXPECT_NE(lines.find("validation_loss"), std::string::npos) << lines;
   Settings resumed = settings(folder, "stopped");
   resumed["resume"] = "true";
   const auto ended = train(resumed);
-  ASSERT_EQ(ended.error, "");
-  EXPECT_EQ(entry(ended.summary_json, "state_sha256"), entry(whole.summary_json, "state_sha256"));
-  EXPECT_NE(entry(whole.summary_json, "state_sha256"), "");
+  ASSERT_EQ(ended.error(), "");
+  EXPECT_EQ(entry(ended->summary_json, "state_sha256"), entry(whole->summary_json, "state_sha256"));
+  EXPECT_NE(entry(whole->summary_json, "state_sha256"), "");
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/outcome.h"
-#include "api/settings/settings.h"
+#include "api/settings/commands.h"
+#include "api/settings/describe_settings.h"
 #include "api/target.h"
 #include "data/datasets/survey.h"
 #include "formats/pictures/png.h"
@@ -55,7 +56,9 @@ Json to_json(const DataSurvey& survey) {
   return json;
 }
 
-Result<DataOutcome> describe(const Settings& settings) {
+}  // namespace
+
+Outcome<DataDescription> describe_data(const Settings& settings) {
   MANTISSA_ASSIGN(const DescribeConfig config, describe_config(settings));
   if (!config.contact_sheet.empty()) {
     MANTISSA_RETURN_IF_ERROR(check_target("contact-sheet", config.contact_sheet));
@@ -68,25 +71,17 @@ Result<DataOutcome> describe(const Settings& settings) {
                                 " unless --batch-size says otherwise: at most " +
                                 std::to_string(examples) + " here");
   }
-  DataOutcome outcome;
+  DataDescription description;
   if (!survey.refusal.empty()) {
-    outcome.exit = Exit::kInvalidInput;
-    outcome.error = "training would refuse this: " + survey.refusal;
+    description.problem = {Exit::kInvalidInput, "training would refuse this: " + survey.refusal};
   }
-  outcome.json = to_json(survey).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  description.json = to_json(survey).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (!config.contact_sheet.empty()) {
     MANTISSA_RETURN_IF_ERROR(check_no_table(survey.info, "contact-sheet: is of"));
     const Image sheet = contact_sheet(data.train, survey.info.target.classes, kSheetColumns);
     MANTISSA_RETURN_IF_ERROR(write_png(config.contact_sheet, sheet));
   }
-  return outcome;
-}
-
-}  // namespace
-
-DataOutcome describe_data(const Settings& settings) {
-  Result<DataOutcome> outcome = describe(settings);
-  return outcome.ok() ? std::move(*outcome) : refused<DataOutcome>(outcome.error());
+  return description;
 }
 
 }  // namespace mantissa

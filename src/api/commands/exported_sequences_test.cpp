@@ -44,8 +44,8 @@ class ExportedSequences : public ExportedSequencesTest {
                       const std::string& reason) const {
     const bool of_rows = b.dims(result).size() == 2;
     const Network network = finished(b, result);
-    const ExportOutcome outcome = exported(frozen(network, {sequences, of_rows}, "bfp8"));
-    EXPECT_NE(outcome.error.find(reason), std::string::npos) << outcome.error;
+    const Outcome<ExportedModel> outcome = exported(frozen(network, {sequences, of_rows}, "bfp8"));
+    EXPECT_NE(outcome.error().find(reason), std::string::npos) << outcome.error();
   }
 };
 

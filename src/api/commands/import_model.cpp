@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/settings/settings.h"
 #include "api/target.h"
 #include "base/system/thread_pool.h"
@@ -22,21 +23,22 @@ struct ImportConfig {
   std::string out;
 };
 
+constexpr SettingOf<ImportConfig> kImportRows[] = {
+    {"out", "safetensors file to write: network and weights", "", parse_text<&ImportConfig::out>},
+    {"classes", "outputs of the network (0: those of the model)", "0"},
+    {"data", "with --insert-batch-norm: data set with pictures to set them from"},
+    {"sequence",
+     "positions of an example, of sequences (left out: the model's; of an encoder 128, or its "
+     "own)"},
+    {kOfTraining},
+    {"threads", kThreadsHelp, "0"}};
+constexpr CommandOf<ImportConfig> kImportCommand = {"import", kImportRows, traits::kInImport};
+
 Result<ImportConfig> import_config(const Settings& settings) {
-  MANTISSA_RETURN_IF_ERROR(check_known("import", settings));
-  ImportConfig config;
+  Settings training;
+  MANTISSA_ASSIGN(ImportConfig config, read_settings(kImportCommand, settings, &training));
   config.run.data.clear();
-  for (const auto& [name, text] : settings) {
-    if (name == "out") {
-      config.out = text;
-      continue;
-    }
-    for (const Setting& setting : training_settings()) {
-      if (name != setting.name) continue;
-      Status status = setting.parse(text, config.run);
-      if (!status.ok()) return invalid_input(name + ": " + status.error().message);
-    }
-  }
+  MANTISSA_RETURN_IF_ERROR(take_settings<RunConfig>(training_settings(), training, config.run));
   RunConfig& run = config.run;
   run.import_options.height = run.input_size.height;
   run.import_options.width = run.input_size.width;
@@ -64,18 +66,18 @@ Status insert_norms(const RunConfig& run, onnx::ImportedNetwork& imported) {
   return {};
 }
 
-ImportOutcome outcome_of(onnx::ImportedNetwork imported) {
-  ImportOutcome outcome;
-  outcome.network = imported.graph.name;
-  outcome.layers = std::ssize(imported.graph.nodes);
-  outcome.parameters = imported.graph.trained_parameters();
-  outcome.notes = std::move(imported.notes);
-  return outcome;
+ImportedModel described(onnx::ImportedNetwork imported) {
+  ImportedModel model;
+  model.network = imported.graph.name;
+  model.layers = std::ssize(imported.graph.nodes);
+  model.parameters = imported.graph.trained_parameters();
+  model.notes = std::move(imported.notes);
+  return model;
 }
 
 // An encoder has no classes and reads no pictures.
-Result<ImportOutcome> import_encoder(const std::string& path, const ImportConfig& config,
-                                     const Settings& settings) {
+Outcome<ImportedModel> import_encoder(const std::string& path, const ImportConfig& config,
+                                      const Settings& settings) {
   for (const auto& [name, text] : settings) {
     if (name == "out" || name == "sequence" || name == "threads") continue;
     return invalid_input(name + ": is for ONNX models, and " + path + " is an encoder");
@@ -83,7 +85,7 @@ Result<ImportOutcome> import_encoder(const std::string& path, const ImportConfig
   MANTISSA_ASSIGN(ImportedEncoder encoder, import_bert(path, config.run.sequence));
   MANTISSA_RETURN_IF_ERROR(
       write_imported(config.out, encoder.network, path, to_json(encoder.tokenizer)));
-  return outcome_of(std::move(encoder.network));
+  return described(std::move(encoder.network));
 }
 
 // An error if the options ask for a number of positions that the model does not have.
@@ -98,7 +100,11 @@ Status check_sequence(const Graph& graph, int64_t wanted) {
                        std::to_string(input.shape[0]) + " positions: leave it out");
 }
 
-Result<ImportOutcome> import_to_file(const std::string& path, const Settings& settings) {
+}  // namespace
+
+CommandInfo import_command() { return info_of<kImportCommand>(); }
+
+Outcome<ImportedModel> import_model(const std::string& path, const Settings& settings) {
   MANTISSA_ASSIGN(const ImportConfig config, import_config(settings));
   const RunConfig& run = config.run;
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
@@ -115,14 +121,7 @@ Result<ImportOutcome> import_to_file(const std::string& path, const Settings& se
         set_classes(run.classes, run.classifier, run.import_options.output, imported));
   }
   MANTISSA_RETURN_IF_ERROR(write_imported(config.out, imported, path));
-  return outcome_of(std::move(imported));
-}
-
-}  // namespace
-
-ImportOutcome import_model(const std::string& path, const Settings& settings) {
-  Result<ImportOutcome> outcome = import_to_file(path, settings);
-  return outcome.ok() ? std::move(*outcome) : refused<ImportOutcome>(outcome.error());
+  return described(std::move(imported));
 }
 
 }  // namespace mantissa

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/settings/settings.h"
 #include "base/files/file_system.h"
 #include "data/datasets/dataset.h"
@@ -19,6 +20,13 @@ namespace mantissa {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct InfoConfig {};
+constexpr SettingOf<InfoConfig> kInfoRows[] = {
+    {kOfTraining},
+    // describe_path() reads it.
+    {"shape", "sizes of an ONNX network's input, as in x=1x3x224x224", "", nullptr, traits::kList}};
+constexpr CommandOf<InfoConfig> kInfoCommand = {"info", kInfoRows, traits::kInInfo};
 
 // The network of a run's folder, or of a frozen network.
 Result<Graph> network_at(const fs::path& path) {
@@ -58,12 +66,11 @@ Result<Graph> find_network(Settings settings) {
 
 }  // namespace
 
-NetworkOutcome describe_network(const Settings& settings) {
-  const Result<Graph> network = find_network(settings);
-  if (!network.ok()) return refused<NetworkOutcome>(network.error());
-  NetworkOutcome outcome;
-  outcome.json = to_json(*network);
-  return outcome;
+CommandInfo info_command() { return info_of<kInfoCommand>(); }
+
+Outcome<NetworkDescription> describe_network(const Settings& settings) {
+  MANTISSA_ASSIGN(const Graph network, find_network(settings));
+  return NetworkDescription{to_json(network)};
 }
 
 }  // namespace mantissa

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/settings/settings.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
@@ -14,10 +15,21 @@
 namespace mantissa {
 namespace {
 
-Result<std::string> profile_path(const Settings& settings) {
-  if (const auto out = settings.find("out"); out != settings.end() && !out->second.empty()) {
-    MANTISSA_RETURN_IF_ERROR(check_target("out", out->second));
-    return out->second;
+struct ProfileConfig {
+  std::string out;
+};
+
+constexpr SettingOf<ProfileConfig> kProfileRows[] = {
+    {"out", "file to write (left out: where later runs look for it)", "",
+     parse_text<&ProfileConfig::out>},
+    {"threads", kThreadsHelp, "0"},
+    {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx", "auto"}};
+constexpr CommandOf<ProfileConfig> kProfileCommand = {"profile", kProfileRows};
+
+Result<std::string> profile_path(const std::string& out) {
+  if (!out.empty()) {
+    MANTISSA_RETURN_IF_ERROR(check_target("out", out));
+    return out;
   }
   const std::filesystem::path path = default_profile_path();
   if (path.empty()) {
@@ -27,33 +39,26 @@ Result<std::string> profile_path(const Settings& settings) {
   return path.string();
 }
 
-Result<ProfileOutcome> run_profile(const Settings& settings, const Observer& observer) {
-  Settings training = settings;
-  training.erase("out");
-  training["profile"] = "builtin";
-  MANTISSA_ASSIGN(const RunConfig config, make_run_config(training));
-  ProfileOutcome outcome;
-  MANTISSA_ASSIGN(outcome.path, profile_path(settings));
-  TrainObserver forward;
-  if (observer != nullptr) {
-    forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
-  }
-  MANTISSA_ASSIGN(const MachineProfile measured,
-                  measure_profile(config.threads, config.isa, forward));
-  outcome.text = to_toml(measured);
-  MANTISSA_RETURN_IF_ERROR(write_text_atomically(outcome.path, outcome.text));
-  MANTISSA_ASSIGN(const auto entries, read_entries(outcome.path));
-  nlohmann::ordered_json json = {{"path", outcome.path}};
-  for (const auto& [name, text] : entries) json[name] = parse_json(text);
-  outcome.json = json.dump(2);
-  return outcome;
-}
-
 }  // namespace
 
-ProfileOutcome profile(const Settings& settings, const Observer& observer) {
-  Result<ProfileOutcome> outcome = run_profile(settings, observer);
-  return outcome.ok() ? std::move(*outcome) : refused<ProfileOutcome>(outcome.error());
+CommandInfo profile_command() { return info_of<kProfileCommand>(); }
+
+Outcome<MeasuredProfile> profile(const Settings& settings, const Observer& observer) {
+  Settings training;
+  MANTISSA_ASSIGN(const ProfileConfig own, read_settings(kProfileCommand, settings, &training));
+  training["profile"] = "builtin";
+  MANTISSA_ASSIGN(const RunConfig config, make_run_config(training));
+  MeasuredProfile profile;
+  MANTISSA_ASSIGN(profile.path, profile_path(own.out));
+  MANTISSA_ASSIGN(const MachineProfile measured,
+                  measure_profile(config.threads, config.isa, forwarded(observer)));
+  profile.text = to_toml(measured);
+  MANTISSA_RETURN_IF_ERROR(write_text_atomically(profile.path, profile.text));
+  MANTISSA_ASSIGN(const auto entries, read_entries(profile.path));
+  nlohmann::ordered_json json = {{"path", profile.path}};
+  for (const auto& [name, text] : entries) json[name] = parse_json(text);
+  profile.json = json.dump(2);
+  return profile;
 }
 
 }  // namespace mantissa

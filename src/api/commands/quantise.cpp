@@ -45,17 +45,11 @@ Settings with_defaults(Settings settings) {
   return settings;
 }
 
-// Settings of the network and of where it came from: the run's own files have it.
-bool is_of_the_source(const std::string& name) {
-  return name == "from" || name == "classes" || is_of_built_in_networks(name) ||
-         is_of_imports(name) || name == "classifier" || name == "insert-batch-norm";
-}
-
 // The training of the network that lies in the run's folder.
 Settings training_of(Settings settings) {
   settings = with_defaults(std::move(settings));
   const fs::path folder = settings["out"];
-  std::erase_if(settings, [](const auto& one) { return is_of_the_source(one.first); });
+  std::erase_if(settings, [](const auto& one) { return has_trait(one.first, traits::kOfSource); });
   settings["model"] = (folder / kNetworkFile).string();
   settings["from"] = (folder / kStartFile).string();
   settings["overwrite"] = "true";  // the files there belong to this run
@@ -94,17 +88,18 @@ Result<TrainingResult> go_on(const QuantiseConfig& config, const TrainObserver& 
   MANTISSA_ASSIGN(const std::string weights, named_weights(config.training));
   MANTISSA_RETURN_IF_ERROR(check_quantised(quantised->second, config, weights));
   Settings training = config.training;
-  std::erase_if(training, [](const auto& one) { return is_of_the_source(one.first); });
+  std::erase_if(training, [](const auto& one) { return has_trait(one.first, traits::kOfSource); });
   training.erase("model");  // the run has its own
   training.erase("overwrite");
   MANTISSA_ASSIGN(const RunConfig run, training_config(training));
   return train(run, observer);
 }
 
-void take_result(TrainingResult result, QuantisationOutcome& outcome) {
-  outcome.summary_json = std::move(result.summary_json);
-  outcome.plan_text = std::move(result.plan_text);
-  outcome.already_finished = result.already_finished;
+QuantisedRun quantised_run(TrainingResult result) {
+  return {{.summary_json = std::move(result.summary_json),
+           .plan_text = std::move(result.plan_text),
+           .already_finished = result.already_finished},
+          {}};
 }
 
 // An error if the quantised network could not be trained.
@@ -119,7 +114,7 @@ Status check_training(const RunConfig& source, const DatasetInfo& data, int64_t 
   return check_budget(plan.memory, config.memory_budget);
 }
 
-Result<QuantisationOutcome> begin(const QuantiseConfig& config, const TrainObserver& observer) {
+Outcome<QuantisedRun> begin(const QuantiseConfig& config, const TrainObserver& observer) {
   if (config.training.count("from") == 0) {
     return invalid_input(config.training.at("out") +
                          " holds no run to go on with; --from names the trained network");
@@ -131,38 +126,37 @@ Result<QuantisationOutcome> begin(const QuantiseConfig& config, const TrainObser
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(source));
   MANTISSA_RETURN_IF_ERROR(begin_with_batch_norms(observer, source));
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data, source));
-  QuantisationOutcome outcome;
+  std::vector<QuantisedLayerInfo> layers;
   std::string quantising;  // its memory
   {
     MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(source));
     MANTISSA_ASSIGN(const QuantisedStart start,
                     quantise_network(source, config.quantise, observer));
-    for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
+    for (const LayerOutcome& layer : start.layers) layers.push_back(info_of(layer));
     if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
     MANTISSA_RETURN_IF_ERROR(check_training(source, data, reestimate, start.network));
     MANTISSA_RETURN_IF_ERROR(write_quantised(source.out, start, quantised_text(config, weights)));
   }
   MANTISSA_ASSIGN(const RunConfig run, make_run_config(training_of(settings)));
   MANTISSA_ASSIGN(TrainingResult result, train(run, observer));
-  take_result(std::move(result), outcome);
-  outcome.plan_text = quantising + outcome.plan_text;
-  return outcome;
+  QuantisedRun quantised = quantised_run(std::move(result));
+  quantised.layers = std::move(layers);
+  quantised.plan_text = quantising + quantised.plan_text;
+  return quantised;
 }
 
-Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& observer) {
+Outcome<QuantisedRun> run(const Settings& settings, const TrainObserver& observer) {
   MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
   MANTISSA_ASSIGN(const bool has_begun, goes_on(config));
   if (has_begun) {
     MANTISSA_ASSIGN(TrainingResult result, go_on(config, observer));
-    QuantisationOutcome outcome;
-    take_result(std::move(result), outcome);
-    return outcome;
+    return quantised_run(std::move(result));
   }
   const fs::path folder = config.training.at("out");
   MANTISSA_ASSIGN(const bool was_there, is_there(folder));
-  Result<QuantisationOutcome> outcome = begin(config, observer);
-  if (!outcome.ok() && !was_there) remove_traces(folder);
-  return outcome;
+  Outcome<QuantisedRun> quantised = begin(config, observer);
+  if (!quantised.ok() && !was_there) remove_traces(folder);
+  return quantised;
 }
 
 // Examples that are held back if the data have none for validation and the settings say nothing.
@@ -185,44 +179,37 @@ Result<RunConfig> sensitivity_config(const Settings& training, const TrainObserv
   return config;
 }
 
-Result<SensitivityOutcome> measure(const Settings& settings, const TrainObserver& observer) {
+Outcome<Sensitivity> measure(const Settings& settings, const TrainObserver& observer) {
   MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
   MANTISSA_ASSIGN(const RunConfig source, sensitivity_config(config.training, observer));
   MANTISSA_ASSIGN(const NetworkSensitivity found, sensitivity(source, config.quantise, observer));
-  SensitivityOutcome outcome;
-  outcome.loss = found.loss;
-  outcome.accuracy = found.accuracy;
-  outcome.examples = found.examples;
+  Sensitivity measured;
+  measured.loss = found.loss;
+  measured.accuracy = found.accuracy;
+  measured.examples = found.examples;
   for (const quantise::SensitivityRow& row : found.table.rows) {
     const NetworkSensitivity::Layer& layer = found.layers[static_cast<size_t>(row.layer)];
-    outcome.layers.push_back({info_of(layer.outcome), layer.loss, layer.accuracy, row.share});
+    measured.layers.push_back({info_of(layer.outcome), layer.loss, layer.accuracy, row.share});
   }
   for (const quantise::SensitivityAdvice& advice : found.table.advice) {
-    SensitivityAdvice& row = outcome.advice.emplace_back();
+    SensitivityAdvice& row = measured.advice.emplace_back();
     row.won_back = advice.won_back;
     row.more_bytes = advice.more_bytes;
     for (const int64_t layer : advice.layers) {
       row.layers.push_back(found.layers[static_cast<size_t>(layer)].outcome.name);
     }
   }
-  return outcome;
-}
-
-TrainObserver forwarded(const Observer& observer) {
-  if (observer == nullptr) return nullptr;
-  return [&observer](const TrainEvent& event) { return observer(progress_of(event)); };
+  return measured;
 }
 
 }  // namespace
 
-SensitivityOutcome layer_sensitivity(const Settings& settings, const Observer& observer) {
-  Result<SensitivityOutcome> outcome = measure(settings, forwarded(observer));
-  return outcome.ok() ? std::move(*outcome) : refused<SensitivityOutcome>(outcome.error());
+Outcome<Sensitivity> layer_sensitivity(const Settings& settings, const Observer& observer) {
+  return measure(settings, forwarded(observer));
 }
 
-QuantisationOutcome quantize_network(const Settings& settings, const Observer& observer) {
-  Result<QuantisationOutcome> outcome = run(settings, forwarded(observer));
-  return outcome.ok() ? std::move(*outcome) : refused<QuantisationOutcome>(outcome.error());
+Outcome<QuantisedRun> quantize_network(const Settings& settings, const Observer& observer) {
+  return run(settings, forwarded(observer));
 }
 
 }  // namespace mantissa

@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "api/outcome.h"
+#include "api/settings/commands.h"
+#include "api/settings/settings.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
 #include "report/describe.h"
@@ -21,20 +23,18 @@
 
 namespace mantissa {
 
-VerifyOutcome verify(const std::string& run_a, const std::string& run_b) {
-  Result<HashComparison> comparison = compare_hashes(run_a, run_b);
-  if (!comparison.ok()) return refused<VerifyOutcome>(comparison.error());
-  VerifyOutcome outcome;
-  const bool differ = comparison->differing_step >= 0;
-  outcome.same = !differ && comparison->complete;
-  outcome.exit = outcome.same ? Exit::kDone : differ ? Exit::kFailed : Exit::kInvalidInput;
-  outcome.tensors = comparison->tensors;
-  outcome.steps_compared = comparison->steps_compared;
-  outcome.last_same_step = comparison->last_same_step;
-  outcome.differing_step = comparison->differing_step;
-  outcome.differing_tensors = std::move(comparison->differing_tensors);
-  outcome.notes = std::move(comparison->notes);
-  return outcome;
+Outcome<Comparison> verify(const std::string& run_a, const std::string& run_b) {
+  MANTISSA_ASSIGN(HashComparison found, compare_hashes(run_a, run_b));
+  const bool differ = found.differing_step >= 0, same = !differ && found.complete;
+  const Exit exit = same ? Exit::kDone : differ ? Exit::kFailed : Exit::kInvalidInput;
+  return Comparison{.same = same,
+                    .tensors = found.tensors,
+                    .steps_compared = found.steps_compared,
+                    .last_same_step = found.last_same_step,
+                    .differing_step = found.differing_step,
+                    .differing_tensors = std::move(found.differing_tensors),
+                    .notes = std::move(found.notes),
+                    .problem = {exit, ""}};
 }
 
 namespace {
@@ -56,56 +56,61 @@ Status export_events(const std::vector<RunRecord>& runs, const std::filesystem::
   return {};
 }
 
-Result<ReportOutcome> write_report(const std::vector<std::string>& folders,
-                                   const Settings& settings) {
-  ReportOutcome outcome;
-  outcome.file = "report.html";
-  std::string tensorboard;
-  for (const auto& [name, text] : settings) {
-    if (name != "out" && name != "tensorboard") {
-      return invalid_input("unknown setting '" + name + "' of report");
-    }
-    (name == "out" ? outcome.file : tensorboard) = text;
-  }
-  MANTISSA_RETURN_IF_ERROR(check_target("out", outcome.file));
-  MANTISSA_ASSIGN(const std::vector<RunRecord> runs, read_runs(folders));
-  if (!tensorboard.empty()) MANTISSA_RETURN_IF_ERROR(export_events(runs, tensorboard));
-  MANTISSA_RETURN_IF_ERROR(write_text_atomically(outcome.file, report_html(runs)));
-  for (const RunRecord& run : runs) {
-    for (const std::string& problem : run.problems) {
-      outcome.problems.push_back(run.folder.string() + ": " + problem);
-    }
-  }
-  return outcome;
-}
+struct ReportConfig {
+  std::string out, tensorboard;
+};
+
+constexpr SettingOf<ReportConfig> kReportRows[] = {
+    {"out", "the HTML file to write", "report.html", parse_text<&ReportConfig::out>},
+    {"tensorboard", "folder for event files of the runs, one folder each", "",
+     parse_text<&ReportConfig::tensorboard>}};
+constexpr CommandOf<ReportConfig> kReportCommand = {"report", kReportRows};
 
 }  // namespace
 
-ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings) {
-  Result<ReportOutcome> outcome = write_report(runs, settings);
-  return outcome.ok() ? std::move(*outcome) : refused<ReportOutcome>(outcome.error());
+CommandInfo report_command() { return info_of<kReportCommand>(); }
+
+Outcome<WrittenReport> report(const std::vector<std::string>& runs, const Settings& settings) {
+  MANTISSA_ASSIGN(const ReportConfig config, read_settings(kReportCommand, settings));
+  WrittenReport written{.file = config.out, .problems = {}};
+  MANTISSA_RETURN_IF_ERROR(check_target("out", written.file));
+  MANTISSA_ASSIGN(const std::vector<RunRecord> records, read_runs(runs));
+  if (!config.tensorboard.empty()) {
+    MANTISSA_RETURN_IF_ERROR(export_events(records, config.tensorboard));
+  }
+  MANTISSA_RETURN_IF_ERROR(write_text_atomically(written.file, report_html(records)));
+  for (const RunRecord& run : records) {
+    for (const std::string& problem : run.problems) {
+      written.problems.push_back(run.folder.string() + ": " + problem);
+    }
+  }
+  return written;
 }
 
 namespace {
 
-// The name of a kind in tensors.jsonl, "" for all of them.
-Result<std::string> parse_kind(const Settings& settings) {
-  std::string kind = "all";
-  for (const auto& [name, text] : settings) {
-    if (name != "kind") return invalid_input("unknown setting '" + name + "' of statistics");
-    kind = text;
+struct StatisticsConfig {
+  std::string kind;  // its name in tensors.jsonl, "" for all of them
+};
+
+Status parse_statistics_kind(const std::string&, const std::string& kind,
+                             StatisticsConfig& config) {
+  const bool is_name = kind == "value" || kind == "gradient" || kind == "parameter";
+  if (!is_name && kind != "all" && kind != "parameter-gradient") {
+    return invalid_input("--kind: '" + kind +
+                         "' is none; choose value, gradient, parameter, parameter-gradient or all");
   }
-  if (kind == "all") return std::string();
-  if (kind == "parameter-gradient") return std::string("parameter gradient");
-  if (kind == "value" || kind == "gradient" || kind == "parameter") return kind;
-  return invalid_input("--kind: '" + kind +
-                       "' is none; choose value, gradient, parameter, parameter-gradient or all");
+  config.kind = is_name ? kind : kind == "all" ? "" : "parameter gradient";
+  return {};
 }
 
-Result<nlohmann::ordered_json> read_statistics(const std::string& run, const Settings& settings) {
-  MANTISSA_ASSIGN(const std::string kind, parse_kind(settings));
-  MANTISSA_ASSIGN(const RunRecord record, read_run(run));
-  return tensor_statistics(record, kind);
+constexpr SettingOf<StatisticsConfig> kStatisticsRows[] = {
+    {"kind", "tensors to show: value, gradient, parameter, parameter-gradient, or all", "all",
+     parse_statistics_kind}};
+constexpr CommandOf<StatisticsConfig> kStatisticsCommand = {"statistics", kStatisticsRows};
+
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 // Lines such as "x=1x3x224x224".
@@ -130,24 +135,20 @@ Result<std::map<std::string, std::vector<int64_t>>> parse_shapes(const std::stri
 
 }  // namespace
 
-StatisticsOutcome statistics(const std::string& run, const Settings& settings) {
-  const auto json = read_statistics(run, settings);
-  if (!json.ok()) return refused<StatisticsOutcome>(json.error());
-  StatisticsOutcome outcome;
-  outcome.problems = (*json)["problems"].get<std::vector<std::string>>();
-  outcome.json = json->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  return outcome;
+CommandInfo statistics_command() { return info_of<kStatisticsCommand>(); }
+
+Outcome<RunStatistics> statistics(const std::string& run, const Settings& settings) {
+  MANTISSA_ASSIGN(const StatisticsConfig config, read_settings(kStatisticsCommand, settings));
+  MANTISSA_ASSIGN(const RunRecord record, read_run(run));
+  MANTISSA_ASSIGN(const nlohmann::ordered_json json, tensor_statistics(record, config.kind));
+  return RunStatistics{text_of(json), json["problems"].get<std::vector<std::string>>()};
 }
 
-DescriptionOutcome describe_path(const std::string& path, const Settings& settings) {
+Outcome<PathDescription> describe_path(const std::string& path, const Settings& settings) {
   const auto shape = settings.find("shape");
-  const auto shapes = parse_shapes(shape == settings.end() ? "" : shape->second);
-  if (!shapes.ok()) return refused<DescriptionOutcome>(shapes.error());
-  const auto json = describe(path, *shapes);
-  if (!json.ok()) return refused<DescriptionOutcome>(json.error());
-  DescriptionOutcome outcome;
-  outcome.json = json->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  return outcome;
+  MANTISSA_ASSIGN(const auto shapes, parse_shapes(shape == settings.end() ? "" : shape->second));
+  MANTISSA_ASSIGN(const nlohmann::ordered_json json, describe(path, shapes));
+  return PathDescription{text_of(json)};
 }
 
 }  // namespace mantissa

@@ -9,6 +9,7 @@
 
 #include "api/formatted.h"
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/settings/settings.h"
 #include "base/files/atomic_file.h"
 #include "mantissa/mantissa.h"
@@ -18,6 +19,8 @@
 
 namespace mantissa {
 namespace {
+
+using S = const std::string&;
 
 // "50us", "1.5ms", "3s", "200ns": in nanoseconds.
 Result<double> parse_time(const std::string& name, const std::string& text) {
@@ -33,26 +36,31 @@ Result<double> parse_time(const std::string& name, const std::string& text) {
   return invalid_input(name + ": '" + text + "' is not a time such as 50us, 1.5ms or 2s");
 }
 
-struct Request {
-  pipeline::Options options = {.stages = 4, .accumulate = 1, .updates = 0};
-  pipeline::StageTimes times = {.forward = 1e6, .grad_input = 1e6, .grad_weights = 1e6};
+struct SimulationConfig {
+  pipeline::Options options;
+  pipeline::StageTimes times;
   std::vector<pipeline::StageTimes> measured;  // of each stage, from a trace
   int64_t traced_steps = 0;
   pipeline::Conditions conditions;
-  std::string svg, trace;
+  std::string straggler, svg, trace, from_trace;
   bool draws = false;
 };
 
-Status parse_times(const std::string& text, pipeline::StageTimes& times) {
+Status parse_times(S name, S text, SimulationConfig& config) {
+  pipeline::StageTimes& times = config.times;
   const auto first = text.find(','), second = text.find(',', first + 1);
   if (first == std::string::npos || second == std::string::npos) {
     return invalid_input("times: '" + text + "' is not three times such as 1ms,1ms,1ms");
   }
-  MANTISSA_ASSIGN(times.forward, parse_time("times", text.substr(0, first)));
-  MANTISSA_ASSIGN(times.grad_input,
-                  parse_time("times", text.substr(first + 1, second - first - 1)));
-  MANTISSA_ASSIGN(times.grad_weights, parse_time("times", text.substr(second + 1)));
+  MANTISSA_ASSIGN(times.forward, parse_time(name, text.substr(0, first)));
+  MANTISSA_ASSIGN(times.grad_input, parse_time(name, text.substr(first + 1, second - first - 1)));
+  MANTISSA_ASSIGN(times.grad_weights, parse_time(name, text.substr(second + 1)));
   return {};
+}
+
+template <auto kPart, auto kField>
+Status parse_duration(S name, S text, SimulationConfig& config) {
+  return assign(parse_time(name, text), config.*kPart.*kField);
 }
 
 // "3x2.5": the third stage takes 2.5 times as long.
@@ -71,48 +79,51 @@ Status parse_straggler(const std::string& text, const pipeline::Options& options
   return {};
 }
 
-Status take(const std::string& name, const std::string& text, Request& request) {
-  pipeline::Options& options = request.options;
-  const auto whole = [&](int64_t low, int64_t high, int& value) -> Status {
-    MANTISSA_ASSIGN(const int64_t number, parse_integer(name, text, low, high));
-    value = static_cast<int>(number);
-    return {};
-  };
-  if (name == "stages") return whole(1, pipeline::kMostStages, options.stages);
-  if (name == "accumulate") return whole(1, 1 << 20, options.accumulate);
-  if (name == "updates") return whole(0, 1 << 20, options.updates);
-  if (name == "times") return parse_times(text, request.times);
-  if (name == "pipeline") {
-    MANTISSA_ASSIGN(options.mode, pipeline::parse_mode(text));
-  }
-  if (name == "windows") {
-    MANTISSA_ASSIGN(options.windows, pipeline::parse_windows(text));
-  }
-  if (name == "flush-form") {
-    MANTISSA_ASSIGN(options.form, pipeline::parse_flush_form(text));
-  }
-  if (name == "update-time") {
-    MANTISSA_ASSIGN(request.times.update, parse_time(name, text));
-  }
-  if (name == "hop") {
-    MANTISSA_ASSIGN(request.conditions.hop, parse_time(name, text));
-  }
-  if (name == "jitter") {
-    MANTISSA_ASSIGN(request.conditions.jitter, parse_real(name, text, 0, 1));
-  }
-  if (name == "fused") request.times.fused = text == "true";
-  if (name == "diagram") request.draws = text == "true";
-  if (name == "svg") request.svg = text;
-  if (name == "trace") request.trace = text;
-  if (name == "seed") {
-    MANTISSA_ASSIGN(const int64_t seed, parse_integer(name, text, 0, INT64_MAX));
-    request.conditions.seed = static_cast<uint64_t>(seed);
-  }
-  return {};
-}
+constexpr auto kOptions = &SimulationConfig::options;
+constexpr auto kTimes = &SimulationConfig::times;
+constexpr auto kConditions = &SimulationConfig::conditions;
+
+constexpr SettingOf<SimulationConfig> kSimulateRows[] = {
+    {"stages", "stages, all alike, up to 1000", "4",
+     parse_whole<1, pipeline::kMostStages, kOptions, &pipeline::Options::stages>},
+    {"pipeline", "flush, async, stash or 2bw, as in train", "flush",
+     parse_by<pipeline::parse_mode, kOptions, &pipeline::Options::mode>},
+    {"flush-form", "order of a flush: gpipe, 1f1b, or split (grad_weights apart)", "split",
+     parse_by<pipeline::parse_flush_form, kOptions, &pipeline::Options::form>},
+    {"windows", "micro-batches in flight, of the others: lean or full", "lean",
+     parse_by<pipeline::parse_windows, kOptions, &pipeline::Options::windows>},
+    {"accumulate", "micro-batches of an update", "1",
+     parse_whole<1, 1 << 20, kOptions, &pipeline::Options::accumulate>},
+    {"updates", "updates to simulate (0: enough to fill the pipeline several times)", "0",
+     parse_whole<0, 1 << 20, kOptions, &pipeline::Options::updates>},
+    {"times", "forward, grad_input and grad_weights of a micro-batch at a stage", "1ms,1ms,1ms",
+     parse_times},
+    {"update-time", "time of an update at a stage", "0s",
+     parse_duration<kTimes, &pipeline::StageTimes::update>},
+    {"hop", "time from one stage to the next", "0s",
+     parse_duration<kConditions, &pipeline::Conditions::hop>},
+    {"jitter", "each piece of work takes 1 +- so much of its time", "0",
+     [](S name, S text, SimulationConfig& config) {
+       return assign(parse_real(name, text, 0, 1), config.conditions.jitter);
+     }},
+    {"straggler", "a slower stage and how many times: 3x2.5", "",
+     parse_text<&SimulationConfig::straggler>},
+    {"seed", "of the jitter", "0",
+     parse_whole<0, INT64_MAX, kConditions, &pipeline::Conditions::seed>},
+    {"fused", "gradients go on only behind grad_weights", "false",
+     parse_switch<kTimes, &pipeline::StageTimes::fused>, traits::kSwitch},
+    {"diagram", "draw who works on which micro-batch when, for three updates of each stage",
+     "false", parse_switch<&SimulationConfig::draws>, traits::kSwitch},
+    {"svg", "file to draw it to, in true proportions", "", parse_text<&SimulationConfig::svg>},
+    {"trace", "file for its first steps, as Perfetto and Chrome show it", "",
+     parse_text<&SimulationConfig::trace>},
+    {"from-trace",
+     "a file that train --trace wrote: stages, times and pipeline are those that it has", "",
+     parse_text<&SimulationConfig::from_trace>}};
+constexpr CommandOf<SimulationConfig> kSimulateCommand = {"simulate", kSimulateRows};
 
 // A pipeline that was traced: its stages, their times and its way, unless settings say otherwise.
-Status take_trace(const Settings& settings, Request& request) {
+Status take_trace(const Settings& settings, SimulationConfig& request) {
   const auto file = settings.find("from-trace");
   if (file == settings.end() || file->second.empty()) return {};
   for (const char* name : {"stages", "times", "update-time", "fused"}) {
@@ -131,7 +142,7 @@ Status take_trace(const Settings& settings, Request& request) {
 
 // The times of each stage. A measured pipeline may be simulated in another form: then the gradients
 // of weights are fused with the others, or not, as that form has it.
-Result<std::vector<pipeline::StageTimes>> times_of(const Request& request) {
+Result<std::vector<pipeline::StageTimes>> times_of(const SimulationConfig& request) {
   const bool splits = request.options.splits_backward();
   std::vector<pipeline::StageTimes> times = request.measured;
   if (times.empty()) times.assign(static_cast<size_t>(request.options.stages), request.times);
@@ -183,37 +194,35 @@ double most_idle(const pipeline::Simulation& simulation) {
   return most;
 }
 
-Result<SimulateOutcome> run_simulation(const Settings& settings) {
-  Request request;
-  MANTISSA_RETURN_IF_ERROR(take_trace(settings, request));
-  for (const auto& [name, text] : settings) {
-    MANTISSA_RETURN_IF_ERROR(take(name, text, request));
-  }
+Result<SimulationConfig> simulation_config(Settings settings) {
+  MANTISSA_RETURN_IF_ERROR(check_known(kSimulateCommand.name, settings));
+  auto config = default_config<SimulationConfig>(kSimulateRows);
+  MANTISSA_RETURN_IF_ERROR(take_trace(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_settings<SimulationConfig>(kSimulateRows, settings, config));
   // After the others: it names a stage.
-  if (const auto straggler = settings.find("straggler"); straggler != settings.end()) {
-    MANTISSA_RETURN_IF_ERROR(
-        parse_straggler(straggler->second, request.options, request.conditions));
+  if (!config.straggler.empty()) {
+    MANTISSA_RETURN_IF_ERROR(parse_straggler(config.straggler, config.options, config.conditions));
   }
-  pipeline::Options& options = request.options;
+  pipeline::Options& options = config.options;
   // Enough updates to fill the pipeline several times, and to cover the traced steps.
   const int filling = 10 * options.stages / options.accumulate;
-  const auto traced = static_cast<int>(request.traced_steps);
+  const auto traced = static_cast<int>(config.traced_steps);
   if (options.updates == 0) options.updates = std::max({8, filling, traced});
-  MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(options));
-  MANTISSA_ASSIGN(const std::vector<pipeline::StageTimes> times, times_of(request));
-  MANTISSA_ASSIGN(const pipeline::Simulation simulation,
-                  pipeline::simulate(schedule, times, request.conditions));
+  return config;
+}
+
+Simulation described(const pipeline::Schedule& schedule, const pipeline::Simulation& simulation) {
   int stale = 0, in_flight = 0;
   for (const auto& stage : schedule.stages) {
     stale = std::max(stale, std::ranges::max(pipeline::staleness(stage)));
     in_flight = std::max(in_flight, pipeline::peak_in_flight(stage));
   }
-  SimulateOutcome outcome;
+  const int versions = std::ranges::max(schedule.versions);
   const double per_second = simulation.micro_batches_per_time * 1e9;
-  const nlohmann::ordered_json json = {{"stages", options.stages},
-                                       {"pipeline", pipeline::mode_name(options.mode)},
-                                       {"accumulate", options.accumulate},
-                                       {"updates", options.updates},
+  const nlohmann::ordered_json json = {{"stages", schedule.options.stages},
+                                       {"pipeline", pipeline::mode_name(schedule.options.mode)},
+                                       {"accumulate", schedule.options.accumulate},
+                                       {"updates", schedule.options.updates},
                                        {"idle_fraction", simulation.idle},
                                        {"most_idle_fraction", most_idle(simulation)},
                                        {"stage_idle_fraction", idle_once_filled(simulation)},
@@ -222,38 +231,43 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
                                        {"seconds", simulation.total / 1e9},
                                        {"staleness", stale},
                                        {"in_flight", in_flight},
-                                       {"weight_versions", std::ranges::max(schedule.versions)}};
-  outcome.json = json.dump(2);
-  outcome.text = "idle once filled   " + formatted("%.2f %%", 100 * simulation.idle) +
-                 formatted(" (at most %.2f %% of a stage)", 100 * most_idle(simulation)) +
-                 "\nmicro-batches      " + formatted("%.1f a second", per_second) +
-                 "\nall updates        " + formatted("%.3f s", simulation.total / 1e9) +
-                 "\nmissed updates     up to " + std::to_string(stale) +
-                 "\nin flight          up to " + std::to_string(in_flight) +
-                 " micro-batches\nweights            " +
-                 std::to_string(std::ranges::max(schedule.versions)) + " versions\n";
-  if (request.draws) {
-    pipeline::StageTimes ticks = {.grad_weights = times[0].fused ? 0.0 : 1.0, .update = 1};
-    ticks.fused = times[0].fused;
-    MANTISSA_ASSIGN(const std::string drawn,
-                    pipeline::diagram_of_updates(schedule, ticks, pipeline::kDrawnUpdates));
-    outcome.text += "\n" + drawn;
-  }
-  if (!request.svg.empty()) {
-    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
-        request.svg, pipeline::diagram_svg(schedule, simulation, options.updates)));
-  }
-  if (!request.trace.empty()) {
-    MANTISSA_RETURN_IF_ERROR(write_trace(request.trace, schedule, simulation));
-  }
-  return outcome;
+                                       {"weight_versions", versions}};
+  return {.text = "idle once filled   " + formatted("%.2f %%", 100 * simulation.idle) +
+                  formatted(" (at most %.2f %% of a stage)", 100 * most_idle(simulation)) +
+                  "\nmicro-batches      " + formatted("%.1f a second", per_second) +
+                  "\nall updates        " + formatted("%.3f s", simulation.total / 1e9) +
+                  "\nmissed updates     up to " + std::to_string(stale) +
+                  "\nin flight          up to " + std::to_string(in_flight) +
+                  " micro-batches\nweights            " + std::to_string(versions) + " versions\n",
+          .json = json.dump(2)};
 }
 
 }  // namespace
 
-SimulateOutcome simulate(const Settings& settings) {
-  Result<SimulateOutcome> outcome = run_simulation(settings);
-  return outcome.ok() ? std::move(*outcome) : refused<SimulateOutcome>(outcome.error());
+CommandInfo simulate_command() { return info_of<kSimulateCommand>(); }
+
+Outcome<Simulation> simulate(const Settings& settings) {
+  MANTISSA_ASSIGN(const SimulationConfig config, simulation_config(settings));
+  MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(config.options));
+  MANTISSA_ASSIGN(const std::vector<pipeline::StageTimes> times, times_of(config));
+  MANTISSA_ASSIGN(const pipeline::Simulation simulation,
+                  pipeline::simulate(schedule, times, config.conditions));
+  Simulation result = described(schedule, simulation);
+  if (config.draws) {
+    pipeline::StageTimes ticks = {.grad_weights = times[0].fused ? 0.0 : 1.0, .update = 1};
+    ticks.fused = times[0].fused;
+    MANTISSA_ASSIGN(const std::string drawn,
+                    pipeline::diagram_of_updates(schedule, ticks, pipeline::kDrawnUpdates));
+    result.text += "\n" + drawn;
+  }
+  if (!config.svg.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
+        config.svg, pipeline::diagram_svg(schedule, simulation, config.options.updates)));
+  }
+  if (!config.trace.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_trace(config.trace, schedule, simulation));
+  }
+  return result;
 }
 
 }  // namespace mantissa

@@ -138,7 +138,7 @@ class ExportedSequencesTest : public ::testing::Test {
     return *model;
   }
 
-  ExportOutcome exported(const Model& model) const {
+  Outcome<ExportedModel> exported(const Model& model) const {
     const std::string file = (folder_ / "net.safetensors").string();
     EXPECT_TRUE(model.save(file).ok());
     return export_model({{"checkpoint", file}, {"out", (folder_ / "net.onnx").string()}});
@@ -184,8 +184,8 @@ class ExportedSequencesTest : public ::testing::Test {
   void expect_near(const Network& network, const Examples& examples) const {
     for (const char* format : {"fp32", "bfp8", "bfp:block=channel"}) {
       const Model model = frozen(network, examples, format);
-      const ExportOutcome outcome = exported(model);
-      ASSERT_EQ(outcome.error, "") << format;
+      const Outcome<ExportedModel> outcome = exported(model);
+      ASSERT_EQ(outcome.error(), "") << format;
       const std::vector<double> wanted = (*model.predict(examples.arrays()))[0];
       const std::vector<double> found = computed(examples);
       ASSERT_EQ(found.size(), wanted.size());

@@ -7,6 +7,7 @@
 
 #include "api/commands/stages.h"
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/settings/settings.h"
 #include "base/files/atomic_file.h"
 #include "kernels/convolution/choice.h"
@@ -63,35 +64,61 @@ Result<std::string> shown(const std::string& what, const RunConfig& config, cons
          to_string(plan.training);
 }
 
-Result<PlanOutcome> run_plan(Settings settings) {
-  const auto taken = [&](const char* name, const char* otherwise) {
-    const auto found = settings.extract(name);
-    return found.empty() ? std::string(otherwise) : found.mapped();
-  };
-  const bool explains = taken("explain", "false") == "true";
-  const std::string show = taken("show", "program");
-  const bool draws = taken("diagram", "false") == "true";
-  const std::string svg = taken("svg", "");
+struct PlanConfig {
+  bool explains = false;
+  std::string show;
+  bool draws = false;
+  std::string svg;
+};
+
+constexpr const char* kConfigHelp = "TOML file with settings; those on the command line win";
+
+struct NoConfig {};  // all settings are those of training
+constexpr SettingOf<NoConfig> kTrainRows[] = {{kOfTraining}, {"config", kConfigHelp}};
+constexpr CommandOf<NoConfig> kTrainCommand = {"train", kTrainRows};
+
+constexpr SettingOf<PlanConfig> kPlanRows[] = {
+    {kOfTraining},
+    {"config", kConfigHelp},
+    {"explain",
+     "show per value what keeping it and computing it again takes, and what was decided, instead "
+     "of the program",
+     "false", parse_switch<&PlanConfig::explains>, traits::kSwitch},
+    {"show", "what to print before the memory: program, exponents or schedule", "program",
+     parse_text<&PlanConfig::show>},
+    {"diagram", "with --stages: draw who works on which micro-batch when, instead", "false",
+     parse_switch<&PlanConfig::draws>, traits::kSwitch},
+    {"svg", "with --stages: file to draw it to, in estimated proportions", "",
+     parse_text<&PlanConfig::svg>}};
+constexpr CommandOf<PlanConfig> kPlanCommand = {"plan", kPlanRows, traits::kInPlan};
+
+}  // namespace
+
+Outcome<Plan> plan(const Settings& given) {
+  Settings settings = given;
+  // Settings of training about files mean nothing here, but may be given.
+  auto own = default_config<PlanConfig>(kPlanRows);
+  MANTISSA_RETURN_IF_ERROR(take_settings<PlanConfig>(kPlanRows, settings, own));
   MANTISSA_ASSIGN(RunConfig config, training_config(settings));
-  if ((draws || !svg.empty()) && config.pipeline.stages == 1) {
+  if ((own.draws || !own.svg.empty()) && config.pipeline.stages == 1) {
     return invalid_input("diagram, svg: are of pipelines: say how many --stages");
   }
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(config));
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data, config));
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
-  PlanOutcome outcome;
-  MANTISSA_ASSIGN(outcome.text, shown(explains ? "decisions" : show, config, plan));
+  Plan planned;
+  MANTISSA_ASSIGN(planned.text, shown(own.explains ? "decisions" : own.show, config, plan));
   nlohmann::ordered_json stages = nullptr;
   if (plan.staged) {
     MANTISSA_ASSIGN(StagesReport report, report_stages(config, plan));
-    if (draws) outcome.text = std::move(report.diagram);
-    outcome.text += "\n" + report.text;
+    if (own.draws) planned.text = std::move(report.diagram);
+    planned.text += "\n" + report.text;
     stages = std::move(report.json);
-    if (!svg.empty()) MANTISSA_RETURN_IF_ERROR(write_text_atomically(svg, report.svg));
+    if (!own.svg.empty()) MANTISSA_RETURN_IF_ERROR(write_text_atomically(own.svg, report.svg));
   }
-  if (config.start) outcome.text += "\n" + to_string(plan.taken, config.start->source) + "\n";
-  outcome.text += "\n" + to_string(plan.memory);
+  if (config.start) planned.text += "\n" + to_string(plan.taken, config.start->source) + "\n";
+  planned.text += "\n" + to_string(plan.memory);
   nlohmann::ordered_json json = {{"model", config.model},
                                  {"parameters", plan.graph.trained_parameters()},
                                  {"planned_peak_bytes", plan.memory.peak_bytes()},
@@ -105,11 +132,13 @@ Result<PlanOutcome> run_plan(Settings settings) {
                                  {"values", decisions_json(plan.decisions, false)},
                                  {"gradients", decisions_json(plan.decisions, true)}};
   if (!stages.is_null()) json["pipeline"] = std::move(stages);
-  outcome.json = json.dump(2);
-  return outcome;
+  planned.json = json.dump(2);
+  return planned;
 }
 
-}  // namespace
+CommandInfo plan_command() { return info_of<kPlanCommand>(); }
+
+CommandInfo train_command() { return info_of<kTrainCommand>(); }
 
 std::vector<std::pair<std::string, std::string>> built_in_models() {
   std::vector<std::pair<std::string, std::string>> list;
@@ -152,52 +181,37 @@ Result<std::unique_ptr<MpiTransport>> join_launched() {
   return transport;
 }
 
-TrainingOutcome train_with(const Settings& settings, const Observer& observer,
-                           MpiTransport* transport) {
+Outcome<TrainedRun> train_with(const Settings& settings, const Observer& observer,
+                               MpiTransport* transport) {
   const int processes = transport == nullptr ? 1 : transport->processes();
-  const Result<Settings> own =
-      processes == 1 ? Result<Settings>(settings) : in_processes(settings, processes);
-  if (!own.ok()) return refused<TrainingOutcome>(own.error());
-  Result<RunConfig> config = training_config(*own);
-  if (!config.ok()) return refused<TrainingOutcome>(config.error());
-  const Status divided = divide_processes(processes, *config);
-  if (!divided.ok()) return refused<TrainingOutcome>(divided.error());
+  Settings own = settings;
+  if (processes > 1) {
+    MANTISSA_ASSIGN(own, in_processes(std::move(own), processes));
+  }
+  MANTISSA_ASSIGN(RunConfig config, training_config(own));
+  MANTISSA_RETURN_IF_ERROR(divide_processes(processes, config));
   if (transport != nullptr) {
-    transport->set_describe(describe_stages(processes_of(*config, transport)));
+    transport->set_describe(describe_stages(processes_of(config, transport)));
   }
-  TrainObserver forward;
-  if (observer != nullptr) {
-    forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
-  }
-  const Status begun = begin_with_batch_norms(forward, *config);
-  if (!begun.ok()) return refused<TrainingOutcome>(begun.error());
-  Result<TrainingResult> result = train(*config, forward, transport);
-  if (!result.ok()) return refused<TrainingOutcome>(result.error());
-  TrainingOutcome outcome;
-  outcome.summary_json = std::move(result->summary_json);
-  outcome.plan_text = std::move(result->plan_text);
-  outcome.already_finished = result->already_finished;
-  return outcome;
+  const TrainObserver forward = forwarded(observer);
+  MANTISSA_RETURN_IF_ERROR(begin_with_batch_norms(forward, config));
+  MANTISSA_ASSIGN(TrainingResult result, train(config, forward, transport));
+  return TrainedRun{std::move(result.summary_json), std::move(result.plan_text),
+                    result.already_finished};
 }
 
 }  // namespace
 
-TrainingOutcome train(const Settings& settings, const Observer& observer) {
-  Result<std::unique_ptr<MpiTransport>> joined = join_launched();
-  if (!joined.ok()) return refused<TrainingOutcome>(joined.error());
-  MpiTransport* const transport = joined->get();
+Outcome<TrainedRun> train(const Settings& settings, const Observer& observer) {
+  MANTISSA_ASSIGN(const std::unique_ptr<MpiTransport> joined, join_launched());
+  MpiTransport* const transport = joined.get();
   if (transport != nullptr && transport->process() > 0) {
-    const Status worked = run_worker(*transport, transport);
-    return worked.ok() ? TrainingOutcome() : refused<TrainingOutcome>(worked.error());
+    MANTISSA_RETURN_IF_ERROR(run_worker(*transport, transport));
+    return TrainedRun();
   }
-  TrainingOutcome outcome = train_with(settings, observer, transport);
+  Outcome<TrainedRun> run = train_with(settings, observer, transport);
   if (transport != nullptr) end_workers(*transport);
-  return outcome;
-}
-
-PlanOutcome plan(const Settings& settings) {
-  Result<PlanOutcome> outcome = run_plan(settings);
-  return outcome.ok() ? std::move(*outcome) : refused<PlanOutcome>(outcome.error());
+  return run;
 }
 
 namespace {
@@ -244,17 +258,13 @@ std::vector<ConvolutionChoice> convolution_choices(kernels::ConvolutionRows rows
 
 }  // namespace
 
-Info info(const std::string& isa, std::string& error) {
+Outcome<Info> info(const std::string& isa) {
+  MANTISSA_ASSIGN(const Isa chosen, parse_isa(isa));
   Info info;
-  const Result<Isa> chosen = parse_isa(isa);
-  if (!chosen.ok()) {
-    error = chosen.error().message;
-    return info;
-  }
-  const kernels::KernelTable table = kernels::select_kernels(*chosen);
+  const kernels::KernelTable table = kernels::select_kernels(chosen);
   info.version = kVersion;
   info.cpu = cpu_model_name();
-  info.isa = isa_name(*chosen);
+  info.isa = isa_name(chosen);
   info.compiler = __VERSION__;
   info.kernels = {{"convolution", convolution_kernel_name(table.convolution, kDense)},
                   {"depthwise", convolution_kernel_name(table.convolution,

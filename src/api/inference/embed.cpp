@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/settings/settings.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
@@ -20,38 +21,29 @@ struct EmbeddingConfig {
   std::string from, data, out;
   Format format;
   EmbeddingOptions options;
-  int threads = processors();
-  Isa isa = best_isa();
+  int threads = 1;
+  Isa isa = Isa::kScalar;
 };
 
-Status set(const std::string& name, const std::string& text, EmbeddingConfig& config) {
-  if (name == "from") config.from = text;
-  if (name == "data") config.data = text;
-  if (name == "out") config.out = text;
-  if (name == "format") {
-    MANTISSA_ASSIGN(config.format, parse_format(text));
-  }
-  if (name == "sequence") {
-    MANTISSA_ASSIGN(config.options.sequence, parse_integer(name, text, 3, 1 << 16));
-  }
-  if (name == "batch-size") {
-    MANTISSA_ASSIGN(config.options.batch_size, parse_integer(name, text, 1, 1 << 16));
-  }
-  if (name == "threads") {
-    MANTISSA_ASSIGN(const int64_t threads, parse_integer(name, text, 0, 256));
-    if (threads > 0) config.threads = static_cast<int>(threads);
-  }
-  if (name == "isa") {
-    MANTISSA_ASSIGN(config.isa, parse_isa(text));
-  }
-  return {};
-}
+constexpr auto kEmbedding = &EmbeddingConfig::options;
 
-Result<EmbeddingConfig> embedding_config(const Settings& settings) {
-  MANTISSA_RETURN_IF_ERROR(check_known("embed", settings));
-  EmbeddingConfig config;
-  MANTISSA_ASSIGN(config.format, parse_format("fp32"));
-  for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(set(name, text, config));
+constexpr SettingOf<EmbeddingConfig> kEmbedRows[] = {
+    {"from", "encoder: a file that import wrote, or a folder in BERT's layout", "",
+     parse_text<&EmbeddingConfig::from>},
+    {"data", "text file, a sentence on each line", "", parse_text<&EmbeddingConfig::data>},
+    {"out", "file for the vectors, float32 [sentences, channels]: .npy or .npz", "",
+     parse_text<&EmbeddingConfig::out>},
+    {"format", "number format", "fp32", parse_by<parse_format, &EmbeddingConfig::format>},
+    {"sequence", "most tokens of a sentence (left out: as the network says)", "",
+     parse_whole<3, 1 << 16, kEmbedding, &EmbeddingOptions::sequence>},
+    {"batch-size", "sentences computed at once; changes no result in integers", "32",
+     parse_whole<1, 1 << 16, kEmbedding, &EmbeddingOptions::batch_size>},
+    kThreads<EmbeddingConfig>,
+    kIsa<EmbeddingConfig>};
+constexpr CommandOf<EmbeddingConfig> kEmbedCommand = {"embed", kEmbedRows};
+
+Result<EmbeddingConfig> embedding_config(Settings settings) {
+  MANTISSA_ASSIGN(EmbeddingConfig config, read_settings(kEmbedCommand, settings));
   if (config.from.empty()) {
     return invalid_input(
         "--from: name an encoder: a file that `mantissa import` wrote, or a "
@@ -75,8 +67,13 @@ Status write_vectors(const std::string& path, const SentenceVectors& vectors, in
   return write_file_atomically(path, parts);
 }
 
-Status run_embedding(const Settings& settings, std::vector<std::string> sentences,
-                     const EmbeddingObserver& observer, EmbeddingOutcome& outcome) {
+}  // namespace
+
+CommandInfo embed_command() { return info_of<kEmbedCommand>(); }
+
+Outcome<Embeddings> embed(const Settings& settings, const std::vector<std::string>& given,
+                          const std::function<bool(int64_t)>& observer) {
+  std::vector<std::string> sentences = given;
   MANTISSA_ASSIGN(const EmbeddingConfig config, embedding_config(settings));
   const bool writes = !config.out.empty();
   if (writes) MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
@@ -93,22 +90,13 @@ Status run_embedding(const Settings& settings, std::vector<std::string> sentence
   MANTISSA_ASSIGN(SentenceVectors vectors,
                   embed_sentences(encoder, sentences, config.options, pool, config.isa, observer));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  outcome.sentences = std::ssize(sentences);
-  outcome.channels = vectors.channels;
-  outcome.truncated = vectors.truncated;
-  outcome.seconds = seconds.count();
-  if (writes) MANTISSA_RETURN_IF_ERROR(write_vectors(config.out, vectors, outcome.sentences));
-  outcome.vectors = std::move(vectors.numbers);
-  return {};
-}
-
-}  // namespace
-
-EmbeddingOutcome embed(const Settings& settings, const std::vector<std::string>& sentences,
-                       const std::function<bool(int64_t)>& observer) {
-  EmbeddingOutcome outcome;
-  const Status status = run_embedding(settings, sentences, observer, outcome);
-  return status.ok() ? outcome : refused<EmbeddingOutcome>(status.error());
+  const auto count = std::ssize(sentences);
+  if (writes) MANTISSA_RETURN_IF_ERROR(write_vectors(config.out, vectors, count));
+  return Embeddings{.sentences = count,
+                    .channels = vectors.channels,
+                    .truncated = vectors.truncated,
+                    .seconds = seconds.count(),
+                    .vectors = std::move(vectors.numbers)};
 }
 
 }  // namespace mantissa

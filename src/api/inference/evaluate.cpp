@@ -7,11 +7,13 @@
 
 #include "api/inference/network_data.h"
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
 #include "base/files/file_system.h"
 #include "base/system/thread_pool.h"
 #include "data/batches/ordered_batches.h"
+#include "infer/text/translate.h"
 #include "kernels/kernel_table.h"
 #include "run/settings/run_folder.h"
 
@@ -25,9 +27,9 @@ void tell(const Observer& observer, std::string message) {
   observer(progress);
 }
 
-Result<Task::Report> evaluate_task(const InferenceConfig& config, FrozenNetwork& network,
+Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
                                    const Task& task, const Examples& examples,
-                                   const Observer& observer, EvaluationOutcome& outcome) {
+                                   const Observer& observer, Evaluation& result) {
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.format, config.batch_size,
@@ -44,32 +46,51 @@ Result<Task::Report> evaluate_task(const InferenceConfig& config, FrozenNetwork&
                   task.evaluate(executors, batches,
                                 counting(observer, Progress::Kind::kEvaluating, examples.count)));
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  outcome.seconds = time.count();
-  outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
+  result.seconds = time.count();
+  result.model_sha256 = network.state.sha256(StateGroup::kPredictor);
   const Score& score = report.score;
-  outcome.examples = score.examples;
-  outcome.accuracy = score.accuracy();
-  outcome.top5_accuracy = report.top5_accuracy.value_or(-1);
-  outcome.loss = score.loss;
-  outcome.confusion = report.confusion;
+  result.examples = score.examples;
+  result.accuracy = score.accuracy();
+  result.top5_accuracy = report.top5_accuracy.value_or(-1);
+  result.loss = score.loss;
+  result.confusion = report.confusion;
   const RegressionScore numbers = score.regression.value_or(RegressionScore());
-  outcome.r2 = numbers.r2;
-  outcome.rmse = numbers.rmse;
-  outcome.mae = numbers.mae;
+  result.r2 = numbers.r2;
+  result.rmse = numbers.rmse;
+  result.mae = numbers.mae;
   return report;
 }
 
-Status write_report(const InferenceConfig& config, const Task::Report& report,
-                    EvaluationOutcome& outcome) {
-  outcome.json = report.json(outcome.model_sha256, outcome.seconds);
+Status write_report(const EvaluationConfig& config, const Task::Report& report,
+                    Evaluation& result) {
+  result.json = report.json(result.model_sha256, result.seconds);
   if (config.out.empty()) return {};
-  return write_text_atomically(config.out, report.json(outcome.model_sha256, std::nullopt));
+  return write_text_atomically(config.out, report.json(result.model_sha256, std::nullopt));
 }
 
 namespace {
 
-Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observer& observer) {
-  MANTISSA_ASSIGN(InferenceConfig config, inference_config("eval", settings));
+constexpr SettingOf<EvaluationConfig> kEvalRows[] = {
+    kCheckpoint<EvaluationConfig>,
+    {"data", "data set to evaluate on (left out: that of the training)", "",
+     parse_text<&EvaluationConfig::data>},
+    {"out", "file for the JSON, or a folder for evaluation.json", "",
+     parse_text<&EvaluationConfig::out>},
+    {"beam", "hypotheses of a sentence, of networks that translate", "4",
+     parse_whole<1, kMostBeam, &EvaluationConfig::beam>},
+    {"batch-size", "examples computed at once; changes no result", "128",
+     parse_whole<1, 1 << 20, &EvaluationConfig::batch_size>},
+    kThreads<EvaluationConfig>,
+    kIsa<EvaluationConfig>};
+constexpr CommandOf<EvaluationConfig> kEvalCommand = {"eval", kEvalRows};
+
+}  // namespace
+
+CommandInfo eval_command() { return info_of<kEvalCommand>(); }
+
+Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer) {
+  MANTISSA_ASSIGN(EvaluationConfig config, read_settings(kEvalCommand, settings));
+  MANTISSA_RETURN_IF_ERROR(find_checkpoint(config.checkpoint));
   if (!config.out.empty()) {
     MANTISSA_ASSIGN(const PathKind kind, path_kind(config.out));
     if (kind == PathKind::kFolder) {
@@ -86,20 +107,13 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   for (const std::string& note : data.info.notes) tell(observer, data.info.name + ": " + note);
   MANTISSA_ASSIGN(const Task task, task_of(target, description.network, description.options,
                                            data.info.name, config.isa));
-  EvaluationOutcome outcome;
-  outcome.class_names = description.class_names;
-  outcome.target = target.column;
+  Evaluation result;
+  result.class_names = description.class_names;
+  result.target = target.column;
   MANTISSA_ASSIGN(const Task::Report report,
-                  evaluate_task(config, network, task, examples_of(data.test), observer, outcome));
-  MANTISSA_RETURN_IF_ERROR(write_report(config, report, outcome));
-  return outcome;
-}
-
-}  // namespace
-
-EvaluationOutcome evaluate(const Settings& settings, const Observer& observer) {
-  Result<EvaluationOutcome> outcome = run_evaluation(settings, observer);
-  return outcome.ok() ? std::move(*outcome) : refused<EvaluationOutcome>(outcome.error());
+                  evaluate_task(config, network, task, examples_of(data.test), observer, result));
+  MANTISSA_RETURN_IF_ERROR(write_report(config, report, result));
+  return result;
 }
 
 }  // namespace mantissa

@@ -1,7 +1,7 @@
 // The parts of the eval command.
 #pragma once
 
-#include "api/settings/settings.h"
+#include "api/inference/inference_config.h"
 #include "data/batches/examples.h"
 #include "infer/frozen_network.h"
 #include "infer/tasks/task.h"
@@ -9,20 +9,25 @@
 
 namespace mantissa {
 
+struct EvaluationConfig : InferenceConfig {
+  std::string out;
+  int64_t batch_size = 0;
+  int64_t beam = 0;
+};
+
 // Passes a message on, if it is not empty.
 void tell(const Observer& observer, std::string message);
 
-// What the task of a frozen network says about examples, the results and their time in `outcome`.
-Result<Task::Report> evaluate_task(const InferenceConfig& config, FrozenNetwork& network,
+// What the task of a frozen network says about examples, the results and their time in `result`.
+Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
                                    const Task& task, const Examples& examples,
-                                   const Observer& observer, EvaluationOutcome& outcome);
+                                   const Observer& observer, Evaluation& result);
 
-// Writes the report's JSON to "out" and, with the time, into `outcome`.
-Status write_report(const InferenceConfig& config, const Task::Report& report,
-                    EvaluationOutcome& outcome);
+// Writes the report's JSON to "out" and, with the time, into `result`.
+Status write_report(const EvaluationConfig& config, const Task::Report& report, Evaluation& result);
 
 // Evaluates on the test part of a text: of `config.data`, or of the one that it was trained on.
-Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, FrozenNetwork& network,
-                                            const Observer& observer);
+Outcome<Evaluation> evaluate_language(const EvaluationConfig& config, FrozenNetwork& network,
+                                      const Observer& observer);
 
 }  // namespace mantissa

@@ -18,7 +18,7 @@ namespace {
 
 // The score of translations of all test pairs, those too that are longer than is read.
 Result<TranslationScore> score_test(FrozenNetwork& network, const std::string& path,
-                                    const InferenceConfig& config, const Observer& observer) {
+                                    const EvaluationConfig& config, const Observer& observer) {
   ThreadPool pool(config.threads);
   MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
   std::vector<std::string> sources, references;
@@ -27,7 +27,7 @@ Result<TranslationScore> score_test(FrozenNetwork& network, const std::string& p
     references.push_back(pair.target);
   }
   MANTISSA_ASSIGN(
-      const Translations translations,
+      const TranslatedTexts translations,
       translate_sentences(network, sources, {.beam = config.beam}, pool, config.isa,
                           counting(observer, Progress::Kind::kTranslating, std::ssize(sources))));
   return score_translations(translations.texts, references);
@@ -35,8 +35,8 @@ Result<TranslationScore> score_test(FrozenNetwork& network, const std::string& p
 
 }  // namespace
 
-Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, FrozenNetwork& network,
-                                            const Observer& observer) {
+Outcome<Evaluation> evaluate_language(const EvaluationConfig& config, FrozenNetwork& network,
+                                      const Observer& observer) {
   MANTISSA_ASSIGN(const LanguageOptions options, language_options(network.description.network));
   const std::string source = config.data.empty() ? network.description.data : config.data;
   MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
@@ -46,34 +46,34 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
                   load_test_tokens(source, vocabulary, text, notes));
   for (const std::string& note : notes) tell(observer, source + ": " + note);
   const Examples examples = examples_for(vocabulary, tokens, text, kTestMasks);
-  EvaluationOutcome outcome;
+  Evaluation result;
   MANTISSA_ASSIGN(
       Task::Report report,
-      evaluate_task(config, network, language_task(options, source), examples, observer, outcome));
+      evaluate_task(config, network, language_task(options, source), examples, observer, result));
   if (options.task == TextTask::kTranslation) {
     const auto start = std::chrono::steady_clock::now();
     MANTISSA_ASSIGN(const TranslationScore translation,
                     score_test(network, source, config, observer));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    outcome.seconds += time.count();
-    outcome.bleu = translation.bleu;
-    outcome.chrf = translation.chrf;
+    result.seconds += time.count();
+    result.bleu = translation.bleu;
+    result.chrf = translation.chrf;
     report.json = [=, score = report.score](const std::string& model_sha256,
                                             std::optional<double> seconds) {
       return language_json(score, options, source, model_sha256, translation, seconds);
     };
   }
-  outcome.bits_per_token = report.score.language->bits_per_token;
-  outcome.perplexity = report.score.language->perplexity;
-  outcome.has_bytes = vocabulary.tokens() == Tokens::kBytes;
-  outcome.bits_per_character = outcome.bits_per_token;
+  result.bits_per_token = report.score.language->bits_per_token;
+  result.perplexity = report.score.language->perplexity;
+  result.has_bytes = vocabulary.tokens() == Tokens::kBytes;
+  result.bits_per_character = result.bits_per_token;
   if (options.task == TextTask::kNextToken) {
     const auto predicted = std::span(tokens).subspan(1, examples.count * options.sequence);
-    outcome.bits_per_character *= static_cast<double>(predicted.size()) /
-                                  static_cast<double>(vocabulary.characters(predicted));
+    result.bits_per_character *= static_cast<double>(predicted.size()) /
+                                 static_cast<double>(vocabulary.characters(predicted));
   }
-  MANTISSA_RETURN_IF_ERROR(write_report(config, report, outcome));
-  return outcome;
+  MANTISSA_RETURN_IF_ERROR(write_report(config, report, result));
+  return result;
 }
 
 }  // namespace mantissa

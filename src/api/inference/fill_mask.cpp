@@ -1,40 +1,47 @@
 // The fill-mask command.
 #include "infer/text/fill_mask.h"
 
+#include "api/inference/inference_config.h"
 #include "api/outcome.h"
-#include "api/settings/settings.h"
+#include "api/settings/commands.h"
 #include "mantissa/language.h"
-#include "run/settings/run_config.h"
 
 namespace mantissa {
 namespace {
 
-Status find_masks(Settings settings, MaskOutcome& outcome) {
-  MANTISSA_RETURN_IF_ERROR(check_known("fill-mask", settings));
-  const auto text = settings.extract("text"), top = settings.extract("top");
-  if (text.empty()) return invalid_input("--text: name a text with a [MASK] in it");
-  constexpr int64_t kMost = 1 << 20;
-  MANTISSA_ASSIGN(const int64_t guesses,
-                  parse_integer("top", top.empty() ? "5" : top.mapped(), 1, kMost));
-  MANTISSA_ASSIGN(const InferenceConfig config, inference_config("fill-mask", settings));
-  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  ThreadPool pool(config.threads);
-  MANTISSA_ASSIGN(const auto masks, fill_masks(network, text.mapped(), guesses, pool, config.isa));
-  for (const auto& mask : masks) {
-    outcome.masks.emplace_back();
-    for (const TokenGuess& guess : mask) {
-      outcome.masks.back().push_back({guess.token, guess.probability});
-    }
-  }
-  return {};
-}
+struct MaskConfig : InferenceConfig {
+  std::string text;
+  int64_t top = 0;
+};
+
+constexpr SettingOf<MaskConfig> kMaskRows[] = {
+    kCheckpoint<MaskConfig>,
+    {"text", "a text in which [MASK] stands for what is to be found", "",
+     parse_text<&MaskConfig::text>},
+    {"top", "guesses for each mask", "5", parse_whole<1, 1 << 20, &MaskConfig::top>},
+    kThreads<MaskConfig>,
+    kIsa<MaskConfig>};
+constexpr CommandOf<MaskConfig> kFillMaskCommand = {"fill-mask", kMaskRows};
 
 }  // namespace
 
-MaskOutcome fill_mask(const Settings& settings) {
-  MaskOutcome outcome;
-  const Status status = find_masks(settings, outcome);
-  return status.ok() ? outcome : refused<MaskOutcome>(status.error());
+CommandInfo fill_mask_command() { return info_of<kFillMaskCommand>(); }
+
+Outcome<FilledMasks> fill_mask(const Settings& settings) {
+  if (!settings.contains("text")) return invalid_input("--text: name a text with a [MASK] in it");
+  MANTISSA_ASSIGN(MaskConfig config, read_settings(kFillMaskCommand, settings));
+  MANTISSA_RETURN_IF_ERROR(find_checkpoint(config.checkpoint));
+  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  ThreadPool pool(config.threads);
+  MANTISSA_ASSIGN(const auto masks, fill_masks(network, config.text, config.top, pool, config.isa));
+  FilledMasks filled;
+  for (const auto& mask : masks) {
+    filled.masks.emplace_back();
+    for (const TokenGuess& guess : mask) {
+      filled.masks.back().push_back({guess.token, guess.probability});
+    }
+  }
+  return filled;
 }
 
 }  // namespace mantissa

@@ -1,51 +1,52 @@
 // The generate command.
 #include "infer/text/generate.h"
 
+#include "api/inference/inference_config.h"
 #include "api/outcome.h"
-#include "api/settings/settings.h"
+#include "api/settings/commands.h"
 #include "mantissa/language.h"
-#include "run/settings/run_config.h"
 
 namespace mantissa {
 namespace {
 
-Result<GenerationOptions> generation_options(Settings& settings) {
+struct GenerationConfig : InferenceConfig {
   GenerationOptions options;
-  const auto taken = [&](const char* name, const std::string& otherwise) {
-    const auto found = settings.extract(name);
-    return found.empty() ? otherwise : found.mapped();
-  };
-  constexpr int64_t kMost = 1 << 20;
-  options.prompt = taken("prompt", "");
-  MANTISSA_ASSIGN(options.length, parse_integer("length", taken("length", "200"), 1, kMost));
-  MANTISSA_ASSIGN(options.temperature,
-                  parse_real("temperature", taken("temperature", "1"), 0, 100));
-  MANTISSA_ASSIGN(options.top_k, parse_integer("top-k", taken("top-k", "0"), 0, kMost));
-  MANTISSA_ASSIGN(const int64_t seed, parse_integer("seed", taken("seed", "1"), 0, INT64_MAX));
-  options.seed = static_cast<uint64_t>(seed);
-  return options;
-}
+};
 
-Status run_generation(Settings settings, const TextObserver& observer, GenerationOutcome& outcome) {
-  MANTISSA_RETURN_IF_ERROR(check_known("generate", settings));
-  MANTISSA_ASSIGN(const GenerationOptions options, generation_options(settings));
-  MANTISSA_ASSIGN(const InferenceConfig config, inference_config("generate", settings));
-  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  ThreadPool pool(config.threads);
-  outcome.prompt = options.prompt;
-  auto text = generate_text(network, options, pool, config.isa, observer);
-  if (!text.ok()) return text.error();
-  outcome.text = std::move(*text);
-  return {};
-}
+constexpr int64_t kMostTokens = 1 << 20;
+constexpr auto kGeneration = &GenerationConfig::options;
+
+constexpr SettingOf<GenerationConfig> kGenerateRows[] = {
+    kCheckpoint<GenerationConfig>,
+    {"prompt", "text to begin with", "", parse_text<kGeneration, &GenerationOptions::prompt>},
+    {"length", "tokens to generate", "200",
+     parse_whole<1, kMostTokens, kGeneration, &GenerationOptions::length>},
+    {"temperature", "how freely tokens are drawn: below 1 likelier ones, 0 always the likeliest",
+     "1",
+     [](const std::string& name, const std::string& text, GenerationConfig& config) {
+       return assign(parse_real(name, text, 0, 100), config.options.temperature);
+     }},
+    {"top-k", "draw among so many likeliest tokens (0: all)", "0",
+     parse_whole<0, kMostTokens, kGeneration, &GenerationOptions::top_k>},
+    {"seed", "of the tokens drawn", "1",
+     parse_whole<0, INT64_MAX, kGeneration, &GenerationOptions::seed>},
+    kThreads<GenerationConfig>,
+    kIsa<GenerationConfig>};
+constexpr CommandOf<GenerationConfig> kGenerateCommand = {"generate", kGenerateRows};
 
 }  // namespace
 
-GenerationOutcome generate(const Settings& settings,
-                           const std::function<bool(const std::string&)>& observer) {
-  GenerationOutcome outcome;
-  const Status status = run_generation(settings, observer, outcome);
-  return status.ok() ? outcome : refused<GenerationOutcome>(status.error());
+CommandInfo generate_command() { return info_of<kGenerateCommand>(); }
+
+Outcome<GeneratedText> generate(const Settings& settings,
+                                const std::function<bool(const std::string&)>& observer) {
+  MANTISSA_ASSIGN(GenerationConfig config, read_settings(kGenerateCommand, settings));
+  MANTISSA_RETURN_IF_ERROR(find_checkpoint(config.checkpoint));
+  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  ThreadPool pool(config.threads);
+  MANTISSA_ASSIGN(std::string text,
+                  generate_text(network, config.options, pool, config.isa, observer));
+  return GeneratedText{config.options.prompt, std::move(text)};
 }
 
 }  // namespace mantissa

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "api/settings/settings.h"
+#include "api/inference/inference_config.h"
 #include "base/result.h"
 #include "data/datasets/dataset.h"
 #include "infer/frozen_network.h"

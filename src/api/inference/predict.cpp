@@ -9,6 +9,7 @@
 #include "api/inference/prediction_csv.h"
 #include "api/inference/predictor.h"
 #include "api/outcome.h"
+#include "api/settings/commands.h"
 #include "api/settings/settings.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
@@ -23,6 +24,54 @@ namespace mantissa {
 namespace {
 
 namespace fs = std::filesystem;
+
+// "7" or "0-9".
+Status parse_range(const std::string&, const std::string& text, PredictionConfig& config) {
+  constexpr int64_t kMost = 1'000'000'000;
+  const auto dash = text.find('-', 1);
+  const auto refuse = [&] {
+    return invalid_input("index: '" + text + "' is neither a number nor a range such as 0-9");
+  };
+  const auto first = parse_integer("index", text.substr(0, dash), 0, kMost);
+  if (!first.ok()) return refuse();
+  config.first_index = config.last_index = *first;
+  if (dash != std::string::npos) {
+    const auto last = parse_integer("index", text.substr(dash + 1), *first, kMost);
+    if (!last.ok()) return refuse();
+    config.last_index = *last;
+  }
+  constexpr int64_t kMostExamples = 10'000;
+  if (config.last_index - config.first_index >= kMostExamples) {
+    return invalid_input("index: '" + text + "' is more than " + std::to_string(kMostExamples) +
+                         " examples");
+  }
+  return {};
+}
+
+constexpr SettingOf<PredictionConfig> kPredictRows[] = {
+    kCheckpoint<PredictionConfig>,
+    {"input", "PNG or JPEG pictures, or folders of them; or a CSV file of rows", "",
+     parse_text<&PredictionConfig::input>, traits::kList},
+    {"data", "data set whose test examples --index names (left out: that of the training)", "",
+     parse_text<&PredictionConfig::data>},
+    {"index", "test examples: 7, or 0-9", "0", parse_range},
+    {"csv", "file to write the predictions to as CSV (-: standard output)", "",
+     parse_text<&PredictionConfig::csv>},
+    {"raw", "NPZ file for the logits as integers: mantissas [N, classes], and their exponent", "",
+     parse_text<&PredictionConfig::raw>},
+    kThreads<PredictionConfig>,
+    kIsa<PredictionConfig>};
+constexpr CommandOf<PredictionConfig> kPredictCommand = {"predict", kPredictRows};
+
+Result<PredictionConfig> prediction_config(Settings settings) {
+  const bool names_examples = settings.contains("index") || settings.contains("data");
+  MANTISSA_ASSIGN(PredictionConfig config, read_settings(kPredictCommand, settings));
+  if (!config.input.empty() && names_examples) {
+    return invalid_input("give either --input, or --data and --index");
+  }
+  MANTISSA_RETURN_IF_ERROR(find_checkpoint(config.checkpoint));
+  return config;
+}
 
 // The requested pictures, and a line for each folder that has none.
 struct Inputs {
@@ -87,7 +136,7 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
         all[i] = with_pixels(files[i].string(), form, std::move(pixels));
         return {};
       });
-  if (results.failure) predictor.outcome.exit = Exit::kFailed;
+  if (results.failure) predictor.result.problem.exit = Exit::kFailed;
   std::vector<Prediction> good;
   std::vector<uint8_t> pixels;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -95,35 +144,36 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
       pixels.insert(pixels.end(), all[i].pixels.begin(), all[i].pixels.end());
       good.push_back(std::move(all[i]));
     } else {
-      predictor.outcome.problems.push_back(std::move(results.errors[i]));
+      predictor.result.problems.push_back(std::move(results.errors[i]));
     }
   }
   const std::vector<Label> unknown(good.size());
   return predictor.run(std::move(good), examples_of(picture_set(form, std::move(pixels), unknown)));
 }
 
-Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
-  PredictionOutcome& outcome = predictor.outcome;
+Status predict_inputs(const PredictionConfig& config, Predictor& predictor) {
+  Predictions& result = predictor.result;
   Inputs inputs = list_inputs(config.input);
   const size_t count = inputs.files.size() + inputs.problems.size();
   if (count == 0) return invalid_input("--input: name a picture or a folder");
   const bool only_pictures = inputs.problems.empty();
-  outcome.problems = std::move(inputs.problems);
+  result.problems = std::move(inputs.problems);
   MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
   const std::span<const fs::path> all = inputs.files;
   for (size_t first = 0; first < all.size(); first += kPredictedAtOnce) {
     const size_t at_once = std::min<size_t>(kPredictedAtOnce, all.size() - first);
     MANTISSA_RETURN_IF_ERROR(predict_files(all.subspan(first, at_once), options, predictor));
   }
-  if (outcome.problems.empty()) return {};
-  const bool failed_to_read = outcome.exit == Exit::kFailed;
+  if (result.problems.empty()) return {};
+  const bool failed_to_read = result.problem.exit == Exit::kFailed;
   if (count == 1) {
-    const std::string& problem = outcome.problems[0];
+    const std::string& problem = result.problems[0];
     return failed_to_read ? failed(problem) : invalid_input(problem);
   }
-  if (!failed_to_read) outcome.exit = Exit::kInvalidInput;
-  outcome.error = std::to_string(outcome.problems.size()) + " of " + std::to_string(count) +
-                  (only_pictures ? " pictures" : " pictures and folders") + " could not be read";
+  if (!failed_to_read) result.problem.exit = Exit::kInvalidInput;
+  result.problem.message = std::to_string(result.problems.size()) + " of " + std::to_string(count) +
+                           (only_pictures ? " pictures" : " pictures and folders") +
+                           " could not be read";
   return {};
 }
 
@@ -145,7 +195,7 @@ Prediction test_example(const Dataset& data, int64_t i) {
   return example;
 }
 
-Status predict_examples(const InferenceConfig& config, Predictor& predictor) {
+Status predict_examples(const PredictionConfig& config, Predictor& predictor) {
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, predictor.network));
   if (config.last_index >= data.test.count) {
     return invalid_input("index: " + data.info.name + " has test examples 0 to " +
@@ -162,7 +212,7 @@ Status predict_examples(const InferenceConfig& config, Predictor& predictor) {
   return {};
 }
 
-Status check_targets(const InferenceConfig& config) {
+Status check_targets(const PredictionConfig& config) {
   if (!config.csv.empty() && config.csv != "-") {
     MANTISSA_RETURN_IF_ERROR(check_target("csv", config.csv));
   }
@@ -182,8 +232,12 @@ Status write_raw(const std::string& path, const Predictor& predictor) {
   return write_npz(path, arrays);
 }
 
-Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
-  MANTISSA_ASSIGN(const InferenceConfig config, inference_config("predict", settings));
+}  // namespace
+
+CommandInfo predict_command() { return info_of<kPredictCommand>(); }
+
+Outcome<Predictions> predict(const Settings& settings) {
+  MANTISSA_ASSIGN(const PredictionConfig config, prediction_config(settings));
   MANTISSA_RETURN_IF_ERROR(check_targets(config));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   if (!config.raw.empty() && network.description.format.is_float()) {
@@ -191,29 +245,22 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
                          " computes in fp32: its logits are no integers");
   }
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
-  outcome.class_names = network.description.class_names;
-  outcome.target = target_of(network.description).column;
+  Predictions result;
+  result.class_names = network.description.class_names;
+  result.target = target_of(network.description).column;
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {
-    outcome.notes.push_back(std::move(shortage));
+    result.notes.push_back(std::move(shortage));
   }
-  Predictor predictor{network, pool, config.isa, outcome};
+  Predictor predictor{network, pool, config.isa, result};
   MANTISSA_RETURN_IF_ERROR(config.input.empty()        ? predict_examples(config, predictor)
                            : network.description.table ? predict_rows(config, predictor)
                                                        : predict_inputs(config, predictor));
   if (!config.raw.empty()) MANTISSA_RETURN_IF_ERROR(write_raw(config.raw, predictor));
-  if (config.csv.empty()) return {};
-  outcome.csv = prediction_csv(outcome);
-  if (config.csv == "-") return {};
-  return write_text_atomically(config.csv, outcome.csv);
-}
-
-}  // namespace
-
-PredictionOutcome predict(const Settings& settings) {
-  PredictionOutcome outcome;
-  const Status status = run_prediction(settings, outcome);
-  return status.ok() ? outcome : refused<PredictionOutcome>(status.error());
+  if (config.csv.empty()) return result;
+  result.csv = prediction_csv(result);
+  if (config.csv != "-") MANTISSA_RETURN_IF_ERROR(write_text_atomically(config.csv, result.csv));
+  return result;
 }
 
 }  // namespace mantissa

@@ -39,14 +39,14 @@ std::string field(const std::string& plain) {
   return quoted + '"';
 }
 
-std::string name_of(const PredictionOutcome& outcome, int index) {
-  const bool known = index >= 0 && static_cast<size_t>(index) < outcome.class_names.size();
-  return known ? outcome.class_names[static_cast<size_t>(index)] : "";
+std::string name_of(const Predictions& predictions, int index) {
+  const bool known = index >= 0 && static_cast<size_t>(index) < predictions.class_names.size();
+  return known ? predictions.class_names[static_cast<size_t>(index)] : "";
 }
 
-std::string number_csv(const PredictionOutcome& outcome) {
-  std::string csv = "source,truth," + field(outcome.target) + "\n";
-  for (const Prediction& one : outcome.predictions) {
+std::string number_csv(const Predictions& predictions) {
+  std::string csv = "source,truth," + field(predictions.target) + "\n";
+  for (const Prediction& one : predictions.predictions) {
     csv += field(one.source) + "," + (one.truth ? real_text(*one.truth) : "") + "," +
            real_text(one.number) + "\n";
   }
@@ -55,17 +55,17 @@ std::string number_csv(const PredictionOutcome& outcome) {
 
 }  // namespace
 
-std::string prediction_csv(const PredictionOutcome& outcome) {
-  if (!outcome.target.empty()) return number_csv(outcome);
+std::string prediction_csv(const Predictions& predictions) {
+  if (!predictions.target.empty()) return number_csv(predictions);
   std::string csv = "source,label,label_name,guess,guess_name,probability";
-  for (const std::string& name : outcome.class_names) csv += "," + field(name);
+  for (const std::string& name : predictions.class_names) csv += "," + field(name);
   csv += "\n";
-  for (const Prediction& prediction : outcome.predictions) {
+  for (const Prediction& prediction : predictions.predictions) {
     const bool labelled = prediction.label >= 0;
     csv += field(prediction.source) + "," +
            (labelled ? std::to_string(prediction.label) : std::string()) + "," +
-           field(name_of(outcome, prediction.label)) + "," + std::to_string(prediction.guess) +
-           "," + field(name_of(outcome, prediction.guess)) + "," +
+           field(name_of(predictions, prediction.label)) + "," + std::to_string(prediction.guess) +
+           "," + field(name_of(predictions, prediction.guess)) + "," +
            real_text(prediction.probabilities[static_cast<size_t>(prediction.guess)]);
     for (const double probability : prediction.probabilities) csv += "," + real_text(probability);
     csv += "\n";

@@ -12,6 +12,6 @@ namespace mantissa {
 // the probability of each class in a column of its name. If numbers are predicted: source, truth,
 // and the prediction in a column of the target's name. Texts that spreadsheets would compute, such
 // as "=cmd|...", have an apostrophe in front (docs/decisions/0109-predictions-for-spreadsheets.md).
-std::string prediction_csv(const PredictionOutcome& outcome);
+std::string prediction_csv(const Predictions& predictions);
 
 }  // namespace mantissa

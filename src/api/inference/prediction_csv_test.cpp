@@ -6,10 +6,11 @@ namespace mantissa {
 namespace {
 
 std::string csv_of(const std::string& name) {
-  PredictionOutcome outcome;
-  outcome.class_names = {name, "b"};
-  outcome.predictions.push_back({.source = name, .label = 0, .guess = 0, .probabilities = {1, 0}});
-  return prediction_csv(outcome);
+  Predictions predictions;
+  predictions.class_names = {name, "b"};
+  predictions.predictions.push_back(
+      {.source = name, .label = 0, .guess = 0, .probabilities = {1, 0}});
+  return prediction_csv(predictions);
 }
 
 // OWASP's list of beginnings; in the head, in names and in sources.

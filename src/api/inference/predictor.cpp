@@ -50,7 +50,7 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
     if (row.empty()) break;
   }
   for (const std::string& note : encoder.notes()) {
-    predictor.outcome.notes.push_back("'" + file + "': " + note);
+    predictor.result.notes.push_back("'" + file + "': " + note);
   }
   return {};
 }
@@ -67,20 +67,20 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   const int64_t classes = network.description.options.classes;
   for (int64_t i = 0; i < count; ++i) {
     Prediction& one = batch[static_cast<size_t>(i)];
-    if (outcome.target.empty()) {
+    if (result.target.empty()) {
       one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
       const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
       one.guess = static_cast<int>(best - one.probabilities.begin());
     } else {
       one.number = found.numbers[static_cast<size_t>(i)];
     }
-    if (outcome.predictions.size() >= kPredictionPixels) one.pixels = {};
-    outcome.predictions.push_back(std::move(one));
+    if (result.predictions.size() >= kPredictionPixels) one.pixels = {};
+    result.predictions.push_back(std::move(one));
   }
   return {};
 }
 
-Status predict_rows(const InferenceConfig& config, Predictor& predictor) {
+Status predict_rows(const PredictionConfig& config, Predictor& predictor) {
   std::vector<std::string> files;
   std::istringstream lines(config.input);
   for (std::string line; std::getline(lines, line);) {
@@ -90,7 +90,7 @@ Status predict_rows(const InferenceConfig& config, Predictor& predictor) {
   for (const std::string& file : files) {
     MANTISSA_RETURN_IF_ERROR(predict_file(file, files.size() > 1, predictor));
   }
-  if (!predictor.outcome.predictions.empty()) return {};
+  if (!predictor.result.predictions.empty()) return {};
   return invalid_input("--input: there are no rows in " + files[0]);
 }
 

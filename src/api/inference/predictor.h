@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "api/settings/settings.h"
+#include "api/inference/inference_config.h"
 #include "base/result.h"
 #include "base/system/thread_pool.h"
 #include "data/batches/examples.h"
@@ -13,6 +13,13 @@
 
 namespace mantissa {
 
+struct PredictionConfig : InferenceConfig {
+  std::string input;  // one a line
+  std::string csv;
+  std::string raw;
+  int64_t first_index = 0, last_index = 0;
+};
+
 constexpr int64_t kPredictedAtOnce = 64;  // examples; changes no result
 
 // The network, and what is predicted with it.
@@ -20,7 +27,7 @@ struct Predictor {
   FrozenNetwork& network;
   ThreadPool& pool;
   Isa isa;
-  PredictionOutcome& outcome;
+  Predictions& result;
   // The outputs of all predictions.
   std::vector<int32_t> mantissas = {};
   int exponent = 0;
@@ -30,6 +37,6 @@ struct Predictor {
 };
 
 // Predicts the rows of the files of tables that `input` names, one a line.
-Status predict_rows(const InferenceConfig& config, Predictor& predictor);
+Status predict_rows(const PredictionConfig& config, Predictor& predictor);
 
 }  // namespace mantissa

@@ -2,41 +2,49 @@
 #include "infer/text/translate.h"
 
 #include <chrono>
-#include <filesystem>
 #include <utility>
 
+#include "api/inference/inference_config.h"
 #include "api/outcome.h"
-#include "api/settings/settings.h"
+#include "api/settings/commands.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
 #include "infer/text/embed.h"
 #include "mantissa/language.h"
-#include "run/settings/run_config.h"
 
 namespace mantissa {
 namespace {
 
-struct TranslationConfig {
-  InferenceConfig inference;
+struct TranslationConfig : InferenceConfig {
   TranslationOptions options;
-  std::string text;
+  std::string text, out;
 };
 
-Result<TranslationConfig> translation_config(Settings settings) {
-  MANTISSA_RETURN_IF_ERROR(check_known("translate", settings));
-  TranslationConfig config;
-  const auto text = settings.extract("text");
-  if (!text.empty()) config.text = text.mapped();
-  MANTISSA_ASSIGN(config.inference, inference_config("translate", settings));
-  config.options.beam = config.inference.beam;
-  if (settings.contains("batch-size")) config.options.batch_size = config.inference.batch_size;
-  return config;
-}
+constexpr auto kTranslation = &TranslationConfig::options;
 
-Status run_translation(const Settings& settings, std::vector<std::string> sentences,
-                       const Observer& observer, TranslationOutcome& outcome) {
-  MANTISSA_ASSIGN(const TranslationConfig config, translation_config(settings));
-  const std::string &data = config.inference.data, &out = config.inference.out;
+constexpr SettingOf<TranslationConfig> kTranslateRows[] = {
+    kCheckpoint<TranslationConfig>,
+    {"text", "a sentence to translate", "", parse_text<&TranslationConfig::text>},
+    {"data", "text file, a sentence on each line", "", parse_text<&TranslationConfig::data>},
+    {"out", "file for the translations, one on each line", "", parse_text<&TranslationConfig::out>},
+    {"beam", "hypotheses of a sentence; 1 takes the likeliest token each time", "4",
+     parse_whole<1, kMostBeam, kTranslation, &TranslationOptions::beam>},
+    {"batch-size", "sentences computed at once; changes no result in integers", "32",
+     parse_whole<1, 1 << 20, kTranslation, &TranslationOptions::batch_size>},
+    kThreads<TranslationConfig>,
+    kIsa<TranslationConfig>};
+constexpr CommandOf<TranslationConfig> kTranslateCommand = {"translate", kTranslateRows};
+
+}  // namespace
+
+CommandInfo translate_command() { return info_of<kTranslateCommand>(); }
+
+Outcome<Translations> translate(const Settings& settings, const std::vector<std::string>& given,
+                                const Observer& observer) {
+  std::vector<std::string> sentences = given;
+  MANTISSA_ASSIGN(TranslationConfig config, read_settings(kTranslateCommand, settings));
+  MANTISSA_RETURN_IF_ERROR(find_checkpoint(config.checkpoint));
+  const std::string &data = config.data, &out = config.out;
   if (sentences.empty() && data.empty() == config.text.empty()) {
     return invalid_input("name a sentence, --text, or a file with one on each line, --data");
   }
@@ -45,34 +53,27 @@ Status run_translation(const Settings& settings, std::vector<std::string> senten
   if (!data.empty()) {
     MANTISSA_ASSIGN(sentences, read_sentences(data));
   }
-  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.inference.checkpoint));
-  ThreadPool pool(config.inference.threads);
+  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  ThreadPool pool(config.threads);
   const auto begin = std::chrono::steady_clock::now();
   MANTISSA_ASSIGN(
-      Translations translations,
-      translate_sentences(network, sentences, config.options, pool, config.inference.isa,
+      TranslatedTexts translated,
+      translate_sentences(network, sentences, config.options, pool, config.isa,
                           counting(observer, Progress::Kind::kTranslating, std::ssize(sentences))));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  outcome.seconds = seconds.count();
-  outcome.truncated = translations.truncated;
-  if (std::string note = describe(translations.unknown); !note.empty()) {
-    outcome.notes.push_back(std::move(note));
+  Translations result;
+  result.seconds = seconds.count();
+  result.truncated = translated.truncated;
+  if (std::string note = describe(translated.unknown); !note.empty()) {
+    result.notes.push_back(std::move(note));
   }
-  outcome.sources = std::move(sentences);
-  outcome.translations = std::move(translations.texts);
-  if (out.empty()) return {};
+  result.sources = std::move(sentences);
+  result.translations = std::move(translated.texts);
+  if (out.empty()) return result;
   std::string lines;
-  for (const std::string& one : outcome.translations) lines += one + "\n";
-  return write_text_atomically(out, lines);
-}
-
-}  // namespace
-
-TranslationOutcome translate(const Settings& settings, const std::vector<std::string>& sentences,
-                             const Observer& observer) {
-  TranslationOutcome outcome;
-  const Status status = run_translation(settings, sentences, observer, outcome);
-  return status.ok() ? outcome : refused<TranslationOutcome>(status.error());
+  for (const std::string& one : result.translations) lines += one + "\n";
+  MANTISSA_RETURN_IF_ERROR(write_text_atomically(out, lines));
+  return result;
 }
 
 }  // namespace mantissa

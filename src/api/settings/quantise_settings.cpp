@@ -6,96 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/settings/commands.h"
+#include "api/settings/settings.h"
 #include "run/settings/config_file.h"
-#include "run/settings/run_config.h"
 #include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {
 
-// Settings of train that describe the trained network: the network says these itself.
-constexpr std::array kOfNetworks = {"width", "loss", "label-smoothing", "freeze"};
-
-const SettingInfo kOfQuantise[] = {
-    {"from", "the trained network: the folder of a run, or a checkpoint", ""},
-    {"weights", "bits of weights, 1 to 8; or 16 (by default in format bfp:w=16), or 32 (in fp32)",
-     "4"},
-    {"activations",
-     "bits of what layers read, 1 to 8; or 16 (by default in format bfp:a=16), or 32 (in fp32)",
-     "4"},
-    {"ends", "at least so many bits for the first and last layers (0: as the others)", "8"},
-    {"sensitivity",
-     "measure instead the cost of each layer's few bits alone, on validation examples, and print a "
-     "table; writes nothing",
-     "false", true},
-    {"bits",
-     "PATTERN=N: N bits for the layers whose names fit (* for any text); commas between "
-     "several, of which the last that fits counts: 'stem*=8,stage3.*=3'",
-     ""},
-    {"method",
-     "how scales of weights and ranges of activations are chosen: mmse (least squares), adaround "
-     "(the same, and a training of each layer rounds its weights), uniform "
-     "(nothing is clipped), percentile, kl (least divergence), unit (weights from -1 to 1 "
-     "whatever they are, ranges as uniform: a start to compare with)",
-     "mmse"},
-    {"range",
-     "the whole numbers that weights of n bits become: symmetric, -7 to 7 with 4 bits, with 1 bit "
-     "-1 and 1; or full, -8 to 7, with 1 bit -1 and 0",
-     "symmetric"},
-    {"scales",
-     "one for each channel of weights, or for each tensor; the network's last layer has one, a "
-     "power of two, where it has few bits",
-     "channel"},
-    {"start",
-     "where weights begin to be trained: between the grid's points, as they were, or on "
-     "them; the first forward pass is the same",
-     "between"},
-    {"init",
-     "what is quantised: weights, activations, or both; the other side keeps its 8 bits, and may "
-     "be "
-     "quantised by another run, behind training",
-     "both"},
-    {"train",
-     "how ranges of activations are trained: lsq (by what they clip and how they round), lsqplus "
-     "(the same, and where they begin), wrpn (by what they clip, and where they begin), pact (by "
-     "what they clip, weights as dorefa), dorefa (not at all; weights through tanh), hwgq (not at "
-     "all; zeros pass no gradient), uniform (not at all)",
-     "lsq"},
-    {"calibration", "training examples that ranges are chosen from", "1280"},
-    {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
-    {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"}};
-
-// Settings of kOfQuantise that concern the steps before and after the quantisation.
-bool is_of_the_run(std::string_view name) {
-  return name == "from" || name == "sensitivity" || name == "reestimate" || name == "epochs";
-}
-
-bool is_own(const std::string& name) {
-  return std::any_of(std::begin(kOfQuantise), std::end(kOfQuantise),
-                     [&](const SettingInfo& own) { return own.name == name; });
-}
-
-bool is_of_training_behind(const std::string& name) {
-  return !is_own(name) &&
-         std::find(kOfNetworks.begin(), kOfNetworks.end(), name) == kOfNetworks.end();
-}
-
-// Settings of train for the training after the quantisation.
-std::vector<SettingInfo> training_infos() {
-  std::vector<SettingInfo> infos;
-  for (const Setting& setting : training_settings()) {
-    if (!is_of_training_behind(setting.name)) continue;
-    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
-  }
-  return infos;
-}
-
-template <typename T>
-Status assign(Result<T> result, T& field) {
-  if (!result.ok()) return result.error();
-  field = *result;
-  return {};
-}
+using S = const std::string&;
 
 Result<int> bits_of(const std::string& name, const std::string& text, int low) {
   MANTISSA_ASSIGN(const int64_t bits, parse_integer(name, text, low, kWholeBits));
@@ -114,7 +33,13 @@ Result<int> bits_of_all(const std::string& name, const std::string& text) {
                        "whole numbers of 24 bits have no kernels");
 }
 
-Status parse_patterns(const std::string& text, QuantisedBits& bits) {
+template <auto kSide>
+Status parse_all(S name, S text, QuantiseConfig& config) {
+  return assign(bits_of_all(name, text), config.quantise.bits.all.*kSide);
+}
+
+Status parse_patterns(S, S text, QuantiseConfig& config) {
+  QuantisedBits& bits = config.quantise.bits;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string part = text.substr(begin, end - begin);
@@ -143,7 +68,8 @@ constexpr Method kMethods[] = {
     {"kl", quantise::WeightMethod::kKullbackLeibler, quantise::ActivationMethod::kKullbackLeibler},
     {"unit", quantise::WeightMethod::kUnit, quantise::ActivationMethod::kMinMax}};
 
-Status parse_method(const std::string& text, QuantiseSettings& settings) {
+Status parse_method(S, S text, QuantiseConfig& config) {
+  QuantiseSettings& settings = config.quantise;
   for (const Method& method : kMethods) {
     if (text != method.name) continue;
     settings.weight_method = method.weights;
@@ -169,61 +95,95 @@ constexpr Training kTrainings[] = {{"lsq", quantise::TrainingMethod::kLsq},
                                    {"hwgq", quantise::TrainingMethod::kHalfWaveGaussian},
                                    {"uniform", quantise::TrainingMethod::kUniform}};
 
-Status parse_training(const std::string& text, QuantiseSettings& settings) {
+Status parse_training(S, S text, QuantiseConfig& config) {
   for (const Training& training : kTrainings) {
     if (text != training.name) continue;
-    settings.training = training.method;
+    config.quantise.training = training.method;
     return {};
   }
   return invalid_input("train: unknown method '" + text +
                        "'; choose lsq, lsqplus, pact, wrpn, dorefa, hwgq or uniform");
 }
 
-Status parse_sides(const std::string& text, QuantisedBits& bits) {
+Status parse_sides(S, S text, QuantiseConfig& config) {
   if (text != "weights" && text != "activations" && text != "both") {
     return invalid_input("init: '" + text + "' is none of weights, activations and both");
   }
-  bits.only_weights = text == "weights";
-  bits.only_activations = text == "activations";
+  config.quantise.bits.only_weights = text == "weights";
+  config.quantise.bits.only_activations = text == "activations";
   return {};
 }
 
-// One of two words.
-Status parse_word(const std::string& name, const std::string& text, const char* yes, const char* no,
-                  bool& value) {
-  if (text != yes && text != no) {
-    return invalid_input(name + ": '" + text + "' is neither " + yes + " nor " + no);
+// One of two words, of which the first sets the field.
+template <const auto& kWords, auto kField>
+Status parse_either(S, S text, QuantiseConfig& config) {
+  if (text != kWords[0] && text != kWords[1]) {
+    return invalid_input("'" + text + "' is neither " + kWords[0] + " nor " + kWords[1]);
   }
-  value = text == yes;
+  config.quantise.*kField = text == kWords[0];
   return {};
 }
+constexpr std::array kScales = {"channel", "tensor"};
+constexpr std::array kRanges = {"full", "symmetric"};
+constexpr std::array kStarts = {"between", "grid"};
 
-Status set_own(const std::string& name, const std::string& text, QuantiseConfig& config) {
-  QuantiseSettings& quantise = config.quantise;
-  if (name == "weights") return assign(bits_of_all(name, text), quantise.bits.all.weights);
-  if (name == "activations") return assign(bits_of_all(name, text), quantise.bits.all.activations);
-  if (name == "ends") return assign(bits_of(name, text, 0), quantise.bits.ends);
-  if (name == "bits") return parse_patterns(text, quantise.bits);
-  if (name == "method") return parse_method(text, quantise);
-  if (name == "train") return parse_training(text, quantise);
-  if (name == "init") return parse_sides(text, quantise.bits);
-  if (name == "scales") {
-    return parse_word(name, text, "channel", "tensor", quantise.scales_per_channel);
-  }
-  if (name == "range") {
-    return parse_word(name, text, "full", "symmetric", quantise.has_full_range);
-  }
-  if (name == "start") return parse_word(name, text, "between", "grid", quantise.starts_between);
-  if (name == "calibration") {
-    return assign(parse_integer(name, text, 1, 1'000'000'000), quantise.calibration_examples);
-  }
-  if (name == "sensitivity") {
-    config.measures_sensitivity = text == "true";
-    return {};
-  }
-  config.training[name] = text;  // from, reestimate, epochs
-  return {};
-}
+constexpr auto kQuantise = &QuantiseConfig::quantise;
+
+// Those of the quantisation itself are its identity.
+constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
+    {"from", "the trained network: the folder of a run, or a checkpoint", ""},
+    {"weights", "bits of weights, 1 to 8; or 16 (by default in format bfp:w=16), or 32 (in fp32)",
+     "4", parse_all<&LayerBits::weights>, traits::kIdentity},
+    {"activations",
+     "bits of what layers read, 1 to 8; or 16 (by default in format bfp:a=16), or 32 (in fp32)",
+     "4", parse_all<&LayerBits::activations>, traits::kIdentity},
+    {"ends", "at least so many bits for the first and last layers (0: as the others)", "8",
+     parse_whole<0, kWholeBits, kQuantise, &QuantiseSettings::bits, &QuantisedBits::ends>,
+     traits::kIdentity},
+    {"sensitivity",
+     "measure instead the cost of each layer's few bits alone, on validation examples, and print a "
+     "table; writes nothing",
+     "false", parse_switch<&QuantiseConfig::measures_sensitivity>, traits::kSwitch},
+    {"bits",
+     "PATTERN=N: N bits for the layers whose names fit (* for any text); commas between several, "
+     "of which the last that fits counts: 'stem*=8,stage3.*=3'",
+     "", parse_patterns, traits::kIdentity},
+    {"method",
+     "how scales of weights and ranges of activations are chosen: mmse (least squares), adaround "
+     "(the same, and a training of each layer rounds its weights), uniform (nothing is clipped), "
+     "percentile, kl (least divergence), unit (weights from -1 to 1 whatever they are, ranges as "
+     "uniform: a start to compare with)",
+     "mmse", parse_method, traits::kIdentity},
+    {"range",
+     "the whole numbers that weights of n bits become: symmetric, -7 to 7 with 4 bits, with 1 bit "
+     "-1 and 1; or full, -8 to 7, with 1 bit -1 and 0",
+     "symmetric", parse_either<kRanges, &QuantiseSettings::has_full_range>, traits::kIdentity},
+    {"scales",
+     "one for each channel of weights, or for each tensor; the network's last layer has one, a "
+     "power of two, where it has few bits",
+     "channel", parse_either<kScales, &QuantiseSettings::scales_per_channel>, traits::kIdentity},
+    {"start",
+     "where weights begin to be trained: between the grid's points, as they were, or on them; the "
+     "first forward pass is the same",
+     "between", parse_either<kStarts, &QuantiseSettings::starts_between>, traits::kIdentity},
+    {"init",
+     "what is quantised: weights, activations, or both; the other side keeps its 8 bits, and may "
+     "be quantised by another run, behind training",
+     "both", parse_sides, traits::kIdentity},
+    {"train",
+     "how ranges of activations are trained: lsq (by what they clip and how they round), lsqplus "
+     "(the same, and where they begin), wrpn (by what they clip, and where they begin), pact (by "
+     "what they clip, weights as dorefa), dorefa (not at all; weights through tanh), hwgq (not at "
+     "all; zeros pass no gradient), uniform (not at all)",
+     "lsq", parse_training, traits::kIdentity},
+    {"calibration", "training examples that ranges are chosen from", "1280",
+     parse_whole<1, 1'000'000'000, kQuantise, &QuantiseSettings::calibration_examples>,
+     traits::kIdentity},
+    {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
+    {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"},
+    {kOfTraining}};
+constexpr CommandOf<QuantiseConfig> kQuantizeCommand = {"quantize", kQuantiseRows,
+                                                        traits::kInQuantize};
 
 // 16 bits belong to the format, and 32 to fp32.
 Status choose_format(QuantiseConfig& config) {
@@ -247,35 +207,22 @@ Status choose_format(QuantiseConfig& config) {
 
 }  // namespace
 
-std::vector<SettingInfo> quantise_infos() {
-  std::vector<SettingInfo> infos(std::begin(kOfQuantise), std::end(kOfQuantise));
-  const std::vector<SettingInfo> training = training_infos();
-  infos.insert(infos.end(), training.begin(), training.end());
-  return infos;
-}
+CommandInfo quantize_command() { return info_of<kQuantizeCommand>(); }
 
 Result<QuantiseConfig> quantise_config(const Settings& settings) {
-  const std::vector<SettingInfo> training = training_infos();
-  QuantiseConfig config;
-  config.quantise.bits.all = {.weights = 4, .activations = 4};
-  for (const auto& [name, text] : settings) {
-    if (is_own(name)) {
-      MANTISSA_RETURN_IF_ERROR(set_own(name, text, config));
-      if (!is_of_the_run(name)) config.own[name] = text;
-    } else if (std::any_of(training.begin(), training.end(),
-                           [&name = name](const SettingInfo& info) { return info.name == name; })) {
-      config.training[name] = text;
-    } else {
-      return invalid_input("unknown setting '" + name + "' of quantize");
-    }
+  Settings training;
+  MANTISSA_ASSIGN(QuantiseConfig config, read_settings(kQuantizeCommand, settings, &training));
+  config.training = std::move(training);
+  for (const auto& row : kQuantiseRows) {
+    const auto given = settings.find(row.name);
+    if (row.has(traits::kIdentity) && given != settings.end()) config.own.insert(*given);
   }
   const auto from = settings.find("from");
   if (!config.resumes() && (from == settings.end() || from->second.empty())) {
     return invalid_input("--from names the trained network, a run's folder or a file");
   }
   MANTISSA_RETURN_IF_ERROR(choose_format(config));
-  if (config.measures_sensitivity) return config;
-  if (settings.count("out") == 0) {
+  if (!config.measures_sensitivity && !settings.contains("out")) {
     return invalid_input("--out names a folder for the results");
   }
   return config;
@@ -289,8 +236,8 @@ bool QuantiseConfig::resumes() const {
 std::string quantised_text(const QuantiseConfig& config, const std::string& weights) {
   Settings all = config.own;
   all["from"] = weights;
-  for (const SettingInfo& own : kOfQuantise) {
-    if (!is_of_the_run(own.name)) all.insert({own.name, own.default_value});
+  for (const auto& row : kQuantiseRows) {
+    if (row.has(traits::kIdentity)) all.insert({row.name, row.default_text});
   }
   return nlohmann::json(all).dump();
 }

@@ -9,8 +9,6 @@
 
 namespace mantissa {
 
-std::vector<SettingInfo> quantise_infos();
-
 struct QuantiseConfig {
   QuantiseSettings quantise;
   Settings own;  // of the quantisation itself, as they were given

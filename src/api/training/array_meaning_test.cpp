@@ -121,15 +121,15 @@ std::string prices() {
 TEST(ArrayMeaning, RowsOfATableComeThroughItsColumns) {
   const TestFolder folder;
   put_file(folder / "t.csv", prices());
-  const TrainingOutcome run = train({{"model", "mlp"},
-                                     {"hidden", "16"},
-                                     {"data", folder / "t.csv"},
-                                     {"epochs", "40"},
-                                     {"batch-size", "20"},
-                                     {"optimizer", "adam"},
-                                     {"learning-rate", "0.01"},
-                                     {"out", folder / "run"}});
-  ASSERT_EQ(run.error, "");
+  const Outcome<TrainedRun> run = train({{"model", "mlp"},
+                                         {"hidden", "16"},
+                                         {"data", folder / "t.csv"},
+                                         {"epochs", "40"},
+                                         {"batch-size", "20"},
+                                         {"optimizer", "adam"},
+                                         {"learning-rate", "0.01"},
+                                         {"out", folder / "run"}});
+  ASSERT_EQ(run.error(), "");
   const auto model = Model::load(folder / "run" / "model.safetensors");
   ASSERT_TRUE(model.ok()) << model.error();
   EXPECT_NE(model->table_json().find("\"size\""), std::string::npos);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "api/public_values.h"
-#include "api/settings/settings.h"
+#include "api/settings/describe_settings.h"
 #include "api/training/array_set.h"
 #include "data/batches/examples.h"
 #include "data/datasets/dataset.h"
@@ -31,11 +31,9 @@ namespace {
 
 // May throw std::bad_alloc.
 Outcome<LoadedData> load(const Settings& settings) {
-  const auto config = describe_config(settings);
-  if (!config.ok()) return failure_of(config.error());
-  auto data = load_dataset(config->data, true, true, config->options);
-  if (!data.ok()) return failure_of(data.error());
-  const auto memory = std::make_shared<Dataset>(std::move(*data));
+  MANTISSA_ASSIGN(const auto config, describe_config(settings));
+  MANTISSA_ASSIGN(auto data, load_dataset(config.data, true, true, config.options));
+  const auto memory = std::make_shared<Dataset>(std::move(data));
   const DatasetInfo& info = memory->info;
   const Target& target = info.target;
   return LoadedData{.train = arrays_of(memory->train),

@@ -62,19 +62,19 @@ TEST(LoadData, TrainsAsTheCommandLineDoes) {
                    {"learning-rate", "0.05"},
                    {"data", folder / "flowers.csv"},
                    {"out", folder / "run"}});
-  const TrainingOutcome run = train(settings);
-  ASSERT_EQ(run.error, "");
+  const Outcome<TrainedRun> run = train(settings);
+  ASSERT_EQ(run.error(), "");
 
   const auto network = describe_network({{"path", folder / "run"}});
-  ASSERT_EQ(network.error, "");
-  const auto read = Network::from_json(network.json);
+  ASSERT_EQ(network.error(), "");
+  const auto read = Network::from_json(network->json);
   ASSERT_TRUE(read.ok()) << read.error();
   auto trainer =
       Trainer::create(*read, {{"batch-size", "8"}, {"seed", "3"}, {"learning-rate", "0.05"}});
   ASSERT_TRUE(trainer.ok()) << trainer.error();
   const LoadedData data = *load_data({{"data", folder / "flowers.csv"}});
   ASSERT_TRUE(trainer->fit(data.train, {.epochs = 4}).ok());
-  EXPECT_NE(run.summary_json.find(trainer->weights_sha256()), std::string::npos);
+  EXPECT_NE(run->summary_json.find(trainer->weights_sha256()), std::string::npos);
 }
 
 TEST(LoadData, Pictures) {

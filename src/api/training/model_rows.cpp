@@ -85,9 +85,8 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
 }  // namespace
 
 Outcome<EncodedRows> Model::encode(const std::vector<NamedColumn>& columns) const {
-  auto encoded = encode_rows(data_->network.description.table, columns);
-  if (!encoded.ok()) return failure_of(encoded.error());
-  return std::move(*encoded);
+  MANTISSA_ASSIGN(auto encoded, encode_rows(data_->network.description.table, columns));
+  return encoded;
 }
 
 }  // namespace mantissa

@@ -50,11 +50,10 @@ Status bind(const FrozenDescription& description, const ArraySet& examples, bool
 }  // namespace
 
 Outcome<Model> Model::load(const std::string& path, int threads) {
-  if (threads < 0) return Failure{Exit::kInvalidInput, "threads must be 0 or more"};
-  auto network = load_frozen(path);
-  if (!network.ok()) return failure_of(network.error());
+  if (threads < 0) return invalid_input("threads must be 0 or more");
+  MANTISSA_ASSIGN(auto network, load_frozen(path));
   const int workers = threads == 0 ? processors() : threads;
-  return Model(std::make_shared<Data>(Data{std::move(*network), workers}));
+  return Model(std::make_shared<Data>(Data{std::move(network), workers}));
 }
 
 Outcome<Done> Model::save(const std::string& path) const {
@@ -68,8 +67,7 @@ std::string Model::weights_sha256() const { return data_->network.description.we
 Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;
   BoundArrays arrays;
-  const Status bound = bind(network.description, examples, false, arrays);
-  if (!bound.ok()) return failure_of(bound.error());
+  MANTISSA_RETURN_IF_ERROR(bind(network.description, examples, false, arrays));
   const size_t outputs = network.graph.outputs.size();
   const Target target = target_of(network.description);
   std::vector<std::vector<double>> predictions(outputs);
@@ -93,10 +91,8 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
 Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;
   BoundArrays arrays;
-  const Status bound = bind(network.description, examples, true, arrays);
-  if (!bound.ok()) return failure_of(bound.error());
-  const Status labels = check_classes(network.graph, arrays);
-  if (!labels.ok()) return failure_of(labels.error());
+  MANTISSA_RETURN_IF_ERROR(bind(network.description, examples, true, arrays));
+  MANTISSA_RETURN_IF_ERROR(check_classes(network.graph, arrays));
   Sums sums{.graph = &network.graph};
   ThreadPool pool(data_->threads);
   const Status status =

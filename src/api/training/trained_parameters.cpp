@@ -43,7 +43,9 @@ class TemporaryFile {
   fs::path path_;
 };
 
-Result<ParametersOutcome> collect(const std::string& path, const std::string& patterns) {
+}  // namespace
+
+Outcome<ParameterFile> trained_parameters(const std::string& path, const std::string& patterns) {
   MANTISSA_ASSIGN(const TrainedFile trained, read_trained(path));
   const std::vector<std::string_view> list =
       split_patterns(patterns.empty() ? std::string_view("*") : std::string_view(patterns));
@@ -65,17 +67,8 @@ Result<ParametersOutcome> collect(const std::string& path, const std::string& pa
   MANTISSA_RETURN_IF_ERROR(file.create());
   MANTISSA_RETURN_IF_ERROR(write_start(file.path(), entries, taken));
   MANTISSA_ASSIGN(const auto bytes, read_file(file.path(), INT64_MAX));
-  ParametersOutcome outcome;
-  outcome.file.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  outcome.parameters = std::ssize(taken);
-  return outcome;
-}
-
-}  // namespace
-
-ParametersOutcome trained_parameters(const std::string& path, const std::string& patterns) {
-  Result<ParametersOutcome> outcome = collect(path, patterns);
-  return outcome.ok() ? std::move(*outcome) : refused<ParametersOutcome>(outcome.error());
+  std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return ParameterFile{std::move(content), std::ssize(taken)};
 }
 
 }  // namespace mantissa

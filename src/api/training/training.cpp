@@ -113,50 +113,36 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 Outcome<Trainer> Trainer::create(const Network& network, const Settings& settings) {
-  for (const char* name :
-       {"model",       "data",       "out",     "resume",          "overwrite",
-        "tensorboard", "width",      "loss",    "label-smoothing", "classes",
-        "positive",    "input-size", "augment", "validation",      "early-stop",
-        "epochs",      "steps",      "from",    "freeze",          "checkpoint-every",
-        "hash-every",  "statistics", "output",  "classifier",      "insert-batch-norm",
-        "hidden",      "target",     "ignore",  "header",          "missing",
-        "decimal",     "task"}) {
-    if (settings.count(name) == 0) continue;
-    return Failure{Exit::kInvalidInput, std::string("setting '") + name +
-                                            "' is not one of a Trainer: the network, the "
-                                            "data and their number are given otherwise"};
+  for (const auto& [name, text] : settings) {
+    const Setting* const setting = training_setting(name);
+    if (setting == nullptr || setting->has(traits::kInTrainer)) continue;
+    return invalid_input("setting '" + name +
+                         "' is not one of a Trainer: the network, the "
+                         "data and their number are given otherwise");
   }
-  auto config = training_config(settings);
-  if (!config.ok()) return failure_of(config.error());
-  auto session = Session::create(network.data().graph, *config);
-  if (!session.ok()) return failure_of(session.error());
+  MANTISSA_ASSIGN(auto config, training_config(settings));
+  MANTISSA_ASSIGN(auto session, Session::create(network.data().graph, config));
   auto data = std::make_unique<Data>();
-  data->session = std::move(*session);
+  data->session = std::move(session);
   return Trainer(std::move(data));
 }
 
 Outcome<StepReport> Trainer::step(const ArraySet& batch, double learning_rate) {
   Session& session = *data_->session;
-  const Status rate = check_learning_rate(learning_rate);
-  if (!rate.ok()) return failure_of(rate.error());
-  const Status bound = data_->arrays.bind(session.network(), batch, true);
-  if (!bound.ok()) return failure_of(bound.error());
-  const auto result = session.step(data_->arrays.batch(), learning_rate);
-  if (!result.ok()) return failure_of(result.error());
+  MANTISSA_RETURN_IF_ERROR(check_learning_rate(learning_rate));
+  MANTISSA_RETURN_IF_ERROR(data_->arrays.bind(session.network(), batch, true));
+  MANTISSA_ASSIGN(const auto result, session.step(data_->arrays.batch(), learning_rate));
   Sums sums{.graph = &session.network()};
-  sums.add(*result);
+  sums.add(result);
   return sums.report();
 }
 
 Outcome<std::vector<TensorStatistics>> Trainer::observed_step(const ArraySet& batch,
                                                               double learning_rate) {
   Session& session = *data_->session;
-  const Status rate = check_learning_rate(learning_rate);
-  if (!rate.ok()) return failure_of(rate.error());
-  const Status bound = data_->arrays.bind(session.network(), batch, true);
-  if (!bound.ok()) return failure_of(bound.error());
-  const auto result = session.observed_step(data_->arrays.batch(), learning_rate);
-  if (!result.ok()) return failure_of(result.error());
+  MANTISSA_RETURN_IF_ERROR(check_learning_rate(learning_rate));
+  MANTISSA_RETURN_IF_ERROR(data_->arrays.bind(session.network(), batch, true));
+  MANTISSA_RETURN_IF_ERROR(session.observed_step(data_->arrays.batch(), learning_rate));
   std::vector<TensorStatistics> statistics;
   for (const TensorObservation& seen : session.observed()) {
     ObservedTensor tensor = observed_tensor(session.graph(), session.program(), seen);
@@ -177,15 +163,11 @@ Outcome<std::vector<EpochReport>> Trainer::fit(const ArraySet& examples,
                                                const FitOptions& options) {
   Session& session = *data_->session;
   BoundArrays arrays;
-  const Status bound = arrays.bind(session.network(), examples, true);
-  if (!bound.ok()) return failure_of(bound.error());
-  const Status labels = check_classes(session.network(), arrays);
-  if (!labels.ok()) return failure_of(labels.error());
-  auto plan = fit_plan(session, arrays.count, options);
-  if (!plan.ok()) return failure_of(plan.error());
-  auto history = mantissa::fit(session, arrays.examples(), *plan, options);
-  if (!history.ok()) return failure_of(history.error());
-  return std::move(*history);
+  MANTISSA_RETURN_IF_ERROR(arrays.bind(session.network(), examples, true));
+  MANTISSA_RETURN_IF_ERROR(check_classes(session.network(), arrays));
+  MANTISSA_ASSIGN(auto plan, fit_plan(session, arrays.count, options));
+  MANTISSA_ASSIGN(auto history, mantissa::fit(session, arrays.examples(), plan, options));
+  return history;
 }
 
 int64_t Trainer::steps_done() const { return data_->session->steps(); }
@@ -195,12 +177,10 @@ int64_t Trainer::batch_size() const { return data_->session->config().batch_size
 Outcome<Model> Trainer::freeze(const ArraySet& examples) const {
   Session& session = *data_->session;
   BoundArrays arrays;
-  const Status bound = arrays.bind(session.network(), examples, false);
-  if (!bound.ok()) return failure_of(bound.error());
-  auto frozen = session.freeze(arrays.examples());
-  if (!frozen.ok()) return failure_of(frozen.error());
+  MANTISSA_RETURN_IF_ERROR(arrays.bind(session.network(), examples, false));
+  MANTISSA_ASSIGN(auto frozen, session.freeze(arrays.examples()));
   return Model(std::make_shared<Model::Data>(
-      Model::Data{std::move(*frozen), session.config().threads, session.config().isa}));
+      Model::Data{std::move(frozen), session.config().threads, session.config().isa}));
 }
 
 Outcome<ParameterNumbers> Trainer::parameter(const std::string& name) const {
@@ -230,12 +210,11 @@ Outcome<Done> Trainer::set_parameter(const std::string& name, const std::vector<
   if (index < 0) return no_parameter(session.graph(), name);
   const int64_t count = session.graph().parameters[index].shape.count();
   if (std::ssize(numbers) != count) {
-    return Failure{Exit::kInvalidInput, "'" + name + "' has " + std::to_string(count) +
-                                            " numbers, and " + std::to_string(numbers.size()) +
-                                            " are given"};
+    return invalid_input("'" + name + "' has " + std::to_string(count) + " numbers, and " +
+                         std::to_string(numbers.size()) + " are given");
   }
   if (!std::all_of(numbers.begin(), numbers.end(), [](double n) { return std::isfinite(n); })) {
-    return Failure{Exit::kInvalidInput, "'" + name + "': a number is not finite"};
+    return invalid_input("'" + name + "': a number is not finite");
   }
   mantissa::set_parameter(session.graph(), index, numbers, session.state());
   return Done{};
@@ -244,12 +223,10 @@ Outcome<Done> Trainer::set_parameter(const std::string& name, const std::vector<
 Outcome<TakenNames> Trainer::take(const TrainedParameters& trained) {
   Session& session = *data_->session;
   const TrainedFile& file = trained.data().file;
-  const auto match = match_start(session.graph(), starting_point(file));
-  if (!match.ok()) return failure_of(match.error());
-  auto taken = take_trained(session.graph(), session.config().format, file, session.state());
-  if (!taken.ok()) return failure_of(taken.error());
-  return TakenNames{std::move(taken->taken), std::move(taken->initial),
-                    std::move(taken->left_over)};
+  MANTISSA_RETURN_IF_ERROR(match_start(session.graph(), starting_point(file)));
+  MANTISSA_ASSIGN(auto taken,
+                  take_trained(session.graph(), session.config().format, file, session.state()));
+  return TakenNames{std::move(taken.taken), std::move(taken.initial), std::move(taken.left_over)};
 }
 
 Outcome<Done> Trainer::save(const std::string& path) const {

@@ -258,9 +258,9 @@ TEST(OwnNetworks, ModelsCarryTheirNetwork) {
                 [](const Array& a) { return a.name == "labels" || a.name == "targets"; });
   EXPECT_EQ(*loaded->predict(unlabelled), *model->predict(train.all()));
   // A network that makes no classes of pictures is refused where these are wanted.
-  const EvaluationOutcome evaluated = evaluate({{"checkpoint", path}});
-  EXPECT_EQ(evaluated.exit, Exit::kInvalidInput);
-  EXPECT_NE(evaluated.error.find("a network of pictures has"), std::string::npos);
+  const Outcome<Evaluation> evaluated = evaluate({{"checkpoint", path}});
+  EXPECT_EQ(evaluated.failure().exit, Exit::kInvalidInput);
+  EXPECT_NE(evaluated.error().find("a network of pictures has"), std::string::npos);
 }
 
 TEST(OwnNetworks, AreTheirJson) {
@@ -432,18 +432,18 @@ TEST(OwnNetworks, TrainAsTheCommandLineDoes) {
   }
   const Network network = picture_network();
   std::ofstream(folder / "net.json") << network.to_json();
-  const TrainingOutcome run = mantissa::train({{"model", folder / "net.json"},
-                                               {"data", folder / ""},
-                                               {"epochs", "2"},
-                                               {"batch-size", "32"},
-                                               {"learning-rate", "0.05"},
-                                               {"out", folder / "run"}});
-  ASSERT_EQ(run.exit, Exit::kDone) << run.error;
+  const Outcome<TrainedRun> run = mantissa::train({{"model", folder / "net.json"},
+                                                   {"data", folder / ""},
+                                                   {"epochs", "2"},
+                                                   {"batch-size", "32"},
+                                                   {"learning-rate", "0.05"},
+                                                   {"out", folder / "run"}});
+  ASSERT_TRUE(run.ok()) << run.error();
   Settings settings = kSmall;
   settings["learning-rate"] = "0.05";
   Trainer trainer = trainer_of(network, settings);
   ASSERT_TRUE(trainer.fit(train.pictures(), {.epochs = 2}).ok());
-  EXPECT_NE(run.summary_json.find(trainer.weights_sha256()), std::string::npos);
+  EXPECT_NE(run->summary_json.find(trainer.weights_sha256()), std::string::npos);
 }
 
 // x * x * factor, whose gradient is 2 * x * factor; and a sum of halves of two inputs.

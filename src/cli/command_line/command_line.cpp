@@ -39,15 +39,9 @@ struct Options {
   std::map<std::string, bool> switches;
 };
 
-const CommandInfo& command_info(const std::string& name) {
-  const auto table = command_table();
-  return *std::find_if(table.begin(), table.end(),
-                       [&name](const CommandInfo& command) { return name == command.name; });
-}
-
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
-  for (const CommandInfo& command : command_table()) names.emplace_back(command.name);
+  for (const Command& command : command_table()) names.emplace_back(command.name);
   return names;
 }
 
@@ -63,10 +57,10 @@ int usage_error(const std::string& command, const std::string& problem) {
   return static_cast<int>(Exit::kInvalidInput);
 }
 
-void add_options(CLI::App& app, const std::string& command, Options& options, CommandLine& line) {
+void add_options(CLI::App& app, const Command& command, Options& options, CommandLine& line) {
   const int help_width = help_columns() - kNameColumns - 1;
-  for (const SettingInfo& setting : offered_settings(command)) {
-    const bool has_letter = command == "launch" && setting.name == "processes";
+  for (const SettingInfo& setting : offered_settings(command.name)) {
+    const bool has_letter = setting.name == command.letter_of;
     const std::string name = (has_letter ? "-n,--" : "--") + setting.name;
     const bool has_default = !setting.is_switch && !setting.default_value.empty();
     const std::string help =
@@ -75,8 +69,7 @@ void add_options(CLI::App& app, const std::string& command, Options& options, Co
     if (setting.is_switch) {
       app.add_flag(name, options.switches[setting.name], help);
     } else {
-      // The data set of `data` may stand alone.
-      const bool stands_alone = command == "data" && setting.name == "data";
+      const bool stands_alone = setting.name == command.standing_alone;
       CLI::Option* option = app.add_option((stands_alone ? setting.name + "," : "") + name,
                                            options.values[setting.name], help);
       option->option_text(setting.is_list ? "VALUE ..." : "VALUE")
@@ -85,7 +78,7 @@ void add_options(CLI::App& app, const std::string& command, Options& options, Co
       if (setting.is_list) option->expected(1, kMostValues);
     }
   }
-  if (const PathsInfo& paths = command_info(command).paths; paths.most > 0) {
+  if (const PathsInfo& paths = command.paths; paths.most > 0) {
     app.add_option(paths.label, line.paths, wrapped(paths.help, help_width))
         ->option_text(" ")
         ->expected(0, INT16_MAX);  // check_paths says how many
@@ -129,7 +122,7 @@ std::string examples(const std::string& lines) {
   return text;
 }
 
-std::string footer(const CommandInfo& command) {
+std::string footer(const Command& command) {
   std::string text = examples(command.examples);
   if (*command.notes != '\0') text += "\n" + wrapped(command.notes, help_columns()) + "\n";
   bool takes_network = false;
@@ -177,7 +170,7 @@ std::optional<int> check_values(const CLI::App& app, const std::string& command)
 
 // As many arguments without an option as the command wants.
 std::optional<int> check_paths(const CommandLine& line) {
-  const PathsInfo& paths = command_info(line.command).paths;
+  const PathsInfo& paths = command_of(line.command).paths;
   if (line.paths.size() >= paths.least && line.paths.size() <= paths.most) return std::nullopt;
   const std::string wanted = paths.least == paths.most ? std::to_string(paths.least)
                              : line.paths.size() > paths.most
@@ -242,12 +235,7 @@ void describe(CLI::App& app) {
   app.footer(examples(kExamples) + "\n" + wrapped(kNotes, help_columns()));
   app.set_help_flag("-h,--help", "show this help");
   app.set_version_flag(
-      "--version",
-      [] {
-        std::string error;
-        return "mantissa " + info("auto", error).version;
-      },
-      "show the version");
+      "--version", [] { return "mantissa " + info()->version; }, "show the version");
   app.require_subcommand(0, 1);
   app.allow_extras();
 }
@@ -260,9 +248,9 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   CLI::App app("Mantissa trains neural networks in integers.");
   describe(app);
   Options options;
-  for (const CommandInfo& command : command_table()) {
+  for (const Command& command : command_table()) {
     CLI::App* sub = app.add_subcommand(command.name, command.description)->group("Commands");
-    add_options(*sub, command.name, options, line);
+    add_options(*sub, command, options, line);
     sub->footer(footer(command));
   }
   // The command that launch starts has options of its own.
@@ -317,11 +305,10 @@ std::vector<SettingInfo> offered_settings(const std::string& command) {
   return settings;
 }
 
-std::vector<std::pair<std::string, std::string>> commands() {
-  std::vector<std::pair<std::string, std::string>> list;
-  for (const CommandInfo& command : command_table())
-    list.emplace_back(command.name, command.description);
-  return list;
+const Command& command_of(const std::string& name) {
+  const auto table = command_table();
+  return *std::find_if(table.begin(), table.end(),
+                       [&name](const Command& command) { return name == command.name; });
 }
 
 std::string command_text(const std::string& program, const std::string& command,

@@ -28,9 +28,6 @@ struct CommandLine {
 // (one line on standard error).
 std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line);
 
-// Names of the commands, with a line about each.
-std::vector<std::pair<std::string, std::string>> commands();
-
 // The settings of a command that the command line offers: settings_of(command), and for info "isa",
 // "graph" and "tensors".
 std::vector<SettingInfo> offered_settings(const std::string& command);

@@ -1,6 +1,7 @@
 #include "cli/command_line/completion.h"
 
 #include "cli/command_line/command_line.h"
+#include "cli/command_line/command_table.h"
 #include "mantissa/choices.h"
 
 namespace mantissa::cli {
@@ -47,7 +48,8 @@ std::string guarded(const std::string& text, const std::string& special) {
 // With nothing in COMPREPLY, "-o default" completes files, which suits paths.
 std::string bash_script() {
   std::string names, cases, options;
-  for (const auto& [command, description] : commands()) {
+  for (const Command& row : command_table()) {
+    const std::string command = row.name;
     names += (names.empty() ? "" : " ") + command;
     std::string flags;
     for (const Completion& option : options_of(command)) {
@@ -94,8 +96,9 @@ std::string bash_script() {
 
 std::string zsh_script() {
   std::string names, cases;
-  for (const auto& [command, description] : commands()) {
-    names += "    '" + command + ":" + guarded(description, ":\\") + "'\n";
+  for (const Command& row : command_table()) {
+    const std::string command = row.name;
+    names += "    '" + command + ":" + guarded(row.description, ":\\") + "'\n";
     cases += "    " + command + ")\n      _arguments \\\n";
     for (const Completion& option : options_of(command)) {
       cases += "        '--" + option.name + (option.takes_value ? "=" : "") + "[" +
@@ -136,9 +139,10 @@ std::string fish_script() {
   std::string text =
       "# fish completion of mantissa: mantissa completion fish > "
       "~/.config/fish/completions/mantissa.fish\n";
-  for (const auto& [command, description] : commands()) {
+  for (const Command& row : command_table()) {
+    const std::string command = row.name;
     text += "complete -c mantissa -n __fish_use_subcommand -f -a " + command + " -d '" +
-            guarded(description, "\\") + "'\n";
+            guarded(row.description, "\\") + "'\n";
     for (const Completion& option : options_of(command)) {
       text +=
           "complete -c mantissa -n '__fish_seen_subcommand_from " + command + "' -l " + option.name;

@@ -14,12 +14,16 @@ inline void print(const std::string& text) { std::fwrite(text.data(), 1, text.si
 
 inline void say(const std::string& text) { write_message(2, text + "\n"); }
 
-// Prints an outcome's error, if it has one, and gives the exit code.
-template <typename Outcome>
-int exit_code(const CommandLine& line, const Outcome& outcome) {
-  if (!outcome.error.empty()) say("mantissa " + line.command + ": " + printable(outcome.error));
-  if (outcome.exit == Exit::kDone && !outcome.error.empty()) return static_cast<int>(Exit::kFailed);
-  return static_cast<int>(outcome.exit);
+// For texts of the library, whose last line may lack its end.
+inline void print_whole_lines(const std::string& text) {
+  print(text);
+  if (!text.empty() && text.back() != '\n') print("\n");
+}
+
+// Says a problem, if it has a message, and gives the exit code.
+inline int tell(const CommandLine& line, const Failure& problem) {
+  if (!problem.message.empty()) say("mantissa " + line.command + ": " + printable(problem.message));
+  return static_cast<int>(problem.exit);
 }
 
 }  // namespace mantissa::cli

@@ -24,12 +24,12 @@ std::string size_text(size_t bytes) {
 }
 
 // A transfer that does not end in good order.
-struct Failure {
+struct FetchFailure {
   std::string why;
   bool was_stopped = false;
 };
 
-// One connection. Functions throw Failure, which stays in this file.
+// One connection. Functions throw FetchFailure, which stays in this file.
 class Connection {
  public:
   Connection(const FetchLimits& limits, const std::function<bool()>& stopped)
@@ -64,8 +64,8 @@ void Connection::wait(short events, Clock::time_point end, const std::string& wh
   constexpr int kAskMs = 100;
   pollfd one = {socket_, events, 0};
   while (true) {
-    if (stopped_()) throw Failure{"interrupted", true};
-    if (Clock::now() > end) throw Failure{why};
+    if (stopped_()) throw FetchFailure{"interrupted", true};
+    if (Clock::now() > end) throw FetchFailure{why};
     if (poll(&one, 1, kAskMs) > 0) return;
   }
 }
@@ -74,14 +74,14 @@ void Connection::connect_to(const addrinfo* addresses) {
   std::string why = "no such host";
   for (const addrinfo* one = addresses; one != nullptr; one = one->ai_next) {
     socket_ = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (socket_ < 0) throw Failure{std::strerror(errno)};
+    if (socket_ < 0) throw FetchFailure{std::strerror(errno)};
     int fault = connect(socket_, one->ai_addr, one->ai_addrlen) == 0 ? 0 : errno;
     if (fault == EINPROGRESS) {
       try {
         wait(POLLOUT, Clock::now() + limits_.connecting, std::strerror(ETIMEDOUT));
         socklen_t size = sizeof fault;
         getsockopt(socket_, SOL_SOCKET, SO_ERROR, &fault, &size);
-      } catch (const Failure& failure) {
+      } catch (const FetchFailure& failure) {
         if (failure.was_stopped) throw;
         fault = ETIMEDOUT;
       }
@@ -91,14 +91,14 @@ void Connection::connect_to(const addrinfo* addresses) {
     why = std::strerror(fault);
     close_socket();
   }
-  throw Failure{why};
+  throw FetchFailure{why};
 }
 
 void Connection::send(std::string_view text) {
   while (!text.empty()) {
     wait(POLLOUT, started_ + limits_.patience, "it takes no request");
     const ssize_t sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) throw Failure{std::strerror(errno)};
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) throw FetchFailure{std::strerror(errno)};
     if (sent > 0) text.remove_prefix(static_cast<size_t>(sent));
   }
 }
@@ -114,7 +114,7 @@ bool Connection::fill() {
              : "it sends less than " + size_text(limits_.bytes_per_second) + " a second");
     const ssize_t count = recv(socket_, buffer_.data(), buffer_.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count < 0) throw Failure{std::strerror(errno)};
+    if (count < 0) throw FetchFailure{std::strerror(errno)};
     begin_ = 0;
     end_ = static_cast<size_t>(count);
     return count > 0;
@@ -125,13 +125,13 @@ std::string Connection::line(size_t most, const char* what) {
   std::string text;
   while (true) {
     if (begin_ == end_ && !fill())
-      throw Failure{"the connection ended within " + std::string(what)};
+      throw FetchFailure{"the connection ended within " + std::string(what)};
     const char* const from = buffer_.data() + begin_;
     const char* const to = std::find(from, static_cast<const char*>(buffer_.data() + end_), '\n');
     text.append(from, to);
     begin_ += static_cast<size_t>(to - from);
     if (text.size() > most)
-      throw Failure{std::string(what) + " are longer than " + size_text(limits_.header_bytes)};
+      throw FetchFailure{std::string(what) + " are longer than " + size_text(limits_.header_bytes)};
     if (begin_ == end_) continue;
     ++begin_;
     if (text.ends_with('\r')) text.pop_back();
@@ -163,25 +163,26 @@ uint64_t number(std::string_view text, int base, const char* what) {
   uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   const bool ends = end == text.data() + text.size() || *end == ';' || *end == ' ';
-  if (code != std::errc() || !ends) throw Failure{std::string(what) + " is no number"};
+  if (code != std::errc() || !ends) throw FetchFailure{std::string(what) + " is no number"};
   return value;
 }
 
 void take_header(const std::string& line, Head& head) {
   const size_t colon = line.find(':');
-  if (colon == std::string::npos) throw Failure{"a header has no colon"};
+  if (colon == std::string::npos) throw FetchFailure{"a header has no colon"};
   const std::string name = lower_case(line.substr(0, colon));
   const size_t first = line.find_first_not_of(" \t", colon + 1);
   const std::string value = first == std::string::npos ? "" : lower_case(line.substr(first));
   if (name == "content-length") {
     const uint64_t length = number(value, 10, "its Content-Length");
-    if (head.length && *head.length != length) throw Failure{"it says two lengths"};
+    if (head.length && *head.length != length) throw FetchFailure{"it says two lengths"};
     head.length = length;
   } else if (name == "transfer-encoding") {
-    if (value != "chunked") throw Failure{"Transfer-Encoding '" + value + "' is not known"};
+    if (value != "chunked") throw FetchFailure{"Transfer-Encoding '" + value + "' is not known"};
     head.is_chunked = true;
   } else if (name == "content-encoding" && value != "identity") {
-    throw Failure{"it sends '" + value + "', which was not asked for: the file as it is, please"};
+    throw FetchFailure{"it sends '" + value +
+                       "', which was not asked for: the file as it is, please"};
   }
 }
 
@@ -194,7 +195,7 @@ Head read_head(Connection& connection, size_t most) {
   };
   while (true) {
     const std::string first = next();
-    if (!first.starts_with("HTTP/1.") || first.size() < 12) throw Failure{"that is not HTTP"};
+    if (!first.starts_with("HTTP/1.") || first.size() < 12) throw FetchFailure{"that is not HTTP"};
     Head head;
     head.status = static_cast<int>(number(std::string_view(first).substr(9, 3), 10, "its status"));
     for (std::string line = next(); !line.empty(); line = next()) take_header(line, head);
@@ -205,18 +206,19 @@ Head read_head(Connection& connection, size_t most) {
 void read_body(Connection& connection, const Head& head, size_t most,
                const std::function<bool(int, std::string_view)>& take) {
   size_t left = most;
-  const auto too_large = [&] { return Failure{"it sends more than " + size_text(most)}; };
+  const auto too_large = [&] { return FetchFailure{"it sends more than " + size_text(most)}; };
   const auto give = [&](std::string_view bytes) {
     if (bytes.size() > left) throw too_large();
     left -= bytes.size();
-    if (!take(head.status, bytes)) throw Failure{"the body cannot be kept"};
+    if (!take(head.status, bytes)) throw FetchFailure{"the body cannot be kept"};
   };
   const auto exactly = [&](uint64_t count) {
     if (count > left) throw too_large();
     while (count > 0) {
       const size_t taken = connection.pass_on(count, give);
       if (taken == 0)
-        throw Failure{"the connection ended, and " + std::to_string(count) + " bytes are missing"};
+        throw FetchFailure{"the connection ended, and " + std::to_string(count) +
+                           " bytes are missing"};
       count -= taken;
     }
   };
@@ -229,7 +231,8 @@ void read_body(Connection& connection, const Head& head, size_t most,
     const uint64_t count = number(connection.line(kChunkLine, "its chunks"), 16, "a chunk's size");
     if (count == 0) return;
     exactly(count);
-    if (!connection.line(kChunkLine, "its chunks").empty()) throw Failure{"a chunk has no end"};
+    if (!connection.line(kChunkLine, "its chunks").empty())
+      throw FetchFailure{"a chunk has no end"};
   }
 }
 
@@ -286,7 +289,7 @@ Fetch http_get(const HttpUrl& url, const HttpAddresses& addresses, const FetchLi
     const Head head = read_head(connection, limits.header_bytes);
     read_body(connection, head, limits.body_bytes, take);
     result.status = head.status;
-  } catch (const Failure& failure) {
+  } catch (const FetchFailure& failure) {
     result.error = failure.why;
     result.was_stopped = failure.was_stopped;
   }

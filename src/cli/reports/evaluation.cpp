@@ -22,10 +22,10 @@ struct ClassScore {
   }
 };
 
-std::vector<ClassScore> class_scores(const EvaluationOutcome& outcome) {
-  std::vector<ClassScore> scores(outcome.confusion.size());
+std::vector<ClassScore> class_scores(const Evaluation& evaluation) {
+  std::vector<ClassScore> scores(evaluation.confusion.size());
   for (size_t label = 0; label < scores.size(); ++label) {
-    const std::vector<int64_t>& row = outcome.confusion[label];
+    const std::vector<int64_t>& row = evaluation.confusion[label];
     for (size_t guess = 0; guess < row.size(); ++guess) {
       scores[label].examples += row[guess];
       scores[guess].guesses += row[guess];
@@ -36,32 +36,33 @@ std::vector<ClassScore> class_scores(const EvaluationOutcome& outcome) {
 }
 
 // "3 Dress": the number stands above the matrix's columns.
-std::string numbered_name(const EvaluationOutcome& outcome, size_t index) {
+std::string numbered_name(const Evaluation& evaluation, size_t index) {
   const std::string number = std::to_string(index);
-  const std::string name = class_name(outcome.class_names, static_cast<int>(index));
+  const std::string name = class_name(evaluation.class_names, static_cast<int>(index));
   return name == number ? number : number + " " + shortened(name, 20);
 }
 
-int name_width(const EvaluationOutcome& outcome) {
+int name_width(const Evaluation& evaluation) {
   int width = 5;
-  for (size_t i = 0; i < outcome.confusion.size(); ++i) {
-    width = std::max(width, columns(numbered_name(outcome, i)));
+  for (size_t i = 0; i < evaluation.confusion.size(); ++i) {
+    width = std::max(width, columns(numbered_name(evaluation, i)));
   }
   return width + 2;
 }
 
-std::string class_table(const EvaluationOutcome& outcome, const Terminal& terminal) {
-  const int names = name_width(outcome);
+std::string class_table(const Evaluation& evaluation, const Terminal& terminal) {
+  const int names = name_width(evaluation);
   std::string text =
       terminal.paint("2", pad_right("class", names) + "examples  precision    recall") + "\n";
-  const std::vector<ClassScore> scores = class_scores(outcome);
+  const std::vector<ClassScore> scores = class_scores(evaluation);
   for (size_t i = 0; i < scores.size(); ++i) {
     const double recall = scores[i].recall();
     std::string bar;
     for (int at = 0; at < std::lround(20 * (recall >= 0 ? recall : 0)); ++at) {
       bar += terminal.symbol("█", "#");
     }
-    text += pad_right(numbered_name(outcome, i), names) + pad_left(grouped(scores[i].examples), 8) +
+    text += pad_right(numbered_name(evaluation, i), names) +
+            pad_left(grouped(scores[i].examples), 8) +
             pad_left(percent(scores[i].precision(), 1), 11) + pad_left(percent(recall, 1), 10) +
             "  " + terminal.paint("36", bar) + "\n";
   }
@@ -69,22 +70,23 @@ std::string class_table(const EvaluationOutcome& outcome, const Terminal& termin
 }
 
 // How wide the matrix's cells are.
-int cell_width(const EvaluationOutcome& outcome) {
-  int64_t largest = static_cast<int64_t>(outcome.confusion.size());
-  for (const auto& row : outcome.confusion) {
+int cell_width(const Evaluation& evaluation) {
+  int64_t largest = static_cast<int64_t>(evaluation.confusion.size());
+  for (const auto& row : evaluation.confusion) {
     for (const int64_t count : row) largest = std::max(largest, count);
   }
   return static_cast<int>(std::to_string(largest).size()) + 2;
 }
 
-std::string confusion_matrix(const EvaluationOutcome& outcome, const Terminal& terminal) {
-  const int names = name_width(outcome), cell = cell_width(outcome);
+std::string confusion_matrix(const Evaluation& evaluation, const Terminal& terminal) {
+  const int names = name_width(evaluation), cell = cell_width(evaluation);
   std::string head = pad_right("true \\ guess", names);
-  for (size_t i = 0; i < outcome.confusion.size(); ++i) head += pad_left(std::to_string(i), cell);
+  for (size_t i = 0; i < evaluation.confusion.size(); ++i)
+    head += pad_left(std::to_string(i), cell);
   std::string text = terminal.paint("2", head) + "\n";
-  for (size_t label = 0; label < outcome.confusion.size(); ++label) {
-    text += pad_right(numbered_name(outcome, label), names);
-    const std::vector<int64_t>& row = outcome.confusion[label];
+  for (size_t label = 0; label < evaluation.confusion.size(); ++label) {
+    text += pad_right(numbered_name(evaluation, label), names);
+    const std::vector<int64_t>& row = evaluation.confusion[label];
     for (size_t guess = 0; guess < row.size(); ++guess) {
       const std::string_view none = terminal.symbol("·", ".");
       const auto count =
@@ -96,15 +98,15 @@ std::string confusion_matrix(const EvaluationOutcome& outcome, const Terminal& t
   return text;
 }
 
-std::string frequent_confusions(const EvaluationOutcome& outcome) {
+std::string frequent_confusions(const Evaluation& evaluation) {
   struct Confusion {
     int64_t count;
     int label, guess;
   };
   std::vector<Confusion> wrong;
-  for (size_t label = 0; label < outcome.confusion.size(); ++label) {
-    for (size_t guess = 0; guess < outcome.confusion[label].size(); ++guess) {
-      const int64_t count = outcome.confusion[label][guess];
+  for (size_t label = 0; label < evaluation.confusion.size(); ++label) {
+    for (size_t guess = 0; guess < evaluation.confusion[label].size(); ++guess) {
+      const int64_t count = evaluation.confusion[label][guess];
       if (guess != label && count > 0) {
         wrong.push_back({count, static_cast<int>(label), static_cast<int>(guess)});
       }
@@ -115,8 +117,8 @@ std::string frequent_confusions(const EvaluationOutcome& outcome) {
   std::string text = "most frequent confusions\n";
   for (size_t i = 0; i < std::min<size_t>(wrong.size(), 10); ++i) {
     text += pad_left(grouped(wrong[i].count), 8) + "  " +
-            class_name(outcome.class_names, wrong[i].label) + " taken for " +
-            class_name(outcome.class_names, wrong[i].guess) + "\n";
+            class_name(evaluation.class_names, wrong[i].label) + " taken for " +
+            class_name(evaluation.class_names, wrong[i].guess) + "\n";
   }
   return text;
 }
@@ -140,34 +142,34 @@ std::string label_scores(const std::string& evaluation_json) {
 
 }  // namespace
 
-std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
-                              const Terminal& terminal) {
-  if (!outcome.target.empty()) {
-    return printable(outcome.target) + ": R2 " + terminal.paint("1", decimal(outcome.r2, 4)) +
-           ", RMSE " + number_text(outcome.rmse) + ", mean error " + number_text(outcome.mae) +
-           ", loss " + decimal(outcome.loss, 4) + ", " + grouped(outcome.examples) +
-           " examples in " + duration(outcome.seconds) + "\n";
+std::string evaluation_report(const Evaluation& evaluation, bool tables, const Terminal& terminal) {
+  if (!evaluation.target.empty()) {
+    return printable(evaluation.target) + ": R2 " + terminal.paint("1", decimal(evaluation.r2, 4)) +
+           ", RMSE " + number_text(evaluation.rmse) + ", mean error " +
+           number_text(evaluation.mae) + ", loss " + decimal(evaluation.loss, 4) + ", " +
+           grouped(evaluation.examples) + " examples in " + duration(evaluation.seconds) + "\n";
   }
-  if (outcome.perplexity >= 0) {
-    const std::string scores = outcome.bleu >= 0
-                                   ? "BLEU " + terminal.paint("1", decimal(outcome.bleu, 2)) +
-                                         ", chrF " + decimal(outcome.chrf, 2)
-                                   : terminal.paint("1", decimal(outcome.bits_per_character, 4)) +
-                                         " bits per " + (outcome.has_bytes ? "byte" : "character");
-    return "test " + scores + ", loss " + decimal(outcome.loss, 4) + " per token, perplexity " +
-           decimal(outcome.perplexity, 3) + ", accuracy " + percent(outcome.accuracy) + ", " +
-           grouped(outcome.examples) + " tokens in " + duration(outcome.seconds) + "\n";
+  if (evaluation.perplexity >= 0) {
+    const std::string scores =
+        evaluation.bleu >= 0 ? "BLEU " + terminal.paint("1", decimal(evaluation.bleu, 2)) +
+                                   ", chrF " + decimal(evaluation.chrf, 2)
+                             : terminal.paint("1", decimal(evaluation.bits_per_character, 4)) +
+                                   " bits per " + (evaluation.has_bytes ? "byte" : "character");
+    return "test " + scores + ", loss " + decimal(evaluation.loss, 4) + " per token, perplexity " +
+           decimal(evaluation.perplexity, 3) + ", accuracy " + percent(evaluation.accuracy) + ", " +
+           grouped(evaluation.examples) + " tokens in " + duration(evaluation.seconds) + "\n";
   }
-  const bool top5 = outcome.top5_accuracy >= 0;
-  std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) +
-                     (top5 ? " (top 5 " + percent(outcome.top5_accuracy) + ")" : "") +
-                     label_scores(outcome.json) + ", loss " + decimal(outcome.loss, 4) + ", " +
-                     grouped(outcome.examples) + " examples in " + duration(outcome.seconds) + "\n";
-  if (!tables || outcome.confusion.empty()) return text;
-  text += "\n" + class_table(outcome, terminal) + "\n";
-  const int classes = static_cast<int>(outcome.confusion.size());
-  const bool fits = name_width(outcome) + classes * cell_width(outcome) <= terminal.width();
-  return text + (fits ? confusion_matrix(outcome, terminal) : frequent_confusions(outcome));
+  const bool top5 = evaluation.top5_accuracy >= 0;
+  std::string text = "test accuracy " + terminal.paint("1", percent(evaluation.accuracy)) +
+                     (top5 ? " (top 5 " + percent(evaluation.top5_accuracy) + ")" : "") +
+                     label_scores(evaluation.json) + ", loss " + decimal(evaluation.loss, 4) +
+                     ", " + grouped(evaluation.examples) + " examples in " +
+                     duration(evaluation.seconds) + "\n";
+  if (!tables || evaluation.confusion.empty()) return text;
+  text += "\n" + class_table(evaluation, terminal) + "\n";
+  const int classes = static_cast<int>(evaluation.confusion.size());
+  const bool fits = name_width(evaluation) + classes * cell_width(evaluation) <= terminal.width();
+  return text + (fits ? confusion_matrix(evaluation, terminal) : frequent_confusions(evaluation));
 }
 
 }  // namespace mantissa::cli

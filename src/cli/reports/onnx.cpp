@@ -65,13 +65,13 @@ std::string onnx_layers(const std::string& description, const Terminal& terminal
   return text;
 }
 
-std::string onnx_run_report(const OnnxRunOutcome& outcome, const std::string& file) {
+std::string onnx_run_report(const OnnxOutputs& ran, const std::string& file) {
   std::string text;
-  for (const ArrayInfo& output : outcome.outputs) {
+  for (const ArrayInfo& output : ran.outputs) {
     text +=
         printable(output.name) + "  " + output.type + "  " + shape_text(Json(output.shape)) + "\n";
   }
-  return text + "written to " + printable(file) + " after " + duration(outcome.seconds) + "\n";
+  return text + "written to " + printable(file) + " after " + duration(ran.seconds) + "\n";
 }
 
 }  // namespace mantissa::cli

@@ -24,17 +24,17 @@ std::vector<int> best_classes(const Prediction& prediction, size_t count) {
 }
 
 // One row: source, truth, mark, three guesses.
-std::vector<std::string> table_row(const PredictionOutcome& outcome, const Prediction& prediction,
+std::vector<std::string> table_row(const Predictions& predictions, const Prediction& prediction,
                                    const Terminal& terminal) {
   const bool known = prediction.label >= 0;
   std::vector<std::string> row = {
       shortened_path(printable(prediction.source), 40),
-      known ? shortened(class_name(outcome.class_names, prediction.label), 20) : "",
+      known ? shortened(class_name(predictions.class_names, prediction.label), 20) : "",
       !known                                 ? std::string()
       : prediction.label == prediction.guess ? std::string(terminal.symbol("✓", "ok"))
                                              : std::string(terminal.symbol("✗", "no"))};
   for (const int index : best_classes(prediction, 3)) {
-    row.push_back(shortened(class_name(outcome.class_names, index), 20) + " " +
+    row.push_back(shortened(class_name(predictions.class_names, index), 20) + " " +
                   percent(prediction.probabilities[index], 1));
   }
   row.resize(6);
@@ -42,15 +42,15 @@ std::vector<std::string> table_row(const PredictionOutcome& outcome, const Predi
 }
 
 // The same of numbers: source, truth, prediction.
-std::string number_table(const PredictionOutcome& outcome, const Terminal& terminal) {
+std::string number_table(const Predictions& predictions, const Terminal& terminal) {
   const auto line = [](const std::string& source, const std::string& truth,
                        const std::string& number) {
     return pad_right(source, 28) + pad_left(truth, 14) + pad_left(number, 14);
   };
   std::string text =
-      terminal.paint("2", line("example", "truth", shortened(printable(outcome.target), 13))) +
+      terminal.paint("2", line("example", "truth", shortened(printable(predictions.target), 13))) +
       "\n";
-  for (const Prediction& one : outcome.predictions) {
+  for (const Prediction& one : predictions.predictions) {
     text += line(shortened_path(printable(one.source), 26),
                  one.truth ? number_text(*one.truth) : "", number_text(one.number)) +
             "\n";
@@ -60,11 +60,11 @@ std::string number_table(const PredictionOutcome& outcome, const Terminal& termi
 
 }  // namespace
 
-std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal) {
-  if (!outcome.target.empty()) return number_table(outcome, terminal);
+std::string prediction_table(const Predictions& predictions, const Terminal& terminal) {
+  if (!predictions.target.empty()) return number_table(predictions, terminal);
   std::vector<std::vector<std::string>> rows = {{"example", "truth", "", "guess", "or", "or"}};
-  for (const Prediction& prediction : outcome.predictions) {
-    rows.push_back(table_row(outcome, prediction, terminal));
+  for (const Prediction& prediction : predictions.predictions) {
+    rows.push_back(table_row(predictions, prediction, terminal));
   }
   std::vector<int> widths(rows[0].size());
   for (size_t i = 0; i < widths.size(); ++i) {
@@ -87,22 +87,22 @@ std::string prediction_table(const PredictionOutcome& outcome, const Terminal& t
   return text;
 }
 
-std::string prediction_json(const PredictionOutcome& outcome) {
+std::string prediction_json(const Predictions& predictions) {
   Json json;
-  if (outcome.target.empty()) json["class_names"] = outcome.class_names;
+  if (predictions.target.empty()) json["class_names"] = predictions.class_names;
   json["predictions"] = Json::array();
-  for (const Prediction& prediction : outcome.predictions) {
+  for (const Prediction& prediction : predictions.predictions) {
     Json entry;
     entry["source"] = prediction.source;
-    if (!outcome.target.empty()) {
+    if (!predictions.target.empty()) {
       entry["truth"] = prediction.truth ? Json(*prediction.truth) : Json();
-      entry[outcome.target] = prediction.number;
+      entry[predictions.target] = prediction.number;
       json["predictions"].push_back(std::move(entry));
       continue;
     }
     entry["label"] = prediction.label >= 0 ? Json(prediction.label) : Json();
     entry["guess"] = prediction.guess;
-    entry["guess_name"] = class_name(outcome.class_names, prediction.guess);
+    entry["guess_name"] = class_name(predictions.class_names, prediction.guess);
     entry["probabilities"] = prediction.probabilities;
     if (prediction.height > 0) {
       entry["height"] = prediction.height;

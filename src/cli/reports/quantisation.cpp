@@ -47,8 +47,8 @@ std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
   return table.text(terminal.width(), terminal);
 }
 
-std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal& terminal) {
-  const bool has_accuracy = outcome.accuracy >= 0;
+std::string sensitivity_table(const Sensitivity& sensitivity, const Terminal& terminal) {
+  const bool has_accuracy = sensitivity.accuracy >= 0;
   std::vector<Column> columns = {{"layer", Align::kTextCutAtStart},
                                  {"weights", Align::kNumber},
                                  {"activations", Align::kNumber},
@@ -57,21 +57,21 @@ std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal&
   if (has_accuracy) columns.push_back({"accuracy", Align::kNumber});
   columns.push_back({"share", Align::kNumber});
   Table table(columns);
-  for (const LayerSensitivity& row : outcome.layers) {
-    std::vector<std::string> cells = {printable(row.layer.name),
-                                      std::to_string(row.layer.weight_bits),
-                                      std::to_string(row.layer.activation_bits),
-                                      decimal(row.loss, 4), decimal(row.loss - outcome.loss, 4)};
+  for (const LayerSensitivity& row : sensitivity.layers) {
+    std::vector<std::string> cells = {
+        printable(row.layer.name), std::to_string(row.layer.weight_bits),
+        std::to_string(row.layer.activation_bits), decimal(row.loss, 4),
+        decimal(row.loss - sensitivity.loss, 4)};
     if (has_accuracy) cells.push_back(percent(row.accuracy));
     cells.push_back(percent(row.share, 0));
     table.add(cells);
   }
-  std::string text = "8 bits everywhere: loss " + decimal(outcome.loss, 4) +
-                     (has_accuracy ? ", accuracy " + percent(outcome.accuracy) : "") + ", of " +
-                     grouped(static_cast<double>(outcome.examples)) +
+  std::string text = "8 bits everywhere: loss " + decimal(sensitivity.loss, 4) +
+                     (has_accuracy ? ", accuracy " + percent(sensitivity.accuracy) : "") + ", of " +
+                     grouped(static_cast<double>(sensitivity.examples)) +
                      " validation examples. Each layer alone:\n\n" +
                      table.text(terminal.width(), terminal);
-  for (const SensitivityAdvice& advice : outcome.advice) {
+  for (const SensitivityAdvice& advice : sensitivity.advice) {
     std::string names;
     for (const std::string& name : advice.layers) names += (names.empty() ? "" : ",") + name + "=8";
     text += "\n" + percent(advice.won_back, 0) + " of the rise comes back, for " +
@@ -81,27 +81,27 @@ std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal&
   return text;
 }
 
-std::string sensitivity_json(const SensitivityOutcome& outcome) {
+std::string sensitivity_json(const Sensitivity& sensitivity) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (const LayerSensitivity& row : outcome.layers) {
+  for (const LayerSensitivity& row : sensitivity.layers) {
     layers.push_back({{"layer", row.layer.name},
                       {"weight_bits", row.layer.weight_bits},
                       {"activation_bits", row.layer.activation_bits},
                       {"loss", row.loss},
                       {"share", row.share}});
-    if (outcome.accuracy >= 0) layers.back()["accuracy"] = row.accuracy;
+    if (sensitivity.accuracy >= 0) layers.back()["accuracy"] = row.accuracy;
   }
   nlohmann::ordered_json advice = nlohmann::ordered_json::array();
-  for (const SensitivityAdvice& row : outcome.advice) {
+  for (const SensitivityAdvice& row : sensitivity.advice) {
     advice.push_back({{"keep_at_8_bits", row.layers},
                       {"won_back", row.won_back},
                       {"more_bytes", row.more_bytes}});
   }
-  nlohmann::ordered_json json = {{"loss", outcome.loss},
-                                 {"examples", outcome.examples},
+  nlohmann::ordered_json json = {{"loss", sensitivity.loss},
+                                 {"examples", sensitivity.examples},
                                  {"layers", layers},
                                  {"advice", advice}};
-  if (outcome.accuracy >= 0) json["accuracy"] = outcome.accuracy;
+  if (sensitivity.accuracy >= 0) json["accuracy"] = sensitivity.accuracy;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -29,17 +29,16 @@ std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
 
 // The cost of each layer's few bits, the largest first, and the gain from keeping some layers at 8
 // bits.
-std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal& terminal);
-std::string sensitivity_json(const SensitivityOutcome& outcome);
+std::string sensitivity_table(const Sensitivity& sensitivity, const Terminal& terminal);
+std::string sensitivity_json(const Sensitivity& sensitivity);
 
 // Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix (if
 // it is too wide, the most frequent confusions).
-std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
-                              const Terminal& terminal);
+std::string evaluation_report(const Evaluation& evaluation, bool tables, const Terminal& terminal);
 
 // A table: source, true class, the three most probable classes.
-std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal);
-std::string prediction_json(const PredictionOutcome& outcome);
+std::string prediction_table(const Predictions& predictions, const Terminal& terminal);
+std::string prediction_json(const Predictions& predictions);
 
 // The JSON of data as text: numbers, classes, notes. Then as one line.
 std::string data_report(const std::string& json, const Terminal& terminal);
@@ -52,8 +51,8 @@ std::string bench_line(const std::string& json);
 std::vector<std::string> bench_warnings(const std::string& json);
 
 // Same or not, and where not: the first differing step and its tensors.
-std::string verify_report(const VerifyOutcome& outcome, const Terminal& terminal);
-std::string verify_json(const VerifyOutcome& outcome);
+std::string verify_report(const Comparison& comparison, const Terminal& terminal);
+std::string verify_json(const Comparison& comparison);
 
 // The JSON of statistics as a table for each kind of tensor, then remarks.
 std::string statistics_report(const std::string& statistics, const Terminal& terminal);
@@ -67,7 +66,7 @@ std::string description_report(const std::string& description, bool with_tensors
 // The JSON of describe_path for an ONNX network: its layers as a table, and the unsupported nodes.
 std::string onnx_layers(const std::string& description, const Terminal& terminal);
 // Outputs of a network that was run, and where they are.
-std::string onnx_run_report(const OnnxRunOutcome& outcome, const std::string& file);
+std::string onnx_run_report(const OnnxOutputs& ran, const std::string& file);
 
 // Version, CPU, kernels, networks and formats.
 std::string info_report(const Info& info, const Terminal& terminal);

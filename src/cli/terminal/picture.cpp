@@ -114,7 +114,7 @@ std::vector<std::string> draw_ramp(const Image& image) {
 }
 
 // A picture with its text: `columns` wide lines.
-std::vector<std::string> draw_cell(const PredictionOutcome& outcome, const Prediction& prediction,
+std::vector<std::string> draw_cell(const Predictions& predictions, const Prediction& prediction,
                                    const Terminal& terminal, int cell) {
   const DrawnPicture picture = draw_picture(prediction, terminal, cell);
   std::vector<std::string> lines;
@@ -130,7 +130,7 @@ std::vector<std::string> draw_cell(const PredictionOutcome& outcome, const Predi
                                  ? prediction.probabilities[prediction.guess]
                                  : NAN;
   const std::string sure = ", " + percent(probability, 0);
-  const std::string name = shortened(class_name(outcome.class_names, prediction.guess),
+  const std::string name = shortened(class_name(predictions.class_names, prediction.guess),
                                      cell - columns(mark) - columns(sure));
   const std::string guess = pad_right(std::string(mark) + name + sure, cell);
   const auto note = [&](const std::string& text) {
@@ -138,7 +138,7 @@ std::vector<std::string> draw_cell(const PredictionOutcome& outcome, const Predi
   };
   note(shortened_path(printable(prediction.source), cell));
   lines.push_back(known ? terminal.paint(right ? "32" : "31", guess) : guess);
-  if (known && !right) note("is " + class_name(outcome.class_names, prediction.label));
+  if (known && !right) note("is " + class_name(predictions.class_names, prediction.label));
   return lines;
 }
 
@@ -159,10 +159,10 @@ DrawnPicture draw_picture(const Prediction& prediction, const Terminal& terminal
   return {blocks ? draw_half_blocks(scaled) : draw_ramp(scaled), width * characters};
 }
 
-std::string picture_gallery(const PredictionOutcome& outcome, const Terminal& terminal) {
+std::string picture_gallery(const Predictions& predictions, const Terminal& terminal) {
   std::vector<const Prediction*> shown;
   int64_t widest = 0;
-  for (const Prediction& prediction : outcome.predictions) {
+  for (const Prediction& prediction : predictions.predictions) {
     if (read_image(prediction).pixels.empty()) continue;
     shown.push_back(&prediction);
     widest = std::max(widest, prediction.width);
@@ -178,7 +178,7 @@ std::string picture_gallery(const PredictionOutcome& outcome, const Terminal& te
   for (size_t first = 0; first < shown.size(); first += per_row) {
     std::vector<std::string> rows;
     for (size_t i = first; i < std::min(shown.size(), first + per_row); ++i) {
-      const auto lines = draw_cell(outcome, *shown[i], terminal, cell);
+      const auto lines = draw_cell(predictions, *shown[i], terminal, cell);
       const int before = static_cast<int>(i - first) * (cell + kGap);
       if (rows.size() < lines.size()) rows.resize(lines.size(), std::string(before, ' '));
       for (size_t line = 0; line < rows.size(); ++line) {

@@ -23,7 +23,7 @@ DrawnPicture draw_picture(const Prediction& prediction, const Terminal& terminal
 
 // The predictions' pictures side by side, as many in a row as fit the width, each with its source,
 // the guess with its probability, and whether that is right; empty if there is no picture.
-std::string picture_gallery(const PredictionOutcome& outcome, const Terminal& terminal);
+std::string picture_gallery(const Predictions& predictions, const Terminal& terminal);
 
 // The name of a class, or its number if it has none.
 std::string class_name(const std::vector<std::string>& names, int index);

@@ -64,7 +64,7 @@ class OneLogit {
 // Labels that exclude no other: each is guessed if its logit is above 0.
 class LabelCounts {
  public:
-  explicit LabelCounts(Evaluation& evaluation)
+  explicit LabelCounts(ClassificationEvaluation& evaluation)
       : evaluation_(evaluation), known_(evaluation.classes.size(), 0) {
     evaluation_.confusion.clear();
   }
@@ -90,7 +90,7 @@ class LabelCounts {
   LabelsScore score() const { return labels_score(evaluation_.classes, known_); }
 
  private:
-  Evaluation& evaluation_;
+  ClassificationEvaluation& evaluation_;
   std::vector<int64_t> known_;
 };
 
@@ -129,9 +129,10 @@ std::vector<double> label_probabilities(const Tensor& logits,
 
 }  // namespace
 
-Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
-                            const ClassifierOptions& options, const EvaluationObserver& observer) {
-  Evaluation evaluation(options.classes);
+Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batches,
+                                          const ClassifierOptions& options,
+                                          const EvaluationObserver& observer) {
+  ClassificationEvaluation evaluation(options.classes);
   const kernels::KernelTable table = kernels::select_kernels(options.isa);
   OneLogit two_classes;
   std::optional<LabelCounts> found;
@@ -179,7 +180,8 @@ Task classification_task(const ClassifierOptions& options, std::string data,
   task.evaluate = [options, data = std::move(data), class_names = std::move(class_names)](
                       Programs& programs, BatchSource& batches,
                       const EvaluationObserver& observer) -> Result<Task::Report> {
-    MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(programs, batches, options, observer));
+    MANTISSA_ASSIGN(const ClassificationEvaluation evaluation,
+                    evaluate(programs, batches, options, observer));
     return Task::Report{
         .score = {.examples = evaluation.examples,
                   .correct = evaluation.correct,

@@ -26,9 +26,9 @@ struct ClassifierOptions {
 
 // Runs all batches through programs with a loss; each has the tensor kLabelTensor. Results do not
 // depend on the sizes of batches. kInterrupted if the observer stopped it.
-Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
-                            const ClassifierOptions& options,
-                            const EvaluationObserver& observer = nullptr);
+Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batches,
+                                          const ClassifierOptions& options,
+                                          const EvaluationObserver& observer = nullptr);
 
 // The task. `data` and the names of the classes go into the report.
 Task classification_task(const ClassifierOptions& options, std::string data,

@@ -64,7 +64,8 @@ double output_at(const Tensor& outputs, int64_t i) {
                     outputs.row_exponent(i / outputs.shape.last()));
 }
 
-Evaluation::Evaluation(int64_t class_count) : classes(static_cast<size_t>(class_count)) {
+ClassificationEvaluation::ClassificationEvaluation(int64_t class_count)
+    : classes(static_cast<size_t>(class_count)) {
   if (class_count > kConfusionClasses) return;
   const auto count = static_cast<size_t>(class_count);
   confusion.assign(count, std::vector<int64_t>(count, 0));
@@ -88,14 +89,14 @@ std::vector<double> probabilities_of(const Tensor& logits, const kernels::Softma
   return result;
 }
 
-std::optional<double> Evaluation::top5_accuracy() const {
+std::optional<double> ClassificationEvaluation::top5_accuracy() const {
   if (std::ssize(classes) < kTop5Classes || labels) return std::nullopt;
   return part(correct_in_5);
 }
 
-void Evaluation::add(const Tensor& logits, const int32_t* batch_labels,
-                     std::span<const uint32_t> numbers, int64_t batch_loss_q24,
-                     const kernels::SoftmaxKernels& softmax) {
+void ClassificationEvaluation::add(const Tensor& logits, const int32_t* batch_labels,
+                                   std::span<const uint32_t> numbers, int64_t batch_loss_q24,
+                                   const kernels::SoftmaxKernels& softmax) {
   const int64_t count = logits.shape.last();
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
   for (int64_t i = 0; i < logits.shape[0]; ++i) {
@@ -143,7 +144,7 @@ std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& c
   return counts;
 }
 
-std::string to_json(const Evaluation& evaluation, const std::string& data,
+std::string to_json(const ClassificationEvaluation& evaluation, const std::string& data,
                     const std::vector<std::string>& class_names, const std::string& model_sha256,
                     std::optional<double> seconds) {
   OrderedJson json = {{"data", data},

@@ -54,7 +54,7 @@ struct ClassCounts {
   int64_t examples = 0, guesses = 0, right = 0;
 };
 
-struct Evaluation {
+struct ClassificationEvaluation {
   int64_t examples = 0;
   int64_t correct = 0;               // of labels that exclude no other: all of them
   int64_t correct_in_5 = 0;          // the label is among the five largest logits
@@ -67,7 +67,7 @@ struct Evaluation {
   std::optional<RankingScore> ranking;  // of networks of one logit
   std::optional<LabelsScore> labels;    // of labels that exclude no other
 
-  explicit Evaluation(int64_t class_count = 0);
+  explicit ClassificationEvaluation(int64_t class_count = 0);
 
   double accuracy() const { return part(correct); }
   // Nothing with fewer than kTop5Classes classes, or if they are labels.
@@ -95,7 +95,7 @@ ClassScore score_of(const ClassCounts& counts);
 std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& confusion);
 
 // evaluation.json (docs/run-folder.md). `seconds` only if the time belongs to the result.
-std::string to_json(const Evaluation& evaluation, const std::string& data,
+std::string to_json(const ClassificationEvaluation& evaluation, const std::string& data,
                     const std::vector<std::string>& class_names, const std::string& model_sha256,
                     std::optional<double> seconds = std::nullopt);
 

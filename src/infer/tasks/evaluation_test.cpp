@@ -50,8 +50,8 @@ struct Batch {
   }
 };
 
-Evaluation evaluated(Batch& batch, int64_t size) {
-  Evaluation evaluation(batch.classes);
+ClassificationEvaluation evaluated(Batch& batch, int64_t size) {
+  ClassificationEvaluation evaluation(batch.classes);
   const auto rows = static_cast<int64_t>(batch.labels.size());
   for (int64_t at = 0; at < rows; at += size) {
     const Tensor logits = batch.rows(at, std::min(size, rows - at));
@@ -70,7 +70,7 @@ Evaluation evaluated(Batch& batch, int64_t size) {
 
 TEST(Evaluation, AgreesWithItsDefinitions) {
   Batch batch(200, 1);
-  const Evaluation evaluation = evaluated(batch, 64);
+  const ClassificationEvaluation evaluation = evaluated(batch, 64);
   int64_t correct = 0, in_5 = 0, counted = 0;
   double loss = 0;
   for (int64_t row = 0; row < 200; ++row) {
@@ -92,12 +92,12 @@ TEST(Evaluation, AgreesWithItsDefinitions) {
   EXPECT_EQ(evaluation.correct_in_5, in_5);
   EXPECT_NEAR(evaluation.loss, loss / 200, 1e-5);
   ASSERT_TRUE(evaluation.top5_accuracy());
-  EXPECT_FALSE(Evaluation(9).top5_accuracy());
+  EXPECT_FALSE(ClassificationEvaluation(9).top5_accuracy());
 }
 
 TEST(Evaluation, KeepsTheWorstInOrderWhateverTheBatch) {
   Batch batch(300, 2);
-  const Evaluation evaluation = evaluated(batch, 300);
+  const ClassificationEvaluation evaluation = evaluated(batch, 300);
   std::vector<double> losses;
   for (int64_t row = 0; row < 300; ++row) {
     losses.push_back(-std::log(batch.probability(row, batch.labels[row])));
@@ -126,7 +126,7 @@ TEST(Evaluation, ScoresPerClass) {
 
 TEST(Evaluation, CountsWhatTheConfusionMatrixSays) {
   Batch batch(200, 3);
-  const Evaluation evaluation = evaluated(batch, 64);
+  const ClassificationEvaluation evaluation = evaluated(batch, 64);
   const auto counts = class_counts(evaluation.confusion);
   ASSERT_EQ(counts.size(), evaluation.classes.size());
   for (size_t c = 0; c < counts.size(); ++c) {
@@ -139,7 +139,7 @@ TEST(Evaluation, CountsWhatTheConfusionMatrixSays) {
 // The matrix of very many classes would take more memory than the network.
 TEST(Evaluation, OfManyClassesKeepsNoMatrix) {
   Batch batch(100, 4, 300);
-  const Evaluation evaluation = evaluated(batch, 64);
+  const ClassificationEvaluation evaluation = evaluated(batch, 64);
   EXPECT_TRUE(evaluation.confusion.empty());
   int64_t examples = 0, guesses = 0, right = 0;
   for (const ClassCounts& counts : evaluation.classes) {

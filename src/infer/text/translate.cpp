@@ -162,10 +162,10 @@ Result<std::string> joined(std::span<const std::string> sentences) {
 
 }  // namespace
 
-Result<Translations> translate_sentences(FrozenNetwork& network,
-                                         std::span<const std::string> sentences,
-                                         const TranslationOptions& options, ThreadPool& pool,
-                                         Isa isa, const TranslationObserver& observer) {
+Result<TranslatedTexts> translate_sentences(FrozenNetwork& network,
+                                            std::span<const std::string> sentences,
+                                            const TranslationOptions& options, ThreadPool& pool,
+                                            Isa isa, const TranslationObserver& observer) {
   const std::string& name = network.description.network.name;
   const auto language = language_options(network.description.network);
   MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
@@ -174,7 +174,7 @@ Result<Translations> translate_sentences(FrozenNetwork& network,
     return invalid_input("network '" + name + "' does not translate, as transformer_nmt does");
   }
   MANTISSA_ASSIGN(const std::string text, joined(sentences));
-  Translations result;
+  TranslatedTexts result;
   MANTISSA_ASSIGN(const std::vector<Token> tokens,
                   vocabulary.encode(vocabulary.known_part(text, result.unknown)));
   const auto lines = lines_of(tokens, *end);

@@ -23,7 +23,7 @@ struct TranslationOptions {
   DecodingForm form = DecodingForm::kCached;  // changes no text
 };
 
-struct Translations {
+struct TranslatedTexts {
   std::vector<std::string> texts;  // one for each sentence; "" of an empty one
   int64_t truncated = 0;           // sentences with more tokens than the network reads
   UnknownCharacters unknown = {};  // of all sentences, which are read without them
@@ -38,9 +38,9 @@ using TranslationObserver = std::function<bool(int64_t done)>;
 // length are computed together; in integer formats neither neighbours nor padding change a
 // translation. Errors: a network that does not translate; a sentence that has a line feed or is not
 // UTF-8, with its number as a line; kInterrupted.
-Result<Translations> translate_sentences(FrozenNetwork& network,
-                                         std::span<const std::string> sentences,
-                                         const TranslationOptions& options, ThreadPool& pool,
-                                         Isa isa, const TranslationObserver& observer);
+Result<TranslatedTexts> translate_sentences(FrozenNetwork& network,
+                                            std::span<const std::string> sentences,
+                                            const TranslationOptions& options, ThreadPool& pool,
+                                            Isa isa, const TranslationObserver& observer);
 
 }  // namespace mantissa

@@ -69,16 +69,6 @@ Result<Entries> entries_of(const toml::table& table, const std::filesystem::path
   return entries;
 }
 
-// Settings of output and machine, or of one command only: they do not define a run. (The format
-// includes allow-inversion.)
-bool is_left_out(const std::string& name) {
-  constexpr const char* kNames[] = {
-      "out",           "tensorboard", "resume",         "overwrite", "threads",
-      "isa",           "plan",        "profile",        "trace",     "trace-steps",
-      "memory-budget", "recompute",   "allow-inversion"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
 // A line of the file. An error if it could not be read back unchanged.
 Result<std::string> entry(const std::string& name, const std::string& value) {
   std::ostringstream line;
@@ -131,8 +121,8 @@ Result<std::string> to_toml(const RunConfig& config) {
       "# Everything needed to repeat this run: mantissa train --config config.toml\n";
   std::string derived;
   for (const Setting& setting : training_settings()) {
-    const std::string name = setting.name, value = setting.print(config);
-    if (value.empty() || is_left_out(name)) continue;
+    const std::string name = setting.name, value = setting.text(config);
+    if (value.empty() || !setting.has(traits::kInFile)) continue;
     if (name == (config.steps > 0 ? "epochs" : "steps")) continue;  // only the one in force
     MANTISSA_ASSIGN(const std::string line, entry(name, value));
     const bool follows =

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "base/hash.h"
@@ -23,22 +22,10 @@
 namespace mantissa {
 namespace {
 
-const Setting* find_setting(const std::string& name) {
-  for (const Setting& setting : training_settings()) {
-    if (name == setting.name) return &setting;
-  }
-  return nullptr;
-}
-
-Status parse_setting(const std::string& name, const std::string& text, RunConfig& config) {
-  const Setting* setting = find_setting(name);
+Status set(const std::string& name, const std::string& text, RunConfig& config) {
+  const Setting* setting = training_setting(name);
   if (setting == nullptr) return invalid_input("unknown setting '" + name + "'");
-  Status status = setting->parse(text, config);
-  if (status.ok()) return status;
-  // Some parsers know the setting's name, others only the fault of the text.
-  std::string& message = status.error().message;
-  if (!message.starts_with(name + ":")) message = name + ": " + message;
-  return status;
+  return parse_setting(*setting, text, config);
 }
 
 Status derive(const std::map<std::string, std::string>& derived, RunConfig& config) {
@@ -53,7 +40,7 @@ Status derive(const std::map<std::string, std::string>& derived, RunConfig& conf
     if (!setting.is_open(config)) continue;
     config.derived.emplace_back(setting.name);
     if (const auto before = derived.find(setting.name); before != derived.end()) {
-      MANTISSA_RETURN_IF_ERROR(parse_setting(before->first, before->second, config));
+      MANTISSA_RETURN_IF_ERROR(set(before->first, before->second, config));
     }
     if (setting.is_open(config)) setting.derive(config);
   }
@@ -198,7 +185,7 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
     if (!hint.empty()) config.notes.push_back(hint);
   }
   for (const auto& [name, text] : found.settings) {
-    if (!settings.contains(name)) MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
+    if (!settings.contains(name)) MANTISSA_RETURN_IF_ERROR(set(name, text, config));
   }
   config.network = std::move(found.network);
   config.network_file = is_network_file(config.model) ? config.model : trained.path.string();
@@ -227,7 +214,7 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
     MANTISSA_ASSIGN(config.network, network_at(config.network_file, config));
   }
   for (const auto& [name, text] : settings) {
-    if (!is_of_built_in_networks(name)) continue;
+    if (!has_trait(name, traits::kOfBuiltIn)) continue;
     return invalid_input(name + ": is for built-in networks; " + config.network_file +
                          " says it itself: leave it out, or change the file");
   }
@@ -358,7 +345,7 @@ Status check_use(const std::string& name, const RunConfig& config) {
   }
   const bool imports =
       is_onnx_file(config.from) || (config.network && is_onnx_file(config.network_file));
-  if (is_of_imports(name) && !imports) {
+  if (has_trait(name, traits::kOfImports) && !imports) {
     return invalid_input(name + ": is for ONNX models, named by --from or --model");
   }
   if (name == "classifier" && !config.adapts_classes) {
@@ -381,25 +368,6 @@ Status check_use(const std::string& name, const RunConfig& config) {
 
 bool is_network_file(std::string_view model) {
   return model.ends_with(".json") || model.ends_with(".onnx");
-}
-
-bool is_of_imports(std::string_view setting) {
-  return setting == "input-mean" || setting == "input-std" || setting == "output";
-}
-
-bool is_setting_of_import(std::string_view setting) {
-  return is_of_imports(setting) || setting == "classifier" || setting == "input-size" ||
-         setting == "insert-batch-norm";
-}
-
-bool is_of_tables(std::string_view setting) {
-  return setting == "target" || setting == "ignore" || setting == "row-weights" ||
-         setting == "task" || setting == "header" || setting == "missing" || setting == "decimal";
-}
-
-bool is_of_built_in_networks(std::string_view setting) {
-  return setting == "width" || setting == "hidden" || setting == "loss" ||
-         setting == "label-smoothing" || setting == "tied";
 }
 
 DataOptions data_options(const RunConfig& config) {
@@ -426,47 +394,17 @@ TextOptions text_options(const RunConfig& config) {
           .known = config.known_vocabulary};
 }
 
-Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
-                              int64_t high) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < low || value > high) {
-    return invalid_input(name + ": '" + text + "' is not a whole number from " +
-                         std::to_string(low) + " to " + std::to_string(high));
-  }
-  return value;
-}
-
-Result<double> parse_real(const std::string& name, const std::string& text, double low,
-                          double high) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || !(value >= low) || !(value <= high)) {
-    return invalid_input(name + ": '" + text + "' is not a number from " + real_text(low) + " to " +
-                         real_text(high));
-  }
-  return value;
-}
-
 RunConfig default_run_config() {
   RunConfig config;
   config.isa = best_isa();
-  for (const Setting& setting : training_settings()) {
-    const std::string text = setting.default_text;
-    // A default that the table's own row refuses is a fault of the table, which run_config_test.cpp
-    // looks for.
-    if (!text.empty() && !setting.is_switch) static_cast<void>(setting.parse(text, config));
-  }
-  return config;
+  return default_config(training_settings(), config);
 }
 
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
                                   const std::map<std::string, std::string>& derived) {
   RunConfig config = default_run_config();
   for (const auto& [name, text] : settings) {
-    MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
+    MANTISSA_RETURN_IF_ERROR(set(name, text, config));
   }
   config.import_options.height = config.input_size.height;
   config.import_options.width = config.input_size.width;
@@ -511,7 +449,7 @@ std::string identity_text(const Setting& setting, RunConfig config) {
   const bool adds_in_order = config.format.is_float() || config.pipeline.is_asynchronous();
   if (setting.name == std::string_view("replicas") && !adds_in_order) return "";
   config.format.predicted = true;
-  return setting.print(config);
+  return setting.text(config);
 }
 
 }  // namespace
@@ -519,9 +457,9 @@ std::string identity_text(const Setting& setting, RunConfig config) {
 std::string run_identity(const RunConfig& config, const std::string& data_sha256) {
   std::string text = "mantissa run 1\ndata=" + data_sha256 + "\n";
   for (const Setting& setting : training_settings()) {
-    if (!setting.in_identity) continue;
+    if (!setting.has(traits::kIdentity)) continue;
     const std::string value = identity_text(setting, config);
-    if (setting.only_if_given && value.empty()) continue;
+    if (setting.has(traits::kIfGiven) && value.empty()) continue;
     text += setting.name + ("=" + value) + "\n";
   }
   return sha256_hex(text);
@@ -530,7 +468,7 @@ std::string run_identity(const RunConfig& config, const std::string& data_sha256
 std::string differing_settings(const RunConfig& before, const RunConfig& now) {
   std::string text;
   for (const Setting& setting : training_settings()) {
-    if (!setting.in_identity) continue;
+    if (!setting.has(traits::kIdentity)) continue;
     const std::string was = identity_text(setting, before), is = identity_text(setting, now);
     if (was == is) continue;
     const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };

@@ -24,6 +24,7 @@
 #include "plan/programs/state_layout.h"
 #include "plan/retention/compile_training.h"
 #include "run/learning_rate.h"
+#include "run/settings/setting.h"
 #include "run/settings/starting_point.h"
 
 namespace mantissa {
@@ -130,21 +131,16 @@ struct RunConfig {
   int64_t labels_per_example() const { return sequence > 0 ? sequence : 1; }
 };
 
-// One setting. `in_identity`: a different value may give different bits. `only_if_given`: it came
-// later, and runs without it keep their identity.
-struct Setting {
-  const char* name;
-  const char* help;
-  const char* default_text;
-  bool is_switch;
-  bool in_identity;
-  Status (*parse)(const std::string& text, RunConfig& config);
-  std::string (*print)(const RunConfig& config);
-  bool only_if_given = false;
-  bool is_list = false;  // may have several values; a line each
-};
+using Setting = SettingOf<RunConfig>;
 
+// The table of training's settings, in the order of --help and of config.toml.
 std::span<const Setting> training_settings();
+
+// The row of this name; null: there is none.
+const Setting* training_setting(std::string_view name);
+
+// Whether it is a setting of training that has one of these traits.
+bool has_trait(std::string_view name, uint32_t trait);
 
 // The settings of a run if nobody sets any: the defaults of the table.
 RunConfig default_run_config();
@@ -159,18 +155,6 @@ inline constexpr const char* kNetworkFile = "network.json";
 // Whether a value of "model" names a file: of JSON, or an ONNX model.
 bool is_network_file(std::string_view model);
 
-// Whether a setting says how an ONNX model is imported: only together with one.
-bool is_of_imports(std::string_view setting);
-
-// Whether a setting is one of the command import, too.
-bool is_setting_of_import(std::string_view setting);
-
-// Whether a setting says how a table is read.
-bool is_of_tables(std::string_view setting);
-
-// Whether a setting says how a built-in network is built: not together with a file.
-bool is_of_built_in_networks(std::string_view setting);
-
 // Parses settings by name over the defaults, reads the network's file if they name one, and
 // resolves settings that depend on others (micro-batch size, learning rate, threads): from
 // `derived`, or anew. Unknown names and impossible values are errors of one line.
@@ -182,11 +166,5 @@ std::string run_identity(const RunConfig& config, const std::string& data_sha256
 
 // The settings that make two runs different ones: "seed 1, now 2; epochs 3, now 4"; "" for none.
 std::string differing_settings(const RunConfig& before, const RunConfig& now);
-
-// Parses a whole number or a finite real number, all of the text.
-Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
-                              int64_t high);
-Result<double> parse_real(const std::string& name, const std::string& text, double low,
-                          double high);
 
 }  // namespace mantissa

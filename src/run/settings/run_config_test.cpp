@@ -29,9 +29,9 @@ ConfigFile round_trip(const RunConfig& config) {
 TEST(RunConfig, TheTableAcceptsItsDefaults) {
   for (const Setting& setting : training_settings()) {
     const std::string text = setting.default_text;
-    if (text.empty() || setting.is_switch) continue;
+    if (text.empty() || setting.has(traits::kSwitch)) continue;
     RunConfig config;
-    const Status parsed = setting.parse(text, config);
+    const Status parsed = parse_setting(setting, text, config);
     EXPECT_TRUE(parsed.ok()) << setting.name << ": " << parsed.error().message;
   }
   EXPECT_EQ(default_run_config().batch_size, 128);

@@ -268,7 +268,7 @@ Result<TrainedNetwork> network_of(const TrainedFile& trained) {
   MANTISSA_ASSIGN(const ConfigFile file, read_config(config));
   for (const auto& setting : file.settings) {
     const std::string& name = setting.first;
-    if (name == "model" || is_of_built_in_networks(name)) result.settings.insert(setting);
+    if (name == "model" || has_trait(name, traits::kOfBuiltIn)) result.settings.insert(setting);
   }
   return result;
 }

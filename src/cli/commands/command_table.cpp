@@ -1,10 +1,17 @@
+// What --help says of each command, and the functions that run it.
 #include "cli/command_line/command_table.h"
+
+#include "cli/commands/commands.h"
+#include "cli/commands/printers.h"
+#include "cli/commands/run_and_print.h"
+#include "cli/launch/launch.h"
+#include "cli/serve.h"
 
 namespace mantissa::cli {
 namespace {
 
-constexpr CommandInfo kCommands[] = {
-    {"train", "Train a network; write its checkpoints, results and the frozen network",
+constexpr Command kCommands[] = {
+    {"train", "Train a network; write its checkpoints, results and the frozen network", run_train,
      "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
      "  mantissa train --model mlp --epochs 1 --batch-size 64 --seed 7 --out runs/b --json\n"
      "  mantissa train --model lenet5 --optimizer adam --validation 0.1 --early-stop 3 --epochs 50 "
@@ -24,10 +31,12 @@ constexpr CommandInfo kCommands[] = {
      "mantissa info --model resnet8 --graph > mine.json prints a network to begin with; "
      "docs/networks.md describes such files."},
     {"eval", "Evaluate a trained network on the test examples",
+     run_and_print<evaluate, print_evaluation>,
      "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
      "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"
      "  mantissa eval --checkpoint a.onnx --data fashion-mnist\n"},
     {"predict", "Classify pictures or some test examples, and show them",
+     run_and_print<predict, print_predictions>,
      "  mantissa predict --checkpoint runs/a --input picture.png\n"
      "  mantissa predict --checkpoint runs/a --input holiday/ more/*.jpg --csv classes.csv\n"
      "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"
@@ -36,23 +45,26 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa predict --checkpoint a.onnx --input picture.png\n",
      "--raw: in Python, numpy.load('out.npz') has mantissas and exponent; the logits are "
      "mantissas * 2.0 ** exponent."},
-    {"generate", "Let a language model go on with a text",
+    {"generate", "Let a language model go on with a text", run_and_print<generate, print_generated>,
      "  mantissa train --model transformer_lm --data book.txt --sequence 128 --out runs/lm\n"
      "  mantissa generate --checkpoint runs/lm --prompt 'It was' --length 200\n"
      "  mantissa generate --checkpoint runs/lm --prompt 'It was' --temperature 0.7 --top-k 20 "
      "--seed 3\n",
      "The same settings give the same text on any machine. docs/language.md."},
     {"fill-mask", "Find the missing tokens of a text by a masked language model",
+     run_and_print<fill_mask, print_masks>,
      "  mantissa train --model bert_tiny --data book.txt --sequence 64 --out runs/bert\n"
      "  mantissa fill-mask --checkpoint runs/bert --text 'It w[MASK]s the best of times'\n",
      "docs/language.md."},
     {"translate", "Translate sentences by a network that was trained on pairs of them",
+     run_and_print<translate, print_translations>,
      "  examples/translate/get-data help-en-de.tsv\n"
      "  mantissa train --model transformer_nmt --data help-en-de.tsv --out runs/nmt\n"
      "  mantissa translate --checkpoint runs/nmt --text 'Click the icon.'\n"
      "  mantissa translate --checkpoint runs/nmt --data english.txt --out german.txt --beam 8\n",
      "docs/translation.md."},
     {"embed", "Give each sentence of a text a vector, by an encoder",
+     run_and_print<embed, print_embeddings>,
      "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n"
      "  mantissa embed --from minilm.safetensors --data sentences.txt --out vectors.npy\n"
      "  mantissa embed --from all-MiniLM-L6-v2/ --data sentences.txt --sequence 256 --out "
@@ -61,6 +73,7 @@ constexpr CommandInfo kCommands[] = {
      "cosine. "
      "docs/language.md."},
     {"export", "Write a trained network, or an encoder, as an ONNX file",
+     run_and_print<export_model, print_exported>,
      "  mantissa export --checkpoint runs/a --out a.onnx\n"
      "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n"
      "  mantissa export --from all-MiniLM-L6-v2/ --out minilm.onnx\n"
@@ -71,7 +84,9 @@ constexpr CommandInfo kCommands[] = {
      "Networks that read tokens take input_ids, attention_mask and token_type_ids, translators "
      "decoder_input_ids, too, and give results near those of Mantissa. "
      "docs/onnx.md describes both."},
-    {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
+    {"data",
+     "Describe a data set: classes, counts, sizes, and what is odd about it",
+     run_and_print<describe_data, print_data>,
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
      "  mantissa data flowers.csv --target species\n"
@@ -79,9 +94,12 @@ constexpr CommandInfo kCommands[] = {
      "A folder of pictures has a folder for each class, in train/, test/ and, if there is one, "
      "val/, "
      "or without these: then a tenth of each class is kept for testing. docs/data.md describes all "
-     "kinds. Exit code 2: training would refuse the data; what there is of it is described."},
+     "kinds. Exit code 2: training would refuse the data; what there is of it is described.",
+     {},
+     "data"},
     {"import",
      "Read a network and its weights from an ONNX model, or an encoder in BERT's layout",
+     run_and_print<import_model, print_imported>,
      "  mantissa import resnet18.onnx --out resnet18.safetensors\n"
      "  mantissa import mnist.onnx --input-mean 0.1307 --input-std 0.3081 --out mnist.safetensors\n"
      "  mantissa import folded.onnx --insert-batch-norm --data pictures/ --input-size 224 \\\n"
@@ -97,6 +115,7 @@ constexpr CommandInfo kCommands[] = {
      "it starts from. What cannot be imported is listed. docs/onnx.md has the operators.",
      {"MODEL", "ONNX model, NAME.onnx, or an encoder's folder or safetensors file", 1, 1}},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
+     run_and_print<plan, print_plan>,
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"
      "  mantissa plan --model resnet20 --memory-budget 80MiB --explain\n"
@@ -104,7 +123,9 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa plan --model mine.json --data fashion-mnist\n"
      "  mantissa plan --from runs/a --data pictures/ --freeze 'stem*'\n"
      "  mantissa plan --model resnet20 --stages 4 --pipeline async --accumulate 8 --diagram\n"},
-    {"launch", "Train in several processes, on one machine or several, by MPI",
+    {"launch",
+     "Train in several processes, on one machine or several, by MPI",
+     run_launch,
      "  mantissa launch -n 2 -- train --model resnet20 --accumulate 8 --out runs/a\n"
      "  mantissa launch -n 4 -- train --model resnet20 --replicas 2 --accumulate 8 --out runs/b\n"
      "  mantissa launch -n 2 --hosts hosts.txt -- train --model resnet20 --pipeline async \\\n"
@@ -112,8 +133,12 @@ constexpr CommandInfo kCommands[] = {
      "Each process works on a stage, or on that of a replica. The first one has the data and "
      "writes "
      "the files; --threads are those of each process. Ctrl-C ends the step and writes a "
-     "checkpoint. docs/pipelines.md has srun and Kubernetes, too."},
+     "checkpoint. docs/pipelines.md has srun and Kubernetes, too.",
+     {},
+     "",
+     "processes"},
     {"simulate", "Simulate a pipeline of stages: idle time, missed updates, throughput",
+     run_and_print<simulate, print_simulation>,
      "  mantissa simulate --stages 14 --accumulate 56\n"
      "  mantissa simulate --stages 1000 --pipeline async --hop 50us --jitter 0.3\n"
      "  mantissa simulate --stages 3 --pipeline async --windows full --fused --diagram\n"
@@ -121,7 +146,7 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa simulate --from-trace runs/i/trace.json --pipeline async\n",
      "Stages are alike, unless a trace of a run has their times; mantissa plan --stages simulates "
      "those of a network. docs/pipelines.md."},
-    {"quantize", "Quantise a trained network to few bits, and train it on from there",
+    {"quantize", "Quantise a trained network to few bits, and train it on from there", run_quantize,
      "  mantissa quantize --from runs/a --weights 4 --activations 4 --out runs/w4a4\n"
      "  mantissa quantize --from runs/a --weights 2 --activations 2 --epochs 5 --learning-rate "
      "0.02 "
@@ -132,6 +157,7 @@ constexpr CommandInfo kCommands[] = {
      "The result is a run like those of train: eval, predict, report and train --from take it. "
      "docs/quantisation.md says what is computed."},
     {"serve", "Serve a trained network over HTTP: predictions, and weights that others start from",
+     run_serve,
      "  mantissa serve --checkpoint runs/a --port 8080\n"
      "  mantissa train --from http://127.0.0.1:8080 --data pictures/ --out runs/b\n"
      "  mantissa train --from 'http://127.0.0.1:8080/parameters?take=*.range' --model "
@@ -141,6 +167,7 @@ constexpr CommandInfo kCommands[] = {
     {"bench",
      "Measure training steps or predictions: time, speed and share of the CPU's peak per "
      "instruction",
+     run_and_print<bench, print_bench, CtrlC::kEndsAfterStep>,
      "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"
      "  mantissa bench --model resnet8 --data fashion-mnist --out before.json\n"
@@ -152,6 +179,7 @@ constexpr CommandInfo kCommands[] = {
      "threads. MB and GB/s count operands read and written, each once."},
     {"profile",
      "Measure what this machine takes for what it does, so that plans under a budget fit it",
+     run_and_print<profile, print_profile, CtrlC::kEndsAfterStep>,
      "  mantissa profile\n"
      "  mantissa profile --threads 1 --out one-thread.toml\n"
      "  mantissa plan --model resnet20 --memory-budget 80MiB --profile one-thread.toml --explain\n",
@@ -159,6 +187,7 @@ constexpr CommandInfo kCommands[] = {
      "results never do."},
     {"verify",
      "Compare two runs step by step, by the hashes of their states",
+     run_and_print<verify, print_comparison>,
      "  mantissa verify runs/a runs/b\n"
      "  mantissa verify runs/a/hashes.jsonl /elsewhere/hashes.jsonl --json\n",
      "Exit codes: 0 the same, 1 different (with the first differing step and its tensors), 2 they "
@@ -167,6 +196,7 @@ constexpr CommandInfo kCommands[] = {
      {"RUN", "two folders of runs, or their hashes.jsonl", 2, 2}},
     {"report",
      "Write a report on one or more runs as one HTML file that needs nothing else",
+     run_and_print<report, print_written_report>,
      "  mantissa report runs/a --out a.html\n"
      "  mantissa report runs/a runs/b runs/c --out compared.html\n"
      "  mantissa report runs/a runs/b --tensorboard events\n",
@@ -175,6 +205,7 @@ constexpr CommandInfo kCommands[] = {
      {"RUN", "one to six folders of runs", 1, 6}},
     {"statistics",
      "Show how the tensors of a run use their bits: exponents, clipping, histograms, advice",
+     run_and_print<statistics, print_statistics>,
      "  mantissa train --model lenet5 --epochs 1 --statistics --out runs/a\n"
      "  mantissa statistics runs/a\n"
      "  mantissa statistics runs/a --kind gradient\n"
@@ -186,6 +217,7 @@ constexpr CommandInfo kCommands[] = {
      {"RUN", "folder of a run; it may still be going on", 1, 1}},
     {"info",
      "Show version, CPU, kernels, networks and formats; or what a run or a file holds",
+     run_info,
      "  mantissa info\n"
      "  mantissa info --isa avx2 --json\n"
      "  mantissa info runs/a\n"
@@ -200,6 +232,7 @@ constexpr CommandInfo kCommands[] = {
      {"PATH", "folder of a run, checkpoint, safetensors file, or ONNX network (*.onnx)", 0, 1}},
     {"run",
      "Run an ONNX network in float, on named arrays",
+     run_and_print<run_onnx, print_onnx_outputs>,
      "  mantissa run net.onnx --inputs in.npz --out out.npz\n"
      "  python3 -c \"import numpy; numpy.savez('in.npz', x=numpy.zeros((1, 3, 224, 224), "
      "'f4'))\"\n",
@@ -210,6 +243,7 @@ constexpr CommandInfo kCommands[] = {
      {"NETWORK", "the ONNX file", 1, 1}},
     {"completion",
      "Print a script that completes mantissa's command line in a shell",
+     run_completion,
      "  source <(mantissa completion bash)\n"
      "  mantissa completion zsh > ~/.zfunc/_mantissa\n"
      "  mantissa completion fish > ~/.config/fish/completions/mantissa.fish\n",
@@ -219,6 +253,6 @@ constexpr CommandInfo kCommands[] = {
 
 }  // namespace
 
-std::span<const CommandInfo> command_table() { return kCommands; }
+std::span<const Command> command_table() { return kCommands; }
 
 }  // namespace mantissa::cli
