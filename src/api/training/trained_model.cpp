@@ -10,21 +10,13 @@
 #include "api/training/model_data.h"
 #include "base/system/thread_pool.h"
 #include "data/batches/examples.h"
+#include "infer/tasks/evaluation.h"
 #include "train/session.h"
 
 namespace mantissa {
 namespace {
 
 constexpr int64_t kExamplesAtOnce = 128;
-
-// A number of an output.
-double number_of(const Tensor& tensor, int64_t i) {
-  if (tensor.type == DataType::kFloat) return tensor.as<float>()[i];
-  const int64_t mantissa = tensor.type == DataType::kInt32   ? tensor.as<int32_t>()[i]
-                           : tensor.type == DataType::kInt16 ? tensor.as<int16_t>()[i]
-                                                             : tensor.as<int8_t>()[i];
-  return std::ldexp(static_cast<double>(mantissa), *tensor.exponent);
-}
 
 // Numbers of a table must have come through its columns. The numbers of the file itself would fit
 // the network's input too, but mean something else.
@@ -72,18 +64,17 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
   const Target target = target_of(network.description);
   std::vector<std::vector<double>> predictions(outputs);
   ThreadPool pool(data_->threads);
-  const Status status =
-      run_frozen(network, arrays.examples(), kExamplesAtOnce, false, pool, data_->isa,
-                 [&](const Batch&, const StepResult&, const Programs& programs) -> Status {
-                   for (size_t k = 0; k < outputs; ++k) {
-                     const Tensor tensor = programs.outputs(static_cast<int>(k));
-                     for (int64_t i = 0; i < tensor.count(); ++i) {
-                       predictions[k].push_back(number_of(tensor, i) * target.deviation +
-                                                target.mean);
-                     }
-                   }
-                   return {};
-                 });
+  const Status status = run_frozen(
+      network, arrays.examples(), kExamplesAtOnce, false, pool, data_->isa,
+      [&](const Batch&, const StepResult&, const Programs& programs) -> Status {
+        for (size_t k = 0; k < outputs; ++k) {
+          const Tensor tensor = programs.outputs(static_cast<int>(k));
+          for (int64_t i = 0; i < tensor.count(); ++i) {
+            predictions[k].push_back(output_at(tensor, i) * target.deviation + target.mean);
+          }
+        }
+        return {};
+      });
   if (!status.ok()) return failure_of(status.error());
   return predictions;
 }

@@ -133,6 +133,47 @@ TEST(OwnNetworks, LearnAndPredict) {
   }
 }
 
+// Tokens whose rows have an exponent each: what predict() gives has the loss that evaluate() finds.
+TEST(OwnNetworks, PredictRowsWithExponentsOfTheirOwn) {
+  constexpr int64_t kExamples = 32, kTokens = 6, kClasses = 3;
+  NetworkBuilder net("rows");
+  const Var indices = net.indices("tokens", {kTokens});
+  net.add("embedding", {indices}, {{"rows", int64_t{20}}, {"channels", int64_t{8}}});
+  const Var logits = net.linear(kClasses);
+  net.cross_entropy(logits, "labels");
+  const Network network = built(net.finish({logits}));
+  Numbers random(3);
+  std::vector<int32_t> tokens, labels;
+  for (int64_t i = 0; i < kExamples * kTokens; ++i) {
+    tokens.push_back(static_cast<int32_t>(random.next() % 20));
+    labels.push_back(tokens.back() % static_cast<int32_t>(kClasses));
+  }
+  const ArraySet examples = {kExamples,
+                             {{"tokens", Elements::kInt32, {kTokens}, tokens.data()},
+                              {"labels", Elements::kInt32, {kTokens}, labels.data()}}};
+  Settings settings = kSmall;
+  settings["format"] = "bfp:block=channel,blocks=token";
+  Trainer trainer = trainer_of(network, settings);
+  std::vector<double> table;  // rows of six sizes
+  for (int row = 0; row < 20; ++row) {
+    for (int c = 0; c < 8; ++c) table.push_back(std::ldexp(random.between(-4, 4), -(row % 6)));
+  }
+  ASSERT_TRUE(trainer.set_parameter(network.parameters()[0].name, table).ok());
+  auto model = trainer.freeze(examples);
+  ASSERT_TRUE(model.ok()) << model.error();
+  const auto report = model->evaluate(examples);
+  const auto predictions = model->predict(examples);
+  ASSERT_TRUE(report.ok() && predictions.ok()) << report.error() << predictions.error();
+  double loss = 0;
+  for (size_t row = 0; row < labels.size(); ++row) {
+    const double* of_row = (*predictions)[0].data() + row * kClasses;
+    double sum = 0;
+    for (int64_t c = 0; c < kClasses; ++c) sum += std::exp(of_row[c]);
+    loss += std::log(sum) - of_row[labels[row]];
+  }
+  EXPECT_NEAR(loss / static_cast<double>(labels.size()), report->loss, 1e-3);
+}
+
 // Two inputs, two outputs with a loss each, weights that two layers share.
 Network network_with_two_heads() {
   NetworkBuilder net("heads");
