@@ -147,7 +147,7 @@ check_row_weights() {
   refuses "two kinds of weights" 2 "row-weights and class-weights exclude each other" train \
     --model mlp --data "$folder/weighted.csv" --target kind --row-weights four \
     --class-weights balanced --out "$folder/none"
-  refuses "weights of pictures" 2 "row-weights: names a column of a table" train --model mlp \
+  refuses "weights of pictures" 2 "row-weights: is for tables, and " train --model mlp \
     --data "$data" --row-weights w --out "$folder/none"
 }
 

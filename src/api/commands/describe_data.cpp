@@ -9,6 +9,7 @@
 #include "formats/pictures/png.h"
 #include "mantissa/mantissa.h"
 #include "run/settings/run_config.h"
+#include "run/settings/run_network.h"
 
 namespace mantissa {
 namespace {
@@ -65,6 +66,7 @@ Outcome<DataDescription> describe_data(const Settings& settings) {
   }
   Dataset data;
   MANTISSA_ASSIGN(DataSurvey survey, survey_dataset(config.data, config.options, data));
+  MANTISSA_RETURN_IF_ERROR(check_settings_of_data(config.run, survey.info));
   const int64_t batch_size = default_run_config().batch_size, examples = survey.info.train_count;
   if (survey.refusal.empty() && examples < batch_size) {
     survey.info.notes.push_back("training takes batches of " + std::to_string(batch_size) +

@@ -22,10 +22,10 @@ CommandInfo data_command() { return info_of<kDataCommand>(); }
 Result<DescribeConfig> describe_config(const Settings& settings) {
   Settings training;
   MANTISSA_ASSIGN(DescribeConfig config, read_settings(kDataCommand, settings, &training));
-  MANTISSA_ASSIGN(const RunConfig run, make_run_config(training));
+  MANTISSA_ASSIGN(config.run, make_run_config(training));
   if (!settings.contains("data")) return invalid_input("name a data set or a folder");
-  config.data = run.data;
-  config.options = data_options(run);
+  config.data = config.run.data;
+  config.options = data_options(config.run);
   return config;
 }
 

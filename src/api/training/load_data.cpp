@@ -8,6 +8,7 @@
 #include "data/batches/examples.h"
 #include "data/datasets/dataset.h"
 #include "mantissa/data.h"
+#include "run/settings/run_network.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa {
@@ -33,6 +34,7 @@ namespace {
 Outcome<LoadedData> load(const Settings& settings) {
   MANTISSA_ASSIGN(const auto config, describe_config(settings));
   MANTISSA_ASSIGN(auto data, load_dataset(config.data, true, true, config.options));
+  MANTISSA_RETURN_IF_ERROR(check_settings_of_data(config.run, data.info));
   const auto memory = std::make_shared<Dataset>(std::move(data));
   const DatasetInfo& info = memory->info;
   const Target& target = info.target;

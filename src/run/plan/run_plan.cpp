@@ -248,12 +248,8 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
 
 Status check_weights(const RunConfig& config, const DatasetInfo& data,
                      const ModelOptions& options) {
-  const bool of_rows = !config.table.weights.empty();
-  if (of_rows && data.find(kWeightTensor) == nullptr) {
-    return invalid_input("row-weights: names a column of a table; these data are none");
-  }
   if (!config.class_weights.any()) return {};
-  if (of_rows) {
+  if (!config.table.weights.empty()) {
     return invalid_input("row-weights and class-weights exclude each other: leave one of them out");
   }
   if (data.target.kind != TargetKind::kClasses) {

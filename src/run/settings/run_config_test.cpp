@@ -4,6 +4,7 @@
 
 #include "base/test_folder.h"
 #include "run/settings/config_file.h"
+#include "run/settings/run_network.h"
 
 namespace mantissa {
 namespace {
@@ -107,6 +108,30 @@ TEST(RunConfig, NamesWhatDiffers) {
             "width 1, now 0.5; seed 1, now 2");
   EXPECT_EQ(differing_settings(config({{"optimizer", "sgd"}}), config({})),
             "optimizer sgd, now momentum; momentum none, now 0.9");
+}
+
+// Nothing is ignored without a word.
+TEST(RunConfig, SettingsOfOtherDataAreErrors) {
+  const DatasetInfo pictures{.name = "p",
+                             .specs = {{kPixelTensor, DataType::kUint8, Shape{28, 28, 1}}}};
+  const DatasetInfo text{.name = "t.txt", .specs = {}, .target = {.kind = TargetKind::kTokens}};
+  DatasetInfo table{.name = "t.csv", .specs = {}};
+  table.table.emplace();
+  const auto error = [](const std::string& name, const std::string& value,
+                        const DatasetInfo& data) {
+    const auto config = make_run_config({{"model", "mlp"}, {"out", "o"}, {name, value}});
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    const Status fits = check_settings_of_data(*config, data);
+    return fits.ok() ? "" : fits.error().message;
+  };
+  EXPECT_EQ(error("augment", "flip", pictures), "");
+  EXPECT_EQ(error("augment", "flip", table), "augment: is for pictures, and t.csv is a table");
+  EXPECT_EQ(error("augment", "flip", text), "augment: is for pictures, and t.txt is a text");
+  EXPECT_EQ(error("target", "x", pictures), "target: is for tables, and p has pictures");
+  EXPECT_EQ(error("target", "x", table), "");
+  EXPECT_EQ(error("classes", "12", table), "");
+  EXPECT_EQ(error("classes", "12", text), "classes: is for data with classes, and t.txt is a text");
+  EXPECT_EQ(error("seed", "7", text), "");
 }
 
 }  // namespace

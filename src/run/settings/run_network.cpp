@@ -64,13 +64,24 @@ Error one_logit_for(const std::string& subject, const DatasetInfo& data) {
 
 }  // namespace
 
+Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) {
+  const bool has_pictures = data.find(kPixelTensor) != nullptr, is_table = data.table.has_value();
+  const std::string are = is_table ? " is a table" : has_pictures ? " has pictures" : " is a text";
+  const RunConfig usual = default_run_config();
+  for (const Setting& row : training_settings()) {
+    const char* const wanted = row.has(traits::kForPictures) && !has_pictures ? "pictures"
+                               : row.has(traits::kForTables) && !is_table     ? "tables"
+                               : row.has(traits::kForClasses) && !is_table && !has_pictures
+                                   ? "data with classes"
+                                   : nullptr;
+    if (wanted == nullptr || row.text(config) == row.text(usual)) continue;
+    return invalid_input(std::string(row.name) + ": is for " + wanted + ", and " + data.name + are);
+  }
+  return {};
+}
+
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
-  if (config.augmentation != Augmentation{}) {
-    MANTISSA_RETURN_IF_ERROR(check_no_table(data, "augment: is for"));
-  }
-  if (config.input_size != PictureSize{}) {
-    MANTISSA_RETURN_IF_ERROR(check_no_table(data, "input-size: is for"));
-  }
+  MANTISSA_RETURN_IF_ERROR(check_settings_of_data(config, data));
   ModelOptions options = options_of(data);
   options.width_multiplier = config.width;
   if (options.loss != ops::LossKind::kRegression) options.loss = config.loss;

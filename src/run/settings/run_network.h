@@ -13,6 +13,9 @@ namespace mantissa {
 // number of columns.
 Status check_examples(const Graph& network, const DatasetInfo& data);
 
+// An error for a setting that these data have no use for, such as a table's target for pictures.
+Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data);
+
 // The examples and classes of a run's network, on these data. An error if the network of a file is
 // for others.
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data);

@@ -35,6 +35,10 @@ inline constexpr uint32_t kInData = 1 << 12;
 inline constexpr uint32_t kInImport = 1 << 13;
 inline constexpr uint32_t kInInfo = 1 << 14;
 inline constexpr uint32_t kInFile = 1 << 15;  // config.toml
+// The data that it is for; of other data it must keep its default.
+inline constexpr uint32_t kForPictures = 1 << 16;
+inline constexpr uint32_t kForTables = 1 << 17;
+inline constexpr uint32_t kForClasses = 1 << 18;  // not of texts without labels
 }  // namespace traits
 
 template <typename Config>

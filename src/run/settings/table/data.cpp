@@ -25,29 +25,30 @@ const Setting kDataRows[] = {
     {"input-size",
      "size that pictures are brought to: 32, or 28x32 (height x width); 0: as they are, or 64 "
      "where they differ",
-     "0", parse_by<parse_picture_size, &Config::input_size>, kRun | kInImport | kInInfo,
+     "0", parse_by<parse_picture_size, &Config::input_size>,
+     kRun | kInImport | kInInfo | kForPictures,
      [](const Config& c) { return to_string(c.input_size); }},
     {"target",
      "column of a table that is predicted (left out: one called label, target, class or y, or the "
      "last)",
-     "", parse_text<kTable, &TableChoices::target>, kIfGiven | kRun | kInData | kInInfo,
-     print_text<kTable, &TableChoices::target>},
+     "", parse_text<kTable, &TableChoices::target>,
+     kIfGiven | kRun | kInData | kInInfo | kForTables, print_text<kTable, &TableChoices::target>},
     {"ignore", "columns of a table that are left out, with commas between them", "",
-     parse_text<kTable, &TableChoices::ignore>, kIfGiven | kRun | kInData | kInInfo,
+     parse_text<kTable, &TableChoices::ignore>, kIfGiven | kRun | kInData | kInInfo | kForTables,
      print_text<kTable, &TableChoices::ignore>},
     {"text-column",
      "column of texts that a network of texts reads (left out: one called text, or the only one)",
-     "", parse_text<kTable, &TableChoices::text, &TextColumn::name>, kIfGiven | kSteps,
+     "", parse_text<kTable, &TableChoices::text, &TextColumn::name>, kIfGiven | kSteps | kForTables,
      print_text<kTable, &TableChoices::text, &TextColumn::name>},
     {"row-weights",
      "column of a table with the weights of its rows in training, from 0 to 31; it is no input", "",
-     parse_text<kTable, &TableChoices::weights>, kIfGiven | kSteps | kInData | kInInfo,
+     parse_text<kTable, &TableChoices::weights>, kIfGiven | kSteps | kInData | kInInfo | kForTables,
      print_text<kTable, &TableChoices::weights>},
     {"task",
      "what is predicted of a table: classification, regression, or auto (texts and few whole "
      "numbers are classes, other numbers are numbers)",
      "auto", parse_by<parse_table_task, kTable, &TableChoices::task>,
-     kIfGiven | kRun | kInData | kInInfo,
+     kIfGiven | kRun | kInData | kInInfo | kForTables,
      [](const Config& c) {
        return c.table.task == TableTask::kByTarget ? ""
                                                    : std::string(table_task_name(c.table.task));
@@ -56,7 +57,7 @@ const Setting kDataRows[] = {
      "whether the first row of a CSV file has the names of its columns: yes, no, or auto (by what "
      "stands below)",
      "auto", parse_by<parse_header, kTable, &TableChoices::format, &TableFormat::has_header>,
-     kIfGiven | kRun | kInData | kInInfo,
+     kIfGiven | kRun | kInData | kInInfo | kForTables,
      [](const Config& c) {
        return c.table.format.has_header ? std::string(header_name(c.table.format.has_header)) : "";
      }},
@@ -67,22 +68,23 @@ const Setting kDataRows[] = {
        c.table.format.missing = parse_missing(text);
        return Status();
      },
-     kList | kIfGiven | kRun | kInData | kInInfo,
+     kList | kIfGiven | kRun | kInData | kInInfo | kForTables,
      [](const Config& c) { return missing_text(c.table.format.missing); }},
     {"decimal",
      "how a table's numbers are read that have two readings, as 1.642: point, comma (with points "
      "between thousands), or auto (as its other columns)",
      "auto", parse_by<parse_decimal, kTable, &TableChoices::decimal>,
-     kIfGiven | kRun | kInData | kInInfo,
+     kIfGiven | kRun | kInData | kInInfo | kForTables,
      [](const Config& c) {
        return c.table.decimal == '\0' ? "" : std::string(decimal_name(c.table.decimal));
      }},
     {"classes", "outputs of the network, at least the classes of the data (0: as many)", "0",
-     parse_whole<0, kMaxClasses, &Config::classes>, kIdentity | kRun | kInInfo | kOfSource,
-     print_whole<&Config::classes>},
+     parse_whole<0, kMaxClasses, &Config::classes>,
+     kIdentity | kRun | kInInfo | kOfSource | kForClasses, print_whole<&Config::classes>},
     {"positive",
      "class of pictures that is told from all others: its name or number; makes two classes", "",
-     parse_text<&Config::positive>, kIdentity | kIfGiven | kRun, print_text<&Config::positive>},
+     parse_text<&Config::positive>, kIdentity | kIfGiven | kRun | kForPictures,
+     print_text<&Config::positive>},
     {"sequence", "tokens of an example, for language models of a text (left out: 128)", "",
      parse_whole<1, kLongestSequence, &Config::sequence>,
      kIdentity | kIfGiven | kSteps | kInBench | kInInfo, print_unless<0, &Config::sequence>},

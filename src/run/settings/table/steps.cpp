@@ -143,7 +143,8 @@ const Setting kStepRows[] = {
      "0", parse_whole<0, 1000000, &Config::early_stop>, kIdentity | kRun,
      print_whole<&Config::early_stop>},
     {"augment", "none, or of flip, shift, crop, jitter, cutout: shift=2,flip (docs/data.md)",
-     "none", parse_by<parse_augmentation, &Config::augmentation>, kIdentity | kRun | kInBench,
+     "none", parse_by<parse_augmentation, &Config::augmentation>,
+     kIdentity | kRun | kInBench | kForPictures,
      [](const Config& c) { return to_string(c.augmentation); }},
     {"width", "multiplies the channels of every layer but the last", "1",
      [](S name, S text, Config& c) {
