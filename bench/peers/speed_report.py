@@ -8,7 +8,7 @@ TEXT = """\
 Forward, backward and update with momentum and weight decay, on one batch of noise in memory: bytes,
 which the step itself normalises. Mantissa's 16-bit and 8-bit gradients are `--format bfp8` and
 `--format bfp:g=8`. The runs of all contestants of a case alternate. Times are medians over runs of
-the median step, in brackets the fastest and the slowest run; ratios are those of medians, above 1
+the median step, in brackets the fastest and the slowest run; ratios are of the medians, above 1
 where Mantissa is faster or smaller. Both networks have the same number of parameters and
 multiply-adds; that is checked. PyTorch has, per case, the fastest setting of those tried: layout,
 how OpenMP waits, torch.compile, whether malloc keeps its memory, and in bf16 autocast or a

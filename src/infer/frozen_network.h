@@ -41,7 +41,7 @@ struct FrozenNetwork {
   State state;
 };
 
-// What the network predicts.
+// The target of the network's predictions.
 Target target_of(const FrozenDescription& description);
 
 // The tokens that a language model knows.

@@ -18,7 +18,7 @@ struct EvaluationConfig : InferenceConfig {
 // Passes a message on, if it is not empty.
 void tell(const Observer& observer, std::string message);
 
-// What the task of a frozen network says about examples, the results and their time in `result`.
+// Runs the task of a frozen network on examples; the results and their time go into `result`.
 Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
                                    const Task& task, const Examples& examples,
                                    const Observer& observer, Evaluation& result);

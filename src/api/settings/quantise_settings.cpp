@@ -129,7 +129,7 @@ constexpr std::array kStarts = {"between", "grid"};
 
 constexpr auto kQuantise = &QuantiseConfig::quantise;
 
-// Those of the quantisation itself are its identity.
+// Settings of the quantisation itself are its identity.
 constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
     {"from", "the trained network: the folder of a run, or a checkpoint", ""},
     {"weights", "bits of weights, 1 to 8; or 16 (by default in format bfp:w=16), or 32 (in fp32)",

@@ -1,4 +1,4 @@
-// What --help says of each command, and the functions that run it.
+// The texts of --help for each command, and the functions that run it.
 #include "cli/command_line/command_table.h"
 
 #include "cli/commands/commands.h"

@@ -35,8 +35,8 @@ struct StoredTensor {
   // [count] and then the shape.
   std::variant<std::vector<uint8_t>, std::vector<int16_t>, std::vector<Label>, std::vector<int32_t>>
       numbers = {};
-  // Of tokens: a sequence may be shorter than the shape. kNoToken stands behind it, and in batches
-  // this token.
+  // Only for tokens. A sequence may be shorter than the shape: kNoToken fills the rest, and in
+  // batches this token.
   std::optional<int32_t> padding = std::nullopt;
 
   // Whether networks read it, and are not only compared with it.

@@ -18,7 +18,7 @@ namespace mantissa {
 
 enum class TargetKind : uint8_t { kClasses, kNumber, kTokens };
 
-// What networks predict of an example: a class, a number, or the tokens of a vocabulary.
+// The prediction for an example: a class, a number, or the tokens of a vocabulary.
 struct Target {
   TargetKind kind = TargetKind::kClasses;
   int classes = 0;                      // or tokens; 0 of a number

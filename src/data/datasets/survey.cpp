@@ -41,7 +41,7 @@ void describe_pixels(const ExampleSet& set, DataSurvey& survey) {
   }
 }
 
-// Of what a network reads of an example.
+// A hash of the part of an example that networks read.
 std::string input_hash(const ExampleSet& set, int64_t i) {
   Sha256 hash;
   for (const StoredTensor& tensor : set.tensors) {

@@ -62,7 +62,7 @@ struct Task {
   // The results on some examples.
   struct Report {
     Score score;
-    // Of classes: as in ClassificationEvaluation.
+    // Only for classes: as in ClassificationEvaluation.
     std::optional<double> top5_accuracy = std::nullopt;
     std::vector<std::vector<int64_t>> confusion = {};
     // All results as JSON, for a file. `model_sha256` is the hash of the frozen network's tensors;

@@ -31,11 +31,11 @@ enum class Side : uint8_t { kSource, kTarget };
 struct Exported {
   std::string name;  // the tensor
   Form form = Form::kBytes;
-  // Of bytes.
+  // Only for bytes.
   int exponent = 0;
   int least = -127, most = 127;  // mantissas
   int zero = kSignedZero;        // the byte for mantissa 0
-  // Of all others.
+  // For all others.
   Side side = Side::kSource;
   bool repeats_last = false;  // padding has the row before it, so the last row is no padding
 

@@ -49,10 +49,10 @@ struct ExportedModel {
 
 // The model. An error lists everything that cannot be exported, with the reasons.
 //
-// Of a network of pictures: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N,
+// For a network of pictures: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N,
 // classes], the mantissas * 2^exponent of predict --raw.
 //
-// Of a network that reads sequences: inputs are int64 [batch, sequence]: `input_ids`, and, if the
+// For a network that reads sequences: inputs are int64 [batch, sequence]: `input_ids`, and, if the
 // network has lengths and segments, `attention_mask` and `token_type_ids`. A translator also has
 // `decoder_input_ids`, [batch, decoder_sequence]. If the network reads numbers instead of tokens:
 // `numbers`, float32 [batch, sequence, channels]. Output: `last_hidden_state`, float32 [batch,

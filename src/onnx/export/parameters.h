@@ -19,7 +19,7 @@ T number_at(const ExportedParameter& parameter, int64_t i) {
   return number;
 }
 
-// Of `count` mantissas, each of which has one, two or four bytes, number i.
+// Number i of `count` mantissas, which have one, two or four bytes each.
 int64_t mantissa_at(const ExportedParameter& parameter, int64_t count, int64_t i);
 
 // The numbers of a parameter.

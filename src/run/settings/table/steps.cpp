@@ -138,7 +138,7 @@ const Setting kStepRows[] = {
      "where a folder val beside train has them",
      "0", parse_validation, kIdentity | kRun, print_real<&Config::validation>},
     {"early-stop",
-     "stop after so many epochs in a row without a lower loss, of the examples held back or, "
+     "stop after this many epochs in a row without a lower loss, of the examples held back or, "
      "without any, of training, and keep the weights of the best epoch (0: never)",
      "0", parse_whole<0, 1000000, &Config::early_stop>, kIdentity | kRun,
      print_whole<&Config::early_stop>},
