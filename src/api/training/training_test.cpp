@@ -2,84 +2,18 @@
 #include "mantissa/training.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include "mantissa/own_operator.h"
+#include "api/training/test_problem.h"
+#include "base/test_folder.h"
 
 namespace mantissa {
 namespace {
-
-// Numbers that look random, the same everywhere.
-class Numbers {
- public:
-  explicit Numbers(uint64_t seed) : state_(seed * 2 + 1) {}
-  uint64_t next() {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return state_ >> 33;
-  }
-  double between(double low, double high) {
-    return low + (high - low) * static_cast<double>(next() % 10007) / 10007;
-  }
-
- private:
-  uint64_t state_;
-};
-
-// Pictures of 6 x 6 whose class is the brightest third; numbers, and targets that follow from them.
-struct Problem {
-  int64_t count;
-  std::vector<uint8_t> pixels;
-  std::vector<float> numbers, targets;
-  std::vector<int32_t> labels;
-
-  explicit Problem(int64_t examples, uint64_t seed = 1) : count(examples) {
-    Numbers random(seed);
-    for (int64_t n = 0; n < count; ++n) {
-      const auto label = static_cast<int32_t>(random.next() % 3);
-      labels.push_back(label);
-      for (int i = 0; i < 36; ++i) {
-        const uint64_t noise = random.next() % 60;
-        pixels.push_back(static_cast<uint8_t>((i / 12 == label ? 150 : 40) + noise));
-      }
-      double sum = 0;
-      for (int i = 0; i < 4; ++i) {
-        numbers.push_back(static_cast<float>(random.between(-1, 1)));
-        sum += numbers.back();
-      }
-      targets.push_back(static_cast<float>(sum / 2));
-      targets.push_back(static_cast<float>(-sum));
-    }
-  }
-
-  ArraySet pictures() const {
-    return {count,
-            {{"pixels", Elements::kUint8, {6, 6, 1}, pixels.data()},
-             {"labels", Elements::kInt32, {}, labels.data()}}};
-  }
-  ArraySet all() const {
-    ArraySet set = pictures();
-    set.arrays.push_back({"numbers", Elements::kFloat, {4}, numbers.data()});
-    set.arrays.push_back({"targets", Elements::kFloat, {2}, targets.data()});
-    return set;
-  }
-  ArraySet batch(int64_t first, int64_t size) const {
-    return {size,
-            {{"pixels", Elements::kUint8, {6, 6, 1}, pixels.data() + first * 36},
-             {"labels", Elements::kInt32, {}, labels.data() + first}}};
-  }
-};
-
-Network built(Outcome<Network> network) {
-  EXPECT_TRUE(network.ok()) << network.error();
-  return *network;
-}
 
 Network picture_network(int64_t classes = 3) {
   NetworkBuilder net("pictures");
@@ -95,14 +29,6 @@ Network picture_network(int64_t classes = 3) {
   net.cross_entropy(logits, "labels");
   return built(net.finish({logits}));
 }
-
-Trainer trainer_of(const Network& network, const Settings& settings) {
-  auto trainer = Trainer::create(network, settings);
-  EXPECT_TRUE(trainer.ok()) << trainer.error();
-  return std::move(*trainer);
-}
-
-const Settings kSmall = {{"batch-size", "32"}, {"threads", "2"}};
 
 TEST(OwnNetworks, LearnAndPredict) {
   const Problem train(960), test(96, 7);
@@ -249,20 +175,8 @@ TEST(OwnNetworks, StepByStepGivesTheBitsOfFit) {
   EXPECT_EQ(stepped.weights_sha256(), fitted.weights_sha256());
 }
 
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("own-" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const char* name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 TEST(OwnNetworks, GoOnFromAFileWithTheSameBits) {
-  const Folder folder;
+  const TestFolder folder;
   const Problem train(320);
   Trainer all = trainer_of(picture_network(), kSmall);
   for (int64_t i = 0; i < 10; ++i) ASSERT_TRUE(all.step(train.batch(32 * i, 32), 0.02).ok());
@@ -283,7 +197,7 @@ TEST(OwnNetworks, GoOnFromAFileWithTheSameBits) {
 
 // A network that no program knows by name runs from its file alone.
 TEST(OwnNetworks, ModelsCarryTheirNetwork) {
-  const Folder folder;
+  const TestFolder folder;
   const Problem train(96);
   Trainer trainer = trainer_of(network_with_two_heads(), kSmall);
   ASSERT_TRUE(trainer.fit(train.all(), {.epochs = 2}).ok());
@@ -454,7 +368,7 @@ TEST(Arrays, HaveTheExponentOfTheirLargest) {
 
 // The same data, network and settings through the command line's `train`.
 TEST(OwnNetworks, TrainAsTheCommandLineDoes) {
-  const Folder folder;
+  const TestFolder folder;
   const Problem train(320), test(64, 9);
   const auto write_idx = [&](const char* name, std::vector<uint8_t> header,
                              const std::vector<uint8_t>& bytes) {
@@ -485,131 +399,6 @@ TEST(OwnNetworks, TrainAsTheCommandLineDoes) {
   Trainer trainer = trainer_of(network, settings);
   ASSERT_TRUE(trainer.fit(train.pictures(), {.epochs = 2}).ok());
   EXPECT_NE(run->summary_json.find(trainer.weights_sha256()), std::string::npos);
-}
-
-// x * x * factor, whose gradient is 2 * x * factor; and a sum of halves of two inputs.
-void register_once() {
-  static const bool done = [] {
-    OwnOperator square;
-    square.name = "own_square";
-    square.settings = {{"factor", int64_t{1}, 1, 16}};
-    square.forward = [](const OperatorCall& call) {
-      const MantissaView x = call.inputs[0];
-      const int64_t factor = std::get<int64_t>(call.settings.at("factor"));
-      return Wide{2 * x.exponent, [x, factor](int64_t i) { return x[i] * x[i] * factor; }};
-    };
-    square.gradient = [](const OperatorCall& call, int) {
-      const MantissaView x = call.inputs[0], g = call.gradient;
-      const int64_t factor = std::get<int64_t>(call.settings.at("factor"));
-      return Wide{x.exponent + g.exponent + 1,
-                  [x, g, factor](int64_t i) { return x[i] * g[i] * factor; }};
-    };
-    EXPECT_TRUE(register_operator(square).ok());
-    EXPECT_NE(register_operator(square).error().find("there is one"), std::string::npos);
-    OwnOperator first;
-    first.name = "own_first_channels";
-    first.settings = {{"channels", int64_t{1}, 1, 4096}};
-    first.shape = [](const OperatorSettings& settings, const std::vector<Dims>& inputs) {
-      const int64_t channels = std::get<int64_t>(settings.at("channels"));
-      if (inputs[0].size() != 1 || inputs[0][0] < channels) {
-        return Outcome<Dims>(Failure{Exit::kInvalidInput, "wants [channels] or more"});
-      }
-      return Outcome<Dims>(Dims{channels});
-    };
-    first.forward = [](const OperatorCall& call) {
-      const MantissaView x = call.inputs[0];
-      const int64_t from = x.dims[1], to = call.output[1];
-      return Wide{x.exponent, [x, from, to](int64_t i) { return x[i / to * from + i % to]; }};
-    };
-    first.gradient = [](const OperatorCall& call, int) {
-      const MantissaView x = call.inputs[0], g = call.gradient;
-      const int64_t from = x.dims[1], to = g.dims[1];
-      return Wide{g.exponent, [g, from, to](int64_t i) {
-                    return i % from < to ? g[i / from * to + i % from] : int64_t{0};
-                  }};
-    };
-    return register_operator(first).ok();
-  }();
-  ASSERT_TRUE(done);
-}
-
-Network own_operators_network() {
-  NetworkBuilder net("own");
-  net.pixels("pixels", {6, 6, 1}, {100});
-  net.flatten();
-  net.linear(24);
-  net.add("own_square", {{}}, {{"factor", int64_t{3}}});
-  net.add("own_first_channels", {{}}, {{"channels", int64_t{20}}});
-  net.linear(16);
-  net.relu();
-  const Var logits = net.linear(3);
-  net.cross_entropy(logits, "labels");
-  return built(net.finish({logits}));
-}
-
-TEST(OwnOperators, LearnInEveryIntegerFormat) {
-  register_once();
-  const Problem train(960);
-  for (const char* format : {"bfp8", "bfp:g=8,gr=stochastic", "dfp8", "bfp:a=12,w=12"}) {
-    SCOPED_TRACE(format);
-    Settings settings = kSmall;
-    settings["format"] = format;
-    settings["learning-rate"] = "0.02";
-    Trainer trainer = trainer_of(own_operators_network(), settings);
-    const auto history = trainer.fit(train.pictures(), {.epochs = 8});
-    ASSERT_TRUE(history.ok()) << history.error();
-    EXPECT_GT(history->back().training.losses[0].accuracy, 0.9);
-    EXPECT_TRUE(trainer.freeze(train.pictures()).ok());
-  }
-  Settings fp32 = kSmall;
-  fp32["format"] = "fp32";
-  EXPECT_NE(Trainer::create(own_operators_network(), fp32).error().find("own_square"),
-            std::string::npos);
-}
-
-TEST(OwnOperators, GiveTheSameBitsOnAnyNumberOfThreads) {
-  register_once();
-  const Problem train(96);
-  const auto hash = [&](const char* threads) {
-    Trainer trainer =
-        trainer_of(own_operators_network(), {{"batch-size", "32"}, {"threads", threads}});
-    EXPECT_TRUE(trainer.fit(train.pictures(), {.epochs = 2}).ok());
-    return trainer.weights_sha256();
-  };
-  EXPECT_EQ(hash("1"), hash("3"));
-}
-
-TEST(OwnOperators, AreSavedByNameAndNamedWhereTheyLack) {
-  register_once();
-  const Folder folder;
-  const Problem train(96);
-  Trainer trainer = trainer_of(own_operators_network(), kSmall);
-  ASSERT_TRUE(trainer.fit(train.pictures(), {.epochs = 1}).ok());
-  auto model = trainer.freeze(train.pictures());
-  ASSERT_TRUE(model.ok()) << model.error();
-  ASSERT_TRUE(model->save(folder / "model.safetensors").ok());
-  auto loaded = Model::load(folder / "model.safetensors");
-  ASSERT_TRUE(loaded.ok()) << loaded.error();
-  EXPECT_EQ(*loaded->predict(train.pictures()), *model->predict(train.pictures()));
-  std::string json = own_operators_network().to_json();
-  json.replace(json.find("own_square\""), 10, "own_cube__");
-  const auto lacking = Network::from_json(json);
-  EXPECT_NE(lacking.error().find("own_cube__"), std::string::npos) << lacking.error();
-}
-
-TEST(OwnOperators, ErrorsSayWhatIsWrong) {
-  register_once();
-  NetworkBuilder net("wrong");
-  net.pixels("pixels", {6, 6, 1});
-  net.flatten();
-  net.add("own_first_channels", {{}}, {{"channels", int64_t{50}}});
-  EXPECT_NE(net.error().find("wants [channels] or more"), std::string::npos) << net.error();
-  NetworkBuilder range("range");
-  range.pixels("pixels", {6, 6, 1});
-  range.add("own_square", {{}}, {{"factor", int64_t{17}}});
-  EXPECT_NE(range.error().find("factor"), std::string::npos) << range.error();
-  EXPECT_FALSE(register_operator({.name = "a b"}).ok());
-  EXPECT_FALSE(register_operator({.name = "own_nothing"}).ok());
 }
 
 }  // namespace
