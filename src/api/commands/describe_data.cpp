@@ -65,7 +65,8 @@ Outcome<DataDescription> describe_data(const Settings& settings) {
     MANTISSA_RETURN_IF_ERROR(check_target("contact-sheet", config.contact_sheet));
   }
   Dataset data;
-  MANTISSA_ASSIGN(DataSurvey survey, survey_dataset(config.data, config.options, data));
+  MANTISSA_ASSIGN(DataSurvey survey,
+                  survey_dataset(config.run.data, data_options(config.run), data));
   MANTISSA_RETURN_IF_ERROR(check_settings_of_data(config.run, survey.info));
   const int64_t batch_size = default_run_config().batch_size, examples = survey.info.train_count;
   if (survey.refusal.empty() && examples < batch_size) {

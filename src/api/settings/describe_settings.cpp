@@ -24,8 +24,6 @@ Result<DescribeConfig> describe_config(const Settings& settings) {
   MANTISSA_ASSIGN(DescribeConfig config, read_settings(kDataCommand, settings, &training));
   MANTISSA_ASSIGN(config.run, make_run_config(training));
   if (!settings.contains("data")) return invalid_input("name a data set or a folder");
-  config.data = config.run.data;
-  config.options = data_options(config.run);
   return config;
 }
 

@@ -33,7 +33,7 @@ namespace {
 // May throw std::bad_alloc.
 Outcome<LoadedData> load(const Settings& settings) {
   MANTISSA_ASSIGN(const auto config, describe_config(settings));
-  MANTISSA_ASSIGN(auto data, load_dataset(config.data, true, true, config.options));
+  MANTISSA_ASSIGN(auto data, load_dataset(config.run.data, true, true, data_options(config.run)));
   MANTISSA_RETURN_IF_ERROR(check_settings_of_data(config.run, data.info));
   const auto memory = std::make_shared<Dataset>(std::move(data));
   const DatasetInfo& info = memory->info;
