@@ -60,7 +60,7 @@ OperatorCall call_of(const OpContext& c) {
   return call;
 }
 
-Prepared prepare(Phase, const OpContext& c) {
+Prepared prepare(const OpContext& c) {
   return std::make_shared<const OperatorSettings>(settings_of(*c.attributes));
 }
 
@@ -126,9 +126,8 @@ Outcome<Done> register_operator(OwnOperator op) {
   row->traits = {.input_reads_input = true};
   row->attributes = row->schema;
   row->infer_own = infer;
-  row->prepare = prepare;
-  row->forward = forward;
-  row->backward_input = row->own.gradient ? backward_input : nullptr;
+  row->integer.forward = {.run = forward, .prepare = prepare};
+  if (row->own.gradient) row->integer.grad_input = {.run = backward_input, .prepare = prepare};
   add_operator(std::move(row));
   return Done{};
 }

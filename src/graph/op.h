@@ -22,16 +22,6 @@ namespace kernels {
 struct KernelTable;
 }
 
-// The purpose of an instruction.
-enum class Phase : uint8_t {
-  kForward,
-  kBackwardWeights,
-  kBackwardInput,
-  kUpdate,            // optimiser
-  kUpdateStatistics,  // batch norm's running statistics
-  kRecompute,         // in the backward pass: forward again, for a value that was not kept
-};
-
 // How the exponent of a value is found when it is requantised.
 enum class ExponentMode : uint8_t {
   kExact,      // from the block's own maximum, in two passes
@@ -114,7 +104,7 @@ struct ParameterView {
   // the sums of the only micro-batch, they may be int32 instead: exact, at an exponent of their
   // own. An update then rounds them to the fixed exponent, as int64 sums were.
   Tensor gradient;
-  // If backward_weights decides between the two: whether it wrote int32, into memory for int64. If
+  // If grad_weights decides between the two: whether it wrote int32, into memory for int64. If
   // there is memory for int32 only, it leaves sums that need int64 to the update.
   uint8_t* narrow_sums = nullptr;
   int16_t* fixed_exponent = nullptr;
@@ -137,7 +127,7 @@ using Prepared = std::shared_ptr<const void>;
 
 // How an op computes the gradient of its first parameter a few rows (output channels) at a time.
 // The update then needs no memory for the whole gradient, or none for sums of 64 bits. In the first
-// case the op's backward_weights finds no sums of that parameter there, leaves them out, and needs
+// case the op's grad_weights finds no sums of that parameter there, leaves them out, and needs
 // no scratch. In the second case it leaves out the sums that it measured not to fit 32 bits.
 struct GradientRows {
   // Whether it can, for the only micro-batch.
@@ -183,7 +173,7 @@ struct OpContext {
   std::byte* saved = nullptr;       // written forward, read backward
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
-  bool workspace_is_left = false;  // by backward_weights (OpTraits::leaves_workspace)
+  bool workspace_is_left = false;  // by grad_weights (OpTraits::leaves_workspace)
   PositionCache cache = {};
   int64_t* histogram = nullptr;  // kCalibrate: counts of wide values; null: they are not counted
   // An update that computes the gradient itself, a few rows at a time. parameters[0].gradient has
@@ -217,15 +207,15 @@ struct OpShapes {
   ExponentMode exponent_mode = ExponentMode::kExact;
   std::span<const Grid> input_grids = {};  // left out: 8 bits
   std::span<const Grid> parameter_grids = {};
-  Grid gradient = {.bits = 16};       // read and written by backward_input
-  Grid wide_gradient = {.bits = 16};  // read by backward_weights
+  Grid gradient = {.bits = 16};       // read and written by grad_input
+  Grid wide_gradient = {.bits = 16};  // read by grad_weights
   int64_t cached_positions = 0;       // ProgramOptions::cached_positions
 
   int input_bits(size_t input) const { return input_grids.empty() ? 8 : input_grids[input].bits; }
 };
 
 // Memory of an instruction besides its operands, in bytes. Scratch belongs to the kernel.
-struct PhaseMemory {
+struct RowMemory {
   int64_t workspace_bytes = 0;
   int64_t scratch_bytes = 0;
 };
@@ -234,9 +224,9 @@ struct OpMemory {
   int64_t saved_bytes = 0;       // from forward to backward
   int64_t statistics_bytes = 0;  // per micro-batch, to the end of the step
   int64_t cache_bytes = 0;       // per example: PositionCache
-  PhaseMemory forward = {};
-  PhaseMemory backward_input = {};
-  PhaseMemory backward_weights = {};
+  RowMemory forward = {};
+  RowMemory grad_input = {};
+  RowMemory grad_weights = {};
 };
 
 struct PlanningContext {
@@ -260,13 +250,13 @@ struct OpTraits {
   // instruction.
   bool leaves_mask_to_producer = false;
   bool reads_pixels = false;        // reads bytes of the batch, which no other op does
-  bool weights_read_input = false;  // backward_weights reads the inputs
-  // A layer: backward_weights reads the gradient as wide as it comes, backward_input reads and
+  bool weights_read_input = false;  // grad_weights reads the inputs
+  // A layer: grad_weights reads the gradient as wide as it comes, grad_input reads and
   // writes g bits. Between two layers gradients have gw (BlockFloat [0115]-[0123], [0128]).
   bool is_layer = false;
-  bool input_reads_input = false;  // backward_input reads the inputs
-  // Saves something. If both backward functions are wanted, backward_input finds the workspace as
-  // backward_weights left it.
+  bool input_reads_input = false;  // grad_input reads the inputs
+  // Saves something. If both are wanted, grad_input finds the workspace as
+  // grad_weights left it.
   bool leaves_workspace = false;
   bool reads_output = false;  // backward reads the output
   bool reads_output_if_relu = false;
@@ -281,7 +271,7 @@ struct OpTraits {
   bool keeps_sign = false;        // no result is negative if no input is
   bool clips_negatives = false;   // takes negative inputs for zero, their gradients too
   int clips_above = 0;            // takes larger inputs for this, their gradients too; 0: none
-  bool passes_gradients = false;  // backward_input passes mantissas on: nothing is rounded
+  bool passes_gradients = false;  // grad_input passes mantissas on: nothing is rounded
   bool takes_rows = false;        // of values whose rows have exponents of their own
   // A row of the result, along the last axis, needs the same rows of the inputs and no others.
   bool row_by_row = false;
@@ -290,28 +280,42 @@ struct OpTraits {
 };
 
 // The width of the exact sums of a micro-batch that an op writes as the gradient of its first
-// parameter. kInt32: all sums that the shapes allow fit. kMeasured: int32 if backward_weights finds
+// parameter. kInt32: all sums that the shapes allow fit. kMeasured: int32 if grad_weights finds
 // that the sums of its operands fit.
 enum class SumWidth : uint8_t { kInt64, kInt32, kMeasured };
 
-// The functions of an op in one arithmetic. Members that may be null say what that means in Op.
-struct OpFunctions {
-  OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
+// The computation of an instruction.
+struct OpRow {
+  void (*run)(const OpContext&) = nullptr;  // null: there is no such row
+  // Makes OpContext::prepared for an instruction, once, with the executor. The context is the
+  // step's, but nothing has been computed and the caller's batch is not there. Null: nothing.
+  Prepared (*prepare)(const OpContext&) = nullptr;
+
+  explicit operator bool() const { return run != nullptr; }
+};
+
+// The rows of an op in one arithmetic.
+struct OpRows {
+  OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;  // null: none
+  // Preconditions of the kernels that shapes decide (longest exact sum ...); null: none.
   Status (*check)(const OpShapes&) = nullptr;
-  Prepared (*prepare)(Phase, const OpContext&) = nullptr;
-  void (*forward)(const OpContext&) = nullptr;
-  void (*backward_input)(const OpContext&) = nullptr;
-  void (*backward_weights)(const OpContext&) = nullptr;
-  void (*update_statistics)(const OpContext&) = nullptr;
+  OpRow forward = {};     // or of an update
+  OpRow grad_input = {};  // none: nothing flows back
+  // None: no trained parameters. Runs before grad_input of a node that saves something; otherwise
+  // the order is open.
+  OpRow grad_weights = {};
+  // At the end of a step, over the statistics of all micro-batches in order.
+  OpRow statistics = {};
+  // The name of the kernel that does the work, for reports; null: none, or several.
   const char* (*kernel)(const OpContext&) = nullptr;
-  // Whether backward_weights writes the first parameter's gradient if it does not add to it. All
+  // Whether grad_weights writes the first parameter's gradient if it does not add to it. All
   // other gradients are zero when the first micro-batch comes.
   bool writes_first_gradient = false;
   // The width of the sums there; null: int64.
   SumWidth (*sum_width)(const OpShapes&) = nullptr;
 };
 
-// Whether backward_input rounds its results; else gradients go out as wide as they come in.
+// Whether grad_input rounds its results; else gradients go out as wide as they come in.
 constexpr bool rounds_gradient(const OpTraits& traits) {
   return traits.narrows_gradient ||
          !(traits.keeps_exponent || traits.passes_gradients || traits.shares_grad_inputs);
@@ -337,31 +341,10 @@ struct Op {
   std::span<const Element> input_elements = {};
   // Their names follow the node's name and a point. Null: no parameters.
   std::vector<Parameter> (*parameters)(const Attributes&, std::span<const Shape> inputs) = nullptr;
-  // Null: none.
-  OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
   // Multiply-adds of the forward pass; null: negligible.
   int64_t (*multiply_adds)(const OpShapes&) = nullptr;
-  // Preconditions of the kernels that shapes decide (longest exact sum ...); null: none.
-  Status (*check)(const OpShapes&) = nullptr;
 
-  // Makes OpContext::prepared for an instruction, once, with the executor. The context is the
-  // step's, but nothing has been computed and the caller's batch is not there. Null: nothing.
-  Prepared (*prepare)(Phase, const OpContext&) = nullptr;
-  void (*forward)(const OpContext&) = nullptr;
-  // Null: nothing flows back.
-  void (*backward_input)(const OpContext&) = nullptr;
-  // Null: no trained parameters. Runs before backward_input of a node that saves something;
-  // otherwise the order is open.
-  void (*backward_weights)(const OpContext&) = nullptr;
-  // At the end of a step, over the statistics of all micro-batches in order; null: none.
-  void (*update_statistics)(const OpContext&) = nullptr;
-
-  // The name of the kernel that does its work, for reports; null: none, or several.
-  const char* (*kernel)(const OpContext&) = nullptr;
-
-  // The same as in OpFunctions, which says what they mean.
-  bool writes_first_gradient = false;
-  SumWidth (*sum_width)(const OpShapes&) = nullptr;
+  OpRows integer = {};
   // Null: only as a whole. In integers only.
   const GradientRows* gradient_rows = nullptr;
 
@@ -373,22 +356,14 @@ struct Op {
   // itself.
   const Op* frozen = nullptr;
 
-  // The same in fp32; null: the op computes in integers only.
-  const OpFunctions* fp32 = nullptr;
+  // Null: the op computes in integers only.
+  const OpRows* fp32 = nullptr;
 
-  // Its functions in the arithmetic of a format: all null if it has none.
-  OpFunctions functions(const Format& format) const {
-    if (format.is_float()) return fp32 != nullptr ? *fp32 : OpFunctions{};
-    return {.memory = memory,
-            .check = check,
-            .prepare = prepare,
-            .forward = forward,
-            .backward_input = backward_input,
-            .backward_weights = backward_weights,
-            .update_statistics = update_statistics,
-            .kernel = kernel,
-            .writes_first_gradient = writes_first_gradient,
-            .sum_width = sum_width};
+  // In the arithmetic of a format; without rows if the op has none.
+  const OpRows& rows(const Format& format) const {
+    static constexpr OpRows kNone;
+    if (!format.is_float()) return integer;
+    return fp32 != nullptr ? *fp32 : kNone;
   }
 };
 

@@ -61,8 +61,8 @@ class Exponents {
       return;
     }
     if (!counted(histogram)) {  // passes its input's exponent on, the largest of several
-      for (const Operand& each : instruction.outputs) {
-        values_[each.exponent] = largest_exponent(instruction.inputs);
+      for (const Operand& each : instruction.outputs()) {
+        values_[each.exponent] = largest_exponent(instruction.inputs());
       }
       return;
     }
@@ -92,11 +92,11 @@ class Exponents {
   // below it, since there is nothing finer. Empty for others.
   std::vector<int> sum_exponents(const Instruction& instruction) const {
     if (!instruction.op->traits.is_layer) return {};
-    const int tensor = state_.layout().parameters[instruction.parameters[0].parameter].exponent;
+    const int tensor = state_.layout().parameters[instruction.parameters()[0].index].exponent;
     const auto* weights = state_.data<int16_t>(tensor);
     std::vector<int> sums;
     for (int64_t c = 0; c < state_.layout().tensors[tensor].shape.count(); ++c) {
-      sums.push_back(values_[instruction.inputs[0].exponent] + weights[c]);
+      sums.push_back(values_[instruction.inputs()[0].exponent] + weights[c]);
     }
     return sums;
   }
@@ -306,7 +306,7 @@ class Filling {
   // The row of the exponent of the value that the layer's instruction reads.
   int layer_input(const Node& layer) const {
     for (const Instruction& each : calibration_.instructions) {
-      if (each.node >= 0 && &graph_.nodes[each.node] == &layer) return each.inputs[0].exponent;
+      if (each.node >= 0 && &graph_.nodes[each.node] == &layer) return each.inputs()[0].exponent;
     }
     return layer.inputs[0];
   }

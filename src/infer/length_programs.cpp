@@ -25,7 +25,7 @@ bool reads_padding(const Graph& network, int n) {
 // Lengths may differ in the order of instructions, and in other writes than to the tensors. The
 // sums of one value's gradients share one name, and follow each other in one order: they are
 // counted.
-using ObservedKey = std::tuple<ObservedKind, Phase, int, std::string, int, int>;
+using ObservedKey = std::tuple<ObservedKind, SegmentKind, int, std::string, int, int>;
 
 std::vector<ObservedKey> keys_of_tensors(const Program& program) {
   std::vector<ObservedKey> keys;
@@ -33,7 +33,7 @@ std::vector<ObservedKey> keys_of_tensors(const Program& program) {
   const Observations observations(program);
   for (const TensorObservation& seen : observations.tensors()) {
     const Instruction& writer = program.instructions[seen.instruction];
-    ObservedKey key(seen.kind, writer.phase, writer.node, writer.name, seen.operand, 0);
+    ObservedKey key(seen.kind, kind_of(writer), writer.node, writer.name, seen.operand, 0);
     std::get<5>(key) = counts[key]++;
     keys.push_back(std::move(key));
   }

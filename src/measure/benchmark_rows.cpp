@@ -11,40 +11,24 @@ int64_t bytes_of(const Tensor& tensor) {
   return tensor.empty() ? 0 : tensor.count() * element_bytes(tensor.type);
 }
 
-int64_t bytes_of(const Program& program, int buffer) {
-  return buffer < 0 ? 0 : program.buffers[buffer].bytes;
-}
-
 // The bytes of a parameter that forward and backward read, backward adds to, an update changes.
-int64_t bytes_of(const ParameterView& parameter, Phase phase) {
-  switch (phase) {
-    case Phase::kForward:
-    case Phase::kRecompute:
-    case Phase::kBackwardInput:
-      return bytes_of(parameter.mantissa);
-    case Phase::kBackwardWeights:
-      return 2 * bytes_of(parameter.gradient);
-    case Phase::kUpdate:
-    case Phase::kUpdateStatistics: {
-      int64_t changed = bytes_of(parameter.mantissa) + bytes_of(parameter.accumulator);
-      for (const Tensor& moment : parameter.moments) changed += bytes_of(moment);
-      return bytes_of(parameter.gradient) + 2 * changed;
-    }
+int64_t bytes_of(const ParameterView& parameter, SegmentKind kind) {
+  if (kind == SegmentKind::kGradWeights) return 2 * bytes_of(parameter.gradient);
+  if (kind != SegmentKind::kUpdate && kind != SegmentKind::kStatistics) {
+    return bytes_of(parameter.mantissa);
   }
-  return 0;
+  int64_t changed = bytes_of(parameter.mantissa) + bytes_of(parameter.accumulator);
+  for (const Tensor& moment : parameter.moments) changed += bytes_of(moment);
+  return bytes_of(parameter.gradient) + 2 * changed;
 }
 
 // Operands read plus operands written, each once, except statistics. Workspaces and packed copies
 // are internal to a kernel. So a kernel that reads an operand twice shows a low rate.
-int64_t bytes_of(const Program& program, const Instruction& instruction, const OpContext& context) {
+int64_t bytes_of(const Instruction& instruction, const OpContext& context) {
   int64_t bytes = bytes_of(context.output) + bytes_of(context.grad_output) +
-                  bytes_of(program, instruction.saved);
-  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
-    // Pixels and labels get their place in each step only.
-    const bool is_there = instruction.inputs[i].space != Operand::Space::kNone;
-    const Tensor& input = context.inputs[i];
-    if (is_there) bytes += input.count() * element_bytes(input.type);
-  }
+                  instruction.first(Role::kSaved).bytes();
+  // Pixels and labels get their place in each step only.
+  for (const Operand& input : instruction.inputs()) bytes += input.bytes();
   const void* written = nullptr;
   for (const Tensor& gradient : context.grad_inputs) {
     // Inputs may share one gradient.
@@ -52,26 +36,26 @@ int64_t bytes_of(const Program& program, const Instruction& instruction, const O
     written = gradient.data;
   }
   for (const ParameterView& parameter : context.parameters) {
-    bytes += bytes_of(parameter, instruction.phase);
+    bytes += bytes_of(parameter, kind_of(instruction));
   }
   return bytes;
 }
 
 Shape result_shape(const Instruction& instruction, const OpContext& context) {
-  switch (instruction.phase) {
-    case Phase::kForward:
-    case Phase::kRecompute:
+  switch (kind_of(instruction)) {
+    case SegmentKind::kForward:
       // The loss writes no tensor.
       return context.output.empty() && !context.inputs.empty() ? context.inputs[0].shape
                                                                : context.output.shape;
-    case Phase::kBackwardInput:
+    case SegmentKind::kGradOutput:
+    case SegmentKind::kGradInput:
       for (const Tensor& gradient : context.grad_inputs) {
         if (!gradient.empty()) return gradient.shape;
       }
       return {};
-    case Phase::kBackwardWeights:
-    case Phase::kUpdate:
-    case Phase::kUpdateStatistics:
+    case SegmentKind::kGradWeights:
+    case SegmentKind::kUpdate:
+    case SegmentKind::kStatistics:
       return context.parameters.empty() ? Shape{} : context.parameters[0].mantissa.shape;
   }
   return {};
@@ -91,17 +75,17 @@ BenchmarkRow describe_instruction(const Program& program, int instruction,
   const Instruction& what = program.instructions[instruction];
   const int64_t times = what.once_per_step ? 1 : program.options.micro_batches;
   BenchmarkRow row;
-  row.phase = phase_name(what.phase);
+  row.phase = phase_name(what);
   row.op = what.op->name;
   row.name = what.name + (what.relu ? "+relu" : "");
-  const OpFunctions op = what.op->functions(program.options.format);
+  const OpRows& op = what.op->rows(program.options.format);
   if (op.kernel != nullptr) row.kernel = op.kernel(context);
   row.output = result_shape(what, context);
   row.multiply_adds = times * what.multiply_adds;
   // A micro-batch writes one record of the statistics, and the update reads all of them: over a
   // step each moves the whole buffer once.
-  row.bytes = times * bytes_of(program, what, context) + bytes_of(program, what.statistics);
-  if (what.phase == Phase::kBackwardWeights && op.writes_first_gradient) {
+  row.bytes = times * bytes_of(what, context) + what.first(Role::kStatistics).bytes();
+  if (kind_of(what) == SegmentKind::kGradWeights && op.writes_first_gradient) {
     row.bytes -=
         bytes_of(context.parameters[0].gradient);  // the first micro-batch does not read it
   }

@@ -87,9 +87,13 @@ TEST(Benchmark, CountsStatisticsOncePerStep) {
       {"norm", BufferKind::kStatistics, kMicroBatches * kRecordBytes, 0, 1, 0});
   Instruction forward, update;
   forward.op = update.op = &op;
-  forward.statistics = update.statistics = 0;
-  forward.phase = Phase::kForward;
-  update.phase = Phase::kUpdateStatistics;
+  const Operand statistics{.space = Operand::Space::kArena,
+                           .type = DataType::kUint8,
+                           .index = 0,
+                           .shape = Shape{kMicroBatches * kRecordBytes}};
+  forward.add({}, Role::kOutput, Access::kWrites);
+  forward.add(statistics, Role::kStatistics, Access::kWrites);
+  update.add(statistics, Role::kStatistics, Access::kReads);
   update.once_per_step = true;
   program.instructions = {forward, update};
   EXPECT_EQ(describe_instruction(program, 0, {}).bytes, kMicroBatches * kRecordBytes);

@@ -50,8 +50,7 @@ class ProfileMeasurement {
     const auto rate = [&](const Benchmark& of, auto&& counts, auto&& work) {
       Rate sum;
       for (const BenchmarkRow& row : of.instructions) {
-        if (row.phase != phase_name(Phase::kForward) && row.phase != phase_name(Phase::kRecompute))
-          continue;
+        if (row.phase != "forward" && row.phase != "recompute") continue;
         if (!counts(row)) continue;
         sum.work += work(row);
         sum.ns += 1e3 * row.median_us * threads_;
@@ -74,9 +73,7 @@ class ProfileMeasurement {
     // In the forward pass batch norm finds its statistics, too.
     profile.norm_elements_per_ns = rate(
         dense,
-        [](const BenchmarkRow& row) {
-          return row.op == "batch_norm" && row.phase == phase_name(Phase::kRecompute);
-        },
+        [](const BenchmarkRow& row) { return row.op == "batch_norm" && row.phase == "recompute"; },
         elements);
     profile.elements_per_ns = rate(
         dense, [](const BenchmarkRow& row) { return row.op == "add"; }, elements);

@@ -11,53 +11,53 @@
 
 namespace mantissa::ops::fp32 {
 
-extern const OpFunctions kNormaliseInput;
-extern const OpFunctions kQuantiseInput;
-extern const OpFunctions kQuantise;
-extern const OpFunctions kConvolution;  // and linear
-extern const OpFunctions kBatchNorm;
-extern const OpFunctions kScaleOffset;
-extern const OpFunctions kRescale;
-extern const OpFunctions kRelu;
-extern const OpFunctions kAdd;
-extern const OpFunctions kSumGradients;
-extern const OpFunctions kPass;  // for nodes that requantise in integers
-extern const OpFunctions kRelu6;
-extern const OpFunctions kLeakyRelu;
-extern const OpFunctions kSigmoid;
-extern const OpFunctions kTanh;
-extern const OpFunctions kHardSigmoid;
-extern const OpFunctions kHardSwish;
-extern const OpFunctions kGelu;
-extern const OpFunctions kSilu;
-extern const OpFunctions kEmbedding;
-extern const OpFunctions kPositionEmbedding;
-extern const OpFunctions kLayerNorm;
-extern const OpFunctions kRmsNorm;
-extern const OpFunctions kAttention;
-extern const OpFunctions kRnn;
-extern const OpFunctions kLstm;
-extern const OpFunctions kGru;
-extern const OpFunctions kDropout;
-extern const OpFunctions kMultiply;
-extern const OpFunctions kPad;
-extern const OpFunctions kChannelShuffle;
-extern const OpFunctions kReverse;
-extern const OpFunctions kConcat;
-extern const OpFunctions kSlice;
-extern const OpFunctions kMaxPool;  // windows may overlap
-extern const OpFunctions kAveragePool;
-extern const OpFunctions kGlobalAveragePool;
-extern const OpFunctions kSoftmaxCrossEntropy;
-extern const OpFunctions kSigmoidCrossEntropy;
-extern const OpFunctions kMeanSquaredError;
-extern const OpFunctions kRegressionError;
-extern const OpFunctions kUpdateSgd;
-extern const OpFunctions kUpdateMomentum;
-extern const OpFunctions kUpdateNesterov;
-extern const OpFunctions kUpdateAdam;
-extern const OpFunctions kUpdateAdamW;
-extern const OpFunctions kGradientNorm;
+extern const OpRows kNormaliseInput;
+extern const OpRows kQuantiseInput;
+extern const OpRows kQuantise;
+extern const OpRows kConvolution;  // and linear
+extern const OpRows kBatchNorm;
+extern const OpRows kScaleOffset;
+extern const OpRows kRescale;
+extern const OpRows kRelu;
+extern const OpRows kAdd;
+extern const OpRows kSumGradients;
+extern const OpRows kPass;  // for nodes that requantise in integers
+extern const OpRows kRelu6;
+extern const OpRows kLeakyRelu;
+extern const OpRows kSigmoid;
+extern const OpRows kTanh;
+extern const OpRows kHardSigmoid;
+extern const OpRows kHardSwish;
+extern const OpRows kGelu;
+extern const OpRows kSilu;
+extern const OpRows kEmbedding;
+extern const OpRows kPositionEmbedding;
+extern const OpRows kLayerNorm;
+extern const OpRows kRmsNorm;
+extern const OpRows kAttention;
+extern const OpRows kRnn;
+extern const OpRows kLstm;
+extern const OpRows kGru;
+extern const OpRows kDropout;
+extern const OpRows kMultiply;
+extern const OpRows kPad;
+extern const OpRows kChannelShuffle;
+extern const OpRows kReverse;
+extern const OpRows kConcat;
+extern const OpRows kSlice;
+extern const OpRows kMaxPool;  // windows may overlap
+extern const OpRows kAveragePool;
+extern const OpRows kGlobalAveragePool;
+extern const OpRows kSoftmaxCrossEntropy;
+extern const OpRows kSigmoidCrossEntropy;
+extern const OpRows kMeanSquaredError;
+extern const OpRows kRegressionError;
+extern const OpRows kUpdateSgd;
+extern const OpRows kUpdateMomentum;
+extern const OpRows kUpdateNesterov;
+extern const OpRows kUpdateAdam;
+extern const OpRows kUpdateAdamW;
+extern const OpRows kGradientNorm;
 
 // Writes multiplier and offset ([channels]) of scale_offset for a batch norm, from the running
 // statistics, or a rescale: y = x * multiplier + offset.
@@ -66,7 +66,7 @@ void freeze_affine(const OpContext& context, float* multiplier, float* offset);
 // Probabilities of rows of logits [rows, classes]: softmax, in double.
 void probabilities(const float* logits, int64_t rows, int64_t classes, double* probabilities);
 
-// For OpFunctions::kernel: the name of plain loops, for reports.
+// For Rows::kernel: the name of plain loops, for reports.
 inline const char* loops_name(const OpContext&) { return "fp32"; }
 
 // The same if kernels/floats has the loops.

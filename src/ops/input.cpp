@@ -80,15 +80,15 @@ void quantise_numbers(const OpContext& c) {
 const Op kQuantiseInput = {.name = "quantise_input",
                            .infer_shape = infer_numbers,
                            .input_elements = kNumbers,
-                           .forward = quantise_numbers,
-                           .kernel = kernel_name<&kernels::KernelTable::wide>,
+                           .integer = {.forward = {.run = quantise_numbers},
+                                       .kernel = kernel_name<&kernels::KernelTable::wide>},
                            .fp32 = &fp32::kQuantiseInput};
 const Op kNormaliseInput = {.name = "normalise_input",
                             .traits = {.reads_pixels = true},
                             .attributes = kSchema,
                             .infer_shape = infer,
-                            .forward = forward,
-                            .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                            .integer = {.forward = {.run = forward},
+                                        .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                             .fp32 = &fp32::kNormaliseInput};
 
 }  // namespace mantissa::ops

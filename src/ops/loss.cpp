@@ -33,7 +33,7 @@ Attributes lower(const Attributes& attributes) {
   return {{"smoothing", nearest_whole(attributes.real("smoothing"), kSmoothingOne)}};
 }
 
-Prepared prepare(Phase, const OpContext& c) {
+Prepared prepare(const OpContext& c) {
   return std::make_shared<const int64_t>(c.attributes->whole("smoothing"));
 }
 
@@ -204,19 +204,20 @@ Result<std::vector<ValueType>> infer_sigmoid(const Attributes& attributes,
 
 // A row for one family of kernels.
 template <typename By, int kWideExponent, int64_t kMostClasses>
-constexpr Op row(const char* name, AttributeSchema schema, double unit, const OpFunctions* fp32) {
-  return {.name = name,
-          .traits = {.input_reads_input = true},
-          .attributes = schema,
-          .lower = schema.empty() ? nullptr : lower,
-          .infer_outputs = infer<kMostClasses>,
-          .input_elements = kInputElements,
-          .prepare = schema.empty() ? nullptr : prepare,
-          .forward = forward<By>,
-          .backward_input = backward_input<By, kWideExponent>,
-          .kernel = By::kKernel,
-          .loss_unit = unit,
-          .fp32 = fp32};
+constexpr Op row(const char* name, AttributeSchema schema, double unit, const OpRows* fp32) {
+  return {
+      .name = name,
+      .traits = {.input_reads_input = true},
+      .attributes = schema,
+      .lower = schema.empty() ? nullptr : lower,
+      .infer_outputs = infer<kMostClasses>,
+      .input_elements = kInputElements,
+      .integer = {.forward = {.run = forward<By>, .prepare = schema.empty() ? nullptr : prepare},
+                  .grad_input = {.run = backward_input<By, kWideExponent>,
+                                 .prepare = schema.empty() ? nullptr : prepare},
+                  .kernel = By::kKernel},
+      .loss_unit = unit,
+      .fp32 = fp32};
 }
 
 constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;

@@ -48,35 +48,19 @@ void bind_batch(const Slots& slots, const Instruction& instruction, int micro_ba
                 ResolvedInstruction& resolved) {
   for (size_t k = 0; k < resolved.inputs.size(); ++k) {
     Tensor& input = resolved.inputs[k];
-    if (instruction.inputs[k].space != Operand::Space::kInput) continue;
+    const Operand& operand = instruction.inputs()[k];
+    if (operand.space != Operand::Space::kInput) continue;
     const int64_t bytes = input.count() * element_bytes(input.type);
-    input.data =
-        const_cast<std::byte*>(slots.batch[instruction.inputs[k].index]) + micro_batch * bytes;
+    input.data = const_cast<std::byte*>(slots.batch[operand.index]) + micro_batch * bytes;
   }
 }
 
 void clear_gradients(const ResolvedInstruction& resolved) {
-  for (size_t k = resolved.functions.writes_first_gradient ? 1 : 0; k < resolved.parameters.size();
-       ++k) {
+  for (size_t k = resolved.writes_first_gradient ? 1 : 0; k < resolved.parameters.size(); ++k) {
     const Tensor& gradient = resolved.parameters[k].gradient;
     if (gradient.empty()) continue;
     std::memset(gradient.data, 0,
                 static_cast<size_t>(gradient.count() * element_bytes(gradient.type)));
-  }
-}
-
-void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
-  switch (phase) {
-    case Phase::kForward:
-    case Phase::kUpdate:
-    case Phase::kRecompute:
-      return op.forward(context);
-    case Phase::kBackwardInput:
-      return op.backward_input(context);
-    case Phase::kBackwardWeights:
-      return op.backward_weights(context);
-    case Phase::kUpdateStatistics:
-      return op.update_statistics(context);
   }
 }
 
@@ -87,7 +71,7 @@ void Executor::compute_again(int i) {
   Slots& s = *slots_;
   const StepTotals before = s.totals;
   const ResolvedInstruction& resolved = s.instructions[i];
-  execute(Phase::kRecompute, resolved.functions, resolved.context);
+  program_.instructions[i].row->run(resolved.context);
   const bool kernel_failed = s.totals.kernel_failed;
   s.totals = before;
   s.totals.kernel_failed |= kernel_failed;
@@ -100,12 +84,13 @@ void Executor::run_instruction(int i, int micro_batch) {
   ResolvedInstruction& resolved = s.instructions[i];
   resolved.context.micro_batch = micro_batch;
   bind_batch(s, instruction, micro_batch - first_micro_batch_, resolved);
-  if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
+  const bool begins = instruction.first(Role::kSum).access == Access::kAccumulates;
+  if (begins && micro_batch == 0) clear_gradients(resolved);
   if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
-  if (instruction.phase == Phase::kRecompute) {
+  if (instruction.again) {
     compute_again(i);
   } else {
-    execute(instruction.phase, resolved.functions, resolved.context);
+    instruction.row->run(resolved.context);
   }
   if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
   s.requantised += resolved.narrowed;
@@ -255,15 +240,17 @@ Result<StepResult> Executor::train_step(std::span<const void* const> batch,
 void Executor::use_update_copy(std::span<const int> instructions, int64_t shift) {
   for (const int i : instructions) {
     OpContext& context = slots_->instructions[i].context;
-    const int buffer = program_.instructions[i].statistics;
-    if (buffer >= 0) context.statistics = arena_.data() + offsets_[buffer] + shift;
+    const Operand& statistics = program_.instructions[i].first(Role::kStatistics);
+    if (statistics.exists()) {
+      context.statistics = arena_.data() + offsets_[statistics.index] + shift;
+    }
   }
 }
 
 void Executor::use_weights(std::span<const int> instructions, int parameter, std::byte* mantissas,
                            int16_t* exponents) {
   for (const int i : instructions) {
-    if (program_.instructions[i].phase == Phase::kUpdate) continue;
+    if (kind_of(program_.instructions[i]) == SegmentKind::kUpdate) continue;
     for (ParameterView& view : slots_->instructions[i].parameters) {
       if (view.index != parameter) continue;
       view.mantissa.data = mantissas;
@@ -342,9 +329,10 @@ std::span<int8_t> Executor::channels_of(int row) const {
 void Executor::set_cache(std::span<std::byte> cache) {
   cache_bytes_ = std::ssize(cache);
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
-    const int64_t offset = program_.instructions[i].cache;
-    if (offset < 0) continue;
-    slots_->instructions[i].context.cache = {cache.data() + offset, program_.cache_bytes,
+    const Operand& part = program_.instructions[i].first(Role::kCache);
+    if (!part.exists()) continue;
+    slots_->instructions[i].context.cache = {cache.data() + program_.caches[part.index],
+                                             program_.cache_bytes,
                                              program_.options.cached_positions};
   }
 }

@@ -88,29 +88,24 @@ BitLengths count_sums(const OpContext& context) {
       [](BitLengths a, const BitLengths& b) { return a += b; });
 }
 
-bool in_arena(const Operand& operand) {
-  return operand.space == Operand::Space::kArena && operand.exponent >= 0;
-}
-
 // Calls `found(kind, operand)` for each tensor that the instruction writes and that is observed.
 template <typename Found>
 void written_tensors(const Instruction& instruction, Found&& found) {
-  for (int i = 0; i < static_cast<int>(instruction.outputs.size()); ++i) {
-    if (instruction.phase == Phase::kForward && in_arena(instruction.outputs[i])) {
-      found(ObservedKind::kValue, i);
-    }
+  if (instruction.again) return;
+  const auto is_tensor = [](const Operand& operand) {
+    return operand.in_arena() && writes(operand.access) && operand.exponent >= 0;
+  };
+  const auto outputs = instruction.outputs(), gradients = instruction.grad_inputs();
+  for (int i = 0; i < std::ssize(outputs); ++i) {
+    if (is_tensor(outputs[i])) found(ObservedKind::kValue, i);
   }
-  if (instruction.phase == Phase::kBackwardInput) {
-    int previous = -1;  // inputs may share one gradient
-    for (int i = 0; i < static_cast<int>(instruction.grad_inputs.size()); ++i) {
-      const Operand& gradient = instruction.grad_inputs[i];
-      if (!in_arena(gradient) || gradient.index == previous) continue;
-      previous = gradient.index;
-      found(ObservedKind::kGradient, i);
-    }
+  int previous = -1;  // inputs may share one gradient
+  for (int i = 0; i < std::ssize(gradients); ++i) {
+    if (!is_tensor(gradients[i]) || gradients[i].index == previous) continue;
+    previous = gradients[i].index;
+    found(ObservedKind::kGradient, i);
   }
-  // The gradient's norm updates nothing.
-  if (instruction.phase == Phase::kUpdate && !instruction.op->traits.keeps_exponent) {
+  if (updates_parameter(instruction)) {
     found(ObservedKind::kParameterGradient, 0);
     found(ObservedKind::kParameter, 0);
   }

@@ -25,7 +25,7 @@ class Resolver {
     tensor.type = operand.type;
     tensor.shape = operand.shape;
     tensor.saturated = &slots_.saturated[instruction];
-    if (operand.space == Operand::Space::kArena) tensor.data = buffer(operand.index);
+    if (operand.in_arena()) tensor.data = buffer(operand.index);
     if (operand.row_exponents >= 0) {
       tensor.row_exponents =
           reinterpret_cast<int16_t*>(buffer(operand.index) + operand.row_exponents);
@@ -43,65 +43,79 @@ class Resolver {
     return tensor;
   }
 
-  ParameterView parameter(const ParameterOperand& operand, int instruction) const {
+  ParameterView parameter(const Operand& operand, int instruction) const {
     const StateLayout& layout = state_.layout();
-    const Parameter& parameter = graph_.parameters[operand.parameter];
-    const ParameterState& tensors = layout.parameters[operand.parameter];
+    const Parameter& parameter = graph_.parameters[operand.index];
+    const ParameterState& tensors = layout.parameters[operand.index];
     ParameterView view;
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
-    view.mantissa.bits = program_.parameter_grids[operand.parameter].bits;
+    view.mantissa.bits = program_.parameter_grids[operand.index].bits;
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
     for (size_t i = 0; i < view.moments.size(); ++i) {
       const MomentState& moment = tensors.moments[i];
       view.moments[i] = state_tensor(moment.mantissa, moment.exponent, instruction);
       view.moments[i].bits = static_cast<int>(8 * element_bytes(view.moments[i].type));
     }
-    if (operand.velocity >= 0) {
-      view.moments[0].predictor = predictor_of(program_.exponents[operand.velocity]);
-    }
     view.lazy_shift = layout.lazy_shift;
-    view.grid = program_.parameter_grids[operand.parameter].weights;
+    view.grid = program_.parameter_grids[operand.index].weights;
     view.decays = parameter.decays;
     view.rate_factor = parameter.rate_factor;
     view.rounds_stochastically = !program_.options.format.nearest_updates;
-    view.index = operand.parameter;
-    if (operand.gradient_buffer >= 0) {
-      view.gradient.data = buffer(operand.gradient_buffer);
-      view.gradient.type = operand.gradient_type;
-      view.gradient.shape = parameter.shape;
-      if (program_.instructions[instruction].gradient_rows != nullptr) {
-        const int64_t row_bytes =
-            parameter.shape.count() / parameter.shape[0] * element_bytes(operand.gradient_type);
-        view.gradient.shape.dims[0] = program_.buffers[operand.gradient_buffer].bytes / row_bytes;
-      }
-      if (tensors.gradient_exponent >= 0) {
-        view.fixed_exponent = state_.data<int16_t>(tensors.gradient_exponent);
-      }
-      const bool is_fixed = program_.exponents[operand.exponent].rule == ExponentRule::kFixed;
-      view.gradient.exponent = is_fixed ? view.fixed_exponent : &slots_.exponents[operand.exponent];
-      if (operand.measures_sums) view.narrow_sums = &slots_.narrow_sums[operand.parameter];
-    }
+    view.index = operand.index;
     return view;
+  }
+
+  void add_sums(const Operand& operand, ParameterView& view) const {
+    view.gradient.data = buffer(operand.index);
+    view.gradient.type = operand.type;
+    view.gradient.shape = operand.shape;
+    const int tensor = state_.layout().parameters[view.index].gradient_exponent;
+    if (tensor >= 0) view.fixed_exponent = state_.data<int16_t>(tensor);
+    const bool is_fixed = program_.exponents[operand.exponent].rule == ExponentRule::kFixed;
+    view.gradient.exponent = is_fixed ? view.fixed_exponent : &slots_.exponents[operand.exponent];
+    if (operand.is_measured) view.narrow_sums = &slots_.narrow_sums[view.index];
+  }
+
+  // Tensors of a role, in the order of the operands.
+  std::vector<Tensor> tensors(const Instruction& instruction, Role role, int index) const {
+    std::vector<Tensor> all;
+    for (const Operand& each : instruction.of(role)) all.push_back(operand(each, index));
+    return all;
+  }
+
+  // Parameters, each with its sums and its velocity's predictor if they are operands, too.
+  std::vector<ParameterView> parameters(const Instruction& instruction, int index) const {
+    std::vector<ParameterView> views;
+    for (const Operand& each : instruction.parameters()) views.push_back(parameter(each, index));
+    const auto view_of = [&](int parameter) -> ParameterView& {
+      return *std::ranges::find(views, parameter, &ParameterView::index);
+    };
+    for (const Operand& sums : instruction.sums()) {
+      add_sums(sums, view_of(program_.exponents[sums.exponent].of));
+    }
+    for (const Operand& velocity : instruction.of(Role::kVelocity)) {
+      const Exponent& exponent = program_.exponents[velocity.exponent];
+      view_of(velocity.index).moments[0].predictor = predictor_of(exponent);
+    }
+    return views;
+  }
+
+  // The memory of a role of which there is one at most.
+  std::span<std::byte> memory(const Instruction& instruction, Role role) const {
+    const Operand& operand = instruction.first(role);
+    if (!operand.exists()) return {};
+    return {buffer(operand.index), static_cast<size_t>(operand.bytes())};
   }
 
   void resolve(int index, ResolvedInstruction& resolved) const {
     const Instruction& instruction = program_.instructions[index];
-    for (const Operand& input : instruction.inputs) {
-      resolved.inputs.push_back(operand(input, index));
-    }
-    for (const Operand& output : instruction.outputs) {
-      resolved.outputs.push_back(operand(output, index));
-    }
-    for (const Operand& gradient : instruction.grad_outputs) {
-      resolved.grad_outputs.push_back(operand(gradient, index));
-    }
-    for (const Operand& gradient : instruction.grad_inputs) {
-      resolved.grad_inputs.push_back(operand(gradient, index));
-    }
-    for (const ParameterOperand& p : instruction.parameters) {
-      resolved.parameters.push_back(parameter(p, index));
-    }
-    resolved.functions = instruction.op->functions(program_.options.format);
+    resolved.inputs = tensors(instruction, Role::kInput, index);
+    resolved.outputs = tensors(instruction, Role::kOutput, index);
+    resolved.grad_outputs = tensors(instruction, Role::kGradOutput, index);
+    resolved.grad_inputs = tensors(instruction, Role::kGradInput, index);
+    resolved.parameters = parameters(instruction, index);
+    resolved.writes_first_gradient =
+        instruction.op->rows(program_.options.format).writes_first_gradient;
     OpContext& c = resolved.context;
     resolved.attributes =
         instruction.node >= 0 ? lowered(graph_.nodes[instruction.node]) : instruction.attributes;
@@ -110,26 +124,23 @@ class Resolver {
     c.node = instruction.node;
     c.relu = instruction.relu;
     c.exponent_mode = program_.options.exponents;
-    c.recomputes = instruction.phase == Phase::kRecompute;
+    c.recomputes = instruction.again;
     c.inputs = resolved.inputs;
     c.outputs = resolved.outputs;
     c.grad_outputs = resolved.grad_outputs;
     c.output = operand(instruction.output(), index);
     c.grad_output = operand(instruction.grad_output(), index);
-    c.follows_other_uses = instruction.follows_other_uses;
+    c.follows_other_uses = instruction.first(Role::kSum).access == Access::kAdds;
     c.grad_inputs = resolved.grad_inputs;
     c.parameters = resolved.parameters;
-    c.saved = buffer(instruction.saved);
-    c.statistics = buffer(instruction.statistics);
-    c.workspace = buffer(instruction.workspace);
-    c.workspace_is_left = instruction.workspace_is_left;
+    c.saved = memory(instruction, Role::kSaved).data();
+    c.statistics = memory(instruction, Role::kStatistics).data();
+    c.workspace = memory(instruction, Role::kWorkspace).data();
+    c.workspace_is_left = instruction.first(Role::kWorkspace).access == Access::kReads;
     c.gradient_rows = instruction.gradient_rows;
     c.rows_at_once = instruction.rows_at_once;
     c.micro_batches = program_.options.micro_batches;
-    if (instruction.scratch >= 0) {
-      c.kernel.scratch = {buffer(instruction.scratch),
-                          static_cast<size_t>(program_.buffers[instruction.scratch].bytes)};
-    }
+    c.kernel.scratch = memory(instruction, Role::kScratch);
     c.scalars = &slots_.scalars;
     c.totals = &slots_.totals;
     const auto loss = std::find(graph_.losses.begin(), graph_.losses.end(), instruction.node);
@@ -170,18 +181,15 @@ class Resolver {
     if (program_.options.format.is_float()) return 0;
     const OpTraits& traits = instruction.op->traits;
     int64_t count = 0;
+    const bool narrows = is_forward(instruction) && !traits.keeps_exponent && !traits.has_own_grid;
     for (const Tensor& output : resolved.outputs) {
-      const bool narrows = instruction.phase == Phase::kForward && !traits.keeps_exponent &&
-                           !traits.has_own_grid && output.type != DataType::kInt32;
-      if (narrows && !output.empty()) count += output.count();
+      const bool is_wide = output.type == DataType::kInt32;
+      if (narrows && !is_wide && !output.empty()) count += output.count();
     }
-    if (instruction.phase == Phase::kBackwardInput && rounds_gradient(traits)) {
-      for (const Tensor& gradient : resolved.grad_inputs) {
-        if (!gradient.empty()) count += gradient.count();
-      }
+    for (const Tensor& gradient : resolved.grad_inputs) {
+      if (rounds_gradient(traits) && !gradient.empty()) count += gradient.count();
     }
-    if (instruction.phase == Phase::kUpdate && !traits.keeps_exponent)
-      count = resolved.parameters[0].mantissa.count();
+    if (updates_parameter(instruction)) count = resolved.parameters[0].mantissa.count();
     return count;
   }
 
@@ -213,8 +221,8 @@ Prepared prepare(const Instruction& instruction, const ResolvedInstruction& reso
   if (instruction.gradient_rows != nullptr && instruction.gradient_rows->prepare != nullptr) {
     return instruction.gradient_rows->prepare(context);
   }
-  const auto prepare = resolved.functions.prepare;
-  return prepare == nullptr ? nullptr : prepare(instruction.phase, context);
+  const auto prepare = instruction.row->prepare;
+  return prepare == nullptr ? nullptr : prepare(context);
 }
 
 void find_decisions(const Program& program, std::span<const int> instructions, Slots& slots) {
@@ -228,11 +236,9 @@ void find_decisions(const Program& program, std::span<const int> instructions, S
   };
   for (const int i : instructions) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.phase == Phase::kForward) {
-      for (const Operand& output : instruction.outputs) note(output.exponent);
+    for (const Operand& operand : instruction.operands) {
+      if (writes(operand.access) && !instruction.again) note(operand.exponent);
     }
-    for (const Operand& gradient : instruction.grad_inputs) note(gradient.exponent);
-    for (const ParameterOperand& parameter : instruction.parameters) note(parameter.velocity);
   }
   slots.predictors.assign(predictors.begin(), predictors.end());
   slots.guarded_values.assign(guarded_values.begin(), guarded_values.end());
@@ -267,7 +273,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   slots.batch.assign(inputs.size(), nullptr);
   slots.read_inputs.assign(inputs.size(), "");
   for (const Instruction& instruction : program.instructions) {
-    for (const Operand& input : instruction.inputs) {
+    for (const Operand& input : instruction.inputs()) {
       if (input.space != Operand::Space::kInput) continue;
       slots.read_inputs[input.index] = graph.values[inputs[input.index]].name;
     }
@@ -341,8 +347,8 @@ std::vector<StateRange> changed_state(const Program& program, const StateLayout&
                                       std::span<const int> instructions) {
   std::set<int> tensors;
   for (const int i : instructions) {
-    for (const ParameterOperand& operand : program.instructions[i].parameters) {
-      const ParameterState& of = layout.parameters[operand.parameter];
+    for (const Operand& operand : program.instructions[i].parameters()) {
+      const ParameterState& of = layout.parameters[operand.index];
       tensors.insert({of.mantissa, of.exponent, of.accumulator, of.gradient_exponent});
       for (const MomentState& moment : of.moments) {
         tensors.insert({moment.mantissa, moment.exponent});

@@ -15,8 +15,8 @@ namespace {
 // The value or gradient that was observed.
 const Operand& operand_of(const Program& program, const TensorObservation& seen) {
   const Instruction& instruction = program.instructions[seen.instruction];
-  return seen.kind == ObservedKind::kValue ? instruction.outputs[seen.operand]
-                                           : instruction.grad_inputs[seen.operand];
+  return seen.kind == ObservedKind::kValue ? instruction.outputs()[seen.operand]
+                                           : instruction.grad_inputs()[seen.operand];
 }
 
 // Calls found(operand, observation) for each value and gradient that the program writes.

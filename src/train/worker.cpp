@@ -199,7 +199,7 @@ MpiTransport::Describe describe_positions(const Graph& graph, const Program& pro
   std::vector<std::string> names;
   for (const Instruction& instruction : program.instructions) {
     const std::string node = instruction.node >= 0 ? graph.nodes[instruction.node].name + " " : "";
-    names.push_back(node + std::string(phase_name(instruction.phase)));
+    names.push_back(node + std::string(phase_name(instruction)));
   }
   return describe_by(std::move(names), processes.stages);
 }

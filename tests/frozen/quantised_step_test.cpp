@@ -322,11 +322,11 @@ TEST(QuantisedStep, TheScaleHasTheGradientOfWrpn) {
 }
 
 // The instruction of a node in a phase; -1: there is none.
-int instruction_of(Harness& harness, const std::string& node, Phase phase) {
+int instruction_of(Harness& harness, const std::string& node, SegmentKind kind) {
   const Program& program = harness.program();
   for (int i = 0; i < std::ssize(program.instructions); ++i) {
     const Instruction& one = program.instructions[i];
-    if (one.node < 0 || one.phase != phase) continue;
+    if (one.node < 0 || kind_of(one) != kind) continue;
     if (harness.graph().nodes[one.node].name == node) return i;
   }
   return -1;
@@ -335,8 +335,8 @@ int instruction_of(Harness& harness, const std::string& node, Phase phase) {
 // The gradients of a layer's input, of its range and its offset.
 void check_activations(Harness& harness, TrainingMethod method, const LayerOutcome& layer) {
   const std::string node = quantise_node_name(layer.name);
-  const int backward = instruction_of(harness, node, Phase::kBackwardWeights);
-  const int to_input = instruction_of(harness, node, Phase::kBackwardInput);
+  const int backward = instruction_of(harness, node, SegmentKind::kGradWeights);
+  const int to_input = instruction_of(harness, node, SegmentKind::kGradInput);
   const quantise::TrainedValues trained = quantise::trained_values(method);
   EXPECT_EQ(backward >= 0, trained.activation_scale || trained.activation_offset);
   if (std::max(backward, to_input) < 0) return;
@@ -376,7 +376,7 @@ void check_activations(Harness& harness, TrainingMethod method, const LayerOutco
   for (const ParameterView& p : own.parameters) {
     if (!p.gradient.empty()) std::memset(p.gradient.data, 0, sizeof(int64_t));
   }
-  ops::kQuantise.backward_weights(own);
+  ops::kQuantise.integer.grad_weights.run(own);
   const double slack = size / 127 + 0.002 * size;
   ASSERT_EQ(!own.parameters[0].gradient.empty(), trained.activation_scale);
   EXPECT_NEAR(reals(own.parameters[0].gradient)[0], of_range, slack) << layer.name;

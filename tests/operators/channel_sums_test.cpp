@@ -54,16 +54,16 @@ class ChannelSums : public ::testing::TestWithParam<int> {
   OpContext context(ExponentMode mode, DataType output) {
     const Shape input{kRows, kIn}, parameters[] = {{kOut, kIn}, {kOut}};
     const Grid grids[] = {{.blocks = Blocks::kChannel}, {.bits = 16}};
-    const OpMemory memory = ops::kLinear.memory({.attributes = &attributes_,
-                                                 .inputs = {&input, 1},
-                                                 .output = Shape{kRows, kOut},
-                                                 .parameters = parameters,
-                                                 .output_type = output,
-                                                 .exponent_mode = mode,
-                                                 .parameter_grids = grids,
-                                                 .gradient = {.bits = gradient_bits_},
-                                                 .wide_gradient = {.bits = gradient_bits_}},
-                                                {&kernels_, pool_.size()});
+    const OpMemory memory = ops::kLinear.integer.memory({.attributes = &attributes_,
+                                                         .inputs = {&input, 1},
+                                                         .output = Shape{kRows, kOut},
+                                                         .parameters = parameters,
+                                                         .output_type = output,
+                                                         .exponent_mode = mode,
+                                                         .parameter_grids = grids,
+                                                         .gradient = {.bits = gradient_bits_},
+                                                         .wide_gradient = {.bits = gradient_bits_}},
+                                                        {&kernels_, pool_.size()});
     const auto take = [](std::optional<AlignedMemory>& to, int64_t bytes) {
       to.emplace(std::move(*AlignedMemory::create(bytes)));
       std::memset(to->data(), 0xA5, static_cast<size_t>(bytes));
@@ -78,19 +78,19 @@ class ChannelSums : public ::testing::TestWithParam<int> {
     c.parameters = parameters_;
     c.kernel.pool = &pool_;
     c.kernel.scratch =
-        take(scratch_, std::max(memory.forward.scratch_bytes, memory.backward_input.scratch_bytes));
-    c.workspace = take(workspace_, std::max(memory.forward.workspace_bytes,
-                                            memory.backward_input.workspace_bytes))
+        take(scratch_, std::max(memory.forward.scratch_bytes, memory.grad_input.scratch_bytes));
+    c.workspace = take(workspace_,
+                       std::max(memory.forward.workspace_bytes, memory.grad_input.workspace_bytes))
                       .data();
     c.kernels = &kernels_;
     c.totals = &totals_;
     return c;
   }
 
-  void run(Phase phase, OpContext& c) {
-    const Prepared prepared = ops::kLinear.prepare(phase, c);
+  void run(const OpRow& row, OpContext& c) {
+    const Prepared prepared = row.prepare(c);
     c.prepared = prepared.get();
-    (phase == Phase::kForward ? ops::kLinear.forward : ops::kLinear.backward_input)(c);
+    row.run(c);
   }
 
   static int exponent(int64_t o) { return kInputExponent + kExponents[static_cast<size_t>(o)]; }
@@ -156,7 +156,7 @@ TEST_P(ChannelSums, AreNarrowedToOneExponent) {
       std::vector<int8_t> out(kRows * kOut);
       auto exponent = static_cast<int16_t>(predicted);
       c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
-      run(Phase::kForward, c);
+      run(ops::kLinear.integer.forward, c);
       EXPECT_EQ(exponent, largest);
       EXPECT_EQ(totals_.mispredictions,
                 mode == ExponentMode::kPredicted && predicted != largest ? 1 : 0);
@@ -169,7 +169,7 @@ TEST_P(ChannelSums, AreNarrowedToOneExponent) {
     std::vector<int8_t> out(kRows * kOut);
     auto exponent = static_cast<int16_t>(fixed);
     c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
-    run(Phase::kForward, c);
+    run(ops::kLinear.integer.forward, c);
     EXPECT_EQ(exponent, fixed);
     expect_output(c, out);
   }
@@ -183,7 +183,7 @@ TEST_P(ChannelSums, UnderTheGuardKeepTheirOwn) {
   c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
   c.output.channel_exponent = offsets.data();
   c.output.guarded = &guarded;
-  run(Phase::kForward, c);
+  run(ops::kLinear.integer.forward, c);
   for (int64_t o = 0; o < kOut; ++o) {
     const int wanted = o == kZeroChannel ? this->exponent(o) : wanted_exponent(o);
     EXPECT_EQ(exponent + offsets[o], std::max(wanted, exponent - 31)) << o;
@@ -196,7 +196,7 @@ TEST_P(ChannelSums, LeftWideHaveTheLargestExponent) {
   std::vector<int32_t> out(kRows * kOut);
   int16_t exponent = 0;
   c.output = tensor(out.data(), DataType::kInt32, {kRows, kOut}, &exponent);
-  run(Phase::kForward, c);
+  run(ops::kLinear.integer.forward, c);
   EXPECT_EQ(exponent, kInputExponent - 5);
   for (int64_t row = 0; row < kRows; ++row) {
     for (int64_t o = 0; o < kOut; ++o) {
@@ -224,7 +224,7 @@ TEST_P(ChannelSums, GradientsAreAlignedToTheLargestExponent) {
     grad_input.bits = bits;
     grad_input.predictor = {&predicted, &measured};
     c.grad_inputs = {&grad_input, 1};
-    run(Phase::kBackwardInput, c);
+    run(ops::kLinear.integer.grad_input, c);
 
     std::vector<Wide> wide(kRows * kIn, 0);
     uint64_t most = 0;

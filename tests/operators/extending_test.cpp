@@ -50,11 +50,11 @@ void negate_backward(const OpContext& c) {
   });
 }
 
-const Op kNegate = {.name = "negate",
-                    .traits = {.keeps_exponent = true},
-                    .infer_shape = negate_shape,
-                    .forward = negate_forward,
-                    .backward_input = negate_backward};
+const Op kNegate = {
+    .name = "negate",
+    .traits = {.keeps_exponent = true},
+    .infer_shape = negate_shape,
+    .integer = {.forward = {.run = negate_forward}, .grad_input = {.run = negate_backward}}};
 
 // --- a network with `negations` of it between two linear layers ---
 
@@ -119,8 +119,7 @@ const Op kShrink = {
     .attributes = kShrinkSchema,
     .lower = lower_shrink,
     .infer_outputs = shrink_outputs,
-    .forward = shrink_forward,
-    .backward_input = shrink_backward};
+    .integer = {.forward = {.run = shrink_forward}, .grad_input = {.run = shrink_backward}}};
 
 Graph toy_network(int negations) {
   GraphBuilder builder("toy", Shape{28, 28, 1});
@@ -166,7 +165,7 @@ TEST(Extending, NegateTurnsSignsAndPassesExponentsOn) {
   c.inputs = std::span(&input, 1);
   c.output = view(out.data(), DataType::kInt8, &out_exponent);
   c.kernel.pool = &pool;
-  kNegate.forward(c);
+  kNegate.integer.forward.run(c);
   EXPECT_EQ(out, (std::array<int8_t, 4>{127, 0, -5, -127}));
   EXPECT_EQ(out_exponent, -3);
 }
@@ -183,7 +182,7 @@ void check_negated_gradient(DataType type) {
   c.grad_output = view(grad_out.data(), type, &grad_out_exponent);
   c.grad_inputs = std::span(&grad_input, 1);
   c.kernel.pool = &pool;
-  kNegate.backward_input(c);
+  kNegate.integer.grad_input.run(c);
   EXPECT_EQ(grad_in, (std::array<Mantissa, 5>{kMost, 0, -7, -kMost, kBehind}));
   EXPECT_EQ(grad_in_exponent, -20);
 }

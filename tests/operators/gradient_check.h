@@ -126,28 +126,27 @@ class Checked {
     std::vector<std::string> names;
     for (int i = 0; i < static_cast<int>(program_.instructions.size()); ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (instruction.phase == Phase::kUpdate || instruction.phase == Phase::kUpdateStatistics) {
-        continue;
-      }
-      SCOPED_TRACE(std::string(phase_name(instruction.phase)) + " " + instruction.op->name + " " +
+      const SegmentKind kind = kind_of(instruction);
+      if (kind == SegmentKind::kUpdate || kind == SegmentKind::kStatistics) continue;
+      SCOPED_TRACE(std::string(phase_name(instruction)) + " " + instruction.op->name + " " +
                    instruction.name);
-      names.push_back(std::string(phase_name(instruction.phase)) + " " + instruction.op->name +
+      names.push_back(std::string(phase_name(instruction)) + " " + instruction.op->name +
                       (instruction.relu ? "+relu" : ""));
       if (instruction.op == &ops::kSoftmaxCrossEntropy) {
-        if (instruction.phase == Phase::kBackwardInput) check_cross_entropy(i);
+        if (kind == SegmentKind::kGradInput) check_cross_entropy(i);
       } else if (instruction.op == &ops::kMeanSquaredError) {
-        if (instruction.phase == Phase::kBackwardInput) check_squared_error(i);
+        if (kind == SegmentKind::kGradInput) check_squared_error(i);
       } else if (instruction.op == &ops::kSigmoidCrossEntropy) {
-        if (instruction.phase == Phase::kBackwardInput) check_sigmoids(i);
+        if (kind == SegmentKind::kGradInput) check_sigmoids(i);
       } else if (instruction.op == &ops::kSumGradients) {
         check_sum(i);
       } else if (instruction.op == &ops::kRoundGradient) {
         check_rounding(i);
-      } else if (instruction.phase == Phase::kForward) {
+      } else if (is_forward(instruction)) {
         check_forward(i);
       } else if (instruction.op == &ops::kQuantise) {
         continue;  // its gradients are no slopes (quantise_test.cpp)
-      } else if (instruction.phase == Phase::kBackwardInput) {
+      } else if (kind == SegmentKind::kGradInput) {
         check_backward_input(i);
       } else {
         check_backward_weights(i);
@@ -196,8 +195,7 @@ class Checked {
   const OpContext& forward_of(int node) const {
     for (int i = 0;; ++i) {
       const Instruction& candidate = program_.instructions[i];
-      if (candidate.node == node && candidate.phase == Phase::kForward)
-        return executor_->context(i);
+      if (candidate.node == node && is_forward(candidate)) return executor_->context(i);
     }
   }
 
@@ -490,7 +488,7 @@ class Checked {
       std::memset(p.gradient.data, 0,
                   static_cast<size_t>(p.gradient.count() * element_bytes(p.gradient.type)));
     }
-    program_.instructions[i].op->backward_weights(c);
+    program_.instructions[i].row->run(c);
     // The first parameters of a rescale get their gradients from the quantise node.
     for (size_t n = op == &ops::kRescale ? parameters.size() - 2 : 0; n < parameters.size(); ++n) {
       if (c.parameters[n].gradient.empty()) continue;

@@ -152,18 +152,20 @@ Written written_over(Harness& harness, int instruction, std::byte garbage) {
   const Program& program = harness.program();
   const Instruction& i = program.instructions[instruction];
   const OpContext& c = harness.executor().context(instruction);
-  const auto buffer = [&](int index, std::byte* data) {
-    return std::span(data, index < 0 ? 0 : static_cast<size_t>(program.buffers[index].bytes));
+  const auto buffer = [&](Role role, std::byte* data) {
+    const Operand& operand = i.first(role);
+    const bool exists = operand.in_arena();
+    return std::span(data, exists ? static_cast<size_t>(program.buffers[operand.index].bytes) : 0);
   };
-  const std::span<std::byte> output = buffer(i.output().index, c.output.as<std::byte>()),
-                             saved = buffer(i.saved, c.saved),
-                             statistics = buffer(i.statistics, c.statistics);
+  const std::span<std::byte> output = buffer(Role::kOutput, c.output.as<std::byte>()),
+                             saved = buffer(Role::kSaved, c.saved),
+                             statistics = buffer(Role::kStatistics, c.statistics);
   for (const std::span<std::byte> part :
-       {output, saved, statistics, c.kernel.scratch, buffer(i.workspace, c.workspace)}) {
+       {output, saved, statistics, c.kernel.scratch, buffer(Role::kWorkspace, c.workspace)}) {
     std::fill(part.begin(), part.end(), garbage);
   }
   *c.output.exponent = static_cast<int16_t>(garbage);
-  i.op->forward(c);
+  i.row->run(c);
   Written result{{output.begin(), output.end()}, {saved.begin(), saved.end()}};
   result.output.push_back(static_cast<std::byte>(*c.output.exponent & 0xff));
   result.kept.insert(result.kept.end(), statistics.begin(), statistics.end());
@@ -184,9 +186,7 @@ TEST_P(Operators, ForwardAgainGivesTheSameBits) {
     harness.train(2);
     const auto& instructions = harness.program().instructions;
     for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
-      if (instructions[i].phase != Phase::kForward ||
-          instructions[i].outputs[0].space == Operand::Space::kNone)
-        continue;
+      if (!is_forward(instructions[i]) || !instructions[i].output().exists()) continue;
       SCOPED_TRACE(instructions[i].name + " (" + instructions[i].op->name + ") " + format);
       const Written a = written_over(harness, i, kOne), b = written_over(harness, i, kOther);
       EXPECT_EQ(a.output, b.output);

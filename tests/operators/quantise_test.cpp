@@ -73,7 +73,7 @@ class QuantiseOp {
     int16_t exponent = 99;
     OpContext c = context();
     c.output = tensor(out.data(), DataType::kInt8, shape(), &exponent, grid_.bits + 1);
-    ops::kQuantise.forward(c);
+    ops::kQuantise.integer.forward.run(c);
     return {{out.begin(), out.end()}, exponent, 8};
   }
 
@@ -86,7 +86,7 @@ class QuantiseOp {
     Tensor grad_in = tensor(out.data(), DataType::kInt16, shape(), &exponent, 16);
     grad_in.predictor = {&predicted, &measured};
     c.grad_inputs = {&grad_in, 1};
-    ops::kQuantise.backward_input(c);
+    ops::kQuantise.integer.grad_input.run(c);
     return {{out.begin(), out.end()}, exponent, 16};
   }
 
@@ -95,7 +95,7 @@ class QuantiseOp {
     OpContext c = context();
     load(gradient, c.grad_output);
     gradients_of_ = {};
-    ops::kQuantise.backward_weights(c);
+    ops::kQuantise.integer.grad_weights.run(c);
     const auto number = [&](int i) {
       return std::ldexp(static_cast<long double>(gradients_of_[i]), gradient_exponent_);
     };
@@ -294,10 +294,10 @@ TEST(Quantise, InFloats) {
     c.grad_inputs = {&grad_input, 1};
     c.parameters = {parameters.data(), grid.has_offset ? size_t{2} : size_t{1}};
     c.kernel.pool = &pool;
-    const OpFunctions& floats = *ops::kQuantise.fp32;
-    floats.forward(c);
-    floats.backward_input(c);
-    floats.backward_weights(c);
+    const OpRows& floats = *ops::kQuantise.fp32;
+    floats.forward.run(c);
+    floats.grad_input.run(c);
+    floats.grad_weights.run(c);
     const long double unit = std::ldexp(1.0L, grid.exponent);
     const auto levels = static_cast<long double>(grid.levels());
     const long double slope = unit * levels / grid.value();
@@ -361,7 +361,7 @@ TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
     OpContext c;
     c.parameters = {&view, 1};
     c.kernel.pool = &pool;
-    ops::kBendGradient.forward(c);
+    ops::kBendGradient.integer.forward.run(c);
     for (size_t i = 0; i < count; ++i) {
       const double y = weights[i] - std::ldexp(static_cast<double>(waiting[i]), -kShift);
       const double place = std::clamp(y, -static_cast<double>(limit), static_cast<double>(limit));

@@ -92,11 +92,11 @@ struct FloatLayer {
       parameters.back().gradient = tensor(gradients[i], shapes[i]);
     }
     const Attributes attributes = *complete({}, op().attributes);
-    const OpFunctions& functions = *op().fp32;
+    const OpRows& functions = *op().fp32;
     const OpMemory memory = functions.memory({.attributes = &attributes, .output = result}, {});
     std::vector<std::byte> saved(memory.saved_bytes, std::byte{0xff}),
-        scratch(std::max({memory.forward.scratch_bytes, memory.backward_input.scratch_bytes,
-                          memory.backward_weights.scratch_bytes}),
+        scratch(std::max({memory.forward.scratch_bytes, memory.grad_input.scratch_bytes,
+                          memory.grad_weights.scratch_bytes}),
                 std::byte{0xff});
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
     ThreadPool pool(threads);
@@ -112,9 +112,9 @@ struct FloatLayer {
     c.saved = saved.data();
     c.kernel = {&pool, scratch};
     c.kernels = &table;
-    functions.forward(c);
-    functions.backward_weights(c);
-    functions.backward_input(c);
+    functions.forward.run(c);
+    functions.grad_weights.run(c);
+    functions.grad_input.run(c);
   }
 
   // The result by the definition, with operand `moved` moved along a direction.

@@ -326,13 +326,13 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
       views.emplace_back().mantissa = float_tensor(p[i], parameter_shapes[i]);
       views.back().gradient = float_tensor(grad_p[i], parameter_shapes[i]);
     }
-    const OpFunctions& functions = *layer.op->fp32;
+    const OpRows& functions = *layer.op->fp32;
     const OpMemory memory = functions.memory(
         {.attributes = &attributes, .inputs = shapes_of_batch, .output = output_of_batch}, {});
     std::vector<float> saved(static_cast<size_t>(memory.saved_bytes) / sizeof(float), -99.0F);
     const int64_t scratch_bytes =
-        std::max({memory.forward.scratch_bytes, memory.backward_weights.scratch_bytes,
-                  memory.backward_input.scratch_bytes});
+        std::max({memory.forward.scratch_bytes, memory.grad_weights.scratch_bytes,
+                  memory.grad_input.scratch_bytes});
     std::vector<std::byte> scratch(static_cast<size_t>(scratch_bytes), std::byte{0xff});
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
     ThreadPool pool(2);
@@ -348,9 +348,9 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
     c.saved = reinterpret_cast<std::byte*>(saved.data());
     c.kernel = {&pool, scratch};
     c.kernels = &table;
-    functions.forward(c);
-    functions.backward_weights(c);
-    functions.backward_input(c);
+    functions.forward.run(c);
+    functions.grad_weights.run(c);
+    functions.grad_input.run(c);
     const Definition expected = definition_of(layer, operands);
     expect_near(reals_of(out), expected.output, 1e-6, "output");
     for (size_t i = 0; i < shapes.size(); ++i) {

@@ -41,14 +41,14 @@ class SingleOp {
     EXPECT_TRUE(output.ok()) << (output.ok() ? "" : output.error().message);
     output_shape_ = output->with_front(batch);
     for (const Shape& shape : inputs) input_shapes_.push_back(shape.with_front(batch));
-    if (op.memory != nullptr) {
+    if (op.integer.memory != nullptr) {
       const std::vector<Grid> widest(inputs.size(), Grid{.bits = 16});
       const OpShapes shapes{.attributes = &attributes_,
                             .inputs = input_shapes_,
                             .output = output_shape_,
                             .parameters = parameter_shapes_,
                             .input_grids = widest};
-      memory_ = op.memory(shapes, {&table_, threads});
+      memory_ = op.integer.memory(shapes, {&table_, threads});
       saved_ = Garbage(memory_.saved_bytes);
     }
     scalars_.seed = 11;
@@ -70,7 +70,7 @@ class SingleOp {
     histogram_.assign(kHistogramBins, 0);
     c.histogram = histogram_.data();
     c.output = tensor(output_shape_, bits, fixed_exponent);
-    op_.forward(c);
+    op_.integer.forward.run(c);
     return read(c.output);
   }
   const std::vector<int64_t>& histogram() const { return histogram_; }
@@ -94,7 +94,7 @@ class SingleOp {
   // The sums of the parameters' gradients, at this exponent. A forward pass comes before it.
   std::vector<std::vector<int64_t>> backward_weights(const std::vector<Mantissas>& inputs,
                                                      const Mantissas& grad, int exponent) {
-    OpContext c = context(inputs, memory_.backward_weights);
+    OpContext c = context(inputs, memory_.grad_weights);
     c.grad_output = write(grad, output_shape_);
     std::vector<std::vector<int64_t>> sums;
     for (const Shape& shape : parameter_shapes_) sums.emplace_back(shape.count());
@@ -103,7 +103,7 @@ class SingleOp {
       gradient.type = DataType::kInt64;
       gradient.data = sums[i].data();
     }
-    op_.backward_weights(c);
+    op_.integer.grad_weights.run(c);
     return sums;
   }
 
@@ -124,7 +124,7 @@ class SingleOp {
   template <typename PredictorOf>
   std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
                                   int bits, int exponent, const PredictorOf& predictor_of) {
-    OpContext c = context(inputs, memory_.backward_input);
+    OpContext c = context(inputs, memory_.grad_input);
     c.grad_output = write(grad, output_shape_);
     std::vector<Tensor> grad_inputs;
     for (size_t i = 0; i < input_shapes_.size(); ++i) {
@@ -132,7 +132,7 @@ class SingleOp {
       grad_inputs.back().predictor = predictor_of(i);
     }
     c.grad_inputs = grad_inputs;
-    op_.backward_input(c);
+    op_.integer.grad_input.run(c);
     std::vector<Mantissas> result;
     for (const Tensor& gradient : grad_inputs) result.push_back(read(gradient));
     return result;
@@ -177,7 +177,7 @@ class SingleOp {
     return result;
   }
 
-  OpContext context(const std::vector<Mantissas>& inputs, const PhaseMemory& memory) {
+  OpContext context(const std::vector<Mantissas>& inputs, const RowMemory& memory) {
     data_.clear();
     exponents_.clear();
     rows_.clear();

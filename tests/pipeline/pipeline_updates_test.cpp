@@ -52,23 +52,23 @@ void look_around(const OpContext& c) {
 
 void watched_forward(const OpContext& c) {
   accumulators[c.node] = c.parameters[0].accumulator;
-  ops::kLinear.forward(c);
+  ops::kLinear.integer.forward.run(c);
 }
 void watched_backward_input(const OpContext& c) {
   look_around(c);
-  ops::kLinear.backward_input(c);
+  ops::kLinear.integer.grad_input.run(c);
 }
 void watched_backward_weights(const OpContext& c) {
   look_around(c);
-  ops::kLinear.backward_weights(c);
+  ops::kLinear.integer.grad_weights.run(c);
 }
 
 const Op& watched_linear() {
   static const Op op = [] {
     Op watched = ops::kLinear;
-    watched.forward = watched_forward;
-    watched.backward_input = watched_backward_input;
-    watched.backward_weights = watched_backward_weights;
+    watched.integer.forward.run = watched_forward;
+    watched.integer.grad_input.run = watched_backward_input;
+    watched.integer.grad_weights.run = watched_backward_weights;
     return watched;
   }();
   return op;

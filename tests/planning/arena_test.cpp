@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "ops/ops.h"
 #include "plan/programs/verify.h"
 #include "plan/retention/compile_training.h"
 #include "plan/retention/gradient_rows.h"
@@ -157,8 +158,16 @@ TEST(Arena, FaultsOfAProgramAreFound) {
     for (Buffer& buffer : p.buffers) buffer.last = buffer.first;
   });
   found("too small", [](Program& p) { p.buffers[p.instructions[2].output().index].bytes = 1; });
-  found("before it is written", [](Program& p) { p.instructions[1].outputs = {}; });
-  found("input that does not exist", [](Program& p) { p.instructions[0].inputs[0].index = 5; });
+  const auto without = [](Instruction& instruction, Role role) {
+    std::erase_if(instruction.operands, [&](const Operand& each) { return each.role == role; });
+  };
+  const auto operand_of = [](Instruction& instruction, Role role) -> Operand& {
+    return *std::ranges::find(instruction.operands, role, &Operand::role);
+  };
+  found("before it is written",
+        [&](Program& p) { operand_of(p.instructions[1], Role::kOutput).access = Access::kReads; });
+  found("input that does not exist",
+        [&](Program& p) { operand_of(p.instructions[0], Role::kInput).index = 5; });
   found("exponent that does not exist", [](Program& p) { p.exponents.resize(1); });
   found("segment that does not exist", [](Program& p) { p.schedule[0].segments[0] = 999; });
   found("leaves the instructions' order",
@@ -166,26 +175,30 @@ TEST(Arena, FaultsOfAProgramAreFound) {
   found("leaves out an instruction", [](Program& p) { p.schedule.back().segments.pop_back(); });
   found("wrong part of the step", [](Program& p) { p.schedule[0].every_micro_batch = false; });
   found("parameter that does not exist",
-        [](Program& p) { p.instructions[1].parameters[0].parameter = 99; });
-  const auto first_of = [](Program& p, Phase phase) -> Instruction& {
-    return *std::ranges::find(p.instructions, phase, &Instruction::phase);
+        [&](Program& p) { operand_of(p.instructions[1], Role::kParameter).index = 99; });
+  const auto first_of = [](Program& p, SegmentKind kind) -> Instruction& {
+    return *std::ranges::find_if(p.instructions,
+                                 [&](const Instruction& each) { return kind_of(each) == kind; });
   };
-  found("writes gradients of inputs",
-        [&](Program& p) { first_of(p, Phase::kForward).grad_inputs = p.instructions[1].outputs; });
-  found("reads gradients of outputs",
-        [&](Program& p) { first_of(p, Phase::kForward).grad_outputs = p.instructions[1].outputs; });
-  found("writes no gradient",
-        [&](Program& p) { first_of(p, Phase::kBackwardInput).grad_inputs = {}; });
-  found("has no parameter", [&](Program& p) { first_of(p, Phase::kUpdate).parameters = {}; });
-  found("computes rows of a gradient",
-        [&](Program& p) { first_of(p, Phase::kBackwardWeights).rows_at_once = 2; });
+  found("writes an operand 'in'",
+        [&](Program& p) { operand_of(p.instructions[1], Role::kInput).access = Access::kWrites; });
+  found("order of their roles", [](Program& p) {
+    std::swap(p.instructions[1].operands.front(), p.instructions[1].operands.back());
+  });
+  found("computes something again that is no value",
+        [&](Program& p) { first_of(p, SegmentKind::kGradInput).again = true; });
+  found("has no parameter",
+        [&](Program& p) { without(first_of(p, SegmentKind::kUpdate), Role::kParameter); });
+  found("computes rows of a gradient", [&](Program& p) {
+    first_of(p, SegmentKind::kGradWeights).gradient_rows = ops::kLinear.gradient_rows;
+  });
   found("would run once in a step", [](Program& p) {
     for (Instruction& i : p.instructions) i.once_per_step = true;
     for (Stretch& stretch : p.schedule) stretch.every_micro_batch = false;
   });
-  found("did not leave", [](Program& p) {
+  found("before it is written", [&](Program& p) {
     for (Instruction& i : p.instructions) {
-      if (i.phase == Phase::kForward) i.saved = -1;
+      if (is_forward(i)) without(i, Role::kStatistics);
     }
   });
 }
@@ -253,7 +266,6 @@ struct Poison {
 };
 Poison* g_poison = nullptr;
 
-template <auto kPhase>
 void poisoned(const OpContext& c) {
   Poison& p = *g_poison;
   const int i = p.index.at(&c);
@@ -262,13 +274,14 @@ void poisoned(const OpContext& c) {
   }
   const Instruction& instruction = p.original->instructions[i];
   if (instruction.gradient_rows != nullptr) {
-    p.fill(p.original->buffers[instruction.parameters[0].gradient_buffer]);
+    p.fill(p.original->buffers[instruction.sums()[0].index]);
   }
-  if (instruction.phase == Phase::kBackwardWeights && instruction.op->writes_first_gradient &&
-      instruction.parameters[0].gradient_buffer >= 0 && !c.adds_gradients()) {
-    p.fill(p.original->buffers[instruction.parameters[0].gradient_buffer]);
+  if (kind_of(instruction) == SegmentKind::kGradWeights &&
+      instruction.op->rows(p.original->options.format).writes_first_gradient &&
+      !c.parameters[0].gradient.empty() && !c.adds_gradients()) {
+    p.fill(p.original->buffers[instruction.sums()[0].index]);
   }
-  (instruction.op->*kPhase)(c);
+  instruction.row->run(c);
   for (const Buffer& buffer : p.original->buffers) {
     if (buffer.last != i) continue;
     const bool sums = buffer.kind == BufferKind::kWeightGradient;
@@ -277,28 +290,6 @@ void poisoned(const OpContext& c) {
       p.fill(buffer);
     }
   }
-}
-
-// Stands in for another op and knows it: the other op prepares what its functions read.
-struct PoisonedOp : Op {
-  const Op* original = nullptr;
-};
-
-Prepared prepare_original(Phase phase, const OpContext& c) {
-  return static_cast<const PoisonedOp*>(c.op)->original->prepare(phase, c);
-}
-
-PoisonedOp poisoned_op(const Op& original) {
-  PoisonedOp op;
-  op.name = "poisoned";
-  op.prepare = original.prepare == nullptr ? nullptr : prepare_original;
-  op.forward = poisoned<&Op::forward>;
-  op.backward_input = poisoned<&Op::backward_input>;
-  op.backward_weights = poisoned<&Op::backward_weights>;
-  op.update_statistics = poisoned<&Op::update_statistics>;
-  op.writes_first_gradient = original.writes_first_gradient;
-  op.original = &original;
-  return op;
 }
 
 class ArenaOf : public ::testing::TestWithParam<std::string> {};
@@ -324,9 +315,10 @@ TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
     EXPECT_EQ(spread.hash(), plain.hash());
 
     Program wrapped = program;
-    std::deque<PoisonedOp> ops;
+    std::deque<OpRow> rows;
     for (Instruction& instruction : wrapped.instructions) {
-      instruction.op = &ops.emplace_back(poisoned_op(*instruction.op));
+      instruction.row =
+          &rows.emplace_back(OpRow{.run = poisoned, .prepare = instruction.row->prepare});
     }
     SteppedProgram poisoned(graph, wrapped);
     Poison poison{&program, {}, poisoned.arena()};
@@ -376,10 +368,9 @@ struct BackwardOrder {
     for (size_t i = 1; i < program.instructions.size(); ++i) {
       const Instruction &before = program.instructions[i - 1], &after = program.instructions[i];
       if (before.node != after.node || after.node < 0) continue;
-      weights_first +=
-          before.phase == Phase::kBackwardWeights && after.phase == Phase::kBackwardInput;
-      input_first +=
-          before.phase == Phase::kBackwardInput && after.phase == Phase::kBackwardWeights;
+      const SegmentKind one = kind_of(before), two = kind_of(after);
+      weights_first += one == SegmentKind::kGradWeights && two == SegmentKind::kGradInput;
+      input_first += one == SegmentKind::kGradInput && two == SegmentKind::kGradWeights;
     }
   }
 };
@@ -399,8 +390,8 @@ TEST(Arena, SumsOfManyWeightsWaitForTheGradientOfTheInput) {
   Program swapped = program;
   for (size_t i = 1; i < swapped.instructions.size(); ++i) {
     Instruction &before = swapped.instructions[i - 1], &after = swapped.instructions[i];
-    if (before.node != after.node || after.phase != Phase::kBackwardWeights) continue;
-    if (before.phase == Phase::kBackwardInput) std::swap(before, after);
+    if (before.node != after.node || kind_of(after) != SegmentKind::kGradWeights) continue;
+    if (kind_of(before) == SegmentKind::kGradInput) std::swap(before, after);
   }
   swapped.arena_bytes = 0;
   for (Buffer& buffer : swapped.buffers) {

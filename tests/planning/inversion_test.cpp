@@ -102,7 +102,7 @@ std::vector<Channel> step_and_read(Harness& harness, StepResult* result = nullpt
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
     if (instruction.op != &ops::kBatchNormInverted) continue;
-    if (instruction.phase != Phase::kBackwardWeights) continue;
+    if (kind_of(instruction) != SegmentKind::kGradWeights) continue;
     found.push_back(i);
     before.emplace_back(executor.context(i).parameters);
   }
@@ -120,7 +120,7 @@ std::vector<Channel> step_and_read(Harness& harness, StepResult* result = nullpt
     }
     // Once more with the old parameters: the update has overwritten the sums.
     before[at].put_back();
-    ops::kBatchNormInverted.backward_weights(weights);
+    ops::kBatchNormInverted.integer.grad_weights.run(weights);
     const Reals grad_gamma = reals(weights.parameters[0].gradient);
     const Tensor& gradient = executor.context(found[at] + 1).grad_inputs[0];
     Reals grad_output = reals(weights.grad_output);

@@ -82,7 +82,7 @@ class TwoLayers {
     }
     for (size_t i = 0; i < runs.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      if (instruction.phase == Phase::kRecompute) trained.again[instruction.name] += runs[i];
+      if (instruction.again) trained.again[instruction.name] += runs[i];
     }
     trained.state = state.sha256(StateGroup::kPredictor);
     return trained;

@@ -28,7 +28,7 @@ constexpr RecordedProgram kRecorded[] = {
 std::string order_of(const Program& program) {
   Sha256 hash;
   for (const Instruction& instruction : program.instructions) {
-    hash.update(std::string(phase_name(instruction.phase)) + " " + instruction.op->name + " " +
+    hash.update(std::string(phase_name(instruction)) + " " + instruction.op->name + " " +
                 instruction.name + "\n");
   }
   return hash.hex_digest().substr(0, 16);

@@ -65,7 +65,7 @@ TEST(RecomputeModel, PeakIsThatOfTheProgram) {
           EXPECT_GE(outcome.total_bytes, model.bound_bytes()) << info.name << " " << format_text;
           int recomputations = 0;
           for (const Instruction& instruction : program->instructions) {
-            recomputations += instruction.phase == Phase::kRecompute;
+            recomputations += instruction.again;
           }
           EXPECT_EQ(outcome.recomputations, recomputations);
         }

@@ -23,7 +23,7 @@ Outcome outcome(const HarnessOptions& options, int steps) {
 
 int64_t recomputations(const Program& program) {
   return std::count_if(program.instructions.begin(), program.instructions.end(),
-                       [](const Instruction& i) { return i.phase == Phase::kRecompute; });
+                       [](const Instruction& i) { return i.again; });
 }
 
 void expect_same(HarnessOptions options, int steps, int draws) {
@@ -79,10 +79,10 @@ TEST(Recompute, RestoresTheValues) {
   const Program& program = harness.program();
   int compared = 0;
   for (const Instruction& again : program.instructions) {
-    if (again.phase != Phase::kRecompute) continue;
+    if (!again.again) continue;
     const auto first = std::find_if(
         program.instructions.begin(), program.instructions.end(), [&](const Instruction& i) {
-          return i.phase == Phase::kForward && i.output().exponent == again.output().exponent;
+          return is_forward(i) && i.output().exponent == again.output().exponent;
         });
     ASSERT_NE(first, program.instructions.end());
     EXPECT_NE(first->output().index, again.output().index);

@@ -70,7 +70,7 @@ int64_t sum(const std::vector<int64_t>& bytes) { return std::reduce(bytes.begin(
 int again(const StagesProgram& made) {
   int count = 0;
   for (const Instruction& instruction : made.program.instructions) {
-    count += instruction.phase == Phase::kRecompute;
+    count += instruction.again;
   }
   return count;
 }
@@ -132,7 +132,7 @@ TEST(StagesMemory, PassedValuesStay) {
     for (const RecomputeMode mode : {RecomputeMode::kAll, RecomputeMode::kLiteral}) {
       const StagesProgram made = network.under(mode, {});
       for (const Instruction& instruction : made.program.instructions) {
-        if (instruction.phase != Phase::kRecompute) continue;
+        if (!instruction.again) continue;
         EXPECT_FALSE(passed[instruction.output().exponent]) << instruction.name;
         EXPECT_EQ(network.stage_of[instruction.node], network.stage_of[instruction.layer]);
       }
@@ -151,7 +151,7 @@ TEST(StagesMemory, AsynchronousStagesHaveVersionsWhereTheyComputeAgain) {
     EXPECT_EQ(stage.versions, misses ? 2 : 0);
     EXPECT_EQ(stage.versioned.empty(), !misses);
     for (const int i : stage.versioned) {
-      EXPECT_EQ(least.program.instructions[i].phase, Phase::kRecompute);
+      EXPECT_TRUE(least.program.instructions[i].again);
     }
   }
 }

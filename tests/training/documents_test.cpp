@@ -44,18 +44,18 @@ TEST(BlockFloatText, OperandsHaveItsThreeWidths) {
     const Instruction& instruction = instructions[i];
     const OpContext& c = harness.executor().context(i);
     if (instruction.op != &ops::kConvolution && instruction.op != &ops::kLinear) continue;
-    SCOPED_TRACE(std::string(phase_name(instruction.phase)) + " " + instruction.name);
+    SCOPED_TRACE(std::string(phase_name(instruction)) + " " + instruction.name);
     for (const ParameterView& p : c.parameters) {
       EXPECT_EQ(p.mantissa.type, DataType::kInt8);
       EXPECT_EQ(p.mantissa.bits, 8);
       EXPECT_EQ(p.accumulator.type, DataType::kInt16);
     }
     const bool is_last = instruction.name == "classifier";
-    if (instruction.phase == Phase::kForward) {
+    if (is_forward(instruction)) {
       EXPECT_EQ(c.inputs[0].bits, 8);
       EXPECT_EQ(c.output.type, is_last ? DataType::kInt32 : DataType::kInt8);
       ++seen[0];
-    } else if (instruction.phase == Phase::kBackwardInput) {
+    } else if (kind_of(instruction) == SegmentKind::kGradInput) {
       EXPECT_EQ(c.grad_output.bits, 16);
       ++seen[1];
     } else {
@@ -194,11 +194,11 @@ TEST(AsyncPipeline, UpdatesWaitForNoOtherLayer) {
     }
     int first = static_cast<int>(harness.graph().nodes.size()), updates = 0;
     for (const Instruction& instruction : harness.program().instructions) {
-      const bool backward = instruction.phase == Phase::kBackwardWeights ||
-                            instruction.phase == Phase::kBackwardInput;
+      const SegmentKind kind = kind_of(instruction);
+      const bool backward = kind == SegmentKind::kGradWeights || kind == SegmentKind::kGradInput;
       if (backward && instruction.node >= 0) first = std::min(first, instruction.node);
-      if (instruction.phase != Phase::kUpdate) continue;
-      EXPECT_EQ(node_of[instruction.parameters[0].parameter], first) << instruction.name;
+      if (!updates_parameter(instruction)) continue;
+      EXPECT_EQ(node_of[instruction.parameters()[0].index], first) << instruction.name;
       ++updates;
     }
     EXPECT_GT(updates, 9) << model;

@@ -58,8 +58,8 @@ const Op kEmbedding = {.name = "embedding",
                        .infer_shape = embedding_shape,
                        .input_elements = kIndices,
                        .parameters = embedding_parameters,
-                       .forward = embedding_forward,
-                       .backward_weights = embedding_backward_weights};
+                       .integer = {.forward = {.run = embedding_forward},
+                                   .grad_weights = {.run = embedding_backward_weights}}};
 
 constexpr int64_t kTokens = 3, kRows = 11, kClasses = 5;
 
@@ -202,7 +202,7 @@ std::span<std::byte> bytes_of(TrainedGraph& network, const std::string& tensor) 
 std::vector<int64_t> sums_of(const TrainedGraph& network, const std::string& parameter) {
   for (size_t i = 0; i < network.program.instructions.size(); ++i) {
     const Instruction& instruction = network.program.instructions[i];
-    if (instruction.phase != Phase::kUpdate || instruction.name != parameter) continue;
+    if (!updates_parameter(instruction) || instruction.name != parameter) continue;
     const Tensor& sums = network.executor->context(static_cast<int>(i)).parameters[0].gradient;
     EXPECT_EQ(sums.type, DataType::kInt64);
     return {sums.as<int64_t>(), sums.as<int64_t>() + sums.count()};
@@ -214,7 +214,7 @@ std::vector<int64_t> sums_of(const TrainedGraph& network, const std::string& par
 // Updates overwrite int64 sums. This leaves the updates of a program out.
 void leave_out_updates(TrainedGraph& network) {
   for (Instruction& instruction : network.program.instructions) {
-    if (instruction.phase == Phase::kUpdate) instruction.op = &ops::kGradientNorm;
+    if (updates_parameter(instruction)) instruction.row = &ops::kGradientNorm.integer.forward;
   }
   network.executor.emplace(network.graph, network.program, *network.state, network.arena->span(),
                            network.pool, best_isa());
@@ -286,7 +286,7 @@ TEST(SharedParameters, HaveOneUpdateAndLearn) {
     const auto& instructions = harness.program().instructions;
     EXPECT_EQ(std::ranges::count_if(instructions,
                                     [](const Instruction& i) {
-                                      return i.phase == Phase::kUpdate && i.name == "cell1.weights";
+                                      return updates_parameter(i) && i.name == "cell1.weights";
                                     }),
               1);
     const double before = harness.train(5) / 5;

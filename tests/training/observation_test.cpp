@@ -125,7 +125,7 @@ TEST(Observation, SeesParametersAsTheStateHasThem) {
   int parameters = 0;
   for (const TensorObservation& seen : observations.tensors()) {
     if (seen.kind != ObservedKind::kParameter) continue;
-    const int index = harness.program().instructions[seen.instruction].parameters[0].parameter;
+    const int index = harness.program().instructions[seen.instruction].parameters()[0].index;
     if (harness.graph().parameters[index].storage != Storage::kWeights) continue;
     ++parameters;
     const ParameterState& tensors = harness.state().layout().parameters[index];
@@ -176,7 +176,7 @@ TEST(Observation, CountsEveryMicroBatch) {
     }
     if (seen.kind != ObservedKind::kGradient) continue;
     ++gradients;
-    EXPECT_EQ(seen.bits.elements(), 4 * instruction.grad_inputs[seen.operand].shape.count());
+    EXPECT_EQ(seen.bits.elements(), 4 * instruction.grad_inputs()[seen.operand].shape.count());
     EXPECT_LE(seen.bits.largest(), 15);
   }
   EXPECT_GT(values, 8);

@@ -27,7 +27,7 @@ Narrowed narrowed_gradients(const HarnessOptions& options) {
   for (const TensorObservation& seen : observations.tensors()) {
     const Instruction& instruction = harness.program().instructions[seen.instruction];
     if (seen.kind != ObservedKind::kGradient || seen.bits.largest() == 0) continue;
-    const int bits = bits_of(harness.program(), instruction.grad_inputs[seen.operand]);
+    const int bits = bits_of(harness.program(), instruction.grad_inputs()[seen.operand]);
     // Gradients of more bits may have no wide results.
     if (!rounds_gradient(instruction.op->traits) || bits != g) continue;
     ++found.all;
@@ -107,13 +107,13 @@ void check_widths(const Graph& plain, const std::string& format_name) {
   for (const Instruction& instruction : program->instructions) {
     if (instruction.node < 0 || !instruction.op->traits.is_layer) continue;
     SCOPED_TRACE(graph.name + " " + format_name + " " + instruction.name);
-    if (instruction.phase == Phase::kBackwardWeights) {
+    if (kind_of(instruction) == SegmentKind::kGradWeights) {
       const bool computed = is_computed(graph, graph.nodes[instruction.node].outputs[0]);
       EXPECT_EQ(bits_of(*program, instruction.grad_output()),
                 computed ? format.wide_gradient_bits() : format.gradient_bits);
       ++layers;
     }
-    if (instruction.phase == Phase::kBackwardInput) {
+    if (kind_of(instruction) == SegmentKind::kGradInput) {
       EXPECT_EQ(bits_of(*program, instruction.grad_output()), format.gradient_bits);
     }
   }
@@ -159,10 +159,10 @@ TEST(TextFormat, PoolingPassesOnWhatActivationsCompute) {
     int seen = 0;
     for (size_t i = 0; i < harness.program().instructions.size(); ++i) {
       const Instruction& instruction = harness.program().instructions[i];
-      if (instruction.phase != Phase::kBackwardInput || instruction.op != pool) continue;
+      if (kind_of(instruction) != SegmentKind::kGradInput || instruction.op != pool) continue;
       ++seen;
       EXPECT_EQ(bits_of(harness.program(), instruction.grad_output()), 32) << pool->name;
-      EXPECT_EQ(bits_of(harness.program(), instruction.grad_inputs[0]), 32) << pool->name;
+      EXPECT_EQ(bits_of(harness.program(), instruction.grad_inputs()[0]), 32) << pool->name;
       const Tensor& gradient = harness.executor().context(static_cast<int>(i)).grad_output;
       const auto* mantissas = gradient.as<int32_t>();
       const auto is_long = [](int32_t mantissa) { return (mantissa & 0xffff) != 0; };

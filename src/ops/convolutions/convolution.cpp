@@ -146,16 +146,15 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const kernels::KernelTable& table = *planning.kernels;
   const int threads = planning.threads;
   OpMemory memory{.forward = byte_forward_memory(s, planning)};
-  memory.backward_input.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
+  memory.grad_input.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
       table.convolution, {ConvolutionPass::kGradInput, shape, s.gradient.bits}, threads));
   if (s.parameter_grids[0].blocks == Blocks::kChannel) {
-    memory.backward_input.workspace_bytes = align_gradient_bytes(
+    memory.grad_input.workspace_bytes = align_gradient_bytes(
         shape.output_count() / shape.out_channels, shape.out_channels, s.gradient.bits);
   }
-  memory.backward_weights.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
+  memory.grad_weights.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
       table.convolution, {ConvolutionPass::kGradWeights, shape, s.wide_gradient.bits}, threads));
-  memory.backward_weights.workspace_bytes =
-      kernels::kMaximumParts * channel_bytes(shape.out_channels);
+  memory.grad_weights.workspace_bytes = kernels::kMaximumParts * channel_bytes(shape.out_channels);
   plan_wide_convolution(s, planning, memory);
   if (is_by_rows(s)) plan_rows(s, planning, memory);
   return memory;
@@ -220,19 +219,9 @@ Prepared prepare_backward_weights(const OpContext& c) {
           convolution_shape(c, c.inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
 }
 
-Prepared prepare(Phase phase, const OpContext& c) {
-  switch (phase) {
-    case Phase::kForward:
-    case Phase::kRecompute:
-      if (is_by_rows(c)) return prepare_row_forward(c);
-      return is_wide_forward(c) ? prepare_wide_forward(c) : prepare_byte_forward(c);
-    case Phase::kBackwardInput:
-      return prepare_backward_input(c);
-    case Phase::kBackwardWeights:
-      return prepare_backward_weights(c);
-    default:
-      return nullptr;
-  }
+Prepared prepare_forward(const OpContext& c) {
+  if (is_by_rows(c)) return prepare_row_forward(c);
+  return is_wide_forward(c) ? prepare_wide_forward(c) : prepare_byte_forward(c);
 }
 
 void forward(const OpContext& c) {
@@ -409,14 +398,27 @@ OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
   return {.forward = byte_forward_memory(s, planning)};
 }
 
-Prepared prepare_rescaled(Phase, const OpContext& c) { return prepare_byte_forward(c); }
-
 constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
 constexpr OpTraits kLinearTraits = {.may_leave_wide = true,
                                     .weights_read_input = true,
                                     .is_layer = true,
                                     .takes_rows = true,
                                     .row_by_row = true};
+
+constexpr OpRows kRows = {
+    .memory = memory,
+    .check = check,
+    .forward = {.run = forward, .prepare = prepare_forward},
+    .grad_input = {.run = backward_input, .prepare = prepare_backward_input},
+    .grad_weights = {.run = backward_weights, .prepare = prepare_backward_weights},
+    .kernel = kernel,
+    .writes_first_gradient = true,
+    .sum_width = sum_width};
+constexpr OpRows kRescaledRows = {
+    .memory = rescaled_memory,
+    .check = check,
+    .forward = {.run = rescaled_forward, .prepare = prepare_byte_forward},
+    .kernel = kernel};
 
 }  // namespace
 
@@ -425,16 +427,8 @@ const Op kConvolution = {.name = "convolution",
                          .attributes = kConvolutionSchema,
                          .infer_shape = infer_convolution,
                          .parameters = convolution_parameters,
-                         .memory = memory,
                          .multiply_adds = multiply_adds,
-                         .check = check,
-                         .prepare = prepare,
-                         .forward = forward,
-                         .backward_input = backward_input,
-                         .backward_weights = backward_weights,
-                         .kernel = kernel,
-                         .writes_first_gradient = true,
-                         .sum_width = sum_width,
+                         .integer = kRows,
                          .gradient_rows = &kGradientRows,
                          .fp32 = &fp32::kConvolution};
 
@@ -443,16 +437,8 @@ const Op kLinear = {.name = "linear",
                     .attributes = kLinearSchema,
                     .infer_shape = infer_linear,
                     .parameters = linear_parameters,
-                    .memory = memory,
                     .multiply_adds = multiply_adds,
-                    .check = check,
-                    .prepare = prepare,
-                    .forward = forward,
-                    .backward_input = backward_input,
-                    .backward_weights = backward_weights,
-                    .kernel = kernel,
-                    .writes_first_gradient = true,
-                    .sum_width = sum_width,
+                    .integer = kRows,
                     .gradient_rows = &kGradientRows,
                     .fp32 = &fp32::kConvolution};
 
@@ -461,23 +447,15 @@ const Op kRescaledConvolution = {.name = "rescaled_convolution",
                                  .attributes = kRescaledSchema,
                                  .infer_shape = infer_convolution,
                                  .parameters = rescaled_convolution_parameters,
-                                 .memory = rescaled_memory,
                                  .multiply_adds = multiply_adds,
-                                 .check = check,
-                                 .prepare = prepare_rescaled,
-                                 .forward = rescaled_forward,
-                                 .kernel = kernel};
+                                 .integer = kRescaledRows};
 
 const Op kRescaledLinear = {.name = "rescaled_linear",
                             .traits = {.applies_relu = true, .is_layer = true},
                             .attributes = kRescaledLinearSchema,
                             .infer_shape = infer_linear,
                             .parameters = rescaled_linear_parameters,
-                            .memory = rescaled_memory,
                             .multiply_adds = multiply_adds,
-                            .check = check,
-                            .prepare = prepare_rescaled,
-                            .forward = rescaled_forward,
-                            .kernel = kernel};
+                            .integer = kRescaledRows};
 
 }  // namespace mantissa::ops

@@ -155,7 +155,7 @@ bool fits_one_pass(const OpContext& c, const SumExponents& exponents) {
 
 }  // namespace
 
-PhaseMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning) {
+RowMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape shape = convolution_shape(s);
   const auto scratch_bytes = [&](const ConvolutionShape& part) {
     return static_cast<int64_t>(kernels::convolution_scratch_bytes(

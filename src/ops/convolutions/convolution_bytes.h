@@ -5,7 +5,7 @@
 
 namespace mantissa::ops {
 
-PhaseMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning);
+RowMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning);
 
 Prepared prepare_byte_forward(const OpContext& c);
 

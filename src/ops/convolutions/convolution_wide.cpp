@@ -125,12 +125,11 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
                       })};
   }
   if (weight_bits > 8) {
-    memory.backward_input.scratch_bytes =
-        static_cast<int64_t>(kernels::wide_grad_input_scratch_bytes(table, shape, s.gradient.bits,
-                                                                    weight_bits, planning.threads));
+    memory.grad_input.scratch_bytes = static_cast<int64_t>(kernels::wide_grad_input_scratch_bytes(
+        table, shape, s.gradient.bits, weight_bits, planning.threads));
   }
   if (input_bits > 8) {
-    memory.backward_weights.scratch_bytes =
+    memory.grad_weights.scratch_bytes =
         static_cast<int64_t>(kernels::wide_grad_weights_scratch_bytes(
             table, shape, input_bits, s.wide_gradient.bits, planning.threads));
   }

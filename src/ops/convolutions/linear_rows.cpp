@@ -137,7 +137,7 @@ void write_pieces_of_rows(const OpContext& c, const ConvolutionShape& shape,
   set_largest_row_exponent(c);
 }
 
-PhaseMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning) {
+RowMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape shape = convolution_shape(s);
   const int bits = s.input_bits(0), weight_bits = s.parameter_grids[0].bits;
   const int64_t rows = rows_at_once(shape, bits);
@@ -190,8 +190,8 @@ void plan_rows(const OpShapes& s, const PlanningContext& planning, OpMemory& mem
   const ConvolutionShape shape = convolution_shape(s);
   memory.forward = row_forward_memory(s, planning);
   const int64_t aligned = s.inputs[0].count() * int64_t{sizeof(int16_t)};
-  memory.backward_weights = {
-      .workspace_bytes = std::max(memory.backward_weights.workspace_bytes, aligned),
+  memory.grad_weights = {
+      .workspace_bytes = std::max(memory.grad_weights.workspace_bytes, aligned),
       .scratch_bytes = static_cast<int64_t>(kernels::wide_grad_weights_scratch_bytes(
           *planning.kernels, shape, kSharedBits, s.wide_gradient.bits, planning.threads))};
 }

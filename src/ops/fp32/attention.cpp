@@ -94,7 +94,7 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   };
   OpMemory memory;
   memory.forward.scratch_bytes = scratch(false);
-  memory.backward_input.scratch_bytes = scratch(true);
+  memory.grad_input.scratch_bytes = scratch(true);
   if (!shapes.attributes->is_set("cross")) {
     memory.cache_bytes =
         2 * shapes.cached_positions * shapes.inputs[1].last() * int64_t{sizeof(float)};
@@ -253,7 +253,9 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const OpFunctions kAttention = {
-    .memory = memory, .forward = forward, .backward_input = backward, .kernel = floats_name};
+const OpRows kAttention = {.memory = memory,
+                           .forward = {.run = forward},
+                           .grad_input = {.run = backward},
+                           .kernel = floats_name};
 
 }  // namespace mantissa::ops::fp32

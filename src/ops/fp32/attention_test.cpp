@@ -138,7 +138,7 @@ TEST(Fp32Attention, IsItsDefinition) {
       ThreadPool pool(2);
       const StepScalars scalars;
       std::vector<std::byte> forward(memory.forward.scratch_bytes, std::byte{0xff}),
-          backward(memory.backward_input.scratch_bytes, std::byte{0xff});
+          backward(memory.grad_input.scratch_bytes, std::byte{0xff});
       OpContext c;
       c.attributes = &attributes;
       c.scalars = &scalars;
@@ -148,9 +148,9 @@ TEST(Fp32Attention, IsItsDefinition) {
       c.grad_inputs = gradients;
       c.kernel = {&pool, forward};
       c.kernels = &table;
-      op.fp32->forward(c);
+      op.fp32->forward.run(c);
       c.kernel.scratch = backward;
-      op.fp32->backward_input(c);
+      op.fp32->grad_input.run(c);
       const Definition expected(of, q, k, v, grad);
       expect_near(y, expected.y, "y ");
       expect_near(dq, expected.dq, "dq ");

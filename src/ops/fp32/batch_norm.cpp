@@ -25,12 +25,12 @@ struct Saved {
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {
   const int64_t doubles = s.output.last() * int64_t{sizeof(double)};
-  const PhaseMemory phase{.workspace_bytes = 2 * kernels::kMaximumParts * doubles};
+  const RowMemory phase{.workspace_bytes = 2 * kernels::kMaximumParts * doubles};
   return {.saved_bytes = 4 * doubles,
           .statistics_bytes = 2 * doubles,
           .forward = phase,
-          .backward_input = phase,
-          .backward_weights = phase};
+          .grad_input = phase,
+          .grad_weights = phase};
 }
 
 // Calls add(row, sums) for each row, with the two [channels] sums of its part; they are then added
@@ -281,17 +281,17 @@ void freeze_affine(const OpContext& context, float* multiplier, float* offset) {
   }
 }
 
-const OpFunctions kBatchNorm = {.memory = memory,
-                                .forward = forward,
-                                .backward_input = backward_input,
-                                .backward_weights = backward_weights,
-                                .update_statistics = update_running_statistics,
-                                .kernel = loops_name};
-const OpFunctions kRescale = {.memory = rescale_memory,
-                              .forward = rescale_forward,
-                              .backward_input = rescale_backward_input,
-                              .backward_weights = rescale_backward_weights,
-                              .kernel = loops_name};
-const OpFunctions kScaleOffset = {.forward = scale_offset, .kernel = loops_name};
+const OpRows kBatchNorm = {.memory = memory,
+                           .forward = {.run = forward},
+                           .grad_input = {.run = backward_input},
+                           .grad_weights = {.run = backward_weights},
+                           .statistics = {.run = update_running_statistics},
+                           .kernel = loops_name};
+const OpRows kRescale = {.memory = rescale_memory,
+                         .forward = {.run = rescale_forward},
+                         .grad_input = {.run = rescale_backward_input},
+                         .grad_weights = {.run = rescale_backward_weights},
+                         .kernel = loops_name};
+const OpRows kScaleOffset = {.forward = {.run = scale_offset}, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

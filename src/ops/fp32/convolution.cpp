@@ -97,34 +97,28 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
     return std::max<int64_t>(0, kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass,
                                                                          bias, planning.threads));
   };
-  return {
-      .forward = {.workspace_bytes = grid_bytes(s),
-                  .scratch_bytes = scratch(ConvolutionPass::kForward, has_bias(s))},
-      .backward_input = {.workspace_bytes = grid_bytes(s),
+  return {.forward = {.workspace_bytes = grid_bytes(s),
+                      .scratch_bytes = scratch(ConvolutionPass::kForward, has_bias(s))},
+          .grad_input = {.workspace_bytes = grid_bytes(s),
                          .scratch_bytes = scratch(ConvolutionPass::kGradInput, false)},
-      .backward_weights = {.workspace_bytes = gradient_bytes(s),
+          .grad_weights = {.workspace_bytes = gradient_bytes(s),
                            .scratch_bytes = scratch(ConvolutionPass::kGradWeights, has_bias(s))}};
 }
 
 // Primitives are created with the executor. Null without memory for them; the pass then fails.
-Prepared prepare(Phase phase, const OpContext& c) {
-  const bool bias = c.parameters.size() > 1;
-  const auto make = [&](ConvolutionPass pass, const Tensor& input, const Tensor& output) {
-    return kernels::fp32::make_convolution(convolution_shape(c, input.shape, output.shape), pass,
-                                           bias && pass != ConvolutionPass::kGradInput,
-                                           c.kernel.pool->size());
-  };
-  switch (phase) {
-    case Phase::kForward:
-    case Phase::kRecompute:
-      return make(ConvolutionPass::kForward, c.inputs[0], c.output);
-    case Phase::kBackwardInput:
-      return make(ConvolutionPass::kGradInput, c.grad_inputs[0], c.grad_output);
-    case Phase::kBackwardWeights:
-      return make(ConvolutionPass::kGradWeights, c.inputs[0], c.grad_output);
-    default:
-      return nullptr;
-  }
+Prepared make(const OpContext& c, ConvolutionPass pass, const Tensor& input, const Tensor& output) {
+  const bool bias = c.parameters.size() > 1 && pass != ConvolutionPass::kGradInput;
+  return kernels::fp32::make_convolution(convolution_shape(c, input.shape, output.shape), pass,
+                                         bias, c.kernel.pool->size());
+}
+Prepared prepare_forward(const OpContext& c) {
+  return make(c, ConvolutionPass::kForward, c.inputs[0], c.output);
+}
+Prepared prepare_backward_input(const OpContext& c) {
+  return make(c, ConvolutionPass::kGradInput, c.grad_inputs[0], c.grad_output);
+}
+Prepared prepare_backward_weights(const OpContext& c) {
+  return make(c, ConvolutionPass::kGradWeights, c.inputs[0], c.grad_output);
 }
 
 const Convolution* convolution_of(const OpContext& c) {
@@ -173,12 +167,12 @@ const char* kernel(const OpContext&) { return "onednn"; }
 
 }  // namespace
 
-const OpFunctions kConvolution = {.memory = memory,
-                                  .check = check,
-                                  .prepare = prepare,
-                                  .forward = forward,
-                                  .backward_input = backward_input,
-                                  .backward_weights = backward_weights,
-                                  .kernel = kernel};
+const OpRows kConvolution = {
+    .memory = memory,
+    .check = check,
+    .forward = {.run = forward, .prepare = prepare_forward},
+    .grad_input = {.run = backward_input, .prepare = prepare_backward_input},
+    .grad_weights = {.run = backward_weights, .prepare = prepare_backward_weights},
+    .kernel = kernel};
 
 }  // namespace mantissa::ops::fp32

@@ -69,10 +69,12 @@ void sum_gradients(const OpContext& c) {
 
 }  // namespace
 
-const OpFunctions kQuantiseInput = {.forward = quantise_input, .kernel = loops_name};
-const OpFunctions kNormaliseInput = {.forward = normalise_input, .kernel = loops_name};
-const OpFunctions kRelu = {.forward = relu, .backward_input = relu_backward, .kernel = loops_name};
-const OpFunctions kAdd = {.forward = add, .backward_input = add_backward, .kernel = loops_name};
-const OpFunctions kSumGradients = {.backward_input = sum_gradients, .kernel = loops_name};
+const OpRows kQuantiseInput = {.forward = {.run = quantise_input}, .kernel = loops_name};
+const OpRows kNormaliseInput = {.forward = {.run = normalise_input}, .kernel = loops_name};
+const OpRows kRelu = {
+    .forward = {.run = relu}, .grad_input = {.run = relu_backward}, .kernel = loops_name};
+const OpRows kAdd = {
+    .forward = {.run = add}, .grad_input = {.run = add_backward}, .kernel = loops_name};
+const OpRows kSumGradients = {.grad_input = {.run = sum_gradients}, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

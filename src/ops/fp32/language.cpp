@@ -86,7 +86,7 @@ void norm(const OpContext& c) {
 OpMemory norm_memory(const OpShapes& shapes, const PlanningContext&) {
   const int64_t rows = shapes.output.count() / shapes.output.last();
   OpMemory memory;
-  memory.backward_weights.scratch_bytes = rows * int64_t{sizeof(kernels::FloatNorm)};
+  memory.grad_weights.scratch_bytes = rows * int64_t{sizeof(kernels::FloatNorm)};
   return memory;
 }
 
@@ -126,23 +126,24 @@ void norm_backward(const OpContext& c) {
 }
 
 template <bool kCentred>
-constexpr OpFunctions norm_functions() {
+constexpr OpRows norm_functions() {
   return {.memory = norm_memory,
-          .forward = norm<kCentred>,
-          .backward_input = norm_backward<kCentred>,
-          .backward_weights = norm_backward_weights<kCentred>,
+          .forward = {.run = norm<kCentred>},
+          .grad_input = {.run = norm_backward<kCentred>},
+          .grad_weights = {.run = norm_backward_weights<kCentred>},
           .kernel = floats_name};
 }
 
 }  // namespace
 
-const OpFunctions kEmbedding = {
-    .forward = embedding, .backward_weights = embedding_backward_weights, .kernel = loops_name};
-const OpFunctions kPositionEmbedding = {.forward = positions,
-                                        .backward_input = positions_backward,
-                                        .backward_weights = positions_backward_weights,
-                                        .kernel = loops_name};
-const OpFunctions kLayerNorm = norm_functions<true>();
-const OpFunctions kRmsNorm = norm_functions<false>();
+const OpRows kEmbedding = {.forward = {.run = embedding},
+                           .grad_weights = {.run = embedding_backward_weights},
+                           .kernel = loops_name};
+const OpRows kPositionEmbedding = {.forward = {.run = positions},
+                                   .grad_input = {.run = positions_backward},
+                                   .grad_weights = {.run = positions_backward_weights},
+                                   .kernel = loops_name};
+const OpRows kLayerNorm = norm_functions<true>();
+const OpRows kRmsNorm = norm_functions<false>();
 
 }  // namespace mantissa::ops::fp32

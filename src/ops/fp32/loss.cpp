@@ -263,14 +263,17 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
   }
 }
 
-const OpFunctions kSoftmaxCrossEntropy = {
-    .forward = cross_entropy, .backward_input = cross_entropy_backward, .kernel = floats_name};
-const OpFunctions kSigmoidCrossEntropy = {.forward = sigmoid_cross_entropy,
-                                          .backward_input = sigmoid_cross_entropy_backward,
-                                          .kernel = loops_name};
-const OpFunctions kMeanSquaredError = {
-    .forward = squared_error, .backward_input = squared_error_backward, .kernel = loops_name};
-const OpFunctions kRegressionError = {
-    .forward = regression_error, .backward_input = regression_error_backward, .kernel = loops_name};
+const OpRows kSoftmaxCrossEntropy = {.forward = {.run = cross_entropy},
+                                     .grad_input = {.run = cross_entropy_backward},
+                                     .kernel = floats_name};
+const OpRows kSigmoidCrossEntropy = {.forward = {.run = sigmoid_cross_entropy},
+                                     .grad_input = {.run = sigmoid_cross_entropy_backward},
+                                     .kernel = loops_name};
+const OpRows kMeanSquaredError = {.forward = {.run = squared_error},
+                                  .grad_input = {.run = squared_error_backward},
+                                  .kernel = loops_name};
+const OpRows kRegressionError = {.forward = {.run = regression_error},
+                                 .grad_input = {.run = regression_error_backward},
+                                 .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

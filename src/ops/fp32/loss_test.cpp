@@ -71,8 +71,8 @@ struct Loss {
     c.kernels = &table;
     c.totals = &totals;
     c.loss = &loss;
-    op.fp32->forward(c);
-    op.fp32->backward_input(c);
+    op.fp32->forward.run(c);
+    op.fp32->grad_input.run(c);
   }
 };
 

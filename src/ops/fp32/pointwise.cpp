@@ -62,28 +62,32 @@ void pass_backward(const OpContext& c) {
 }
 
 template <typename Function>
-constexpr OpFunctions row() {
-  return {.forward = forward<Function>, .backward_input = backward<Function>, .kernel = loops_name};
+constexpr OpRows row() {
+  return {.forward = {.run = forward<Function>},
+          .grad_input = {.run = backward<Function>},
+          .kernel = loops_name};
 }
 
 template <kernels::FloatFunction kFunction>
-constexpr OpFunctions function_row() {
-  return {.forward =
-              [](const OpContext& c) {
-                for_ranges(c, c.output.count(), [&](int64_t begin, int64_t end) {
-                  c.kernels->floats->function(kFunction, c.inputs[0].as<float>() + begin,
-                                              c.output.as<float>() + begin, end - begin);
-                });
-              },
-          .backward_input =
-              [](const OpContext& c) {
-                for_ranges(c, c.grad_inputs[0].count(), [&](int64_t begin, int64_t end) {
-                  c.kernels->floats->function_backward(
-                      kFunction, c.inputs[0].as<float>() + begin, c.grad_output.as<float>() + begin,
-                      c.grad_inputs[0].as<float>() + begin, end - begin);
-                });
-              },
-          .kernel = floats_name};
+constexpr OpRows function_row() {
+  return {
+      .forward = {.run =
+                      [](const OpContext& c) {
+                        for_ranges(c, c.output.count(), [&](int64_t begin, int64_t end) {
+                          c.kernels->floats->function(kFunction, c.inputs[0].as<float>() + begin,
+                                                      c.output.as<float>() + begin, end - begin);
+                        });
+                      }},
+      .grad_input = {.run =
+                         [](const OpContext& c) {
+                           for_ranges(c, c.grad_inputs[0].count(), [&](int64_t begin, int64_t end) {
+                             c.kernels->floats->function_backward(
+                                 kFunction, c.inputs[0].as<float>() + begin,
+                                 c.grad_output.as<float>() + begin,
+                                 c.grad_inputs[0].as<float>() + begin, end - begin);
+                           });
+                         }},
+      .kernel = floats_name};
 }
 
 // The integer op's mask.
@@ -144,18 +148,19 @@ void multiply_backward(const OpContext& c) {
 
 }  // namespace
 
-const OpFunctions kPass = {.forward = pass, .backward_input = pass_backward, .kernel = loops_name};
-const OpFunctions kRelu6 = row<Relu6>();
-const OpFunctions kLeakyRelu = row<LeakyRelu>();
-const OpFunctions kSigmoid = function_row<kernels::FloatFunction::kSigmoid>();
-const OpFunctions kTanh = function_row<kernels::FloatFunction::kTanh>();
-const OpFunctions kHardSigmoid = row<HardSigmoid>();
-const OpFunctions kHardSwish = row<HardSwish>();
-const OpFunctions kGelu = function_row<kernels::FloatFunction::kGelu>();
-const OpFunctions kSilu = function_row<kernels::FloatFunction::kSilu>();
-const OpFunctions kDropout = {
-    .forward = dropout, .backward_input = dropout_backward, .kernel = loops_name};
-const OpFunctions kMultiply = {
-    .forward = multiply, .backward_input = multiply_backward, .kernel = loops_name};
+const OpRows kPass = {
+    .forward = {.run = pass}, .grad_input = {.run = pass_backward}, .kernel = loops_name};
+const OpRows kRelu6 = row<Relu6>();
+const OpRows kLeakyRelu = row<LeakyRelu>();
+const OpRows kSigmoid = function_row<kernels::FloatFunction::kSigmoid>();
+const OpRows kTanh = function_row<kernels::FloatFunction::kTanh>();
+const OpRows kHardSigmoid = row<HardSigmoid>();
+const OpRows kHardSwish = row<HardSwish>();
+const OpRows kGelu = function_row<kernels::FloatFunction::kGelu>();
+const OpRows kSilu = function_row<kernels::FloatFunction::kSilu>();
+const OpRows kDropout = {
+    .forward = {.run = dropout}, .grad_input = {.run = dropout_backward}, .kernel = loops_name};
+const OpRows kMultiply = {
+    .forward = {.run = multiply}, .grad_input = {.run = multiply_backward}, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

@@ -144,11 +144,12 @@ void average_backward(const OpContext& c) {
 
 }  // namespace
 
-const OpFunctions kMaxPool = {
-    .forward = max_pool, .backward_input = max_pool_backward, .kernel = loops_name};
-const OpFunctions kAveragePool = {
-    .forward = window_average, .backward_input = window_average_backward, .kernel = loops_name};
-const OpFunctions kGlobalAveragePool = {
-    .forward = average, .backward_input = average_backward, .kernel = loops_name};
+const OpRows kMaxPool = {
+    .forward = {.run = max_pool}, .grad_input = {.run = max_pool_backward}, .kernel = loops_name};
+const OpRows kAveragePool = {.forward = {.run = window_average},
+                             .grad_input = {.run = window_average_backward},
+                             .kernel = loops_name};
+const OpRows kGlobalAveragePool = {
+    .forward = {.run = average}, .grad_input = {.run = average_backward}, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

@@ -93,9 +93,9 @@ void backward_weights(const OpContext& c) {
 
 }  // namespace
 
-const OpFunctions kQuantise = {.forward = forward,
-                               .backward_input = backward_input,
-                               .backward_weights = backward_weights,
-                               .kernel = loops_name};
+const OpRows kQuantise = {.forward = {.run = forward},
+                          .grad_input = {.run = backward_input},
+                          .grad_weights = {.run = backward_weights},
+                          .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

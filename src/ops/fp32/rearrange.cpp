@@ -129,14 +129,16 @@ void slice_backward(const OpContext& c) {
 
 }  // namespace
 
-const OpFunctions kPad = {.forward = pad, .backward_input = pad_backward, .kernel = loops_name};
-const OpFunctions kChannelShuffle = {
-    .forward = shuffle, .backward_input = shuffle_backward, .kernel = loops_name};
-const OpFunctions kReverse = {
-    .forward = reverse_forward, .backward_input = reverse_backward, .kernel = loops_name};
-const OpFunctions kConcat = {
-    .forward = concat, .backward_input = concat_backward, .kernel = loops_name};
-const OpFunctions kSlice = {
-    .forward = slice, .backward_input = slice_backward, .kernel = loops_name};
+const OpRows kPad = {
+    .forward = {.run = pad}, .grad_input = {.run = pad_backward}, .kernel = loops_name};
+const OpRows kChannelShuffle = {
+    .forward = {.run = shuffle}, .grad_input = {.run = shuffle_backward}, .kernel = loops_name};
+const OpRows kReverse = {.forward = {.run = reverse_forward},
+                         .grad_input = {.run = reverse_backward},
+                         .kernel = loops_name};
+const OpRows kConcat = {
+    .forward = {.run = concat}, .grad_input = {.run = concat_backward}, .kernel = loops_name};
+const OpRows kSlice = {
+    .forward = {.run = slice}, .grad_input = {.run = slice_backward}, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

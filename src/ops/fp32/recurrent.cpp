@@ -178,8 +178,8 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext&) {
   OpMemory memory;
   memory.saved_bytes = z.states() * int64_t{sizeof(float)};
   memory.forward.scratch_bytes = ForwardRoom<Cell>(z, nullptr).bytes();
-  memory.backward_input.scratch_bytes = BackwardRoom<Cell>(z, nullptr, false).bytes();
-  memory.backward_weights.scratch_bytes = BackwardRoom<Cell>(z, nullptr, true).bytes();
+  memory.grad_input.scratch_bytes = BackwardRoom<Cell>(z, nullptr, false).bytes();
+  memory.grad_weights.scratch_bytes = BackwardRoom<Cell>(z, nullptr, true).bytes();
   if (shapes.cached_positions > 0) {
     memory.cache_bytes = (z.n + z.record()) * int64_t{sizeof(float)};
   }
@@ -378,18 +378,18 @@ void backward_weights(const OpContext& c) {
 }
 
 template <typename Cell>
-constexpr OpFunctions functions() {
+constexpr OpRows functions() {
   return {.memory = memory<Cell>,
-          .forward = forward<Cell>,
-          .backward_input = backward_input<Cell>,
-          .backward_weights = backward_weights<Cell>,
+          .forward = {.run = forward<Cell>},
+          .grad_input = {.run = backward_input<Cell>},
+          .grad_weights = {.run = backward_weights<Cell>},
           .kernel = floats_name};
 }
 
 }  // namespace
 
-const OpFunctions kRnn = functions<Rnn>();
-const OpFunctions kLstm = functions<Lstm>();
-const OpFunctions kGru = functions<Gru>();
+const OpRows kRnn = functions<Rnn>();
+const OpRows kLstm = functions<Lstm>();
+const OpRows kGru = functions<Gru>();
 
 }  // namespace mantissa::ops::fp32

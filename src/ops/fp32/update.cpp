@@ -107,15 +107,15 @@ void predict_by_adam(const OpContext& c, int missed, std::byte* predicted) {
   });
 }
 
-const OpFunctions kUpdateSgd = {.forward = sgd, .kernel = loops_name};
-const OpFunctions kUpdateMomentum = {.forward = [](const OpContext& c) { momentum(c, false); },
-                                     .kernel = loops_name};
-const OpFunctions kUpdateNesterov = {.forward = [](const OpContext& c) { momentum(c, true); },
-                                     .kernel = loops_name};
-const OpFunctions kUpdateAdam = {.forward = [](const OpContext& c) { adam(c, false); },
-                                 .kernel = floats_name};
-const OpFunctions kUpdateAdamW = {.forward = [](const OpContext& c) { adam(c, true); },
-                                  .kernel = floats_name};
-const OpFunctions kGradientNorm = {.forward = gradient_norm, .kernel = loops_name};
+const OpRows kUpdateSgd = {.forward = {.run = sgd}, .kernel = loops_name};
+const OpRows kUpdateMomentum = {.forward = {.run = [](const OpContext& c) { momentum(c, false); }},
+                                .kernel = loops_name};
+const OpRows kUpdateNesterov = {.forward = {.run = [](const OpContext& c) { momentum(c, true); }},
+                                .kernel = loops_name};
+const OpRows kUpdateAdam = {.forward = {.run = [](const OpContext& c) { adam(c, false); }},
+                            .kernel = floats_name};
+const OpRows kUpdateAdamW = {.forward = {.run = [](const OpContext& c) { adam(c, true); }},
+                             .kernel = floats_name};
+const OpRows kGradientNorm = {.forward = {.run = gradient_norm}, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

@@ -45,12 +45,12 @@ std::vector<Parameter> parameters(const Attributes& attributes, std::span<const 
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {
   const int64_t channels = s.output.last();
-  const PhaseMemory phase{.workspace_bytes = BatchNormWorkspace::bytes(channels)};
+  const RowMemory phase{.workspace_bytes = BatchNormWorkspace::bytes(channels)};
   return {.saved_bytes = BatchNormSaved::bytes(channels),
           .statistics_bytes = 2 * channels * int64_t{sizeof(double)},
           .forward = phase,
-          .backward_input = phase,
-          .backward_weights = phase};
+          .grad_input = phase,
+          .grad_weights = phase};
 }
 
 // Batch statistics of each channel, rounded from exact integers; the record for the running
@@ -165,13 +165,13 @@ const Op kBatchNorm = {.name = "batch_norm",
                        .attributes = kSchema,
                        .infer_shape = same_shape,
                        .parameters = parameters,
-                       .memory = memory,
-                       .check = check_batch_norm,
-                       .forward = forward,
-                       .backward_input = batch_norm_backward_input,
-                       .backward_weights = batch_norm_backward_weights,
-                       .update_statistics = update_running_statistics,
-                       .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                       .integer = {.memory = memory,
+                                   .check = check_batch_norm,
+                                   .forward = {.run = forward},
+                                   .grad_input = {.run = batch_norm_backward_input},
+                                   .grad_weights = {.run = batch_norm_backward_weights},
+                                   .statistics = {.run = update_running_statistics},
+                                   .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
                        .frozen = &kScaleOffset,
                        .fp32 = &fp32::kBatchNorm};
 

@@ -23,7 +23,7 @@ namespace {
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const int64_t channels = s.output.last(), rows = s.output.count() / channels;
-  OpMemory memory = kBatchNorm.memory(s, planning);
+  OpMemory memory = kBatchNorm.integer.memory(s, planning);
   memory.saved_bytes +=
       InversionSaved::bytes(*s.attributes, channels, rows, s.input_bits(0) <= 8 ? 1 : 2);
   return memory;
@@ -107,18 +107,19 @@ std::vector<Parameter> parameters(const Attributes& attributes, std::span<const 
 
 }  // namespace
 
-const Op kBatchNormInverted = {.name = "batch_norm_inverted",
-                               .traits = {.reads_output = true, .guards_input = true},
-                               .attributes = kSchema,
-                               .infer_shape = same_shape,
-                               .parameters = parameters,
-                               .memory = memory,
-                               .check = check_batch_norm,
-                               .forward = forward,
-                               .backward_input = inverted_batch_norm_backward_input,
-                               .backward_weights = inverted_batch_norm_backward_weights,
-                               .update_statistics = update_running_statistics,
-                               .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
-                               .frozen = &kScaleOffset};
+const Op kBatchNormInverted = {
+    .name = "batch_norm_inverted",
+    .traits = {.reads_output = true, .guards_input = true},
+    .attributes = kSchema,
+    .infer_shape = same_shape,
+    .parameters = parameters,
+    .integer = {.memory = memory,
+                .check = check_batch_norm,
+                .forward = {.run = forward},
+                .grad_input = {.run = inverted_batch_norm_backward_input},
+                .grad_weights = {.run = inverted_batch_norm_backward_weights},
+                .statistics = {.run = update_running_statistics},
+                .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
+    .frozen = &kScaleOffset};
 
 }  // namespace mantissa::ops

@@ -79,10 +79,9 @@ PartialSums partial_sums(const OpContext& c, int64_t part, int64_t channels) {
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {
   const int64_t channels = s.output.last(), rows = s.output.count() / channels;
-  return {
-      .saved_bytes = row_bytes(rows),
-      .forward = {.workspace_bytes = offset_bytes(channels) + row_bytes(rows)},
-      .backward_weights = {.workspace_bytes = kernels::kMaximumParts * partial_bytes(channels)}};
+  return {.saved_bytes = row_bytes(rows),
+          .forward = {.workspace_bytes = offset_bytes(channels) + row_bytes(rows)},
+          .grad_weights = {.workspace_bytes = kernels::kMaximumParts * partial_bytes(channels)}};
 }
 
 kernels::ConstMantissaSpan row_of(const Tensor& tensor, int64_t row, int64_t channels) {
@@ -242,7 +241,7 @@ void backward_input(const OpContext& c) {
 }
 
 template <bool kCentred>
-constexpr Op norm_row(const char* name, const OpFunctions* fp32) {
+constexpr Op norm_row(const char* name, const OpRows* fp32) {
   return {.name = name,
           .traits = {.weights_read_input = true,
                      .input_reads_input = true,
@@ -251,11 +250,11 @@ constexpr Op norm_row(const char* name, const OpFunctions* fp32) {
           .attributes = kSchema,
           .infer_shape = infer,
           .parameters = kCentred ? scale_and_offset : scale_only,
-          .memory = memory,
-          .forward = forward<kCentred>,
-          .backward_input = backward_input<kCentred>,
-          .backward_weights = backward_weights<kCentred>,
-          .kernel = kernel_name<&kernels::KernelTable::row_norms>,
+          .integer = {.memory = memory,
+                      .forward = {.run = forward<kCentred>},
+                      .grad_input = {.run = backward_input<kCentred>},
+                      .grad_weights = {.run = backward_weights<kCentred>},
+                      .kernel = kernel_name<&kernels::KernelTable::row_norms>},
           .fp32 = fp32};
 }
 

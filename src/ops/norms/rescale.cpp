@@ -60,8 +60,8 @@ Real factor_of(const OpContext& c) {
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {
-  const PhaseMemory phase{.workspace_bytes = BatchNormWorkspace::bytes(s.output.last())};
-  return {.forward = phase, .backward_input = phase, .backward_weights = phase};
+  const RowMemory phase{.workspace_bytes = BatchNormWorkspace::bytes(s.output.last())};
+  return {.forward = phase, .grad_input = phase, .grad_weights = phase};
 }
 
 void forward(const OpContext& c) {
@@ -188,12 +188,12 @@ const Op kRescale = {.name = "rescale",
                      .attributes = kSchema,
                      .infer_shape = infer,
                      .parameters = parameters,
-                     .memory = memory,
-                     .check = check_batch_norm,
-                     .forward = forward,
-                     .backward_input = backward_input,
-                     .backward_weights = backward_weights,
-                     .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                     .integer = {.memory = memory,
+                                 .check = check_batch_norm,
+                                 .forward = {.run = forward},
+                                 .grad_input = {.run = backward_input},
+                                 .grad_weights = {.run = backward_weights},
+                                 .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
                      .frozen = &kScaleOffset,
                      .fp32 = &fp32::kRescale};
 

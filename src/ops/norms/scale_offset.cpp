@@ -62,8 +62,8 @@ const Op kScaleOffset = {.name = "scale_offset",
                          .attributes = kSchema,
                          .infer_shape = same_shape,
                          .parameters = parameters,
-                         .forward = forward,
-                         .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                         .integer = {.forward = {.run = forward},
+                                     .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
                          .fp32 = &fp32::kScaleOffset};
 
 }  // namespace mantissa::ops

@@ -151,15 +151,15 @@ const Op kAdd = {.name = "add",
                             .row_by_row = true},
                  .attributes = kAddSchema,
                  .infer_shape = infer_add,
-                 .forward = add_forward,
-                 .backward_input = add_backward,
-                 .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                 .integer = {.forward = {.run = add_forward},
+                             .grad_input = {.run = add_backward},
+                             .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                  .fp32 = &fp32::kAdd};
 
 const Op kSumGradients = {.name = "sum_gradients",
                           .infer_shape = infer_add,
-                          .backward_input = sum_gradients,
-                          .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                          .integer = {.grad_input = {.run = sum_gradients},
+                                      .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                           .fp32 = &fp32::kSumGradients};
 
 }  // namespace mantissa::ops

@@ -53,9 +53,9 @@ const Op kRelu = {.name = "relu",
                              .clips_negatives = true,
                              .row_by_row = true},
                   .infer_shape = same_shape,
-                  .forward = relu_forward,
-                  .backward_input = relu_backward,
-                  .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                  .integer = {.forward = {.run = relu_forward},
+                              .grad_input = {.run = relu_backward},
+                              .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                   .fp32 = &fp32::kRelu};
 
 // After an inverted batch norm, whose output is the mask of its own gradient.
@@ -66,8 +66,8 @@ const Op kNormRelu = {.name = "norm_relu",
                                  .clips_negatives = true,
                                  .row_by_row = true},
                       .infer_shape = same_shape,
-                      .forward = relu_forward,
-                      .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                      .integer = {.forward = {.run = relu_forward},
+                                  .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                       .frozen = &kRelu};
 
 const Op kFlatten = {

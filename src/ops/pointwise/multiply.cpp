@@ -158,7 +158,7 @@ void backward(const OpContext& c) {
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {
   if (!is_gate(s.inputs[0], s.inputs[1])) return {};
-  return {.backward_input = {.workspace_bytes = s.inputs[1].count() * int64_t{sizeof(int64_t)}}};
+  return {.grad_input = {.workspace_bytes = s.inputs[1].count() * int64_t{sizeof(int64_t)}}};
 }
 
 // The gradient of a gate is a sum over an image.
@@ -173,11 +173,11 @@ Status check(const OpShapes& s) {
 const Op kMultiply = {.name = "multiply",
                       .traits = {.input_reads_input = true, .keeps_sign = true, .row_by_row = true},
                       .infer_shape = infer,
-                      .memory = memory,
-                      .check = check,
-                      .forward = forward,
-                      .backward_input = backward,
-                      .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                      .integer = {.memory = memory,
+                                  .check = check,
+                                  .forward = {.run = forward},
+                                  .grad_input = {.run = backward},
+                                  .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                       .fp32 = &fp32::kMultiply};
 
 }  // namespace mantissa::ops

@@ -60,7 +60,7 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
       by_rows ? 0 : wide_table_bytes(shapes.input_bits(0), shapes.inputs[0].count());
   return {
       .forward = {.workspace_bytes = std::max(wide, value_table_workspace_bytes(planning.threads))},
-      .backward_input = {.workspace_bytes = wide}};
+      .grad_input = {.workspace_bytes = wide}};
 }
 
 // Calls use(f) with f(i) = function(mantissa i of the input), looked up in a table in the workspace
@@ -242,14 +242,14 @@ void backward_by_mask(const OpContext& c) {
 
 // A row for one function.
 template <const PointFunction& kFunction>
-constexpr Op row(const char* name, const OpFunctions* fp32) {
+constexpr Op row(const char* name, const OpRows* fp32) {
   return {.name = name,
           .traits = {.input_reads_input = true, .takes_rows = true, .row_by_row = true},
           .infer_shape = same_shape,
-          .memory = memory,
-          .forward = forward<kFunction>,
-          .backward_input = backward<kFunction>,
-          .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+          .integer = {.memory = memory,
+                      .forward = {.run = forward<kFunction>},
+                      .grad_input = {.run = backward<kFunction>},
+                      .kernel = kernel_name<&kernels::KernelTable::elementwise>},
           .fp32 = fp32};
 }
 
@@ -258,7 +258,7 @@ constexpr Op relu6_row() {
   op.traits.never_negative = op.traits.clips_negatives = true;
   op.traits.clips_above = 6;
   op.traits.passes_gradients = true;
-  op.backward_input = backward_by_mask<kRelu6Function>;
+  op.integer.grad_input.run = backward_by_mask<kRelu6Function>;
   return op;
 }
 

@@ -68,7 +68,7 @@ void wide_max_pool_gradient(const OpContext& c) {
 
 OpMemory max_pool_memory(const OpShapes& s, const PlanningContext&) {
   if (s.input_bits(0) <= 8) return {};
-  return {.backward_input = {.workspace_bytes = s.output.count()}};  // taps
+  return {.grad_input = {.workspace_bytes = s.output.count()}};  // taps
 }
 
 void max_pool_forward(const OpContext& c) {
@@ -219,7 +219,7 @@ void average_backward(const OpContext& c) {
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
   const int64_t bytes = s.output.count() * int64_t{sizeof(int32_t)};
-  return {.forward = {.workspace_bytes = bytes}, .backward_input = {.workspace_bytes = bytes}};
+  return {.forward = {.workspace_bytes = bytes}, .grad_input = {.workspace_bytes = bytes}};
 }
 
 Status check_average(const OpShapes& s) {
@@ -239,28 +239,29 @@ const Op kMaxPool = {
     .traits = {.input_reads_input = true, .keeps_exponent = true, .keeps_sign = true},
     .attributes = kMaxPoolSchema,
     .infer_shape = infer_max_pool,
-    .memory = max_pool_memory,
-    .forward = max_pool_forward,
-    .backward_input = max_pool_backward,
-    .kernel = kernel_name<&kernels::KernelTable::pooling>,
+    .integer = {.memory = max_pool_memory,
+                .forward = {.run = max_pool_forward},
+                .grad_input = {.run = max_pool_backward},
+                .kernel = kernel_name<&kernels::KernelTable::pooling>},
     .fp32 = &fp32::kMaxPool};
 
 const Op kGlobalAveragePool = {.name = "global_average_pool",
                                .traits = {.keeps_sign = true},
                                .infer_shape = infer_average,
-                               .memory = average_memory,
-                               .check = check_average,
-                               .forward = average_forward,
-                               .backward_input = average_backward,
-                               .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                               .integer = {.memory = average_memory,
+                                           .check = check_average,
+                                           .forward = {.run = average_forward},
+                                           .grad_input = {.run = average_backward},
+                                           .kernel = kernel_name<&kernels::KernelTable::pooling>},
                                .fp32 = &fp32::kGlobalAveragePool};
 
-const Op kRescaledGlobalAverage = {.name = "rescaled_global_average",
-                                   .traits = {.keeps_sign = true},
-                                   .infer_shape = infer_average,
-                                   .memory = average_memory,
-                                   .check = check_average,
-                                   .forward = rescaled_average,
-                                   .kernel = kernel_name<&kernels::KernelTable::pooling>};
+const Op kRescaledGlobalAverage = {
+    .name = "rescaled_global_average",
+    .traits = {.keeps_sign = true},
+    .infer_shape = infer_average,
+    .integer = {.memory = average_memory,
+                .check = check_average,
+                .forward = {.run = rescaled_average},
+                .kernel = kernel_name<&kernels::KernelTable::pooling>}};
 
 }  // namespace mantissa::ops

@@ -105,7 +105,7 @@ void maximum_backward(const OpContext& c) {
 }
 
 OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
-  return {.backward_input = {.workspace_bytes = s.output.count()}};
+  return {.grad_input = {.workspace_bytes = s.output.count()}};
 }
 
 // Bits of multipliers of gradients: few enough that the sum of the products of all windows over a
@@ -284,7 +284,7 @@ void average_backward(const OpContext& c) {
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
   const int64_t bytes = s.output[1] * s.output[2] * int64_t{sizeof(int64_t)};
-  return {.forward = {.workspace_bytes = bytes}, .backward_input = {.workspace_bytes = bytes}};
+  return {.forward = {.workspace_bytes = bytes}, .grad_input = {.workspace_bytes = bytes}};
 }
 
 }  // namespace
@@ -296,27 +296,27 @@ const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
                                            .keeps_sign = true},
                                 .attributes = kMaximumSchema,
                                 .infer_shape = infer,
-                                .memory = maximum_memory,
-                                .forward = maximum_forward,
-                                .backward_input = maximum_backward,
-                                .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                                .integer = {.memory = maximum_memory,
+                                            .forward = {.run = maximum_forward},
+                                            .grad_input = {.run = maximum_backward},
+                                            .kernel = kernel_name<&kernels::KernelTable::pooling>},
                                 .fp32 = &fp32::kMaxPool};
 
 const Op kAveragePool = {.name = "average_pool",
                          .traits = {.keeps_sign = true},
                          .attributes = kAverageSchema,
                          .infer_shape = infer,
-                         .memory = average_memory,
-                         .forward = average_forward,
-                         .backward_input = average_backward,
-                         .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                         .integer = {.memory = average_memory,
+                                     .forward = {.run = average_forward},
+                                     .grad_input = {.run = average_backward},
+                                     .kernel = kernel_name<&kernels::KernelTable::pooling>},
                          .fp32 = &fp32::kAveragePool};
 
-const Op kExactAveragePool = {.name = "exact_average_pool",
-                              .traits = {.keeps_sign = true},
-                              .attributes = kAverageSchema,
-                              .infer_shape = infer,
-                              .memory = exact_average_memory,
-                              .forward = exact_average};
+const Op kExactAveragePool = {
+    .name = "exact_average_pool",
+    .traits = {.keeps_sign = true},
+    .attributes = kAverageSchema,
+    .infer_shape = infer,
+    .integer = {.memory = exact_average_memory, .forward = {.run = exact_average}}};
 
 }  // namespace mantissa::ops

@@ -108,8 +108,8 @@ Computed compute(const Op& op, const Attributes& attributes, const Shape& image,
   c.kernel.pool = &pool;
   c.kernels = &table;
   c.totals = &totals;
-  op.forward(c);
-  op.backward_input(c);
+  op.integer.forward.run(c);
+  op.integer.grad_input.run(c);
   return r;
 }
 

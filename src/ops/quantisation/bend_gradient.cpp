@@ -81,6 +81,6 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 const Op kBendGradient = {.name = "bend_gradient",
                           .traits = {.keeps_exponent = true},
                           .infer_shape = no_shape,
-                          .forward = apply};
+                          .integer = {.forward = {.run = apply}}};
 
 }  // namespace mantissa::ops

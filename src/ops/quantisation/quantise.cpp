@@ -212,11 +212,11 @@ const Op kQuantise = {.name = "quantise",
                       .attributes = kSchema,
                       .infer_shape = infer,
                       .parameters = parameters,
-                      .check = check,
-                      .forward = forward,
-                      .backward_input = backward_input,
-                      .backward_weights = backward_weights,
-                      .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                      .integer = {.check = check,
+                                  .forward = {.run = forward},
+                                  .grad_input = {.run = backward_input},
+                                  .grad_weights = {.run = backward_weights},
+                                  .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                       .fp32 = &fp32::kQuantise};
 
 }  // namespace mantissa::ops

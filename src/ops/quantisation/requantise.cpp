@@ -61,10 +61,10 @@ const Op kRequantise = {.name = "requantise",
                                    .takes_rows = true,
                                    .row_by_row = true},
                         .infer_shape = same_shape,
-                        .memory = memory,
-                        .forward = forward,
-                        .backward_input = backward,
-                        .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                        .integer = {.memory = memory,
+                                    .forward = {.run = forward},
+                                    .grad_input = {.run = backward},
+                                    .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                         .fp32 = &fp32::kPass};
 
 }  // namespace mantissa::ops

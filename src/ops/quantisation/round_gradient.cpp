@@ -58,11 +58,12 @@ void round_stochastically(const OpContext& c) {
 
 const Op kRoundGradient = {.name = "round_gradient",
                            .infer_shape = same_shape,
-                           .backward_input = round_to_nearest,
-                           .kernel = kernel_name<&kernels::KernelTable::rounding>};
-const Op kRoundGradientStochastic = {.name = "round_gradient_stochastic",
-                                     .infer_shape = same_shape,
-                                     .backward_input = round_stochastically,
-                                     .kernel = kernel_name<&kernels::KernelTable::rounding>};
+                           .integer = {.grad_input = {.run = round_to_nearest},
+                                       .kernel = kernel_name<&kernels::KernelTable::rounding>}};
+const Op kRoundGradientStochastic = {
+    .name = "round_gradient_stochastic",
+    .infer_shape = same_shape,
+    .integer = {.grad_input = {.run = round_stochastically},
+                .kernel = kernel_name<&kernels::KernelTable::rounding>}};
 
 }  // namespace mantissa::ops

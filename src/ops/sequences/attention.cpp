@@ -68,12 +68,12 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   const AttentionSizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1],
                          shapes.cached_positions);
   const bool is_cached = shapes.cached_positions > 0;
-  const auto room = [&](bool is_backward) -> PhaseMemory {
+  const auto room = [&](bool is_backward) -> RowMemory {
     return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
   };
   return {.cache_bytes = is_cached ? 2 * s.heads * s.key_bytes() : 0,
           .forward = room(false),
-          .backward_input = room(true)};
+          .grad_input = room(true)};
 }
 
 // The largest magnitude of wide values.
@@ -222,11 +222,11 @@ const Op kAttention = {.name = "attention",
                        .attributes = kSchema,
                        .infer_shape = infer,
                        .input_elements = kInputElements,
-                       .memory = memory,
                        .multiply_adds = multiply_adds,
-                       .forward = forward,
-                       .backward_input = backward,
-                       .kernel = kernel_name<&kernels::KernelTable::attention>,
+                       .integer = {.memory = memory,
+                                   .forward = {.run = forward},
+                                   .grad_input = {.run = backward},
+                                   .kernel = kernel_name<&kernels::KernelTable::attention>},
                        .fp32 = &fp32::kAttention};
 
 }  // namespace mantissa::ops

@@ -92,8 +92,8 @@ void sort_by_row(const Tensor& indices, int64_t rows, const ByRow& by_row) {
 }
 
 OpMemory embedding_memory(const OpShapes& s, const PlanningContext&) {
-  return {.backward_weights = {.workspace_bytes =
-                                   ByRow::bytes(s.parameters[0][0], s.inputs[0].count())}};
+  return {
+      .grad_weights = {.workspace_bytes = ByRow::bytes(s.parameters[0][0], s.inputs[0].count())}};
 }
 
 // A row's sum has at most one term for each position, since all positions may name it.
@@ -212,11 +212,11 @@ const Op kEmbedding = {
     .infer_shape = infer_embedding,
     .input_elements = kIndices,
     .parameters = embedding_parameters,
-    .memory = embedding_memory,
-    .forward = embedding_forward,
-    .backward_weights = embedding_backward_weights,
-    .kernel = kernel_name<&kernels::KernelTable::wide>,
-    .sum_width = embedding_sum_width,
+    .integer = {.memory = embedding_memory,
+                .forward = {.run = embedding_forward},
+                .grad_weights = {.run = embedding_backward_weights},
+                .kernel = kernel_name<&kernels::KernelTable::wide>,
+                .sum_width = embedding_sum_width},
     .fp32 = &fp32::kEmbedding};
 
 const Op kPositionEmbedding = {
@@ -225,10 +225,10 @@ const Op kPositionEmbedding = {
     .attributes = kPositionSchema,
     .infer_shape = infer_positions,
     .parameters = position_parameters,
-    .forward = position_forward,
-    .backward_input = position_backward,
-    .backward_weights = position_backward_weights,
-    .kernel = kernel_name<&kernels::KernelTable::wide>,
+    .integer = {.forward = {.run = position_forward},
+                .grad_input = {.run = position_backward},
+                .grad_weights = {.run = position_backward_weights},
+                .kernel = kernel_name<&kernels::KernelTable::wide>},
     .fp32 = &fp32::kPositionEmbedding};
 
 }  // namespace mantissa::ops

@@ -68,7 +68,7 @@ template <typename Cell>
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   const Sizes s(shapes.output, Cell::kGates);
   const int64_t parts = std::min<int64_t>(planning.threads, kernels::kMaximumParts);
-  const auto backward = [&](bool of_weights) -> PhaseMemory {
+  const auto backward = [&](bool of_weights) -> RowMemory {
     const int64_t rooms = parts * BackwardRoom(nullptr, s).bytes;
     return {.workspace_bytes = BackwardSpace(nullptr, s, of_weights).bytes + rooms};
   };
@@ -77,8 +77,8 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
           .cache_bytes = shapes.cached_positions > 0 ? state : 0,
           .forward = {.workspace_bytes = ForwardSpace(nullptr, s, Cell::kRecord).bytes +
                                          parts * ForwardRoom(nullptr, s).bytes},
-          .backward_input = backward(false),
-          .backward_weights = backward(true)};
+          .grad_input = backward(false),
+          .grad_weights = backward(true)};
 }
 
 Status check(const OpShapes& s) {
@@ -268,20 +268,20 @@ int64_t multiply_adds(const OpShapes& shapes) {
 }
 
 template <typename Cell>
-constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp32) {
+constexpr Op row(const char* name, AttributeSchema schema, const OpRows* fp32) {
   return {.name = name,
           .traits = {.leaves_workspace = true},
           .attributes = schema,
           .infer_shape = infer<Cell>,
           .input_elements = kInputElements,
           .parameters = parameters<Cell>,
-          .memory = memory<Cell>,
           .multiply_adds = multiply_adds<Cell>,
-          .check = check,
-          .forward = forward<Cell>,
-          .backward_input = backward_input<Cell>,
-          .backward_weights = backward_weights<Cell>,
-          .kernel = kernel_name<&kernels::KernelTable::recurrent>,
+          .integer = {.memory = memory<Cell>,
+                      .check = check,
+                      .forward = {.run = forward<Cell>},
+                      .grad_input = {.run = backward_input<Cell>},
+                      .grad_weights = {.run = backward_weights<Cell>},
+                      .kernel = kernel_name<&kernels::KernelTable::recurrent>},
           .fp32 = fp32};
 }
 

@@ -105,8 +105,7 @@ void backward(const OpContext& c) {
 const Op kConcat = {.name = "concat",
                     .traits = {.keeps_exponent = true, .keeps_sign = true, .row_by_row = true},
                     .infer_shape = infer,
-                    .forward = forward,
-                    .backward_input = backward,
+                    .integer = {.forward = {.run = forward}, .grad_input = {.run = backward}},
                     .fp32 = &fp32::kConcat};
 
 }  // namespace mantissa::ops

@@ -40,7 +40,7 @@ void check_forward(const std::vector<int64_t>& channels, std::vector<int16_t> ex
   c.inputs = inputs;
   c.output = view(out.data(), DataType::kInt8, total, &out_exponent);
   c.kernel.pool = &pool;
-  kConcat.forward(c);
+  kConcat.integer.forward.run(c);
   const int16_t largest = *std::max_element(exponents.begin(), exponents.end());
   EXPECT_EQ(out_exponent, largest);
   int64_t first = 0;
@@ -80,7 +80,7 @@ void check_backward(DataType type, bool second_wanted) {
   c.grad_output = view(const_cast<T*>(grad.data()), type, 24, &exponent);
   c.grad_inputs = grad_inputs;
   c.kernel.pool = &pool;
-  kConcat.backward_input(c);
+  kConcat.integer.grad_input.run(c);
   int64_t first = 0;
   for (size_t i = 0; i < 3; first += channels[i++]) {
     std::vector<T> wanted(kRows * channels[i] + 1, 99);

@@ -192,8 +192,7 @@ const Op kPad = {.name = "pad",
                  .traits = {.keeps_exponent = true, .keeps_sign = true},
                  .attributes = kPadSchema,
                  .infer_shape = infer_pad,
-                 .forward = pad_forward,
-                 .backward_input = pad_backward,
+                 .integer = {.forward = {.run = pad_forward}, .grad_input = {.run = pad_backward}},
                  .fp32 = &fp32::kPad};
 
 const Op kReshape = {.name = "reshape",
@@ -201,19 +200,19 @@ const Op kReshape = {.name = "reshape",
                      .attributes = kReshapeSchema,
                      .infer_shape = infer_reshape};
 
-const Op kChannelShuffle = {.name = "channel_shuffle",
-                            .traits = {.keeps_exponent = true, .keeps_sign = true},
-                            .attributes = kShuffleSchema,
-                            .infer_shape = infer_shuffle,
-                            .forward = shuffle_forward,
-                            .backward_input = shuffle_backward,
-                            .fp32 = &fp32::kChannelShuffle};
+const Op kChannelShuffle = {
+    .name = "channel_shuffle",
+    .traits = {.keeps_exponent = true, .keeps_sign = true},
+    .attributes = kShuffleSchema,
+    .infer_shape = infer_shuffle,
+    .integer = {.forward = {.run = shuffle_forward}, .grad_input = {.run = shuffle_backward}},
+    .fp32 = &fp32::kChannelShuffle};
 
-const Op kReverse = {.name = "reverse",
-                     .traits = {.keeps_exponent = true, .keeps_sign = true},
-                     .infer_shape = infer_reverse,
-                     .forward = reverse_forward,
-                     .backward_input = reverse_backward,
-                     .fp32 = &fp32::kReverse};
+const Op kReverse = {
+    .name = "reverse",
+    .traits = {.keeps_exponent = true, .keeps_sign = true},
+    .infer_shape = infer_reverse,
+    .integer = {.forward = {.run = reverse_forward}, .grad_input = {.run = reverse_backward}},
+    .fp32 = &fp32::kReverse};
 
 }  // namespace mantissa::ops

@@ -95,8 +95,7 @@ const Op kSlice = {.name = "slice",
                    .traits = {.keeps_exponent = true, .keeps_sign = true, .row_by_row = true},
                    .attributes = kSchema,
                    .infer_shape = infer,
-                   .forward = forward,
-                   .backward_input = backward,
+                   .integer = {.forward = {.run = forward}, .grad_input = {.run = backward}},
                    .fp32 = &fp32::kSlice};
 
 }  // namespace mantissa::ops

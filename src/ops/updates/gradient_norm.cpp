@@ -48,11 +48,11 @@ void note_gradient_norm(const OpContext& c, const Real& sum_of_squares) {
   c.totals->gradient_factor = std::min(Real(1), factor).to_double();
 }
 
-const Op kGradientNorm = {.name = "gradient_norm",
-                          .traits = {.keeps_exponent = true},
-                          .infer_shape = no_shape,
-                          .forward = apply,
-                          .kernel = kernel_name<&kernels::KernelTable::update>,
-                          .fp32 = &fp32::kGradientNorm};
+const Op kGradientNorm = {
+    .name = "gradient_norm",
+    .traits = {.keeps_exponent = true},
+    .infer_shape = no_shape,
+    .integer = {.forward = {.run = apply}, .kernel = kernel_name<&kernels::KernelTable::update>},
+    .fp32 = &fp32::kGradientNorm};
 
 }  // namespace mantissa::ops

@@ -171,9 +171,9 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
       c.inputs = {&inputs, 1};
       c.grad_output = grad_output;
       c.workspace = workspace.data();
-      const Prepared prepared = kLinear.prepare(Phase::kBackwardWeights, c);
+      const Prepared prepared = kLinear.integer.grad_weights.prepare(c);
       c.prepared = prepared.get();
-      kLinear.backward_weights(c);
+      kLinear.integer.grad_weights.run(c);
     });
     EXPECT_EQ(narrow, fits ? 1 : 0);
     EXPECT_EQ(own_exponent, fits ? exponent + gradient_exponent : fixed_exponent);
@@ -194,7 +194,7 @@ TEST(NarrowSums, OfTablesFitByTheNumberOfPositions) {
     OpShapes shapes;
     shapes.inputs = inputs;
     shapes.wide_gradient.bits = bits;
-    return kEmbedding.sum_width(shapes);
+    return kEmbedding.integer.sum_width(shapes);
   };
   EXPECT_EQ(width(kMost, 16), SumWidth::kInt32);
   EXPECT_EQ(width(kMost + 1, 16), SumWidth::kInt64);
@@ -217,7 +217,7 @@ TEST(NarrowSums, OfTablesFitByTheNumberOfPositions) {
       c.inputs = {&indices, 1};
       c.grad_output = grad_output;
       c.workspace = workspace.data();
-      kEmbedding.backward_weights(c);
+      kEmbedding.integer.grad_weights.run(c);
     });
     EXPECT_EQ(sum_exponent, sizeof(zero) == 4 ? gradient_exponent : gradient_exponent - 3);
     return std::vector<int64_t>(sums.begin(), sums.end());

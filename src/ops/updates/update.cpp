@@ -105,19 +105,21 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 
 const Op kUpdateSgd = {.name = "update_sgd",
                        .infer_shape = no_shape,
-                       .forward = apply_sgd,
-                       .kernel = kernel_name<&kernels::KernelTable::update>,
+                       .integer = {.forward = {.run = apply_sgd},
+                                   .kernel = kernel_name<&kernels::KernelTable::update>},
                        .fp32 = &fp32::kUpdateSgd};
-const Op kUpdateMomentum = {.name = "update_momentum",
-                            .traits = {.takes_gradient_rows = true},
-                            .infer_shape = no_shape,
-                            .forward = [](const OpContext& c) { apply_momentum(c, false); },
-                            .kernel = kernel_name<&kernels::KernelTable::update>,
-                            .fp32 = &fp32::kUpdateMomentum};
-const Op kUpdateNesterov = {.name = "update_nesterov",
-                            .infer_shape = no_shape,
-                            .forward = [](const OpContext& c) { apply_momentum(c, true); },
-                            .kernel = kernel_name<&kernels::KernelTable::update>,
-                            .fp32 = &fp32::kUpdateNesterov};
+const Op kUpdateMomentum = {
+    .name = "update_momentum",
+    .traits = {.takes_gradient_rows = true},
+    .infer_shape = no_shape,
+    .integer = {.forward = {.run = [](const OpContext& c) { apply_momentum(c, false); }},
+                .kernel = kernel_name<&kernels::KernelTable::update>},
+    .fp32 = &fp32::kUpdateMomentum};
+const Op kUpdateNesterov = {
+    .name = "update_nesterov",
+    .infer_shape = no_shape,
+    .integer = {.forward = {.run = [](const OpContext& c) { apply_momentum(c, true); }},
+                .kernel = kernel_name<&kernels::KernelTable::update>},
+    .fp32 = &fp32::kUpdateNesterov};
 
 }  // namespace mantissa::ops

@@ -130,13 +130,13 @@ void choose_quotient(const OpContext& c, int64_t updates, Adam& adam) {
 
 const Op kUpdateAdam = {.name = "update_adam",
                         .infer_shape = no_shape,
-                        .forward = [](const OpContext& c) { apply(c, false); },
-                        .kernel = kernel_name<&kernels::KernelTable::update>,
+                        .integer = {.forward = {.run = [](const OpContext& c) { apply(c, false); }},
+                                    .kernel = kernel_name<&kernels::KernelTable::update>},
                         .fp32 = &fp32::kUpdateAdam};
 const Op kUpdateAdamW = {.name = "update_adamw",
                          .infer_shape = no_shape,
-                         .forward = [](const OpContext& c) { apply(c, true); },
-                         .kernel = kernel_name<&kernels::KernelTable::update>,
+                         .integer = {.forward = {.run = [](const OpContext& c) { apply(c, true); }},
+                                     .kernel = kernel_name<&kernels::KernelTable::update>},
                          .fp32 = &fp32::kUpdateAdamW};
 
 }  // namespace mantissa::ops

@@ -46,7 +46,8 @@ StepTotals with_context(ParameterView view, const StepScalars& scalars, int thre
 // Runs an operator on one parameter.
 inline StepTotals run_on(const Op& op, const ParameterView& view, const StepScalars& scalars,
                          int threads) {
-  return with_context(view, scalars, threads, [&](const OpContext& c) { op.forward(c); });
+  return with_context(view, scalars, threads,
+                      [&](const OpContext& c) { op.integer.forward.run(c); });
 }
 
 // One update of `view`, by sums in units of 2^gradient_exponent, or in units of their own if they

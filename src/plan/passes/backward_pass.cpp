@@ -20,7 +20,7 @@ class BackwardPass {
 
   void write_node(int n) {
     const Node& node = graph_.nodes[n];
-    const bool has_input = nodes_.functions(node).backward_input != nullptr &&
+    const bool has_input = nodes_.rows(node).grad_input &&
                            std::any_of(node.inputs.begin(), node.inputs.end(),
                                        [&](int input) { return nodes_.wants_gradient(input); });
     if (graph_.is_loss(n)) {
@@ -33,8 +33,7 @@ class BackwardPass {
       contributions_to(node.inputs[0]).push_back({gradients[0], {}});
       return;
     }
-    const bool has_weights =
-        nodes_.functions(node).backward_weights != nullptr && nodes_.trains(node);
+    const bool has_weights = nodes_.rows(node).grad_weights && nodes_.trains(node);
     const bool input_first =
         has_weights && has_input && nodes_.input_comes_first(node, bits_of(gradients[0]));
     if (input_first) write_backward_input(n, gradients);
@@ -89,12 +88,12 @@ class BackwardPass {
         exponent(is_sum ? ExponentOwner::kRoundedSum : ExponentOwner::kRoundedGradient, wide.of,
                  wide.input, ops::kRoundGradient, format.gradient_bits);
     Instruction round;
-    round.phase = Phase::kBackwardInput;
     round.op = format.nearest_gradients ? &ops::kRoundGradient : &ops::kRoundGradientStochastic;
+    round.row = &round.op->rows(format).grad_input;
     round.name = name_of(value);
-    round.inputs = {gradient};
+    round.add(gradient, Role::kInput, Access::kReads);
     const Operand rounded = writer_.gradient_operand(value, narrow);
-    round.grad_inputs = {rounded};
+    round.add(rounded, Role::kGradInput, Access::kWrites);
     writer_.emit(std::move(round));
     return rounded;
   }
@@ -106,12 +105,13 @@ class BackwardPass {
     Operand total = parts[0].gradient;
     for (size_t i = 1; i < parts.size(); ++i) {
       Instruction sum;
-      sum.phase = Phase::kBackwardInput;
       sum.op = &ops::kSumGradients;
+      sum.row = &sum.op->rows(writer_.format()).grad_input;
       sum.name = name;
-      sum.inputs = {total, parts[i].gradient};
+      sum.add(total, Role::kInput, Access::kReads);
+      sum.add(parts[i].gradient, Role::kInput, Access::kReads);
       const Operand written = writer_.gradient_operand(value, parts[i].sum);
-      sum.grad_inputs = {written};
+      sum.add(written, Role::kGradInput, Access::kWrites);
       writer_.emit(std::move(sum));
       total = kept_gradient(value, written, false);
     }
@@ -126,52 +126,52 @@ class BackwardPass {
     for (const int output : node.outputs) {
       const bool wanted = nodes_.wants_gradient(output);
       gradients.push_back(wanted ? gradient_of(output, node.name) : Operand{});
-      any = any || gradients.back().space != Space::kNone;
+      any = any || gradients.back().exists();
     }
     return any ? gradients : std::vector<Operand>{};
   }
 
   // The sums of a parameter: a buffer of its own, or, for a further user, the first user's buffer.
-  ParameterOperand sums_of(int n, int parameter, bool first) {
-    const auto there = writer_.gradients().find(parameter);
-    if (there != writer_.gradients().end()) return there->second;
+  Operand sums_of(int n, int parameter, bool first) {
+    const auto there = writer_.sums().find(parameter);
+    if (there != writer_.sums().end()) return there->second;
     const Parameter& p = graph_.parameters[parameter];
     const DataType type = nodes_.weight_gradient_type(graph_.nodes[n], first);
     const bool measures = nodes_.sum_width(graph_.nodes[n], first) == SumWidth::kMeasured;
-    const ParameterOperand sums = {
-        .parameter = parameter,
-        .gradient_buffer = writer_.add_buffer(p.name, BufferKind::kWeightGradient,
-                                              p.shape.count() * element_bytes(type)),
-        .gradient_type = type,
-        .measures_sums = measures,
-        .exponent = writer_.add_sum_exponent(parameter, type, measures)};
-    writer_.gradients()[parameter] = sums;
+    const Operand sums = {.space = Space::kArena,
+                          .is_measured = measures,
+                          .type = type,
+                          .index = writer_.add_buffer(p.name, BufferKind::kWeightGradient,
+                                                      p.shape.count() * element_bytes(type)),
+                          .exponent = writer_.add_sum_exponent(parameter, type, measures),
+                          .shape = p.shape};
+    writer_.sums()[parameter] = sums;
     return sums;
   }
 
   // Returns the workspace that is left to backward_input, or -1.
   int write_backward_weights(int n, const std::vector<Operand>& gradients) {
-    Instruction instruction = writer_.instruction_of(n, Phase::kBackwardWeights);
+    Instruction instruction = writer_.instruction_of(n, nodes_.rows(graph_.nodes[n]).grad_weights);
     const bool by_rows = writer_.computes_rows(n);
-    PhaseMemory memory = nodes_.memory_of(graph_.nodes[n]).backward_weights;
+    const std::vector<int>& parameters = graph_.nodes[n].parameters;
+    RowMemory memory = nodes_.memory_of(graph_.nodes[n]).grad_weights;
     if (by_rows) {
-      if (instruction.parameters.size() == 1) return -1;
+      if (parameters.size() == 1) return -1;
       instruction.multiply_adds = 0;
       memory.scratch_bytes = 0;
     }
     add_backward_operands(writer_, instruction,
                           instruction.op->traits.weights_read_input && !by_rows, gradients);
-    instruction.follows_other_uses =
-        writer_.gradients().count(instruction.parameters[0].parameter) > 0;
-    instruction.clears_gradients = !instruction.follows_other_uses;
-    for (size_t i = 0; i < instruction.parameters.size(); ++i) {
-      const int parameter = instruction.parameters[i].parameter;
+    const bool follows = writer_.sums().contains(parameters[0]);
+    for (size_t i = 0; i < parameters.size(); ++i) {
       const bool left_to_update = i == 0 && by_rows;
-      if (!graph_.parameters[parameter].trained || left_to_update) continue;
-      instruction.parameters[i] = sums_of(n, parameter, i == 0);
+      if (!graph_.parameters[parameters[i]].trained || left_to_update) continue;
+      instruction.add(sums_of(n, parameters[i], i == 0), Role::kSum,
+                      follows ? Access::kAdds : Access::kAccumulates);
     }
-    writer_.add_phase_memory(instruction, memory);
-    const int left = instruction.op->traits.leaves_workspace ? instruction.workspace : -1;
+    writer_.add_row_memory(instruction, memory);
+    const int left =
+        instruction.op->traits.leaves_workspace ? instruction.first(Role::kWorkspace).index : -1;
     writer_.emit(std::move(instruction));
     return left;
   }
@@ -180,21 +180,22 @@ class BackwardPass {
     const Node& node = graph_.nodes[n];
     const bool is_layer = node.op->traits.is_layer;
     if (is_layer) gradients[0] = rounded_gradient(node.outputs[0], gradients[0]);
-    Instruction instruction = writer_.instruction_of(n, Phase::kBackwardInput);
+    Instruction instruction = writer_.instruction_of(n, nodes_.rows(node).grad_input);
     add_backward_operands(writer_, instruction, node.op->traits.input_reads_input, gradients);
     const int bits = gradients.empty() ? 0 : bits_of(gradients[0]);
-    instruction.grad_inputs = grad_inputs(n, bits);
-    PhaseMemory memory = nodes_.memory_of(node).backward_input;
+    const std::vector<Operand> parts = grad_inputs(n, bits);
+    for (const Operand& part : parts) {
+      instruction.add(part, Role::kGradInput, part.exists() ? Access::kWrites : Access::kNone);
+    }
+    RowMemory memory = nodes_.memory_of(node).grad_input;
     if (left_workspace >= 0) {
-      instruction.workspace = left_workspace;
-      instruction.workspace_is_left = true;
+      instruction.add(writer_.memory_operand(left_workspace), Role::kWorkspace, Access::kReads);
       memory.workspace_bytes = 0;
     }
-    writer_.add_phase_memory(instruction, memory);
-    const std::vector<Operand> parts = instruction.grad_inputs;
+    writer_.add_row_memory(instruction, memory);
     writer_.emit(std::move(instruction));
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i].space == Space::kNone) continue;
+      if (!parts[i].exists()) continue;
       const int value = node.inputs[i];
       const Operand kept = kept_gradient(value, parts[i], is_layer);
       const Exponent sum = exponent(ExponentOwner::kGradientSum, n, static_cast<int>(i),
@@ -242,15 +243,24 @@ void add_backward_operands(ProgramWriter& writer, Instruction& instruction, bool
   if (reads_input) reads = node.inputs;
   if (reads_output) reads.insert(reads.end(), node.outputs.begin(), node.outputs.end());
   restore_values(writer, reads);
-  instruction.grad_outputs = gradients;
+  for (const Operand& gradient : gradients) {
+    instruction.add(gradient, Role::kGradOutput,
+                    gradient.exists() ? Access::kReads : Access::kNone);
+  }
   for (const int input : node.inputs) {
-    const Operand view{.shape = writer.operands().shape_of(input)};
-    instruction.inputs.push_back(reads_input ? writer.operand(input) : view);
+    if (reads_input) {
+      instruction.add(writer.operand(input), Role::kInput, Access::kReads);
+    } else {
+      instruction.add({.shape = writer.operands().shape_of(input)}, Role::kInput, Access::kNone);
+    }
   }
   if (reads_output) {
-    for (const int output : node.outputs) instruction.outputs.push_back(writer.operand(output));
+    for (const int output : node.outputs) {
+      instruction.add(writer.operand(output), Role::kOutput, Access::kReads);
+    }
   }
-  instruction.saved = writer.left_by(instruction.node).saved;
+  const int saved = writer.left_by(instruction.node).saved;
+  if (saved >= 0) instruction.add(writer.memory_operand(saved), Role::kSaved, Access::kReads);
 }
 
 void write_backward(ProgramWriter& writer) {

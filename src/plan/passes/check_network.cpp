@@ -61,8 +61,8 @@ Status check_row_exponents(const ProgramWriter& writer) {
 
 Status check_node(const ProgramWriter& writer, int n) {
   const Node& node = writer.node(n);
-  const OpFunctions op = writer.operands().functions(node);
-  if (op.forward == nullptr) {
+  const OpRows& op = writer.operands().rows(node);
+  if (!op.forward) {
     return in_node(writer, node, "does not compute in " + to_string(writer.format()));
   }
   if (op.check != nullptr) {
@@ -168,7 +168,7 @@ Status check_network(const ProgramWriter& writer) {
   }
   if (!writer.training()) return {};
   const Op& update = *optimizer(writer.options().optimizer).update;
-  if (update.functions(writer.format()).forward != nullptr) return {};
+  if (update.rows(writer.format()).forward) return {};
   return invalid_input(writer.graph().name + ": " + update.name + " does not compute in " +
                        to_string(writer.format()));
 }

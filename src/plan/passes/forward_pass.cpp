@@ -7,19 +7,19 @@ namespace {
 
 void write_node(ProgramWriter& writer, int n) {
   const Node& node = writer.node(n);
-  Instruction instruction = writer.forward_instruction(n, Phase::kForward);
+  Instruction instruction = writer.forward_instruction(n);
   if (writer.training()) {
     const OpMemory memory = writer.operands().memory_of(node);
+    ProgramWriter::NodeBuffers& left = writer.left_by(n);
     if (memory.saved_bytes > 0) {
-      instruction.saved = writer.add_buffer(node.name, BufferKind::kSaved, memory.saved_bytes);
+      left.saved = writer.add_buffer(node.name, BufferKind::kSaved, memory.saved_bytes);
     }
     if (memory.statistics_bytes > 0) {
-      instruction.statistics =
-          writer.add_buffer(node.name, BufferKind::kStatistics,
-                            memory.statistics_bytes * writer.options().micro_batches);
+      left.statistics = writer.add_buffer(node.name, BufferKind::kStatistics,
+                                          memory.statistics_bytes * writer.options().micro_batches);
     }
+    writer.add_left(instruction, Access::kWrites);
   }
-  writer.left_by(n) = {instruction.saved, instruction.statistics};
   writer.emit(std::move(instruction));
 }
 
@@ -48,9 +48,9 @@ void restore_values(ProgramWriter& writer, const std::vector<int>& values) {
   std::set<int> producers;
   for (const int value : values) find_missing(writer, value, producers);
   for (const int n : producers) {
-    Instruction again = writer.forward_instruction(n, Phase::kRecompute);
-    again.saved = writer.left_by(n).saved;
-    again.statistics = writer.left_by(n).statistics;
+    Instruction again = writer.forward_instruction(n);
+    again.again = true;
+    writer.add_left(again, Access::kWrites);
     writer.emit(std::move(again));
   }
 }

@@ -14,11 +14,9 @@ void extend(Buffer& buffer, int instruction) {
 // Results are there until the forward pass has ended.
 void extend_results(Program& program) {
   const auto& all = program.instructions;
-  const auto end = std::find_if(all.begin(), all.end(), [](const Instruction& instruction) {
-    return instruction.phase != Phase::kForward;
-  });
+  const auto end = std::ranges::find_if_not(all, is_forward);
   for (const Operand& output : program.outputs) {
-    if (output.space != Operand::Space::kArena) continue;
+    if (!output.in_arena()) continue;
     extend(program.buffers[output.index], static_cast<int>(end - all.begin()));
   }
 }

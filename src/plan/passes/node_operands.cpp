@@ -16,9 +16,13 @@ constexpr int64_t kRowTile = 16;
 }  // namespace
 
 OpMemory NodeOperands::memory_of(const Node& node) const {
-  const auto memory = functions(node).memory;
+  const auto memory = rows(node).memory;
   if (memory == nullptr) return {};
   return with_shapes(node, [&](const OpShapes& shapes) { return memory(shapes, planning_); });
+}
+
+int64_t NodeOperands::multiply_adds(const Node& node) const {
+  return node.op->multiply_adds == nullptr ? 0 : with_shapes(node, node.op->multiply_adds);
 }
 
 Shape NodeOperands::shape_of(int value) const {
@@ -51,7 +55,7 @@ int NodeOperands::grad_input_bits(const Node& node, int gradient_bits) const {
 }
 
 SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
-  const auto width = functions(node).sum_width;
+  const auto width = rows(node).sum_width;
   if (!first || width == nullptr || options_.micro_batches != 1 || shares_parameters(node)) {
     return SumWidth::kInt64;
   }
@@ -126,12 +130,12 @@ bool NodeOperands::input_comes_first(const Node& node, int gradient_bits) const 
     sums += graph_.parameters[parameter].shape.count() *
             element_bytes(weight_gradient_type(node, first));
   }
-  const auto bytes = [](const PhaseMemory& phase) {
+  const auto bytes = [](const RowMemory& phase) {
     return phase.workspace_bytes + phase.scratch_bytes;
   };
   const int64_t held = !node.parameters.empty() && falls_back_on_rows(node) ? inputs : 0;
-  const int64_t for_weights = bytes(memory.backward_weights);
-  const int64_t for_input = bytes(memory.backward_input);
+  const int64_t for_weights = bytes(memory.grad_weights);
+  const int64_t for_input = bytes(memory.grad_input);
   return inputs + gradients + std::max(for_input, sums + for_weights) <
          sums + std::max(inputs + for_weights, held + gradients + for_input);
 }

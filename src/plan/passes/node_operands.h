@@ -27,7 +27,7 @@ class NodeOperands {
         options_(options),
         planning_(planning) {}
 
-  OpFunctions functions(const Node& node) const { return node.op->functions(options_.format); }
+  const OpRows& rows(const Node& node) const { return node.op->rows(options_.format); }
   // Calls function(shapes) with the shapes of the node, for a micro-batch.
   template <typename Function>
   auto with_shapes(const Node& node, Function&& function) const {
@@ -54,6 +54,8 @@ class NodeOperands {
                              .wide_gradient = grids_.wide_gradient,
                              .cached_positions = options_.cached_positions});
   }
+  // Of the forward pass.
+  int64_t multiply_adds(const Node& node) const;
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) const;
 

@@ -7,6 +7,10 @@
 namespace mantissa {
 namespace {
 
+Operand parameter_operand(int parameter) {
+  return {.space = Operand::Space::kState, .index = parameter, .shape = {}};
+}
+
 Program empty_program(const ProgramOptions& options) {
   Program program;
   program.options = options;
@@ -83,31 +87,39 @@ bool ProgramWriter::computes_rows(int n) const {
   return !by_rows.empty() && !parameters.empty() && by_rows[parameters[0]];
 }
 
-Instruction ProgramWriter::instruction_of(int n, Phase phase) const {
+Instruction ProgramWriter::instruction_of(int n, const OpRow& row) const {
   const Node& node = graph_.nodes[n];
   Instruction instruction;
-  instruction.phase = phase;
   instruction.op = node.op;
+  instruction.row = &row;
   instruction.node = n;
   instruction.name = node.name;
   instruction.relu = values_.fused_relu[n];
-  for (const int parameter : node.parameters) instruction.parameters.push_back({parameter, -1});
-  if (node.op->multiply_adds != nullptr) {
-    instruction.multiply_adds = nodes_.with_shapes(
-        node, [&](const OpShapes& shapes) { return node.op->multiply_adds(shapes); });
+  for (const int parameter : node.parameters) {
+    instruction.add(parameter_operand(parameter), Role::kParameter, Access::kReads);
   }
+  instruction.multiply_adds = nodes_.multiply_adds(node);
   return instruction;
 }
 
-Instruction ProgramWriter::forward_instruction(int n, Phase phase) {
+Instruction ProgramWriter::forward_instruction(int n) {
   const Node& node = graph_.nodes[n];
-  Instruction instruction = instruction_of(n, phase);
-  for (const int input : node.inputs) instruction.inputs.push_back(operand(input));
-  for (const int output : node.outputs) instruction.outputs.push_back(operand(output));
+  Instruction instruction = instruction_of(n, nodes_.rows(node).forward);
+  for (const int input : node.inputs) {
+    instruction.add(operand(input), Role::kInput, Access::kReads);
+  }
+  for (const int output : node.outputs) {
+    instruction.add(operand(output), Role::kOutput, Access::kWrites);
+  }
   const OpMemory memory = nodes_.memory_of(node);
-  add_phase_memory(instruction, memory.forward);
+  add_row_memory(instruction, memory.forward);
   if (memory.cache_bytes == 0) return instruction;
-  instruction.cache = program_.cache_bytes;
+  instruction.add({.space = Operand::Space::kCache,
+                   .type = DataType::kUint8,
+                   .index = static_cast<int>(program_.caches.size()),
+                   .shape = Shape{memory.cache_bytes}},
+                  Role::kCache, Access::kUpdates);
+  program_.caches.push_back(program_.cache_bytes);
   program_.cache_bytes += round_up<int64_t>(memory.cache_bytes, 64);
   return instruction;
 }
@@ -122,17 +134,17 @@ Operand ProgramWriter::operand(int value) {
   if (source.producer < 0) {
     const auto place = std::find(graph_.inputs.begin(), graph_.inputs.end(), root);
     return {.space = Operand::Space::kInput,
-            .index = static_cast<int>(place - graph_.inputs.begin()),
             .type = source.type,
-            .shape = shape,
-            .exponent = has_exponent ? value : -1};
+            .index = static_cast<int>(place - graph_.inputs.begin()),
+            .exponent = has_exponent ? value : -1,
+            .shape = shape};
   }
   if (const int place = given_place(root); place >= 0) {
     return {.space = Operand::Space::kInput,
-            .index = static_cast<int>(graph_.inputs.size()) + place,
             .type = nodes_.type_of(value),
-            .shape = shape,
-            .exponent = has_exponent ? root : -1};
+            .index = static_cast<int>(graph_.inputs.size()) + place,
+            .exponent = has_exponent ? root : -1,
+            .shape = shape};
   }
   int& buffer = buffer_of_value_[root];
   int64_t bytes = shape.count() * element_bytes(nodes_.type_of(value));
@@ -141,10 +153,10 @@ Operand ProgramWriter::operand(int value) {
   if (has_rows) bytes = rows_at + shape.count() / shape.last() * int64_t{sizeof(int16_t)};
   if (buffer < 0) buffer = add_buffer(source.name, BufferKind::kActivation, bytes);
   return {.space = Operand::Space::kArena,
-          .index = buffer,
           .type = nodes_.type_of(value),
-          .shape = shape,
+          .index = buffer,
           .exponent = has_exponent ? root : -1,
+          .shape = shape,
           .row_exponents = rows_at};
 }
 
@@ -176,10 +188,10 @@ Operand ProgramWriter::gradient_operand(int value, const Exponent& exponent) {
   const int buffer = add_buffer(graph_.values[values_.canonical[value]].name, BufferKind::kGradient,
                                 shape.count() * element_bytes(type));
   return {.space = Operand::Space::kArena,
-          .index = buffer,
           .type = type,
-          .shape = shape,
-          .exponent = add_exponent(exponent)};
+          .index = buffer,
+          .exponent = add_exponent(exponent),
+          .shape = shape};
 }
 
 int ProgramWriter::add_buffer(std::string name, BufferKind kind, int64_t bytes) {
@@ -187,14 +199,29 @@ int ProgramWriter::add_buffer(std::string name, BufferKind kind, int64_t bytes) 
   return static_cast<int>(program_.buffers.size()) - 1;
 }
 
-void ProgramWriter::add_phase_memory(Instruction& instruction, const PhaseMemory& memory) {
+void ProgramWriter::add_row_memory(Instruction& instruction, const RowMemory& memory) {
   if (memory.workspace_bytes > 0) {
-    instruction.workspace =
-        add_buffer(instruction.name, BufferKind::kWorkspace, memory.workspace_bytes);
+    const int buffer = add_buffer(instruction.name, BufferKind::kWorkspace, memory.workspace_bytes);
+    instruction.add(memory_operand(buffer), Role::kWorkspace, Access::kWrites);
   }
   if (memory.scratch_bytes > 0) {
-    instruction.scratch = add_buffer(instruction.name, BufferKind::kScratch, memory.scratch_bytes);
+    const int buffer = add_buffer(instruction.name, BufferKind::kScratch, memory.scratch_bytes);
+    instruction.add(memory_operand(buffer), Role::kScratch, Access::kWrites);
   }
+}
+
+Operand ProgramWriter::memory_operand(int buffer) const {
+  if (buffer < 0) return {};
+  return {.space = Operand::Space::kArena,
+          .type = DataType::kUint8,
+          .index = buffer,
+          .shape = Shape{program_.buffers[buffer].bytes}};
+}
+
+void ProgramWriter::add_left(Instruction& instruction, Access access) const {
+  const auto [saved, statistics] = left_by_node_[instruction.node];
+  if (saved >= 0) instruction.add(memory_operand(saved), Role::kSaved, access);
+  if (statistics >= 0) instruction.add(memory_operand(statistics), Role::kStatistics, access);
 }
 
 bool ProgramWriter::is_there(int value) const {

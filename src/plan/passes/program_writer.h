@@ -36,9 +36,9 @@ class ProgramWriter {
   bool computes_rows(int n) const;
 
   // An instruction of a node, with no operands except its parameters.
-  Instruction instruction_of(int n, Phase phase) const;
+  Instruction instruction_of(int n, const OpRow& row) const;
   // The forward instruction of a node, with a buffer for each output that is not there.
-  Instruction forward_instruction(int n, Phase phase);
+  Instruction forward_instruction(int n);
   // The forward data of a value, in its shape; none for a real number.
   Operand operand(int value);
   // A new buffer for a gradient of a value, with its exponent.
@@ -50,7 +50,9 @@ class ProgramWriter {
   // Adds the exponent of the sums of a parameter's gradient.
   int add_sum_exponent(int parameter, DataType type, bool measures_sums);
   int add_buffer(std::string name, BufferKind kind, int64_t bytes);
-  void add_phase_memory(Instruction& instruction, const PhaseMemory& memory);
+  void add_row_memory(Instruction& instruction, const RowMemory& memory);
+  // The whole of a buffer: saved data, statistics, memory to work in.
+  Operand memory_operand(int buffer) const;
   // Instructions from now on belong to this node.
   void begin_layer(int n) { layer_ = n; }
   // Instructions from now on run once in a step.
@@ -69,9 +71,11 @@ class ProgramWriter {
     int statistics = -1;
   };
   NodeBuffers& left_by(int n) { return left_by_node_[n]; }
+  // Adds these buffers of the instruction's node.
+  void add_left(Instruction& instruction, Access access) const;
 
-  // Gradients of parameters that are there, by parameter.
-  std::map<int, ParameterOperand>& gradients() { return gradients_; }
+  // Sums of gradients of parameters that are there, by parameter.
+  std::map<int, Operand>& sums() { return sums_; }
 
   Program& program() { return program_; }
 
@@ -89,7 +93,7 @@ class ProgramWriter {
   std::vector<int> buffer_of_value_;  // -1: not there
   std::vector<bool> is_needed_;       // by node
   std::vector<NodeBuffers> left_by_node_;
-  std::map<int, ParameterOperand> gradients_;
+  std::map<int, Operand> sums_;  // by parameter
   int layer_ = -1;
   bool once_per_step_ = false;
 };

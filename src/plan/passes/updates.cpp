@@ -8,56 +8,69 @@ namespace {
 
 Instruction update_instruction(const ProgramWriter& writer) {
   Instruction update;
-  update.phase = Phase::kUpdate;
   update.op = optimizer(writer.options().optimizer).update;
+  update.row = &update.op->rows(writer.format()).forward;
   return update;
 }
 
-// The sums, and the exponent of the velocity if the optimiser keeps one.
-ParameterOperand updated(ProgramWriter& writer, ParameterOperand operand) {
+void add_parameter(Instruction& instruction, int parameter, Access access) {
+  instruction.add({.space = Operand::Space::kState, .index = parameter, .shape = {}},
+                  Role::kParameter, access);
+}
+
+// The parameter, and its velocity if the optimiser keeps one.
+void add_updated(ProgramWriter& writer, int parameter, Instruction& update) {
+  add_parameter(update, parameter, Access::kUpdates);
   const Format& format = writer.format();
-  if (format.is_float() || !optimizer(writer.options().optimizer).has_velocity) return operand;
+  if (format.is_float() || !optimizer(writer.options().optimizer).has_velocity) return;
   Exponent velocity{.owner = ExponentOwner::kVelocity,
-                    .of = operand.parameter,
+                    .of = parameter,
                     .rule = ExponentRule::kOwnMaximum,
                     .bits = format.update_bits};
   if (format.is_dynamic()) {
     velocity.rule = ExponentRule::kDecided;
-    velocity.predictor = writer.slots().velocity_predictor(operand.parameter);
+    velocity.predictor = writer.slots().velocity_predictor(parameter);
   }
-  operand.velocity = writer.add_exponent(velocity);
-  return operand;
+  update.add({.space = Operand::Space::kState,
+              .index = parameter,
+              .exponent = writer.add_exponent(velocity),
+              .shape = {}},
+             Role::kVelocity, Access::kUpdates);
 }
 
 // For weights that are trained through tanh, or whose gradients stop.
-void write_bend(ProgramWriter& writer, const ParameterOperand& sums) {
-  const Parameter& parameter = writer.graph().parameters[sums.parameter];
+void write_bend(ProgramWriter& writer, int n, const Operand& sums) {
+  const Parameter& parameter = writer.graph().parameters[n];
   if (!parameter.bends_gradient() || writer.format().is_float()) return;
   Instruction bend;
-  bend.phase = Phase::kUpdate;
   bend.op = &ops::kBendGradient;
+  bend.row = &ops::kBendGradient.integer.forward;
   bend.name = parameter.name;
-  bend.parameters = {sums};
+  add_parameter(bend, n, Access::kReads);
+  bend.add(sums, Role::kSum, Access::kUpdates);
   writer.emit(std::move(bend));
 }
 
 void write_gradient_norm(ProgramWriter& writer) {
   Instruction norm;
-  norm.phase = Phase::kUpdate;
   norm.op = &ops::kGradientNorm;
+  norm.row = &ops::kGradientNorm.rows(writer.format()).forward;
   norm.name = "all";
-  for (const auto& [parameter, sums] : writer.gradients()) norm.parameters.push_back(sums);
+  for (const auto& [parameter, sums] : writer.sums()) {
+    add_parameter(norm, parameter, Access::kReads);
+    norm.add(sums, Role::kSum, Access::kReads);
+  }
   writer.emit(std::move(norm));
 }
 
 void write_statistics(ProgramWriter& writer, int n) {
-  const bool has_statistics =
-      writer.operands().functions(writer.node(n)).update_statistics != nullptr;
-  if (!has_statistics || writer.values().skipped[n]) return;
+  const OpRow& row = writer.operands().rows(writer.node(n)).statistics;
+  if (!row || writer.values().skipped[n]) return;
   writer.begin_layer(n);
-  Instruction update = writer.instruction_of(n, Phase::kUpdateStatistics);
+  Instruction update = writer.instruction_of(n, row);
   update.multiply_adds = 0;
-  update.statistics = writer.left_by(n).statistics;
+  update.add(writer.memory_operand(writer.left_by(n).statistics), Role::kStatistics,
+             Access::kReads);
   writer.emit(std::move(update));
 }
 
@@ -66,14 +79,15 @@ void write_statistics(ProgramWriter& writer, int n) {
 void write_updates(ProgramWriter& writer, int n) {
   writer.begin_layer(n);
   for (const int parameter : writer.node(n).parameters) {
-    const auto sums = writer.gradients().find(parameter);
+    const auto sums = writer.sums().find(parameter);
     // The first node that uses it comes last in the backward pass.
     const bool is_last_use = writer.values().first_user[parameter] == n;
-    if (sums == writer.gradients().end() || !is_last_use) continue;
-    write_bend(writer, sums->second);
+    if (sums == writer.sums().end() || !is_last_use) continue;
+    write_bend(writer, parameter, sums->second);
     Instruction update = update_instruction(writer);
     update.name = writer.graph().parameters[parameter].name;
-    update.parameters = {updated(writer, sums->second)};
+    add_updated(writer, parameter, update);
+    update.add(sums->second, Role::kSum, Access::kUpdates);
     writer.emit(std::move(update));
   }
 }
@@ -81,27 +95,34 @@ void write_updates(ProgramWriter& writer, int n) {
 void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operand>& gradients) {
   const Node& node = writer.node(n);
   const int parameter = node.parameters[0];
+  const Parameter& of = writer.graph().parameters[parameter];
   const RowsAtOnce rows = writer.operands().rows_at_once(node);
-  const auto there = writer.gradients().extract(parameter);
-  Instruction update = writer.instruction_of(n, Phase::kUpdate);
+  const auto there = writer.sums().extract(parameter);
+  Instruction update = update_instruction(writer);
+  update.node = n;
+  update.name = of.name;
   add_backward_operands(writer, update, true, gradients);
-  update.multiply_adds *= there.empty() ? ops::kReadsOfGradient : 0;
-  update.op = optimizer(writer.options().optimizer).update;
-  update.name = writer.graph().parameters[parameter].name;
-  update.relu = false;
+  if (there.empty()) {
+    update.multiply_adds = ops::kReadsOfGradient * writer.operands().multiply_adds(node);
+  }
   update.gradient_rows = node.op->gradient_rows;
   update.rows_at_once = rows.rows;
   if (there.empty()) {
-    update.parameters = {{.parameter = parameter,
-                          .gradient_buffer = writer.add_buffer(
-                              update.name, BufferKind::kWeightGradient, rows.sum_bytes),
-                          .gradient_type = DataType::kInt32,
-                          .exponent = writer.add_sum_exponent(parameter, DataType::kInt32, false)}};
+    Shape some = of.shape;
+    some.dims[0] =
+        rows.sum_bytes / element_bytes(DataType::kInt32) * of.shape[0] / of.shape.count();
+    const int buffer = writer.add_buffer(of.name, BufferKind::kWeightGradient, rows.sum_bytes);
+    update.add({.space = Operand::Space::kArena,
+                .type = DataType::kInt32,
+                .index = buffer,
+                .exponent = writer.add_sum_exponent(parameter, DataType::kInt32, false),
+                .shape = some},
+               Role::kSum, Access::kWrites);
   } else {
-    update.parameters = {there.mapped()};
+    update.add(there.mapped(), Role::kSum, Access::kUpdates);
   }
-  update.parameters[0] = updated(writer, update.parameters[0]);
-  writer.add_phase_memory(update, {.scratch_bytes = rows.scratch_bytes});
+  add_updated(writer, parameter, update);
+  writer.add_row_memory(update, {.scratch_bytes = rows.scratch_bytes});
   writer.emit(std::move(update));
 }
 

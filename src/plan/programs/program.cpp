@@ -44,17 +44,11 @@ std::string describe(const Graph& graph, const Exponent& exponent) {
                        is_predicted(exponent) ? std::to_string(exponent.predictor) : "-");
 }
 
-void append(std::string& text, const char* role, const std::string& what) {
-  if (!what.empty()) text += std::string("  ") + role + " " + what;
+void append(std::string& text, std::string_view role, const std::string& what) {
+  if (!what.empty()) text += "  " + std::string(role) + " " + what;
 }
 
 }  // namespace
-
-std::string_view phase_name(Phase phase) {
-  constexpr std::array<std::string_view, 6> kNames = {
-      "forward", "backward_weights", "backward_input", "update", "update_statistics", "recompute"};
-  return kNames[static_cast<size_t>(phase)];
-}
 
 std::string_view buffer_kind_name(BufferKind kind) {
   constexpr std::array<std::string_view, 7> kNames = {
@@ -75,34 +69,15 @@ std::string to_string(const Program& program) {
     const Instruction& instruction = program.instructions[i];
     char head[96];
     std::snprintf(head, sizeof head, "%4d %-17s %-21s ", i,
-                  std::string(phase_name(instruction.phase)).c_str(), instruction.op->name);
+                  std::string(phase_name(instruction)).c_str(), instruction.op->name);
     std::string line = head + instruction.name + (instruction.relu ? "+relu" : "");
-    for (const Operand& input : instruction.inputs) {
-      append(line, "in", describe(program, input));
-    }
-    for (const Operand& output : instruction.outputs) {
-      append(line, "out", describe(program, output));
-    }
-    for (const Operand& gradient : instruction.grad_outputs) {
-      append(line, "grad_out", describe(program, gradient));
-    }
-    for (const Operand& gradient : instruction.grad_inputs) {
-      append(line, "grad_in", describe(program, gradient));
-    }
-    for (const ParameterOperand& parameter : instruction.parameters) {
-      if (parameter.gradient_buffer < 0) continue;
-      append(line, "sums", describe(program, parameter.gradient_buffer));
+    for (const Operand& operand : instruction.operands) {
+      append(line, role_name(operand.role), describe(program, operand));
     }
     if (instruction.gradient_rows != nullptr) {
       line += "  " + std::to_string(instruction.rows_at_once) + " rows at a time";
-      if (instruction.parameters[0].measures_sums) line += " where sums exceed 32 bits";
+      if (instruction.sums()[0].is_measured) line += " where sums exceed 32 bits";
     }
-    if (instruction.saved >= 0) append(line, "saved", describe(program, instruction.saved));
-    if (instruction.statistics >= 0) {
-      append(line, "statistics", describe(program, instruction.statistics));
-    }
-    if (instruction.workspace >= 0) append(line, "work", describe(program, instruction.workspace));
-    if (instruction.scratch >= 0) append(line, "scratch", describe(program, instruction.scratch));
     if (instruction.multiply_adds > 0) {
       std::snprintf(head, sizeof head, "  %.1f MMAC",
                     static_cast<double>(instruction.multiply_adds) / 1e6);
@@ -116,10 +91,9 @@ std::string to_string(const Program& program) {
 std::string exponents_to_string(const Graph& graph, const Program& program) {
   std::set<int> used, parameters;
   for (const Instruction& instruction : program.instructions) {
-    for_each_operand(instruction, [&](const Operand& operand) { used.insert(operand.exponent); });
-    for (const ParameterOperand& parameter : instruction.parameters) {
-      used.insert({parameter.exponent, parameter.velocity});
-      parameters.insert(parameter.parameter);
+    for (const Operand& operand : instruction.operands) {
+      used.insert(operand.exponent);
+      if (operand.role == Role::kParameter) parameters.insert(operand.index);
     }
   }
   used.erase(-1);

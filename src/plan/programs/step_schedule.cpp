@@ -2,33 +2,14 @@
 
 #include <array>
 
-#include "ops/ops.h"
 #include "plan/programs/program.h"
 
 namespace mantissa {
 namespace {
 
-SegmentKind kind_of(const Instruction& instruction) {
-  switch (instruction.phase) {
-    case Phase::kForward:
-      return SegmentKind::kForward;
-    case Phase::kBackwardInput:
-      return instruction.op == &ops::kSumGradients ? SegmentKind::kGradOutput
-                                                   : SegmentKind::kGradInput;
-    case Phase::kBackwardWeights:
-      return SegmentKind::kGradWeights;
-    case Phase::kUpdateStatistics:
-      return SegmentKind::kStatistics;
-    case Phase::kUpdate:
-    case Phase::kRecompute:
-      break;
-  }
-  return SegmentKind::kUpdate;
-}
-
 // A value that is computed again belongs to the instruction that reads it first.
 SegmentKind kind_of(const std::vector<Instruction>& instructions, size_t i) {
-  while (instructions[i].phase == Phase::kRecompute) ++i;
+  while (instructions[i].again) ++i;
   return kind_of(instructions[i]);
 }
 
@@ -79,7 +60,7 @@ std::string schedule_to_string(const Program& program) {
       for (const int i : segment.instructions) {
         const Instruction& instruction = program.instructions[i];
         line += before + instruction.name;
-        if (instruction.phase == Phase::kRecompute) line += " (again)";
+        if (instruction.again) line += " (again)";
         before = ", ";
       }
       text += line + "\n";

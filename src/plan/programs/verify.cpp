@@ -10,6 +10,33 @@ namespace {
 
 using Space = Operand::Space;
 
+// What instructions may do with the operands of a role.
+bool is_allowed(Role role, Access access) {
+  switch (role) {
+    case Role::kInput:
+    case Role::kGradOutput:
+      return access == Access::kReads || access == Access::kNone;
+    case Role::kOutput:
+      return access == Access::kReads || access == Access::kWrites;
+    case Role::kGradInput:
+      return access == Access::kWrites || access == Access::kNone;
+    case Role::kSum:
+      return access != Access::kNone;
+    case Role::kScratch:
+      return access == Access::kWrites;
+    case Role::kVelocity:
+    case Role::kCache:
+      return access == Access::kUpdates;
+    case Role::kParameter:
+      return access == Access::kReads || access == Access::kUpdates;
+    case Role::kSaved:
+    case Role::kStatistics:
+    case Role::kWorkspace:
+      return access == Access::kReads || access == Access::kWrites;
+  }
+  return false;
+}
+
 class Verifier {
  public:
   Verifier(const Graph& graph, const Program& program)
@@ -19,14 +46,13 @@ class Verifier {
     MANTISSA_RETURN_IF_ERROR(check_places());
     MANTISSA_RETURN_IF_ERROR(check_schedule());
     for (const Instruction& instruction : program_.instructions) {
-      MANTISSA_RETURN_IF_ERROR(check_phase(instruction));
-      MANTISSA_RETURN_IF_ERROR(check_references(instruction));
-      MANTISSA_RETURN_IF_ERROR(check_reads(instruction));
+      MANTISSA_RETURN_IF_ERROR(check_kind(instruction));
+      MANTISSA_RETURN_IF_ERROR(check_operands(instruction));
       note_writes(instruction);
       ++at_;
     }
     for (const Operand& output : program_.outputs) {
-      if (output.space == Space::kArena && !written_[output.index]) {
+      if (output.in_arena() && !written_[output.index]) {
         return failed("program: an output is never written");
       }
     }
@@ -36,8 +62,8 @@ class Verifier {
  private:
   Error wrong(const Instruction& instruction, const std::string& what) const {
     return failed("program, instruction " + std::to_string(at_) + " (" +
-                  std::string(phase_name(instruction.phase)) + " of " + instruction.op->name +
-                  " '" + instruction.name + "'): " + what);
+                  std::string(phase_name(instruction)) + " of " + instruction.op->name + " '" +
+                  instruction.name + "'): " + what);
   }
 
   // Buffers in the order in which they begin to live, each against the buffers still alive.
@@ -90,28 +116,30 @@ class Verifier {
     return failed("program: the schedule leaves out an instruction");
   }
 
-  // An instruction has the fields of its phase and no others.
-  Status check_phase(const Instruction& instruction) const {
-    const Phase phase = instruction.phase;
-    const bool updates = phase == Phase::kUpdate;
-    const bool backward = phase == Phase::kBackwardInput || phase == Phase::kBackwardWeights;
-    if (!backward && !instruction.grad_inputs.empty()) {
-      return wrong(instruction, "writes gradients of inputs");
+  // An instruction has what its kind has, and no more.
+  Status check_kind(const Instruction& instruction) const {
+    for (const Operand& operand : instruction.operands) {
+      if (!is_allowed(operand.role, operand.access)) {
+        return wrong(instruction, std::string(access_name(operand.access)) + " an operand '" +
+                                      std::string(role_name(operand.role)) + "'");
+      }
     }
-    if (!backward && !updates && !instruction.grad_outputs.empty()) {
-      return wrong(instruction, "reads gradients of outputs");
+    if (!std::ranges::is_sorted(instruction.operands, {}, &Operand::role)) {
+      return wrong(instruction, "has operands that are not in the order of their roles");
     }
-    if (phase == Phase::kBackwardInput && instruction.grad_inputs.empty()) {
-      return wrong(instruction, "writes no gradient");
+    const SegmentKind kind = kind_of(instruction);
+    if (instruction.again && kind != SegmentKind::kForward) {
+      return wrong(instruction, "computes something again that is no value");
     }
-    if ((updates || phase == Phase::kBackwardWeights) && instruction.parameters.empty()) {
+    if (kind == SegmentKind::kUpdate && instruction.parameters().empty()) {
       return wrong(instruction, "has no parameter");
     }
-    if (!updates && (instruction.gradient_rows != nullptr || instruction.rows_at_once != 0)) {
+    if (instruction.gradient_rows != nullptr && !updates_parameter(instruction)) {
       return wrong(instruction, "computes rows of a gradient");
     }
     // Updates of a single micro-batch run with it.
-    if (instruction.once_per_step && !updates && phase != Phase::kUpdateStatistics) {
+    const bool is_end = kind == SegmentKind::kUpdate || kind == SegmentKind::kStatistics;
+    if (instruction.once_per_step && !is_end) {
       return wrong(instruction, "would run once in a step");
     }
     return {};
@@ -130,86 +158,43 @@ class Verifier {
   }
 
   Status check_operand(const Instruction& instruction, const Operand& operand) const {
-    if (operand.space == Space::kNone) return {};
-    if (operand.space == Space::kInput) {
-      const bool exists =
-          operand.index >= 0 &&
-          operand.index < std::ssize(graph_.inputs) + std::ssize(program_.options.given);
-      return exists ? Status{} : wrong(instruction, "reads an input that does not exist");
-    }
-    if (operand.exponent >= static_cast<int>(program_.exponents.size())) {
+    const auto check_index = [&](int64_t count, const char* what) -> Status {
+      if (operand.index >= 0 && operand.index < count) return {};
+      return wrong(instruction, std::string("has ") + what + " that does not exist");
+    };
+    if (operand.exponent >= std::ssize(program_.exponents)) {
       return wrong(instruction, "has an exponent that does not exist");
     }
-    return check_buffer(instruction, operand.index,
-                        operand.shape.count() * element_bytes(operand.type));
+    switch (operand.space) {
+      case Space::kNone:
+        return {};
+      case Space::kInput:
+        return check_index(std::ssize(graph_.inputs) + std::ssize(program_.options.given),
+                           "an input");
+      case Space::kState:
+        return check_index(std::ssize(graph_.parameters), "a parameter");
+      case Space::kCache:
+        return check_index(std::ssize(program_.caches), "a cache");
+      case Space::kArena:
+        break;
+    }
+    MANTISSA_RETURN_IF_ERROR(check_buffer(instruction, operand.index, operand.bytes()));
+    if (!needs_data(operand.access) || written_[operand.index]) return {};
+    return wrong(instruction,
+                 "reads '" + program_.buffers[operand.index].name + "' before it is written");
   }
 
-  Status check_references(const Instruction& instruction) const {
-    for (const auto* operands : {&instruction.inputs, &instruction.outputs,
-                                 &instruction.grad_outputs, &instruction.grad_inputs}) {
-      for (const Operand& operand : *operands) {
-        MANTISSA_RETURN_IF_ERROR(check_operand(instruction, operand));
-      }
-    }
-    for (const ParameterOperand& operand : instruction.parameters) {
-      if (operand.parameter < 0 ||
-          operand.parameter >= static_cast<int>(graph_.parameters.size())) {
-        return wrong(instruction, "has a parameter that does not exist");
-      }
-      if (operand.gradient_buffer < 0) continue;
-      // An update by rows has memory for some of them.
-      const int64_t count = graph_.parameters[operand.parameter].shape.count();
-      const int64_t bytes = instruction.gradient_rows != nullptr && !operand.measures_sums
-                                ? 0
-                                : count * element_bytes(operand.gradient_type);
-      MANTISSA_RETURN_IF_ERROR(check_buffer(instruction, operand.gradient_buffer, bytes));
-    }
-    for (const int buffer :
-         {instruction.saved, instruction.statistics, instruction.workspace, instruction.scratch}) {
-      if (buffer >= 0) MANTISSA_RETURN_IF_ERROR(check_buffer(instruction, buffer, 0));
-    }
-    return {};
-  }
-
-  bool reads_forward_results(const Instruction& instruction) const {
-    return instruction.phase == Phase::kBackwardInput ||
-           instruction.phase == Phase::kBackwardWeights ||
-           instruction.phase == Phase::kUpdateStatistics ||
-           (instruction.phase == Phase::kUpdate && instruction.node >= 0);
-  }
-
-  Status check_reads(const Instruction& instruction) const {
-    const auto check = [&](const Operand& operand) -> Status {
-      if (operand.space != Space::kArena || written_[operand.index]) return {};
-      return wrong(instruction,
-                   "reads '" + program_.buffers[operand.index].name + "' before it is written");
-    };
-    for (const Operand& input : instruction.inputs) MANTISSA_RETURN_IF_ERROR(check(input));
-    for (const Operand& gradient : instruction.grad_outputs) {
-      MANTISSA_RETURN_IF_ERROR(check(gradient));
-    }
-    if (!reads_forward_results(instruction)) return {};
-    for (const Operand& output : instruction.outputs) MANTISSA_RETURN_IF_ERROR(check(output));
-    for (const int buffer : {instruction.saved, instruction.statistics}) {
-      if (buffer >= 0 && !written_[buffer]) {
-        return wrong(instruction, "reads what the forward pass did not leave");
-      }
+  Status check_operands(const Instruction& instruction) const {
+    for (const Operand& operand : instruction.operands) {
+      MANTISSA_RETURN_IF_ERROR(check_operand(instruction, operand));
     }
     return {};
   }
 
   void note_writes(const Instruction& instruction) {
-    const auto note = [&](int buffer) {
-      if (buffer >= 0) written_[buffer] = true;
-    };
-    for (const auto* operands : {&instruction.outputs, &instruction.grad_inputs}) {
-      for (const Operand& operand : *operands) {
-        if (operand.space == Space::kArena) note(operand.index);
-      }
+    for (const Operand& operand : instruction.operands) {
+      if (operand.in_arena() && writes(operand.access)) written_[operand.index] = true;
     }
-    for (const ParameterOperand& operand : instruction.parameters) note(operand.gradient_buffer);
-    note(instruction.saved);
-    note(instruction.statistics);
   }
 
   const Graph& graph_;

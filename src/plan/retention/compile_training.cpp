@@ -161,9 +161,8 @@ class TrainingCompiler {
 
   // The bytes that count against the limit.
   int64_t takes(const Program& program) const {
-    const auto again =
-        std::count_if(program.instructions.begin(), program.instructions.end(),
-                      [](const Instruction& i) { return i.phase == Phase::kRecompute; });
+    const auto again = std::count_if(program.instructions.begin(), program.instructions.end(),
+                                     [](const Instruction& i) { return i.again; });
     return std::max(program.arena_bytes, recompute_.least_arena_bytes) +
            again * recompute_.instruction_bytes;
   }

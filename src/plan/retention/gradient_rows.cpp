@@ -23,7 +23,7 @@ std::vector<RowChoice> row_choices(const Graph& graph, const ProgramOptions& opt
                      .bytes = parameter.shape.count() * element_bytes(DataType::kInt32)};
     if (choice.bytes < least_bytes) continue;
     const RowsAtOnce rows = nodes.rows_at_once(node);
-    const int64_t whole = choice.bytes + nodes.memory_of(node).backward_weights.scratch_bytes;
+    const int64_t whole = choice.bytes + nodes.memory_of(node).grad_weights.scratch_bytes;
     if (least_bytes > 0 && rows.sum_bytes + rows.scratch_bytes > whole / 2) continue;
     int tier = 0;
     while (choice.bytes > profile.tiers[tier].bytes) ++tier;

@@ -20,17 +20,12 @@ double keep_ns(int64_t bytes, const MemoryTier& tier) {
   return whole(2 * static_cast<double>(bytes) / tier.bytes_per_ns);
 }
 
-int64_t bytes_of(const Operand& operand) {
-  if (operand.space == Operand::Space::kNone) return 0;
-  return operand.shape.count() * element_bytes(operand.type);
-}
-
+// Of values and gradients.
 int64_t bytes_of(const Instruction& instruction) {
   int64_t bytes = 0;
-  for (const Operand& output : instruction.outputs) bytes += bytes_of(output);
-  for (const Operand& gradient : instruction.grad_outputs) bytes += bytes_of(gradient);
-  for (const Operand& input : instruction.inputs) bytes += bytes_of(input);
-  for (const Operand& gradient : instruction.grad_inputs) bytes += bytes_of(gradient);
+  for (const Operand& operand : instruction.operands) {
+    if (operand.role <= Role::kGradInput) bytes += operand.bytes();
+  }
   return bytes;
 }
 
@@ -41,13 +36,13 @@ int64_t buffer_bytes(const Program& program, int buffer) {
 double macs_per_ns(const Graph& graph, const Program& program, const Instruction& instruction,
                    const MachineProfile& profile) {
   if (program.options.format.is_float()) return profile.float_macs_per_ns;
-  if (instruction.node < 0 || instruction.inputs.empty()) return profile.dense_macs_per_ns;
-  for (const Operand& input : instruction.inputs) {
+  if (instruction.node < 0 || instruction.inputs().empty()) return profile.dense_macs_per_ns;
+  for (const Operand& input : instruction.inputs()) {
     const bool is_wide = input.exponent >= 0 && program.exponents[input.exponent].bits > 8;
     if (is_wide) return profile.wide_macs_per_ns;
   }
   const std::vector<int>& parameters = graph.nodes[instruction.node].parameters;
-  const bool depthwise = !parameters.empty() && instruction.inputs[0].shape.last() > 1 &&
+  const bool depthwise = !parameters.empty() && instruction.inputs()[0].shape.last() > 1 &&
                          graph.parameters[parameters[0]].shape.last() == 1;
   return depthwise ? profile.depthwise_macs_per_ns : profile.dense_macs_per_ns;
 }
@@ -60,9 +55,9 @@ double elements_ns(const Instruction& instruction, const MachineProfile& profile
   if (op.traits.clips_negatives && instruction.output().type == DataType::kInt8) {
     return static_cast<double>(bytes_of(instruction)) / operands.bytes_per_ns;
   }
-  const bool is_norm = op.update_statistics != nullptr;
+  const bool is_norm = bool{op.integer.statistics};
   int64_t elements = instruction.output().shape.count();
-  for (const Operand& gradient : instruction.grad_inputs) {
+  for (const Operand& gradient : instruction.grad_inputs()) {
     elements = std::max(elements, gradient.shape.count());
   }
   return static_cast<double>(elements) / threads /
@@ -101,12 +96,12 @@ RecomputeModel::RecomputeModel(const Graph& graph, const Program& program,
 void RecomputeModel::find_received(const Graph& graph, const Program& program) {
   std::set<int> known;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.phase != Phase::kForward) continue;
-    for (const Operand& output : instruction.outputs) known.insert(output.exponent);
+    if (!is_forward(instruction)) continue;
+    for (const Operand& output : instruction.outputs()) known.insert(output.exponent);
   }
   for (const Instruction& instruction : program.instructions) {
-    for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
-      for (const Operand& operand : *operands) {
+    for (const Role role : {Role::kInput, Role::kOutput}) {
+      for (const Operand& operand : instruction.of(role)) {
         if (!is_kept_value(program, operand) || !known.insert(operand.exponent).second) continue;
         Value value;
         value.value = operand.exponent;
@@ -128,23 +123,23 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
   first_backward_ = static_cast<int>(program.instructions.size());
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.phase != Phase::kForward) {
+    if (!is_forward(instruction)) {
       first_backward_ = i;
       break;
     }
     Value value;
-    for (const Operand& input : instruction.inputs) {
+    for (const Operand& input : instruction.inputs()) {
       if (!is_kept_value(program, input)) continue;
       value.inputs.push_back(model_value[input.exponent]);
       values_[value.inputs.back()].last_forward = i;
     }
     // Several outputs are kept: computing one again would compute all.
-    for (size_t k = 1; k < instruction.outputs.size(); ++k) {
+    for (size_t k = 1; k < instruction.outputs().size(); ++k) {
       Value another;
-      another.value = instruction.outputs[k].exponent;
+      another.value = instruction.outputs()[k].exponent;
       another.name = graph.values[another.value].name;
       another.inputs = value.inputs;
-      another.bytes = buffer_bytes(program, instruction.outputs[k].index);
+      another.bytes = buffer_bytes(program, instruction.outputs()[k].index);
       another.forward = another.last_forward = i;
       model_value[another.value] = static_cast<int>(values_.size());
       values_.push_back(std::move(another));
@@ -154,11 +149,11 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
     value.name = graph.values[value.value].name;
     value.bytes = buffer_bytes(program, instruction.output().index);
     value.transient_bytes =
-        buffer_bytes(program, instruction.workspace) + buffer_bytes(program, instruction.scratch);
+        instruction.first(Role::kWorkspace).bytes() + instruction.first(Role::kScratch).bytes();
     const bool leaves =
         std::any_of(program.outputs.begin(), program.outputs.end(),
                     [&](const Operand& output) { return output.exponent == value.value; });
-    value.may_go = !leaves && instruction.outputs.size() == 1;
+    value.may_go = !leaves && instruction.outputs().size() == 1;
     const auto computing = [&](const MemoryTier& operands) {
       return compute_ns(graph, program, instruction, profile, operands, threads);
     };
@@ -184,10 +179,10 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
     passed.push_back(passed.back() + bytes_of(instruction));
     if (i < first_backward_) continue;
     Read read{.instruction = i, .values = {}};
-    for (const Operand& output : instruction.outputs) {
+    for (const Operand& output : instruction.outputs()) {
       if (is_kept_value(program, output)) read.values.push_back(model_value[output.exponent]);
     }
-    for (const Operand& input : instruction.inputs) {
+    for (const Operand& input : instruction.inputs()) {
       if (is_kept_value(program, input)) read.values.push_back(model_value[input.exponent]);
     }
     if (read.values.empty()) continue;

@@ -38,7 +38,7 @@ std::vector<ValueDecision> value_decisions(const RecomputeModel& model,
                                            const Program& program, bool is_literal) {
   std::vector<int> recomputations(program.guarded_channels.size(), 0);  // by value of the graph
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.phase == Phase::kRecompute) ++recomputations[instruction.output().exponent];
+    if (instruction.again) ++recomputations[instruction.output().exponent];
   }
   std::vector<ValueDecision> decisions;
   for (size_t v = 0; v < choice.size(); ++v) {

@@ -228,7 +228,7 @@ class StagesCompiler {
 int64_t stage_takes(const Program& program, const StagePlan& stage, const StageLimits& limits) {
   int64_t again = 0;
   for (const int i : stage.instructions()) {
-    if (program.instructions[i].phase == Phase::kRecompute) ++again;
+    if (program.instructions[i].again) ++again;
   }
   return stage.arena_bytes() +
          again * (limits.instruction_bytes + stage.window * limits.micro_batch_bytes);

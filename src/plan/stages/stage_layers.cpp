@@ -48,7 +48,7 @@ class Layers {
       if (node < 0) continue;
       pipeline::Layer& layer = result_.layers[layer_of_[node]];
       layer.time += estimated_ns(graph_, program_, instruction, profile, threads);
-      if (instruction.phase == Phase::kForward) layer.multiply_adds += instruction.multiply_adds;
+      if (is_forward(instruction)) layer.multiply_adds += instruction.multiply_adds;
       layer.kept_bytes += instruction_bytes;
       add_sums(instruction, layer);
     }
@@ -60,10 +60,9 @@ class Layers {
 
  private:
   void add_sums(const Instruction& instruction, pipeline::Layer& layer) {
-    if (!instruction.clears_gradients) return;
-    for (const ParameterOperand& operand : instruction.parameters) {
-      if (operand.gradient_buffer < 0) continue;
-      const Buffer& buffer = program_.buffers[operand.gradient_buffer];
+    for (const Operand& sums : instruction.sums()) {
+      if (sums.access != Access::kAccumulates) continue;
+      const Buffer& buffer = program_.buffers[sums.index];
       if (lasts(buffer)) layer.state_bytes += buffer.bytes;
     }
   }
@@ -87,8 +86,8 @@ class Layers {
   }
 
   bool is_kept(const Buffer& buffer) const {
-    return program_.instructions[buffer.first].phase == Phase::kForward &&
-           program_.instructions[buffer.last].phase != Phase::kForward;
+    return is_forward(program_.instructions[buffer.first]) &&
+           !is_forward(program_.instructions[buffer.last]);
   }
 
   // Bytes alive at once while a layer works, without those that it keeps.
@@ -113,7 +112,7 @@ class Layers {
     const Instruction& first = program_.instructions[buffer.first];
     const int from = layer_at(first), to = layer_at(program_.instructions[buffer.last]);
     if (from < 0 || to < 0) return;
-    const bool forward = first.phase == Phase::kForward;
+    const bool forward = is_forward(first);
     if (is_kept(buffer)) result_.layers[from].kept_bytes += buffer.bytes;
     const auto [low, high] = std::minmax(from, to);
     for (int l = low; l < high; ++l) {

@@ -27,14 +27,15 @@ std::vector<Part> parts_of(const Program& program, bool apart) {
   std::vector<Part> parts;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    const bool saves = instruction.saved >= 0;
-    if (instruction.phase == Phase::kForward) {
+    const SegmentKind kind = kind_of(instruction);
+    const bool saves = !instruction.of(Role::kSaved).empty();
+    if (is_forward(instruction)) {
       parts.push_back(Part::kForward);
     } else if (instruction.once_per_step) {
       parts.push_back(Part::kUpdate);
-    } else if (apart && instruction.phase == Phase::kBackwardWeights && !saves) {
+    } else if (apart && kind == SegmentKind::kGradWeights && !saves) {
       parts.push_back(Part::kGradWeights);
-    } else if (apart && instruction.phase == Phase::kUpdate) {
+    } else if (apart && kind == SegmentKind::kUpdate) {
       parts.push_back(Part::kGradWeights);
     } else {
       parts.push_back(Part::kGradInput);
@@ -43,7 +44,7 @@ std::vector<Part> parts_of(const Program& program, bool apart) {
   std::vector<bool> read_early(program.buffers.size(), false);
   for (size_t i = parts.size(); apart && i-- > 0;) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.phase == Phase::kRecompute && !read_early[instruction.output().index]) {
+    if (instruction.again && !read_early[instruction.output().index]) {
       parts[i] = Part::kGradWeights;
     }
     if (parts[i] == Part::kGradInput) {
@@ -156,7 +157,9 @@ class StagePlanner {
   // So each reader has run by then, and the bits are the same as for updates after the whole
   // backward pass. Statistics of all micro-batches are no gradients, and stay at the end.
   void put_updates_behind_gradients(StagePlan& stage) const {
-    const auto is_update = [&](int i) { return program_.instructions[i].phase == Phase::kUpdate; };
+    const auto is_update = [&](int i) {
+      return kind_of(program_.instructions[i]) == SegmentKind::kUpdate;
+    };
     std::vector<int> updates;
     std::ranges::copy_if(stage.update, std::back_inserter(updates), is_update);
     if (updates.empty()) return;
@@ -168,24 +171,12 @@ class StagePlanner {
   }
 
   void note_uses(int i, int stage) {
-    const Instruction& instruction = program_.instructions[i];
-    const bool writes_outputs =
-        instruction.phase == Phase::kForward || instruction.phase == Phase::kRecompute;
-    std::set<int> written;
-    const auto note = [&](const std::vector<Operand>& operands, bool writes) {
-      for (const Operand& operand : operands) {
-        if (operand.space != Operand::Space::kArena) continue;
-        if (writes) written.insert(operand.index);
-        if (operand.exponent >= 0) exponents_[operand.index].insert(operand.exponent);
-      }
-    };
-    note(instruction.inputs, false);
-    note(instruction.outputs, writes_outputs);
-    note(instruction.grad_outputs, false);
-    note(instruction.grad_inputs, true);
-    for_each_buffer(instruction, [&](int buffer) {
-      uses_[buffer].push_back({i, stage, written.contains(buffer)});
-    });
+    for (const Operand& operand : program_.instructions[i].operands) {
+      if (!operand.in_arena()) continue;
+      const bool passes = operand.role <= Role::kGradInput;
+      if (passes && operand.exponent >= 0) exponents_[operand.index].insert(operand.exponent);
+      uses_[operand.index].push_back({i, stage, passes && writes(operand.access)});
+    }
   }
 
   // A buffer is written in one stage: values that another reads are kept, and gradients are
@@ -282,10 +273,11 @@ class StagePlanner {
     bool computes_again = false;
     for (const auto* list : {&stage.forward, &stage.grad_input, &stage.grad_weights}) {
       for (const int i : *list) {
-        const Phase phase = program_.instructions[i].phase;
-        const bool again = phase == Phase::kRecompute;
-        const bool predicted = options_.predicts_weights && phase == Phase::kForward;
-        if (is_async ? again || predicted : phase != Phase::kUpdate) stage.versioned.push_back(i);
+        const Instruction& instruction = program_.instructions[i];
+        const bool again = instruction.again;
+        const bool predicted = options_.predicts_weights && is_forward(instruction);
+        const bool is_update = kind_of(instruction) == SegmentKind::kUpdate;
+        if (is_async ? again || predicted : !is_update) stage.versioned.push_back(i);
         computes_again |= again;
       }
     }
@@ -300,8 +292,8 @@ class StagePlanner {
     StagePlan& stage = plan_.stages[s];
     std::set<int> parameters;
     for (const int i : stage.versioned) {
-      for (const ParameterOperand& operand : program_.instructions[i].parameters) {
-        parameters.insert(operand.parameter);
+      for (const Operand& operand : program_.instructions[i].parameters()) {
+        parameters.insert(operand.index);
       }
     }
     for (const int parameter : parameters) {
@@ -318,11 +310,10 @@ class StagePlanner {
   }
 
   int update_of(const StagePlan& stage, int parameter) const {
-    const Op* const op = optimizer(program_.options.optimizer).update;
     for (const int i : stage.instructions()) {
       const Instruction& instruction = program_.instructions[i];
-      const bool updates = instruction.phase == Phase::kUpdate && instruction.op == op;
-      if (updates && instruction.parameters[0].parameter == parameter) return i;
+      if (!updates_parameter(instruction)) continue;
+      if (instruction.parameters()[0].index == parameter) return i;
     }
     return -1;
   }
@@ -384,12 +375,12 @@ std::vector<bool> passed_values(const Graph& graph, const Program& program,
   for (const Instruction& instruction : program.instructions) {
     if (instruction.layer < 0) continue;
     const int stage = stage_of[instruction.layer];
-    for (const Operand& output : instruction.outputs) {
+    for (const Operand& output : instruction.outputs()) {
       if (!is_kept_value(program, output)) continue;
-      if (instruction.phase == Phase::kForward) writer[output.exponent] = stage;
+      if (is_forward(instruction)) writer[output.exponent] = stage;
     }
-    for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
-      for (const Operand& operand : *operands) {
+    for (const Role role : {Role::kInput, Role::kOutput}) {
+      for (const Operand& operand : instruction.of(role)) {
         if (!is_kept_value(program, operand)) continue;
         if (writer[operand.exponent] != stage) passed[operand.exponent] = true;
       }

@@ -41,20 +41,20 @@ ObservedTensor observed_tensor(const Graph& graph, const Program& program,
   int bits = 0;
   switch (seen.kind) {
     case ObservedKind::kValue: {
-      const Operand& value = instruction.outputs[seen.operand];
+      const Operand& value = instruction.outputs()[seen.operand];
       const bool is_narrow = value.type == DataType::kInt8 || value.type == DataType::kInt16;
       name = graph.values[value.exponent].name;
       bits = is_narrow ? bits_of(program, value) - 1 : magnitude_bits(value.type);
       break;
     }
     case ObservedKind::kGradient: {
-      const Operand& gradient = instruction.grad_inputs[seen.operand];
+      const Operand& gradient = instruction.grad_inputs()[seen.operand];
       name = program.buffers[gradient.index].name;
       bits = bits_of(program, gradient) - 1;
       break;
     }
     default: {
-      const int parameter = instruction.parameters[0].parameter;
+      const int parameter = instruction.parameters()[0].index;
       name = graph.parameters[parameter].name;
       bits = seen.kind == ObservedKind::kParameterGradient
                  ? magnitude_bits(DataType::kInt64)

@@ -125,14 +125,13 @@ void ReplicaExchange::find_gradients(const Program& program) {
   for (const auto* list : {&plan_.grad_input, &plan_.grad_weights}) {
     for (const int i : *list) {
       ++position;
-      for (const ParameterOperand& operand : program.instructions[i].parameters) {
-        if (operand.gradient_buffer < 0) continue;
-        const Buffer& buffer = program.buffers[operand.gradient_buffer];
+      for (const Operand& sums : program.instructions[i].sums()) {
+        const Buffer& buffer = program.buffers[sums.index];
         if (buffer.kind != BufferKind::kWeightGradient) continue;
-        Gradient& gradient = found[operand.gradient_buffer];
-        gradient.buffer = operand.gradient_buffer;
-        gradient.type = operand.gradient_type;
-        gradient.count = buffer.bytes / size_of(operand.gradient_type);
+        Gradient& gradient = found[sums.index];
+        gradient.buffer = sums.index;
+        gradient.type = sums.type;
+        gradient.count = buffer.bytes / size_of(sums.type);
         gradient.last = i;
         positions[gradient.buffer] = position;
       }

@@ -107,7 +107,7 @@ void join_processes(const Program& program, const StagePlan& plan, const pipelin
 std::vector<char> inputs_of(const Graph& graph, const Program& program, const StagePlan& stage) {
   std::vector<char> reads(graph.inputs.size());
   for (const int i : stage.instructions()) {
-    for (const Operand& operand : program.instructions[i].inputs) {
+    for (const Operand& operand : program.instructions[i].inputs()) {
       if (operand.space == Operand::Space::kInput) reads[operand.index] = 1;
     }
   }

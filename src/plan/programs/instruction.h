@@ -1,0 +1,144 @@
+// An instruction: a row of an operator, and one list of operands. All passes read this list.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/op.h"
+#include "plan/programs/step_schedule.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+// An operand's place in the computation. An instruction lists its operands in this order.
+enum class Role : uint8_t {
+  kInput,       // a value that the node reads, or a gradient that is summed or rounded
+  kOutput,      // a value that the node writes; its backward pass may read it
+  kGradOutput,  // the gradient of an output
+  kGradInput,   // the gradient of an input
+  kParameter,   // the tensors of a parameter, in the state
+  kSum,         // of a parameter's gradient over the batch
+  kVelocity,    // of a parameter, in the state
+  kSaved,       // from the forward pass to the backward pass
+  kStatistics,  // one record per micro-batch, to the end of the step
+  kWorkspace,
+  kScratch,  // of the kernel
+  kCache,    // of a sequence's earlier positions
+};
+constexpr int kRoles = 12;
+std::string_view role_name(Role role);
+
+// The use of an operand's data.
+enum class Access : uint8_t {
+  kNone,  // only the shape is used; or there is no operand, as for a gradient that is not wanted
+  kReads,
+  kWrites,
+  kUpdates,      // reads and writes
+  kAdds,         // to sums that are there
+  kAccumulates,  // sums: begins with the first micro-batch of a step, then adds
+};
+std::string_view access_name(Access access);
+constexpr bool writes(Access access) { return access >= Access::kWrites; }
+// Whether the data was written before.
+constexpr bool needs_data(Access access) {
+  return access == Access::kReads || access == Access::kUpdates || access == Access::kAdds;
+}
+
+// The place of the data, and its row in the table of exponents.
+struct Operand {
+  enum class Space : uint8_t { kNone, kArena, kInput, kState, kCache };
+  Role role = Role::kInput;
+  Access access = Access::kNone;
+  Space space = Space::kNone;
+  // Sums: the type is known only after computing them (SumWidth). Sums of type int64 may then be
+  // int32. If there is room for int32 only, the update computes the sums that need int64.
+  bool is_measured = false;
+  DataType type = DataType::kInt8;
+  // Buffer of the arena; input of the graph (given values come after these); parameter of the
+  // graph; or one of the program's caches.
+  int index = -1;
+  int exponent = -1;  // row of the program's exponents: of a value, its index in the graph
+  Shape shape;        // with the micro-batch; without a type, bytes
+  // Where the exponents of its rows begin in its buffer, int16 each; -1: they have none.
+  int64_t row_exponents = -1;
+
+  bool exists() const { return space != Space::kNone; }
+  bool in_arena() const { return space == Space::kArena; }
+  int64_t bytes() const { return exists() ? shape.count() * element_bytes(type) : 0; }
+};
+
+struct Instruction {
+  const Op* op = nullptr;
+  const OpRow* row = nullptr;  // of the op, in the format's arithmetic
+  int node = -1;               // of the graph, or -1
+  int layer = -1;              // node that it belongs to, or -1
+  bool once_per_step = false;  // else in each micro-batch
+  // Forward in the backward pass, for a value that was not kept: its outputs were computed before.
+  bool again = false;
+  std::string name;
+  Attributes attributes;  // of an instruction without a node
+  bool relu = false;
+  std::vector<Operand> operands;  // by role
+  // An update that computes its parameter's gradient itself, a few rows at a time, with this
+  // function, unless the gradient is measured and fits; null: the gradient is there.
+  const GradientRows* gradient_rows = nullptr;
+  int64_t rows_at_once = 0;
+  int64_t multiply_adds = 0;
+
+  // Behind those of its role.
+  void add(Operand operand, Role role, Access access) {
+    operand.role = role;
+    operand.access = access;
+    const auto place = std::ranges::upper_bound(operands, role, {}, &Operand::role);
+    operands.insert(place, std::move(operand));
+  }
+
+  std::span<const Operand> of(Role role) const {
+    const auto found = std::ranges::equal_range(operands, role, {}, &Operand::role);
+    return {found.begin(), found.end()};
+  }
+  std::span<const Operand> inputs() const { return of(Role::kInput); }
+  std::span<const Operand> outputs() const { return of(Role::kOutput); }
+  std::span<const Operand> grad_outputs() const { return of(Role::kGradOutput); }
+  std::span<const Operand> grad_inputs() const { return of(Role::kGradInput); }
+  std::span<const Operand> parameters() const { return of(Role::kParameter); }
+  std::span<const Operand> sums() const { return of(Role::kSum); }
+
+  // The first of a role, or one of no space.
+  const Operand& first(Role role) const {
+    static const Operand kNone;
+    const auto all = of(role);
+    return all.empty() ? kNone : all[0];
+  }
+  const Operand& output() const { return first(Role::kOutput); }
+  const Operand& grad_output() const { return first(Role::kGradOutput); }
+};
+
+// The segment that an instruction belongs to follows from its operands. An instruction that
+// computes a value again is forward by itself (find_segments puts it before its reader).
+SegmentKind kind_of(const Instruction& instruction);
+
+inline bool is_forward(const Instruction& instruction) {
+  return !instruction.again && kind_of(instruction) == SegmentKind::kForward;
+}
+// Whether it takes a step of a parameter.
+bool updates_parameter(const Instruction& instruction);
+
+// For reports: "forward", "recompute", "backward_input" ...
+std::string_view phase_name(const Instruction& instruction);
+
+// Calls function(buffer) for each buffer of the arena that the instruction uses, some more than
+// once.
+template <typename Function>
+void for_each_buffer(const Instruction& instruction, Function&& function) {
+  for (const Operand& operand : instruction.operands) {
+    if (operand.in_arena()) function(operand.index);
+  }
+}
+
+}  // namespace mantissa
