@@ -309,7 +309,7 @@ class Harness {
     std::vector<int> stages;
     const size_t count = graph_.nodes.size();
     for (size_t n = 0; n < count; ++n) {
-      const bool is_norm = graph_.nodes[n].op->traits.guards_input;
+      const bool is_norm = graph_.nodes[n].op->traits.takes == TakenExponents::kOfChannels;
       const int even = static_cast<int>(n * options_.stages / count);
       stages.push_back(is_norm ? stages.back() : even);
     }

@@ -123,11 +123,13 @@ Outcome<Done> register_operator(OwnOperator op) {
   }
   row->own = std::move(op);
   row->name = row->texts.emplace_back(row->own.name).c_str();
-  row->traits = {.input_reads_input = true};
   row->attributes = row->schema;
   row->infer_own = infer;
   row->integer.forward = {.run = forward, .prepare = prepare};
-  if (row->own.gradient) row->integer.grad_input = {.run = backward_input, .prepare = prepare};
+  if (row->own.gradient) {
+    row->integer.grad_input = {.run = backward_input, .prepare = prepare};
+    row->emit_gradient = emit_gradient_by_inputs;
+  }
   add_operator(std::move(row));
   return Done{};
 }

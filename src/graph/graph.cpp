@@ -36,7 +36,8 @@ Status verify_input(const Graph& graph, const Node& node, size_t i) {
   Value wanted = graph.values[node.inputs[i]];
   const std::string is = kind_of(wanted);
   wanted.element = i < elements.size() ? elements[i] : Element::kMantissa;
-  wanted.producer = node.op->traits.reads_pixels ? -1 : 0;
+  wanted.producer = wanted.element == Element::kPixel ? -1 : 0;
+  if (wanted.element == Element::kPixel) wanted.element = Element::kMantissa;
   if (kind_of(wanted) == is) return {};
   return in_node(node, "input " + std::to_string(i) + ", '" + wanted.name + "', is " + is +
                            "; wants " + kind_of(wanted));

@@ -72,6 +72,7 @@ enum class Element : uint8_t {
   kIndex,     // int32: classes, tokens
   kNumber,    // int16 mantissas of an input, at a fixed exponent: measurements, targets
   kReal,      // a number for reports, such as a loss: it is added to a step's totals
+  kPixel,     // of what an op reads: bytes of the batch, which are mantissas of an input
 };
 
 struct Value {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/gradient.h"
 #include "graph/graph.h"
 #include "numerics/format.h"
 #include "tensor/execution.h"
@@ -173,7 +174,7 @@ struct OpContext {
   std::byte* saved = nullptr;       // written forward, read backward
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
-  bool workspace_is_left = false;  // by grad_weights (OpTraits::leaves_workspace)
+  bool workspace_is_left = false;  // by grad_weights (GradientEmitter::left_workspace)
   PositionCache cache = {};
   int64_t* histogram = nullptr;  // kCalibrate: counts of wide values; null: they are not counted
   // An update that computes the gradient itself, a few rows at a time. parameters[0].gradient has
@@ -241,42 +242,43 @@ struct ValueType {
   bool operator==(const ValueType&) const = default;
 };
 
-struct OpTraits {
-  bool view = false;            // the output is the input under another shape; no instruction
-  bool may_leave_wide = false;  // can leave its result in int32, unrequantised
-  bool applies_relu = false;    // a ReLU that is its only reader acts on its wide result
-  bool is_relu = false;
-  // A ReLU whose mask its input's producer applies to the gradients: its backward pass is no
-  // instruction.
-  bool leaves_mask_to_producer = false;
-  bool reads_pixels = false;        // reads bytes of the batch, which no other op does
-  bool weights_read_input = false;  // grad_weights reads the inputs
-  // A layer: grad_weights reads the gradient as wide as it comes, grad_input reads and
-  // writes g bits. Between two layers gradients have gw (BlockFloat [0115]-[0123], [0128]).
-  bool is_layer = false;
-  bool input_reads_input = false;  // grad_input reads the inputs
-  // Saves something. If both are wanted, grad_input finds the workspace as
-  // grad_weights left it.
-  bool leaves_workspace = false;
-  bool reads_output = false;  // backward reads the output
-  bool reads_output_if_relu = false;
-  bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
-  bool guards_input = false;        // takes per-channel exponents of its input
-  bool keeps_exponent = false;      // passes mantissas on: nothing is clipped
-  // Writes mantissas of its attribute `bits` (without `signed`, one more bit for the sign) at its
+// The mantissas that an op writes.
+enum class Narrowing : uint8_t {
+  kRounded,  // wide results, narrowed to the value's width
+  kPassed,   // mantissas of the input, or zeros: nothing is clipped
+  // Sums of products with weights. Gradients between two layers have gw bits (BlockFloat
+  // [0115]-[0123], [0128]). The sums may stay in int32, unrequantised.
+  kLayer,
+  kFrozenLayer,  // the same, always narrowed
+  // Mantissas of its attribute `bits` (without `signed`, one more bit for the sign) at its
   // attribute `exponent`, in any format.
-  bool has_own_grid = false;
-  bool narrows_gradient = false;  // rounds the gradient all the same, being a sum
-  bool never_negative = false;    // no result is negative
-  bool keeps_sign = false;        // no result is negative if no input is
-  bool clips_negatives = false;   // takes negative inputs for zero, their gradients too
-  int clips_above = 0;            // takes larger inputs for this, their gradients too; 0: none
-  bool passes_gradients = false;  // grad_input passes mantissas on: nothing is rounded
-  bool takes_rows = false;        // of values whose rows have exponents of their own
+  kOwnGrid,
+};
+
+enum class Sign : uint8_t {
+  kAny,
+  kKept,           // no result is negative if no input is
+  kNeverNegative,  // no result is
+};
+
+// The exponents of the inputs that an op takes.
+enum class TakenExponents : uint8_t { kOne, kOfChannels, kOfRows };
+
+// Inputs that an op takes for others, their gradients too.
+struct Clips {
+  bool negatives = false;  // for zero
+  int above = 0;           // larger ones for this; 0: none
+};
+
+// Facts about the values of an op.
+struct OpTraits {
+  Narrowing narrowing = Narrowing::kRounded;
+  Sign sign = Sign::kAny;
+  Clips clips = {};
+  TakenExponents takes = TakenExponents::kOne;
   // A row of the result, along the last axis, needs the same rows of the inputs and no others.
   bool row_by_row = false;
-  // An update that reads sums as ops/gradient_rows.h gives them, and never overwrites them.
-  bool takes_gradient_rows = false;
+  bool applies_relu = false;  // a ReLU that is its only reader acts on its wide result
 };
 
 // The width of the exact sums of a micro-batch that an op writes as the gradient of its first
@@ -315,12 +317,6 @@ struct OpRows {
   SumWidth (*sum_width)(const OpShapes&) = nullptr;
 };
 
-// Whether grad_input rounds its results; else gradients go out as wide as they come in.
-constexpr bool rounds_gradient(const OpTraits& traits) {
-  return traits.narrows_gradient ||
-         !(traits.keeps_exponent || traits.passes_gradients || traits.shares_grad_inputs);
-}
-
 struct Op {
   const char* name = "";
   OpTraits traits = {};
@@ -345,6 +341,8 @@ struct Op {
   int64_t (*multiply_adds)(const OpShapes&) = nullptr;
 
   OpRows integer = {};
+  // Writes the instructions of the backward pass; null: nothing flows back.
+  void (*emit_gradient)(GradientEmitter&) = nullptr;
   // Null: only as a whole. In integers only.
   const GradientRows* gradient_rows = nullptr;
 
@@ -366,6 +364,15 @@ struct Op {
     return fp32 != nullptr ? *fp32 : kNone;
   }
 };
+
+// Whether the output is the input under another shape: there is no instruction.
+inline bool is_view(const Op& op) { return !op.integer.forward && !op.integer.grad_input; }
+inline bool passes_mantissas(const Op& op) { return op.traits.narrowing == Narrowing::kPassed; }
+inline bool has_own_grid(const Op& op) { return op.traits.narrowing == Narrowing::kOwnGrid; }
+inline bool may_leave_wide(const Op& op) { return op.traits.narrowing == Narrowing::kLayer; }
+inline bool is_layer(const Op& op) {
+  return may_leave_wide(op) || op.traits.narrowing == Narrowing::kFrozenLayer;
+}
 
 // The op's outputs for one example. Attributes with defaults may be left out.
 Result<std::vector<ValueType>> output_types(const Op& op, const Attributes& attributes,

@@ -56,7 +56,7 @@ class Exponents {
     const int value = instruction.output().exponent;
     const size_t channels = executor_.channel_exponents(value).size();
     channels_[value].assign(channels, 0);
-    if (instruction.op->traits.has_own_grid) {
+    if (has_own_grid(*instruction.op)) {
       values_[value] = *output.exponent;
       return;
     }
@@ -91,7 +91,7 @@ class Exponents {
   // The exponents of a convolution's sums, one or one per channel: a channel's exponent is not
   // below it, since there is nothing finer. Empty for others.
   std::vector<int> sum_exponents(const Instruction& instruction) const {
-    if (!instruction.op->traits.is_layer) return {};
+    if (!is_layer(*instruction.op)) return {};
     const int tensor = state_.layout().parameters[instruction.parameters()[0].index].exponent;
     const auto* weights = state_.data<int16_t>(tensor);
     std::vector<int> sums;

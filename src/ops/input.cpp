@@ -64,6 +64,7 @@ void forward(const OpContext& c) {
 }
 
 constexpr Element kNumbers[] = {Element::kNumber};
+constexpr Element kPixels[] = {Element::kPixel};
 
 Result<Shape> infer_numbers(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
@@ -84,9 +85,9 @@ const Op kQuantiseInput = {.name = "quantise_input",
                                        .kernel = kernel_name<&kernels::KernelTable::wide>},
                            .fp32 = &fp32::kQuantiseInput};
 const Op kNormaliseInput = {.name = "normalise_input",
-                            .traits = {.reads_pixels = true},
                             .attributes = kSchema,
                             .infer_shape = infer,
+                            .input_elements = kPixels,
                             .integer = {.forward = {.run = forward},
                                         .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                             .fp32 = &fp32::kNormaliseInput};

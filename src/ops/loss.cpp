@@ -207,7 +207,6 @@ template <typename By, int kWideExponent, int64_t kMostClasses>
 constexpr Op row(const char* name, AttributeSchema schema, double unit, const OpRows* fp32) {
   return {
       .name = name,
-      .traits = {.input_reads_input = true},
       .attributes = schema,
       .lower = schema.empty() ? nullptr : lower,
       .infer_outputs = infer<kMostClasses>,
@@ -216,6 +215,7 @@ constexpr Op row(const char* name, AttributeSchema schema, double unit, const Op
                   .grad_input = {.run = backward_input<By, kWideExponent>,
                                  .prepare = schema.empty() ? nullptr : prepare},
                   .kernel = By::kKernel},
+      .emit_gradient = emit_gradient_by_inputs,
       .loss_unit = unit,
       .fp32 = fp32};
 }

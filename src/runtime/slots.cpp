@@ -178,19 +178,20 @@ class Resolver {
 
   // Mantissas that the instruction rounds.
   int64_t narrowed(const Instruction& instruction, const ResolvedInstruction& resolved) const {
-    if (program_.options.format.is_float()) return 0;
-    const OpTraits& traits = instruction.op->traits;
+    if (instruction.again) return 0;
+    const bool keeps = passes_mantissas(*instruction.op) || has_own_grid(*instruction.op);
     int64_t count = 0;
-    const bool narrows = is_forward(instruction) && !traits.keeps_exponent && !traits.has_own_grid;
-    for (const Tensor& output : resolved.outputs) {
-      const bool is_wide = output.type == DataType::kInt32;
-      if (narrows && !is_wide && !output.empty()) count += output.count();
+    for (const Operand& operand : instruction.operands) {
+      if (!writes(operand.access) || operand.exponent < 0) continue;
+      const ExponentRule rule = program_.exponents[operand.exponent].rule;
+      const bool rounded_value = operand.role == Role::kOutput && !keeps &&
+                                 rule != ExponentRule::kNone && operand.type != DataType::kInt32;
+      const bool rounded_gradient = operand.role == Role::kGradInput && rounds(rule);
+      if (rounded_value || rounded_gradient) count += operand.shape.count();
     }
-    for (const Tensor& gradient : resolved.grad_inputs) {
-      if (rounds_gradient(traits) && !gradient.empty()) count += gradient.count();
-    }
-    if (updates_parameter(instruction)) count = resolved.parameters[0].mantissa.count();
-    return count;
+    if (!updates_parameter(instruction)) return count;
+    const Tensor& weights = resolved.parameters[0].mantissa;
+    return weights.type == DataType::kFloat ? 0 : weights.count();
   }
 
   Tensor state_tensor(int tensor, int exponent, int instruction) const {

@@ -264,7 +264,7 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
   std::vector<QuantisedLayer> layers;
   for (size_t n = 0; n < network.nodes.size(); ++n) {
     const Node& node = network.nodes[n];
-    if (!node.op->traits.is_layer) continue;
+    if (!is_layer(*node.op)) continue;
     QuantisedLayer layer{.node = static_cast<int>(n),
                          .bits = bits.all,
                          .norm = own_norm(network, readers, static_cast<int>(n))};

@@ -111,7 +111,7 @@ class Checked {
     for (int i = 0; i < 5; ++i) step(0.05);
     for (size_t i = 0; i < graph_.parameters.size(); ++i) parameters_.push_back(parameter(i));
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
-      if (!graph_.nodes[node].op->traits.may_leave_wide) continue;
+      if (!may_leave_wide(*graph_.nodes[node].op)) continue;
       const int weights = graph_.nodes[node].parameters[0];
       const int tensor = state_->layout().parameters[weights].exponent;
       const auto* exponents = state_->data<int16_t>(tensor);
@@ -400,7 +400,7 @@ class Checked {
     const double most = largest(expected);
     // Biases are rounded to the exponent of the sum. For wide values that is not much finer than
     // the result.
-    const bool sums = c.parameters.size() == 2 && graph_.nodes[node].op->traits.may_leave_wide;
+    const bool sums = c.parameters.size() == 2 && may_leave_wide(*graph_.nodes[node].op);
     const double bias_error =
         sums ? std::ldexp(0.5, *c.inputs[0].exponent + weight_exponents_.at(node)) : 0;
     ASSERT_EQ(expected.size(), found.size());

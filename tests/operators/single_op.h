@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <vector>
@@ -14,6 +15,15 @@
 #include "runtime/memory.h"
 
 namespace mantissa::testing {
+
+// Whether the gradient of the input has the mantissas of the output's gradient.
+inline bool passes_gradient(const Op& op) {
+  const auto emitted = gradient_of(op, op.integer, false).instructions();
+  return std::ranges::any_of(emitted, [](const EmittedInstruction& each) {
+    const NamedOperands* written = each.find(Role::kGradInput);
+    return written != nullptr && written->width == GradientWidth::kPassed;
+  });
+}
 
 struct Mantissas {
   std::vector<int> values;

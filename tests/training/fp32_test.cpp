@@ -159,9 +159,9 @@ TEST(Fp32, GradientsAreSlopesOfTheLoss) {
   }
   for (const NamedNetwork& named : networks_of_all_operators()) {
     const Graph graph = named.build();
-    const bool in_floats = std::all_of(
-        graph.nodes.begin(), graph.nodes.end(),
-        [](const Node& node) { return node.op->fp32 != nullptr || node.op->traits.view; });
+    const bool in_floats =
+        std::all_of(graph.nodes.begin(), graph.nodes.end(),
+                    [](const Node& node) { return node.op->fp32 != nullptr || is_view(*node.op); });
     // Gradients that pass through a rounding are no slopes.
     const bool rounds = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                     [](const Node& node) { return node.op == &ops::kQuantise; });

@@ -53,13 +53,13 @@ void embedding_backward_weights(const OpContext& c) {
 }
 
 const Op kEmbedding = {.name = "embedding",
-                       .traits = {.weights_read_input = true},
                        .attributes = kEmbeddingSchema,
                        .infer_shape = embedding_shape,
                        .input_elements = kIndices,
                        .parameters = embedding_parameters,
                        .integer = {.forward = {.run = embedding_forward},
-                                   .grad_weights = {.run = embedding_backward_weights}}};
+                                   .grad_weights = {.run = embedding_backward_weights}},
+                       .emit_gradient = emit_weighted_gradient};
 
 constexpr int64_t kTokens = 3, kRows = 11, kClasses = 5;
 

@@ -29,7 +29,8 @@ Narrowed narrowed_gradients(const HarnessOptions& options) {
     if (seen.kind != ObservedKind::kGradient || seen.bits.largest() == 0) continue;
     const int bits = bits_of(harness.program(), instruction.grad_inputs()[seen.operand]);
     // Gradients of more bits may have no wide results.
-    if (!rounds_gradient(instruction.op->traits) || bits != g) continue;
+    const Operand& gradient = instruction.grad_inputs()[seen.operand];
+    if (!rounds(harness.program().exponents[gradient.exponent].rule) || bits != g) continue;
     ++found.all;
     found.full += seen.bits.largest() == bits - 1;
   }
@@ -90,8 +91,8 @@ bool is_computed(const Graph& graph, int value) {
   }
   if (readers.size() > 1) return true;  // a sum
   const Node& reader = graph.nodes[readers.at(0)];
-  if (reader.op->traits.is_layer) return false;
-  const bool passes = reader.op->traits.view || !rounds_gradient(reader.op->traits);
+  if (is_layer(*reader.op)) return false;
+  const bool passes = is_view(*reader.op) || passes_gradient(*reader.op);
   return !passes || is_computed(graph, reader.outputs[0]);
 }
 
@@ -105,7 +106,7 @@ void check_widths(const Graph& plain, const std::string& format_name) {
   ASSERT_TRUE(program.ok()) << program.error().message;
   int layers = 0;
   for (const Instruction& instruction : program->instructions) {
-    if (instruction.node < 0 || !instruction.op->traits.is_layer) continue;
+    if (instruction.node < 0 || !is_layer(*instruction.op)) continue;
     SCOPED_TRACE(graph.name + " " + format_name + " " + instruction.name);
     if (kind_of(instruction) == SegmentKind::kGradWeights) {
       const bool computed = is_computed(graph, graph.nodes[instruction.node].outputs[0]);

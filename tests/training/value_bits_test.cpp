@@ -239,8 +239,10 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
   int never = 0, keeping = 0, clipping = 0;
   for (const Op* op : kAllOperators) {
     const OpTraits& traits = op->traits;
-    if (!traits.never_negative && !traits.keeps_sign && !traits.clips_negatives) continue;
-    if (traits.view) continue;  // computes nothing
+    const bool never_negative = traits.sign == Sign::kNeverNegative;
+    const bool keeps_sign = traits.sign == Sign::kKept;
+    if (!never_negative && !keeps_sign && !traits.clips.negatives) continue;
+    if (is_view(*op)) continue;  // computes nothing
     const bool two = op == &ops::kAdd || op == &ops::kMultiply;
     // Operators of frozen networks, which have 8 bits and fixed exponents.
     const bool only_bytes = op == &ops::kExactAveragePool || op == &ops::kRescaledGlobalAverage;
@@ -256,20 +258,20 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     for (const int bits : only_bytes ? std::vector{8} : std::vector{5, 8, 9, 16}) {
       for (const int exponent : {-12, -5, 0}) {
         const Mantissas in = some_mantissas(count, bits, exponent, 3);
-        if (traits.never_negative) expect_no_negative(*op, forward(in, bits));
-        if (traits.keeps_sign) expect_no_negative(*op, forward(without_negatives(in), bits));
-        if (!traits.clips_negatives) continue;
+        if (never_negative) expect_no_negative(*op, forward(in, bits));
+        if (keeps_sign) expect_no_negative(*op, forward(without_negatives(in), bits));
+        if (!traits.clips.negatives) continue;
         EXPECT_EQ(forward(in, bits), forward(without_negatives(in), bits)) << op->name;
         const Mantissas grad = some_mantissas(count, 16, -20, 4);
         // The mask may come from the input or from the output; some leave it to another operator.
-        if (traits.reads_output || !op->integer.grad_input) continue;
+        if (reads_backward(*op, Role::kOutput) || !op->integer.grad_input) continue;
         const auto grad_in = single.backward({in}, grad, 16);
         EXPECT_EQ(grad_in, single.backward({without_negatives(in)}, grad, 16)) << op->name;
       }
     }
-    never += traits.never_negative;
-    keeping += traits.keeps_sign;
-    clipping += traits.clips_negatives;
+    never += never_negative;
+    keeping += keeps_sign;
+    clipping += traits.clips.negatives;
   }
   EXPECT_EQ(never, 5);
   EXPECT_EQ(keeping, 15);

@@ -53,7 +53,7 @@ Result<int> made_by_layer(ImportContext& context, const Logits& logits) {
   const Graph& graph = context.builder.graph();
   const int producer = graph.values[logits.value].producer;
   const std::vector<double>& factors = logits.factors;
-  if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide && factors.empty()) {
+  if (producer >= 0 && may_leave_wide(*graph.nodes[producer].op) && factors.empty()) {
     return logits.value;
   }
   const int64_t count = logits.channels;

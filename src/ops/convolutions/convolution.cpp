@@ -398,12 +398,15 @@ OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
   return {.forward = byte_forward_memory(s, planning)};
 }
 
-constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
-constexpr OpTraits kLinearTraits = {.may_leave_wide = true,
-                                    .weights_read_input = true,
-                                    .is_layer = true,
-                                    .takes_rows = true,
-                                    .row_by_row = true};
+// Gradients of weights read the gradient as wide as it comes.
+void emit_layer_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_weights, {e.inputs(), e.grad_outputs(), e.sums()});
+  e.emit(e.rows().grad_input, {e.grad_outputs_of_layer(), e.grad_inputs(GradientWidth::kLayer)});
+}
+
+constexpr OpTraits kTraits = {.narrowing = Narrowing::kLayer};
+constexpr OpTraits kLinearTraits = {
+    .narrowing = Narrowing::kLayer, .takes = TakenExponents::kOfRows, .row_by_row = true};
 
 constexpr OpRows kRows = {
     .memory = memory,
@@ -429,6 +432,7 @@ const Op kConvolution = {.name = "convolution",
                          .parameters = convolution_parameters,
                          .multiply_adds = multiply_adds,
                          .integer = kRows,
+                         .emit_gradient = emit_layer_gradient,
                          .gradient_rows = &kGradientRows,
                          .fp32 = &fp32::kConvolution};
 
@@ -439,11 +443,12 @@ const Op kLinear = {.name = "linear",
                     .parameters = linear_parameters,
                     .multiply_adds = multiply_adds,
                     .integer = kRows,
+                    .emit_gradient = emit_layer_gradient,
                     .gradient_rows = &kGradientRows,
                     .fp32 = &fp32::kConvolution};
 
 const Op kRescaledConvolution = {.name = "rescaled_convolution",
-                                 .traits = {.applies_relu = true, .is_layer = true},
+                                 .traits = {.narrowing = Narrowing::kFrozenLayer, .applies_relu = true},
                                  .attributes = kRescaledSchema,
                                  .infer_shape = infer_convolution,
                                  .parameters = rescaled_convolution_parameters,
@@ -451,7 +456,7 @@ const Op kRescaledConvolution = {.name = "rescaled_convolution",
                                  .integer = kRescaledRows};
 
 const Op kRescaledLinear = {.name = "rescaled_linear",
-                            .traits = {.applies_relu = true, .is_layer = true},
+                            .traits = {.narrowing = Narrowing::kFrozenLayer, .applies_relu = true},
                             .attributes = kRescaledLinearSchema,
                             .infer_shape = infer_linear,
                             .parameters = rescaled_linear_parameters,

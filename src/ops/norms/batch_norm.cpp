@@ -157,11 +157,7 @@ ChannelAffine running_affine(const OpContext& c, int64_t i) {
 }
 
 const Op kBatchNorm = {.name = "batch_norm",
-                       .traits = {.applies_relu = true,
-                                  .weights_read_input = true,
-                                  .input_reads_input = true,
-                                  .reads_output_if_relu = true,
-                                  .guards_input = true},
+                       .traits = {.takes = TakenExponents::kOfChannels, .applies_relu = true},
                        .attributes = kSchema,
                        .infer_shape = same_shape,
                        .parameters = parameters,
@@ -172,6 +168,7 @@ const Op kBatchNorm = {.name = "batch_norm",
                                    .grad_weights = {.run = batch_norm_backward_weights},
                                    .statistics = {.run = update_running_statistics},
                                    .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
+                       .emit_gradient = emit_weighted_gradient,
                        .frozen = &kScaleOffset,
                        .fp32 = &fp32::kBatchNorm};
 

@@ -105,11 +105,17 @@ std::vector<Parameter> parameters(const Attributes& attributes, std::span<const 
   return kBatchNorm.parameters(attributes, inputs);
 }
 
+// The output takes the input's place.
+void emit_inverted_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_weights, {e.outputs(), e.grad_outputs(), e.saved(), e.sums()});
+  e.emit(e.rows().grad_input, {e.outputs(), e.grad_outputs(), e.saved(), e.grad_inputs()});
+}
+
 }  // namespace
 
 const Op kBatchNormInverted = {
     .name = "batch_norm_inverted",
-    .traits = {.reads_output = true, .guards_input = true},
+    .traits = {.takes = TakenExponents::kOfChannels},
     .attributes = kSchema,
     .infer_shape = same_shape,
     .parameters = parameters,
@@ -120,6 +126,7 @@ const Op kBatchNormInverted = {
                 .grad_weights = {.run = inverted_batch_norm_backward_weights},
                 .statistics = {.run = update_running_statistics},
                 .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
+    .emit_gradient = emit_inverted_gradient,
     .frozen = &kScaleOffset};
 
 }  // namespace mantissa::ops

@@ -243,10 +243,7 @@ void backward_input(const OpContext& c) {
 template <bool kCentred>
 constexpr Op norm_row(const char* name, const OpRows* fp32) {
   return {.name = name,
-          .traits = {.weights_read_input = true,
-                     .input_reads_input = true,
-                     .takes_rows = true,
-                     .row_by_row = true},
+          .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
           .attributes = kSchema,
           .infer_shape = infer,
           .parameters = kCentred ? scale_and_offset : scale_only,
@@ -255,6 +252,7 @@ constexpr Op norm_row(const char* name, const OpRows* fp32) {
                       .grad_input = {.run = backward_input<kCentred>},
                       .grad_weights = {.run = backward_weights<kCentred>},
                       .kernel = kernel_name<&kernels::KernelTable::row_norms>},
+          .emit_gradient = emit_weighted_gradient,
           .fp32 = fp32};
 }
 

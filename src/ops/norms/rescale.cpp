@@ -180,11 +180,7 @@ ChannelAffine rescale_affine(const OpContext& c, int64_t channel) {
 }
 
 const Op kRescale = {.name = "rescale",
-                     .traits = {.applies_relu = true,
-                                .weights_read_input = true,
-                                .input_reads_input = true,
-                                .reads_output_if_relu = true,
-                                .row_by_row = true},
+                     .traits = {.row_by_row = true, .applies_relu = true},
                      .attributes = kSchema,
                      .infer_shape = infer,
                      .parameters = parameters,
@@ -194,6 +190,7 @@ const Op kRescale = {.name = "rescale",
                                  .grad_input = {.run = backward_input},
                                  .grad_weights = {.run = backward_weights},
                                  .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
+                     .emit_gradient = emit_weighted_gradient,
                      .frozen = &kScaleOffset,
                      .fp32 = &fp32::kRescale};
 

@@ -57,13 +57,14 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
       .saturated;
 }
 
-const Op kScaleOffset = {.name = "scale_offset",
-                         .traits = {.applies_relu = true, .guards_input = true, .row_by_row = true},
-                         .attributes = kSchema,
-                         .infer_shape = same_shape,
-                         .parameters = parameters,
-                         .integer = {.forward = {.run = forward},
-                                     .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
-                         .fp32 = &fp32::kScaleOffset};
+const Op kScaleOffset = {
+    .name = "scale_offset",
+    .traits = {.takes = TakenExponents::kOfChannels, .row_by_row = true, .applies_relu = true},
+    .attributes = kSchema,
+    .infer_shape = same_shape,
+    .parameters = parameters,
+    .integer = {.forward = {.run = forward},
+                .kernel = kernel_name<&kernels::KernelTable::batch_norm>},
+    .fp32 = &fp32::kScaleOffset};
 
 }  // namespace mantissa::ops

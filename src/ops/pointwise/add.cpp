@@ -140,20 +140,24 @@ void sum_gradients(const OpContext& c) {
   });
 }
 
+void emit_add_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_input,
+         {e.outputs_if_relu(), e.grad_outputs(), e.shared_grad_input(GradientWidth::kPassed)});
+}
+
 }  // namespace
 
 const Op kAdd = {.name = "add",
-                 .traits = {.applies_relu = true,
-                            .reads_output_if_relu = true,
-                            .shares_grad_inputs = true,
-                            .keeps_sign = true,
-                            .takes_rows = true,
-                            .row_by_row = true},
+                 .traits = {.sign = Sign::kKept,
+                            .takes = TakenExponents::kOfRows,
+                            .row_by_row = true,
+                            .applies_relu = true},
                  .attributes = kAddSchema,
                  .infer_shape = infer_add,
                  .integer = {.forward = {.run = add_forward},
                              .grad_input = {.run = add_backward},
                              .kernel = kernel_name<&kernels::KernelTable::elementwise>},
+                 .emit_gradient = emit_add_gradient,
                  .fp32 = &fp32::kAdd};
 
 const Op kSumGradients = {.name = "sum_gradients",

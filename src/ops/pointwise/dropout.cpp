@@ -132,11 +132,11 @@ void backward(const OpContext& c) {
 }  // namespace
 
 const Op kIdentity = {.name = "identity",
-                      .traits = {.view = true, .keeps_sign = true, .row_by_row = true},
+                      .traits = {.sign = Sign::kKept, .row_by_row = true},
                       .infer_shape = same_shape};
 
 const Op kDropout = {.name = "dropout",
-                     .traits = {.keeps_sign = true},
+                     .traits = {.sign = Sign::kKept},
                      .attributes = kSchema,
                      .lower = lower,
                      .infer_shape = same_shape,
@@ -144,6 +144,7 @@ const Op kDropout = {.name = "dropout",
                                  .forward = {.run = forward},
                                  .grad_input = {.run = backward},
                                  .kernel = kernel_name<&kernels::KernelTable::rounding>},
+                     .emit_gradient = emit_rounded_gradient,
                      .frozen = &kIdentity,
                      .fp32 = &fp32::kDropout};
 

@@ -43,34 +43,38 @@ Result<Shape> infer_flatten(const Attributes&, std::span<const Shape> inputs) {
   return Shape{inputs[0].count()};
 }
 
+void emit_relu_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_input,
+         {e.outputs(), e.grad_outputs(), e.grad_inputs(GradientWidth::kPassed)});
+}
+
 }  // namespace
 
 const Op kRelu = {.name = "relu",
-                  .traits = {.is_relu = true,
-                             .reads_output = true,
-                             .keeps_exponent = true,
-                             .never_negative = true,
-                             .clips_negatives = true,
+                  .traits = {.narrowing = Narrowing::kPassed,
+                             .sign = Sign::kNeverNegative,
+                             .clips = {.negatives = true},
                              .row_by_row = true},
                   .infer_shape = same_shape,
                   .integer = {.forward = {.run = relu_forward},
                               .grad_input = {.run = relu_backward},
                               .kernel = kernel_name<&kernels::KernelTable::elementwise>},
+                  .emit_gradient = emit_relu_gradient,
                   .fp32 = &fp32::kRelu};
 
 // After an inverted batch norm, whose output is the mask of its own gradient.
 const Op kNormRelu = {.name = "norm_relu",
-                      .traits = {.leaves_mask_to_producer = true,
-                                 .keeps_exponent = true,
-                                 .never_negative = true,
-                                 .clips_negatives = true,
+                      .traits = {.narrowing = Narrowing::kPassed,
+                                 .sign = Sign::kNeverNegative,
+                                 .clips = {.negatives = true},
                                  .row_by_row = true},
                       .infer_shape = same_shape,
                       .integer = {.forward = {.run = relu_forward},
                                   .kernel = kernel_name<&kernels::KernelTable::elementwise>},
+                      .emit_gradient = [](GradientEmitter& e) { e.leave_mask_to_producer(); },
                       .frozen = &kRelu};
 
 const Op kFlatten = {
-    .name = "flatten", .traits = {.view = true, .keeps_sign = true}, .infer_shape = infer_flatten};
+    .name = "flatten", .traits = {.sign = Sign::kKept}, .infer_shape = infer_flatten};
 
 }  // namespace mantissa::ops

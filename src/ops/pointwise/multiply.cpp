@@ -171,13 +171,14 @@ Status check(const OpShapes& s) {
 }  // namespace
 
 const Op kMultiply = {.name = "multiply",
-                      .traits = {.input_reads_input = true, .keeps_sign = true, .row_by_row = true},
+                      .traits = {.sign = Sign::kKept, .row_by_row = true},
                       .infer_shape = infer,
                       .integer = {.memory = memory,
                                   .check = check,
                                   .forward = {.run = forward},
                                   .grad_input = {.run = backward},
                                   .kernel = kernel_name<&kernels::KernelTable::elementwise>},
+                      .emit_gradient = emit_gradient_by_inputs,
                       .fp32 = &fp32::kMultiply};
 
 }  // namespace mantissa::ops

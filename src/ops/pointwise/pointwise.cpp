@@ -244,27 +244,28 @@ void backward_by_mask(const OpContext& c) {
 template <const PointFunction& kFunction>
 constexpr Op row(const char* name, const OpRows* fp32) {
   return {.name = name,
-          .traits = {.input_reads_input = true, .takes_rows = true, .row_by_row = true},
+          .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
           .infer_shape = same_shape,
           .integer = {.memory = memory,
                       .forward = {.run = forward<kFunction>},
                       .grad_input = {.run = backward<kFunction>},
                       .kernel = kernel_name<&kernels::KernelTable::elementwise>},
+          .emit_gradient = emit_gradient_by_inputs,
           .fp32 = fp32};
 }
 
 constexpr Op relu6_row() {
   Op op = row<kRelu6Function>("relu6", &fp32::kRelu6);
-  op.traits.never_negative = op.traits.clips_negatives = true;
-  op.traits.clips_above = 6;
-  op.traits.passes_gradients = true;
+  op.traits.sign = Sign::kNeverNegative;
+  op.traits.clips = {.negatives = true, .above = 6};
   op.integer.grad_input.run = backward_by_mask<kRelu6Function>;
+  op.emit_gradient = emit_passed_gradient_by_inputs;
   return op;
 }
 
 // Functions whose results lie between 0 and 1.
 constexpr Op gate_row(Op op) {
-  op.traits.never_negative = true;
+  op.traits.sign = Sign::kNeverNegative;
   return op;
 }
 

@@ -234,30 +234,31 @@ Status check_average(const OpShapes& s) {
 
 }  // namespace
 
-const Op kMaxPool = {
-    .name = "max_pool",
-    .traits = {.input_reads_input = true, .keeps_exponent = true, .keeps_sign = true},
-    .attributes = kMaxPoolSchema,
-    .infer_shape = infer_max_pool,
-    .integer = {.memory = max_pool_memory,
-                .forward = {.run = max_pool_forward},
-                .grad_input = {.run = max_pool_backward},
-                .kernel = kernel_name<&kernels::KernelTable::pooling>},
-    .fp32 = &fp32::kMaxPool};
+const Op kMaxPool = {.name = "max_pool",
+                     .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
+                     .attributes = kMaxPoolSchema,
+                     .infer_shape = infer_max_pool,
+                     .integer = {.memory = max_pool_memory,
+                                 .forward = {.run = max_pool_forward},
+                                 .grad_input = {.run = max_pool_backward},
+                                 .kernel = kernel_name<&kernels::KernelTable::pooling>},
+                     .emit_gradient = emit_passed_gradient_by_inputs,
+                     .fp32 = &fp32::kMaxPool};
 
 const Op kGlobalAveragePool = {.name = "global_average_pool",
-                               .traits = {.keeps_sign = true},
+                               .traits = {.sign = Sign::kKept},
                                .infer_shape = infer_average,
                                .integer = {.memory = average_memory,
                                            .check = check_average,
                                            .forward = {.run = average_forward},
                                            .grad_input = {.run = average_backward},
                                            .kernel = kernel_name<&kernels::KernelTable::pooling>},
+                               .emit_gradient = emit_rounded_gradient,
                                .fp32 = &fp32::kGlobalAveragePool};
 
 const Op kRescaledGlobalAverage = {
     .name = "rescaled_global_average",
-    .traits = {.keeps_sign = true},
+    .traits = {.sign = Sign::kKept},
     .infer_shape = infer_average,
     .integer = {.memory = average_memory,
                 .check = check_average,

@@ -290,31 +290,30 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 }  // namespace
 
 const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
-                                .traits = {.input_reads_input = true,
-                                           .keeps_exponent = true,
-                                           .narrows_gradient = true,
-                                           .keeps_sign = true},
+                                .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
                                 .attributes = kMaximumSchema,
                                 .infer_shape = infer,
                                 .integer = {.memory = maximum_memory,
                                             .forward = {.run = maximum_forward},
                                             .grad_input = {.run = maximum_backward},
                                             .kernel = kernel_name<&kernels::KernelTable::pooling>},
+                                .emit_gradient = emit_gradient_by_inputs,
                                 .fp32 = &fp32::kMaxPool};
 
 const Op kAveragePool = {.name = "average_pool",
-                         .traits = {.keeps_sign = true},
+                         .traits = {.sign = Sign::kKept},
                          .attributes = kAverageSchema,
                          .infer_shape = infer,
                          .integer = {.memory = average_memory,
                                      .forward = {.run = average_forward},
                                      .grad_input = {.run = average_backward},
                                      .kernel = kernel_name<&kernels::KernelTable::pooling>},
+                         .emit_gradient = emit_rounded_gradient,
                          .fp32 = &fp32::kAveragePool};
 
 const Op kExactAveragePool = {
     .name = "exact_average_pool",
-    .traits = {.keeps_sign = true},
+    .traits = {.sign = Sign::kKept},
     .attributes = kAverageSchema,
     .infer_shape = infer,
     .integer = {.memory = exact_average_memory, .forward = {.run = exact_average}}};

@@ -79,7 +79,7 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 }  // namespace
 
 const Op kBendGradient = {.name = "bend_gradient",
-                          .traits = {.keeps_exponent = true},
+                          .traits = {.narrowing = Narrowing::kPassed},
                           .infer_shape = no_shape,
                           .integer = {.forward = {.run = apply}}};
 

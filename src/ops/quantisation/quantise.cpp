@@ -205,10 +205,7 @@ std::vector<Parameter> quantise_parameters(bool has_offset) {
 }
 
 const Op kQuantise = {.name = "quantise",
-                      .traits = {.weights_read_input = true,
-                                 .input_reads_input = true,
-                                 .has_own_grid = true,
-                                 .row_by_row = true},
+                      .traits = {.narrowing = Narrowing::kOwnGrid, .row_by_row = true},
                       .attributes = kSchema,
                       .infer_shape = infer,
                       .parameters = parameters,
@@ -217,6 +214,7 @@ const Op kQuantise = {.name = "quantise",
                                   .grad_input = {.run = backward_input},
                                   .grad_weights = {.run = backward_weights},
                                   .kernel = kernel_name<&kernels::KernelTable::elementwise>},
+                      .emit_gradient = emit_weighted_gradient,
                       .fp32 = &fp32::kQuantise};
 
 }  // namespace mantissa::ops

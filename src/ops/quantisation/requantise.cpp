@@ -55,16 +55,15 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const Op kRequantise = {.name = "requantise",
-                        .traits = {.keeps_sign = true,
-                                   .passes_gradients = true,
-                                   .takes_rows = true,
-                                   .row_by_row = true},
-                        .infer_shape = same_shape,
-                        .integer = {.memory = memory,
-                                    .forward = {.run = forward},
-                                    .grad_input = {.run = backward},
-                                    .kernel = kernel_name<&kernels::KernelTable::elementwise>},
-                        .fp32 = &fp32::kPass};
+const Op kRequantise = {
+    .name = "requantise",
+    .traits = {.sign = Sign::kKept, .takes = TakenExponents::kOfRows, .row_by_row = true},
+    .infer_shape = same_shape,
+    .integer = {.memory = memory,
+                .forward = {.run = forward},
+                .grad_input = {.run = backward},
+                .kernel = kernel_name<&kernels::KernelTable::elementwise>},
+    .emit_gradient = emit_passed_gradient,
+    .fp32 = &fp32::kPass};
 
 }  // namespace mantissa::ops

@@ -218,7 +218,7 @@ int64_t multiply_adds(const OpShapes& shapes) {
 }  // namespace
 
 const Op kAttention = {.name = "attention",
-                       .traits = {.input_reads_input = true, .takes_rows = true},
+                       .traits = {.takes = TakenExponents::kOfRows},
                        .attributes = kSchema,
                        .infer_shape = infer,
                        .input_elements = kInputElements,
@@ -227,6 +227,7 @@ const Op kAttention = {.name = "attention",
                                    .forward = {.run = forward},
                                    .grad_input = {.run = backward},
                                    .kernel = kernel_name<&kernels::KernelTable::attention>},
+                       .emit_gradient = emit_gradient_by_inputs,
                        .fp32 = &fp32::kAttention};
 
 }  // namespace mantissa::ops

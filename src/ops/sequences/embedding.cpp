@@ -203,32 +203,37 @@ void position_backward_weights(const OpContext& c) {
                            });
 }
 
+void emit_position_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_weights, {e.grad_outputs(), e.sums()});
+  e.emit(e.rows().grad_input, {e.grad_outputs(), e.grad_inputs(GradientWidth::kPassed)});
+}
+
 }  // namespace
 
-const Op kEmbedding = {
-    .name = "embedding",
-    .traits = {.weights_read_input = true, .takes_rows = true, .row_by_row = true},
-    .attributes = kEmbeddingSchema,
-    .infer_shape = infer_embedding,
-    .input_elements = kIndices,
-    .parameters = embedding_parameters,
-    .integer = {.memory = embedding_memory,
-                .forward = {.run = embedding_forward},
-                .grad_weights = {.run = embedding_backward_weights},
-                .kernel = kernel_name<&kernels::KernelTable::wide>,
-                .sum_width = embedding_sum_width},
-    .fp32 = &fp32::kEmbedding};
+const Op kEmbedding = {.name = "embedding",
+                       .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
+                       .attributes = kEmbeddingSchema,
+                       .infer_shape = infer_embedding,
+                       .input_elements = kIndices,
+                       .parameters = embedding_parameters,
+                       .integer = {.memory = embedding_memory,
+                                   .forward = {.run = embedding_forward},
+                                   .grad_weights = {.run = embedding_backward_weights},
+                                   .kernel = kernel_name<&kernels::KernelTable::wide>,
+                                   .sum_width = embedding_sum_width},
+                       .emit_gradient = emit_weighted_gradient,
+                       .fp32 = &fp32::kEmbedding};
 
-const Op kPositionEmbedding = {
-    .name = "position_embedding",
-    .traits = {.passes_gradients = true, .takes_rows = true, .row_by_row = true},
-    .attributes = kPositionSchema,
-    .infer_shape = infer_positions,
-    .parameters = position_parameters,
-    .integer = {.forward = {.run = position_forward},
-                .grad_input = {.run = position_backward},
-                .grad_weights = {.run = position_backward_weights},
-                .kernel = kernel_name<&kernels::KernelTable::wide>},
-    .fp32 = &fp32::kPositionEmbedding};
+const Op kPositionEmbedding = {.name = "position_embedding",
+                               .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
+                               .attributes = kPositionSchema,
+                               .infer_shape = infer_positions,
+                               .parameters = position_parameters,
+                               .integer = {.forward = {.run = position_forward},
+                                           .grad_input = {.run = position_backward},
+                                           .grad_weights = {.run = position_backward_weights},
+                                           .kernel = kernel_name<&kernels::KernelTable::wide>},
+                               .emit_gradient = emit_position_gradient,
+                               .fp32 = &fp32::kPositionEmbedding};
 
 }  // namespace mantissa::ops

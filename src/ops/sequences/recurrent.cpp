@@ -267,10 +267,15 @@ int64_t multiply_adds(const OpShapes& shapes) {
   return s.rows() * s.gates * s.channels;
 }
 
+// The first instruction leaves the gradients of the gates in the workspace.
+void emit_recurrent_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_weights, {e.grad_outputs(), e.saved(), e.sums()});
+  e.emit(e.rows().grad_input, {e.grad_outputs(), e.saved(), e.left_workspace(), e.grad_inputs()});
+}
+
 template <typename Cell>
 constexpr Op row(const char* name, AttributeSchema schema, const OpRows* fp32) {
   return {.name = name,
-          .traits = {.leaves_workspace = true},
           .attributes = schema,
           .infer_shape = infer<Cell>,
           .input_elements = kInputElements,
@@ -282,6 +287,7 @@ constexpr Op row(const char* name, AttributeSchema schema, const OpRows* fp32) {
                       .grad_input = {.run = backward_input<Cell>},
                       .grad_weights = {.run = backward_weights<Cell>},
                       .kernel = kernel_name<&kernels::KernelTable::recurrent>},
+          .emit_gradient = emit_recurrent_gradient,
           .fp32 = fp32};
 }
 

@@ -102,10 +102,12 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const Op kConcat = {.name = "concat",
-                    .traits = {.keeps_exponent = true, .keeps_sign = true, .row_by_row = true},
-                    .infer_shape = infer,
-                    .integer = {.forward = {.run = forward}, .grad_input = {.run = backward}},
-                    .fp32 = &fp32::kConcat};
+const Op kConcat = {
+    .name = "concat",
+    .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept, .row_by_row = true},
+    .infer_shape = infer,
+    .integer = {.forward = {.run = forward}, .grad_input = {.run = backward}},
+    .emit_gradient = emit_passed_gradient,
+    .fp32 = &fp32::kConcat};
 
 }  // namespace mantissa::ops

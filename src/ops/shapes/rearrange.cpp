@@ -189,30 +189,33 @@ void reverse_backward(const OpContext& c) {
 }  // namespace
 
 const Op kPad = {.name = "pad",
-                 .traits = {.keeps_exponent = true, .keeps_sign = true},
+                 .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
                  .attributes = kPadSchema,
                  .infer_shape = infer_pad,
                  .integer = {.forward = {.run = pad_forward}, .grad_input = {.run = pad_backward}},
+                 .emit_gradient = emit_passed_gradient,
                  .fp32 = &fp32::kPad};
 
 const Op kReshape = {.name = "reshape",
-                     .traits = {.view = true, .keeps_sign = true},
+                     .traits = {.sign = Sign::kKept},
                      .attributes = kReshapeSchema,
                      .infer_shape = infer_reshape};
 
 const Op kChannelShuffle = {
     .name = "channel_shuffle",
-    .traits = {.keeps_exponent = true, .keeps_sign = true},
+    .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
     .attributes = kShuffleSchema,
     .infer_shape = infer_shuffle,
     .integer = {.forward = {.run = shuffle_forward}, .grad_input = {.run = shuffle_backward}},
+    .emit_gradient = emit_passed_gradient,
     .fp32 = &fp32::kChannelShuffle};
 
 const Op kReverse = {
     .name = "reverse",
-    .traits = {.keeps_exponent = true, .keeps_sign = true},
+    .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
     .infer_shape = infer_reverse,
     .integer = {.forward = {.run = reverse_forward}, .grad_input = {.run = reverse_backward}},
+    .emit_gradient = emit_passed_gradient,
     .fp32 = &fp32::kReverse};
 
 }  // namespace mantissa::ops

@@ -92,10 +92,11 @@ void backward(const OpContext& c) {
 }  // namespace
 
 const Op kSlice = {.name = "slice",
-                   .traits = {.keeps_exponent = true, .keeps_sign = true, .row_by_row = true},
+                   .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept, .row_by_row = true},
                    .attributes = kSchema,
                    .infer_shape = infer,
                    .integer = {.forward = {.run = forward}, .grad_input = {.run = backward}},
+                   .emit_gradient = emit_passed_gradient,
                    .fp32 = &fp32::kSlice};
 
 }  // namespace mantissa::ops

@@ -50,7 +50,7 @@ void note_gradient_norm(const OpContext& c, const Real& sum_of_squares) {
 
 const Op kGradientNorm = {
     .name = "gradient_norm",
-    .traits = {.keeps_exponent = true},
+    .traits = {.narrowing = Narrowing::kPassed},
     .infer_shape = no_shape,
     .integer = {.forward = {.run = apply}, .kernel = kernel_name<&kernels::KernelTable::update>},
     .fp32 = &fp32::kGradientNorm};

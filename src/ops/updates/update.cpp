@@ -110,7 +110,6 @@ const Op kUpdateSgd = {.name = "update_sgd",
                        .fp32 = &fp32::kUpdateSgd};
 const Op kUpdateMomentum = {
     .name = "update_momentum",
-    .traits = {.takes_gradient_rows = true},
     .infer_shape = no_shape,
     .integer = {.forward = {.run = [](const OpContext& c) { apply_momentum(c, false); }},
                 .kernel = kernel_name<&kernels::KernelTable::update>},

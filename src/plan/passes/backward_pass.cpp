@@ -20,29 +20,33 @@ class BackwardPass {
 
   void write_node(int n) {
     const Node& node = graph_.nodes[n];
-    const bool has_input = nodes_.rows(node).grad_input &&
-                           std::any_of(node.inputs.begin(), node.inputs.end(),
-                                       [&](int input) { return nodes_.wants_gradient(input); });
-    if (graph_.is_loss(n)) {
-      if (has_input) write_backward_input(n, {});
-      return;
-    }
+    const GradientEmitter emitted =
+        mantissa::gradient_of(*node.op, nodes_.rows(node), writer_.values().fused_relu[n]);
     const std::vector<Operand> gradients = grad_outputs(node);
-    if (gradients.empty()) return;
-    if (node.op->traits.leaves_mask_to_producer) {
+    if (gradients.empty() && !graph_.is_loss(n)) return;
+    if (emitted.leaves_mask()) {
       contributions_to(node.inputs[0]).push_back({gradients[0], {}});
       return;
     }
-    const bool has_weights = nodes_.rows(node).grad_weights && nodes_.trains(node);
-    const bool input_first =
-        has_weights && has_input && nodes_.input_comes_first(node, bits_of(gradients[0]));
-    if (input_first) write_backward_input(n, gradients);
-    const int workspace = has_weights ? write_backward_weights(n, gradients) : -1;
-    if (has_input && !input_first) write_backward_input(n, gradients, workspace);
-    if (has_weights && (writer_.computes_rows(n) || nodes_.falls_back_on_rows(node))) {
-      write_update_by_rows(writer_, n, gradients);
+    std::vector<const EmittedInstruction*> wanted;
+    for (const EmittedInstruction& each : emitted.instructions()) {
+      if (is_wanted(node, each)) wanted.push_back(&each);
     }
-    if (nodes_.updates_at_once()) write_updates(writer_, n);
+    if (input_comes_first(node, wanted, gradients)) std::swap(wanted[0], wanted[1]);
+    int workspace = -1;
+    const EmittedInstruction* weights = nullptr;
+    for (const EmittedInstruction* each : wanted) {
+      if (each->names(Role::kSum)) {
+        weights = each;
+        workspace = write_grad_weights(n, *each, gradients);
+      } else {
+        write_grad_input(n, *each, gradients, workspace);
+      }
+    }
+    if (weights != nullptr && (writer_.computes_rows(n) || nodes_.falls_back_on_rows(node))) {
+      write_update_by_rows(writer_, n, *weights, gradients);
+    }
+    if (nodes_.updates_at_once() && !graph_.is_loss(n)) write_updates(writer_, n);
   }
 
  private:
@@ -52,13 +56,25 @@ class BackwardPass {
     Exponent sum;
   };
 
+  bool is_wanted(const Node& node, const EmittedInstruction& instruction) const {
+    if (instruction.names(Role::kSum)) return nodes_.trains(node);
+    return std::ranges::any_of(node.inputs,
+                               [&](int input) { return nodes_.wants_gradient(input); });
+  }
+
+  bool input_comes_first(const Node& node, const std::vector<const EmittedInstruction*>& wanted,
+                         const std::vector<Operand>& gradients) const {
+    if (wanted.size() != 2 || !wanted[0]->names(Role::kSum)) return false;
+    return nodes_.input_comes_first(node, *wanted[0], *wanted[1], bits_of(gradients[0]));
+  }
+
   // As many as activations if no gradient comes back.
   int bits_of(const Operand& gradient) const {
     return gradient.exponent < 0 ? Exponent{}.bits : writer_.exponent_of(gradient).bits;
   }
 
-  Exponent exponent(ExponentOwner owner, int n, int input, const Op& op, int bits) const {
-    Exponent row = gradient_exponent(writer_.slots(), owner, n, input, op, writer_.format());
+  Exponent exponent(ExponentOwner owner, int n, int input, bool rounds, int bits) const {
+    Exponent row = gradient_exponent(writer_.slots(), owner, n, input, rounds, writer_.format());
     row.bits = bits;
     return row;
   }
@@ -82,11 +98,11 @@ class BackwardPass {
   Operand rounded_gradient(int value, const Operand& gradient) {
     const Format& format = writer_.format();
     const Exponent& wide = writer_.exponent_of(gradient);
-    if (wide.bits == format.gradient_bits || format.is_float()) return gradient;
+    if (wide.bits == format.gradient_bits || wide.rule == ExponentRule::kNone) return gradient;
     const bool is_sum = wide.owner == ExponentOwner::kGradientSum;
     const Exponent narrow =
         exponent(is_sum ? ExponentOwner::kRoundedSum : ExponentOwner::kRoundedGradient, wide.of,
-                 wide.input, ops::kRoundGradient, format.gradient_bits);
+                 wide.input, true, format.gradient_bits);
     Instruction round;
     round.op = format.nearest_gradients ? &ops::kRoundGradient : &ops::kRoundGradientStochastic;
     round.row = &round.op->rows(format).grad_input;
@@ -149,9 +165,10 @@ class BackwardPass {
     return sums;
   }
 
-  // Returns the workspace that is left to backward_input, or -1.
-  int write_backward_weights(int n, const std::vector<Operand>& gradients) {
-    Instruction instruction = writer_.instruction_of(n, nodes_.rows(graph_.nodes[n]).grad_weights);
+  // Returns its workspace, or -1.
+  int write_grad_weights(int n, const EmittedInstruction& emitted,
+                         const std::vector<Operand>& gradients) {
+    Instruction instruction = writer_.instruction_of(n, *emitted.row);
     const bool by_rows = writer_.computes_rows(n);
     const std::vector<int>& parameters = graph_.nodes[n].parameters;
     RowMemory memory = nodes_.memory_of(graph_.nodes[n]).grad_weights;
@@ -160,8 +177,8 @@ class BackwardPass {
       instruction.multiply_adds = 0;
       memory.scratch_bytes = 0;
     }
-    add_backward_operands(writer_, instruction,
-                          instruction.op->traits.weights_read_input && !by_rows, gradients);
+    add_backward_operands(writer_, instruction, emitted, emitted.names(Role::kInput) && !by_rows,
+                          gradients);
     const bool follows = writer_.sums().contains(parameters[0]);
     for (size_t i = 0; i < parameters.size(); ++i) {
       const bool left_to_update = i == 0 && by_rows;
@@ -170,25 +187,29 @@ class BackwardPass {
                       follows ? Access::kAdds : Access::kAccumulates);
     }
     writer_.add_row_memory(instruction, memory);
-    const int left =
-        instruction.op->traits.leaves_workspace ? instruction.first(Role::kWorkspace).index : -1;
+    const int workspace = instruction.first(Role::kWorkspace).index;
     writer_.emit(std::move(instruction));
-    return left;
+    return workspace;
   }
 
-  void write_backward_input(int n, std::vector<Operand> gradients, int left_workspace = -1) {
+  void write_grad_input(int n, const EmittedInstruction& emitted, std::vector<Operand> gradients,
+                        int left_workspace) {
     const Node& node = graph_.nodes[n];
-    const bool is_layer = node.op->traits.is_layer;
-    if (is_layer) gradients[0] = rounded_gradient(node.outputs[0], gradients[0]);
-    Instruction instruction = writer_.instruction_of(n, nodes_.rows(node).grad_input);
-    add_backward_operands(writer_, instruction, node.op->traits.input_reads_input, gradients);
+    const NamedOperands& written = *emitted.find(Role::kGradInput);
+    const bool is_layer = written.width == GradientWidth::kLayer;
+    const NamedOperands* const read = emitted.find(Role::kGradOutput);
+    if (read != nullptr && read->width == GradientWidth::kLayer) {
+      gradients[0] = rounded_gradient(node.outputs[0], gradients[0]);
+    }
+    Instruction instruction = writer_.instruction_of(n, *emitted.row);
+    add_backward_operands(writer_, instruction, emitted, emitted.names(Role::kInput), gradients);
     const int bits = gradients.empty() ? 0 : bits_of(gradients[0]);
-    const std::vector<Operand> parts = grad_inputs(n, bits);
+    const std::vector<Operand> parts = grad_inputs(n, written, bits);
     for (const Operand& part : parts) {
       instruction.add(part, Role::kGradInput, part.exists() ? Access::kWrites : Access::kNone);
     }
     RowMemory memory = nodes_.memory_of(node).grad_input;
-    if (left_workspace >= 0) {
+    if (emitted.names(Role::kWorkspace) && left_workspace >= 0) {
       instruction.add(writer_.memory_operand(left_workspace), Role::kWorkspace, Access::kReads);
       memory.workspace_bytes = 0;
     }
@@ -198,27 +219,28 @@ class BackwardPass {
       if (!parts[i].exists()) continue;
       const int value = node.inputs[i];
       const Operand kept = kept_gradient(value, parts[i], is_layer);
-      const Exponent sum = exponent(ExponentOwner::kGradientSum, n, static_cast<int>(i),
-                                    ops::kSumGradients, nodes_.written_bits(false));
+      const Exponent sum = exponent(ExponentOwner::kGradientSum, n, static_cast<int>(i), true,
+                                    nodes_.written_bits(false));
       contributions_to(value).push_back({kept, sum});
     }
   }
 
   // Buffers of a node's gradients of its inputs: one for all of them, or one each.
-  std::vector<Operand> grad_inputs(int n, int gradient_bits) {
+  std::vector<Operand> grad_inputs(int n, const NamedOperands& written, int gradient_bits) {
     const Node& node = graph_.nodes[n];
-    const int bits = nodes_.grad_input_bits(node, gradient_bits);
+    const int bits = nodes_.grad_input_bits(written.width, gradient_bits);
+    const bool rounds = written.width != GradientWidth::kPassed;
     std::vector<Operand> parts;
     Operand shared;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       Operand part;
       if (nodes_.wants_gradient(node.inputs[i])) {
-        const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
+        const bool reuse = written.is_shared && shared.exists();
         part = reuse ? shared
                      : writer_.gradient_operand(node.inputs[i],
                                                 exponent(ExponentOwner::kGradient, n,
-                                                         static_cast<int>(i), *node.op, bits));
-        if (shared.index < 0) shared = part;
+                                                         static_cast<int>(i), rounds, bits));
+        if (!shared.exists()) shared = part;
       }
       parts.push_back(part);
     }
@@ -233,12 +255,11 @@ class BackwardPass {
 
 }  // namespace
 
-void add_backward_operands(ProgramWriter& writer, Instruction& instruction, bool reads_input,
+void add_backward_operands(ProgramWriter& writer, Instruction& instruction,
+                           const EmittedInstruction& emitted, bool reads_input,
                            const std::vector<Operand>& gradients) {
   const Node& node = writer.node(instruction.node);
-  const OpTraits& traits = node.op->traits;
-  const bool reads_output =
-      traits.reads_output || (traits.reads_output_if_relu && instruction.relu);
+  const bool reads_output = emitted.names(Role::kOutput);
   std::vector<int> reads;
   if (reads_input) reads = node.inputs;
   if (reads_output) reads.insert(reads.end(), node.outputs.begin(), node.outputs.end());
@@ -260,7 +281,8 @@ void add_backward_operands(ProgramWriter& writer, Instruction& instruction, bool
     }
   }
   const int saved = writer.left_by(instruction.node).saved;
-  if (saved >= 0) instruction.add(writer.memory_operand(saved), Role::kSaved, Access::kReads);
+  if (saved >= 0 && emitted.names(Role::kSaved))
+    instruction.add(writer.memory_operand(saved), Role::kSaved, Access::kReads);
 }
 
 void write_backward(ProgramWriter& writer) {

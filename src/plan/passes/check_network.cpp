@@ -42,7 +42,7 @@ Status check_row_exponents(const ProgramWriter& writer) {
   for (int n = 0; n < writer.node_count(); ++n) {
     const Node& node = writer.node(n);
     if (writer.is_left_out(n) || slices_a_row(writer, node)) continue;
-    if (!node.op->traits.takes_rows && !writer.graph().is_loss(n)) {
+    if (node.op->traits.takes != TakenExponents::kOfRows && !writer.graph().is_loss(n)) {
       return in_node(writer, node,
                      "takes values with one exponent, not blocks=token; choose blocks=tensor");
     }
@@ -70,7 +70,7 @@ Status check_node(const ProgramWriter& writer, int n) {
     if (!status.ok()) return in_node(writer, node, status.error().message);
   }
   const bool counts = writer.options().exponents == ExponentMode::kCalibrate;
-  if (counts && node.outputs.size() > 1 && !node.op->traits.keeps_exponent) {
+  if (counts && node.outputs.size() > 1 && !passes_mantissas(*node.op)) {
     return in_node(writer, node, "narrows several outputs; only one can be calibrated");
   }
   return {};
@@ -137,7 +137,7 @@ Status check_losses(const ProgramWriter& writer) {
   for (const int loss : graph.losses) {
     const int logits = graph.nodes[loss].inputs[0];
     const int producer = graph.values[logits].producer;
-    if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) {
+    if (producer < 0 || !may_leave_wide(*graph.nodes[producer].op)) {
       const bool sigmoid = producer >= 0 && graph.nodes[producer].op == &ops::kSigmoid;
       return invalid_input(graph.name + ": the logits must come from a linear or convolution node" +
                            (sigmoid ? "; the sigmoid at the end belongs to the loss: leave it out "

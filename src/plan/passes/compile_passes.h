@@ -21,18 +21,20 @@ void restore_values(ProgramWriter& writer, const std::vector<int>& values);
 // The backward instructions, and the updates that may follow their gradients at once.
 void write_backward(ProgramWriter& writer);
 
-// Adds the operands of a node's backward pass to an instruction: `gradients` of its outputs, its
-// inputs, its outputs and what it saved, as its op reads them.
-void add_backward_operands(ProgramWriter& writer, Instruction& instruction, bool reads_input,
+// Adds the operands that an op named to an instruction of a node's backward pass: `gradients` of
+// its outputs, its inputs (or only their shapes), its outputs, and saved data.
+void add_backward_operands(ProgramWriter& writer, Instruction& instruction,
+                           const EmittedInstruction& emitted, bool reads_input,
                            const std::vector<Operand>& gradients);
 
 // Updates of the parameters whose gradients are complete once the node's are.
 void write_updates(ProgramWriter& writer, int n);
 
 // An update of the node's first parameter that computes its gradient a few rows at a time. It reads
-// the operands of backward_weights, and has memory for a few rows only; or it uses the memory of
-// the sums that turned out to be too wide.
-void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operand>& gradients);
+// the operands of `weights`, the instruction that would compute it as a whole, and has memory for a
+// few rows only; or it uses the memory of the sums that turned out to be too wide.
+void write_update_by_rows(ProgramWriter& writer, int n, const EmittedInstruction& weights,
+                          const std::vector<Operand>& gradients);
 
 // The instructions of the end of a step: the norm of all gradients, updates, statistics.
 void write_end_of_step(ProgramWriter& writer);

@@ -14,9 +14,8 @@ bool is_read_backward(const Graph& graph, const ValueFacts& facts, int value, co
   const std::vector<int>& readers = facts.readers[value];
   return std::any_of(readers.begin(), readers.end(), [&](int reader) {
     const Node& node = graph.nodes[reader];
-    const OpTraits& traits = node.op->traits;
-    return &node != other && (traits.weights_read_input || traits.input_reads_input ||
-                              (traits.view && facts.read_backward[node.outputs[0]]));
+    return &node != other && (reads_backward(*node.op, Role::kInput) ||
+                              (is_view(*node.op) && facts.read_backward[node.outputs[0]]));
   });
 }
 
@@ -108,7 +107,7 @@ Status check_linear_values(const Graph& graph, const Format& format) {
   if (format.is_float() || !format.has_linear_values()) return {};
   const Grids widths = grids(graph, format);
   for (const Node& node : graph.nodes) {
-    if (!node.op->traits.may_leave_wide) continue;
+    if (!may_leave_wide(*node.op)) continue;
     const int output = node.outputs[0];
     if (widths.values[output].bits > widths.activations[output].bits) return {};
   }

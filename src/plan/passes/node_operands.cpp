@@ -49,9 +49,9 @@ int NodeOperands::written_bits(bool is_layer) const {
   return options_.format.nearest_gradients ? kept : std::max(kept, 16);
 }
 
-int NodeOperands::grad_input_bits(const Node& node, int gradient_bits) const {
-  const OpTraits& traits = node.op->traits;
-  return rounds_gradient(traits) ? written_bits(traits.is_layer) : gradient_bits;
+int NodeOperands::grad_input_bits(GradientWidth width, int gradient_bits) const {
+  return width == GradientWidth::kPassed ? gradient_bits
+                                         : written_bits(width == GradientWidth::kLayer);
 }
 
 SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
@@ -65,7 +65,7 @@ SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
 }
 
 DataType NodeOperands::weight_gradient_type(const Node& node, bool first) const {
-  if (options_.format.is_float()) return DataType::kFloat;
+  if (grids_.gradient.scaling == Scaling::kReal) return DataType::kFloat;
   const bool narrow = sum_width(node, first) == SumWidth::kInt32;
   return narrow || (first && falls_back_on_rows(node)) ? DataType::kInt32 : DataType::kInt64;
 }
@@ -78,7 +78,7 @@ bool NodeOperands::has_rows(const Node& node) const {
   if (node.op->gradient_rows == nullptr || shares_parameters(node)) return false;
   const Grid& weights = grids_.parameters[node.parameters[0]];
   if (weights.scaling == Scaling::kReal || weights.blocks == Blocks::kChannel) return false;
-  return updates_at_once() && optimizer(options_.optimizer).update->traits.takes_gradient_rows &&
+  return updates_at_once() && optimizer(options_.optimizer).takes_gradient_rows &&
          with_shapes(node, node.op->gradient_rows->possible);
 }
 
@@ -113,16 +113,19 @@ RowsAtOnce NodeOperands::rows_at_once(const Node& node) const {
   return result;
 }
 
-bool NodeOperands::input_comes_first(const Node& node, int gradient_bits) const {
+bool NodeOperands::input_comes_first(const Node& node, const EmittedInstruction& weights,
+                                     const EmittedInstruction& input, int gradient_bits) const {
   const OpMemory memory = memory_of(node);
   // Sums of several micro-batches are always there.
   if (memory.saved_bytes > 0 || options_.micro_batches > 1) return false;
+  const GradientWidth width = input.find(Role::kGradInput)->width;
+  const bool reads_inputs = weights.names(Role::kInput);
   int64_t inputs = 0, gradients = 0, sums = 0;
   for (const int input : node.inputs) {
     const int64_t count = shape_of(input).count();
-    if (node.op->traits.weights_read_input) inputs += count * element_bytes(type_of(input));
+    if (reads_inputs) inputs += count * element_bytes(type_of(input));
     if (wants_gradient(input)) {
-      gradients += count * element_bytes(gradient_type(grad_input_bits(node, gradient_bits)));
+      gradients += count * element_bytes(gradient_type(grad_input_bits(width, gradient_bits)));
     }
   }
   for (const int parameter : node.parameters) {

@@ -81,8 +81,8 @@ class NodeOperands {
   int kept_bits(bool is_layer) const;
   // The width that it writes if it narrows: more if stochastic rounding follows.
   int written_bits(bool is_layer) const;
-  // Bits of the gradients that a node's backward_input writes, from a gradient of `gradient_bits`.
-  int grad_input_bits(const Node& node, int gradient_bits) const;
+  // Bits of the gradients that an instruction writes, from a gradient of `gradient_bits`.
+  int grad_input_bits(GradientWidth width, int gradient_bits) const;
   // Width of the sums of a node's first parameter, or of its others.
   SumWidth sum_width(const Node& node, bool first) const;
   // The type of the memory for these sums.
@@ -98,11 +98,12 @@ class NodeOperands {
   bool falls_back_on_rows(const Node& node) const;
   RowsAtOnce rows_at_once(const Node& node) const;
 
-  // Whether less memory is alive at once if backward_input comes before backward_weights, which
-  // then makes room for its sums only afterwards. Assumes that the inputs exist before, and end
-  // with backward_weights, or with the update if that may read them. If a node saves nothing,
-  // neither leaves anything to the other.
-  bool input_comes_first(const Node& node, int gradient_bits) const;
+  // Whether less memory is alive at once if the gradients of the inputs come before the sums of
+  // the weights' gradients, which then get their room only afterwards. Assumes that the inputs
+  // exist before, and end with the sums, or with the update if that may read them. If a node saves
+  // nothing, neither leaves anything to the other.
+  bool input_comes_first(const Node& node, const EmittedInstruction& weights,
+                         const EmittedInstruction& input, int gradient_bits) const;
 
  private:
   bool has_rows(const Node& node) const;

@@ -173,9 +173,9 @@ int ProgramWriter::add_exponent(const Exponent& exponent) {
 
 int ProgramWriter::add_sum_exponent(int parameter, DataType type, bool measures_sums) {
   const bool is_own = type == DataType::kInt32 || measures_sums;
-  const ExponentRule rule = format().is_float() ? ExponentRule::kNone
-                            : is_own            ? ExponentRule::kInherited
-                                                : ExponentRule::kFixed;
+  const ExponentRule rule = type == DataType::kFloat ? ExponentRule::kNone
+                            : is_own                 ? ExponentRule::kInherited
+                                                     : ExponentRule::kFixed;
   return add_exponent({.owner = ExponentOwner::kParameterGradient,
                        .of = parameter,
                        .rule = rule,

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "graph/op.h"
+#include "ops/ops.h"
 
 namespace mantissa {
 namespace {
@@ -14,9 +15,9 @@ void fuse_relu(const Graph& graph, const std::vector<int>& readers, int n, Resol
   const Node& node = graph.nodes[n];
   const int output = node.outputs[0];
   if (readers.size() != 1) return;
-  const OpTraits& reader = graph.nodes[readers[0]].op->traits;
-  if (reader.leaves_mask_to_producer) values.fused_relu[n] = true;
-  if (!node.op->traits.applies_relu || !reader.is_relu || graph.is_output(output)) return;
+  const Node& reader = graph.nodes[readers[0]];
+  if (leaves_mask_to_producer(*reader.op)) values.fused_relu[n] = true;
+  if (!node.op->traits.applies_relu || reader.op != &ops::kRelu || graph.is_output(output)) return;
   values.fused_relu[n] = true;
   values.skipped[readers[0]] = true;
   values.canonical[output] = graph.nodes[readers[0]].outputs[0];
@@ -25,7 +26,7 @@ void fuse_relu(const Graph& graph, const std::vector<int>& readers, int n, Resol
 // Whether the value's only readers, if any, are losses, and its producer leaves its sums to them.
 bool stays_wide(const Graph& graph, const std::vector<int>& readers, int value) {
   const int producer = graph.values[value].producer;
-  if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) return false;
+  if (producer < 0 || !may_leave_wide(*graph.nodes[producer].op)) return false;
   return std::all_of(readers.begin(), readers.end(),
                      [&](int reader) { return graph.is_loss(reader); }) &&
          (!readers.empty() || graph.is_output(value));
@@ -52,7 +53,7 @@ ResolvedValues resolve_values(const Graph& graph) {
   std::iota(values.canonical.begin(), values.canonical.end(), 0);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
-    if (node.op->traits.view) {
+    if (is_view(*node.op)) {
       values.skipped[n] = true;
       values.canonical[node.outputs[0]] = values.canonical[node.inputs[0]];
     }

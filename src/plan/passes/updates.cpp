@@ -41,10 +41,11 @@ void add_updated(ProgramWriter& writer, int parameter, Instruction& update) {
 // For weights that are trained through tanh, or whose gradients stop.
 void write_bend(ProgramWriter& writer, int n, const Operand& sums) {
   const Parameter& parameter = writer.graph().parameters[n];
-  if (!parameter.bends_gradient() || writer.format().is_float()) return;
+  const OpRow& row = ops::kBendGradient.rows(writer.format()).forward;
+  if (!parameter.bends_gradient() || !row) return;
   Instruction bend;
   bend.op = &ops::kBendGradient;
-  bend.row = &ops::kBendGradient.integer.forward;
+  bend.row = &row;
   bend.name = parameter.name;
   add_parameter(bend, n, Access::kReads);
   bend.add(sums, Role::kSum, Access::kUpdates);
@@ -92,7 +93,8 @@ void write_updates(ProgramWriter& writer, int n) {
   }
 }
 
-void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operand>& gradients) {
+void write_update_by_rows(ProgramWriter& writer, int n, const EmittedInstruction& weights,
+                          const std::vector<Operand>& gradients) {
   const Node& node = writer.node(n);
   const int parameter = node.parameters[0];
   const Parameter& of = writer.graph().parameters[parameter];
@@ -101,7 +103,7 @@ void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operan
   Instruction update = update_instruction(writer);
   update.node = n;
   update.name = of.name;
-  add_backward_operands(writer, update, true, gradients);
+  add_backward_operands(writer, update, weights, true, gradients);
   if (there.empty()) {
     update.multiply_adds = ops::kReadsOfGradient * writer.operands().multiply_adds(node);
   }

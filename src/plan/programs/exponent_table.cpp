@@ -5,8 +5,8 @@
 namespace mantissa {
 
 ExponentRule value_rule(const Op& producer, bool is_wide, ExponentMode mode) {
-  const OpTraits& traits = producer.traits;
-  if (is_wide || traits.keeps_exponent || traits.has_own_grid) return ExponentRule::kInherited;
+  if (is_wide || passes_mantissas(producer) || has_own_grid(producer))
+    return ExponentRule::kInherited;
   switch (mode) {
     case ExponentMode::kExact:
       return ExponentRule::kOwnMaximum;
@@ -22,21 +22,24 @@ ExponentRule value_rule(const Op& producer, bool is_wide, ExponentMode mode) {
   return ExponentRule::kNone;
 }
 
-ExponentRule gradient_rule(const Op& op, const Format& format) {
+ExponentRule gradient_rule(bool rounds, const Format& format) {
   if (format.is_float()) return ExponentRule::kNone;
-  if (!rounds_gradient(op.traits)) return ExponentRule::kInherited;
+  if (!rounds) return ExponentRule::kInherited;
   if (format.is_dynamic()) return ExponentRule::kDecided;
   return format.headroom ? ExponentRule::kHeadroom : ExponentRule::kOwnMaximum;
 }
 
 Exponent gradient_exponent(const ExponentSlots& slots, ExponentOwner owner, int node, int input,
-                           const Op& op, const Format& format) {
+                           bool rounds, const Format& format) {
   const bool is_sum = owner == ExponentOwner::kGradientSum || owner == ExponentOwner::kRoundedSum;
   const bool is_rounded =
       owner == ExponentOwner::kRoundedGradient || owner == ExponentOwner::kRoundedSum;
   const int slot = slots.gradient(node, input) + (is_sum ? 1 : 0);
-  Exponent exponent{
-      .owner = owner, .of = node, .input = input, .rule = gradient_rule(op, format), .key = slot};
+  Exponent exponent{.owner = owner,
+                    .of = node,
+                    .input = input,
+                    .rule = gradient_rule(rounds, format),
+                    .key = slot};
   if (is_rounded) {
     exponent.rule = ExponentRule::kOwnMaximum;
     exponent.key += static_cast<int>(slots.gradients);

@@ -54,11 +54,17 @@ struct Exponent {
 
 // The rules for values and gradients in a program.
 ExponentRule value_rule(const Op& producer, bool is_wide, ExponentMode mode);
-ExponentRule gradient_rule(const Op& op, const Format& format);
+// `rounds`: else mantissas are passed on.
+ExponentRule gradient_rule(bool rounds, const Format& format);
 
-// The row of a gradient of a node's input, which an op writes: the node's, or another.
+// The row of a gradient of a node's input.
 Exponent gradient_exponent(const ExponentSlots& slots, ExponentOwner owner, int node, int input,
-                           const Op& op, const Format& format);
+                           bool rounds, const Format& format);
+
+// Whether mantissas are rounded to such an exponent.
+constexpr bool rounds(ExponentRule rule) {
+  return rule != ExponentRule::kNone && rule != ExponentRule::kInherited;
+}
 
 // Whether the exponent is taken from its predictor.
 constexpr bool is_predicted(const Exponent& exponent) {

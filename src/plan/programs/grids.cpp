@@ -12,9 +12,9 @@ std::vector<bool> end_layers(const Graph& graph) {
     const Node& node = graph.nodes[n];
     const bool behind = std::any_of(node.inputs.begin(), node.inputs.end(),
                                     [&](int input) { return has_layer_before[input]; });
-    is_end[n] = node.op->traits.is_layer && !behind;
+    is_end[n] = is_layer(*node.op) && !behind;
     for (const int output : node.outputs) {
-      has_layer_before[output] = behind || node.op->traits.is_layer;
+      has_layer_before[output] = behind || is_layer(*node.op);
     }
   }
   std::vector<bool> has_layer_behind(graph.values.size(), false);
@@ -22,9 +22,9 @@ std::vector<bool> end_layers(const Graph& graph) {
     const Node& node = graph.nodes[n];
     const bool before = std::any_of(node.outputs.begin(), node.outputs.end(),
                                     [&](int output) { return has_layer_behind[output]; });
-    if (node.op->traits.is_layer && !before) is_end[n] = true;
+    if (is_layer(*node.op) && !before) is_end[n] = true;
     for (const int input : node.inputs) {
-      if (before || node.op->traits.is_layer) has_layer_behind[input] = true;
+      if (before || is_layer(*node.op)) has_layer_behind[input] = true;
     }
   }
   return is_end;
@@ -125,10 +125,10 @@ Grids grids(const Graph& graph, const ValueFacts& facts, const Format& format) {
       widest_input = std::max(widest_input, grids.values[input].bits);
     }
     for (const int output : node.outputs) {
-      const bool is_linear = node.op->traits.may_leave_wide && format.has_linear_values() &&
-                             !facts.only_activations[output];
+      const bool is_linear =
+          may_leave_wide(*node.op) && format.has_linear_values() && !facts.only_activations[output];
       Grid& grid = grids.values[output];
-      if (node.op->traits.has_own_grid) {
+      if (has_own_grid(*node.op)) {
         grid.bits = own_bits(node.attributes);
         grids.activations[output].bits = grid.bits;
         continue;

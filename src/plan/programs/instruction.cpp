@@ -1,7 +1,5 @@
 #include "plan/programs/instruction.h"
 
-#include <array>
-
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -13,19 +11,6 @@ bool has(const Instruction& instruction, Role role, bool (*with)(Access)) {
 }
 
 }  // namespace
-
-std::string_view role_name(Role role) {
-  constexpr std::array<std::string_view, kRoles> kNames = {
-      "in",   "out",   "grad_out",   "grad_in", "parameter", "sums", "velocity",
-      "saved", "statistics", "work",    "scratch",   "cache"};
-  return kNames[static_cast<size_t>(role)];
-}
-
-std::string_view access_name(Access access) {
-  constexpr std::array<std::string_view, 6> kNames = {"-",       "reads", "writes",
-                                                      "updates", "adds",  "accumulates"};
-  return kNames[static_cast<size_t>(access)];
-}
 
 bool updates_parameter(const Instruction& instruction) {
   return instruction.of(Role::kStatistics).empty() &&

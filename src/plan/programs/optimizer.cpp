@@ -11,21 +11,22 @@ namespace {
 // So that Adam's first moments have the precision of the first gradient, however small.
 constexpr int kLowest = kExponentMin;
 
-// Kind, name, update; the tensors that it keeps, their first exponent, whether one is a velocity;
+// Kind, name, update; the tensors that it keeps, their first exponent, whether one is a velocity,
+// whether gradients may come by rows;
 // its settings, default learning rate and weight decay; how weights are predicted.
 // clang-format off
 const Optimizer kOptimizers[] = {
     {OptimizerKind::kSgd, "sgd", &ops::kUpdateSgd,
-     {}, 0, false, {}, 0, 5e-4, nullptr},
+     {}, 0, false, false, {}, 0, 5e-4, nullptr},
     {OptimizerKind::kMomentum, "momentum", &ops::kUpdateMomentum,
-     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4, &ops::kPredictByVelocity},
+     {"velocity"}, zero_exponent(16), true, true, {"momentum"}, 0, 5e-4, &ops::kPredictByVelocity},
     {OptimizerKind::kNesterov, "nesterov", &ops::kUpdateNesterov,
-     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4, &ops::kPredictByVelocity},
+     {"velocity"}, zero_exponent(16), true, false, {"momentum"}, 0, 5e-4, &ops::kPredictByVelocity},
     {OptimizerKind::kAdam, "adam", &ops::kUpdateAdam,
-     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0,
+     {"first_moment", "second_moment_root"}, kLowest, false, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0,
      &ops::kPredictByAdam},
     {OptimizerKind::kAdamW, "adamw", &ops::kUpdateAdamW,
-     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0.01,
+     {"first_moment", "second_moment_root"}, kLowest, false, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0.01,
      &ops::kPredictByAdam},
 };
 // clang-format on

@@ -25,6 +25,8 @@ struct Optimizer {
   std::array<const char*, kMostMoments> moments;
   int moment_exponent;  // of these tensors, of 16 bits, before the first step
   bool has_velocity;    // whether the first is one: it has the format's u bits, all others have 16
+  // Whether the update reads sums as ops/gradient_rows.h gives them, and never overwrites them.
+  bool takes_gradient_rows;
   // Its own settings; null: no more.
   std::array<const char*, 3> settings;
   double learning_rate;  // if none is given; 0: the model's

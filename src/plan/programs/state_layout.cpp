@@ -87,9 +87,10 @@ int64_t ExponentSlots::velocity_predictor(int parameter) const {
 bool is_guardable(const Graph& graph, const std::vector<std::vector<int>>& readers_of_values,
                   int value) {
   const int producer = graph.values[value].producer;
-  if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) return false;
+  if (producer < 0 || !may_leave_wide(*graph.nodes[producer].op)) return false;
   const std::vector<int>& readers = readers_of_values[value];
-  return readers.size() == 1 && graph.nodes[readers[0]].op->traits.guards_input;
+  return readers.size() == 1 &&
+         graph.nodes[readers[0]].op->traits.takes == TakenExponents::kOfChannels;
 }
 
 namespace {

@@ -7,9 +7,7 @@
 namespace mantissa {
 namespace {
 
-bool is_left_out_when_frozen(const Op& op) {
-  return op.frozen != nullptr && op.frozen->traits.view;
-}
+bool is_left_out_when_frozen(const Op& op) { return op.frozen != nullptr && is_view(*op.frozen); }
 
 bool all_outputs(const Node& node, const std::vector<bool>& holds) {
   return std::all_of(node.outputs.begin(), node.outputs.end(),
@@ -27,11 +25,12 @@ std::vector<bool> visit_readers(const Graph& graph, ValueFacts& facts) {
       const OpTraits& traits = node.op->traits;
       only_activations =
           only_activations && (takes_activations(*node.op) || graph.is_loss(reader) ||
-                               (traits.view && all_outputs(node, facts.only_activations)));
-      loses = loses && (traits.clips_negatives || (traits.keeps_sign && keeps_bits(*node.op) &&
-                                                   all_outputs(node, loses_negatives)));
-      if (traits.weights_read_input || traits.input_reads_input ||
-          (traits.view && facts.read_backward[node.outputs[0]])) {
+                               (is_view(*node.op) && all_outputs(node, facts.only_activations)));
+      loses =
+          loses && (traits.clips.negatives || (traits.sign == Sign::kKept && keeps_bits(*node.op) &&
+                                               all_outputs(node, loses_negatives)));
+      if (reads_backward(*node.op, Role::kInput) ||
+          (is_view(*node.op) && facts.read_backward[node.outputs[0]])) {
         facts.read_backward[value] = true;
       }
     }
@@ -50,18 +49,18 @@ std::vector<bool> visit_readers(const Graph& graph, ValueFacts& facts) {
 bool is_read_by_producer(const Graph& graph, const ValueFacts& facts, const Node& producer,
                          int value) {
   const std::vector<int>& readers = facts.readers[value];
-  return producer.op->traits.reads_output &&
-         !(readers.size() == 1 && graph.nodes[readers[0]].op->traits.leaves_mask_to_producer);
+  return reads_backward(*producer.op, Role::kOutput) &&
+         !(readers.size() == 1 && leaves_mask_to_producer(*graph.nodes[readers[0]].op));
 }
 
 int clips_above(const Graph& graph, const ValueFacts& facts, const Node& producer, int value) {
   // An op whose backward pass reads its output is a reader, too.
-  if (producer.op->traits.reads_output) return 0;
+  if (reads_backward(*producer.op, Role::kOutput)) return 0;
   int largest = 0;
   for (const int reader : facts.readers[value]) {
-    const OpTraits& traits = graph.nodes[reader].op->traits;
-    if (traits.clips_above == 0 || !traits.clips_negatives) return 0;
-    largest = std::max(largest, traits.clips_above);
+    const Clips& clips = graph.nodes[reader].op->traits.clips;
+    if (clips.above == 0 || !clips.negatives) return 0;
+    largest = std::max(largest, clips.above);
   }
   return largest;
 }
@@ -69,11 +68,11 @@ int clips_above(const Graph& graph, const ValueFacts& facts, const Node& produce
 }  // namespace
 
 bool keeps_bits(const Op& op) {
-  return op.traits.keeps_exponent || op.traits.view || is_left_out_when_frozen(op);
+  return passes_mantissas(op) || is_view(op) || is_left_out_when_frozen(op);
 }
 
 bool takes_activations(const Op& op) {
-  return op.traits.may_leave_wide || is_left_out_when_frozen(op) || &op == &ops::kIdentity ||
+  return may_leave_wide(op) || is_left_out_when_frozen(op) || &op == &ops::kIdentity ||
          &op == &ops::kAttention || &op == &ops::kQuantise;
 }
 
@@ -89,12 +88,12 @@ ValueFacts value_facts(const Graph& graph) {
   for (const int input : graph.inputs) facts.needs_sign[input] = !loses_negatives[input];
   std::vector<bool> never_negative(values, false);
   for (const Node& node : graph.nodes) {
-    const OpTraits& traits = node.op->traits;
+    const Sign sign = node.op->traits.sign;
     const bool keeps_sign =
-        traits.keeps_sign && std::all_of(node.inputs.begin(), node.inputs.end(),
-                                         [&](int input) { return never_negative[input]; });
+        sign == Sign::kKept && std::all_of(node.inputs.begin(), node.inputs.end(),
+                                           [&](int input) { return never_negative[input]; });
     for (const int output : node.outputs) {
-      never_negative[output] = traits.never_negative || keeps_sign;
+      never_negative[output] = sign == Sign::kNeverNegative || keeps_sign;
       const bool is_read = is_read_by_producer(graph, facts, node, output);
       facts.needs_sign[output] = !never_negative[output] && (is_read || !loses_negatives[output]);
       facts.clips_above[output] = clips_above(graph, facts, node, output);

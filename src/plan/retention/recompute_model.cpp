@@ -52,7 +52,7 @@ double macs_per_ns(const Graph& graph, const Program& program, const Instruction
 double elements_ns(const Instruction& instruction, const MachineProfile& profile,
                    const MemoryTier& operands, int threads) {
   const Op& op = *instruction.op;
-  if (op.traits.clips_negatives && instruction.output().type == DataType::kInt8) {
+  if (op.traits.clips.negatives && instruction.output().type == DataType::kInt8) {
     return static_cast<double>(bytes_of(instruction)) / operands.bytes_per_ns;
   }
   const bool is_norm = bool{op.integer.statistics};
