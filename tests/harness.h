@@ -89,6 +89,7 @@ struct HarnessOptions {
   int64_t stage_warmup = 0;
   bool updates_together = false;  // all layers of a stage, after its whole backward pass
   int64_t rotation = 0;           // by how much the first example of a batch comes later
+  const kernels::KernelTable* kernels = nullptr;  // in place of the best for `isa`
 };
 
 // A network in a format, for tests over many of both.
@@ -300,7 +301,8 @@ class Harness {
     arena_.emplace(std::move(*arena));
     // An instruction may only read what was written before: start from garbage.
     std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));
-    executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, options_.isa);
+    executor_.emplace(graph_, program_, *state_, arena_->span(), pool_,
+                      options_.kernels == nullptr ? table : *options_.kernels);
     if (options_.stages > 0) init_pipeline();
   }
 

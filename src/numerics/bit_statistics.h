@@ -86,7 +86,7 @@ inline int next_decided_exponent(const BitStatistics& statistics, int decided, i
 }
 
 // The warm-up's histogram of wide values, by the exponents that they need. It goes from the largest
-// down to one that clips more than may be clipped: the rest is counted there. Histograms of
+// down to one below which too many are clipped: the rest is counted there. Histograms of
 // micro-batches, threads and processes add up in any order.
 class NeededExponents {
  public:
@@ -138,33 +138,13 @@ struct DecisionRule {
   bool decides_at_once = false;
   int threshold = 0;
   int64_t micro_batches = 1;  // of a step, whose counts decide for the next step
-};
 
-// Counts a tensor's wide values, `elements` of 2^wide_exponent each, by the exponents that they
-// need, from the exponent of the largest, `largest` (at least wide_exponent), downwards.
-// clipped_at(exponent) says how many that exponent clips. At most clipped_ppm millionths of the
-// elements of a step's micro-batches may be clipped. An exponent finer than the wide values gains
-// nothing.
-template <typename ClippedAt>
-NeededExponents count_needed_exponents(int64_t elements, int largest, int wide_exponent,
-                                       const DecisionRule& rule, const ClippedAt& clipped_at) {
-  NeededExponents needed;
-  const auto most = static_cast<__int128>(elements) * static_cast<__int128>(rule.micro_batches) *
-                    rule.clipped_ppm;
-  int64_t counted = 0;
-  int exponent = largest;
-  for (; exponent > wide_exponent; --exponent) {
-    const int64_t clipped = clipped_at(exponent - 1);
-    needed.add(exponent, clipped - counted);
-    counted = clipped;
-    if (static_cast<__int128>(clipped) * 1'000'000 > most) {
-      --exponent;
-      break;
-    }
+  // The most of a step's elements that may be clipped, if a micro-batch has `elements`.
+  int64_t most_clipped(int64_t elements) const {
+    return static_cast<int64_t>(static_cast<__int128>(elements) * micro_batches * clipped_ppm /
+                                1'000'000);
   }
-  needed.add(exponent, elements - counted);
-  return needed;
-}
+};
 
 // The smallest exponent at which at most clipped_ppm millionths of the elements are clipped, from a
 // full histogram: by_length[n] elements with 2^(n-1) <= |x| / 2^unit < 2^n. If all are zero: the

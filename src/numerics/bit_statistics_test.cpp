@@ -93,30 +93,6 @@ RC_GTEST_PROP(NeededExponents, TheRuleIsItsDefinition, ()) {
             smallest_that_fits(needs, needs.begin()->first, ppm));
 }
 
-// Elements are counted from the largest down, as far as a step's micro-batches can decide. Smaller
-// elements decide nothing, whatever the others are and in whichever order they come.
-RC_GTEST_PROP(NeededExponents, CountsAsFarDownAsDecides, ()) {
-  const int64_t micro_batches = *rc::gen::inRange(1, 4);
-  const int ppm = *rc::gen::inRange(0, 100'001);
-  const DecisionRule rule{.clipped_ppm = ppm, .micro_batches = micro_batches};
-  constexpr int64_t kElements = 1000;
-  NeededExponents counted;
-  Needs all;
-  for (int64_t m = 0; m < micro_batches; ++m) {
-    Needs needs;
-    for (int64_t i = 0; i < kElements; ++i) ++needs[-30 + *rc::gen::inRange(0, 9) * (i % 50 == 0)];
-    for (const auto& [needed, count] : needs) all[needed] += count;
-    const auto clipped_at = [&](int exponent) {
-      int64_t clipped = 0;
-      for (const auto& [needed, count] : needs) clipped += needed > exponent ? count : 0;
-      return clipped;
-    };
-    counted += count_needed_exponents(kElements, needs.rbegin()->first, -40, rule, clipped_at);
-  }
-  RC_ASSERT(counted.elements() == micro_batches * kElements);
-  RC_ASSERT(counted.decided(ppm, kBits) == histogram(all).decided(ppm, kBits));
-}
-
 TEST(NeededExponents, ZerosFitEveryExponent) {
   NeededExponents zeros;
   zeros.add_zeros(90);

@@ -35,6 +35,19 @@ constexpr int exact_exponent(uint64_t maximum, int wide_exponent, int bits) {
   return maximum == 0 ? zero_exponent(bits) : wide_exponent + exact_shift(maximum, bits);
 }
 
+// The smallest magnitude that narrowing to b bits by this shift clips: rounded to nearest even it
+// is 2^(b-1). UINT64_MAX if none is so large.
+constexpr uint64_t least_clipped(int shift, int bits) {
+  if (shift == 0) return uint64_t{1} << (bits - 1);
+  return shift + bits > 65 ? UINT64_MAX : ((uint64_t{1} << bits) - 1) << (shift - 1);
+}
+
+// The smallest shift that does not clip this magnitude: it, too, depends on the leading bits alone.
+constexpr int needed_shift(uint64_t size, int bits) {
+  const int shift = std::max(0, bit_length(size) - (bits - 1));
+  return shift + (size >= least_clipped(shift, bits) ? 1 : 0);
+}
+
 // If channels have exponents of their own: the most that one lies below its tensor's exponent.
 // Below that nothing is left of 32-bit sums.
 constexpr int kMostChannelShift = 31;

@@ -54,12 +54,13 @@ void forward(const OpContext& c) {
   };
   if (fraction > 0 || !is_bytes(c.output)) return write_wide(c, kPixelExponent - fraction, wide);
   calibrate(c, kPixelExponent, wide);
-  narrow_value(c, kPixelExponent, [&](int8_t* out, int shift) {
+  narrow_value(c, kPixelExponent, [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
     args.out = out;
     args.shift = shift;
-    return kernels::parallel_statistics(
-        *c.kernel.pool, rows, kernels::kElementsPerThread,
-        [&](int64_t b, int64_t e) { return c.kernels->elementwise->normalise_input(args, b, e); });
+    return write_pieces(
+        c, c.output, rows, kernels::kElementsPerThread, counts,
+        [&](int64_t b, int64_t e) { return c.kernels->elementwise->normalise_input(args, b, e); },
+        wide);
   });
 }
 

@@ -99,8 +99,11 @@ struct ByFamily {
     return (c.kernels->*kFamily)->loss(kArguments(c, first), first, next);
   }
   static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
-                                          int64_t first, int64_t next) {
-    return (c.kernels->*kFamily)->gradient(kArguments(c, first), shift, grad, first, next);
+                                          int64_t first, int64_t next,
+                                          kernels::WideCounts* counts) {
+    auto args = kArguments(c, first);
+    args.counts = counts;
+    return (c.kernels->*kFamily)->gradient(args, shift, grad, first, next);
   }
   static constexpr auto kKernel = kernel_name<kFamily>;
 };
@@ -112,9 +115,11 @@ struct BySigmoid {
     return kernels::sigmoid_loss(*c.kernels->softmax, sigmoid_arguments(c, first), first, next);
   }
   static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
-                                          int64_t first, int64_t next) {
-    return kernels::sigmoid_gradient(*c.kernels->softmax, sigmoid_arguments(c, first), shift, grad,
-                                     first, next);
+                                          int64_t first, int64_t next,
+                                          kernels::WideCounts* counts) {
+    auto args = sigmoid_arguments(c, first);
+    args.counts = counts;
+    return kernels::sigmoid_gradient(*c.kernels->softmax, args, shift, grad, first, next);
   }
   static constexpr auto kKernel = kernel_name<&kernels::KernelTable::softmax>;
 };
@@ -154,12 +159,12 @@ template <typename By, int kWideExponent>
 void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
   const int wide_exponent = kWideExponent - By::arguments(c, 0).row_weights().bits();
-  narrow_gradient(c, grad, wide_exponent, [&](int shift) {
+  narrow_gradient(c, grad, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     return kernels::parallel_statistics(
-        *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end) {
+        *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end, int64_t part) {
           kernels::WideStatistics found;
           for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
-            found += By::gradient(c, shift, gradient_of(grad), first, next);
+            found += By::gradient(c, shift, gradient_of(grad), first, next, counts.wide_of(part));
           });
           return found;
         });

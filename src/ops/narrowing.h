@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "base/checked.h"
 #include "graph/op.h"
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/bit_counts/written_block.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
@@ -100,12 +103,19 @@ inline void check_largest_exponent(const OpContext& context, int largest) {
   if (largest > kExponentMax) context.totals->exponent_overflow = true;
 }
 
-// The warm-up's decision about wide values, which it counts: the shift to use. `largest` is their
-// largest_exponent; clipped_at(shift) says how many a shift clips. An operation that would have
-// used another one is run again: once, since the counts do not depend on the exponent in use.
-template <typename ClippedAt>
-int decide_shift(const OpContext& context, const Tensor& tensor, int largest, int wide_exponent,
-                 int most, const ClippedAt& clipped_at) {
+// Empty counts of a tensor's wide values, which are narrowed by `shift`: one for each worker.
+inline std::vector<kernels::WideCounts> wide_counts(const OpContext& context, const Tensor& tensor,
+                                                    int shift) {
+  const int64_t most = tensor.predictor.rule->most_clipped(tensor.count());
+  return std::vector<kernels::WideCounts>(static_cast<size_t>(context.kernel.pool->size()),
+                                          kernels::WideCounts(tensor.bits, shift, most));
+}
+
+// The warm-up's decision about wide values that were counted: the shift to use. `largest` is their
+// largest_exponent. An operation that used another one is run again: once, since the counts do not
+// depend on the exponent in use.
+inline int decide_shift(const OpContext& context, const Tensor& tensor, int largest,
+                        int wide_exponent, int most, std::span<const kernels::WideCounts> counts) {
   const DecisionRule& rule = *tensor.predictor.rule;
   check_largest_exponent(context, largest);
   const int before = decided_shift(tensor, wide_exponent, most);
@@ -113,9 +123,7 @@ int decide_shift(const OpContext& context, const Tensor& tensor, int largest, in
   if (largest == kUnmeasured) {
     needed.add_zeros(tensor.count());
   } else {
-    needed = count_needed_exponents(
-        tensor.count(), largest, wide_exponent, rule,
-        [&](int exponent) -> int64_t { return clipped_at(exponent - wide_exponent); });
+    needed = kernels::needed_exponents(counts, tensor.count(), wide_exponent, largest);
   }
   *tensor.predictor.needed += needed;
   const int next = std::min(needed.decided(rule.clipped_ppm, tensor.bits), tensor.exponent_limit);
@@ -126,25 +134,23 @@ int decide_shift(const OpContext& context, const Tensor& tensor, int largest, in
   return shift;
 }
 
-// Passes that write mantissas may take kernels::PieceCounts* as their last argument. Unless it is
-// null they count all mantissas that they write, each piece once it is final. pass(arguments...),
-// with the counts if it takes them.
-template <typename Pass, typename... Arguments>
-auto run_pass(const Pass& pass, kernels::PieceCounts* counts, Arguments... arguments) {
-  if constexpr (std::is_invocable_v<const Pass&, Arguments..., kernels::PieceCounts*>) {
-    return pass(arguments..., counts);
-  } else {
-    return pass(arguments...);
-  }
+// Counts the wide values wide_of(i) of the elements [begin, end), which were narrowed with these
+// statistics, as far as they count.
+template <typename WideOf>
+void count_wide_values(kernels::WideCounts* counts, const kernels::WideStatistics& found,
+                       int64_t begin, int64_t end, const WideOf& wide_of) {
+  if (counts == nullptr || !counts->wants(found)) return;
+  for (int64_t i = begin; i < end; ++i) counts->add(magnitude(wide_of(i)));
 }
 
 // As kernels::parallel_statistics over [0, count), for a pass that writes `tensor`. Each index is 1
-// / count of the tensor. Works piece by piece if mantissas are to be counted. function(begin, end)
-// may also take the maximum of its thread's earlier pieces.
-template <typename Function>
+// / count of the tensor. Works piece by piece if something is to be counted; wide_of(i) is the wide
+// value of element i. function(begin, end) may also take a maximum that need not be reported.
+template <typename Function, typename WideOf>
 kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& tensor, int64_t count,
-                                     int64_t grain, kernels::PieceCounts* counts,
-                                     const Function& function) {
+                                     int64_t grain, const kernels::PassCounts& counts,
+                                     const Function& function, const WideOf& wide_of) {
+  constexpr int64_t kCountedElements = 2048;  // few pieces hold wide values that count
   const auto write = [&](int64_t begin, int64_t end, uint64_t seen) {
     if constexpr (std::is_invocable_v<const Function&, int64_t, int64_t, uint64_t>) {
       return function(begin, end, seen);
@@ -152,43 +158,45 @@ kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& ten
       return function(begin, end);
     }
   };
-  int64_t length = count, elements = 0;
-  if (counts != nullptr) {
-    elements = tensor.count() / count;
+  const int64_t elements = count == 0 ? 1 : tensor.count() / count;
+  int64_t length = count;
+  if (counts.wide != nullptr) length = divide_up(kCountedElements, elements);
+  if (counts.written != nullptr) {
     const int64_t bytes = elements * element_bytes(tensor.type);
     length = round_up(divide_up(kernels::PieceCounts::kPieceBytes, bytes), grain);
   }
   return kernels::parallel_statistics(
       *context.kernel.pool, count, grain, [&](int64_t begin, int64_t end, int64_t part) {
+        kernels::WideCounts* wide = counts.wide_of(part);
         kernels::WideStatistics found;
         for (int64_t at = begin; at < end; at += length) {
           const int64_t next = std::min(end, at + length);
-          found += write(at, next, found.maximum);
-          if (counts == nullptr) continue;
-          counts->add(gradient_from(tensor, at * elements), (next - at) * elements, part);
+          const uint64_t seen =
+              wide == nullptr ? found.maximum : std::min(found.maximum, wide->least() - 1);
+          const kernels::WideStatistics piece = write(at, next, seen);
+          count_wide_values(wide, piece, at * elements, next * elements, wide_of);
+          found += piece;
+          if (counts.written == nullptr) continue;
+          counts.written->add(gradient_from(tensor, at * elements), (next - at) * elements, part);
         }
         return found;
       });
 }
 
 // Writes a tensor in the warm-up, with an exponent decided before, or now. `pass` as for
-// narrow_in_one_pass. It also counts how many other exponents clip, and runs last with the exponent
-// that is used.
+// narrow_in_one_pass: it is run once, and again if the exponent decided now is to be used.
 template <typename Pass>
 void narrow_and_decide(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                        const Pass& pass) {
-  int written = decided_shift(tensor, wide_exponent, most);
-  kernels::WideStatistics found = run_pass(pass, nullptr, written);
-  const auto clipped_at = [&](int shift) {
-    if (shift != written) found.saturated = run_pass(pass, nullptr, shift).saturated;
-    written = shift;
-    return found.saturated;
-  };
+  const int before = decided_shift(tensor, wide_exponent, most);
+  auto counts = wide_counts(context, tensor, before);
+  kernels::WideStatistics found = pass(before, kernels::PassCounts{.wide = counts.data()});
   const int shift =
       decide_shift(context, tensor, largest_exponent(tensor, found.maximum, wide_exponent),
-                   wide_exponent, most, clipped_at);
+                   wide_exponent, most, counts);
+  if (shift != before) found = pass(shift, kernels::PassCounts{});
   set_exponent(context, tensor, wide_exponent + shift);
-  add_saturated(tensor, clipped_at(shift));
+  add_saturated(tensor, found.saturated);
 }
 
 // Writes a tensor with the decided exponent, and counts its bits: `pass` as for narrow_in_one_pass.
@@ -204,7 +212,8 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
   kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0, counted);
   const int shift = decided_shift(tensor, wide_exponent, most);
   set_exponent(context, tensor, wide_exponent + shift);
-  const kernels::WideStatistics found = run_pass(pass, by_pieces ? &counts : nullptr, shift);
+  const kernels::WideStatistics found =
+      pass(shift, kernels::PassCounts{.written = by_pieces ? &counts : nullptr});
   // Mantissas that the pass did not count are counted now.
   const kernels::LargeCounts large =
       counts.elements() == tensor.count()
@@ -226,51 +235,54 @@ inline int known_shift(const OpContext& context, int wide_exponent, int most) {
   return std::clamp(*context.output.exponent - wide_exponent, 0, most);
 }
 
-// Requantises a value whose maximum is known: `write(shift)` writes it narrowed and returns how
-// many were clipped. If it writes in place, so that it may run only once, clipped_at(shift) counts
-// these without writing. In dynamic fixed point `counted` of the written mantissas count.
-template <typename Write, typename ClippedAt = std::nullptr_t>
+// Requantises a value whose maximum is known: `write(shift, counts)` writes it narrowed and returns
+// how many were clipped. If it writes in place, so that it may run only once, count(counts) counts
+// wide values without writing. In dynamic fixed point `counted` of the written mantissas count.
+template <typename Write, typename Count = std::nullptr_t>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
-                       const Write& write, const ClippedAt& clipped_at = nullptr,
+                       const Write& write, const Count& count = nullptr,
                        kernels::Counted counted = kernels::Counted::kAll) {
+  const Tensor& output = context.output;
   if (context.recomputes) {
-    return (void)run_pass(write, nullptr, known_shift(context, wide_exponent, 62));
+    return (void)write(known_shift(context, wide_exponent, 62), kernels::PassCounts{});
   }
   if (context.exponent_mode == ExponentMode::kDecided) {
-    const Tensor& output = context.output;
-    if constexpr (std::is_invocable_v<ClippedAt, int>) {
+    if constexpr (std::is_invocable_v<Count, kernels::WideCounts*>) {
       if (output.predictor.rule->warms_up) {
+        auto counts = wide_counts(context, output, decided_shift(output, wide_exponent, 62));
+        count(counts.data());
         const int shift =
             decide_shift(context, output, largest_exponent(output, maximum, wide_exponent),
-                         wide_exponent, 62, clipped_at);
+                         wide_exponent, 62, counts);
         set_exponent(context, output, wide_exponent + shift);
-        return add_saturated(output, run_pass(write, nullptr, shift));
+        return add_saturated(output, write(shift, kernels::PassCounts{}));
       }
     }
     return narrow_as_decided(
         context, output, wide_exponent, 62,
-        [&](int shift, kernels::PieceCounts* counts) {
-          return kernels::WideStatistics{maximum, run_pass(write, counts, shift)};
+        [&](int shift, const kernels::PassCounts& counts) {
+          return kernels::WideStatistics{maximum, write(shift, counts)};
         },
         counted);
   }
-  const int shift = choose_shift(context, context.output, maximum, wide_exponent);
-  add_saturated(context.output, run_pass(write, nullptr, shift));
+  const int shift = choose_shift(context, output, maximum, wide_exponent);
+  add_saturated(output, write(shift, kernels::PassCounts{}));
 }
 
-// Requantises to the exponent of the block's own maximum: `pass(shift)` computes the wide values,
-// writes them narrowed and returns their statistics. The first shift, at most `most`, follows from
-// the exponent that the slot still holds from last time. The pass is run again if the maximum needs
-// another one. So a wrong guess costs time but changes no bit (METHODS section 2, end).
+// Requantises to the exponent of the block's own maximum: `pass(shift, counts)` computes the wide
+// values, writes them narrowed and returns their statistics. The first shift, at most `most`,
+// follows from the exponent that the slot still holds from last time. The pass is run again if the
+// maximum needs another one. So a wrong guess costs time but changes no bit (METHODS section 2,
+// end).
 template <typename Pass>
 void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                      const Pass& pass) {
   const int guess = std::clamp(*tensor.exponent - wide_exponent, 0, most);
-  kernels::WideStatistics found = run_pass(pass, nullptr, guess);
+  kernels::WideStatistics found = pass(guess, kernels::PassCounts{});
   const int exact = limited_shift(tensor, found.maximum, wide_exponent);
   if (found.maximum != 0 && exact != guess) {
     ++context.totals->mispredictions;
-    found = run_pass(pass, nullptr, exact);
+    found = pass(exact, kernels::PassCounts{});
   }
   set_exact_exponent(context, tensor, found.maximum, wide_exponent);
   add_saturated(tensor, found.saturated);
@@ -283,8 +295,8 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
                         int wide_bits = 32) {
   const Tensor& output = context.output;
   if (context.recomputes) {
-    return (void)run_pass(pass, nullptr,
-                          known_shift(context, wide_exponent, wide_bits - output.bits));
+    return (void)pass(known_shift(context, wide_exponent, wide_bits - output.bits),
+                      kernels::PassCounts{});
   }
   if (context.exponent_mode == ExponentMode::kDecided) {
     return narrow_as_decided(context, output, wide_exponent, wide_bits - output.bits, pass);
@@ -292,35 +304,33 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
   if (context.exponent_mode == ExponentMode::kPredicted) {
     return narrow_by_guess(context, output, wide_exponent, wide_bits - output.bits, pass);
   }
-  add_saturated(output, run_pass(pass, nullptr, *output.exponent - wide_exponent).saturated);
+  add_saturated(output, pass(*output.exponent - wide_exponent, kernels::PassCounts{}).saturated);
 }
 
-// Requantises a value whose wide results are cheap to compute: `pass(writes, shift)` computes them,
-// writes them narrowed to the output if `writes`, and returns their statistics.
+// Requantises a value whose wide results are cheap to compute: `pass(writes, shift, counts)`
+// computes them, writes them narrowed to the output if `writes`, and returns their statistics.
 template <typename Pass>
 void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
                       int wide_bits = 32) {
   if (context.recomputes || !finds_maximum_first(context.exponent_mode)) {
     return narrow_in_one_pass(
         context, wide_exponent,
-        [&](int shift, kernels::PieceCounts* counts) {
-          return run_pass(pass, counts, true, shift);
-        },
+        [&](int shift, const kernels::PassCounts& counts) { return pass(true, shift, counts); },
         wide_bits);
   }
-  const uint64_t maximum = run_pass(pass, nullptr, false, 0).maximum;
+  const uint64_t maximum = pass(false, 0, kernels::PassCounts{}).maximum;
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);
-  add_saturated(context.output, run_pass(pass, nullptr, true, shift).saturated);
+  add_saturated(context.output, pass(true, shift, kernels::PassCounts{}).saturated);
 }
 
-// The same for 8-bit values, with `pass(out, shift)`: `out` is null if nothing is written.
+// The same for 8-bit values, with `pass(out, shift, counts)`: `out` is null if nothing is written.
 template <typename Pass>
 void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int wide_bits = 32) {
   auto* out = context.output.as<int8_t>();
   narrow_by_passes(
       context, wide_exponent,
-      [&](bool writes, int shift, kernels::PieceCounts* counts) {
-        return run_pass(pass, counts, writes ? out : nullptr, shift);
+      [&](bool writes, int shift, const kernels::PassCounts& counts) {
+        return pass(writes ? out : nullptr, shift, counts);
       },
       wide_bits);
 }
@@ -354,11 +364,11 @@ void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_o
   }
 }
 
-// Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift)`
-// computes the wide values anew, writes them narrowed and returns their statistics. Runs it once,
-// or again if the block turned out larger than predicted. Without a predictor the exponent follows
-// from the block's own maximum (BlockFloat [0112]-[0121]); in dynamic fixed point it is the decided
-// one.
+// Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift,
+// counts)` computes the wide values anew, writes them narrowed and returns their statistics. Runs
+// it once, or again if the block turned out larger than predicted. Without a predictor the exponent
+// follows from the block's own maximum (BlockFloat [0112]-[0121]); in dynamic fixed point it is the
+// decided one.
 template <typename Pass>
 void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
                      Pass&& pass) {
@@ -372,7 +382,8 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
   int exponent = wide_exponent;
   if (predicted != kUnmeasured) exponent = headroom_exponent(predicted, wide_exponent);
   // Beyond 62 everything rounds to zero, which 62 does as well.
-  kernels::WideStatistics found = run_pass(pass, nullptr, std::min(62, exponent - wide_exponent));
+  kernels::WideStatistics found =
+      pass(std::min(62, exponent - wide_exponent), kernels::PassCounts{});
   const int measured = exact_exponent(found.maximum, wide_exponent, gradient.bits);
   if (found.maximum == 0) {
     exponent = measured;
@@ -380,7 +391,7 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
     if (predicted == kUnmeasured || measured > exponent) {
       exponent = measured;
       ++context.totals->re_executions;
-      found = run_pass(pass, nullptr, measured - wide_exponent);
+      found = pass(measured - wide_exponent, kernels::PassCounts{});
     }
     *gradient.predictor.measured =
         std::max(*gradient.predictor.measured, static_cast<int16_t>(measured));

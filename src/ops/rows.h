@@ -21,17 +21,19 @@ inline int64_t row_grain(int64_t channels) {
 // wide values of a row.
 template <typename Fill>
 kernels::WideStatistics narrow_rows(const OpContext& c, const Tensor& out, bool writes, int shift,
-                                    const Fill& fill) {
+                                    const Fill& fill, const kernels::PassCounts& counts = {}) {
   const int64_t channels = out.shape.last();
   return kernels::parallel_statistics(
-      *c.kernel.pool, out.count() / channels, row_grain(channels), [&](int64_t begin, int64_t end) {
+      *c.kernel.pool, out.count() / channels, row_grain(channels),
+      [&](int64_t begin, int64_t end, int64_t part) {
         std::array<int64_t, kMostRowChannels> wide;
         kernels::WideStatistics found;
         for (int64_t row = begin; row < end; ++row) {
           fill(row, wide.data());
           kernels::MantissaSpan to = gradient_from(out, row * channels);
           if (!writes) to.data = nullptr;
-          found += c.kernels->wide->narrow({wide.data(), shift, to}, 0, channels);
+          found += kernels::narrow_counted(*c.kernels->wide, {wide.data(), shift, to}, 0, channels,
+                                           counts.wide_of(part));
         }
         return found;
       });
@@ -128,7 +130,9 @@ void write_rows(const OpContext& c, const ExponentAt& exponent_at, const Fill& f
   const auto fill_row = [&](int64_t row, int64_t* wide) { fill(row, wide_exponent, wide); };
   narrow_by_passes(
       c, wide_exponent,
-      [&](bool writes, int shift) { return narrow_rows(c, c.output, writes, shift, fill_row); },
+      [&](bool writes, int shift, const kernels::PassCounts& counts) {
+        return narrow_rows(c, c.output, writes, shift, fill_row, counts);
+      },
       64);
 }
 

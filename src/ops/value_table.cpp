@@ -63,19 +63,21 @@ bool is_clamp(const std::array<int8_t, 256>& table) {
 
 // out = table[in].
 void look_up(const OpContext& c, const int8_t* in, const std::array<int8_t, 256>& table,
-             kernels::PieceCounts* counts) {
+             const kernels::PassCounts& counts) {
   const auto& kernels = *c.kernels->elementwise;
   auto* out = c.output.as<int8_t>();
   const bool clamps = is_clamp(table);
-  write_pieces(c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
-               [&](int64_t begin, int64_t end) {
-                 if (clamps) {
-                   kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
-                 } else {
-                   kernels.look_up(in, table.data(), out, begin, end);
-                 }
-                 return kernels::WideStatistics{};  // the table's
-               });
+  write_pieces(
+      c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+      [&](int64_t begin, int64_t end) {
+        if (clamps) {
+          kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
+        } else {
+          kernels.look_up(in, table.data(), out, begin, end);
+        }
+        return kernels::WideStatistics{};  // the table's
+      },
+      [](int64_t) { return int64_t{0}; });  // counted by value
 }
 
 // Which values occur, and how often, as far as that decides anything.
@@ -101,6 +103,13 @@ class Occurrences {
     for (int q = -128; q < 128; ++q) {
       if (const int64_t times = counts_[static_cast<uint8_t>(q)]; times > 0) visit(q, times);
     }
+  }
+
+  // Calls visit(q, times) for all values that occur.
+  template <typename Visit>
+  void for_each(const Visit& visit) {
+    if (!counted_) count();
+    for_each_that_decides(visit);
   }
 
   // For how many elements `holds` is true. If the table never falls and it is true for any element,
@@ -157,7 +166,7 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
       return saturate(rounded, limit) != rounded;
     });
   };
-  const auto write = [&](int shift, kernels::PieceCounts* counts) {
+  const auto write = [&](int shift, const kernels::PassCounts& counts) {
     std::array<int8_t, 256> narrow;
     for (int q = -128; q < 128; ++q) {
       const int64_t rounded = rescale_rne(at(table, q), shift);
@@ -167,7 +176,10 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
     look_up(c, in, narrow, counts);  // which may be in place
     return saturated;
   };
-  narrow_by_maximum(c, maximum, wide_exponent, write, clipped_at);
+  const auto count = [&](kernels::WideCounts* counts) {
+    found->for_each([&](int q, int64_t times) { counts->add(magnitude(at(table, q)), times); });
+  };
+  narrow_by_maximum(c, maximum, wide_exponent, write, count);
 }
 
 }  // namespace mantissa::ops

@@ -39,21 +39,24 @@ constexpr int64_t kWideGrain = 4096;
 
 // out = narrow(wide >> shift) for all elements, unless `writes` is false; |wide| <= 2^62.
 inline kernels::WideStatistics narrow_wide(const OpContext& c, const int64_t* wide,
-                                           const Tensor& out, bool writes, int shift) {
+                                           const Tensor& out, bool writes, int shift,
+                                           const kernels::PassCounts& counts = {}) {
   const kernels::NarrowWide args{wide, shift, {writes ? out.data : nullptr, out.bits}};
   return kernels::parallel_statistics(
-      *c.kernel.pool, out.count(), kWideGrain,
-      [&](int64_t begin, int64_t end) { return c.kernels->wide->narrow(args, begin, end); });
+      *c.kernel.pool, out.count(), kWideGrain, [&](int64_t begin, int64_t end, int64_t part) {
+        return kernels::narrow_counted(*c.kernels->wide, args, begin, end, counts.wide_of(part));
+      });
 }
 
 // The same of wide_of(i), which may ask for the element's channel too.
 template <typename WideOf>
 kernels::WideStatistics narrow_elements(const OpContext& c, const Tensor& out, bool writes,
-                                        int shift, const WideOf& wide_of) {
+                                        int shift, const WideOf& wide_of,
+                                        const kernels::PassCounts& counts = {}) {
   constexpr int64_t kBlock = 512;
   constexpr bool kByChannel = std::is_invocable_v<const WideOf&, int64_t, int64_t>;
   const int64_t channels = out.shape.last();
-  const auto narrow_range = [&](int64_t begin, int64_t end) {
+  const auto narrow_range = [&](int64_t begin, int64_t end, int64_t part) {
     std::array<int64_t, kBlock> wide;
     kernels::WideStatistics found;
     int64_t channel = begin % channels;
@@ -69,7 +72,8 @@ kernels::WideStatistics narrow_elements(const OpContext& c, const Tensor& out, b
       }
       kernels::MantissaSpan to = gradient_from(out, at);
       if (!writes) to.data = nullptr;
-      found += c.kernels->wide->narrow({wide.data(), shift, to}, 0, count);
+      found += kernels::narrow_counted(*c.kernels->wide, {wide.data(), shift, to}, 0, count,
+                                       counts.wide_of(part));
     }
     return found;
   };
@@ -82,7 +86,9 @@ void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
   calibrate(c, wide_exponent, wide_of);
   narrow_by_passes(
       c, wide_exponent,
-      [&](bool writes, int shift) { return narrow_elements(c, c.output, writes, shift, wide_of); },
+      [&](bool writes, int shift, const kernels::PassCounts& counts) {
+        return narrow_elements(c, c.output, writes, shift, wide_of, counts);
+      },
       64);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "kernels/common/row_weights.h"
 #include "numerics/exponent.h"
@@ -24,15 +25,24 @@ ProgramPart all_of(const Program& program) {
 
 Executor::Executor(const Graph& graph, const Program& program, State& state,
                    std::span<std::byte> arena, ThreadPool& pool, Isa isa)
-    : Executor(graph, program, state, arena, pool, isa, all_of(program)) {}
+    : Executor(graph, program, state, arena, pool, kernels::select_kernels(isa)) {}
+
+Executor::Executor(const Graph& graph, const Program& program, State& state,
+                   std::span<std::byte> arena, ThreadPool& pool, kernels::KernelTable kernels)
+    : Executor(graph, program, state, arena, pool, std::move(kernels), all_of(program)) {}
 
 Executor::Executor(const Graph& graph, const Program& program, State& state,
                    std::span<std::byte> arena, ThreadPool& pool, Isa isa, ProgramPart part)
+    : Executor(graph, program, state, arena, pool, kernels::select_kernels(isa), std::move(part)) {}
+
+Executor::Executor(const Graph& graph, const Program& program, State& state,
+                   std::span<std::byte> arena, ThreadPool& pool, kernels::KernelTable kernels,
+                   ProgramPart part)
     : program_(program),
       state_(state),
       arena_(arena),
       offsets_(std::move(part.offsets)),
-      kernels_(kernels::select_kernels(isa)),
+      kernels_(std::move(kernels)),
       slots_(std::make_unique<Slots>()) {
   allocate_slots(graph, program, state, *slots_);
   resolve_operands(graph, program, state, {arena, offsets_}, pool, kernels_, part.instructions,

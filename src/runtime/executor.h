@@ -65,7 +65,10 @@ class Executor {
   // All references outlive the executor.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
            ThreadPool& pool, Isa isa);
-  // The same, for a part of the program.
+  // With other kernels, which take all that the program was planned for.
+  Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
+           ThreadPool& pool, kernels::KernelTable kernels);
+  // For a part of the program.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
            ThreadPool& pool, Isa isa, ProgramPart part);
   ~Executor();
@@ -152,6 +155,8 @@ class Executor {
   const OpContext& context(int instruction) const;
 
  private:
+  Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
+           ThreadPool& pool, kernels::KernelTable kernels, ProgramPart part);
   void run_stretch(const Stretch& stretch, int micro_batch);
   void run_instruction(int instruction, int micro_batch);
   void compute_again(int instruction);

@@ -19,13 +19,12 @@
 #include <vector>
 
 #include "base/system/cpu.h"
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
 #include "tensor/execution.h"
 
 namespace mantissa::kernels {
-
-class PieceCounts;
 
 struct ConvolutionShape {
   int64_t batch = 1;
@@ -71,9 +70,9 @@ struct ConvolutionForward {
   const int32_t* bias = nullptr;  // [O] at the sum's exponent, |bias| <= 2^30; or null
   int32_t* sums = nullptr;
   int8_t* output = nullptr;
-  int bits = 8;                   // of `output`, 2..8
-  int shift = 0;                  // 0..32 - bits
-  PieceCounts* counts = nullptr;  // of `output`, if the kernel takes them
+  int bits = 8;            // of `output`, 2..8
+  int shift = 0;           // 0..32 - bits
+  PassCounts counts = {};  // written ones only if the kernel takes them
 };
 
 // sum[n, y, x, c] = sum over (ky, kx, o of c's group) of grad_output[n,
@@ -87,7 +86,7 @@ struct ConvolutionGradInput {
   const int8_t* weights = nullptr;
   int shift = 0;  // 0..62
   MantissaSpan grad_input;
-  PieceCounts* counts = nullptr;  // of grad_input, if the kernel takes them
+  PassCounts counts = {};  // written ones only if the kernel takes them
 };
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *

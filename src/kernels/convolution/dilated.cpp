@@ -230,7 +230,7 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionParts phases,
   WideStatistics total;
   for_each_phase(s, [&](const PhaseOf& phase, size_t index) {
     ConvolutionForward part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
+    part.counts.written = nullptr;  // of the whole result, by the caller
     part.shape = phase.shape;
     part.input = reinterpret_cast<const int8_t*>(
         inputs_of(phase, 1).gather(*context.pool, args.input, scratch.input));
@@ -265,7 +265,7 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts pha
   for_each_phase(s, [&](const PhaseOf& phase, size_t index) {
     if (!phase.has_inputs()) return;
     ConvolutionGradInput part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
+    part.counts.written = nullptr;  // of the whole result, by the caller
     part.shape = phase.shape;
     part.grad_output.data = outputs_of(phase, gradient_bytes(bits))
                                 .gather(*context.pool, args.grad_output.data, scratch.output);

@@ -79,7 +79,7 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionParts groups,
   WideStatistics total;
   for (int64_t g = 0; g < args.shape.groups; ++g) {
     ConvolutionForward part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
+    part.counts.written = nullptr;  // of the whole result, by the caller
     part.shape = group;
     part.input =
         reinterpret_cast<const int8_t*>(input.gather(*context.pool, args.input, g, scratch.input));
@@ -110,7 +110,7 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts gro
   WideStatistics total;
   for (int64_t g = 0; g < args.shape.groups; ++g) {
     ConvolutionGradInput part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
+    part.counts.written = nullptr;  // of the whole result, by the caller
     part.shape = group;
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
     part.weights = args.weights + g * group.weights_count();

@@ -69,6 +69,7 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionParts,
         const int64_t rounded = shift_right_rne(sum, args.shift);
         args.output[at] = static_cast<int8_t>(saturate(rounded, mantissa_limit(args.bits)));
         statistics.saturated += args.output[at] != rounded;
+        if (args.counts.wide != nullptr) args.counts.wide->add(magnitude(sum));
       }
       statistics.maximum = std::max(statistics.maximum, magnitude(sum));
     }
@@ -108,6 +109,7 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts,
       args.grad_input.as<decltype(type)>()[i] = static_cast<decltype(type)>(narrow);
       statistics.maximum = std::max(statistics.maximum, magnitude(wide[i]));
       statistics.saturated += narrow != rounded;
+      if (args.counts.wide != nullptr) args.counts.wide->add(magnitude(wide[i]));
     }
     return statistics;
   });

@@ -51,9 +51,9 @@ std::vector<ConvolutionWork> parts(const ConvolutionWork& work) {
   return slices(work, slice_of(work));
 }
 
-// Calls run(first, choice, context) for the slices of `all` channels, each of `channels` except the
-// last. Each call has this many bytes of scratch and no other thread. Returns the combined
-// statistics.
+// Calls run(first, choice, context, worker) for the slices of `all` channels, each of `channels`
+// except the last. Each call has this many bytes of scratch and no other thread. Returns the
+// combined statistics.
 template <typename Run>
 WideStatistics for_each_slice(const KernelContext& context, ConvolutionParts slices, int64_t all,
                               int64_t channels, size_t scratch_bytes, const Run& run) {
@@ -68,7 +68,7 @@ WideStatistics for_each_slice(const KernelContext& context, ConvolutionParts sli
         context.scratch.subspan(static_cast<size_t>(worker) * scratch_bytes, scratch_bytes)};
     for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
       const bool is_whole = (i + 1) * channels <= all;
-      partial[worker] += run(i * channels, is_whole ? slices.front() : slices.back(), own);
+      partial[worker] += run(i * channels, is_whole ? slices.front() : slices.back(), own, worker);
     }
   });
   WideStatistics total;
@@ -110,9 +110,10 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionParts slices,
   const int64_t element = args.sums != nullptr ? 4 : 1;
   auto* all = args.sums != nullptr ? reinterpret_cast<std::byte*>(args.sums)
                                    : reinterpret_cast<std::byte*>(args.output);
-  const auto run = [&](int64_t first, const ConvolutionChoice& slice, const KernelContext& own) {
+  const auto run = [&](int64_t first, const ConvolutionChoice& slice, const KernelContext& own,
+                       int64_t worker) {
     ConvolutionForward part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
+    part.counts = {nullptr, args.counts.wide_of(worker)};  // written: by the caller
     part.shape = slice.work.shape;
     part.weights += first * (s.weights_count() / s.out_channels);
     if (part.bias != nullptr) part.bias += first;
@@ -142,9 +143,10 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts sli
   const int64_t element = gradient_bytes(args.grad_input.bits);
   const auto* weights = reinterpret_cast<const std::byte*>(args.weights);
   auto* all = static_cast<std::byte*>(args.grad_input.data);
-  const auto run = [&](int64_t first, const ConvolutionChoice& slice, const KernelContext& own) {
+  const auto run = [&](int64_t first, const ConvolutionChoice& slice, const KernelContext& own,
+                       int64_t worker) {
     ConvolutionGradInput part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
+    part.counts = {nullptr, args.counts.wide_of(worker)};  // written: by the caller
     part.shape = slice.work.shape;
     const int64_t count = part.shape.in_channels;
     std::byte* own_weights = own.scratch.data();

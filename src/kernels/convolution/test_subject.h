@@ -134,7 +134,35 @@ struct Results {
   WideStatistics sums_found, output_found, grad_input_found;
   std::string miscounted;  // empty if the counts were right
   int64_t output_counted = 0, grad_input_counted = 0;
+  std::vector<int64_t> output_needs, grad_input_needs;  // by shift
 };
+
+// How many of the wide values of pass(counts) need each shift. Adds to `wrong` if the counts of the
+// largest of them are not the same.
+template <typename Pass>
+std::vector<int64_t> count_needs(int threads, int bits, int shift, int64_t elements,
+                                 const Pass& pass, std::string& wrong) {
+  const auto counted = [&](int64_t most) {
+    std::vector<WideCounts> workers(static_cast<size_t>(threads), WideCounts(bits, shift, most));
+    pass(PassCounts{nullptr, workers.data()});
+    WideCounts sum = workers[0];
+    for (size_t i = 1; i < workers.size(); ++i) sum = sum + workers[i];
+    return sum;
+  };
+  const WideCounts all = counted(INT64_MAX);
+  std::vector<int64_t> needs;
+  for (int s = 0; s <= WideCounts::kMostShift; ++s) needs.push_back(all.needing(s));
+  const int64_t most = elements / 50;
+  const WideCounts some = counted(most);
+  int64_t clipped = 0;  // below the floor
+  for (int s = some.floor(); s <= WideCounts::kMostShift; ++s) {
+    const int64_t needing = needs[static_cast<size_t>(s)];
+    if (s > some.floor() && some.needing(s) != needing) wrong += "wide counts differ; ";
+    clipped += needing;
+  }
+  if (some.floor() > 0 && clipped <= most) wrong += "wide values below the floor count; ";
+  return needs;
+}
 
 // Empty if nothing was counted, or if all `count` mantissas were counted rightly.
 inline std::string miscount(const char* what, const PieceCounts& counts,
@@ -221,19 +249,33 @@ struct Operands {
     args.shift = forward_shift;
     PieceCounts of_output(kBitCountsReference, threads);
     PieceCounts of_grad_input(kBitCountsReference, threads);
-    args.counts = &of_output;
+    args.counts.written = &of_output;
     r.output_found = subject.forward(args, {&pool, forward.span()});
     r.output_counted = of_output.elements();
     r.miscounted +=
         miscount("output", of_output, {r.output.data(), value_bits}, shape.output_count());
+    r.output_needs = count_needs(
+        threads, value_bits, forward_shift, shape.output_count(),
+        [&](const PassCounts& counts) {
+          args.counts = counts;
+          subject.forward(args, {&pool, forward.span()});
+        },
+        r.miscounted);
     const ConstMantissaSpan gradient{grad_output.data(), bits};
     Scratch backward(subject.grad_input_scratch_bytes(shape, bits, threads));
     const MantissaSpan grad_in{r.grad_input.data(), grad_input_bits};
     r.grad_input_found = subject.grad_input(
-        {shape, gradient, weights.data(), grad_input_shift, grad_in, &of_grad_input},
+        {shape, gradient, weights.data(), grad_input_shift, grad_in, {&of_grad_input}},
         {&pool, backward.span()});
     r.grad_input_counted = of_grad_input.elements();
     r.miscounted += miscount("grad_input", of_grad_input, grad_in, shape.input_count());
+    r.grad_input_needs = count_needs(
+        threads, grad_input_bits, grad_input_shift, shape.input_count(),
+        [&](const PassCounts& counts) {
+          subject.grad_input({shape, gradient, weights.data(), grad_input_shift, grad_in, counts},
+                             {&pool, backward.span()});
+        },
+        r.miscounted);
     Scratch update(subject.grad_weights_scratch_bytes(shape, bits, threads));
     ConvolutionGradWeights sums{
         shape, input.data(), gradient, grad_weights_shift, {r.accumulator.data()}};
@@ -280,6 +322,9 @@ inline std::string difference(const Results& expected, const Results& actual) {
          first_difference("grad_input's bytes", expected.grad_input, actual.grad_input) +
          first_difference("grad_input's statistics", expected.grad_input_found,
                           actual.grad_input_found) +
+         first_difference("output's needs", expected.output_needs, actual.output_needs) +
+         first_difference("grad_input's needs", expected.grad_input_needs,
+                          actual.grad_input_needs) +
          first_difference("accumulator", expected.accumulator, actual.accumulator) +
          first_difference("accumulator written first", expected.first_written,
                           actual.first_written) +

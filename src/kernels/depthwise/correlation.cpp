@@ -69,6 +69,7 @@ struct Results {
   std::byte* data;
   int bytes, shift;
   int32_t limit;
+  PassCounts counts;
 };
 
 class Correlation {
@@ -87,7 +88,8 @@ class Correlation {
  private:
   void transpose(const int8_t* weights);
   void pack_column(const AxisPhase& rows, int64_t odd, int64_t kernel_column, Pair* to) const;
-  WideStatistics run_row(LineRing& ring, const Results& results, int64_t index) const;
+  WideStatistics run_row(LineRing& ring, const Results& results, int64_t index,
+                         WideCounts* counts) const;
 
   const RowLoops& loops_;
   const Plan& plan_;
@@ -149,7 +151,8 @@ void Correlation::pack(const int8_t* weights, const int32_t* bias) {
 }
 
 // Row index % results of image index / results.
-WideStatistics Correlation::run_row(LineRing& ring, const Results& results, int64_t index) const {
+WideStatistics Correlation::run_row(LineRing& ring, const Results& results, int64_t index,
+                                    WideCounts* counts) const {
   const Axis &vertical = plan_.vertical, &horizontal = plan_.horizontal;
   const int64_t n = index / vertical.results, y = index % vertical.results;
   const int64_t row_phase = vertical.phase_of(y), channels = plan_.shape.in_channels;
@@ -165,7 +168,8 @@ WideStatistics Correlation::run_row(LineRing& ring, const Results& results, int6
                         .to_step = horizontal.step() * channels,
                         .to_bytes = results.bytes,
                         .shift = results.shift,
-                        .limit = results.limit};
+                        .limit = results.limit,
+                        .counts = counts};
   WideStatistics statistics;
   int64_t column = 0;
   for (int64_t phase = 0; phase < horizontal.phases(); ++phase) {
@@ -189,7 +193,9 @@ WideStatistics Correlation::run(const Images& sources, const Results& results,
       [&](int64_t begin, int64_t end, int64_t part) {
         LineRing ring(loops_, sources, plan_.layout, rings_ + plan_.layout.scratch_bytes() * part);
         WideStatistics found;
-        for (int64_t row = begin; row < end; ++row) found += run_row(ring, results, row);
+        for (int64_t row = begin; row < end; ++row) {
+          found += run_row(ring, results, row, results.counts.wide_of(part));
+        }
         partial[part] = found;
       });
   WideStatistics total;
@@ -229,7 +235,8 @@ WideStatistics forward(const RowLoops& loops, const ConvolutionForward& args,
                                                : reinterpret_cast<std::byte*>(args.output),
                            .bytes = writes_sums ? 4 : 1,
                            .shift = args.shift,
-                           .limit = static_cast<int32_t>(mantissa_limit(args.bits))};
+                           .limit = static_cast<int32_t>(mantissa_limit(args.bits)),
+                           .counts = args.counts};
   return correlation.run({args.input, 8, s.in_height, s.in_width, s.in_channels}, results,
                          *context.pool);
 }
@@ -249,7 +256,8 @@ WideStatistics grad_input(const RowLoops& loops, const ConvolutionGradInput& arg
   const Results results = {.data = args.grad_input.as<std::byte>(),
                            .bytes = static_cast<int>(gradient_bytes(args.grad_input.bits)),
                            .shift = std::min(args.shift, kMaximumShift),
-                           .limit = static_cast<int32_t>(mantissa_limit(args.grad_input.bits))};
+                           .limit = static_cast<int32_t>(mantissa_limit(args.grad_input.bits)),
+                           .counts = args.counts};
   return correlation.run({args.grad_output.data, bits, s.out_height, s.out_width, s.out_channels},
                          results, *context.pool);
 }

@@ -56,26 +56,36 @@ inline void pair(const Pairing& p) noexcept {
   }
 }
 
-// Writes sums as T (int32_t: as they are) and keeps the statistics, lane by lane. Without kClips
-// none is clipped, and all have to be written again if clips().
-template <typename T, bool kClips>
+// What becomes of sums. kRounded: none is clipped, and all have to be written again if clips().
+// kCounted: they are counted, and nothing is written.
+enum class Sums { kRounded, kClipped, kCounted };
+
+// Writes sums as T (int32_t: as they are) and keeps the statistics, lane by lane.
+template <typename T, Sums kSums>
 struct Writer {
   Words low = {}, high = {}, unchanged = {};
   Words below_half, odd, limit;
   int shift;
+  WideCounts* counts;
 
   explicit Writer(const CorrelationRow& row)
       : below_half(Words{} + (row.shift == 0 ? 0 : (int32_t{1} << (row.shift - 1)) - 1)),
         odd(Words{} + (row.shift == 0 ? 0 : 1)),
         limit(Words{} + row.limit),
-        shift(row.shift) {}
+        shift(row.shift),
+        counts(row.counts) {}
 
   void write(Words sum, T* to, int64_t width) {
+    if constexpr (kSums == Sums::kCounted) {
+      int32_t lanes[kWords];
+      std::memcpy(lanes, &sum, sizeof(sum));
+      return counts->add(lanes, width);
+    }
     low = sum < low ? sum : low;
     high = sum > high ? sum : high;
     Words result = sum;
     if constexpr (sizeof(T) != sizeof(int32_t)) result = rounded(sum);
-    if constexpr (kClips) {
+    if constexpr (kSums == Sums::kClipped) {
       const Words any = result;
       result = result > limit ? limit : result;
       result = result < -limit ? -limit : result;
@@ -105,11 +115,11 @@ struct Writer {
 };
 
 // Results of all full vectors of channels, the weights in registers; returns the channels done.
-template <typename T, bool kClips, int kRows, int kColumns>
-int64_t correlate_taps(const CorrelationRow& row, Writer<T, kClips>& writer) {
+template <typename T, Sums kSums, int kRows, int kColumns>
+int64_t correlate_taps(const CorrelationRow& row, Writer<T, kSums>& writer) {
   const int64_t padded_channels = row.padded_channels, to_step = row.to_step;
   const int64_t step = row.source_step * padded_channels, results = row.results;
-  Writer<T, kClips> local = writer;  // bytes written through `to` could alias the original
+  Writer<T, kSums> local = writer;  // bytes written through `to` could alias the original
   int64_t first = 0;
   for (; first + kWords <= row.channels; first += kWords) {
     Words weights[kColumns * kRows];
@@ -138,9 +148,9 @@ int64_t correlate_taps(const CorrelationRow& row, Writer<T, kClips>& writer) {
 }
 
 // Any number of taps, `width` channels from `first`.
-template <typename T, bool kClips>
+template <typename T, Sums kSums>
 inline void correlate_any(const CorrelationRow& row, int64_t first, int64_t width,
-                          Writer<T, kClips>& writer) {
+                          Writer<T, kSums>& writer) {
   for (int64_t x = 0; x < row.results; ++x) {
     const int64_t at = (row.source + x * row.source_step) * row.padded_channels + first;
     Words sum = load_words(row.bias + first);
@@ -155,8 +165,8 @@ inline void correlate_any(const CorrelationRow& row, int64_t first, int64_t widt
   }
 }
 
-template <typename T, bool kClips>
-int64_t correlate_any_taps(const CorrelationRow& row, Writer<T, kClips>& writer) {
+template <typename T, Sums kSums>
+int64_t correlate_any_taps(const CorrelationRow& row, Writer<T, kSums>& writer) {
   int64_t first = 0;
   for (; first + kWords <= row.channels; first += kWords) {
     correlate_any(row, first, kWords, writer);
@@ -164,27 +174,27 @@ int64_t correlate_any_taps(const CorrelationRow& row, Writer<T, kClips>& writer)
   return first;
 }
 
-template <typename T, bool kClips>
-using CorrelateTaps = int64_t (*)(const CorrelationRow&, Writer<T, kClips>&);
+template <typename T, Sums kSums>
+using CorrelateTaps = int64_t (*)(const CorrelationRow&, Writer<T, kSums>&);
 
 // In registers: kernels of up to 3 and of 5 taps, with strides 1 and 2.
-template <typename T, bool kClips>
-inline CorrelateTaps<T, kClips> taps_for(const CorrelationRow& row) {
-  constexpr CorrelateTaps<T, kClips> kTaps[2][3] = {
-      {correlate_taps<T, kClips, 1, 1>, correlate_taps<T, kClips, 1, 2>,
-       correlate_taps<T, kClips, 1, 3>},
-      {correlate_taps<T, kClips, 2, 1>, correlate_taps<T, kClips, 2, 2>,
-       correlate_taps<T, kClips, 2, 3>}};
-  if (row.rows == 3 && row.columns == 5) return correlate_taps<T, kClips, 3, 5>;
+template <typename T, Sums kSums>
+inline CorrelateTaps<T, kSums> taps_for(const CorrelationRow& row) {
+  constexpr CorrelateTaps<T, kSums> kTaps[2][3] = {
+      {correlate_taps<T, kSums, 1, 1>, correlate_taps<T, kSums, 1, 2>,
+       correlate_taps<T, kSums, 1, 3>},
+      {correlate_taps<T, kSums, 2, 1>, correlate_taps<T, kSums, 2, 2>,
+       correlate_taps<T, kSums, 2, 3>}};
+  if (row.rows == 3 && row.columns == 5) return correlate_taps<T, kSums, 3, 5>;
   const bool small = row.rows >= 1 && row.rows <= 2 && row.columns >= 1 && row.columns <= 3;
-  return small ? kTaps[row.rows - 1][row.columns - 1] : correlate_any_taps<T, kClips>;
+  return small ? kTaps[row.rows - 1][row.columns - 1] : correlate_any_taps<T, kSums>;
 }
 
 // Returns the writer of all results, which knows the largest.
-template <typename T, bool kClips>
-inline Writer<T, kClips> correlate_tile(const CorrelationRow& tile) {
-  Writer<T, kClips> writer(tile);
-  const int64_t done = taps_for<T, kClips>(tile)(tile, writer);
+template <typename T, Sums kSums>
+inline Writer<T, kSums> correlate_tile(const CorrelationRow& tile) {
+  Writer<T, kSums> writer(tile);
+  const int64_t done = taps_for<T, kSums>(tile)(tile, writer);
   if (done < tile.channels) correlate_any(tile, done, tile.channels - done, writer);
   return writer;
 }
@@ -208,12 +218,12 @@ inline WideStatistics correlate_as(const CorrelationRow& row) {
     tile.source = row.source + x * row.source_step;
     tile.to = static_cast<T*>(row.to) + x * row.to_step;
     if (!clips) {
-      const auto writer = correlate_tile<T, false>(tile);
+      const auto writer = correlate_tile<T, Sums::kRounded>(tile);
       add_extremes(writer);
       clips = writer.clips();
     }
     if (!clips) continue;
-    const auto writer = correlate_tile<T, true>(tile);
+    const auto writer = correlate_tile<T, Sums::kClipped>(tile);
     add_extremes(writer);
     saturated += writer.saturated(divide_up(row.channels, kWords) * tile.results);
   }
@@ -224,9 +234,25 @@ inline WideStatistics correlate_as(const CorrelationRow& row) {
   return {static_cast<uint64_t>(maximum), saturated};
 }
 
-inline WideStatistics correlate(const CorrelationRow& row) noexcept {
+inline WideStatistics correlate_uncounted(const CorrelationRow& row) noexcept {
   if (row.to_bytes == 4) return correlate_as<int32_t>(row);
   return row.to_bytes == 2 ? correlate_as<int16_t>(row) : correlate_as<int8_t>(row);
+}
+
+// Tiles whose sums count, a few, are summed once more.
+inline WideStatistics correlate(const CorrelationRow& row) noexcept {
+  if (row.counts == nullptr) return correlate_uncounted(row);
+  WideStatistics total;
+  CorrelationRow tile = row;
+  for (int64_t x = 0; x < row.results; x += kTileResults) {
+    tile.results = std::min(kTileResults, row.results - x);
+    tile.source = row.source + x * row.source_step;
+    tile.to = static_cast<std::byte*>(row.to) + x * row.to_step * row.to_bytes;
+    const WideStatistics found = correlate_uncounted(tile);
+    if (row.counts->wants(found)) correlate_tile<int32_t, Sums::kCounted>(tile);
+    total += found;
+  }
+  return total;
 }
 
 // Taps [tap_row, tap_row + kRows) x [tap_column, tap_column + kColumns), their sums in registers.

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/common/statistics.h"
+#include "kernels/bit_counts/wide_counts.h"
 
 namespace mantissa::kernels::depthwise {
 
@@ -37,6 +37,7 @@ struct CorrelationRow {
   int to_bytes = 4;     // 4: the sums; 1 or 2: saturate(rne(sum >> shift), +-limit)
   int shift = 0;        // 0..31; |sum| + 2^(shift - 1) < 2^31
   int32_t limit = 0;
+  WideCounts* counts = nullptr;  // of the sums, if they are counted
 };
 
 // Products of `pixels` gradients with the inputs under each tap.

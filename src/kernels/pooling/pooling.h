@@ -3,13 +3,15 @@
 //
 // Functions work on the images [begin, end) on the calling thread. The gradients of one call have
 // the same width, up to 32; if gradients are summed the result may have more. Narrowing is
-// saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). Source: METHODS section 0.4.
+// saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). Wide values are counted unless `counts` is
+// null. Source: METHODS section 0.4.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/system/cpu.h"
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
 
@@ -75,8 +77,9 @@ struct AveragePool {
   const int8_t* in = nullptr;
   const int64_t* multipliers = nullptr;  // [out_height, out_width]
   int shift = 0;
-  int8_t* out = nullptr;  // null: only the statistics
-  int bits = 8;           // of out, 2..8
+  int8_t* out = nullptr;         // null: only the statistics
+  int bits = 8;                  // of out, 2..8
+  WideCounts* counts = nullptr;  // of wide, if it is counted
 };
 
 struct PoolingKernels {
@@ -94,14 +97,14 @@ struct PoolingKernels {
   // wide = the exact sum of the gradients of the windows whose maximum a cell is, by their taps.
   WideStatistics (*max_pool_windows_gradient)(const PoolShape&, const int8_t* taps,
                                               ConstMantissaSpan grad_out, int shift,
-                                              MantissaSpan grad_in, int64_t begin,
-                                              int64_t end) noexcept;
+                                              MantissaSpan grad_in, int64_t begin, int64_t end,
+                                              WideCounts* counts) noexcept;
   WideStatistics (*average_pool)(const AveragePool&, int64_t begin, int64_t end) noexcept;
   // wide = the exact sum of gradient * multiplier over the windows that hold a cell, below 2^61.
   WideStatistics (*average_pool_gradient)(const PoolShape&, const int64_t* multipliers,
                                           ConstMantissaSpan grad_out, int shift,
-                                          MantissaSpan grad_in, int64_t begin,
-                                          int64_t end) noexcept;
+                                          MantissaSpan grad_in, int64_t begin, int64_t end,
+                                          WideCounts* counts) noexcept;
   // sums[n, c] = sum over the image's pixels.
   void (*image_sums)(const int8_t* in, int64_t pixels, int64_t channels, int32_t* sums,
                      int64_t begin, int64_t end) noexcept;

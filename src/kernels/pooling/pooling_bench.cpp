@@ -72,14 +72,14 @@ void add_rows(const PoolingKernels* k) {
   });
   add_windows("max_pool_windows_gradient16", [=](Operands& o) {
     k->max_pool_windows_gradient(o.windows, o.out.data(), {o.grad_out.data(), 16}, 1,
-                                 {o.grad_in.data(), 16}, 0, kImages);
+                                 {o.grad_in.data(), 16}, 0, kImages, nullptr);
   });
   add_windows("average_pool", [=](Operands& o) {
     k->average_pool({o.windows, o.in.data(), o.multipliers.data(), 31, o.out.data()}, 0, kImages);
   });
   add_windows("average_pool_gradient16", [=](Operands& o) {
     k->average_pool_gradient(o.windows, o.multipliers.data(), {o.grad_out.data(), 16}, 31,
-                             {o.grad_in.data(), 16}, 0, kImages);
+                             {o.grad_in.data(), 16}, 0, kImages, nullptr);
   });
   add("image_sums", [=](Operands& o) {
     k->image_sums(o.in.data(), o.pixels, o.shape.channels, o.sums.data(), 0, kImages);

@@ -79,7 +79,7 @@ inline void max_pool_windows(const PoolShape& s, ConstMantissaSpan in, MantissaS
 // Narrows a chunk of exact sums and notes their statistics.
 template <typename To, typename Sum, typename Round, typename Width>
 inline WideStatistics narrow_sums(const Sum* __restrict sums, const Round& round, int bits,
-                                  Width width, To* __restrict to) noexcept {
+                                  Width width, To* __restrict to, WideCounts* counts) noexcept {
   const auto limit = static_cast<Sum>(mantissa_limit(bits));
   Sum low = 0, high = 0, clipped = 0;
   for (int64_t c = 0; c < width; ++c) {
@@ -91,14 +91,17 @@ inline WideStatistics narrow_sums(const Sum* __restrict sums, const Round& round
     clipped += narrow != rounded;
     to[c] = static_cast<To>(narrow);
   }
-  return {std::max(magnitude(low), magnitude(high)), clipped};
+  const WideStatistics found{std::max(magnitude(low), magnitude(high)), clipped};
+  if (counts != nullptr && counts->wants(found)) counts->add(sums, width);
+  return found;
 }
 
 // For each input cell, narrow(the sum of all additions by `add(sums, wy, wx, out, y, x, width)`,
 // one for each window over the cell), in type Sum, which `round` shifts.
 template <typename Sum, typename To, typename Round, typename Add>
 inline WideStatistics gather(const PoolShape& s, const Round& round, MantissaSpan grad_in,
-                             int64_t begin, int64_t end, const Add& add) noexcept {
+                             int64_t begin, int64_t end, WideCounts* counts,
+                             const Add& add) noexcept {
   WideStatistics found;
   To* to = grad_in.as<To>() + begin * s.in_image();
   for (int64_t n = begin; n < end; ++n) {
@@ -115,7 +118,7 @@ inline WideStatistics gather(const PoolShape& s, const Round& round, MantissaSpa
               add(sums, window, out, s.tap(wy, wx, y, x), width);
             }
           }
-          found += narrow_sums(sums, round, grad_in.bits, width, to + first);
+          found += narrow_sums(sums, round, grad_in.bits, width, to + first, counts);
         });
       }
     }
@@ -133,8 +136,8 @@ inline void add_where(const From* __restrict from, const int8_t* __restrict taps
 // shift on nothing is left.
 inline WideStatistics max_pool_windows_gradient(const PoolShape& s, const int8_t* taps,
                                                 ConstMantissaSpan grad_out, int shift,
-                                                MantissaSpan grad_in, int64_t begin,
-                                                int64_t end) noexcept {
+                                                MantissaSpan grad_in, int64_t begin, int64_t end,
+                                                WideCounts* counts) noexcept {
   return with_wide_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);
     constexpr bool kIsWide = sizeof(From) > 2;
@@ -143,7 +146,7 @@ inline WideStatistics max_pool_windows_gradient(const PoolShape& s, const int8_t
     const Round round(std::min(shift, kIsWide ? 62 : 30));
     return with_gradient_type_from<From>(grad_in.bits, [&](auto to) {
       return gather<Sum, decltype(to)>(
-          s, round, grad_in, begin, end,
+          s, round, grad_in, begin, end, counts,
           [&](Sum* sums, int64_t, int64_t out, int8_t here, auto width) {
             add_where(grad_out.as<From>() + out, taps + out, here, width, sums);
           });
@@ -183,7 +186,7 @@ inline WideStatistics average_pool_by(const AveragePool& p, const Round& round, 
         int64_t wide[kChunk];
         for (int64_t c = 0; c < width; ++c) wide[c] = sums[c] * multiplier;
         int8_t narrow[kChunk];
-        found += narrow_sums(wide, round, p.bits, width, narrow);
+        found += narrow_sums(wide, round, p.bits, width, narrow, p.counts);
         if (p.out != nullptr) std::copy_n(narrow, width, p.out + n * s.out_image() + at + first);
       });
     });
@@ -204,14 +207,14 @@ inline void add_products(const From* __restrict from, int64_t multiplier, Width 
 
 inline WideStatistics average_pool_gradient(const PoolShape& s, const int64_t* multipliers,
                                             ConstMantissaSpan grad_out, int shift,
-                                            MantissaSpan grad_in, int64_t begin,
-                                            int64_t end) noexcept {
+                                            MantissaSpan grad_in, int64_t begin, int64_t end,
+                                            WideCounts* counts) noexcept {
   const RoundEven64 round(shift);
   return with_wide_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);
     return with_gradient_type_from<From>(grad_in.bits, [&](auto to) {
       return gather<int64_t, decltype(to)>(
-          s, round, grad_in, begin, end,
+          s, round, grad_in, begin, end, counts,
           [&](int64_t* sums, int64_t window, int64_t out, int8_t, auto width) {
             add_products(grad_out.as<From>() + out, multipliers[window], width, sums);
           });

@@ -142,7 +142,7 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
       s, {0, 1, 3, 22, 31, 62},
       [&](ConstMantissaSpan grad_out, int shift, MantissaSpan grad_in) {
         return kernels.max_pool_windows_gradient(s, taps.data(), grad_out, shift, grad_in, 1,
-                                                 kPooledImages);
+                                                 kPooledImages, nullptr);
       },
       [&](const auto* grad_out, int) {
         std::vector<Wide> sums(kPooledImages * s.in_image());
@@ -172,12 +172,12 @@ TEST_P(WindowPooling, SumsOfExtremesAreExact) {
     const std::vector<int16_t> grad_out(s.out_image(), extreme);
     std::vector<int16_t> grad_in(s.in_image());
     const WideStatistics found = GetParam()->max_pool_windows_gradient(
-        s, taps.data(), {grad_out.data(), 16}, 7, {grad_in.data(), 16}, 0, 1);
+        s, taps.data(), {grad_out.data(), 16}, 7, {grad_in.data(), 16}, 0, 1, nullptr);
     EXPECT_EQ(found.maximum, 121u * 32767u);
     EXPECT_EQ(grad_in[10 * 21 + 10], exact_rne(Wide{121} * extreme, 7));
     const std::vector<int64_t> multipliers(s.out_image(), (int64_t{1} << 31) - 1);
     const WideStatistics averages = GetParam()->average_pool_gradient(
-        s, multipliers.data(), {grad_out.data(), 16}, 40, {grad_in.data(), 16}, 0, 1);
+        s, multipliers.data(), {grad_out.data(), 16}, 40, {grad_in.data(), 16}, 0, 1, nullptr);
     EXPECT_EQ(averages.maximum, 121u * 32767u * ((uint64_t{1} << 31) - 1));
     EXPECT_EQ(grad_in[10 * 21 + 10], exact_rne(Wide{121} * extreme * ((int64_t{1} << 31) - 1), 40));
   }
@@ -216,7 +216,7 @@ void check_average(const PoolingKernels& kernels, const PoolShape& s) {
       s, {0, 1, 31, 40, 54, 62},
       [&](ConstMantissaSpan grad_out, int shift, MantissaSpan grad_in) {
         return kernels.average_pool_gradient(s, multipliers_of(grad_out.bits), grad_out, shift,
-                                             grad_in, 1, kPooledImages);
+                                             grad_in, 1, kPooledImages, nullptr);
       },
       [&](const auto* grad_out, int bits) {
         std::vector<Wide> gradients(kPooledImages * s.in_image());

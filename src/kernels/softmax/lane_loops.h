@@ -191,10 +191,14 @@ struct GradientLanes {
   Lanes limit;
   Lanes maximum = {}, exact = {};
   int64_t blocks = 0;
+  WideCounts* counts;  // or null
 
-  GradientLanes(int shift, int bits)
-      : round(RoundEven64(shift)), limit(all(mantissa_limit(bits))) {}
+  GradientLanes(int shift, int bits, WideCounts* wide_counts)
+      : round(RoundEven64(shift)), limit(all(mantissa_limit(bits))), counts(wide_counts) {}
   Lanes operator()(Lanes wide) {
+    if (counts != nullptr) [[unlikely]] {
+      for (int64_t lane = 0; lane < kLanes; ++lane) counts->add(magnitude(wide[lane]));
+    }
     const Lanes size = wide < 0 ? -wide : wide;
     maximum = size > maximum ? size : maximum;
     const Lanes rounded = round(wide);
@@ -220,7 +224,7 @@ inline WideStatistics gradient_of_columns(const SoftmaxCrossEntropy& args, int s
                                           MantissaSpan grad, int64_t begin_row,
                                           int64_t end_row) noexcept {
   const SoftmaxTargets targets(args);
-  GradientLanes narrowing(shift, grad.bits);
+  GradientLanes narrowing(shift, grad.bits, args.counts);
   const int64_t middle = for_each_quotient(
       args, begin_row, end_row, [&](Columns& columns, const Quotients& quotients, int64_t row) {
         Lanes labels, factors;

@@ -76,6 +76,7 @@ WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaS
       const int64_t narrow = saturate(rounded, limit);
       statistics.maximum = std::max(statistics.maximum, magnitude(wide));
       statistics.saturated += narrow != rounded;
+      if (args.counts != nullptr) args.counts->add(magnitude(wide));
       grad.as<T>()[row * args.classes + c] = static_cast<T>(narrow);
     }
   }

@@ -87,7 +87,7 @@ inline WideStatistics gradient_of_rows(const SoftmaxCrossEntropy& args, int shif
                                        int64_t end_row) noexcept {
   const SoftmaxTargets targets(args);
   const Powers powers(args.exponent);
-  GradientLanes narrowing(shift, grad.bits);
+  GradientLanes narrowing(shift, grad.bits, args.counts);
   for (int64_t i = begin_row; i < end_row; ++i) {
     T* const out = grad.as<T>() + i * args.classes;
     const int64_t factor = args.row_weights().factor(i);

@@ -89,6 +89,7 @@ WideStatistics sigmoid_gradient(const SoftmaxKernels& softmax, const SigmoidCros
         const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
         const int64_t narrow = saturate(rounded, mantissa_limit(grad.bits));
         statistics += {magnitude(wide), narrow != rounded};
+        if (args.counts != nullptr) args.counts->add(magnitude(wide));
         out[i] = static_cast<decltype(type)>(narrow);
       }
     };

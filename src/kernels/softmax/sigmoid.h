@@ -34,6 +34,7 @@ struct SigmoidCrossEntropy {
   SigmoidTargets targets;
   int exponent = 0;
   const int16_t* weights = nullptr;  // [rows] in 2^-10; null: each row counts 1
+  WideCounts* counts = nullptr;      // of the wide gradient, if it is counted
 
   int64_t outputs() const { return targets.outputs; }
   RowWeights row_weights() const { return {weights, targets.by_output ? nullptr : targets.labels}; }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/system/cpu.h"
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/row_weights.h"
 #include "kernels/common/statistics.h"
@@ -23,6 +24,7 @@ struct SoftmaxCrossEntropy {
   int64_t classes = 1;
   int64_t smoothing = 0;             // epsilon times 2^16, below 2^16
   const int16_t* weights = nullptr;  // [rows] in 2^-10; null: each row counts 1
+  WideCounts* counts = nullptr;      // of the wide gradient, if it is counted
 
   RowWeights row_weights() const { return {weights, labels}; }
 };

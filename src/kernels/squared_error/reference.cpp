@@ -17,7 +17,7 @@ int64_t to_q24(int64_t mantissa, int exponent) {
 
 int64_t error_q24(const SquaredError& args, int64_t row, int64_t c) {
   const int64_t at = row * args.classes + c;
-  const int64_t target = args.targets != nullptr  ? to_q24(args.targets[at], args.target_exponent)
+  const int64_t target = args.targets != nullptr ? to_q24(args.targets[at], args.target_exponent)
                          : c == args.labels[row] ? kOneQ24
                                                  : 0;
   return to_q24(args.logits[at], args.exponent) - target;
@@ -32,8 +32,7 @@ LossSums loss(const SquaredError& args, int64_t begin_row, int64_t end_row) noex
       const __int128 error = error_q24(args, row, c);
       squares += error * error;
     }
-    sums.loss_q24 +=
-        args.row_weights().weighted(divide_rne(squares, args.classes * kOneQ24), row);
+    sums.loss_q24 += args.row_weights().weighted(divide_rne(squares, args.classes * kOneQ24), row);
     if (args.targets != nullptr) continue;
     const int32_t* logits = args.logits + row * args.classes;
     const int64_t guess = std::max_element(logits, logits + args.classes) - logits;
@@ -55,6 +54,7 @@ WideStatistics gradient(const SquaredError& args, int shift, MantissaSpan grad, 
         const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
         const int64_t narrow = saturate(rounded, mantissa_limit(grad.bits));
         statistics += {magnitude(wide), narrow != rounded};
+        if (args.counts != nullptr) args.counts->add(magnitude(wide));
         grad.as<decltype(type)>()[row * args.classes + c] = static_cast<decltype(type)>(narrow);
       }
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/system/cpu.h"
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/row_weights.h"
 #include "kernels/common/statistics.h"
@@ -24,6 +25,7 @@ struct SquaredError {
   const int16_t* targets = nullptr;  // in place of labels
   int target_exponent = 0;
   const int16_t* weights = nullptr;  // [rows] in 2^-10; null: each row counts 1
+  WideCounts* counts = nullptr;      // of the wide gradient, if it is counted
 
   RowWeights row_weights() const { return {weights, targets == nullptr ? labels : nullptr}; }
 };

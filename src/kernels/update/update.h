@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "base/system/cpu.h"
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/random_key.h"
 
@@ -142,8 +143,8 @@ struct UpdateKernels {
                                     int64_t end) noexcept;
   // Extremes of `wide`.
   Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
-  // How many d are clipped; writes nothing.
-  int64_t (*directions_clipped)(const Update&, int64_t begin, int64_t end) noexcept;
+  // Counts `wide` by the shifts that it needs; writes nothing.
+  void (*count_directions)(const Update&, int64_t begin, int64_t end, WideCounts&) noexcept;
   // Replaces the velocity by d, if d is the new velocity, else G. Replaces W and A by V', split,
   // with the lowest bits of W. Gives the extremes of V', and how many d were clipped.
   Extremes (*step)(const Update&, int64_t begin, int64_t end) noexcept;

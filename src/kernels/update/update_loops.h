@@ -183,15 +183,15 @@ inline int64_t direction_block(const Update& args, int64_t first, int64_t count,
   return saturated;
 }
 
-inline int64_t directions_clipped(const Update& args, int64_t begin, int64_t end) noexcept {
-  alignas(64) int64_t values[kBlock], directions[kBlock];
-  int64_t clipped = 0;
+inline void count_directions(const Update& args, int64_t begin, int64_t end,
+                             WideCounts& counts) noexcept {
+  alignas(64) int64_t values[kBlock], wide[kBlock];
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
     load_block(args, first, count, values);
-    clipped += direction_block(args, first, count, values, directions);
+    wide_block(args, first, count, values, wide);
+    counts.add(wide, count);
   }
-  return clipped;
 }
 
 // d to u for `count` elements from `first` on.

@@ -5,10 +5,12 @@
 // thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
 #include "base/system/cpu.h"
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
 
@@ -99,6 +101,21 @@ struct WideKernels {
   void (*shift_sums)(const ShiftedSums&, int64_t begin, int64_t end) noexcept;
   void (*gelu)(const Gelu&, int64_t begin, int64_t end) noexcept;
 };
+
+// kernel.narrow, block by block if wide values are to be counted.
+inline WideStatistics narrow_counted(const WideKernels& kernel, const NarrowWide& args,
+                                     int64_t begin, int64_t end, WideCounts* counts) noexcept {
+  constexpr int64_t kBlock = 512;
+  if (counts == nullptr) return kernel.narrow(args, begin, end);
+  WideStatistics found;
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t next = std::min(end, at + kBlock);
+    const WideStatistics block = kernel.narrow(args, at, next);
+    if (counts->wants(block)) counts->add(args.wide + at, next - at);
+    found += block;
+  }
+  return found;
+}
 
 extern const WideKernels kWideReference;
 #if defined(__x86_64__)

@@ -61,9 +61,11 @@ inline WideStatistics narrow_images(const KernelTable& table, ThreadPool& pool,
                                     int64_t images) {
   const int64_t image = args.shape.input_count() / args.shape.batch;
   const NarrowWide narrow{sums, args.shift, args.grad_input.from(first * image)};
+  const PassCounts counts{nullptr, args.counts};
   return parallel_statistics(
-      pool, images * image, kElementsPerThread,
-      [&](int64_t begin, int64_t end) { return table.wide->narrow(narrow, begin, end); });
+      pool, images * image, kElementsPerThread, [&](int64_t begin, int64_t end, int64_t part) {
+        return narrow_counted(*table.wide, narrow, begin, end, counts.wide_of(part));
+      });
 }
 
 }  // namespace mantissa::kernels

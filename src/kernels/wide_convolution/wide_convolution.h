@@ -56,6 +56,7 @@ struct WideGradInput {
   ConstMantissaSpan weights;
   int shift = 0;  // 0..62
   MantissaSpan grad_input;
+  WideCounts* counts = nullptr;  // by worker, if wide values are counted
 };
 
 WideChoice choose_wide_grad_input(const KernelTable& table, const ConvolutionShape& shape,

@@ -241,7 +241,7 @@ void backward_input(const OpContext& c) {
   const auto& choice = choices_of<ConvolutionChoice>(c);
   const kernels::ConstMantissaSpan gradient = align_gradient(c, weights);
   const int wide_exponent = *c.grad_output.exponent + weights.largest_exponent();
-  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     return choice.grad_input(
         {choice.work.shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
         c.kernel);

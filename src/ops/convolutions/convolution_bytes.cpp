@@ -206,7 +206,7 @@ void byte_forward(const OpContext& c) {
   }
   args.output = c.output.as<int8_t>();
   args.bits = c.output.bits;
-  narrow_in_one_pass(c, exponents.largest(), [&](int shift, kernels::PieceCounts* counts) {
+  narrow_in_one_pass(c, exponents.largest(), [&](int shift, const kernels::PassCounts& counts) {
     args.shift = shift;
     args.counts = counts;
     return all.forward(args, c.kernel);

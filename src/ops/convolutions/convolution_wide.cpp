@@ -180,11 +180,11 @@ void wide_forward(const OpContext& c) {
   const int least = *input.exponent + least_channel_exponent(weights, work.shifts);
   narrow_by_passes(
       c, least,
-      [&](bool writes, int shift) {
+      [&](bool writes, int shift, const kernels::PassCounts& counts) {
         kernels::WideStatistics found;
         for_each_chunk(c, args, [&](const Tensor& part) {
           if (exponents.by_channel()) raise_channels(c, work, part.count());
-          found += narrow_wide(c, args.sums, part, writes, shift);
+          found += narrow_wide(c, args.sums, part, writes, shift, counts);
         });
         return found;
       },
@@ -194,12 +194,14 @@ void wide_forward(const OpContext& c) {
 void wide_backward_input(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &weights = c.parameters[0].mantissa;
   const auto& choice = choices_of<GradInputChoice>(c);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent, [&](int shift) {
-    return kernels::wide_grad_input(choice.row, *c.kernels,
-                                    {choice.shape, gradient_of(c.grad_output), value_of(weights),
-                                     shift, gradient_of(grad_input)},
-                                    c.kernel);
-  });
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent,
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return kernels::wide_grad_input(
+                        choice.row, *c.kernels,
+                        {choice.shape, gradient_of(c.grad_output), value_of(weights), shift,
+                         gradient_of(grad_input), counts.wide},
+                        c.kernel);
+                  });
 }
 
 void wide_backward_weights(const OpContext& c, const Tensor& input) {

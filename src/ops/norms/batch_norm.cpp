@@ -112,7 +112,7 @@ void batch_norm_forward(const OpContext& c, int32_t* negative_shift) {
   const Extremes extremes =
       c.recomputes ? Extremes{} : affine_extremes(sums, work.multiplier, work.offset, channels);
   const uint64_t above = magnitude(extremes.highest), below = magnitude(extremes.lowest);
-  const auto write = [&](int shift, kernels::PieceCounts* counts) {
+  const auto write = [&](int shift, const kernels::PassCounts& counts) {
     if (negative_shift != nullptr && !c.recomputes) {
       *negative_shift =
           std::clamp(exact_shift(below, c.output.bits) - shift, 0, kernels::kMostNegativeShift);

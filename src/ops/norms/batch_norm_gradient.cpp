@@ -255,7 +255,8 @@ KeptCoefficients take_kept(const Source& source, const BatchNormWorkspace& work,
 
 // The gradient of the kept channels, which the others' loops have left zero.
 kernels::WideStatistics narrow_kept(const OpContext& c, const Source& source,
-                                    const KeptCoefficients& by, int shift) {
+                                    const KeptCoefficients& by, int shift,
+                                    const kernels::PassCounts& counts) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
   const int64_t count = source.kept_count(), limit = mantissa_limit(grad_input.bits);
@@ -264,7 +265,9 @@ kernels::WideStatistics narrow_kept(const OpContext& c, const Source& source,
   return kernels::with_wide_gradient_type(grad_input.bits, [&](auto type) {
     auto* to = grad_input.as<decltype(type)>();
     return kernels::parallel_statistics(
-        *c.kernel.pool, rows, batch_norm_grain(count), [&](int64_t begin, int64_t end) {
+        *c.kernel.pool, rows, batch_norm_grain(count),
+        [&](int64_t begin, int64_t end, int64_t part) {
+          kernels::WideCounts* counted = counts.wide_of(part);
           kernels::WideStatistics found;
           for (int64_t row = begin; row < end; ++row) {
             for (int64_t k = 0; k < count; ++k) {
@@ -274,6 +277,7 @@ kernels::WideStatistics narrow_kept(const OpContext& c, const Source& source,
               const int64_t rounded = rescale_rne(wide, shift), narrow = saturate(rounded, limit);
               to[at] = static_cast<decltype(type)>(narrow);
               found += {magnitude(wide), narrow != rounded};
+              if (counted != nullptr) counted->add(magnitude(wide));
             }
           }
           return found;
@@ -298,17 +302,19 @@ void backward_input(const OpContext& c) {
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
   const bool keeps = source.kept_count() > 0;
-  const auto narrow = [&](int narrow_shift, kernels::PieceCounts* counts) {
+  const auto narrow = [&](int narrow_shift, const kernels::PassCounts& counts) {
     args.shift = narrow_shift;
     // Kept channels are written over: pieces are not there to stay.
-    kernels::WideStatistics found =
-        write_pieces(c, grad_input, rows, batch_norm_grain(channels), keeps ? nullptr : counts,
-                     [&](int64_t begin, int64_t end, uint64_t seen) {
-                       auto piece = args;
-                       piece.seen = seen;
-                       return c.kernels->batch_norm->gradient(piece, begin, end);
-                     });
-    if (keeps) found += narrow_kept(c, source, by, narrow_shift);
+    kernels::WideStatistics found = write_pieces(
+        c, grad_input, rows, batch_norm_grain(channels),
+        {keeps ? nullptr : counts.written, counts.wide},
+        [&](int64_t begin, int64_t end, uint64_t seen) {
+          auto piece = args;
+          piece.seen = seen;
+          return c.kernels->batch_norm->gradient(piece, begin, end);
+        },
+        WideGradient(c, source.values, args));
+    if (keeps) found += narrow_kept(c, source, by, narrow_shift, counts);
     return found;
   };
   narrow_gradient(c, grad_input, *c.grad_output.exponent - units.wide, narrow);

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "kernels/common/parallel_ranges.h"
 #include "numerics/real.h"
-#include "ops/narrowing.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 
@@ -155,6 +155,27 @@ inline Real real(const Tensor& tensor, int64_t c) {
 inline int channel_exponent(const Tensor& input, int64_t c) {
   return *input.exponent + (input.is_guarded() ? input.channel_exponent[c] : 0);
 }
+
+// Wide element i of kernels::BatchNormKernels::gradient.
+class WideGradient {
+ public:
+  WideGradient(const OpContext& c, const Tensor& in, const kernels::BatchNormGradient& args)
+      : args_(args), grads_(c.grad_output), in_(in), output_(c.output), is_masked_(c.relu) {}
+  int64_t operator()(int64_t i) const {
+    const int64_t channel = i % args_.channels;
+    const int64_t grad = is_masked_ && output_[i] <= 0 ? 0 : grads_[i];
+    int64_t in = in_[i];
+    if (in < 0) in *= int64_t{1} << args_.negative_shift;
+    return grad * args_.grad_multiplier[channel] +
+           in * args_.in_multiplier[channel] * (int64_t{1} << args_.in_shift) +
+           args_.offset[channel];
+  }
+
+ private:
+  const kernels::BatchNormGradient& args_;
+  Mantissas grads_, in_, output_;
+  bool is_masked_;
+};
 
 // The forward pass. If `negative_shift` is not null, the output is written before the ReLU. Its
 // exponent and the counts are those after the ReLU. Positive values are as the ReLU leaves them.

@@ -225,18 +225,19 @@ void backward_input(const OpContext& c) {
   for (int64_t row = 1; row < rows; ++row) least_below = std::min(least_below, below(row));
   const int wide_exponent = *c.grad_output.exponent + *c.parameters[0].mantissa.exponent -
                             least_below + kernels::kNormProductShift;
-  narrow_gradient(c, grad_input, wide_exponent, [&](int shift) {
-    return narrow_rows(c, grad_input, true, shift, [&](int64_t row, int64_t* wide) {
-      NormalisedRow x;
-      normalise(c, norms[row], row, channels, x);
-      const kernels::RowNormGradient args{
-          .x = x.data(),
-          .scale = c.parameters[0].mantissa.as<int16_t>(),
-          .centred = kCentred,
-          .factor = norms[row].factor,
-          .shift = kernels::kNormProductShift + below(row) - least_below};
-      c.kernels->row_norms->gradient(args, row_of(c.grad_output, row, channels), channels, wide);
-    });
+  const auto fill = [&](int64_t row, int64_t* wide) {
+    NormalisedRow x;
+    normalise(c, norms[row], row, channels, x);
+    const kernels::RowNormGradient args{
+        .x = x.data(),
+        .scale = c.parameters[0].mantissa.as<int16_t>(),
+        .centred = kCentred,
+        .factor = norms[row].factor,
+        .shift = kernels::kNormProductShift + below(row) - least_below};
+    c.kernels->row_norms->gradient(args, row_of(c.grad_output, row, channels), channels, wide);
+  };
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
+    return narrow_rows(c, grad_input, true, shift, fill, counts);
   });
 }
 

@@ -81,7 +81,7 @@ void forward(const OpContext& c) {
       c.recomputes ? Extremes{} : affine_extremes(sums, work.multiplier, work.offset, channels);
   const uint64_t above = magnitude(extremes.highest), below = magnitude(extremes.lowest);
   narrow_by_maximum(c, c.relu ? above : std::max(above, below), wide_exponent,
-                    [&](int shift, kernels::PieceCounts* counts) {
+                    [&](int shift, const kernels::PassCounts& counts) {
                       return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent,
                                               counts);
                     });
@@ -153,14 +153,16 @@ void backward_input(const OpContext& c) {
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
   narrow_gradient(c, grad_input, *c.grad_output.exponent - wide,
-                  [&](int shift, kernels::PieceCounts* counts) {
+                  [&](int shift, const kernels::PassCounts& counts) {
                     args.shift = shift;
-                    return write_pieces(c, grad_input, rows, batch_norm_grain(channels), counts,
-                                        [&](int64_t begin, int64_t end, uint64_t seen) {
-                                          auto piece = args;
-                                          piece.seen = seen;
-                                          return c.kernels->batch_norm->gradient(piece, begin, end);
-                                        });
+                    return write_pieces(
+                        c, grad_input, rows, batch_norm_grain(channels), counts,
+                        [&](int64_t begin, int64_t end, uint64_t seen) {
+                          auto piece = args;
+                          piece.seen = seen;
+                          return c.kernels->batch_norm->gradient(piece, begin, end);
+                        },
+                        WideGradient(c, c.inputs[0], args));
                   });
 }
 

@@ -35,13 +35,14 @@ void forward(const OpContext& c) {
 }  // namespace
 
 int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
-                         int shift, int wide_exponent, kernels::PieceCounts* counts,
+                         int shift, int wide_exponent, const kernels::PassCounts& counts,
                          const int32_t* negative_shift) {
   const int64_t channels = c.output.shape.last();
-  calibrate(c, wide_exponent, [&, in = Mantissas(c.inputs[0])](int64_t i) {
+  const auto wide_of = [&, in = Mantissas(c.inputs[0])](int64_t i) {
     const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
     return c.relu ? std::max<int64_t>(0, wide) : wide;
-  });
+  };
+  calibrate(c, wide_exponent, wide_of);
   const kernels::ScaleOffset args{.in = value_of(c.inputs[0]),
                                   .channels = channels,
                                   .multiplier = multiplier,
@@ -50,10 +51,12 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
                                   .shift = shift,
                                   .out = value_of(c.output),
                                   .negative_shift = negative_shift ? *negative_shift : -1};
+  const auto write = [&](int64_t begin, int64_t end) {
+    const int64_t saturated = c.kernels->batch_norm->scale_offset(args, begin, end).saturated;
+    return kernels::WideStatistics{UINT64_MAX, saturated};  // the maximum is known to the caller
+  };
   return write_pieces(c, c.output, c.output.count() / channels, batch_norm_grain(channels), counts,
-                      [&](int64_t begin, int64_t end) {
-                        return c.kernels->batch_norm->scale_offset(args, begin, end);
-                      })
+                      write, wide_of)
       .saturated;
 }
 

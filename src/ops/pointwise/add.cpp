@@ -40,15 +40,17 @@ void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
   calibrate(c, wide_exponent, wide_of);
   narrow_by_passes(
       c, wide_exponent,
-      [&](bool writes, int shift, kernels::PieceCounts* counts) {
+      [&](bool writes, int shift, const kernels::PassCounts& counts) {
         if (shift < 0) return narrow_elements(c, c.output, writes, shift, wide_of);  // it is fixed
         kernels::AddWide args = wide_sum(c.inputs[0], c.inputs[1], wide_exponent, c.output, shift);
         args.relu = c.relu;
         if (!writes) args.out.data = nullptr;
-        return write_pieces(c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
-                            [&](int64_t begin, int64_t end) {
-                              return c.kernels->elementwise->add_wide(args, begin, end);
-                            });
+        return write_pieces(
+            c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+            [&](int64_t begin, int64_t end) {
+              return c.kernels->elementwise->add_wide(args, begin, end);
+            },
+            wide_of);
       },
       64);
 }
@@ -90,12 +92,13 @@ void add_forward(const OpContext& c) {
                    .shift_b = shift_b,
                    .relu = c.relu,
                    .bits = c.output.bits};
-  narrow_value(c, wide_exponent, [&](int8_t* out, int shift, kernels::PieceCounts* counts) {
+  narrow_value(c, wide_exponent, [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
     add.out = out;
     add.shift = shift;
     return write_pieces(
         c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
-        [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); });
+        [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); },
+        wide);
   });
 }
 
@@ -113,16 +116,20 @@ void add_backward(const OpContext& c) {
   *grad_input.exponent = *c.grad_output.exponent;
 }
 
+// The wide sum of elements, brought to this exponent.
+auto sum_at(const Tensor& a, const Tensor& b, int wide_exponent) {
+  return [of_a = Mantissas(a), of_b = Mantissas(b), shift_a = wide_exponent - *a.exponent,
+          shift_b = wide_exponent - *b.exponent](int64_t i) {
+    return rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
+  };
+}
+
 // Gradients of 32 bits, or of two widths.
 void sum_wide_gradients(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits32);
-  const int shift_a = wide_exponent - *a.exponent, shift_b = wide_exponent - *b.exponent;
-  const Mantissas of_a(a), of_b(b);
-  narrow_gradient(c, sum, wide_exponent, [&](int shift) {
-    return narrow_elements(c, sum, true, shift, [&](int64_t i) {
-      return rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
-    });
+  narrow_gradient(c, sum, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
+    return narrow_elements(c, sum, true, shift, sum_at(a, b, wide_exponent), counts);
   });
 }
 
@@ -131,12 +138,14 @@ void sum_gradients(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
   if (a.type != b.type || a.bits > 16) return sum_wide_gradients(c);
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
-  narrow_gradient(c, sum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
+  narrow_gradient(c, sum, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     const kernels::AddWide args = wide_sum(a, b, wide_exponent, sum, shift);
-    return write_pieces(c, sum, sum.count(), kernels::kElementsPerThread, counts,
-                        [&](int64_t begin, int64_t end) {
-                          return c.kernels->elementwise->add_wide(args, begin, end);
-                        });
+    return write_pieces(
+        c, sum, sum.count(), kernels::kElementsPerThread, counts,
+        [&](int64_t begin, int64_t end) {
+          return c.kernels->elementwise->add_wide(args, begin, end);
+        },
+        sum_at(a, b, wide_exponent));
   });
 }
 

@@ -56,24 +56,18 @@ void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
   const Mantissas kept(c.output);
   const auto wide = [&](int64_t i) { return kept[i] * scale; };
   const uint64_t maximum = c.recomputes ? 0 : narrow_elements(c, c.output, false, 0, wide).maximum;
-  const auto write = [&](int shift) {
+  const auto write = [&](int shift, const kernels::PassCounts&) {
     return narrow_elements(c, c.output, true, shift, wide).saturated;
   };
-  const auto clipped_at = [&](int shift) {
-    const int64_t limit = mantissa_limit(c.output.bits);
-    const auto clipped = [&](int64_t begin, int64_t end) {
-      kernels::WideStatistics found;
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t rounded = shift_right_rne(wide(i), shift);
-        found.saturated += saturate(rounded, limit) != rounded;
-      }
-      return found;
-    };
-    return kernels::parallel_statistics(*c.kernel.pool, c.output.count(),
-                                        kernels::kRandomElementsPerThread, clipped)
-        .saturated;
+  const auto count = [&](kernels::WideCounts* counts) {
+    kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kernels::kRandomElementsPerThread,
+                             [&](int64_t begin, int64_t end, int64_t part) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 counts[part].add(magnitude(wide(i)));
+                               }
+                             });
   };
-  narrow_by_maximum(c, maximum, wide_exponent, write, clipped_at);
+  narrow_by_maximum(c, maximum, wide_exponent, write, count);
 }
 
 void forward(const OpContext& c) {
@@ -110,7 +104,8 @@ void backward(const OpContext& c) {
   const GradientScale scale = gradient_scale(c);
   ValueTable factors = {};
   factors[1] = scale.multiplier;
-  const auto pass = [&](int64_t begin, int64_t end, int shift) {
+  const Mantissas grads(c.grad_output);
+  const auto pass = [&](int64_t begin, int64_t end, int shift, kernels::WideCounts* counts) {
     kernels::WideStatistics found;
     for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
       const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output, at),
@@ -118,15 +113,22 @@ void backward(const OpContext& c) {
                                         .factors = factors.data(),
                                         .shift = shift,
                                         .grad_in = gradient_from(grad_input, at)};
-      found += c.kernels->elementwise->scale_gradient(args, 0, count);
+      const kernels::WideStatistics piece = c.kernels->elementwise->scale_gradient(args, 0, count);
+      count_wide_values(counts, piece, at, at + count, [&](int64_t i) {
+        return keep[i - at] == 0 ? 0 : grads[i] * scale.multiplier;
+      });
+      found += piece;
     });
     return found;
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + scale.exponent, [&](int shift) {
-    return kernels::parallel_statistics(
-        *c.kernel.pool, grad_input.count(), kernels::kRandomElementsPerThread,
-        [&](int64_t begin, int64_t end) { return pass(begin, end, shift); });
-  });
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + scale.exponent,
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return kernels::parallel_statistics(
+                        *c.kernel.pool, grad_input.count(), kernels::kRandomElementsPerThread,
+                        [&](int64_t begin, int64_t end, int64_t part) {
+                          return pass(begin, end, shift, counts.wide_of(part));
+                        });
+                  });
 }
 
 }  // namespace

@@ -40,20 +40,28 @@ Rows rows_of(const Shape& a, const Shape& b) {
   return {images, a.count() / images, gate ? b.count() / images : 0};
 }
 
-// Calls pass(begin, end) on parts of a: of elements, or of whole images if there is a gate.
-template <typename Pass>
-kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows, const Pass& pass) {
+// Calls pass(begin, end) on parts of a: of elements, or of whole images if there is a gate. Counts
+// wide values, wide_of(i).
+template <typename Pass, typename WideOf>
+kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows,
+                                   const kernels::PassCounts& counts, const Pass& pass,
+                                   const WideOf& wide_of) {
+  const auto counted = [&](int64_t begin, int64_t end, int64_t part) {
+    const kernels::WideStatistics found = pass(begin, end);
+    count_wide_values(counts.wide_of(part), found, begin, end, wide_of);
+    return found;
+  };
   if (rows.period == 0) {
     return kernels::parallel_statistics(*c.kernel.pool, rows.images * rows.size,
-                                        kernels::kElementsPerThread, pass);
+                                        kernels::kElementsPerThread, counted);
   }
-  return kernels::parallel_statistics(*c.kernel.pool, rows.images, 1,
-                                      [&](int64_t first, int64_t last) {
-                                        kernels::WideStatistics found;
-                                        for (int64_t n = first; n < last; ++n)
-                                          found += pass(n * rows.size, (n + 1) * rows.size);
-                                        return found;
-                                      });
+  return kernels::parallel_statistics(
+      *c.kernel.pool, rows.images, 1, [&](int64_t first, int64_t last, int64_t part) {
+        kernels::WideStatistics found;
+        for (int64_t n = first; n < last; ++n)
+          found += counted(n * rows.size, (n + 1) * rows.size, part);
+        return found;
+      });
 }
 
 // The place of the elements of b that pair with the elements of a from `begin` on.
@@ -75,8 +83,8 @@ void forward(const OpContext& c) {
   const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
   if (!bytes) return write_wide(c, wide_exponent, wide);
   calibrate(c, wide_exponent, wide);
-  narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
-    return over_parts(c, rows, [&](int64_t begin, int64_t end) {
+  narrow_value(c, wide_exponent, [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
+    const auto pass = [&](int64_t begin, int64_t end) {
       const kernels::Multiply args{.a = a.as<int8_t>() + begin,
                                    .b = b.as<int8_t>() + at_gate(rows, begin),
                                    .period = rows.period,
@@ -84,7 +92,8 @@ void forward(const OpContext& c) {
                                    .out = out == nullptr ? nullptr : out + begin,
                                    .bits = c.output.bits};
       return c.kernels->elementwise->multiply(args, 0, end - begin);
-    });
+    };
+    return over_parts(c, rows, counts, pass, wide);
   });
 }
 
@@ -93,12 +102,10 @@ void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& 
                     const Rows& rows) {
   const ValueTable factors = make_value_table([](int64_t q) { return q; });
   const Mantissas grads(c.grad_output), others(other);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, [&](int shift) {
-    if (!is_bytes(other)) {
-      return narrow_elements(c, grad_input, true, shift,
-                             [&](int64_t i) { return grads[i] * others[other_of(rows, i)]; });
-    }
-    return over_parts(c, rows, [&](int64_t begin, int64_t end) {
+  const auto wide = [&](int64_t i) { return grads[i] * others[other_of(rows, i)]; };
+  const auto narrow = [&](int shift, const kernels::PassCounts& counts) {
+    if (!is_bytes(other)) return narrow_elements(c, grad_input, true, shift, wide, counts);
+    const auto pass = [&](int64_t begin, int64_t end) {
       const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output, begin),
                                         .by = other.as<int8_t>() + at_gate(rows, begin),
                                         .factors = factors.data(),
@@ -106,8 +113,10 @@ void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& 
                                         .shift = shift,
                                         .grad_in = gradient_from(grad_input, begin)};
       return c.kernels->elementwise->scale_gradient(args, 0, end - begin);
-    });
-  });
+    };
+    return over_parts(c, rows, counts, pass, wide);
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, narrow);
 }
 
 // The gradient of a gate: sums over the pixels of each image, then narrowed.
@@ -130,18 +139,10 @@ void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& im
                                                rows.size / rows.period, sums + n * rows.period);
         }
       });
-  narrow_gradient(c, grad_gate, *c.grad_output.exponent + *image.exponent, [&](int shift) {
-    return kernels::with_wide_gradient_type(grad_gate.bits, [&](auto type) {
-      kernels::WideStatistics found;
-      for (int64_t i = 0; i < grad_gate.count(); ++i) {
-        const int64_t rounded = shift_right_rne(sums[i], shift);
-        const int64_t narrow = saturate(rounded, mantissa_limit(grad_gate.bits));
-        grad_gate.as<decltype(type)>()[i] = static_cast<decltype(type)>(narrow);
-        found += {magnitude(sums[i]), narrow != rounded};
-      }
-      return found;
-    });
-  });
+  narrow_gradient(c, grad_gate, *c.grad_output.exponent + *image.exponent,
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return narrow_wide(c, sums, grad_gate, true, shift, counts);
+                  });
 }
 
 void backward(const OpContext& c) {

@@ -158,10 +158,12 @@ void backward_wide(const OpContext& c) {
   with_wide_function(
       c, [&](int64_t q) { return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut); },
       [&](const auto& derivative) {
-        narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut, [&](int shift) {
-          return narrow_elements(c, grad_input, true, shift,
-                                 [&](int64_t i) { return grads[i] * derivative(i); });
-        });
+        narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut,
+                        [&](int shift, const kernels::PassCounts& counts) {
+                          return narrow_elements(
+                              c, grad_input, true, shift,
+                              [&](int64_t i) { return grads[i] * derivative(i); }, counts);
+                        });
       });
 }
 
@@ -172,16 +174,18 @@ void backward_rows(const OpContext& c) {
   const Fraction slope = slope_of<kFunction>(*c.attributes);
   const int cut = cut_bits(c);
   const int64_t channels = input.shape.last();
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut, [&](int shift) {
-    return narrow_rows(c, grad_input, true, shift, [&](int64_t row, int64_t* wide) {
-      const int e = input.row_exponent(row);
-      for (int64_t i = 0, at = row * channels; i < channels; ++i, ++at) {
-        const int64_t derivative =
-            grads[at] == 0 ? 0 : shift_right_rne(kFunction.derivative_q30(in[at], e, slope), cut);
-        wide[i] = grads[at] * derivative;
-      }
-    });
-  });
+  const auto fill = [&](int64_t row, int64_t* wide) {
+    const int e = input.row_exponent(row);
+    for (int64_t i = 0, at = row * channels; i < channels; ++i, ++at) {
+      const int64_t derivative =
+          grads[at] == 0 ? 0 : shift_right_rne(kFunction.derivative_q30(in[at], e, slope), cut);
+      wide[i] = grads[at] * derivative;
+    }
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut,
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return narrow_rows(c, grad_input, true, shift, fill, counts);
+                  });
 }
 
 template <const PointFunction& kFunction>
@@ -194,12 +198,16 @@ void backward(const OpContext& c) {
                               .by = c.inputs[0].as<int8_t>(),
                               .factors = factors.data(),
                               .grad_in = gradient_of(grad_input)};
-  const auto narrow = [&](int shift, kernels::PieceCounts* counts) {
+  const auto narrow = [&](int shift, const kernels::PassCounts& counts) {
     args.shift = shift;
-    return write_pieces(c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
-                        [&](int64_t begin, int64_t end) {
-                          return c.kernels->elementwise->scale_gradient(args, begin, end);
-                        });
+    return write_pieces(
+        c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
+        [&](int64_t begin, int64_t end) {
+          return c.kernels->elementwise->scale_gradient(args, begin, end);
+        },
+        [&, grads = Mantissas(c.grad_output)](int64_t i) {
+          return grads[i] * factors[static_cast<uint8_t>(args.by[i])];
+        });
   };
   narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut_bits(c), narrow);
 }

@@ -61,7 +61,7 @@ void wide_max_pool_gradient(const OpContext& c) {
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernels->pooling->max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), 0,
-                                                      gradient_of(grad_input), begin, end);
+                                                      gradient_of(grad_input), begin, end, nullptr);
       });
   *grad_input.exponent = *c.grad_output.exponent;
 }
@@ -144,7 +144,7 @@ void average_forward(const OpContext& c) {
   const auto wide = [&](int64_t i) { return sums[i] * mean.multiplier; };
   for (int64_t i = 0; i < images * channels; ++i) maximum = std::max(maximum, magnitude(wide(i)));
   calibrate(c, wide_exponent, wide);
-  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     int64_t saturated = 0;
     for (int64_t i = 0; i < images * channels; ++i) {
       const int64_t rounded = rescale_rne(wide(i), shift);
@@ -152,6 +152,7 @@ void average_forward(const OpContext& c) {
           static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
       saturated += c.output.as<int8_t>()[i] != rounded;
     }
+    count_wide_values(counts.wide, {maximum, saturated}, 0, images * channels, wide);
     return saturated;
   });
 }
@@ -182,7 +183,8 @@ void rescaled_average(const OpContext& c) {
 // Gradients of means to gradients of pixels, which are alike within an image and channel.
 template <typename From, typename To>
 kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier, int shift,
-                                     int64_t pixels, int64_t count, kernels::MantissaSpan out, To) {
+                                     int64_t pixels, int64_t count, kernels::MantissaSpan out,
+                                     kernels::WideCounts* counts, To) {
   kernels::WideStatistics found;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t wide = grad_output[i] * multiplier;
@@ -190,6 +192,7 @@ kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier
     const int64_t narrow = saturate(rounded, mantissa_limit(out.bits));
     out.as<To>()[i] = static_cast<To>(narrow);
     found += {magnitude(wide), narrow != rounded ? pixels : 0};
+    if (counts != nullptr) counts->add(magnitude(wide), pixels);
   }
   return found;
 }
@@ -201,20 +204,21 @@ void average_backward(const OpContext& c) {
   // Products stay below 2^61.
   const Reciprocal mean = reciprocal(pixels, c.grad_output.bits <= 16 ? 31 : 30);
   const kernels::MantissaSpan narrow{c.workspace, grad_input.bits};
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
+  const auto write = [&](int shift, const kernels::PassCounts& counts) {
     const kernels::WideStatistics found =
         kernels::with_wide_gradient_type(c.grad_output.bits, [&](auto from) {
           using From = decltype(from);
           return kernels::with_gradient_type_from<From>(narrow.bits, [&](auto to) {
             return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
-                                      images * channels, narrow, to);
+                                      images * channels, narrow, counts.wide, to);
           });
         });
     kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
       c.kernels->pooling->broadcast(narrow, pixels, channels, gradient_of(grad_input), begin, end);
     });
     return found;
-  });
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, write);
 }
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {

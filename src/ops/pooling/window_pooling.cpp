@@ -96,12 +96,14 @@ void maximum_backward(const OpContext& c) {
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
     kernel.max_pool_windows(shape, value_of(c.inputs[0]), {}, taps, begin, end);
   });
-  narrow_gradient(c, grad_input, *c.grad_output.exponent, [&](int shift) {
-    return over_images(c, images, [&](int64_t begin, int64_t end) {
+  const auto write = [&](int shift, const kernels::PassCounts& counts) {
+    return over_images(c, images, [&](int64_t begin, int64_t end, int64_t part) {
       return kernel.max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), shift,
-                                              gradient_of(grad_input), begin, end);
+                                              gradient_of(grad_input), begin, end,
+                                              counts.wide_of(part));
     });
-  });
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent, write);
 }
 
 OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
@@ -184,11 +186,13 @@ void average_forward(const OpContext& c) {
                             .bits = c.output.bits};
   narrow_value(
       c, wide_exponent,
-      [&](int8_t* out, int shift) {
+      [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
         pool.out = out;
         pool.shift = shift;
-        return over_images(c, input.shape[0], [&](int64_t begin, int64_t end) {
-          return c.kernels->pooling->average_pool(pool, begin, end);
+        return over_images(c, input.shape[0], [&](int64_t begin, int64_t end, int64_t part) {
+          kernels::AveragePool images = pool;
+          images.counts = counts.wide_of(part);
+          return c.kernels->pooling->average_pool(images, begin, end);
         });
       },
       64);
@@ -273,13 +277,14 @@ void average_backward(const OpContext& c) {
   const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
   const int bits = gradient_multiplier_bits(shape, c.grad_output.bits);
   const Means means(*c.attributes, shape, bits, c.workspace);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + means.exponent, [&](int shift) {
-    return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end) {
-      return c.kernels->pooling->average_pool_gradient(shape, means.multipliers,
-                                                       gradient_of(c.grad_output), shift,
-                                                       gradient_of(grad_input), begin, end);
+  const auto write = [&](int shift, const kernels::PassCounts& counts) {
+    return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end, int64_t part) {
+      return c.kernels->pooling->average_pool_gradient(
+          shape, means.multipliers, gradient_of(c.grad_output), shift, gradient_of(grad_input),
+          begin, end, counts.wide_of(part));
     });
-  });
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + means.exponent, write);
 }
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {

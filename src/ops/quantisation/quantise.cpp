@@ -115,12 +115,13 @@ void backward_input(const OpContext& c) {
   const Slope slope = slope_of(c, steps);
   const int wide_exponent = *c.grad_output.exponent - slope.shift;
   const auto factor = [&](int64_t q) { return steps.is_within(q) ? slope.mantissa : 0; };
+  const auto wide = [&, q = Mantissas(in), g = Mantissas(c.grad_output)](int64_t i) {
+    return g[i] * factor(q[i]);
+  };
   if (!is_bytes(in)) {
-    narrow_gradient(c, grad_input, wide_exponent,
-                    [&, q = Mantissas(in), g = Mantissas(c.grad_output)](int by) {
-                      return narrow_elements(c, grad_input, true, by,
-                                             [&](int64_t i) { return g[i] * factor(q[i]); });
-                    });
+    narrow_gradient(c, grad_input, wide_exponent, [&](int by, const kernels::PassCounts& counts) {
+      return narrow_elements(c, grad_input, true, by, wide, counts);
+    });
     return;
   }
   const MantissaRange within = steps.bytes_within();
@@ -130,12 +131,14 @@ void backward_input(const OpContext& c) {
                             .high = static_cast<int8_t>(within.high),
                             .factor = slope.mantissa,
                             .grad_in = gradient_of(grad_input)};
-  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     args.shift = shift;
-    return write_pieces(c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
-                        [&](int64_t begin, int64_t end) {
-                          return c.kernels->elementwise->scale_within(args, begin, end);
-                        });
+    return write_pieces(
+        c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
+        [&](int64_t begin, int64_t end) {
+          return c.kernels->elementwise->scale_within(args, begin, end);
+        },
+        wide);
   });
 }
 

@@ -103,8 +103,8 @@ void forward(const OpContext& c) {
   }
   const int wide_exponent = *c.inputs[2].exponent - kernels::kProbabilityBits;
   calibrate(c, wide_exponent, [&](int64_t i) { return wide.q[i]; });
-  const auto write = [&](int shift) {
-    return narrow_wide(c, wide.q, c.output, true, shift).saturated;
+  const auto write = [&](int shift, const kernels::PassCounts& counts) {
+    return narrow_wide(c, wide.q, c.output, true, shift, counts).saturated;
   };
   narrow_by_maximum(c, maximum_of(c, wide.q, c.output), wide_exponent, write);
 }
@@ -203,8 +203,9 @@ void backward(const OpContext& c) {
   for (int i = 0; i < 3; ++i) {
     const Tensor& gradient = c.grad_inputs[i];
     if (gradient.empty()) continue;
-    narrow_gradient(c, gradient, exponents[i],
-                    [&](int shift) { return narrow_wide(c, sums[i], gradient, true, shift); });
+    narrow_gradient(c, gradient, exponents[i], [&](int shift, const kernels::PassCounts& counts) {
+      return narrow_wide(c, sums[i], gradient, true, shift, counts);
+    });
   }
 }
 

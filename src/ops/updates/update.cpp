@@ -26,20 +26,22 @@ void use_decided_exponent(const OpContext& c, const DirectionExponents& exact,
                           kernels::Update& update) {
   constexpr int kMostShift = 62;
   const Tensor& velocity = c.parameters[0].moments[0];
-  const auto clipped_at = [&](int shift) {
-    update.direction_shift = shift;
-    return over_blocks<int64_t>(
-        c, update,
-        [&](const kernels::Update& own, int64_t begin, int64_t end) {
-          return c.kernels->update->directions_clipped(own, begin, end);
-        },
-        std::plus());
-  };
-  update.direction_shift =
-      velocity.predictor.rule->warms_up
-          ? decide_shift(c, velocity, exact.is_zero ? kUnmeasured : exact.direction, exact.wide,
-                         kMostShift, clipped_at)
-          : decided_shift(velocity, exact.wide, kMostShift);
+  if (!velocity.predictor.rule->warms_up) {
+    update.direction_shift = decided_shift(velocity, exact.wide, kMostShift);
+    return;
+  }
+  // The step writes in place: it is counted in a pass before.
+  const auto empty = wide_counts(c, velocity, decided_shift(velocity, exact.wide, kMostShift));
+  const auto counts = over_blocks<kernels::WideCounts>(
+      c, update,
+      [&](const kernels::Update& own, int64_t begin, int64_t end) {
+        kernels::WideCounts part = empty[0];
+        c.kernels->update->count_directions(own, begin, end, part);
+        return part;
+      },
+      std::plus());
+  update.direction_shift = decide_shift(c, velocity, exact.is_zero ? kUnmeasured : exact.direction,
+                                        exact.wide, kMostShift, {&counts, 1});
 }
 
 // Counts the bits of a velocity that was written with the decided exponent.

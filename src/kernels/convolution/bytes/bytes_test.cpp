@@ -51,6 +51,7 @@ void write(TileArguments& t, int64_t sum, char* to) {
     const int64_t rounded = shift_right_rne(sum, t.shift);
     const int64_t clipped = saturate(rounded, t.limit);
     note(kMode, t.saturated, clipped != rounded ? 1 : 0, true);
+    if (t.counts != nullptr) t.counts->add(magnitude(sum));
     // The lower bytes of a little-endian number.
     std::memcpy(to, &clipped, kMode == DotMode::kByte ? 1 : 2);
   }

@@ -1,6 +1,7 @@
 // Forward and grad_input: packs the weights, then runs tiles over bands of images.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <numeric>
 
@@ -38,7 +39,7 @@ struct DotCall {
   int target_bytes;    // per element
   int shift = 0;
   int bits = 8;  // of a result, if it is rounded
-  PieceCounts* counts = nullptr;
+  PassCounts counts;
 
   int limit() const { return static_cast<int>(mantissa_limit(bits)); }
 
@@ -227,10 +228,10 @@ void run_band(const DotCall& call, int64_t image, int64_t band_index, int worker
                                        dot.target_channels * call.target_bytes,
                      first_row};
   for_each_phase(call, [&](const Phase& phase) { run_phase(call, phase, band, arguments); });
-  if (call.counts == nullptr) return;
+  if (call.counts.written == nullptr) return;
   const int64_t first = dot.target_elements(first_row);
-  call.counts->add({band.target + first * call.target_bytes, call.bits},
-                   dot.target_elements(first_row + plan.band_rows) - first, worker);
+  call.counts.written->add({band.target + first * call.target_bytes, call.bits},
+                           dot.target_elements(first_row + plan.band_rows) - first, worker);
 }
 
 // The largest magnitude whose rounded result is at most `limit`, which is odd: limit + 1/2 rounds
@@ -247,6 +248,17 @@ uint32_t roundable_end(uint32_t unsaturated, int shift) {
   if (shift > 30) return 0;
   const int64_t half = shift > 0 ? int64_t{1} << (shift - 1) : 0;
   return static_cast<uint32_t>(smaller(int64_t{unsaturated} + 1, (int64_t{1} << 31) - half));
+}
+
+// Tiles with sums that count are not roundable: their sums are looked at.
+void note_least(TileArguments& t) {
+  t.roundable_end = static_cast<uint32_t>(
+      std::min<uint64_t>({roundable_end(t.unsaturated, t.shift), t.counts->least()}));
+}
+
+// Elements of a pixel of a tile.
+int64_t tile_channels(const TileArguments& t, int vectors) {
+  return 16 * (vectors - 1) + std::popcount(t.tail_mask);
 }
 
 // The largest of a tile's maxima: 16 of int32 sums or 8 of int64 ones.
@@ -286,6 +298,8 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
     arguments.limit = call.limit();
     arguments.unsaturated = unsaturated_magnitude(call.limit(), call.shift);
     arguments.roundable_end = roundable_end(arguments.unsaturated, call.shift);
+    arguments.counts = call.counts.wide_of(worker);
+    if (arguments.counts != nullptr) note_least(arguments);
     if (plan.bands > 1) {
       run_band(call, task / plan.bands, task % plan.bands, worker, arguments);
     } else {
@@ -313,6 +327,23 @@ DotMode grad_input_mode(const DotCall& call) {
 }
 
 }  // namespace
+
+void count_sums(TileArguments& t, const int32_t* sums, int64_t pixels, int vectors) {
+  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+    t.counts->add(sums + pixel * vectors * 16, tile_channels(t, vectors));
+  }
+  note_least(t);
+}
+
+void count_sums(TileArguments& t, const int32_t* high, const int32_t* low, int64_t pixels,
+                int vectors) {
+  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (int64_t c = 0; c < tile_channels(t, vectors); ++c) {
+      const int64_t at = pixel * vectors * 16 + c;
+      t.counts->add(magnitude(high[at] * int64_t{256} + low[at]));
+    }
+  }
+}
 
 WideStatistics forward(const InstructionSet& own, const ConvolutionForward& args,
                        const KernelContext& context) noexcept {

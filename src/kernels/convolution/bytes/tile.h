@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/bit_counts/wide_counts.h"
+
 namespace mantissa::kernels::convolution_bytes {
 
 // How a tile sums, and the type that it writes.
@@ -32,13 +34,21 @@ struct TileArguments {
   int shift = 0;
   int limit = 0;             // largest result
   uint32_t unsaturated = 0;  // largest magnitude of a wide result that `limit` allows (int32 sums)
-  uint32_t roundable_end = 0;  // below it a magnitude is not above `unsaturated`, and plus a half
-                               // no overflow
-  int64_t configured = 0;      // the shape that AMX's tiles are configured for
+  uint32_t roundable_end = 0;    // below it a magnitude is not above `unsaturated`, and plus a half
+                                 // no overflow
+  WideCounts* counts = nullptr;  // of wide results, if they are counted
+  int64_t configured = 0;        // the shape that AMX's tiles are configured for
   // Statistics per lane: int32 or, in mode kWide, int64.
   alignas(64) uint64_t maximum[8] = {};
   alignas(64) uint64_t saturated[8] = {};
 };
+
+// Counts the sums of a tile, [pixels of all segments][vectors][16]. From then on only tiles with
+// larger ones are not roundable.
+void count_sums(TileArguments& t, const int32_t* sums, int64_t pixels, int vectors);
+// The same of two planes, high * 2^8 + low.
+void count_sums(TileArguments& t, const int32_t* high, const int32_t* low, int64_t pixels,
+                int vectors);
 
 using Tile = void (*)(TileArguments&);
 

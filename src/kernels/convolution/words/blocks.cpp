@@ -65,6 +65,18 @@ void start_sums(const int32_t* bias, int64_t pixels, int64_t lanes, int32_t* sum
   }
 }
 
+// write(store), which stores a block of `count` sums. If they are to be counted and some are large
+// enough, counts them.
+template <typename Sum, typename Write>
+void count_and_write(Store& store, const Sum* sums, int64_t count, const Write& write) {
+  if (store.counts == nullptr) return write(store);
+  Store own(store.type, store.shift, store.limit);
+  write(own);
+  const WideStatistics found = own.statistics();
+  if (store.counts->wants(found)) store.counts->add(sums, count);
+  store.add(found);
+}
+
 // At most kBlockPixels pixels of one group.
 void run_block(const Depth& depth, const char* source, PixelBlock block, Workplace& place) {
   block.sums = place.sums;
@@ -77,9 +89,12 @@ void run_block(const Depth& depth, const char* source, PixelBlock block, Workpla
     }
   });
   if (depth.int32_sums) {
-    depth.own->stores.block(place.store, block);
+    count_and_write(place.store, block.sums, count,
+                    [&](Store& store) { depth.own->stores.block(store, block); });
   } else {
-    depth.own->stores.int64_block(place.store, block, place.int64_sums);
+    count_and_write(place.store, place.int64_sums, count, [&](Store& store) {
+      depth.own->stores.int64_block(store, block, place.int64_sums);
+    });
   }
 }
 

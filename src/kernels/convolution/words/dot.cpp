@@ -22,7 +22,7 @@ struct DotCall {
   Store store;
   const int32_t* bias = nullptr;  // padded, or null
   int bits = 8;                   // of a result that is rounded
-  PieceCounts* counts = nullptr;
+  PassCounts counts;
 
   int32_t* magnitude(int64_t phase) const {
     return reinterpret_cast<int32_t*>(scratch + plan.magnitude_offset) + phase * plan.dot.blocks();
@@ -162,10 +162,10 @@ void run_band(const DotCall& call, int64_t index, const Groups& groups, int work
   const Band band = {packed, call.target + target * target_bytes(place.store.type), first_row};
   if (dot.has_gaps()) clear_band(call, band, target_bytes(place.store.type));
   for_each_phase(call, [&](const Phase& phase) { run_phase(call, phase, groups, band, place); });
-  if (call.counts == nullptr || plan.slices > 1) return;
+  if (call.counts.written == nullptr || plan.slices > 1) return;
   const int64_t first = dot.target_elements(first_row);
-  call.counts->add({band.target + first * target_bytes(place.store.type), call.bits},
-                   dot.target_elements(first_row + plan.band_rows) - first, worker);
+  call.counts.written->add({band.target + first * target_bytes(place.store.type), call.bits},
+                           dot.target_elements(first_row + plan.band_rows) - first, worker);
 }
 
 // Statistics of tasks that run at the same time.
@@ -193,6 +193,7 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool, Pack&& pack) {
   SharedStatistics statistics;
   const auto run = [&](int64_t first, int64_t last, const Groups& some, int worker) {
     Workplace place(call.store);
+    place.store.counts = call.counts.wide_of(worker);
     for (int64_t band = first; band < last; ++band) {
       run_band(call, band, some, worker, place);
     }

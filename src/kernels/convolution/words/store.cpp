@@ -21,4 +21,10 @@ WideStatistics Store::statistics() const {
   return result;
 }
 
+void Store::add(const WideStatistics& part) {
+  const auto largest = static_cast<int64_t>(part.maximum);
+  int64_maximum[0] = std::max(int64_maximum[0], largest);
+  saturated += part.saturated;
+}
+
 }  // namespace mantissa::kernels::convolution_words

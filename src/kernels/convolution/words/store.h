@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/statistics.h"
 #include "kernels/convolution/words/tile.h"
 
@@ -23,9 +24,11 @@ struct Store {
   alignas(32) uint32_t maximum[8] = {};
   alignas(32) int64_t int64_maximum[4] = {};
   int64_t saturated = 0;
+  WideCounts* counts = nullptr;  // of the sums, if they are counted
 
   Store(TargetType target, int shift_bits, int64_t largest);
   WideStatistics statistics() const;
+  void add(const WideStatistics& part);
 };
 
 // A block of target pixels of one group of channels.

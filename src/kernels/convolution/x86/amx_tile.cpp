@@ -209,6 +209,10 @@ __attribute__((noinline)) void tile(TileArguments& t) {
   if constexpr (Store::kNeedsRange) {
     store_rounded<typename Store::Result, kVectors, kBases>(t, TileSums<kMode>{sums, low_plane});
   } else {
+    if (kMode == DotMode::kPlanesInt64 && t.counts != nullptr) [[unlikely]] {
+      count_sums(t, reinterpret_cast<const int32_t*>(sums),
+                 reinterpret_cast<const int32_t*>(low_plane), kBases * t.pixels, kVectors);
+    }
     store_wide<kMode, kVectors, kBases>(t, sums, low_plane);
   }
 }

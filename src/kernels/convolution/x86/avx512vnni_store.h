@@ -105,6 +105,10 @@ __attribute__((noinline)) void store_saturated(TileArguments& t, const __m512i* 
     }
   }
   _mm512_store_si512(t.saturated, store.saturated);
+  if (t.counts != nullptr) {
+    const auto* all = reinterpret_cast<const int32_t*>(sums - bases * pixels * vectors);
+    count_sums(t, all, bases * pixels, vectors);
+  }
 }
 
 // Notes the largest magnitude of a tile's sums, which lie between these; returns whether

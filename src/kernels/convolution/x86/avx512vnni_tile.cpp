@@ -90,6 +90,18 @@ MANTISSA_INLINE bool are_roundable(TileArguments& t, const __m512i (&sums)[kCoun
   return is_roundable(t, low, high);
 }
 
+template <int kCount>
+MANTISSA_INLINE void count_planes(TileArguments& t, const __m512i (&high)[kCount],
+                                  const __m512i (&low)[kCount], int pixels, int vectors) {
+  __m512i kept[2 * kCount];  // arrays of their own: these sums stay in registers
+  MANTISSA_UNROLL for (int i = 0; i < kCount; ++i) {
+    kept[i] = high[i];
+    kept[kCount + i] = low[i];
+  }
+  count_sums(t, reinterpret_cast<const int32_t*>(kept),
+             reinterpret_cast<const int32_t*>(kept + kCount), pixels, vectors);
+}
+
 template <DotMode kMode, int kVectors, int kBases, int kPixels>
 __attribute__((noinline)) void tile(TileArguments& t) {
   using Store = typename StoreFor<kMode>::Type;
@@ -118,6 +130,10 @@ __attribute__((noinline)) void tile(TileArguments& t) {
       MANTISSA_UNROLL for (int i = 0; i < kCount; ++i) kept[i] = sums[i];
       return store_saturated<typename Store::Result>(t, kept, kBases, kPixels, kVectors);
     }
+  }
+  if constexpr (kMode == DotMode::kPlanesInt64) {
+    if (t.counts != nullptr) [[unlikely]]
+      count_planes(t, high, sums, kBases * kPixels, kVectors);
   }
   Store store(t);
   const int64_t target_step = t.target_step;
