@@ -75,10 +75,7 @@ void backward_input(const OpContext& c) {
     const Tensor& grad_input = c.grad_inputs[i];
     if (grad_input.empty()) continue;
     const Wide wide = own_of(*c.op).gradient(call, static_cast<int>(i));
-    ops::narrow_gradient(
-        c, grad_input, wide.exponent, [&](int shift, const kernels::PassCounts& counts) {
-          return ops::narrow_elements(c, grad_input, true, shift, wide.number, counts);
-        });
+    ops::write_wide_gradient(c, grad_input, wide.exponent, wide.number);
   }
 }
 

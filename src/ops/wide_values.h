@@ -92,6 +92,15 @@ void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
       64);
 }
 
+// grad_input = wide_of(i) at wide_exponent, requantised to its width.
+template <typename WideOf>
+void write_wide_gradient(const OpContext& c, const Tensor& grad_input, int wide_exponent,
+                         const WideOf& wide_of) {
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
+    return narrow_elements(c, grad_input, true, shift, wide_of, counts);
+  });
+}
+
 // Calls use(signs, at, count) on pieces that cover [begin, end), with int8 that are positive if the
 // value is.
 template <typename Use>

@@ -108,10 +108,7 @@ void shrink_backward(const OpContext& c) {
     return is_within ? rescale_rne(to_within[i], exponent - e0)
                      : rescale_rne(to_beyond[i], exponent - e1);
   };
-  const Tensor& grad_input = c.grad_inputs[0];
-  ops::narrow_gradient(c, grad_input, exponent, [&](int shift) {
-    return ops::narrow_elements(c, grad_input, true, shift, wide);
-  });
+  ops::write_wide_gradient(c, c.grad_inputs[0], exponent, wide);
 }
 
 const Op kShrink = {

@@ -66,7 +66,8 @@ class CountingTable {
     Counted<&E::add>::put_into(elementwise_, "add");
     Counted<&E::add_wide>::put_into(elementwise_, "add_wide");
     Counted<&E::multiply>::put_into(elementwise_, "multiply");
-    Counted<&E::look_up>::put_into(elementwise_, "look_up");
+    Counted<&E::look_up>::put_into(elementwise_, "look_up or clamp");
+    Counted<&E::clamp>::put_into(elementwise_, "look_up or clamp");
     Counted<&E::scale_gradient>::put_into(elementwise_, "scale_gradient");
     using B = kernels::BatchNormKernels;
     Counted<&B::channel_sums>::put_into(batch_norm_, "channel_sums");

@@ -128,9 +128,7 @@ auto sum_at(const Tensor& a, const Tensor& b, int wide_exponent) {
 void sum_wide_gradients(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits32);
-  narrow_gradient(c, sum, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
-    return narrow_elements(c, sum, true, shift, sum_at(a, b, wide_exponent), counts);
-  });
+  write_wide_gradient(c, sum, wide_exponent, sum_at(a, b, wide_exponent));
 }
 
 // grad_inputs[0] = inputs[0] + inputs[1], all gradients of one value.

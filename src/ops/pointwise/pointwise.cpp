@@ -158,12 +158,8 @@ void backward_wide(const OpContext& c) {
   with_wide_function(
       c, [&](int64_t q) { return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut); },
       [&](const auto& derivative) {
-        narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut,
-                        [&](int shift, const kernels::PassCounts& counts) {
-                          return narrow_elements(
-                              c, grad_input, true, shift,
-                              [&](int64_t i) { return grads[i] * derivative(i); }, counts);
-                        });
+        write_wide_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut,
+                            [&](int64_t i) { return grads[i] * derivative(i); });
       });
 }
 

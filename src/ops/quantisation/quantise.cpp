@@ -118,12 +118,7 @@ void backward_input(const OpContext& c) {
   const auto wide = [&, q = Mantissas(in), g = Mantissas(c.grad_output)](int64_t i) {
     return g[i] * factor(q[i]);
   };
-  if (!is_bytes(in)) {
-    narrow_gradient(c, grad_input, wide_exponent, [&](int by, const kernels::PassCounts& counts) {
-      return narrow_elements(c, grad_input, true, by, wide, counts);
-    });
-    return;
-  }
+  if (!is_bytes(in)) return write_wide_gradient(c, grad_input, wide_exponent, wide);
   const MantissaRange within = steps.bytes_within();
   kernels::ScaleWithin args{.grad_out = gradient_of(c.grad_output),
                             .by = in.as<int8_t>(),

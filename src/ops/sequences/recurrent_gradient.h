@@ -153,12 +153,8 @@ void backward_input(const OpContext& c) {
   const auto write = [&](size_t input, const int32_t* gradients) {
     if (input >= c.grad_inputs.size() || c.grad_inputs[input].empty()) return;
     const Tensor& to = c.grad_inputs[input];
-    narrow_gradient(c, to, *c.grad_output.exponent - lift_of(c.grad_output),
-                    [&](int shift, const kernels::PassCounts& counts) {
-                      return narrow_elements(
-                          c, to, true, shift, [&](int64_t i) -> int64_t { return gradients[i]; },
-                          counts);
-                    });
+    write_wide_gradient(c, to, *c.grad_output.exponent - lift_of(c.grad_output),
+                        [&](int64_t i) -> int64_t { return gradients[i]; });
   };
   write(kGatesInput, space.gradients);
   write(kStartInput, space.start_h);
