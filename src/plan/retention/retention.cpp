@@ -113,14 +113,27 @@ class Search {
   // or more excess does not make it good.
   template <typename IsGood>
   std::optional<Outcome> evaluate_if(const IsGood& is_good) {
+    return outcome_if(evaluator_.nanoseconds(choice_), is_good);
+  }
+  // The same for a choice that differs from the evaluator's base in this value only.
+  template <typename IsGood>
+  std::optional<Outcome> evaluate_changed_if(int v, const IsGood& is_good) {
+    return outcome_if(evaluator_.nanoseconds_with(v, choice_[v]), is_good);
+  }
+  template <typename IsGood>
+  std::optional<Outcome> outcome_if(double nanoseconds, const IsGood& is_good) {
     ++*evaluations_;
-    const double nanoseconds = evaluator_.nanoseconds(choice_);
     if (!is_good(nanoseconds, int64_t{0})) return std::nullopt;
     return evaluator_.outcome_if(limit_,
                                  [&](int64_t excess) { return is_good(nanoseconds, excess); });
   }
   Outcome evaluate() {
     return *evaluate_if([](double, int64_t) { return true; });
+  }
+  // Other choices are compared with this one.
+  void set_base() {
+    evaluator_.nanoseconds(choice_);
+    evaluator_.set_base();
   }
   // Continues from the choice, which has this outcome and was evaluated last.
   void adopt(const Outcome& outcome) {
@@ -146,7 +159,7 @@ class Search {
   // Sets the value to another state if that is faster and no further above the limit.
   bool make_faster(int v) {
     return try_states(v, [&] {
-      const auto outcome = evaluate_if([&](double nanoseconds, int64_t excess) {
+      const auto outcome = evaluate_changed_if(v, [&](double nanoseconds, int64_t excess) {
         return nanoseconds < outcome_.nanoseconds && excess <= outcome_.excess;
       });
       if (outcome) adopt(*outcome);
@@ -177,7 +190,7 @@ class Search {
       return static_cast<double>(outcome_.excess - excess) / paid;
     };
     try_states(v, [&] {
-      const auto outcome = evaluate_if([&](double nanoseconds, int64_t excess) {
+      const auto outcome = evaluate_changed_if(v, [&](double nanoseconds, int64_t excess) {
         return score(nanoseconds, excess) > best.score;
       });
       if (outcome) best = {score(outcome->nanoseconds, outcome->excess), v, choice_[v]};
@@ -230,10 +243,12 @@ class Search {
       if (choice_[v] == Retention::kKept) continue;
       const Retention before = choice_[v];
       choice_[v] = Retention::kKept;
+      set_base();
       const bool found = keep_in_place_of_another(v);
       if (!found) choice_[v] = before;
       any |= found;
     }
+    set_base();
     return any;
   }
 
@@ -302,8 +317,8 @@ class Search {
   bool keep_if_faster(const RetentionPlan& before) {
     if (outcome_.excess == 0 && outcome_.nanoseconds < before.outcome.nanoseconds) return true;
     choice_ = before.choice;
-    evaluator_.nanoseconds(choice_);
-    adopt(before.outcome);
+    outcome_ = before.outcome;
+    set_base();
     return false;
   }
 

@@ -60,23 +60,27 @@ class RetentionEvaluator::Course {
 
   // How long keeping and computing again takes.
   double nanoseconds(const std::vector<Retention>& choice) {
-    from_ = to_ = find_differences(choice);
-    for (int w = 0; w < words_; ++w) {
-      const uint64_t there = taken_.there[from_ * words_ + w];
-      there_[w] = (there & ~differ_[w]) | (kept_[w] & differ_[w]);
+    take_base();
+    const int count = static_cast<int>(choice.size());
+    for (int begin = 0; begin < count; begin += kCompared) {
+      const int end = std::min(count, begin + kCompared);
+      if (end - begin == kCompared && are_equal(&choice[begin], &taken_.choice[begin])) continue;
+      for (int v = begin; v < end; ++v) change(v, choice[v]);
     }
-    walked_.clear();
-    walked_ns_ = 0;
-    while (to_ < std::ssize(checks_) && !goes_on_as_taken(to_)) pass(checks_[to_++]);
-    const std::vector<Mark>& marks = taken_.marks;
-    nanoseconds_ = kept_ns_ + walked_ns_ + marks[from_].nanoseconds + marks.back().nanoseconds -
-                   marks[to_].nanoseconds;
-    return nanoseconds_;
+    return walk();
+  }
+
+  double nanoseconds_with(int v, Retention state) {
+    take_base();
+    change(v, state);
+    return walk();
   }
 
   // Others are compared with the choice that nanoseconds() was asked about last.
   void set_base() {
-    taken_.choice = choice_;
+    for (const int v : changed_) taken_.choice[v] = choice_[v];
+    forget_changes();
+    std::swap(of_base_, latest_);
     there_ = kept_;
     walked_.clear();
     walked_ns_ = 0;
@@ -86,7 +90,7 @@ class RetentionEvaluator::Course {
       if (c == std::ssize(checks_)) break;
       pass(checks_[c]);
     }
-    taken_.computed = walked_;
+    taken_.computed.swap(walked_);
     note_uses();
     from_ = to_ = static_cast<int>(checks_.size());
   }
@@ -96,37 +100,18 @@ class RetentionEvaluator::Course {
   std::optional<RecomputeModel::Outcome> outcome_if(int64_t limit_bytes,
                                                     const Promising& promising) {
     put_together();
-    replay();
-    RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_,
-                                    .recomputations = static_cast<int>(computed_.size())};
-    const int64_t overhead = outcome.recomputations * instruction_bytes_ + copies_bytes();
-    const int64_t most = limit_bytes - overhead;
-    int64_t live = 0, peak = 0, excess = 0;
-    const auto add_up = [&](const int64_t* rest, size_t moment, int moments) {
-      const int64_t before = excess;
-      for (int i = 0; i < moments; ++i) {
-        live += change_[moment + i];
-        const int64_t all = live + rest[i];
-        peak = std::max(peak, all);
-        excess += std::max<int64_t>(0, all - most);
-      }
-      return excess == before || promising(excess);
-    };
-    int instruction = 0;
-    for (size_t i = 0; i < computed_.size(); ++i) {
-      const int next = reads_[computed_[i].read].instruction;
-      if (!add_up(&during_[instruction], instruction + i, next - instruction)) return std::nullopt;
-      if (!add_up(&rest_[i], next + i, 1)) return std::nullopt;
-      instruction = next;
+    const Memory* memory = has_copies_ ? nullptr : known_memory(limit_bytes);
+    if (memory != nullptr && !promising(memory->excess)) return std::nullopt;
+    if (memory == nullptr || !memory->is_complete) {
+      latest_ = measured(limit_bytes, promising);
+      if (!latest_.is_complete) return std::nullopt;
+      memory = &latest_;
     }
-    if (!add_up(&during_[instruction], instruction + computed_.size(),
-                static_cast<int>(during_.size()) - instruction)) {
-      return std::nullopt;
-    }
-    outcome.peak_bytes = peak;
-    outcome.excess = excess;
-    outcome.total_bytes = outcome.peak_bytes + overhead;
-    return outcome;
+    return RecomputeModel::Outcome{.peak_bytes = memory->peak,
+                                   .total_bytes = memory->peak + memory->overhead,
+                                   .excess = memory->excess,
+                                   .nanoseconds = nanoseconds_,
+                                   .recomputations = static_cast<int>(computed_.size())};
   }
 
  private:
@@ -157,6 +142,13 @@ class RetentionEvaluator::Course {
   struct Computed {
     int read;  // for which
     int value;
+    bool operator==(const Computed&) const = default;
+  };
+  // The memory of a step that computes these values again.
+  struct Memory {
+    std::vector<Computed> computed;
+    int64_t limit = 0, overhead = 0, peak = 0, excess = 0;
+    bool is_complete = false;  // else the excess is a part of it
   };
   struct Mark {          // before a check, or at the end
     int computed;        // how many have been
@@ -201,26 +193,41 @@ class RetentionEvaluator::Course {
     return std::memcmp(a, b, kCompared * sizeof *a) == 0;
   }
 
-  // Makes it the choice; returns the first check at which the changed values matter.
-  int find_differences(const std::vector<Retention>& choice) {
-    int first = static_cast<int>(checks_.size());
-    std::fill(differ_.begin(), differ_.end(), 0);
-    const int count = static_cast<int>(choice.size());
-    for (int begin = 0; begin < count; begin += kCompared) {
-      const int size = std::min(kCompared, count - begin);
-      if (size == kCompared && are_equal(&choice[begin], &taken_.choice[begin]) &&
-          are_equal(&choice[begin], &choice_[begin])) {
-        continue;
-      }
-      for (int v = begin; v < begin + size; ++v) {
-        if (choice[v] != taken_.choice[v]) {
-          set(differ_, v);
-          first = std::min(first, taken_.first_use[v]);
-        }
-        if (choice[v] != choice_[v]) set_choice(v, choice[v]);
-      }
+  // Makes the choice taken the choice.
+  void take_base() {
+    for (const int v : changed_) set_choice(v, taken_.choice[v]);
+    forget_changes();
+  }
+
+  void forget_changes() {
+    for (const int v : changed_) differ_[v / kWordBits] = 0;
+    changed_.clear();
+  }
+
+  // Changes the choice taken.
+  void change(int v, Retention state) {
+    if (state == taken_.choice[v]) return;
+    set(differ_, v);
+    changed_.push_back(v);
+    set_choice(v, state);
+  }
+
+  // Goes through the checks at which the changes matter.
+  double walk() {
+    from_ = static_cast<int>(checks_.size());
+    for (const int v : changed_) from_ = std::min(from_, taken_.first_use[v]);
+    to_ = from_;
+    for (int w = 0; w < words_; ++w) {
+      const uint64_t there = taken_.there[from_ * words_ + w];
+      there_[w] = (there & ~differ_[w]) | (kept_[w] & differ_[w]);
     }
-    return first;
+    walked_.clear();
+    walked_ns_ = 0;
+    while (to_ < std::ssize(checks_) && !goes_on_as_taken(to_)) pass(checks_[to_++]);
+    const std::vector<Mark>& marks = taken_.marks;
+    nanoseconds_ = kept_ns_ + walked_ns_ + marks[from_].nanoseconds + marks.back().nanoseconds -
+                   marks[to_].nanoseconds;
+    return nanoseconds_;
   }
 
   void set_choice(int v, Retention state) {
@@ -321,6 +328,47 @@ class RetentionEvaluator::Course {
     for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
   }
 
+  // The memory of the choice if it was measured last, or for the base.
+  const Memory* known_memory(int64_t limit) const {
+    for (const Memory* memory : {&latest_, &of_base_}) {
+      if (memory->limit == limit && memory->computed == computed_) return memory;
+    }
+    return nullptr;
+  }
+
+  template <typename Promising>
+  Memory measured(int64_t limit, const Promising& promising) {
+    replay();
+    Memory memory{.computed = computed_, .limit = limit};
+    const auto recomputations = static_cast<int64_t>(computed_.size());
+    memory.overhead = recomputations * instruction_bytes_ + copies_bytes();
+    const int64_t most = limit - memory.overhead;
+    int64_t live = 0, peak = 0, excess = 0;
+    const auto add_up = [&](const int64_t* rest, size_t moment, int moments) {
+      const int64_t before = excess;
+      for (int i = 0; i < moments; ++i) {
+        live += change_[moment + i];
+        const int64_t all = live + rest[i];
+        peak = std::max(peak, all);
+        excess += std::max<int64_t>(0, all - most);
+      }
+      memory.excess = excess;
+      return excess == before || promising(excess);
+    };
+    int instruction = 0;
+    for (size_t i = 0; i < computed_.size(); ++i) {
+      const int next = reads_[computed_[i].read].instruction;
+      if (!add_up(&during_[instruction], instruction + i, next - instruction)) return memory;
+      if (!add_up(&rest_[i], next + i, 1)) return memory;
+      instruction = next;
+    }
+    const int left = static_cast<int>(during_.size()) - instruction;
+    if (!add_up(&during_[instruction], instruction + computed_.size(), left)) return memory;
+    memory.peak = peak;
+    memory.is_complete = true;
+    return memory;
+  }
+
   // Bytes of the other micro-batches in flight: their copies of the values that this one holds
   // after its forward pass.
   int64_t copies_bytes() {
@@ -416,6 +464,8 @@ class RetentionEvaluator::Course {
   std::vector<Computed> computed_;
   double nanoseconds_ = 0;
   Taken taken_;
+  std::vector<int> changed_;  // values whose states differ from the choice taken
+  Memory latest_, of_base_;   // measured last, before and after set_base()
   int from_ = 0, to_ = 0;         // the checks that were walked through
   std::vector<Computed> walked_;  // values computed at them
   double walked_ns_ = 0;
@@ -433,6 +483,10 @@ void RetentionEvaluator::set_base() { course_->set_base(); }
 
 double RetentionEvaluator::nanoseconds(const std::vector<Retention>& choice) {
   return course_->nanoseconds(choice);
+}
+
+double RetentionEvaluator::nanoseconds_with(int value, Retention state) {
+  return course_->nanoseconds_with(value, state);
 }
 
 RecomputeModel::Outcome RetentionEvaluator::outcome(int64_t limit_bytes) {

@@ -22,7 +22,11 @@ class RetentionEvaluator {
   // The time for keeping and computing again under a choice.
   double nanoseconds(const std::vector<Retention>& choice);
 
-  // The full outcome of the choice that nanoseconds() was asked about last.
+  // The same for the base with another state of one value: in a time that does not grow with the
+  // number of values.
+  double nanoseconds_with(int value, Retention state);
+
+  // The full outcome of the choice whose time was asked for last.
   RecomputeModel::Outcome outcome(int64_t limit_bytes);
 
   // The same if promising(excess). promising must be true for 0, and for everything below a value
@@ -30,8 +34,8 @@ class RetentionEvaluator {
   std::optional<RecomputeModel::Outcome> outcome_if(
       int64_t limit_bytes, const std::function<bool(int64_t excess)>& promising);
 
-  // Says that the next choices are near the one that nanoseconds() was asked about last. This makes
-  // them faster, and changes no result.
+  // Makes the choice whose time was asked for last the base. Choices near it are evaluated faster;
+  // no result changes. The first base recomputes all values.
   void set_base();
 
  private:
