@@ -177,7 +177,15 @@ TEST(RetentionEvaluator, FindsWhatAPlainReplayFinds) {
           if (expected.excess > 0) {
             EXPECT_FALSE(up_to(expected.excess - 1));
           }
-          if (changes % 3 == draw % 3) evaluator.set_base();
+          if (changes % 3 == draw % 3) {
+            evaluator.set_base();
+            auto other = choice;
+            other[v] = static_cast<Retention>((draw + changes + 1) % 3);
+            const auto expected_other = replayed(model, other, limit);
+            EXPECT_EQ(evaluator.nanoseconds_with(static_cast<int>(v), other[v]),
+                      expected_other.nanoseconds);
+            expect_equal(evaluator.outcome(limit), expected_other);
+          }
           expect_equal(model.evaluate(choice, limit), expected);
           EXPECT_GE(expected.total_bytes, model.bound_bytes());
         }

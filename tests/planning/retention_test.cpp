@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 
 #include "kernels/kernel_table.h"
 #include "models/models.h"
+#include "ops/ops.h"
 #include "plan/passes/network_format.h"
 #include "plan/retention/compile_training.h"
 #include "plan/retention/exact_retention.h"
@@ -191,6 +193,36 @@ TEST(Retention, ProgramsFitTheirArena) {
     EXPECT_LE(compiled(RecomputeMode::kAuto, 0).arena_bytes, most);
     EXPECT_EQ(compiled(RecomputeMode::kAuto, 1).arena_bytes, least) << "as near as can be";
   }
+}
+
+// A search tries changes of each value, and of each pair of values. It does not go through the
+// whole step for each of these.
+TEST(Retention, AThousandConvolutionsArePlannedInSeconds) {
+  GraphBuilder builder("convolutions", Shape{28, 28, 1});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  for (int i = 0; i < 1000; ++i) {
+    value = builder.add(ops::kConvolution, "conv" + std::to_string(i), {value},
+                        {{"channels", 8}, {"padding", 1}});
+    value = builder.add(ops::kRelu, "relu" + std::to_string(i), {value});
+  }
+  value = builder.add(ops::kGlobalAveragePool, "average", {value});
+  value = builder.add(ops::kLinear, "classifier", {value}, {{"channels", 10}});
+  const Format format = *parse_format("bfp8");
+  const Graph graph = in_format(testing::with_loss(*builder.finish(value)), format);
+  const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
+  const ProgramOptions options = {
+      .micro_batch_size = 8, .exponents = training_exponents(format), .format = format};
+  const auto planned = [&](RecomputeMode mode, int64_t limit) {
+    return compile_training(graph, options, {&table, 2}, {.mode = mode, .limit_bytes = limit});
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const auto kept = planned(RecomputeMode::kNone, 0);
+  ASSERT_TRUE(kept.ok()) << kept.error().message;
+  const int64_t limit = kept->program.arena_bytes * 6 / 10;
+  const auto within = planned(RecomputeMode::kAuto, limit);
+  ASSERT_TRUE(within.ok()) << within.error().message;
+  EXPECT_LE(within->program.arena_bytes, limit);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
 }
 
 // A machine whose memory is slow, and one whose arithmetic is.

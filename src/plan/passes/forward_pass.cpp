@@ -23,11 +23,19 @@ void write_node(ProgramWriter& writer, int n) {
   writer.emit(std::move(instruction));
 }
 
-void find_missing(const ProgramWriter& writer, int value, std::set<int>& producers) {
-  if (writer.is_there(value)) return;
-  const int n = writer.values().producer[writer.values().canonical[value]];
-  if (!producers.insert(n).second) return;
-  for (const int input : writer.node(n).inputs) find_missing(writer, input, producers);
+// The nodes that make the values that are not there, and the values that these need.
+std::set<int> find_missing(const ProgramWriter& writer, std::vector<int> values) {
+  std::set<int> producers;
+  while (!values.empty()) {
+    const int value = values.back();
+    values.pop_back();
+    if (writer.is_there(value)) continue;
+    const int n = writer.values().producer[writer.values().canonical[value]];
+    if (!producers.insert(n).second) continue;
+    const std::vector<int>& inputs = writer.node(n).inputs;
+    values.insert(values.end(), inputs.begin(), inputs.end());
+  }
+  return producers;
 }
 
 }  // namespace
@@ -45,9 +53,7 @@ void write_forward(ProgramWriter& writer) {
 }
 
 void restore_values(ProgramWriter& writer, const std::vector<int>& values) {
-  std::set<int> producers;
-  for (const int value : values) find_missing(writer, value, producers);
-  for (const int n : producers) {
+  for (const int n : find_missing(writer, values)) {
     Instruction again = writer.forward_instruction(n);
     again.again = true;
     writer.add_left(again, Access::kWrites);

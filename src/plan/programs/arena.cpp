@@ -48,19 +48,6 @@ int64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
   return arena_bytes;
 }
 
-// By instruction.
-std::vector<int64_t> live_bytes(const std::vector<Buffer>& buffers) {
-  int end = 0;
-  for (const Buffer& buffer : buffers) end = std::max(end, buffer.last + 1);
-  std::vector<int64_t> live(end + 1, 0);
-  for (const Buffer& buffer : buffers) {
-    live[buffer.first] += buffer.bytes;
-    live[buffer.last + 1] -= buffer.bytes;
-  }
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  return live;
-}
-
 // The buffers to place first: the largest, those large for long, or those that live longest.
 using Weight = __int128 (*)(const Buffer&);
 __int128 size(const Buffer& b) { return b.bytes; }
@@ -171,6 +158,18 @@ int64_t pack_arena(std::vector<Buffer>& buffers, int64_t limit_bytes) {
   }
   for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = packing.offsets()[b];
   return packing.smallest();
+}
+
+std::vector<int64_t> live_bytes(const std::vector<Buffer>& buffers) {
+  int end = 0;
+  for (const Buffer& buffer : buffers) end = std::max(end, buffer.last + 1);
+  std::vector<int64_t> live(end + 1, 0);
+  for (const Buffer& buffer : buffers) {
+    live[buffer.first] += buffer.bytes;
+    live[buffer.last + 1] -= buffer.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
 }
 
 int64_t largest_live_set(const std::vector<Buffer>& buffers) {

@@ -124,7 +124,10 @@ Result<Program> compile(const Graph& graph, const ProgramOptions& options,
 int64_t pack_arena(std::vector<Buffer>& buffers,
                    int64_t limit_bytes = std::numeric_limits<int64_t>::max());
 
-// The largest sum of bytes alive at once.
+// The sums of bytes alive at once, by instruction, and 0 at the end.
+std::vector<int64_t> live_bytes(const std::vector<Buffer>& buffers);
+
+// The largest of them.
 int64_t largest_live_set(const std::vector<Buffer>& buffers);
 
 // One line per instruction, with buffers, offsets and sizes.

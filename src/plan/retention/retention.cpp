@@ -21,6 +21,8 @@ constexpr Retention kStates[] = {Retention::kKept, Retention::kRecomputed,
 constexpr int64_t kMostEvaluations = 100'000;
 // After this many, times the values of each, no other search begins.
 constexpr int64_t kManyValues = 20'000'000;
+// Networks with more values than this are searched less thoroughly (Search::shortened).
+constexpr int64_t kLarge = 512;
 constexpr int64_t kNoCeiling = std::numeric_limits<int64_t>::max();
 
 // The price of memory when a limit is to be met.
@@ -37,6 +39,7 @@ class Search {
         limit_(limit_bytes),
         choice_(std::move(start)),
         evaluations_(evaluations) {
+    set_base();
     adopt(evaluate());
   }
 
@@ -53,11 +56,11 @@ class Search {
   }
 
   // Takes the change that costs the least time per byte saved above the limit, or the one that
-  // saves the most, whatever it costs. Repeats this until nothing is above the limit or no change
-  // saves anything.
-  void fit(Price price = Price::kTime) {
+  // saves the most, whatever it costs. Repeats this in rounds until nothing is above the limit, or
+  // a round ends with `few` changes.
+  void fit(Price price = Price::kTime, int few = 0) {
     price_ = price;
-    while (outcome_.excess > 0 && save()) {
+    while (outcome_.excess > 0 && save() > few) {
     }
   }
 
@@ -76,7 +79,7 @@ class Search {
   // `price` times the costliest value's time for each byte of the largest. All searches draw the
   // same numbers: the same network has the same plan.
   void anneal(double price, double threshold) {
-    constexpr int kSteps = 40'000, kHalvedAfter = 3'000;
+    const int64_t steps = shortened(40'000), halved_after = shortened(3'000);
     std::vector<int> movable;
     double most_ns = 0, most_bytes = 1;
     for (int v = 0; v < values(); ++v) {
@@ -94,7 +97,7 @@ class Search {
     const auto is_taken = [&](double nanoseconds, int64_t excess) {
       return cost(nanoseconds, excess) - cost(outcome_.nanoseconds, outcome_.excess) < threshold;
     };
-    for (int step = 1; step <= kSteps; ++step) {
+    for (int64_t step = 1; step <= steps; ++step) {
       if (draw_change(movable)) {
         if (const auto outcome = evaluate_if(is_taken)) {
           adopt(*outcome);
@@ -102,7 +105,7 @@ class Search {
           for (const auto& [v, state] : changed_) choice_[v] = state;
         }
       }
-      if (step % kHalvedAfter == 0) threshold /= 2;
+      if (step % halved_after == 0) threshold /= 2;
     }
   }
 
@@ -141,6 +144,11 @@ class Search {
     evaluator_.set_base();
   }
   int values() const { return static_cast<int>(choice_.size()); }
+  // A number of tries, less for large networks: a try takes longer, and there are more of them.
+  int64_t shortened(int64_t tries) const {
+    const int64_t size = std::max<int64_t>(kLarge, values());
+    return std::max<int64_t>(1, tries * kLarge / size * kLarge / size * kLarge / size);
+  }
 
   // Calls visit() with the value set to each other state, until that returns true: then it stays.
   template <typename Visit>
@@ -199,29 +207,34 @@ class Search {
     return best;
   }
 
-  // Makes changes from the best score down. Each is scored anew before it is made, since others
-  // have been made meanwhile: an outdated score that is below the next one goes back into the
-  // queue.
-  bool save() {
+  // Makes changes from the best score down; returns how many. Each is scored anew before it is
+  // made, since others have been made meanwhile: a score that is now below the next one goes back
+  // into the queue. In large networks, after many of these, half the next score is good enough.
+  int save() {
     std::priority_queue<Change> queue;
     for (int v = 0; v < values(); ++v) {
       if (const Change change = best_change(v); change.score > 0) queue.push(change);
     }
-    bool any = false;
+    const int64_t patience = shortened(kLarge);
+    int64_t returned = 0;
+    int changes = 0;
     while (!queue.empty() && outcome_.excess > 0) {
       const int v = queue.top().value;
       queue.pop();
       const Change change = best_change(v);
       if (change.score <= 0) continue;
-      if (!queue.empty() && change < queue.top()) {
+      const double enough = returned < patience ? 1 : 0.5;
+      if (!queue.empty() && change.score < enough * queue.top().score) {
         queue.push(change);
+        ++returned;
         continue;
       }
+      returned = 0;
       choice_[v] = change.state;
       adopt(evaluate());
-      any = true;
+      ++changes;
     }
-    return any;
+    return changes;
   }
 
   // Values that may go, those that take the longest to compute first.
@@ -334,6 +347,12 @@ class Search {
   Price price_ = Price::kTime;
 };
 
+// Changes that pay for no further round of a search for the smallest plan.
+int few_changes(const RecomputeModel& model) {
+  const auto values = static_cast<int64_t>(model.values().size());
+  return static_cast<int>(values * values / kLarge * values / kLarge / kLarge);
+}
+
 // Keeps `best`, or the result of a search that aims at the limit, if that is smaller.
 void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retention>& all,
             RetentionPlan& best) {
@@ -341,7 +360,7 @@ void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retent
   for (const auto& [start, price] :
        {std::pair{all, Price::kTime}, {all, Price::kNothing}, {best.choice, Price::kNothing}}) {
     Search search(model, limit, start, &evaluations);
-    search.fit(price);
+    search.fit(price, few_changes(model));
     RetentionPlan plan = search.plan();
     if (plan.outcome.total_bytes < best.outcome.total_bytes) best = std::move(plan);
   }
@@ -355,7 +374,7 @@ bool find_smaller(const RecomputeModel& model, const std::vector<Retention>& all
     for (const int percent : {90, 96}) {
       Search search(model, best.outcome.total_bytes / 100 * percent, *start, evaluations);
       search.anneal(kAlmostOnlyMemory, 0.3);
-      search.fit(Price::kNothing);
+      search.fit(Price::kNothing, few_changes(model));
       RetentionPlan plan = search.plan();
       if (plan.outcome.total_bytes >= best.outcome.total_bytes) continue;
       best = std::move(plan);

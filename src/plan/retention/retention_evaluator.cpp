@@ -91,6 +91,7 @@ class RetentionEvaluator::Course {
       pass(checks_[c]);
     }
     taken_.computed.swap(walked_);
+    walked_.clear();
     note_uses();
     from_ = to_ = static_cast<int>(checks_.size());
   }
@@ -464,8 +465,8 @@ class RetentionEvaluator::Course {
   std::vector<Computed> computed_;
   double nanoseconds_ = 0;
   Taken taken_;
-  std::vector<int> changed_;  // values whose states differ from the choice taken
-  Memory latest_, of_base_;   // measured last, before and after set_base()
+  std::vector<int> changed_;      // values whose states differ from the choice taken
+  Memory latest_, of_base_;       // measured last, before and after set_base()
   int from_ = 0, to_ = 0;         // the checks that were walked through
   std::vector<Computed> walked_;  // values computed at them
   double walked_ns_ = 0;

@@ -31,17 +31,12 @@ constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code tha
 
 // The moment at which the most bytes are alive, by kind of buffer.
 std::vector<MemoryItem> fullest_moment(const Program& program) {
-  int64_t most = -1;
+  const std::vector<int64_t> live = live_bytes(program.buffers);
+  const auto fullest = std::max_element(live.begin(), live.end()) - live.begin();
   std::array<int64_t, static_cast<size_t>(BufferKind::kCount)> by_kind{};
-  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-    std::array<int64_t, by_kind.size()> now{};
-    int64_t sum = 0;
-    for (const Buffer& buffer : program.buffers) {
-      if (i < buffer.first || i > buffer.last) continue;
-      now[static_cast<size_t>(buffer.kind)] += buffer.bytes;
-      sum += buffer.bytes;
-    }
-    if (sum > most) most = sum, by_kind = now;
+  for (const Buffer& buffer : program.buffers) {
+    if (fullest < buffer.first || fullest > buffer.last) continue;
+    by_kind[static_cast<size_t>(buffer.kind)] += buffer.bytes;
   }
   std::vector<MemoryItem> items;
   for (size_t kind = 0; kind < by_kind.size(); ++kind) {
