@@ -134,23 +134,45 @@ inline int decide_shift(const OpContext& context, const Tensor& tensor, int larg
   return shift;
 }
 
-// Counts the wide values wide_of(i) of the elements [begin, end), which were narrowed with these
-// statistics, as far as they count.
+// Counts the wide values wide_of(i) of elements [begin, end) that have just been written, unless
+// `counts` is null. Only those are computed whose mantissas are large enough.
 template <typename WideOf>
-void count_wide_values(kernels::WideCounts* counts, const kernels::WideStatistics& found,
-                       int64_t begin, int64_t end, const WideOf& wide_of) {
-  if (counts == nullptr || !counts->wants(found)) return;
-  for (int64_t i = begin; i < end; ++i) counts->add(magnitude(wide_of(i)));
+void count_written(kernels::WideCounts* counts, const Tensor& tensor, int64_t begin, int64_t end,
+                   const WideOf& wide_of) {
+  constexpr int64_t kChunk = 64;
+  if (counts == nullptr) return;
+  kernels::with_wide_gradient_type(tensor.bits, [&](auto type) {
+    using Mantissa = decltype(type);
+    const auto* mantissas = tensor.as<Mantissa>();
+    const auto largest_of = [mantissas](int64_t at, auto count) {
+      Mantissa largest = 0;
+      for (int64_t i = at; i < at + count; ++i) {
+        const Mantissa m = mantissas[i];
+        largest = std::max<Mantissa>(largest, m < 0 ? -m : m);
+      }
+      return largest;
+    };
+    for (int64_t at = begin; at < end; at += kChunk) {
+      const int64_t count = std::min(kChunk, end - at), least = counts->least_written();
+      const Mantissa largest = count == kChunk
+                                   ? largest_of(at, std::integral_constant<int64_t, kChunk>())
+                                   : largest_of(at, count);
+      if (largest < least) continue;
+      for (int64_t i = at; i < at + count; ++i) {
+        if (std::abs(int64_t{mantissas[i]}) >= least) counts->add(magnitude(wide_of(i)));
+      }
+    }
+  });
 }
 
 // As kernels::parallel_statistics over [0, count), for a pass that writes `tensor`. Each index is 1
 // / count of the tensor. Works piece by piece if something is to be counted; wide_of(i) is the wide
-// value of element i. function(begin, end) may also take a maximum that need not be reported.
+// value of element i. function(begin, end) may also take the maximum of its thread's earlier
+// pieces.
 template <typename Function, typename WideOf>
 kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& tensor, int64_t count,
                                      int64_t grain, const kernels::PassCounts& counts,
                                      const Function& function, const WideOf& wide_of) {
-  constexpr int64_t kCountedElements = 2048;  // few pieces hold wide values that count
   const auto write = [&](int64_t begin, int64_t end, uint64_t seen) {
     if constexpr (std::is_invocable_v<const Function&, int64_t, int64_t, uint64_t>) {
       return function(begin, end, seen);
@@ -158,24 +180,19 @@ kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& ten
       return function(begin, end);
     }
   };
-  const int64_t elements = count == 0 ? 1 : tensor.count() / count;
-  int64_t length = count;
-  if (counts.wide != nullptr) length = divide_up(kCountedElements, elements);
-  if (counts.written != nullptr) {
+  int64_t length = count, elements = 0;
+  if (counts.written != nullptr || counts.wide != nullptr) {
+    elements = tensor.count() / count;
     const int64_t bytes = elements * element_bytes(tensor.type);
     length = round_up(divide_up(kernels::PieceCounts::kPieceBytes, bytes), grain);
   }
   return kernels::parallel_statistics(
       *context.kernel.pool, count, grain, [&](int64_t begin, int64_t end, int64_t part) {
-        kernels::WideCounts* wide = counts.wide_of(part);
         kernels::WideStatistics found;
         for (int64_t at = begin; at < end; at += length) {
           const int64_t next = std::min(end, at + length);
-          const uint64_t seen =
-              wide == nullptr ? found.maximum : std::min(found.maximum, wide->least() - 1);
-          const kernels::WideStatistics piece = write(at, next, seen);
-          count_wide_values(wide, piece, at * elements, next * elements, wide_of);
-          found += piece;
+          found += write(at, next, found.maximum);
+          count_written(counts.wide_of(part), tensor, at * elements, next * elements, wide_of);
           if (counts.written == nullptr) continue;
           counts.written->add(gradient_from(tensor, at * elements), (next - at) * elements, part);
         }

@@ -14,6 +14,7 @@
 #include "kernels/common/statistics.h"
 #include "numerics/bit_statistics.h"
 #include "numerics/exponent.h"
+#include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 
@@ -30,6 +31,11 @@ class WideCounts {
 
   // The smallest magnitude that still counts.
   uint64_t least() const { return least_; }
+  // The smallest magnitude of a mantissa whose wide value may count: its rounded quotient is at
+  // least the truncated one.
+  int64_t least_written() const {
+    return std::min(mantissa_limit(bits_), static_cast<int64_t>(least_ >> std::min(shift_, 63)));
+  }
   // Whether values that count may be among those with these statistics.
   bool wants(const WideStatistics& piece) const {
     return piece.maximum >= least_ && (piece.saturated > 0 || floor_ < shift_);

@@ -49,7 +49,7 @@ int64_t adam_direction(const GradientSums& gradient, const Adam& args, int64_t b
 
 const UpdateKernels kUpdateReference = {
     "update_reference", kNeedsNothing,  gradient_extremes, sketch_extremes, direction_extremes,
-    count_directions,   step,           change_unit,       look_ahead,      adam_extremes,
+    count_directions<direction_extremes>,   step,           change_unit,       look_ahead,      adam_extremes,
     adam_direction,     adam_direction, sum_of_squares};
 
 }  // namespace mantissa::kernels

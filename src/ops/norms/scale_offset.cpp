@@ -51,12 +51,12 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
                                   .shift = shift,
                                   .out = value_of(c.output),
                                   .negative_shift = negative_shift ? *negative_shift : -1};
-  const auto write = [&](int64_t begin, int64_t end) {
-    const int64_t saturated = c.kernels->batch_norm->scale_offset(args, begin, end).saturated;
-    return kernels::WideStatistics{UINT64_MAX, saturated};  // the maximum is known to the caller
-  };
-  return write_pieces(c, c.output, c.output.count() / channels, batch_norm_grain(channels), counts,
-                      write, wide_of)
+  return write_pieces(
+             c, c.output, c.output.count() / channels, batch_norm_grain(channels), counts,
+             [&](int64_t begin, int64_t end) {
+               return c.kernels->batch_norm->scale_offset(args, begin, end);
+             },
+             wide_of)
       .saturated;
 }
 

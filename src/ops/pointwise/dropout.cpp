@@ -113,11 +113,9 @@ void backward(const OpContext& c) {
                                         .factors = factors.data(),
                                         .shift = shift,
                                         .grad_in = gradient_from(grad_input, at)};
-      const kernels::WideStatistics piece = c.kernels->elementwise->scale_gradient(args, 0, count);
-      count_wide_values(counts, piece, at, at + count, [&](int64_t i) {
-        return keep[i - at] == 0 ? 0 : grads[i] * scale.multiplier;
-      });
-      found += piece;
+      found += c.kernels->elementwise->scale_gradient(args, 0, count);
+      count_written(counts, grad_input, at, at + count,
+                    [&](int64_t i) { return keep[i - at] == 0 ? 0 : grads[i] * scale.multiplier; });
     });
     return found;
   };

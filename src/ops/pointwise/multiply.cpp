@@ -40,15 +40,15 @@ Rows rows_of(const Shape& a, const Shape& b) {
   return {images, a.count() / images, gate ? b.count() / images : 0};
 }
 
-// Calls pass(begin, end) on parts of a: of elements, or of whole images if there is a gate. Counts
-// wide values, wide_of(i).
+// Calls pass(begin, end) on parts of a: of elements, or of whole images if there is a gate. It
+// writes as many of `written`, whose wide values are wide_of(i).
 template <typename Pass, typename WideOf>
-kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows,
+kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows, const Tensor& written,
                                    const kernels::PassCounts& counts, const Pass& pass,
                                    const WideOf& wide_of) {
   const auto counted = [&](int64_t begin, int64_t end, int64_t part) {
     const kernels::WideStatistics found = pass(begin, end);
-    count_wide_values(counts.wide_of(part), found, begin, end, wide_of);
+    count_written(counts.wide_of(part), written, begin, end, wide_of);
     return found;
   };
   if (rows.period == 0) {
@@ -93,7 +93,7 @@ void forward(const OpContext& c) {
                                    .bits = c.output.bits};
       return c.kernels->elementwise->multiply(args, 0, end - begin);
     };
-    return over_parts(c, rows, counts, pass, wide);
+    return over_parts(c, rows, c.output, counts, pass, wide);
   });
 }
 
@@ -114,7 +114,7 @@ void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& 
                                         .grad_in = gradient_from(grad_input, begin)};
       return c.kernels->elementwise->scale_gradient(args, 0, end - begin);
     };
-    return over_parts(c, rows, counts, pass, wide);
+    return over_parts(c, rows, grad_input, counts, pass, wide);
   };
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, narrow);
 }

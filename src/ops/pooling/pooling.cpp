@@ -152,7 +152,7 @@ void average_forward(const OpContext& c) {
           static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
       saturated += c.output.as<int8_t>()[i] != rounded;
     }
-    count_wide_values(counts.wide, {maximum, saturated}, 0, images * channels, wide);
+    count_written(counts.wide, c.output, 0, images * channels, wide);
     return saturated;
   });
 }
