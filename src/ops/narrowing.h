@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #include "base/checked.h"
 #include "graph/op.h"
@@ -103,12 +102,9 @@ inline void check_largest_exponent(const OpContext& context, int largest) {
   if (largest > kExponentMax) context.totals->exponent_overflow = true;
 }
 
-// Empty counts of a tensor's wide values, which are narrowed by `shift`: one for each worker.
-inline std::vector<kernels::WideCounts> wide_counts(const OpContext& context, const Tensor& tensor,
-                                                    int shift) {
-  const int64_t most = tensor.predictor.rule->most_clipped(tensor.count());
-  return std::vector<kernels::WideCounts>(static_cast<size_t>(context.kernel.pool->size()),
-                                          kernels::WideCounts(tensor.bits, shift, most));
+// Empty counts of a tensor's wide values, which are narrowed by `shift`.
+inline kernels::WideCounts empty_counts(const Tensor& tensor, int shift) {
+  return {tensor.bits, shift, tensor.predictor.rule->most_clipped(tensor.count())};
 }
 
 // The warm-up's decision about wide values that were counted: the shift to use. `largest` is their
@@ -206,11 +202,11 @@ template <typename Pass>
 void narrow_and_decide(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                        const Pass& pass) {
   const int before = decided_shift(tensor, wide_exponent, most);
-  auto counts = wide_counts(context, tensor, before);
+  kernels::WorkerCounts counts(context.kernel.pool->size(), empty_counts(tensor, before));
   kernels::WideStatistics found = pass(before, kernels::PassCounts{.wide = counts.data()});
   const int shift =
       decide_shift(context, tensor, largest_exponent(tensor, found.maximum, wide_exponent),
-                   wide_exponent, most, counts);
+                   wide_exponent, most, counts.all());
   if (shift != before) found = pass(shift, kernels::PassCounts{});
   set_exponent(context, tensor, wide_exponent + shift);
   add_saturated(tensor, found.saturated);
@@ -266,11 +262,12 @@ void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_expo
   if (context.exponent_mode == ExponentMode::kDecided) {
     if constexpr (std::is_invocable_v<Count, kernels::WideCounts*>) {
       if (output.predictor.rule->warms_up) {
-        auto counts = wide_counts(context, output, decided_shift(output, wide_exponent, 62));
+        const int before = decided_shift(output, wide_exponent, 62);
+        kernels::WorkerCounts counts(context.kernel.pool->size(), empty_counts(output, before));
         count(counts.data());
         const int shift =
             decide_shift(context, output, largest_exponent(output, maximum, wide_exponent),
-                         wide_exponent, 62, counts);
+                         wide_exponent, 62, counts.all());
         set_exponent(context, output, wide_exponent + shift);
         return add_saturated(output, write(shift, kernels::PassCounts{}));
       }

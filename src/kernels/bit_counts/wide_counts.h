@@ -8,9 +8,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
+#include <vector>
 
+#include "kernels/common/parallel_ranges.h"
 #include "kernels/common/statistics.h"
 #include "numerics/bit_statistics.h"
 #include "numerics/exponent.h"
@@ -34,7 +38,8 @@ class WideCounts {
   // The smallest magnitude of a mantissa whose wide value may count: its rounded quotient is at
   // least the truncated one.
   int64_t least_written() const {
-    return std::min(mantissa_limit(bits_), static_cast<int64_t>(least_ >> std::min(shift_, 63)));
+    const auto limit = static_cast<uint64_t>(mantissa_limit(bits_));
+    return static_cast<int64_t>(std::min(limit, least_ >> std::min(shift_, 63)));
   }
   // Whether values that count may be among those with these statistics.
   bool wants(const WideStatistics& piece) const {
@@ -77,6 +82,20 @@ class WideCounts {
   int floor_ = 0;
   int64_t above_ = 0;  // that need more than floor_
   std::array<int64_t, kMostShift + 1> by_shift_ = {};
+};
+
+// Of all workers. Allocates nothing for up to kMaximumParts of them.
+class WorkerCounts {
+ public:
+  WorkerCounts(int workers, const WideCounts& empty)
+      : counts_(static_cast<size_t>(workers), empty, &memory_) {}
+  WideCounts* data() { return counts_.data(); }
+  std::span<const WideCounts> all() const { return counts_; }
+
+ private:
+  alignas(WideCounts) std::array<std::byte, kMaximumParts * sizeof(WideCounts)> room_;
+  std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
+  std::pmr::vector<WideCounts> counts_;
 };
 
 // The histogram of `elements` values of 2^wide_exponent from the counts of all workers. None needs

@@ -31,11 +31,12 @@ void use_decided_exponent(const OpContext& c, const DirectionExponents& exact,
     return;
   }
   // The step writes in place: it is counted in a pass before.
-  const auto empty = wide_counts(c, velocity, decided_shift(velocity, exact.wide, kMostShift));
+  const kernels::WideCounts empty =
+      empty_counts(velocity, decided_shift(velocity, exact.wide, kMostShift));
   const auto counts = over_blocks<kernels::WideCounts>(
       c, update,
       [&](const kernels::Update& own, int64_t begin, int64_t end) {
-        kernels::WideCounts part = empty[0];
+        kernels::WideCounts part = empty;
         c.kernels->update->count_directions(own, begin, end, part);
         return part;
       },
