@@ -38,7 +38,7 @@ check_memory() {
   accepts "plan --explain of a large gradient" "linear1.weights \(gradient\) .* computed by rows" \
     plan --data "$data" --model vgg16_bn --batch-size 8 --input-size 96 --explain
   prints_json "plan --explain as JSON" plan "${network[@]}" --explain --json
-  accepts "plan with instructions that compute again" "recompute +convolution" \
+  accepts "plan with instructions that compute again" "convolution +forward .* again " \
     plan "${network[@]}" --recompute all
   accepts "plan by the literal rule" "arena" plan "${network[@]}" --recompute literal
   accepts "bench under a budget" "recompute" bench --model resnet8 --batch-size 64 --steps 1 \

@@ -125,9 +125,10 @@ TEST(Dropout, TheFrozenNetworkHasNone) {
       {.kind = ProgramKind::kInference, .micro_batch_size = 2, .exponents = ExponentMode::kFixed},
       {&table, 1});
   ASSERT_TRUE(program.ok());
-  const std::string text = to_string(*program);
-  EXPECT_EQ(text.find("dropout"), std::string::npos) << text;
-  EXPECT_EQ(text.find("identity"), std::string::npos) << text;
+  for (const Instruction& instruction : program->instructions) {
+    EXPECT_STRNE(instruction.op->name, "dropout");
+    EXPECT_STRNE(instruction.op->name, "identity");
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/wide_values.h"
+#include "plan/programs/program_text.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -193,9 +194,9 @@ TEST(Extending, NegateTurnsSignsOfGradientsOfBothWidths) {
 
 TEST(Extending, ThePlanShowsTheNewOp) {
   Harness harness({}, toy_network(1));
-  const std::string text = to_string(harness.program());
-  EXPECT_NE(text.find("forward           negate"), std::string::npos) << text;
-  EXPECT_NE(text.find("backward_input    negate"), std::string::npos) << text;
+  const std::string text = to_string(harness.graph(), harness.program());
+  EXPECT_NE(text.find("negate                forward"), std::string::npos) << text;
+  EXPECT_NE(text.find("negate                grad_input"), std::string::npos) << text;
 }
 
 // Gradients of 16 bits; of 8; of 8 bits that an instruction of its own rounds; values of 12 bits.

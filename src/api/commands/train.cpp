@@ -15,6 +15,7 @@
 #include "mantissa/mantissa.h"
 #include "models/models.h"
 #include "numerics/format.h"
+#include "plan/programs/program_text.h"
 #include "run/plan/run_data.h"
 #include "run/plan/run_plan.h"
 #include "run/settings/run_network.h"
@@ -52,16 +53,14 @@ nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decision
 }
 
 // The part of a plan that is printed before its memory.
-Result<std::string> shown(const std::string& what, const RunConfig& config, const RunPlan& plan) {
+Result<std::string> shown(const std::string& what, const RunPlan& plan) {
   if (what == "decisions") return to_string(plan.decisions);
   if (what == "exponents") return exponents_to_string(plan.graph, plan.training);
   if (what == "schedule") return schedule_to_string(plan.training);
   if (what != "program") {
     return invalid_input("show: '" + what + "' is none of program, exponents and schedule");
   }
-  return to_string(plan.graph) + "\ntraining program, micro-batch " +
-         std::to_string(config.micro_batch_size) + " (buffer@offset+bytes)\n" +
-         to_string(plan.training);
+  return to_string(plan.graph) + "\n" + to_string(plan.graph, plan.training);
 }
 
 struct PlanConfig {
@@ -108,7 +107,7 @@ Outcome<Plan> plan(const Settings& given) {
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
   Plan planned;
-  MANTISSA_ASSIGN(planned.text, shown(own.explains ? "decisions" : own.show, config, plan));
+  MANTISSA_ASSIGN(planned.text, shown(own.explains ? "decisions" : own.show, plan));
   nlohmann::ordered_json stages = nullptr;
   if (plan.staged) {
     MANTISSA_ASSIGN(StagesReport report, report_stages(config, plan));

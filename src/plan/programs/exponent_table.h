@@ -50,6 +50,7 @@ struct Exponent {
   // Names the tensor in keys of random numbers. A number of the graph: it does not depend on this
   // table.
   int key = -1;
+  bool operator==(const Exponent&) const = default;
 };
 
 // The rules for values and gradients in a program.

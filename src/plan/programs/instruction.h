@@ -36,6 +36,7 @@ struct Operand {
 
   bool exists() const { return space != Space::kNone; }
   bool in_arena() const { return space == Space::kArena; }
+  bool operator==(const Operand&) const = default;
   int64_t bytes() const { return exists() ? shape.count() * element_bytes(type) : 0; }
 };
 
@@ -57,6 +58,7 @@ struct Instruction {
   int64_t rows_at_once = 0;
   int64_t multiply_adds = 0;
 
+  bool operator==(const Instruction&) const = default;
   // Behind those of its role.
   void add(Operand operand, Role role, Access access) {
     operand.role = role;

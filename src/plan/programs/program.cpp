@@ -1,32 +1,11 @@
-// Programs as text.
 #include "plan/programs/program.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <set>
 
-#include "base/sizes.h"
-
 namespace mantissa {
 namespace {
-
-std::string describe(const Program& program, int buffer) {
-  const Buffer& b = program.buffers[buffer];
-  return b.name + "@" + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
-}
-
-std::string describe(const Program& program, const Operand& operand) {
-  switch (operand.space) {
-    case Operand::Space::kInput:
-      return "input " + std::to_string(operand.index);
-    case Operand::Space::kArena:
-      return (program.buffers[operand.index].kind == BufferKind::kGradient ? "d:" : "") +
-             describe(program, operand.index);
-    default:
-      return "";
-  }
-}
 
 std::string exponent_line(const std::string& name, const std::string& bits,
                           const std::string& limit, std::string_view rule,
@@ -44,10 +23,6 @@ std::string describe(const Graph& graph, const Exponent& exponent) {
                        is_predicted(exponent) ? std::to_string(exponent.predictor) : "-");
 }
 
-void append(std::string& text, std::string_view role, const std::string& what) {
-  if (!what.empty()) text += "  " + std::string(role) + " " + what;
-}
-
 }  // namespace
 
 std::string_view buffer_kind_name(BufferKind kind) {
@@ -61,31 +36,6 @@ const char* retention_name(Retention retention) {
   constexpr std::array<const char*, 3> kNames = {"kept", "computed again",
                                                  "computed again each time"};
   return kNames[static_cast<size_t>(retention)];
-}
-
-std::string to_string(const Program& program) {
-  std::string text;
-  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    char head[96];
-    std::snprintf(head, sizeof head, "%4d %-17s %-21s ", i,
-                  std::string(phase_name(instruction)).c_str(), instruction.op->name);
-    std::string line = head + instruction.name + (instruction.relu ? "+relu" : "");
-    for (const Operand& operand : instruction.operands) {
-      append(line, role_name(operand.role), describe(program, operand));
-    }
-    if (instruction.gradient_rows != nullptr) {
-      line += "  " + std::to_string(instruction.rows_at_once) + " rows at a time";
-      if (instruction.sums()[0].is_measured) line += " where sums exceed 32 bits";
-    }
-    if (instruction.multiply_adds > 0) {
-      std::snprintf(head, sizeof head, "  %.1f MMAC",
-                    static_cast<double>(instruction.multiply_adds) / 1e6);
-      line += head;
-    }
-    text += line + "\n";
-  }
-  return text;
 }
 
 std::string exponents_to_string(const Graph& graph, const Program& program) {

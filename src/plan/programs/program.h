@@ -1,7 +1,7 @@
 // A compiled network: a flat list of instructions whose operands lie at fixed offsets.
 //
-// Pure data, printable. A buffer is (memory space, offset, micro-batch instance, weight version);
-// today there is one instance and one version, so a buffer names space and offset.
+// Pure data, printable (program_text.h). A buffer is (memory space, offset, micro-batch instance,
+// weight version); today there is one instance and one version, so a buffer names space and offset.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ struct Buffer {
   int first = 0;
   int last = 0;
   int64_t offset = -1;
+  bool operator==(const Buffer&) const = default;
 };
 
 // The purpose of a program.
@@ -80,6 +81,7 @@ struct ProgramOptions {
   // If the arena exceeds this, more ways to pack it are tried.
   int64_t arena_limit_bytes = std::numeric_limits<int64_t>::max();
   Format format = {};
+  bool operator==(const ProgramOptions&) const = default;
 };
 
 // How a program that trains in this format finds the exponents of values.
@@ -102,6 +104,7 @@ struct Program {
   std::vector<Grid> parameter_grids;      // as in the graph
   std::vector<Exponent> exponents;        // first those of the graph's values, in their order
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
+  bool operator==(const Program&) const = default;
 };
 
 // Bits of the operand's mantissas.
@@ -129,9 +132,6 @@ std::vector<int64_t> live_bytes(const std::vector<Buffer>& buffers);
 
 // The largest of them.
 int64_t largest_live_set(const std::vector<Buffer>& buffers);
-
-// One line per instruction, with buffers, offsets and sizes.
-std::string to_string(const Program& program);
 
 // One line per exponent that an instruction writes or reads: its owner, bits, limit, rule and
 // predictor.

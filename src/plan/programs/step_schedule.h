@@ -25,12 +25,14 @@ struct Segment {
   SegmentKind kind = SegmentKind::kForward;
   int layer = -1;  // node of the graph; -1: of none, such as the norm of all gradients
   std::vector<int> instructions;
+  bool operator==(const Segment&) const = default;
 };
 
 // Segments that run one after the other: for one micro-batch after the other, or once in a step.
 struct Stretch {
   bool every_micro_batch = true;
   std::vector<int> segments;
+  bool operator==(const Stretch&) const = default;
 };
 
 // It does not grow with the number of micro-batches: executors unroll it.
