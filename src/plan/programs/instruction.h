@@ -68,8 +68,8 @@ struct Instruction {
   }
 
   std::span<const Operand> of(Role role) const {
-    const auto found = std::ranges::equal_range(operands, role, {}, &Operand::role);
-    return {found.begin(), found.end()};
+    return {std::ranges::lower_bound(operands, role, {}, &Operand::role),
+            std::ranges::upper_bound(operands, role, {}, &Operand::role)};
   }
   std::span<const Operand> inputs() const { return of(Role::kInput); }
   std::span<const Operand> outputs() const { return of(Role::kOutput); }
