@@ -112,8 +112,8 @@ batch-size = 32"
   printf '%s\n' "$common" 'epochs = 1' 'steps = 3' >"$config"
   refuses "epochs and steps in a file" 2 "config.toml: epochs and steps exclude" \
     train --config "$config" --out "$folder/refused"
-  accepts "--steps decides between them" "training program" plan --config "$config" --steps 2
-  accepts "--epochs does, too" "training program" plan --config "$config" --epochs 1
+  accepts "--steps decides between them" "kind +training" plan --config "$config" --steps 2
+  accepts "--epochs does, too" "kind +training" plan --config "$config" --epochs 1
   printf '%s\n' "$common" 'epochs = 1' 'steps = 0' >"$config"
   accepts "steps = 0 is none" "test accuracy" train --config "$config" --out "$folder/by-epochs"
   holds "it went by epochs" grep -qx 'epochs = "1"' "$folder/by-epochs/config.toml"

@@ -69,7 +69,7 @@ check_optimizers() {
     "${train[@]}" --beta1 0.8 --out "$folder/refused"
   refuses "beta2 1" 2 "beta2.*'1'" "${train[@]}" --optimizer adam --beta2 1 --out "$folder/refused"
   refuses "negative clip-norm" 2 "clip-norm.*'-1'" "${train[@]}" --clip-norm -1 --out "$folder/refused"
-  accepts "plan of clipping" "gradient_norm +all" plan --data "$data" --model mlp --clip-norm 1
+  accepts "plan of clipping" "gradient_norm +forward +all" plan --data "$data" --model mlp --clip-norm 1
   accepts "bench of adam" "update_adam" bench --model mlp --batch-size 8 --steps 2 --optimizer adam --sort time
 }
 
@@ -111,7 +111,7 @@ check_inversion() {
   holds "inversion behind ReLU: the same clipping" \
     same_entry saturation_rate "$folder/relu" "$folder/relu-least"
   accepts "plan of inversion behind ReLU" "= norm_relu" plan "${network[@]}" --allow-inversion
-  accepts "activations are computed again from batch norm's output" "recompute +norm_relu" \
+  accepts "activations are computed again from batch norm's output" "norm_relu +forward .* again" \
     plan "${network[@]}" --allow-inversion --recompute all
   refuses "inversion of nothing" 2 "lenet5: inversion=yes changes nothing" \
     train --data "$data" --model lenet5 --allow-inversion --out "$folder/refused"
