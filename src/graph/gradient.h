@@ -3,6 +3,7 @@
 // instruction to the next follow from the names.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <vector>
 
@@ -38,14 +39,13 @@ struct EmittedInstruction {
 };
 
 // An op's emit_gradient calls emit() for each instruction, in any order that its operands allow.
-// Instructions of which nothing is wanted are left out afterwards.
+// An instruction whose results nobody wants is left out afterwards.
 class GradientEmitter {
  public:
   // The rows of an arithmetic. `relu`: the mask of a ReLU belongs to this node.
   GradientEmitter(const OpRows& rows, bool relu) : rows_(rows), relu_(relu) {}
 
   const OpRows& rows() const { return rows_; }
-  bool relu() const { return relu_; }
 
   // Values of the forward pass.
   static NamedOperands inputs() { return {.role = Role::kInput}; }
@@ -66,7 +66,7 @@ class GradientEmitter {
   static NamedOperands shared_grad_input(GradientWidth width) {
     return {.role = Role::kGradInput, .access = Access::kWrites, .width = width, .is_shared = true};
   }
-  // Of the gradients of trained parameters.
+  // Sums of the gradients of trained parameters.
   static NamedOperands sums() { return {.role = Role::kSum, .access = Access::kAccumulates}; }
   static NamedOperands saved() { return {.role = Role::kSaved}; }
   // As the instruction before left it.

@@ -1,4 +1,4 @@
-// What an operator names is what its instructions are.
+// The instructions that a compiler gets are those that an operator emits.
 #include "graph/gradient.h"
 
 #include <gtest/gtest.h>

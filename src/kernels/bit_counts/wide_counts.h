@@ -24,11 +24,11 @@ namespace mantissa::kernels {
 
 class PieceCounts;
 
-// Of one worker.
+// The counts of one worker.
 class WideCounts {
  public:
   WideCounts() : WideCounts(2, 0, 0) {}
-  // For values that are being narrowed to `bits` by `shift`, of which at most `most` may be
+  // For values that are being narrowed to `bits` by `shift`, at most `most` of which may be
   // clipped.
   WideCounts(int bits, int shift, int64_t most)
       : bits_(bits), shift_(shift), most_(most), least_(least_clipped(0, bits)) {}
@@ -84,7 +84,7 @@ class WideCounts {
   std::array<int64_t, kMostShift + 1> by_shift_ = {};
 };
 
-// Of all workers. Allocates nothing for up to kMaximumParts of them.
+// The counts of all workers. Allocates nothing for up to kMaximumParts of them.
 class WorkerCounts {
  public:
   WorkerCounts(int workers, const WideCounts& empty)
@@ -118,7 +118,7 @@ inline NeededExponents needed_exponents(std::span<const WideCounts> workers, int
   return needed;
 }
 
-// What a pass counts: the mantissas that it writes, each piece once it is final; in the warm-up its
+// The counts of a pass: the mantissas that it writes, each piece once it is final; in the warm-up its
 // wide values; or nothing.
 struct PassCounts {
   PieceCounts* written = nullptr;

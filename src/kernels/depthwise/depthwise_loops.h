@@ -56,7 +56,7 @@ inline void pair(const Pairing& p) noexcept {
   }
 }
 
-// What becomes of sums. kRounded: none is clipped, and all have to be written again if clips().
+// The use of sums. kRounded: none is clipped, and all have to be written again if clips().
 // kCounted: they are counted, and nothing is written.
 enum class Sums { kRounded, kClipped, kCounted };
 

@@ -54,7 +54,7 @@ class NodeOperands {
                              .wide_gradient = grids_.wide_gradient,
                              .cached_positions = options_.cached_positions});
   }
-  // Of the forward pass.
+  // Multiply-adds of the forward pass.
   int64_t multiply_adds(const Node& node) const;
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) const;

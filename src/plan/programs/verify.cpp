@@ -10,7 +10,7 @@ namespace {
 
 using Space = Operand::Space;
 
-// What instructions may do with the operands of a role.
+// Whether instructions may use operands of a role in this way.
 bool is_allowed(Role role, Access access) {
   switch (role) {
     case Role::kInput:
