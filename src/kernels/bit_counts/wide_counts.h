@@ -118,8 +118,8 @@ inline NeededExponents needed_exponents(std::span<const WideCounts> workers, int
   return needed;
 }
 
-// The counts of a pass: the mantissas that it writes, each piece once it is final; in the warm-up its
-// wide values; or nothing.
+// The counts of a pass: the mantissas that it writes, each piece once it is final; in the warm-up
+// its wide values; or nothing.
 struct PassCounts {
   PieceCounts* written = nullptr;
   WideCounts* wide = nullptr;  // one for each worker

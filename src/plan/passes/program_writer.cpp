@@ -7,10 +7,6 @@
 namespace mantissa {
 namespace {
 
-Operand parameter_operand(int parameter) {
-  return {.space = Operand::Space::kState, .index = parameter, .shape = {}};
-}
-
 Program empty_program(const ProgramOptions& options) {
   Program program;
   program.options = options;

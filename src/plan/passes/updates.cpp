@@ -13,14 +13,9 @@ Instruction update_instruction(const ProgramWriter& writer) {
   return update;
 }
 
-void add_parameter(Instruction& instruction, int parameter, Access access) {
-  instruction.add({.space = Operand::Space::kState, .index = parameter, .shape = {}},
-                  Role::kParameter, access);
-}
-
 // The parameter, and its velocity if the optimiser keeps one.
 void add_updated(ProgramWriter& writer, int parameter, Instruction& update) {
-  add_parameter(update, parameter, Access::kUpdates);
+  update.add(parameter_operand(parameter), Role::kParameter, Access::kUpdates);
   const Format& format = writer.format();
   if (format.is_float() || !optimizer(writer.options().optimizer).has_velocity) return;
   Exponent velocity{.owner = ExponentOwner::kVelocity,
@@ -31,11 +26,9 @@ void add_updated(ProgramWriter& writer, int parameter, Instruction& update) {
     velocity.rule = ExponentRule::kDecided;
     velocity.predictor = writer.slots().velocity_predictor(parameter);
   }
-  update.add({.space = Operand::Space::kState,
-              .index = parameter,
-              .exponent = writer.add_exponent(velocity),
-              .shape = {}},
-             Role::kVelocity, Access::kUpdates);
+  Operand operand = parameter_operand(parameter);
+  operand.exponent = writer.add_exponent(velocity);
+  update.add(operand, Role::kVelocity, Access::kUpdates);
 }
 
 // For weights that are trained through tanh, or whose gradients stop.
@@ -47,7 +40,7 @@ void write_bend(ProgramWriter& writer, int n, const Operand& sums) {
   bend.op = &ops::kBendGradient;
   bend.row = &row;
   bend.name = parameter.name;
-  add_parameter(bend, n, Access::kReads);
+  bend.add(parameter_operand(n), Role::kParameter, Access::kReads);
   bend.add(sums, Role::kSum, Access::kUpdates);
   writer.emit(std::move(bend));
 }
@@ -58,7 +51,7 @@ void write_gradient_norm(ProgramWriter& writer) {
   norm.row = &ops::kGradientNorm.rows(writer.format()).forward;
   norm.name = "all";
   for (const auto& [parameter, sums] : writer.sums()) {
-    add_parameter(norm, parameter, Access::kReads);
+    norm.add(parameter_operand(parameter), Role::kParameter, Access::kReads);
     norm.add(sums, Role::kSum, Access::kReads);
   }
   writer.emit(std::move(norm));

@@ -40,6 +40,11 @@ struct Operand {
   int64_t bytes() const { return exists() ? shape.count() * element_bytes(type) : 0; }
 };
 
+// The tensors of a parameter.
+inline Operand parameter_operand(int parameter) {
+  return {.space = Operand::Space::kState, .index = parameter, .shape = {}};
+}
+
 struct Instruction {
   const Op* op = nullptr;
   const OpRow* row = nullptr;  // of the op, in the format's arithmetic
@@ -59,7 +64,8 @@ struct Instruction {
   int64_t multiply_adds = 0;
 
   bool operator==(const Instruction&) const = default;
-  // Behind those of its role.
+
+  // Adds an operand behind the others of its role.
   void add(Operand operand, Role role, Access access) {
     operand.role = role;
     operand.access = access;
