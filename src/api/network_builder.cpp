@@ -10,6 +10,7 @@
 #include "models/models.h"
 #include "networks/network.h"
 #include "networks/untrained.h"
+#include "ops/attributes.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 
@@ -94,7 +95,9 @@ Outcome<Network> Network::with_frozen(const std::string& patterns) const {
 Outcome<Network> Network::with_pixel_means(const std::vector<int64_t>& means) const {
   Graph graph = data_->graph;
   for (const Node& node : graph.nodes) {
-    if (node.op != &ops::kNormaliseInput || !node.attributes.list("means").empty()) continue;
+    if (node.op != &ops::kNormaliseInput ||
+        !node.attributes.as<ops::InputAttributes>().means.empty())
+      continue;
     const int64_t channels = graph.values[node.inputs[0]].shape.last();
     if (std::ssize(means) != channels) {
       return invalid_input(std::to_string(means.size()) + " means for pixels of " +

@@ -22,10 +22,10 @@ struct OwnRow : Op {
 
 const OwnOperator& own_of(const Op& op) { return static_cast<const OwnRow&>(op).own; }
 
-OperatorSettings settings_of(const Attributes& attributes) {
-  OperatorSettings settings;
-  for (const auto& [name, value] : attributes.items()) settings.emplace(name, value);
-  return settings;
+// The struct of an own operator's attributes is the map that its functions get.
+std::shared_ptr<const void> make_settings(std::span<const AttributeSpec>,
+                                          std::span<const AttributeItem> items) {
+  return std::make_shared<const OperatorSettings>(items.begin(), items.end());
 }
 
 Result<std::vector<ValueType>> infer(const Op& op, const Attributes& attributes,
@@ -37,7 +37,7 @@ Result<std::vector<ValueType>> infer(const Op& op, const Attributes& attributes,
   if (!own.shape) return std::vector<ValueType>{{inputs[0]}};
   std::vector<Dims> dims;
   for (const Shape& shape : inputs) dims.push_back(dims_of(shape));
-  const Outcome<Dims> found = own.shape(settings_of(attributes), dims);
+  const Outcome<Dims> found = own.shape(attributes.as<OperatorSettings>(), dims);
   if (!found.ok()) return invalid_input(found.error());
   MANTISSA_ASSIGN(const Shape shape, shape_of(*found));
   return std::vector<ValueType>{{shape}};
@@ -51,17 +51,12 @@ MantissaView view_of(const Tensor& tensor) {
           .dims = dims_of(tensor.shape)};
 }
 
-// Settings were made with the executor, so that a step does not copy them.
 OperatorCall call_of(const OpContext& c) {
-  OperatorCall call{*static_cast<const OperatorSettings*>(c.prepared), {}, {}, {}};
+  OperatorCall call{c.attributes->as<OperatorSettings>(), {}, {}, {}};
   for (const Tensor& input : c.inputs) call.inputs.push_back(view_of(input));
   call.output = dims_of(c.output.empty() ? c.grad_output.shape : c.output.shape);
   call.gradient = view_of(c.grad_output);
   return call;
-}
-
-Prepared prepare(const OpContext& c) {
-  return std::make_shared<const OperatorSettings>(settings_of(*c.attributes));
 }
 
 void forward(const OpContext& c) {
@@ -121,11 +116,12 @@ Outcome<Done> register_operator(OwnOperator op) {
   }
   row->own = std::move(op);
   row->name = row->texts.emplace_back(row->own.name).c_str();
-  row->attributes = row->schema;
+  row->attributes = {
+      .specs = row->schema, .make = make_settings, .type_tag = &kTypeTag<OperatorSettings>};
   row->infer_own = infer;
-  row->integer.forward = {.run = forward, .prepare = prepare};
+  row->integer.forward = {.run = forward};
   if (row->own.gradient) {
-    row->integer.grad_input = {.run = backward_input, .prepare = prepare};
+    row->integer.grad_input = {.run = backward_input};
     row->emit_gradient = emit_gradient_by_inputs;
   }
   add_operator(std::move(row));

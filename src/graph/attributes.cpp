@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <string_view>
 
 namespace mantissa {
 namespace {
@@ -16,9 +17,9 @@ AttributeType type_of(const AttributeValue& value) {
   return static_cast<AttributeType>(value.index());
 }
 
-std::string names_of(AttributeSchema schema) {
+std::string names_of(std::span<const AttributeSpec> specs) {
   std::string names;
-  for (const AttributeSpec& spec : schema) {
+  for (const AttributeSpec& spec : specs) {
     names += (names.empty() ? "" : ", ") + std::string(spec.name);
   }
   return names.empty() ? "it has none" : "it has " + names;
@@ -70,14 +71,6 @@ Status check(const AttributeSpec& spec, const AttributeValue& value) {
   return {};
 }
 
-template <typename T>
-const T& of_type(const AttributeValue* value) {
-  static const T kNone{};
-  assert(value != nullptr && std::holds_alternative<T>(*value) && "not in the schema");
-  const T* found = value == nullptr ? nullptr : std::get_if<T>(value);
-  return found == nullptr ? kNone : *found;
-}
-
 }  // namespace
 
 Attributes::Attributes(std::vector<Item> items) : items_(std::move(items)) {
@@ -85,19 +78,24 @@ Attributes::Attributes(std::vector<Item> items) : items_(std::move(items)) {
             [](const Item& a, const Item& b) { return a.first < b.first; });
 }
 
-const AttributeValue* Attributes::find(std::string_view name) const {
-  const auto found = std::find_if(items_.begin(), items_.end(),
-                                  [&](const Item& item) { return item.first == name; });
-  return found == items_.end() ? nullptr : &found->second;
+const void* Attributes::values_of(const void* type_tag) const {
+  if (values_ == nullptr || type_tag_ != type_tag) std::abort();
+  return values_.get();
 }
 
-int64_t Attributes::whole(std::string_view name) const { return of_type<int64_t>(find(name)); }
-double Attributes::real(std::string_view name) const { return of_type<double>(find(name)); }
-const std::string& Attributes::text(std::string_view name) const {
-  return of_type<std::string>(find(name));
+int word_index(const AttributeSpec& spec, const std::string& word) {
+  const std::string before = " " + std::string(spec.words) + " ";
+  const auto end = before.begin() + static_cast<ptrdiff_t>(before.find(" " + word + " "));
+  return static_cast<int>(std::count(before.begin(), end, ' '));
 }
-const WholeList& Attributes::list(std::string_view name) const {
-  return of_type<WholeList>(find(name));
+
+void set_members(void* attributes, std::span<const AttributeSpec> specs,
+                 std::span<const AttributeItem> items) {
+  for (const AttributeSpec& spec : specs) {
+    const auto item =
+        std::ranges::lower_bound(items, std::string_view(spec.name), {}, &AttributeItem::first);
+    spec.set(attributes, spec, item->second);
+  }
 }
 
 AttributeValue default_of(const AttributeSpec& spec) {
@@ -114,15 +112,16 @@ AttributeValue default_of(const AttributeSpec& spec) {
   return int64_t{0};
 }
 
-Result<Attributes> complete(const Attributes& given, AttributeSchema schema) {
+Result<Attributes> complete(const Attributes& given, const AttributeSchema& schema) {
+  const std::span<const AttributeSpec> specs = schema.specs;
   std::vector<Attributes::Item> items;
   for (const Attributes::Item& item : given.items()) {
     const std::string& name = item.first;
     AttributeValue value = item.second;
-    const auto spec = std::find_if(schema.begin(), schema.end(),
+    const auto spec = std::find_if(specs.begin(), specs.end(),
                                    [&](const AttributeSpec& known) { return name == known.name; });
-    if (spec == schema.end()) {
-      return invalid_input("has no attribute '" + name + "'; " + names_of(schema));
+    if (spec == specs.end()) {
+      return invalid_input("has no attribute '" + name + "'; " + names_of(specs));
     }
     if (!items.empty() && items.back().first == name) {
       return invalid_input("attribute '" + name + "' is given twice");
@@ -133,14 +132,17 @@ Result<Attributes> complete(const Attributes& given, AttributeSchema schema) {
     MANTISSA_RETURN_IF_ERROR(check(*spec, value));
     items.emplace_back(name, std::move(value));
   }
-  for (const AttributeSpec& spec : schema) {
+  for (const AttributeSpec& spec : specs) {
     const bool is_given = std::any_of(given.items().begin(), given.items().end(),
                                       [&](const auto& item) { return item.first == spec.name; });
     if (is_given) continue;
     if (spec.is_required) return invalid_input(std::string("wants ") + spec.name);
     items.emplace_back(spec.name, default_of(spec));
   }
-  return Attributes(std::move(items));
+  Attributes completed(std::move(items));
+  if (schema.make != nullptr) completed.values_ = schema.make(specs, completed.items());
+  completed.type_tag_ = schema.type_tag;
+  return completed;
 }
 
 std::string to_string(const AttributeValue& value) {

@@ -276,7 +276,9 @@ Status verify_node(const Graph& graph, int n, std::vector<bool>& produced) {
     }
   }
   MANTISSA_ASSIGN(const Attributes completed, complete(node.attributes, node.op->attributes));
-  if (completed != node.attributes) return in_node(node, "lacks attributes");
+  if (completed != node.attributes || !node.attributes.has_struct_of(node.op->attributes)) {
+    return in_node(node, "lacks attributes");
+  }
   return verify_outputs(graph, n, produced);
 }
 

@@ -250,8 +250,7 @@ enum class Narrowing : uint8_t {
   // [0115]-[0123], [0128]). The sums may stay in int32, unrequantised.
   kLayer,
   kFrozenLayer,  // the same, always narrowed
-  // Mantissas of its attribute `bits` (without `signed`, one more bit for the sign) at its
-  // attribute `exponent`, in any format.
+  // Mantissas of Op::bits at an exponent that an attribute gives, in any format.
   kOwnGrid,
 };
 
@@ -321,10 +320,11 @@ struct Op {
   const char* name = "";
   OpTraits traits = {};
 
+  // With the struct that the functions read (Attributes::as).
   AttributeSchema attributes = {};
-  // Converts the attributes for the functions that read them in OpShapes and OpContext: real
-  // numbers become the whole numbers of the arithmetic. Null: the attributes of the node.
-  Attributes (*lower)(const Attributes&) = nullptr;
+  // The bits of the results' mantissas that the attributes ask for: these, of an op with its own
+  // grid; at least these, of others. Null: none.
+  int (*bits)(const Attributes&) = nullptr;
   // Shape of one example of the output, or why the inputs do not fit.
   Result<Shape> (*infer_shape)(const Attributes&, std::span<const Shape> inputs) = nullptr;
   // Replaces infer_shape if there are several outputs, or others than mantissas.
@@ -380,11 +380,5 @@ Result<std::vector<ValueType>> output_types(const Op& op, const Attributes& attr
 // The shape of the first.
 Result<Shape> output_shape(const Op& op, const Attributes& attributes,
                            std::span<const Shape> inputs);
-
-// The attributes that a node's functions read.
-inline Attributes lowered(const Op& op, const Attributes& attributes) {
-  return op.lower == nullptr ? attributes : op.lower(attributes);
-}
-inline Attributes lowered(const Node& node) { return lowered(*node.op, node.attributes); }
 
 }  // namespace mantissa

@@ -15,6 +15,7 @@
 #include "onnx/files/read_budget.h"
 #include "onnx/files/reader.h"
 #include "onnx/files/writer.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "plan/passes/network_format.h"
 
@@ -135,8 +136,9 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
     return export_sequences(network, target);
   }
   for (const Node& node : d.network.nodes) {
-    const bool has_9_bits = node.op == &ops::kQuantise && node.attributes.whole("bits") == 8 &&
-                            !node.attributes.is_set("signed");
+    const bool has_9_bits = node.op == &ops::kQuantise &&
+                            node.attributes.as<ops::QuantiseAttributes>().bits == 8 &&
+                            !node.attributes.as<ops::QuantiseAttributes>().is_signed;
     if (!has_9_bits) continue;
     return invalid_input("node '" + node.name +
                          "' has a grid of 8 bits without a sign, whose mantissas have 9: grids of "

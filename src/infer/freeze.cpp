@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "data/batches/epoch_order.h"
 #include "numerics/exponent.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/norms/channel_affine.h"
 #include "ops/norms/fold_affine.h"
@@ -287,7 +288,7 @@ class Filling {
     const ParameterState &bias = to(frozen.parameters[1]), &multiplier = to(frozen.parameters[2]);
     const int64_t channels = frozen_.state.layout().tensors[bias.mantissa].shape.count();
     // A ReLU6 has an exponent of its own; a ReLU is part of the batch norm's instruction.
-    const int output = frozen.attributes.is_set("relu6")
+    const int output = frozen.attributes.as<ops::LayerAttributes>().relu6
                            ? values_.at(frozen_.graph.values[frozen.outputs[0]].name)
                            : calibration_.instructions[instruction].output().exponent;
     for (int64_t c = 0; c < channels; ++c) {

@@ -6,15 +6,19 @@
 
 #include "graph/op.h"
 #include "graph/sharing.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa {
 namespace {
 
-bool has_channels(const Node& node) {
-  const auto& items = node.attributes.items();
-  return std::any_of(items.begin(), items.end(),
-                     [](const auto& item) { return item.first == "channels"; });
+// The attribute that says how many channels the node makes or reads. Layers, slices and operators
+// of users may have it. Null: there is none.
+const int64_t* channels_of(const Node& node) {
+  for (const auto& [name, value] : node.attributes.items()) {
+    if (name == "channels") return std::get_if<int64_t>(&value);
+  }
+  return nullptr;
 }
 
 int64_t channels_read(const Graph& network, const Node& node) {
@@ -23,20 +27,22 @@ int64_t channels_read(const Graph& network, const Node& node) {
 
 // A convolution of each channel alone.
 bool is_depthwise(const Graph& network, const Node& node) {
-  return node.op == &ops::kConvolution &&
-         node.attributes.whole("groups") == node.attributes.whole("channels") &&
-         channels_read(network, node) == node.attributes.whole("channels");
+  if (node.op != &ops::kConvolution) return false;
+  const auto& layer = node.attributes.as<ops::LayerAttributes>();
+  return layer.groups == layer.channels && channels_read(network, node) == layer.channels;
 }
 
 // A layer whose weights decide how many channels come out.
 bool decides_channels(const Graph& network, const Node& node) {
-  return node.op->parameters != nullptr && has_channels(node) && !is_depthwise(network, node);
+  return node.op->parameters != nullptr && channels_of(node) != nullptr &&
+         !is_depthwise(network, node);
 }
 
 // The layer that an import adds after an output that no layer makes.
 bool is_appended(const Graph& network, const Node& node) {
-  return node.op == &ops::kLinear && !node.attributes.is_set("bias") &&
-         node.attributes.whole("channels") == channels_read(network, node);
+  if (node.op != &ops::kLinear) return false;
+  const auto& layer = node.attributes.as<ops::LayerAttributes>();
+  return !layer.bias && layer.channels == channels_read(network, node);
 }
 
 // Whether a node passes channels on one by one.
@@ -74,7 +80,7 @@ std::string candidates(const Graph& network) {
   for (int n = 0; n < std::ssize(network.nodes); ++n) {
     const Node& node = network.nodes[n];
     if (!decides_channels(network, node)) continue;
-    if (node.attributes.whole("channels") == network.classes()) nodes.push_back(n);
+    if (*channels_of(node) == network.classes()) nodes.push_back(n);
   }
   return nodes.empty() ? "no layer has" : quoted(network, nodes) + " have";
 }
@@ -154,13 +160,14 @@ Status change_channels(const Graph& before, const std::vector<int>& layers, int6
     if (network.is_loss(n)) continue;
     Node& node = network.nodes[n];
     const int64_t was = channels_read(before, node), is = channels_read(network, node);
+    const int64_t* const channels_now = channels_of(node);
     if (std::find(layers.begin(), layers.end(), n) != layers.end()) {
-      const int64_t channels = node.attributes.whole("channels") + more;
+      const int64_t channels = *channels_of(node) + more;
       if (channels < 1) return invalid_input("'" + node.name + "' would have no channel left");
       set_whole(node, {"channels"}, channels);
     } else if (was != is && is_depthwise(before, before.nodes[n])) {
       set_whole(node, {"channels", "groups"}, is);
-    } else if (was != is && has_channels(node) && node.attributes.whole("channels") == was &&
+    } else if (was != is && channels_now != nullptr && *channels_now == was &&
                (node.parameters.empty() || is_appended(before, before.nodes[n]))) {
       set_whole(node, {"channels"}, is);
     }

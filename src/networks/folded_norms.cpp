@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -11,7 +12,7 @@ std::vector<int> convolutions_without_norm(const Graph& network) {
   std::vector<int> found;
   for (int n = 0; n < std::ssize(network.nodes); ++n) {
     const Node& node = network.nodes[n];
-    if (node.op != &ops::kConvolution || !node.attributes.is_set("bias")) continue;
+    if (node.op != &ops::kConvolution || !node.attributes.as<ops::LayerAttributes>().bias) continue;
     const int output = node.outputs[0];
     const Shape& shape = network.values[output].shape;
     const auto is_norm = [&](int reader) { return network.nodes[reader].op == &ops::kBatchNorm; };

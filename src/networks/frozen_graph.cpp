@@ -15,9 +15,8 @@ namespace {
 Attributes attributes_of(const Op& op, const Attributes& attributes) {
   std::vector<Attributes::Item> items;
   for (const Attributes::Item& item : attributes.items()) {
-    const bool has =
-        std::any_of(op.attributes.begin(), op.attributes.end(),
-                    [&](const AttributeSpec& spec) { return item.first == spec.name; });
+    const bool has = std::ranges::any_of(
+        op.attributes.specs, [&](const AttributeSpec& spec) { return item.first == spec.name; });
     if (has) items.push_back(item);
   }
   return Attributes(std::move(items));

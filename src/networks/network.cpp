@@ -4,6 +4,7 @@
 #include <string>
 
 #include "data/text/text.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
 
@@ -139,7 +140,7 @@ Result<ModelOptions> example_options(const Graph& network) {
     options.features = input_named(network, kNumberTensor)->shape[0];
   }
   if (known->smooths) {
-    options.label_smoothing = loss->attributes.real("smoothing");
+    options.label_smoothing = loss->attributes.as<ops::LossAttributes>().smoothing;
   }
   const int64_t least = known->kind == ops::LossKind::kRegression ? 1 : 2;
   if (options.classes >= least && options.classes <= kMostClasses) return options;
@@ -171,14 +172,18 @@ bool is_text_classifier(const Graph& network) {
 
 void fill_means(const std::vector<int>& means, Graph& network) {
   for (Node& node : network.nodes) {
-    if (node.op != &ops::kNormaliseInput || !node.attributes.list("means").empty()) continue;
+    if (node.op != &ops::kNormaliseInput ||
+        !node.attributes.as<ops::InputAttributes>().means.empty())
+      continue;
     replace_op(node, ops::kNormaliseInput, {{"means", WholeList(means.begin(), means.end())}});
   }
 }
 
 void leave_out_means(Graph& network) {
   for (Node& node : network.nodes) {
-    if (node.op != &ops::kNormaliseInput || node.attributes.is_set("fraction_bits")) continue;
+    if (node.op != &ops::kNormaliseInput ||
+        node.attributes.as<ops::InputAttributes>().fraction_bits > 0)
+      continue;
     replace_op(node, ops::kNormaliseInput);
   }
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -19,20 +20,22 @@ namespace {
 constexpr int kMostFractionBits = 16;
 constexpr int64_t kLargestPixel = 255;
 // A mean for each channel; 0 if none is given.
-constexpr AttributeSpec kSchema[] = {whole_list("means", 0, kLargestPixel << kMostFractionBits),
-                                     whole("fraction_bits", 0, 0, kMostFractionBits)};
+constexpr AttributeSpec kSchema[] = {
+    whole_list<&InputAttributes::means>("means", 0, kLargestPixel << kMostFractionBits),
+    whole<&InputAttributes::fraction_bits>("fraction_bits", 0, 0, kMostFractionBits)};
 
-Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<InputAttributes>();
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   if (inputs[0].last() > kMaximumInputChannels) {
     return invalid_input("wants at most " + std::to_string(kMaximumInputChannels) + " channels");
   }
-  if (std::ssize(attributes.list("means")) > inputs[0].last()) {
+  if (std::ssize(attributes.means) > inputs[0].last()) {
     return invalid_input("wants at most one mean for each of " + std::to_string(inputs[0].last()) +
                          " channels");
   }
-  const int64_t largest = kLargestPixel << attributes.whole("fraction_bits");
-  for (const int64_t mean : attributes.list("means")) {
+  const int64_t largest = kLargestPixel << attributes.fraction_bits;
+  for (const int64_t mean : attributes.means) {
     if (mean <= largest) continue;
     return invalid_input("attribute 'means' has " + std::to_string(mean) + "; wants 0 to " +
                          std::to_string(largest));
@@ -43,12 +46,13 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
 void forward(const OpContext& c) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   int32_t mean[kMaximumInputChannels] = {};
-  std::copy(c.attributes->list("means").begin(), c.attributes->list("means").end(), mean);
+  const auto& attributes = c.attributes->as<InputAttributes>();
+  std::ranges::copy(attributes.means, mean);
   kernels::NormaliseInput args{.pixels = c.inputs[0].as<uint8_t>(),
                                .mean = mean,
                                .channels = channels,
                                .bits = c.output.bits};
-  const auto fraction = static_cast<int>(c.attributes->whole("fraction_bits"));
+  const int fraction = attributes.fraction_bits;
   const auto wide = [&](int64_t i) {
     return (int64_t{args.pixels[i]} << fraction) - mean[i % channels];
   };
@@ -86,7 +90,7 @@ const Op kQuantiseInput = {.name = "quantise_input",
                                        .kernel = kernel_name<&kernels::KernelTable::wide>},
                            .fp32 = &fp32::kQuantiseInput};
 const Op kNormaliseInput = {.name = "normalise_input",
-                            .attributes = kSchema,
+                            .attributes = schema<InputAttributes>(kSchema),
                             .infer_shape = infer,
                             .input_elements = kPixels,
                             .integer = {.forward = {.run = forward},

@@ -13,6 +13,7 @@
 #include "kernels/softmax/sigmoid.h"
 #include "numerics/exponential.h"
 #include "numerics/nearest_fraction.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -25,16 +26,15 @@ namespace {
 
 constexpr int64_t kRowsPerThread = 32;  // rows
 
-constexpr AttributeSpec kSmoothingSchema[] = {
-    real("smoothing", 0, 0, 1 - 1.0 / static_cast<double>(kSmoothingOne))};
+constexpr AttributeSpec kSmoothingSchema[] = {real<&LossAttributes::smoothing>(
+    "smoothing", 0, 0, 1 - 1.0 / static_cast<double>(kSmoothingOne))};
 
-// Label smoothing as a whole number of 2^-16.
-Attributes lower(const Attributes& attributes) {
-  return {{"smoothing", nearest_whole(attributes.real("smoothing"), kSmoothingOne)}};
+void derive(LossAttributes& attributes) {
+  attributes.smoothing_q16 = nearest_whole(attributes.smoothing, kSmoothingOne);
 }
 
 Prepared prepare(const OpContext& c) {
-  return std::make_shared<const int64_t>(c.attributes->whole("smoothing"));
+  return std::make_shared<const int64_t>(c.attributes->as<LossAttributes>().smoothing_q16);
 }
 
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex, Element::kNumber};
@@ -210,19 +210,18 @@ Result<std::vector<ValueType>> infer_sigmoid(const Attributes& attributes,
 // A row for one family of kernels.
 template <typename By, int kWideExponent, int64_t kMostClasses>
 constexpr Op row(const char* name, AttributeSchema schema, double unit, const OpRows* fp32) {
-  return {
-      .name = name,
-      .attributes = schema,
-      .lower = schema.empty() ? nullptr : lower,
-      .infer_outputs = infer<kMostClasses>,
-      .input_elements = kInputElements,
-      .integer = {.forward = {.run = forward<By>, .prepare = schema.empty() ? nullptr : prepare},
-                  .grad_input = {.run = backward_input<By, kWideExponent>,
-                                 .prepare = schema.empty() ? nullptr : prepare},
-                  .kernel = By::kKernel},
-      .emit_gradient = emit_gradient_by_inputs,
-      .loss_unit = unit,
-      .fp32 = fp32};
+  return {.name = name,
+          .attributes = schema,
+          .infer_outputs = infer<kMostClasses>,
+          .input_elements = kInputElements,
+          .integer = {.forward = {.run = forward<By>,
+                                  .prepare = schema.specs.empty() ? nullptr : prepare},
+                      .grad_input = {.run = backward_input<By, kWideExponent>,
+                                     .prepare = schema.specs.empty() ? nullptr : prepare},
+                      .kernel = By::kKernel},
+          .emit_gradient = emit_gradient_by_inputs,
+          .loss_unit = unit,
+          .fp32 = fp32};
 }
 
 constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
@@ -240,7 +239,8 @@ constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmax
 
 const Op kSoftmaxCrossEntropy =
     row<BySoftmax, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
-        "softmax_cross_entropy", kSmoothingSchema, kNats, &fp32::kSoftmaxCrossEntropy);
+        "softmax_cross_entropy", schema<LossAttributes, derive>(kSmoothingSchema), kNats,
+        &fp32::kSoftmaxCrossEntropy);
 const Op kSigmoidCrossEntropy = [] {
   Op op = row<BySigmoid, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
       "sigmoid_cross_entropy", {}, kNats, &fp32::kSigmoidCrossEntropy);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "graph/attributes.h"
+#include "ops/attributes.h"
 
 namespace mantissa::ops {
 
@@ -17,10 +17,10 @@ inline constexpr int64_t kMaximumInputChannels = 4;
 
 // The mean of each channel, in pixels; 0 if none is given. Exact: 8 bits before the point, and at
 // most 16 after it. So is a pixel less its mean.
-inline std::array<float, kMaximumInputChannels> pixel_means(const Attributes& attributes) {
+inline std::array<float, kMaximumInputChannels> pixel_means(const InputAttributes& attributes) {
   std::array<float, kMaximumInputChannels> means{};
-  const auto fraction = static_cast<int>(attributes.whole("fraction_bits"));
-  const WholeList& list = attributes.list("means");
+  const int fraction = attributes.fraction_bits;
+  const WholeList& list = attributes.means;
   std::transform(list.begin(), list.end(), means.begin(),
                  [&](int64_t mean) { return std::ldexp(static_cast<float>(mean), -fraction); });
   return means;

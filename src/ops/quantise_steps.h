@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "graph/attributes.h"
 #include "numerics/point_functions.h"
 #include "numerics/real.h"
 #include "numerics/rounding.h"
+#include "ops/attributes.h"
 #include "tensor/tensor.h"
 
 namespace mantissa::ops {
@@ -23,9 +23,9 @@ inline GridNumber grid_number(const Tensor& mantissa) {
 }
 
 // N of a `quantise` node.
-inline int64_t quantise_levels(const Attributes& attributes) {
-  const auto bits = static_cast<int>(attributes.whole("bits"));
-  return attributes.is_set("signed") ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
+inline int64_t quantise_levels(const QuantiseAttributes& attributes) {
+  return attributes.is_signed ? mantissa_limit(attributes.bits)
+                              : (int64_t{1} << attributes.bits) - 1;
 }
 
 // The range's mantissa. Training may move a range below zero: then the smallest grid is used.
@@ -40,13 +40,13 @@ inline Real range_of(const GridNumber& range) {
 // q * numerator / denominator.
 class QuantiseSteps {
  public:
-  QuantiseSteps(const Attributes& attributes, const GridNumber& range, int input_exponent,
+  QuantiseSteps(const QuantiseAttributes& attributes, const GridNumber& range, int input_exponent,
                 const GridNumber& offset = {})
-      : learns_within_(attributes.text("learns") == "lsq"),
-        top_is_outside_(attributes.text("learns") == "pact"),
-        bottom_is_outside_(attributes.text("learns") == "half-wave"),
-        has_offset_(attributes.is_set("offset")) {
-    const bool is_signed = attributes.is_set("signed");
+      : learns_within_(attributes.learns == Learns::kLsq),
+        top_is_outside_(attributes.learns == Learns::kPact),
+        bottom_is_outside_(attributes.learns == Learns::kHalfWave),
+        has_offset_(attributes.offset) {
+    const bool is_signed = attributes.is_signed;
     levels_ = quantise_levels(attributes);
     const int64_t mantissa = range_mantissa(range);
     range_ = range_of(range);

@@ -117,8 +117,7 @@ class Resolver {
     resolved.writes_first_gradient =
         instruction.op->rows(program_.options.format).writes_first_gradient;
     OpContext& c = resolved.context;
-    resolved.attributes =
-        instruction.node >= 0 ? lowered(graph_.nodes[instruction.node]) : instruction.attributes;
+    if (instruction.node >= 0) resolved.attributes = graph_.nodes[instruction.node].attributes;
     c.op = instruction.op;
     c.attributes = &resolved.attributes;
     c.node = instruction.node;

@@ -23,7 +23,7 @@ struct ResolvedInstruction {
   std::vector<Tensor> inputs, outputs, grad_outputs;
   std::vector<Tensor> grad_inputs;
   std::vector<ParameterView> parameters;
-  Attributes attributes;  // lowered
+  Attributes attributes;  // of the node
   OpContext context;
   Prepared prepared;                   // by the op
   bool writes_first_gradient = false;  // OpRows

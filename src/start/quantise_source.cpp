@@ -13,6 +13,7 @@
 #include "infer/freeze.h"
 #include "infer/programs.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/convolutions/convolution_shape.h"
 #include "ops/ops.h"
 #include "runtime/memory.h"
@@ -88,7 +89,8 @@ bool wants_statistics(const QuantisedLayer& layer) { return layer.bits.activatio
 
 bool wants_rows(const Graph& network, const QuantisedLayer& layer, const InputSettings& settings) {
   const Node& node = network.nodes[layer.node];
-  const bool is_whole = node.op == &ops::kLinear || node.attributes.whole("groups") == 1;
+  const bool is_whole =
+      node.op == &ops::kLinear || node.attributes.as<ops::LayerAttributes>().groups == 1;
   return settings.keeps_rows && is_whole && layer.bits.weights < kWholeBits;
 }
 
@@ -144,8 +146,9 @@ class RowSampler {
   }
 
   void add_window(const Tensor& input, int64_t place, std::vector<float>& rows) const {
-    const auto [vertical, horizontal] = ops::convolution_axes(node_.attributes);
-    const int64_t dilation = node_.attributes.whole("dilation");
+    const auto& layer = node_.attributes.as<ops::LayerAttributes>();
+    const auto [vertical, horizontal] = ops::convolution_axes(layer);
+    const int64_t dilation = layer.dilation;
     const int64_t height = input.shape[1], width = input.shape[2], channels = input.shape[3];
     const int64_t pixels = output_[0] * output_[1], image = place / pixels;
     const int64_t oy = place % pixels / output_[1], ox = place % output_[1];

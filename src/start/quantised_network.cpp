@@ -8,6 +8,7 @@
 #include "graph/op.h"
 #include "graph/rebuild.h"
 #include "graph/sharing.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "plan/programs/grids.h"
 
@@ -308,11 +309,12 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
     const bool reads_few = producer >= 0 && network.nodes[producer].op == &ops::kQuantise;
     if (reads_few) {
       layer.bits.activations = kWholeBits;
-      layer.kept.activations = static_cast<int>(network.nodes[producer].attributes.whole("bits"));
+      layer.kept.activations =
+          network.nodes[producer].attributes.as<ops::QuantiseAttributes>().bits;
     }
-    if (const int64_t few = node.attributes.whole("weight_bits"); few > 0) {
+    if (const int few = node.attributes.as<ops::LayerAttributes>().weight_bits; few > 0) {
       layer.bits.weights = kWholeBits;
-      layer.kept.weights = static_cast<int>(few);
+      layer.kept.weights = few;
     }
     if (shares_parameters(network, layer.node) && layer.bits.weights < kWholeBits) {
       return invalid_input(node.name +

@@ -7,6 +7,7 @@
 
 #include "base/test_folder.h"
 #include "infer/state_file.h"
+#include "ops/attributes.h"
 #include "quantise/starts.h"
 #include "runtime/named_parameters.h"
 #include "tests/harness.h"
@@ -19,7 +20,9 @@ namespace {
 Graph with_grids(const WeightGrid& grid) {
   Graph graph = with_quantised_layers();
   for (Node& node : graph.nodes) {
-    if (node.op != &ops::kConvolution || node.attributes.whole("weight_bits") == 0) continue;
+    if (node.op != &ops::kConvolution ||
+        node.attributes.as<ops::LayerAttributes>().weight_bits == 0)
+      continue;
     std::vector<Attributes::Item> items;
     for (const Attributes::Item& item : node.attributes.items()) {
       if (item.first.starts_with("weight_") && item.first != "weight_exponent") continue;
@@ -29,7 +32,7 @@ Graph with_grids(const WeightGrid& grid) {
     items.emplace_back("weight_range", grid.is_full ? "full" : "symmetric");
     items.emplace_back("weight_tanh", int64_t{0});
     items.emplace_back("weight_stops", int64_t{grid.stops ? 1 : 0});
-    node.attributes = Attributes(std::move(items));
+    replace_op(node, *node.op, Attributes(std::move(items)));
     graph.parameters[node.parameters[0]].grid = grid;
   }
   return graph;
@@ -115,13 +118,15 @@ FloatWeights float_weights(Harness& harness) {
 
 Graph through_tanh(Graph graph) {
   for (Node& node : graph.nodes) {
-    if (node.op != &ops::kConvolution || node.attributes.whole("weight_bits") == 0) continue;
+    if (node.op != &ops::kConvolution ||
+        node.attributes.as<ops::LayerAttributes>().weight_bits == 0)
+      continue;
     std::vector<Attributes::Item> items;
     for (const Attributes::Item& item : node.attributes.items()) {
       if (item.first != "weight_tanh") items.push_back(item);
     }
     items.emplace_back("weight_tanh", int64_t{1});
-    node.attributes = Attributes(std::move(items));
+    replace_op(node, *node.op, Attributes(std::move(items)));
   }
   return graph;
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "networks/network.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "quantise/starts.h"
 #include "runtime/named_parameters.h"
@@ -264,7 +265,7 @@ double largest(const NamedValue& value) {
 std::vector<int> means_of(const Graph& network) {
   for (const Node& node : network.nodes) {
     if (node.op != &ops::kNormaliseInput) continue;
-    const WholeList& means = node.attributes.list("means");
+    const WholeList& means = node.attributes.as<ops::InputAttributes>().means;
     return {means.begin(), means.end()};
   }
   return {};
@@ -380,7 +381,7 @@ TEST(QuantisedStart, FiltersOfZerosDecideNothing) {
   const auto exponent_of = [&](const Graph& network) {
     const auto node = std::find_if(network.nodes.begin(), network.nodes.end(),
                                    [&](const Node& n) { return n.name == kLayer; });
-    return node->attributes.whole("weight_exponent");
+    return node->attributes.as<ops::LayerAttributes>().weight_exponent;
   };
   EXPECT_EQ(exponent_of(found.start.network), exponent_of(whole.start.network));
   const auto rate_of = [&](const Graph& network) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "quantise/starts.h"
 #include "tests/frozen/quantised.h"
@@ -346,7 +347,8 @@ void check_activations(Harness& harness, TrainingMethod method, const LayerOutco
                                               : quantise::RangeConvention::kUnsigned);
   const auto hi = static_cast<double>(range->hi);
   const quantise::LinearGrid grid{layer.range / hi, layer.offset, *range};
-  const double factor = std::ldexp(grid.scale, -static_cast<int>(c.attributes->whole("exponent")));
+  const double factor =
+      std::ldexp(grid.scale, -c.attributes->as<ops::QuantiseAttributes>().exponent);
   const Reals x = reals(c.inputs[0]), g = reals(c.grad_output);
   Reals of_input;
   double of_range = 0, of_offset = 0, size = 0, largest_input = 0;

@@ -1,6 +1,7 @@
 // Attention that exporters spell out is imported as attention, or refused with the reason.
 #include <gtest/gtest.h>
 
+#include "ops/attributes.h"
 #include "tests/onnx/onnx_sequence_models.h"
 
 namespace mantissa::testing {
@@ -39,8 +40,8 @@ TEST(OnnxAttention, AttentionWithItsFactorAndMaskInAnyPlace) {
       ASSERT_EQ(count_of(network, "attention"), 1);
       for (const Node& node : network.graph.nodes) {
         if (node.name == "attend") {
-          EXPECT_EQ(node.attributes.is_set("causal"), mask > 0);
-          EXPECT_EQ(node.attributes.whole("heads"), 2);
+          EXPECT_EQ(node.attributes.as<ops::AttentionAttributes>().causal, mask > 0);
+          EXPECT_EQ(node.attributes.as<ops::AttentionAttributes>().heads, 2);
         }
       }
     }

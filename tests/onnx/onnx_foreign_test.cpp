@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "onnx/files/reader.h"
+#include "ops/attributes.h"
 #include "tests/onnx/onnx_models.h"
 
 namespace mantissa::testing {
@@ -167,7 +168,7 @@ TEST(OnnxForeign, PairsOfQuantisersAreNodesWithTheirScales) {
   EXPECT_EQ(count_of(*network, "quantise"), 1);  // that of the pixels says nothing new
   for (const Node& node : network->graph.nodes) {
     if (std::string(node.op->name) != "quantise") continue;
-    EXPECT_EQ(node.attributes.whole("bits"), 8);
+    EXPECT_EQ(node.attributes.as<ops::QuantiseAttributes>().bits, 8);
     EXPECT_FALSE(network->graph.parameters[node.parameters[0]].trained);
   }
   for (const auto& parameter : network->parameters) {

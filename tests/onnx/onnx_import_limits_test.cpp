@@ -1,4 +1,5 @@
 // What an import cuts, drops or guesses it says: numbers of foreign files at their ends.
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "tests/onnx/onnx_models.h"
 
@@ -294,8 +295,8 @@ TEST(OnnxImportLimits, PairsOfQuantisersOfAllKinds) {
   int offsets = 0;
   for (const Node& node : network.graph.nodes) {
     if (node.op != &ops::kQuantise) continue;
-    bits.push_back(node.attributes.whole("bits"));
-    offsets += node.attributes.is_set("offset") ? 1 : 0;
+    bits.push_back(node.attributes.as<ops::QuantiseAttributes>().bits);
+    offsets += node.attributes.as<ops::QuantiseAttributes>().offset ? 1 : 0;
   }
   std::sort(bits.begin(), bits.end());
   EXPECT_EQ(bits, (std::vector<int64_t>{4, 8, 8, 8, 8}));

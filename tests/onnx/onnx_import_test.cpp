@@ -1,4 +1,5 @@
 // Imported networks compute what ONNX's description says, built in memory and in fp32, and train.
+#include "ops/attributes.h"
 #include "tests/onnx/onnx_models.h"
 
 namespace mantissa::testing {
@@ -248,8 +249,8 @@ TEST(OnnxImport, SequencesOfPartsAreTakenApart) {
     v = m.add("Concat", "both", halves, {{"axis", int64_t{1}}});
     const ImportedNetwork network = imported_only(m, classify(m, v, 6));
     EXPECT_EQ(count_of(network, "slice"), 2);
-    EXPECT_EQ(network.graph.nodes[2].attributes.whole("first"), 4);
-    EXPECT_EQ(network.graph.nodes[2].attributes.whole("channels"), 2);
+    EXPECT_EQ(network.graph.nodes[2].attributes.as<ops::SliceAttributes>().first, 4);
+    EXPECT_EQ(network.graph.nodes[2].attributes.as<ops::SliceAttributes>().channels, 2);
   }
 }
 

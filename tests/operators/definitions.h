@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa::testing {
@@ -14,23 +15,23 @@ namespace mantissa::testing {
 using Reals = std::vector<double>;
 
 // An attribute for the width. The height's counts if it is 0 (for padding: -1).
-inline int64_t of_width(const Attributes& a, const std::string& name, int64_t height) {
-  const int64_t width = a.whole(name + "_width");
-  return width < (name == "padding" ? 0 : 1) ? height : width;
+inline int64_t of_width(int64_t width, int64_t height) { return width < 1 ? height : width; }
+inline int64_t padding_of_width(int64_t width, int64_t height) {
+  return width < 0 ? height : width;
 }
 
-inline Reals convolution(const Attributes& a, const Shape& in, const Shape& out, const Shape& w,
-                         const Reals& x, const std::vector<Reals>& p) {
+inline Reals convolution(const ops::LayerAttributes& a, const Shape& in, const Shape& out,
+                         const Shape& w, const Reals& x, const std::vector<Reals>& p) {
   const bool image = w.rank == 4;
   const int64_t examples = image ? in[0] : in.count() / in.last();
   const int64_t height = image ? in[1] : 1, width = image ? in[2] : 1, channels = in.last();
   const int64_t out_height = image ? out[1] : 1, out_width = image ? out[2] : 1;
   const int64_t kernel_height = image ? w[1] : 1, kernel_width = image ? w[2] : 1;
-  const int64_t stride = image ? a.whole("stride") : 1, padding = image ? a.whole("padding") : 0;
-  const int64_t stride_width = image ? of_width(a, "stride", stride) : 1;
-  const int64_t padding_width = image ? of_width(a, "padding", padding) : 0;
-  const int64_t dilation = image ? a.whole("dilation") : 1;
-  const int64_t groups = image ? a.whole("groups") : 1;
+  const int64_t stride = image ? a.stride : 1, padding = image ? a.padding : 0;
+  const int64_t stride_width = image ? of_width(a.stride_width, stride) : 1;
+  const int64_t padding_width = image ? padding_of_width(a.padding_width, padding) : 0;
+  const int64_t dilation = image ? a.dilation : 1;
+  const int64_t groups = image ? a.groups : 1;
   Reals y;
   for (int64_t n = 0; n < examples; ++n) {
     for (int64_t oy = 0; oy < out_height; ++oy) {
@@ -76,28 +77,28 @@ inline Reals batch_norm(int64_t channels, const Reals& x, const std::vector<Real
   return y;
 }
 
-inline double levels(const Attributes& a) {
-  return std::ldexp(1.0, static_cast<int>(a.whole("bits")) - (a.is_set("signed") ? 1 : 0)) - 1;
+inline double levels(const ops::QuantiseAttributes& a) {
+  return std::ldexp(1.0, a.bits - (a.is_signed ? 1 : 0)) - 1;
 }
 
 // Without an offset.
-inline Reals quantise(const Attributes& a, const Reals& x, const std::vector<Reals>& p) {
-  const double low = a.is_set("signed") ? -levels(a) : 0;
+inline Reals quantise(const ops::QuantiseAttributes& a, const Reals& x,
+                      const std::vector<Reals>& p) {
+  const double low = a.is_signed ? -levels(a) : 0;
   Reals y(x.size());
   for (size_t i = 0; i < y.size(); ++i) {
     const double step = std::clamp(std::nearbyint(x[i] * levels(a) / p[0][0]), low, levels(a));
-    y[i] = std::ldexp(step, static_cast<int>(a.whole("exponent")));
+    y[i] = std::ldexp(step, a.exponent);
   }
   return y;
 }
 
 // A scale and a bias for each channel. They come after the parameters of a quantise node, if there
 // is one.
-inline Reals rescale(const Attributes& a, const Reals& x, const std::vector<Reals>& p) {
+inline Reals rescale(const ops::QuantiseAttributes& a, const Reals& x,
+                     const std::vector<Reals>& p) {
   const Reals &scale = p[p.size() - 2], &bias = p.back();
-  const double factor = a.whole("bits") == 0 ? 1
-                                             : std::ldexp(p[0][0] / levels(a),
-                                                          -static_cast<int>(a.whole("exponent")));
+  const double factor = a.bits == 0 ? 1 : std::ldexp(p[0][0] / levels(a), -a.exponent);
   Reals y(x.size());
   for (size_t i = 0; i < y.size(); ++i) {
     y[i] = x[i] * scale[i % scale.size()] * factor + bias[i % bias.size()];
@@ -106,8 +107,8 @@ inline Reals rescale(const Attributes& a, const Reals& x, const std::vector<Real
 }
 
 // Rows of mean 0 (layer norm) and deviation 1, then a scale and an offset for each channel.
-inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, const Reals& x,
-                      const std::vector<Reals>& p) {
+inline Reals row_norm(const ops::RowNormAttributes& a, int64_t channels, bool is_centred,
+                      const Reals& x, const std::vector<Reals>& p) {
   Reals y(x.size());
   const auto n = static_cast<double>(channels);
   for (size_t row = 0; row < x.size(); row += channels) {
@@ -117,7 +118,7 @@ inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, co
       variance += (x[row + c] - mean) * (x[row + c] - mean) / n;
     }
     for (int64_t c = 0; c < channels; ++c) {
-      y[row + c] = p[0][c] * (x[row + c] - mean) / std::sqrt(variance + a.real("epsilon")) +
+      y[row + c] = p[0][c] * (x[row + c] - mean) / std::sqrt(variance + a.epsilon) +
                    (is_centred ? p[1][c] : 0);
     }
   }
@@ -174,15 +175,14 @@ inline Reals recurrent(int gates, int64_t steps, int64_t n, const Reals& x,
 
 // Calls visit(x index) for the cells of output i's window that lie in the image.
 template <typename Visit>
-inline void for_each_cell(const Attributes& a, const Shape& in, const Shape& out, int64_t i,
-                          Visit&& visit) {
-  const int64_t window = a.whole("window"),
-                stride = a.is_set("stride") ? a.whole("stride") : window;
-  const int64_t wide = of_width(a, "window", window),
-                step = of_width(a, "stride", a.is_set("stride") ? stride : wide);
+inline void for_each_cell(const ops::PoolAttributes& a, const Shape& in, const Shape& out,
+                          int64_t i, Visit&& visit) {
+  const int64_t window = a.window, stride = a.stride > 0 ? a.stride : window;
+  const int64_t wide = of_width(a.window_width, window),
+                step = of_width(a.stride_width, a.stride > 0 ? stride : wide);
   const int64_t c = i % in[3], ox = i / in[3] % out[2], oy = i / in[3] / out[2] % out[1];
-  const int64_t n = i / in[3] / out[2] / out[1], padding = a.whole("padding");
-  const int64_t side = of_width(a, "padding", padding);
+  const int64_t n = i / in[3] / out[2] / out[1], padding = a.padding;
+  const int64_t side = padding_of_width(a.padding_width, padding);
   for (int64_t t = 0; t < window * wide; ++t) {
     const int64_t iy = oy * stride + t / wide - padding, ix = ox * step + t % wide - side;
     if (iy < 0 || iy >= in[1] || ix < 0 || ix >= in[2]) continue;
@@ -190,7 +190,8 @@ inline void for_each_cell(const Attributes& a, const Shape& in, const Shape& out
   }
 }
 
-inline Reals max_pool(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
+inline Reals max_pool(const ops::PoolAttributes& a, const Shape& in, const Shape& out,
+                      const Reals& x) {
   Reals y(static_cast<size_t>(out.count()), -INFINITY);
   for (int64_t i = 0; i < out.count(); ++i) {
     for_each_cell(a, in, out, i, [&](int64_t at) { y[i] = std::max(y[i], x[at]); });
@@ -199,14 +200,15 @@ inline Reals max_pool(const Attributes& a, const Shape& in, const Shape& out, co
 }
 
 // Windows that lie in the image and its padding (no ceil).
-inline Reals average_pool(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
-  const bool padded = a.whole("count_padding") != 0;
+inline Reals average_pool(const ops::PoolAttributes& a, const Shape& in, const Shape& out,
+                          const Reals& x) {
+  const bool padded = a.count_padding;
   Reals y(static_cast<size_t>(out.count()));
   for (int64_t i = 0; i < out.count(); ++i) {
     double sum = 0;
     int64_t cells = 0;
     for_each_cell(a, in, out, i, [&](int64_t at) { sum += x[at], ++cells; });
-    if (padded) cells = a.whole("window") * of_width(a, "window", a.whole("window"));
+    if (padded) cells = a.window * of_width(a.window_width, a.window);
     y[i] = sum / static_cast<double>(cells);
   }
   return y;
@@ -223,13 +225,14 @@ inline Reals concat(const std::vector<int64_t>& channels, const std::vector<Real
   return y;
 }
 
-inline Reals slice(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
-  const int64_t position = a.whole("position");
+inline Reals slice(const ops::SliceAttributes& a, const Shape& in, const Shape& out,
+                   const Reals& x) {
+  const int64_t position = a.position;
   Reals y;
   for (int64_t i = 0; i < out.count(); ++i) {
     int64_t row = i / out.last();
     if (position >= 0) row = row * in[in.rank - 2] + position;
-    y.push_back(x[row * in.last() + a.whole("first") + i % out.last()]);
+    y.push_back(x[row * in.last() + a.first + i % out.last()]);
   }
   return y;
 }
@@ -254,20 +257,20 @@ inline Reals product(const Shape& in, const Reals& a, const Reals& b) {
   return y;
 }
 
-inline Reals pad(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
+inline Reals pad(const ops::PadAttributes& a, const Shape& in, const Shape& out, const Reals& x) {
   Reals y;
   for (int64_t i = 0; i < out.count(); ++i) {
     const int64_t c = i % out[3], n = i / out[3] / out[2] / out[1];
-    const int64_t iy = i / out[3] / out[2] % out[1] - a.whole("top");
-    const int64_t ix = i / out[3] % out[2] - a.whole("left");
+    const int64_t iy = i / out[3] / out[2] % out[1] - a.top;
+    const int64_t ix = i / out[3] % out[2] - a.left;
     const bool inside = iy >= 0 && iy < in[1] && ix >= 0 && ix < in[2];
     y.push_back(inside ? x[((n * in[1] + iy) * in[2] + ix) * in[3] + c] : 0);
   }
   return y;
 }
 
-inline Reals shuffle(const Attributes& a, const Shape& in, const Reals& x) {
-  const int64_t channels = in.last(), groups = a.whole("groups");
+inline Reals shuffle(const ops::ShuffleAttributes& a, const Shape& in, const Reals& x) {
+  const int64_t channels = in.last(), groups = a.groups;
   Reals y;
   for (int64_t i = 0; i < in.count(); ++i) {
     const int64_t c = i % channels;
@@ -299,7 +302,7 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
   if (op == &ops::kGelu) return [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; };
   if (op == &ops::kSilu) return [](double x) { return x / (1 + std::exp(-x)); };
   if (op == &ops::kLeakyRelu) {
-    const double slope = a.real("slope");
+    const double slope = a.as<ops::LeakyReluAttributes>().slope;
     return [=](double x) { return x > 0 ? x : slope * x; };
   }
   return nullptr;

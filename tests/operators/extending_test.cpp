@@ -61,12 +61,13 @@ const Op kNegate = {
 // --- a network with `negations` of it between two linear layers ---
 
 // Two outputs whose sum is x: x clipped to +-t, and the rest. Nothing is rounded.
-constexpr AttributeSpec kShrinkSchema[] = {real("threshold", 1, 0, 128)};
+struct Shrink {
+  double threshold = 0;
+  int64_t threshold_q16 = 0;  // in units of 2^-16: steps compute in whole numbers
+};
+constexpr AttributeSpec kShrinkSchema[] = {real<&Shrink::threshold>("threshold", 1, 0, 128)};
 
-// Steps compute in whole numbers: the threshold in units of 2^-16.
-Attributes lower_shrink(const Attributes& attributes) {
-  return {{"threshold", nearest_whole(attributes.real("threshold"), 65536)}};
-}
+void derive(Shrink& shrink) { shrink.threshold_q16 = nearest_whole(shrink.threshold, 65536); }
 
 Result<std::vector<ValueType>> shrink_outputs(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
@@ -76,7 +77,7 @@ Result<std::vector<ValueType>> shrink_outputs(const Attributes&, std::span<const
 // The largest mantissa of the input within the threshold.
 int64_t shrink_limit(const OpContext& c) {
   const int units = *c.inputs[0].exponent + 16;
-  const int64_t threshold = c.attributes->whole("threshold");
+  const int64_t threshold = c.attributes->as<Shrink>().threshold_q16;
   return units >= 0 ? threshold >> std::min(units, 62) : threshold << std::min(-units, 32);
 }
 
@@ -115,8 +116,7 @@ void shrink_backward(const OpContext& c) {
 const Op kShrink = {
     .name = "shrink",
     .traits = {.narrowing = Narrowing::kPassed},
-    .attributes = kShrinkSchema,
-    .lower = lower_shrink,
+    .attributes = schema<Shrink, derive>(kShrinkSchema),
     .infer_outputs = shrink_outputs,
     .integer = {.forward = {.run = shrink_forward}, .grad_input = {.run = shrink_backward}},
     .emit_gradient = emit_gradient_by_inputs};
@@ -277,7 +277,7 @@ TEST(Extending, OutputsThatAreComputedAgainAreTheSame) {
 TEST(Extending, ShrunkNetworksFreeze) {
   const Graph graph = freeze_graph(shrinking_network(Shrunk::kBoth, 0.5));
   EXPECT_TRUE(verify(graph).ok());
-  EXPECT_EQ(graph.nodes[3].attributes.real("threshold"), 0.5);
+  EXPECT_EQ(graph.nodes[3].attributes.as<Shrink>().threshold, 0.5);
 }
 
 std::string text_of(const std::filesystem::path& path) {

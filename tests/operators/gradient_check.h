@@ -10,6 +10,7 @@
 #include <map>
 
 #include "numerics/rounding.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
 #include "tests/operators/definitions.h"
@@ -165,7 +166,7 @@ class Checked {
     const Value& input = graph_.values[graph_.inputs[0]];
     int64_t rows = 0;
     for (const Node& node : graph_.nodes) {
-      if (node.op == &ops::kEmbedding) rows = node.attributes.whole("rows");
+      if (node.op == &ops::kEmbedding) rows = node.attributes.as<ops::EmbeddingAttributes>().rows;
     }
     for (int64_t i = 0; i < batch_ * input.shape.count(); ++i) {
       const uint64_t bits = random_bits(5, RandomStream::kAugment, 0, i);
@@ -221,21 +222,28 @@ class Checked {
     const Shape in = c.inputs[0].shape, out = c.output.shape;
     if (op == &ops::kConvolution || op == &ops::kLinear) {
       const Shape w = graph_.parameters[graph_.nodes[node].parameters[0]].shape;
-      return [=](const auto& x, const auto& p) { return convolution(a, in, out, w, x[0], p); };
+      return [=](const auto& x, const auto& p) {
+        return convolution(a.as<ops::LayerAttributes>(), in, out, w, x[0], p);
+      };
     }
     if (op == &ops::kBatchNorm) {
       return [=](const auto& x, const auto& p) { return batch_norm(in.last(), x[0], p); };
     }
     if (op == &ops::kRescale) {
-      return [&a](const auto& x, const auto& p) { return rescale(a, x[0], p); };
+      return [&a](const auto& x, const auto& p) {
+        return rescale(a.as<ops::QuantiseAttributes>(), x[0], p);
+      };
     }
     if (op == &ops::kQuantise) {
-      return [&a](const auto& x, const auto& p) { return quantise(a, x[0], p); };
+      return [&a](const auto& x, const auto& p) {
+        return quantise(a.as<ops::QuantiseAttributes>(), x[0], p);
+      };
     }
     if (op == &ops::kLayerNorm || op == &ops::kRmsNorm) {
       const bool is_centred = op == &ops::kLayerNorm;
-      return
-          [=](const auto& x, const auto& p) { return row_norm(a, in.last(), is_centred, x[0], p); };
+      return [=](const auto& x, const auto& p) {
+        return row_norm(a.as<ops::RowNormAttributes>(), in.last(), is_centred, x[0], p);
+      };
     }
     if (is_recurrent(op)) {
       const int gates = static_cast<int>(in.last() / out.last());
@@ -260,10 +268,14 @@ class Checked {
       };
     }
     if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool) {
-      return [=](const auto& x, const auto&) { return max_pool(a, in, out, x[0]); };
+      return [=](const auto& x, const auto&) {
+        return max_pool(a.as<ops::PoolAttributes>(), in, out, x[0]);
+      };
     }
     if (op == &ops::kAveragePool) {
-      return [=](const auto& x, const auto&) { return average_pool(a, in, out, x[0]); };
+      return [=](const auto& x, const auto&) {
+        return average_pool(a.as<ops::PoolAttributes>(), in, out, x[0]);
+      };
     }
     if (op == &ops::kConcat) {
       std::vector<int64_t> channels;
@@ -294,12 +306,19 @@ class Checked {
     if (op == &ops::kDropout) {
       return [this, node, &a](const auto& x, const auto&) { return dropped(node, a, x[0]); };
     }
-    if (op == &ops::kPad) return [=](const auto& x, const auto&) { return pad(a, in, out, x[0]); };
+    if (op == &ops::kPad)
+      return [=](const auto& x, const auto&) {
+        return pad(a.as<ops::PadAttributes>(), in, out, x[0]);
+      };
     if (op == &ops::kSlice) {
-      return [=](const auto& x, const auto&) { return slice(a, in, out, x[0]); };
+      return [=](const auto& x, const auto&) {
+        return slice(a.as<ops::SliceAttributes>(), in, out, x[0]);
+      };
     }
     if (op == &ops::kChannelShuffle) {
-      return [=](const auto& x, const auto&) { return shuffle(a, in, x[0]); };
+      return [=](const auto& x, const auto&) {
+        return shuffle(a.as<ops::ShuffleAttributes>(), in, x[0]);
+      };
     }
     if (op == &ops::kReverse) return [=](const auto& x, const auto&) { return reverse(in, x[0]); };
     if (const auto function = pointwise(op, a); function != nullptr) {
@@ -312,14 +331,15 @@ class Checked {
     EXPECT_EQ(op, &ops::kNormaliseInput);
     return [&a](const auto& x, const auto&) {
       Reals y = x[0];
-      for (double& value : y) value = (value - static_cast<double>(a.list("means")[0])) / 64;
+      for (double& value : y)
+        value = (value - static_cast<double>(a.as<ops::InputAttributes>().means[0])) / 64;
       return y;
     };
   }
 
   // Dropout by the definition of its key: 16 bits of a Philox block for each element.
   Reals dropped(int node, const Attributes& a, Reals x) const {
-    const int64_t threshold = std::llrint(a.real("probability") * 65536);
+    const int64_t threshold = std::llrint(a.as<ops::DropoutAttributes>().probability * 65536);
     for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
       const auto words =
           philox({static_cast<uint32_t>(i / 128 * 16 + i % 16), static_cast<uint32_t>(node), 0,

@@ -45,16 +45,21 @@ struct Grid4 {
   long double steps(long double x) const { return x * levels() / value(); }
 };
 
+Attributes attributes_of(const Grid4& grid) {
+  return *complete({{"bits", int64_t{grid.bits}},
+                    {"exponent", int64_t{grid.exponent}},
+                    {"learns", grid.learns},
+                    {"offset", int64_t{grid.has_offset ? 1 : 0}},
+                    {"signed", int64_t{grid.is_signed ? 1 : 0}}},
+                   ops::kQuantise.attributes);
+}
+
 // The operator on one tensor, with memory of its own.
 class QuantiseOp {
  public:
   QuantiseOp(const Grid4& grid, const Mantissas& input, Isa isa, int threads)
       : grid_(grid),
-        attributes_({{"bits", int64_t{grid.bits}},
-                     {"exponent", int64_t{grid.exponent}},
-                     {"learns", grid.learns},
-                     {"offset", int64_t{grid.has_offset ? 1 : 0}},
-                     {"signed", int64_t{grid.is_signed ? 1 : 0}}}),
+        attributes_(attributes_of(grid)),
         pool_(threads),
         table_(kernels::select_kernels(isa)),
         input_(input) {
@@ -252,11 +257,7 @@ TEST(Quantise, TheGradientsOfRangeAndOffset) {
 TEST(Quantise, InFloats) {
   rc::check([] {
     const Grid4 grid = drawn_grid();
-    const Attributes attributes({{"bits", int64_t{grid.bits}},
-                                 {"exponent", int64_t{grid.exponent}},
-                                 {"learns", grid.learns},
-                                 {"offset", int64_t{grid.has_offset ? 1 : 0}},
-                                 {"signed", int64_t{grid.is_signed ? 1 : 0}}});
+    const Attributes attributes = attributes_of(grid);
     constexpr size_t kNumbers = 2000;
     std::vector<float> in(kNumbers), grad(kNumbers), out(kNumbers), grad_in(kNumbers);
     const auto span = static_cast<float>(2 * grid.value());

@@ -39,7 +39,7 @@ class SingleOp {
   SingleOp(const Op& op, const Attributes& attributes, std::vector<Shape> inputs, int64_t batch = 1,
            int threads = 1, Isa isa = best_isa())
       : op_(op),
-        attributes_(lowered(op, *complete(attributes, op.attributes))),
+        attributes_(*complete(attributes, op.attributes)),
         pool_(threads),
         table_(kernels::select_kernels(isa)) {
     if (op.parameters != nullptr) {

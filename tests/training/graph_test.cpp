@@ -13,19 +13,23 @@ namespace mantissa::testing {
 namespace {
 
 // An operator that the engine lacks: rows of a table, by index.
-constexpr AttributeSpec kEmbeddingSchema[] = {required_whole("rows", 1, 1 << 20),
-                                              required_whole("channels", 1, 1 << 20)};
+struct TableAttributes {
+  int64_t rows = 0, channels = 0;
+};
+constexpr AttributeSpec kEmbeddingSchema[] = {
+    required_whole<&TableAttributes::rows>("rows", 1, 1 << 20),
+    required_whole<&TableAttributes::channels>("channels", 1, 1 << 20)};
 constexpr Element kIndices[] = {Element::kIndex};
 
 Result<Shape> embedding_shape(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 1) return invalid_input("wants one [T] input");
-  return Shape{inputs[0][0], attributes.whole("channels")};
+  return Shape{inputs[0][0], attributes.as<TableAttributes>().channels};
 }
 
 std::vector<Parameter> embedding_parameters(const Attributes& attributes, std::span<const Shape>) {
-  const int64_t channels = attributes.whole("channels");
+  const int64_t channels = attributes.as<TableAttributes>().channels;
   return {{.name = "table",
-           .shape = Shape{attributes.whole("rows"), channels},
+           .shape = Shape{attributes.as<TableAttributes>().rows, channels},
            .initialiser = Initialiser::kFanInUniform,
            .fan_in = channels}};
 }
@@ -53,7 +57,7 @@ void embedding_backward_weights(const OpContext& c) {
 }
 
 const Op kEmbedding = {.name = "embedding",
-                       .attributes = kEmbeddingSchema,
+                       .attributes = schema<TableAttributes>(kEmbeddingSchema),
                        .infer_shape = embedding_shape,
                        .input_elements = kIndices,
                        .parameters = embedding_parameters,

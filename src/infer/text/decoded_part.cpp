@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -12,12 +13,13 @@ namespace {
 bool goes_on(const Node& node, const std::vector<bool>& grows) {
   const auto input_grows = [&](int input) { return grows[input]; };
   const bool all_grow = std::all_of(node.inputs.begin(), node.inputs.end(), input_grows);
-  if (node.op == &ops::kAttention && node.attributes.is_set("cross")) {
+  if (node.op == &ops::kAttention && node.attributes.as<ops::AttentionAttributes>().cross) {
     return !input_grows(node.inputs[1]) && !input_grows(node.inputs[2]);
   }
   if (!all_grow) return false;  // such as lengths: the rest is not of one row
-  if (node.op == &ops::kAttention) return node.attributes.is_set("causal");
-  if (node.op == &ops::kSlice && node.attributes.whole("position") >= 0) return false;
+  if (node.op == &ops::kAttention) return node.attributes.as<ops::AttentionAttributes>().causal;
+  if (node.op == &ops::kSlice && node.attributes.as<ops::SliceAttributes>().position >= 0)
+    return false;
   const bool is_recurrent =
       node.op == &ops::kRnn || node.op == &ops::kLstm || node.op == &ops::kGru;
   return is_recurrent || node.op->traits.row_by_row;

@@ -133,9 +133,9 @@ Result<Attributes> attributes_of(const JsonTree& entry, const Op& op, const std:
   std::vector<Attributes::Item> items;
   for (size_t i = 0; i < object->keys.size(); ++i) {
     const std::string& name = object->keys[i];
-    const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(),
-                                   [&](const AttributeSpec& known) { return name == known.name; });
-    const bool flag = spec == op.attributes.end() || is_flag(*spec);
+    const auto spec = std::ranges::find(op.attributes.specs, std::string_view(name),
+                                        [](const AttributeSpec& known) { return known.name; });
+    const bool flag = spec == op.attributes.specs.end() || is_flag(*spec);
     MANTISSA_ASSIGN(AttributeValue value,
                     attribute_of(object->items[i], what + ": attribute " + shown(name), flag));
     items.emplace_back(name, std::move(value));

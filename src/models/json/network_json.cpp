@@ -28,7 +28,7 @@ std::string attribute_text(const AttributeSpec& spec, const AttributeValue& valu
 // text.
 std::string attributes_text(const Node& node) {
   std::string text;
-  for (const AttributeSpec& spec : node.op->attributes) {
+  for (const AttributeSpec& spec : node.op->attributes.specs) {
     for (const auto& [name, value] : node.attributes.items()) {
       if (name != spec.name || (!spec.is_required && value == default_of(spec))) continue;
       text += (text.empty() ? "" : ", ") + json_quoted(name) + ": " + attribute_text(spec, value);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/attributes.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/ops.h"
 
@@ -24,7 +25,7 @@ NodeAttribute ints(const char* name, std::vector<int64_t> values) {
 bool is_relu6(const Node& node) {
   const bool is_rescaled =
       node.op == &ops::kRescaledConvolution || node.op == &ops::kRescaledLinear;
-  return is_rescaled && node.attributes.is_set("relu6");
+  return is_rescaled && node.attributes.as<ops::LayerAttributes>().relu6;
 }
 
 bool is_signed(const ExportContext& context, int n) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -22,7 +23,7 @@ bool agrees(const ops::QuantiseSteps& steps, const QuantiseInput& input, float s
 
 // Whether the range has a scale for every useful exponent: an input of 8 bits is neither all zero
 // nor all beyond the range.
-bool has_scales(const Attributes& attributes, const ops::GridNumber& range) {
+bool has_scales(const ops::QuantiseAttributes& attributes, const ops::GridNumber& range) {
   constexpr int kInputBits = 8;
   const double number = ops::range_of(range).to_double();
   const double step = number / static_cast<double>(ops::quantise_levels(attributes));
@@ -52,10 +53,7 @@ std::optional<float> quantise_scale(const ops::QuantiseSteps& steps, const Quant
 
 double range_with_scales(double range, int bits, bool is_signed) {
   constexpr int kMantissaBits = 15;  // of 16 without the sign
-  const Attributes attributes({{"bits", int64_t{bits}},
-                               {"signed", int64_t{is_signed ? 1 : 0}},
-                               {"learns", std::string("lsq")},
-                               {"offset", int64_t{0}}});
+  const ops::QuantiseAttributes attributes{.bits = bits, .is_signed = is_signed};
   const int exponent = std::ilogb(range) - (kMantissaBits - 1);
   const auto nearest = static_cast<int64_t>(std::nearbyint(std::ldexp(range, -exponent)));
   if (has_scales(attributes, {nearest, exponent})) return range;

@@ -5,6 +5,7 @@
 #include "kernels/common/exact_sums.h"
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/convolution/gradient_digits.h"
+#include "ops/attributes.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/convolutions/convolution_choices.h"
 #include "ops/convolutions/convolution_sums.h"
@@ -22,38 +23,37 @@ using kernels::ConvolutionPass;
 using kernels::ConvolutionShape;
 
 constexpr int64_t kLargestSize = int64_t{1} << 31;
-constexpr AttributeSpec kChannels = required_whole("channels", 1, kLargestSize);
-constexpr AttributeSpec kBias = flag("bias", true);
-// Weights on a fixed grid: mantissas of this many bits at this exponent. 0 bits: the format's bits,
-// with an exponent that follows the weights.
-constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
-constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
-// Whether such mantissas have one more below zero (WeightGrid).
-constexpr AttributeSpec kWeightRange = text("weight_range", "symmetric", "symmetric full");
-// Whether such weights are trained through tanh; whether their gradients stop beyond the grid.
-constexpr AttributeSpec kWeightTanh = flag("weight_tanh", false);
-constexpr AttributeSpec kWeightStops = flag("weight_stops", false);
-constexpr AttributeSpec kKernel = whole("kernel", 3, 1, kLargestSize);
-constexpr AttributeSpec kStride = whole("stride", 1, 1, kLargestSize);
-constexpr AttributeSpec kPadding = whole("padding", 0, 0, kLargestSize);
-constexpr AttributeSpec kGroups = whole("groups", 1, 1, kLargestSize);
-constexpr AttributeSpec kDilation = whole("dilation", 1, 1, INT64_MAX);
-// For the width; 0 and -1: as for the height.
-constexpr AttributeSpec kKernelWidth = whole("kernel_width", 0, 0, kLargestSize);
-constexpr AttributeSpec kStrideWidth = whole("stride_width", 0, 0, kLargestSize);
-constexpr AttributeSpec kPaddingWidth = whole("padding_width", -1, -1, kLargestSize);
+constexpr AttributeSpec kChannels =
+    required_whole<&LayerAttributes::channels>("channels", 1, kLargestSize);
+constexpr AttributeSpec kBias = flag<&LayerAttributes::bias>("bias", true);
+constexpr AttributeSpec kWeightBits = whole<&LayerAttributes::weight_bits>("weight_bits", 0, 0, 7);
+constexpr AttributeSpec kWeightExponent =
+    whole<&LayerAttributes::weight_exponent>("weight_exponent", 0, kExponentMin, kExponentMax);
+constexpr AttributeSpec kWeightRange =
+    text<&LayerAttributes::weight_range>("weight_range", "symmetric", "symmetric full");
+constexpr AttributeSpec kWeightTanh = flag<&LayerAttributes::weight_tanh>("weight_tanh", false);
+constexpr AttributeSpec kWeightStops = flag<&LayerAttributes::weight_stops>("weight_stops", false);
+constexpr AttributeSpec kKernel = whole<&LayerAttributes::kernel>("kernel", 3, 1, kLargestSize);
+constexpr AttributeSpec kStride = whole<&LayerAttributes::stride>("stride", 1, 1, kLargestSize);
+constexpr AttributeSpec kPadding = whole<&LayerAttributes::padding>("padding", 0, 0, kLargestSize);
+constexpr AttributeSpec kGroups = whole<&LayerAttributes::groups>("groups", 1, 1, kLargestSize);
+constexpr AttributeSpec kDilation = whole<&LayerAttributes::dilation>("dilation", 1, 1, INT64_MAX);
+constexpr AttributeSpec kKernelWidth =
+    whole<&LayerAttributes::kernel_width>("kernel_width", 0, 0, kLargestSize);
+constexpr AttributeSpec kStrideWidth =
+    whole<&LayerAttributes::stride_width>("stride_width", 0, 0, kLargestSize);
+constexpr AttributeSpec kPaddingWidth =
+    whole<&LayerAttributes::padding_width>("padding_width", -1, -1, kLargestSize);
 constexpr AttributeSpec kConvolutionSchema[] = {
     kChannels,   kKernel,         kStride,      kPadding,     kGroups,
     kDilation,   kBias,           kKernelWidth, kStrideWidth, kPaddingWidth,
     kWeightBits, kWeightExponent, kWeightRange, kWeightTanh,  kWeightStops};
-// A classifier starts with small logits.
-// The range of initial weights: sqrt(6 / inputs) (He), or sqrt(1 / inputs), as classifiers have it.
-constexpr AttributeSpec kInitialiser = text("initialiser", "he", "he fan-in");
-// "least_bits": the least bits of the result's mantissas.
+constexpr AttributeSpec kInitialiser =
+    text<&LayerAttributes::initialiser>("initialiser", "he", "he fan-in");
 constexpr AttributeSpec kLinearSchema[] = {
-    kChannels,   kBias,           flag("classifier", false),
+    kChannels,   kBias,           flag<&LayerAttributes::classifier>("classifier", false),
     kWeightBits, kWeightExponent, kWeightRange,
-    kWeightTanh, kWeightStops,    whole("least_bits", 0, 0, 16),
+    kWeightTanh, kWeightStops,    whole<&LayerAttributes::least_bits>("least_bits", 0, 0, 16),
     kInitialiser};
 
 Status check_size(const Shape& weights) {
@@ -74,15 +74,16 @@ int64_t results(const ConvolutionAxis& axis, int64_t dilation, int64_t size) {
   return (size + 2 * axis.padding - 1 - reach) / axis.stride + 1;
 }
 
-Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer_convolution(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<LayerAttributes>();
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   const auto [vertical, horizontal] = convolution_axes(attributes);
-  const int64_t channels = attributes.whole("channels"), groups = attributes.whole("groups");
+  const int64_t channels = attributes.channels, groups = attributes.groups;
   if (channels % groups != 0 || inputs[0].last() % groups != 0) {
     return invalid_input("wants groups that divide " + std::to_string(inputs[0].last()) +
                          " input and " + std::to_string(channels) + " output channels");
   }
-  const int64_t dilation = attributes.whole("dilation");
+  const int64_t dilation = attributes.dilation;
   if (!fits(vertical, dilation, inputs[0][0]) || !fits(horizontal, dilation, inputs[0][1])) {
     const bool square = vertical.kernel == horizontal.kernel;
     return invalid_input("a kernel of " + std::to_string(vertical.kernel) +
@@ -97,15 +98,16 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
 }
 
 // Takes vectors along the last dimension.
-Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer_linear(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<LayerAttributes>();
   if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one [..., C] input");
-  MANTISSA_RETURN_IF_ERROR(check_size({attributes.whole("channels"), inputs[0].last()}));
+  MANTISSA_RETURN_IF_ERROR(check_size({attributes.channels, inputs[0].last()}));
   Shape output = inputs[0];
-  output.dims[static_cast<size_t>(output.rank - 1)] = attributes.whole("channels");
+  output.dims[static_cast<size_t>(output.rank - 1)] = attributes.channels;
   return output;
 }
 
-std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shape& weights,
+std::vector<Parameter> weights_and_bias(const LayerAttributes& attributes, const Shape& weights,
                                         Initialiser initialiser) {
   const int64_t channels = weights[0], fan_in = weights.count() / channels;
   std::vector<Parameter> parameters = {
@@ -115,29 +117,28 @@ std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shap
        .fan_in = fan_in,
        .decays = true,
        .grid = weight_grid(attributes),
-       .grid_exponent = static_cast<int>(attributes.whole("weight_exponent")),
-       .steps_through_tanh =
-           attributes.whole("weight_bits") > 0 && attributes.is_set("weight_tanh")}};
-  if (attributes.is_set("bias")) {
+       .grid_exponent = attributes.weight_exponent,
+       .steps_through_tanh = attributes.weight_bits > 0 && attributes.weight_tanh}};
+  if (attributes.bias) {
     parameters.push_back({.name = "bias", .shape = Shape{channels}, .storage = Storage::kBias});
   }
   return parameters;
 }
 
-std::vector<Parameter> convolution_parameters(const Attributes& attributes,
+std::vector<Parameter> convolution_parameters(const Attributes& given,
                                               std::span<const Shape> inputs) {
+  const auto& attributes = given.as<LayerAttributes>();
   const auto [vertical, horizontal] = convolution_axes(attributes);
-  const int64_t in = inputs[0].last() / attributes.whole("groups");
-  return weights_and_bias(
-      attributes, Shape{attributes.whole("channels"), vertical.kernel, horizontal.kernel, in},
-      Initialiser::kHeUniform);
+  const int64_t in = inputs[0].last() / attributes.groups;
+  return weights_and_bias(attributes,
+                          Shape{attributes.channels, vertical.kernel, horizontal.kernel, in},
+                          Initialiser::kHeUniform);
 }
 
-std::vector<Parameter> linear_parameters(const Attributes& attributes,
-                                         std::span<const Shape> inputs) {
-  const bool is_small =
-      attributes.is_set("classifier") || attributes.text("initialiser") == "fan-in";
-  return weights_and_bias(attributes, Shape{attributes.whole("channels"), inputs[0].last()},
+std::vector<Parameter> linear_parameters(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<LayerAttributes>();
+  const bool is_small = attributes.classifier || attributes.initialiser == LayerInitialiser::kFanIn;
+  return weights_and_bias(attributes, Shape{attributes.channels, inputs[0].last()},
                           is_small ? Initialiser::kFanInUniform : Initialiser::kHeUniform);
 }
 
@@ -369,7 +370,7 @@ constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepar
                                         compute_rows};
 
 // Layers of a frozen network with a batch norm after them, which became a multiplier and a bias.
-constexpr AttributeSpec kRelu6 = flag("relu6", false);
+constexpr AttributeSpec kRelu6 = flag<&LayerAttributes::relu6>("relu6", false);
 constexpr AttributeSpec kRescaledSchema[] = {kChannels,    kKernel,      kStride, kPadding,
                                              kGroups,      kDilation,    kRelu6,  kKernelWidth,
                                              kStrideWidth, kPaddingWidth};
@@ -382,16 +383,18 @@ std::vector<Parameter> rescaled(const Shape& weights) {
           {.name = "multiplier", .shape = channels, .storage = Storage::kFloat, .trained = false}};
 }
 
-std::vector<Parameter> rescaled_convolution_parameters(const Attributes& attributes,
+std::vector<Parameter> rescaled_convolution_parameters(const Attributes& given,
                                                        std::span<const Shape> inputs) {
+  const auto& attributes = given.as<LayerAttributes>();
   const auto [vertical, horizontal] = convolution_axes(attributes);
-  return rescaled({attributes.whole("channels"), vertical.kernel, horizontal.kernel,
-                   inputs[0].last() / attributes.whole("groups")});
+  return rescaled({attributes.channels, vertical.kernel, horizontal.kernel,
+                   inputs[0].last() / attributes.groups});
 }
 
-std::vector<Parameter> rescaled_linear_parameters(const Attributes& attributes,
+std::vector<Parameter> rescaled_linear_parameters(const Attributes& given,
                                                   std::span<const Shape> inputs) {
-  return rescaled({attributes.whole("channels"), inputs[0].last()});
+  const auto& attributes = given.as<LayerAttributes>();
+  return rescaled({attributes.channels, inputs[0].last()});
 }
 
 OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
@@ -427,7 +430,7 @@ constexpr OpRows kRescaledRows = {
 
 const Op kConvolution = {.name = "convolution",
                          .traits = kTraits,
-                         .attributes = kConvolutionSchema,
+                         .attributes = schema<LayerAttributes>(kConvolutionSchema),
                          .infer_shape = infer_convolution,
                          .parameters = convolution_parameters,
                          .multiply_adds = multiply_adds,
@@ -438,7 +441,8 @@ const Op kConvolution = {.name = "convolution",
 
 const Op kLinear = {.name = "linear",
                     .traits = kLinearTraits,
-                    .attributes = kLinearSchema,
+                    .attributes = schema<LayerAttributes>(kLinearSchema),
+                    .bits = least_bits<LayerAttributes>,
                     .infer_shape = infer_linear,
                     .parameters = linear_parameters,
                     .multiply_adds = multiply_adds,
@@ -447,17 +451,18 @@ const Op kLinear = {.name = "linear",
                     .gradient_rows = &kGradientRows,
                     .fp32 = &fp32::kConvolution};
 
-const Op kRescaledConvolution = {.name = "rescaled_convolution",
-                                 .traits = {.narrowing = Narrowing::kFrozenLayer, .applies_relu = true},
-                                 .attributes = kRescaledSchema,
-                                 .infer_shape = infer_convolution,
-                                 .parameters = rescaled_convolution_parameters,
-                                 .multiply_adds = multiply_adds,
-                                 .integer = kRescaledRows};
+const Op kRescaledConvolution = {
+    .name = "rescaled_convolution",
+    .traits = {.narrowing = Narrowing::kFrozenLayer, .applies_relu = true},
+    .attributes = schema<LayerAttributes>(kRescaledSchema),
+    .infer_shape = infer_convolution,
+    .parameters = rescaled_convolution_parameters,
+    .multiply_adds = multiply_adds,
+    .integer = kRescaledRows};
 
 const Op kRescaledLinear = {.name = "rescaled_linear",
                             .traits = {.narrowing = Narrowing::kFrozenLayer, .applies_relu = true},
-                            .attributes = kRescaledLinearSchema,
+                            .attributes = schema<LayerAttributes>(kRescaledLinearSchema),
                             .infer_shape = infer_linear,
                             .parameters = rescaled_linear_parameters,
                             .multiply_adds = multiply_adds,

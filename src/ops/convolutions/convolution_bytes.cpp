@@ -1,6 +1,7 @@
 #include "ops/convolutions/convolution_bytes.h"
 
 #include "kernels/common/parallel_ranges.h"
+#include "ops/attributes.h"
 #include "ops/convolutions/convolution_choices.h"
 #include "ops/convolutions/convolution_sums.h"
 
@@ -222,7 +223,7 @@ void rescaled_forward(const OpContext& c) {
                                           .bias = c.parameters[1].mantissa.as<int32_t>(),
                                           .sums = work.sums};
   const auto limit = static_cast<int>(mantissa_limit(c.output.bits));
-  const bool is_relu6 = c.attributes->is_set("relu6");
+  const bool is_relu6 = c.attributes->as<LayerAttributes>().relu6;
   const bool is_relu = c.relu || is_relu6;
   kernels::Rescale args{.sums = work.sums,
                         .multipliers = c.parameters[2].mantissa.as<float>(),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
@@ -16,14 +17,15 @@ constexpr int64_t kBlockQueries = 48;
 
 struct Sizes {
   int64_t sequences, queries, new_keys, keys, width, heads, channels;
-  Sizes(const Attributes& attributes, const Shape& q, const Shape& k, int64_t cached_positions) {
+  Sizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
+        int64_t cached_positions) {
     queries = q[q.rank - 2], new_keys = k[k.rank - 2], width = q.last();
-    heads = attributes.whole("heads"), channels = width / heads;
+    heads = attributes.heads, channels = width / heads;
     sequences = q.count() / (queries * width);
     keys = cached_positions > 0 ? cached_positions : new_keys;
   }
   explicit Sizes(const OpContext& c)
-      : Sizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape,
+      : Sizes(c.attributes->as<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
               c.cache.exists() ? c.cache.positions : 0) {}
 };
 
@@ -47,9 +49,10 @@ struct Head {
     }
     const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
     valid = std::clamp<int64_t>(length, 0, s.keys);
-    queries = c.attributes->is_set("cross") ? s.queries : std::min(s.queries, valid);
+    queries =
+        c.attributes->as<AttentionAttributes>().cross ? s.queries : std::min(s.queries, valid);
     scale = 1 / std::sqrt(static_cast<float>(s.channels));
-    is_causal = c.attributes->is_set("causal");
+    is_causal = c.attributes->as<AttentionAttributes>().causal;
   }
   int64_t keys_of(int64_t query) const {
     return is_causal ? std::min(valid, first_query + query + 1) : valid;
@@ -88,14 +91,15 @@ struct Room {
 
 // Keys and values of the positions before. Those of another sequence come with each piece.
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
-  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1], shapes.cached_positions);
+  const Sizes s(shapes.attributes->as<AttentionAttributes>(), shapes.inputs[0], shapes.inputs[1],
+                shapes.cached_positions);
   const auto scratch = [&](bool backward) {
     return planning.threads * Room(s, nullptr, backward).floats * int64_t{sizeof(float)};
   };
   OpMemory memory;
   memory.forward.scratch_bytes = scratch(false);
   memory.grad_input.scratch_bytes = scratch(true);
-  if (!shapes.attributes->is_set("cross")) {
+  if (!shapes.attributes->as<AttentionAttributes>().cross) {
     memory.cache_bytes =
         2 * shapes.cached_positions * shapes.inputs[1].last() * int64_t{sizeof(float)};
   }

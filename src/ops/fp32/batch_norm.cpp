@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/ops.h"
 #include "ops/quantise_steps.h"
@@ -196,10 +197,10 @@ void backward_input(const OpContext& c) {
 
 // The factor of ops/norms/rescale.cpp.
 double rescale_factor(const OpContext& c) {
-  if (c.attributes->whole("bits") == 0) return 1;
+  const auto& attributes = c.attributes->as<QuantiseAttributes>();
+  if (attributes.bits == 0) return 1;
   const double range = std::max(c.parameters[0].mantissa.as<float>()[0], FLT_MIN);
-  return std::ldexp(range / static_cast<double>(quantise_levels(*c.attributes)),
-                    -static_cast<int>(c.attributes->whole("exponent")));
+  return std::ldexp(range / static_cast<double>(quantise_levels(attributes)), -attributes.exponent);
 }
 
 Affine rescale_affine(const OpContext& c, int64_t i) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/fp32/onednn.h"
+#include "ops/attributes.h"
 #include "ops/convolutions/convolution_shape.h"
 #include "ops/convolutions/weight_attributes.h"
 #include "ops/fp32.h"
@@ -21,10 +22,10 @@ bool has_bias(const OpShapes& s) { return s.parameters.size() > 1; }
 // layer computes with the nearest points of it. The master copy is not clipped.
 class FloatGrid {
  public:
-  explicit FloatGrid(const Attributes& attributes)
+  explicit FloatGrid(const LayerAttributes& attributes)
       : grid_(weight_grid(attributes)),
-        is_tanh_(attributes.is_set("weight_tanh")),
-        unit_(std::ldexp(1.0f, static_cast<int>(attributes.whole("weight_exponent")))) {
+        is_tanh_(attributes.weight_tanh),
+        unit_(std::ldexp(1.0f, attributes.weight_exponent)) {
     if (grid_.bits == 0) return;
     low_ = static_cast<float>(grid_.low());
     high_ = static_cast<float>(grid_.high());
@@ -58,14 +59,14 @@ class FloatGrid {
 };
 
 int64_t grid_bytes(const OpShapes& s) {
-  const bool has_grid = s.attributes->whole("weight_bits") > 0;
+  const bool has_grid = s.attributes->as<LayerAttributes>().weight_bits > 0;
   return has_grid ? s.parameters[0].count() * int64_t{sizeof(float)} : 0;
 }
 
 // The weights that the layer computes with; in the workspace if they are on a grid.
 const float* weights_of(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
-  const FloatGrid grid(*c.attributes);
+  const FloatGrid grid(c.attributes->as<LayerAttributes>());
   if (!grid.is_there()) return weights.as<float>();
   auto* const nearest = reinterpret_cast<float*>(c.workspace);
   for_each(c, weights.count(),
@@ -152,7 +153,7 @@ void backward_weights(const OpContext& c) {
       kernels::fp32::convolution_grad_weights(convolution_of(c), c.inputs[0].as<float>(),
                                               c.grad_output.as<float>(), weights, bias, c.kernel);
   if (!done) c.totals->kernel_failed = true;
-  const FloatGrid grid(*c.attributes);
+  const FloatGrid grid(c.attributes->as<LayerAttributes>());
   if (grid.is_there()) {
     const auto* master = c.parameters[0].mantissa.as<float>();
     for (int64_t i = 0; i < c.parameters[0].gradient.count(); ++i) {

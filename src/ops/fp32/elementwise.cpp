@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/pixels.h"
 
@@ -12,7 +13,7 @@ namespace {
 // As the integer op: pixel - mean of the channel, in units of 1/64. Means are exact in fp32.
 void normalise_input(const OpContext& c) {
   const int64_t channels = c.output.shape.last();
-  const auto mean = pixel_means(*c.attributes);
+  const auto mean = pixel_means(c.attributes->as<InputAttributes>());
   const float unit = std::ldexp(1.0f, kPixelExponent);
   const auto* pixels = c.inputs[0].as<uint8_t>();
   auto* out = c.output.as<float>();

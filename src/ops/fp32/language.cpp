@@ -1,6 +1,7 @@
 // Embeddings, layer norm and RMS norm in fp32.
 #include <algorithm>
 
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
@@ -67,7 +68,7 @@ void positions_backward_weights(const OpContext& c) {
 template <bool kCentred>
 kernels::FloatNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
   return c.kernels->floats->row_norm(c.inputs[0].as<float>() + row * channels, channels, kCentred,
-                                     c.attributes->real("epsilon"));
+                                     c.attributes->as<RowNormAttributes>().epsilon);
 }
 
 template <bool kCentred>

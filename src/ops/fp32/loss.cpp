@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "kernels/softmax/sigmoid.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 
 namespace mantissa::ops::fp32 {
@@ -97,7 +98,7 @@ void write_gradients(const OpContext& c, GradientOf&& gradient_of) {
 }
 
 double smoothing(const OpContext& c) {
-  return static_cast<double>(c.attributes->whole("smoothing")) / kSmoothingOne;
+  return static_cast<double>(c.attributes->as<LossAttributes>().smoothing_q16) / kSmoothingOne;
 }
 
 // The loss in bits, as loss_q24 counts it. The target of a class is the label's share, and with

@@ -51,8 +51,7 @@ struct Loss {
       made.data = data, made.type = type, made.shape = shape;
       return made;
     };
-    Attributes attributes = *complete(given, op.attributes);
-    if (op.lower != nullptr) attributes = op.lower(attributes);
+    const Attributes attributes = *complete(given, op.attributes);
     const bool by_output = std::ssize(labels) == kLossRows * classes;
     const std::vector<Tensor> inputs = {
         tensor(logits.data(), DataType::kFloat, Shape{kLossRows, classes}),

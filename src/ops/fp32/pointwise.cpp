@@ -1,6 +1,7 @@
 // Functions of one value in fp32, dropout, and products.
 #include <algorithm>
 
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/pointwise/dropout_mask.h"
 
@@ -32,8 +33,8 @@ struct HardSwish {
 // Read by leaky ReLU only, which alone has attributes.
 float slope_of(const OpContext& c) {
   if (c.attributes->items().empty()) return 0;
-  return static_cast<float>(c.attributes->whole("numerator")) /
-         static_cast<float>(c.attributes->whole("denominator"));
+  const Fraction& slope = c.attributes->as<LeakyReluAttributes>().fraction;
+  return static_cast<float>(slope.numerator) / static_cast<float>(slope.denominator);
 }
 
 template <typename Function>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/pooling/pool_axes.h"
 
@@ -14,7 +15,7 @@ using kernels::PoolAxis;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
-PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
+PoolShape pool_shape(const PoolAttributes& attributes, const Shape& in, const Shape& out) {
   const auto [vertical, horizontal] = pool_axes(attributes);
   return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
 }
@@ -34,9 +35,9 @@ void for_each_cell(const PoolShape& s, Visit&& visit) {
 }
 
 // Cells that count in the mean of the window whose first channel lies at `window`.
-float cells(const Attributes& attributes, const PoolShape& s, int64_t window) {
+float cells(const PoolAttributes& attributes, const PoolShape& s, int64_t window) {
   const int64_t wx = window / s.channels % s.out_width, wy = window / s.channels / s.out_width;
-  if (!attributes.is_set("count_padding")) {
+  if (!attributes.count_padding) {
     return static_cast<float>(s.rows(wy).size() * s.columns(wx).size());
   }
   const auto along = [&](const PoolAxis& axis, int64_t index, int64_t size) {
@@ -48,7 +49,8 @@ float cells(const Attributes& attributes, const PoolShape& s, int64_t window) {
 }
 
 void max_pool(const OpContext& c) {
-  const PoolShape s = pool_shape(*c.attributes, c.inputs[0].shape, c.output.shape);
+  const PoolShape s =
+      pool_shape(c.attributes->as<PoolAttributes>(), c.inputs[0].shape, c.output.shape);
   for_images(c, c.output.shape[0], [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     float* out = c.output.as<float>() + n * s.out_image();
@@ -64,7 +66,8 @@ void max_pool(const OpContext& c) {
 // To the first maximum of a window.
 void max_pool_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const PoolShape s = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  const PoolShape s =
+      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
   for_images(c, grad_input.shape[0], [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     const float* from = c.grad_output.as<float>() + n * s.out_image();
@@ -89,7 +92,8 @@ void max_pool_backward(const OpContext& c) {
 }
 
 void window_average(const OpContext& c) {
-  const PoolShape s = pool_shape(*c.attributes, c.inputs[0].shape, c.output.shape);
+  const PoolShape s =
+      pool_shape(c.attributes->as<PoolAttributes>(), c.inputs[0].shape, c.output.shape);
   for_images(c, c.output.shape[0], [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     float* out = c.output.as<float>() + n * s.out_image();
@@ -98,7 +102,7 @@ void window_average(const OpContext& c) {
       for (int64_t i = 0; i < s.channels; ++i) out[window + i] += image[cell + i];
     });
     for (int64_t window = 0; window < s.out_image(); window += s.channels) {
-      const float count = cells(*c.attributes, s, window);
+      const float count = cells(c.attributes->as<PoolAttributes>(), s, window);
       for (int64_t i = 0; i < s.channels; ++i) out[window + i] /= count;
     }
   });
@@ -106,13 +110,14 @@ void window_average(const OpContext& c) {
 
 void window_average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const PoolShape s = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  const PoolShape s =
+      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
   for_images(c, grad_input.shape[0], [&](int64_t n) {
     const float* from = c.grad_output.as<float>() + n * s.out_image();
     float* to = grad_input.as<float>() + n * s.in_image();
     std::fill_n(to, s.in_image(), 0.0f);
     for_each_cell(s, [&](int64_t window, int64_t cell) {
-      const float count = cells(*c.attributes, s, window);
+      const float count = cells(c.attributes->as<PoolAttributes>(), s, window);
       for (int64_t i = 0; i < s.channels; ++i) to[cell + i] += from[window + i] / count;
     });
   });

@@ -7,7 +7,9 @@
 #include <numeric>
 
 #include "numerics/rounding.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
+#include "ops/quantise_steps.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -16,15 +18,15 @@ struct Steps {
   float levels, range, low, high, unit;
   bool learns_within, top_is_outside, bottom_is_outside, has_offset;
 
-  explicit Steps(const OpContext& c)
-      : unit(std::ldexp(1.0f, static_cast<int>(c.attributes->whole("exponent")))),
-        learns_within(c.attributes->text("learns") == "lsq"),
-        top_is_outside(c.attributes->text("learns") == "pact"),
-        bottom_is_outside(c.attributes->text("learns") == "half-wave"),
-        has_offset(c.attributes->is_set("offset")) {
-    const auto bits = static_cast<int>(c.attributes->whole("bits"));
-    const bool is_signed = c.attributes->is_set("signed");
-    levels = static_cast<float>(is_signed ? mantissa_limit(bits) : (int64_t{1} << bits) - 1);
+  explicit Steps(const OpContext& c) : Steps(c, c.attributes->as<QuantiseAttributes>()) {}
+  Steps(const OpContext& c, const QuantiseAttributes& attributes)
+      : unit(std::ldexp(1.0f, attributes.exponent)),
+        learns_within(attributes.learns == Learns::kLsq),
+        top_is_outside(attributes.learns == Learns::kPact),
+        bottom_is_outside(attributes.learns == Learns::kHalfWave),
+        has_offset(attributes.offset) {
+    const bool is_signed = attributes.is_signed;
+    levels = static_cast<float>(quantise_levels(attributes));
     // Training may take a range below zero: the smallest grid takes its place.
     range = std::max(c.parameters[0].mantissa.as<float>()[0], FLT_MIN);
     low = is_signed ? -levels : 0;

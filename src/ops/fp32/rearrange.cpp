@@ -1,6 +1,7 @@
 // Pad, channel shuffle, reversal, concat and slice in fp32.
 #include <algorithm>
 
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/shapes/sliced_row.h"
 
@@ -11,7 +12,8 @@ namespace {
 // and its own.
 template <typename Visit>
 void for_each_inside(const OpContext& c, const Shape& outer, const Shape& inner, Visit&& visit) {
-  const int64_t top = c.attributes->whole("top"), left = c.attributes->whole("left");
+  const int64_t top = c.attributes->as<PadAttributes>().top,
+                left = c.attributes->as<PadAttributes>().left;
   const int64_t row = inner[2] * inner[3];
   for_images(c, inner[0], [&](int64_t n) {
     for (int64_t i = 0; i < inner[1] * row; ++i) {
@@ -40,7 +42,9 @@ void pad_backward(const OpContext& c) {
 struct Shuffled {
   int64_t channels, groups, size;
   explicit Shuffled(const OpContext& c, const Shape& shape)
-      : channels(shape.last()), groups(c.attributes->whole("groups")), size(channels / groups) {}
+      : channels(shape.last()),
+        groups(c.attributes->as<ShuffleAttributes>().groups),
+        size(channels / groups) {}
   int64_t operator()(int64_t at) const {
     const int64_t channel = at % channels;
     return at - channel + channel % size * groups + channel / size;
@@ -106,7 +110,7 @@ void concat_backward(const OpContext& c) {
 // Calls copy(whole, slice) for each row: the slice's place in the whole, and its own row.
 template <typename Copy>
 void for_each_part(const OpContext& c, const Tensor& whole, const Tensor& slice, Copy&& copy) {
-  const SlicedRow sliced = sliced_row(*c.attributes, whole.shape);
+  const SlicedRow sliced = sliced_row(c.attributes->as<SliceAttributes>(), whole.shape);
   const int64_t channels = slice.shape.last();
   for_images(c, whole.count() / sliced.size, [&](int64_t row) {
     copy(whole.as<float>() + row * sliced.size + sliced.first, slice.as<float>() + row * channels);

@@ -11,6 +11,7 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
@@ -25,11 +26,12 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr AttributeSpec kSchema[] = {flag("zero_scale", false)};
+constexpr AttributeSpec kSchema[] = {flag<&BatchNormAttributes::zero_scale>("zero_scale", false)};
 
-std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
+std::vector<Parameter> parameters(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<BatchNormAttributes>();
   const Shape shape{inputs[0].last()};
-  const auto scale = attributes.is_set("zero_scale") ? Initialiser::kZero : Initialiser::kOne;
+  const auto scale = attributes.zero_scale ? Initialiser::kZero : Initialiser::kOne;
   const auto statistic = [&](const char* name, Initialiser initialiser) {
     return Parameter{.name = name,
                      .shape = shape,
@@ -158,7 +160,7 @@ ChannelAffine running_affine(const OpContext& c, int64_t i) {
 
 const Op kBatchNorm = {.name = "batch_norm",
                        .traits = {.takes = TakenExponents::kOfChannels, .applies_relu = true},
-                       .attributes = kSchema,
+                       .attributes = schema<BatchNormAttributes>(kSchema),
                        .infer_shape = same_shape,
                        .parameters = parameters,
                        .integer = {.memory = memory,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/norms/batch_norm_parts.h"
 #include "ops/wide_values.h"
 
@@ -48,7 +49,7 @@ struct FromInput {
 struct FromOutput {
   static Source source(const OpContext& c) {
     const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-    const InversionSaved saved(c.saved, *c.attributes, channels);
+    const InversionSaved saved(c.saved, c.attributes->as<BatchNormAttributes>(), channels);
     Source source{.values = c.output,
                   .kept = {},
                   .kept_channels = saved.channel,
@@ -64,7 +65,8 @@ struct FromOutput {
     const int64_t channels = c.output.shape.last();
     const BatchNormSaved saved(c.saved, channels);
     const Real mean(saved.mean[i]), inverse_sigma(saved.inverse_sigma[i]);
-    const int32_t place = InversionSaved(c.saved, *c.attributes, channels).place[i];
+    const int32_t place =
+        InversionSaved(c.saved, c.attributes->as<BatchNormAttributes>(), channels).place[i];
     if (place >= 0) return {mean, inverse_sigma};
     // A constant channel has no x^, whatever its output was rounded to.
     if (inverse_sigma.is_zero() || place == InversionSaved::kLeftOut) return {};
@@ -74,7 +76,8 @@ struct FromOutput {
   }
 
   static Real scale(const OpContext& c, int64_t i) {
-    const InversionSaved saved(c.saved, *c.attributes, c.output.shape.last());
+    const InversionSaved saved(c.saved, c.attributes->as<BatchNormAttributes>(),
+                               c.output.shape.last());
     return real(c.parameters[0].mantissa, i) * Real(saved.inverse_deviation[i]);
   }
 };

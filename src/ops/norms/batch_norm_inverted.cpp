@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "kernels/common/parallel_ranges.h"
+#include "ops/attributes.h"
 #include "ops/kernel_name.h"
 #include "ops/norms/batch_norm.h"
 #include "ops/norms/batch_norm_parts.h"
@@ -24,8 +25,8 @@ namespace {
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const int64_t channels = s.output.last(), rows = s.output.count() / channels;
   OpMemory memory = kBatchNorm.integer.memory(s, planning);
-  memory.saved_bytes +=
-      InversionSaved::bytes(*s.attributes, channels, rows, s.input_bits(0) <= 8 ? 1 : 2);
+  memory.saved_bytes += InversionSaved::bytes(s.attributes->as<BatchNormAttributes>(), channels,
+                                              rows, s.input_bits(0) <= 8 ? 1 : 2);
   return memory;
 }
 
@@ -45,7 +46,7 @@ void choose_kept(const OpContext& c, const InversionSaved& kept, int64_t channel
     kept.place[i] = ill ? InversionSaved::kLeftOut : InversionSaved::kInverted;
     ill_conditioned += ill;
   }
-  const int64_t room = InversionSaved::most_kept(*c.attributes, channels);
+  const int64_t room = InversionSaved::most_kept(c.attributes->as<BatchNormAttributes>(), channels);
   const int64_t count = std::min(ill_conditioned, room);
   kept.header->count = count;
   kept.header->is_wide = !is_bytes(c.inputs[0]);
@@ -82,7 +83,7 @@ void forward(const OpContext& c) {
   if (!is_training(c.exponent_mode)) return batch_norm_forward(c, nullptr);
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
-  const InversionSaved kept(c.saved, *c.attributes, channels);
+  const InversionSaved kept(c.saved, c.attributes->as<BatchNormAttributes>(), channels);
   if (!c.recomputes) *kept.header = {};
   batch_norm_forward(c, c.relu ? &kept.header->negative_shift : nullptr);
   if (c.recomputes) return;
@@ -99,7 +100,8 @@ void forward(const OpContext& c) {
 }
 
 // Room for the inputs of one channel out of this many.
-constexpr AttributeSpec kSchema[] = {flag("zero_scale", false), whole("room", 8, 1, 1 << 20)};
+constexpr AttributeSpec kSchema[] = {flag<&BatchNormAttributes::zero_scale>("zero_scale", false),
+                                     whole<&BatchNormAttributes::room>("room", 8, 1, 1 << 20)};
 
 std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   return kBatchNorm.parameters(attributes, inputs);
@@ -116,7 +118,7 @@ void emit_inverted_gradient(GradientEmitter& e) {
 const Op kBatchNormInverted = {
     .name = "batch_norm_inverted",
     .traits = {.takes = TakenExponents::kOfChannels},
-    .attributes = kSchema,
+    .attributes = schema<BatchNormAttributes>(kSchema),
     .infer_shape = same_shape,
     .parameters = parameters,
     .integer = {.memory = memory,

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "kernels/common/parallel_ranges.h"
 #include "numerics/real.h"
+#include "ops/attributes.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -126,7 +127,7 @@ struct InversionSaved {
   };
   Header* header;
   std::byte* values;  // their mantissas, row by row, as wide as the input's
-  InversionSaved(std::byte* base, const Attributes& attributes, int64_t channels) {
+  InversionSaved(std::byte* base, const BatchNormAttributes& attributes, int64_t channels) {
     Carve carve(base + BatchNormSaved::bytes(channels));
     inverse_deviation = carve.take<double>(channels);
     place = carve.take<int32_t>(channels);
@@ -135,10 +136,10 @@ struct InversionSaved {
     values = carve.take<std::byte>(0);
   }
   // Room for one out of every `room` channels.
-  static int64_t most_kept(const Attributes& attributes, int64_t channels) {
-    return divide_up<int64_t>(channels, attributes.whole("room"));
+  static int64_t most_kept(const BatchNormAttributes& attributes, int64_t channels) {
+    return divide_up<int64_t>(channels, attributes.room);
   }
-  static int64_t bytes(const Attributes& attributes, int64_t channels, int64_t rows,
+  static int64_t bytes(const BatchNormAttributes& attributes, int64_t channels, int64_t rows,
                        int64_t mantissa_bytes) {
     const int64_t kept = most_kept(attributes, channels);
     return carved_bytes(channels, 8) + carved_bytes(channels, 4) + carved_bytes(kept, 4) +

@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/row_norms/elements.h"
 #include "numerics/real.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -22,9 +23,8 @@
 namespace mantissa::ops {
 namespace {
 
-// "least_bits": the least bits of the result's mantissas.
-constexpr AttributeSpec kSchema[] = {real("epsilon", 1e-5, 1e-30, 1),
-                                     whole("least_bits", 0, 0, 16)};
+constexpr AttributeSpec kSchema[] = {real<&RowNormAttributes::epsilon>("epsilon", 1e-5, 1e-30, 1),
+                                     whole<&RowNormAttributes::least_bits>("least_bits", 0, 0, 16)};
 using kernels::kNormFraction;
 using kernels::RowNorm;
 using Wide = __int128;  // sums of gradients times x^
@@ -95,7 +95,8 @@ RowNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
   RowNorm norm{.sum = kCentred ? sum : 0};
   const int exponent = c.inputs[0].row_exponent(row);
   const Real epsilon =
-      ldexp(Real(c.attributes->real("epsilon")) * Real(channels * channels), -2 * exponent);
+      ldexp(Real(c.attributes->as<RowNormAttributes>().epsilon) * Real(channels * channels),
+            -2 * exponent);
   const Real factor = Real(1) / sqrt(Real(channels * squares - norm.sum * norm.sum) + epsilon);
   norm.shift = fixed_point_shift(factor, kernels::kNormFactorBits);
   norm.factor = static_cast<int32_t>(
@@ -245,7 +246,8 @@ template <bool kCentred>
 constexpr Op norm_row(const char* name, const OpRows* fp32) {
   return {.name = name,
           .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
-          .attributes = kSchema,
+          .attributes = schema<RowNormAttributes>(kSchema),
+          .bits = least_bits<RowNormAttributes>,
           .infer_shape = infer,
           .parameters = kCentred ? scale_and_offset : scale_only,
           .integer = {.memory = memory,

@@ -11,6 +11,7 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
@@ -25,23 +26,26 @@
 namespace mantissa::ops {
 namespace {
 
-// "bits", "exponent", "signed", "offset": as in the `quantise` node. "least_bits": the least bits
-// of the result's mantissas.
 constexpr AttributeSpec kSchema[] = {
-    whole("bits", 0, 0, 7), whole("exponent", 0, kExponentMin, kExponentMax), flag("signed", false),
-    flag("offset", false), whole("least_bits", 0, 0, 16)};
+    whole<&QuantiseAttributes::bits>("bits", 0, 0, 7),
+    whole<&QuantiseAttributes::exponent>("exponent", 0, kExponentMin, kExponentMax),
+    flag<&QuantiseAttributes::is_signed>("signed", false),
+    flag<&QuantiseAttributes::offset>("offset", false),
+    whole<&QuantiseAttributes::least_bits>("least_bits", 0, 0, 16)};
 
-Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
-  if (attributes.is_set("signed") && attributes.whole("bits") < 2) {
+Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<QuantiseAttributes>();
+  if (attributes.is_signed && attributes.bits < 2) {
     return invalid_input("wants at least 2 bits with a sign");
   }
-  return same_shape(attributes, inputs);
+  return same_shape(given, inputs);
 }
 
-std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
+std::vector<Parameter> parameters(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<QuantiseAttributes>();
   std::vector<Parameter> parameters;
-  if (attributes.whole("bits") > 0) {
-    parameters = quantise_parameters(attributes.is_set("offset"));
+  if (attributes.bits > 0) {
+    parameters = quantise_parameters(attributes.offset);
   }
   const std::vector<Parameter> own = rescale_parameters(inputs[0].last());
   parameters.insert(parameters.end(), own.begin(), own.end());
@@ -53,10 +57,10 @@ const ParameterView& bias_of(const OpContext& c) { return c.parameters.back(); }
 
 // R / (N 2^exponent).
 Real factor_of(const OpContext& c) {
-  if (c.attributes->whole("bits") == 0) return Real(1);
+  const auto& attributes = c.attributes->as<QuantiseAttributes>();
+  if (attributes.bits == 0) return Real(1);
   const Real range = range_of(grid_number(c.parameters[0].mantissa));
-  return ldexp(range / Real(quantise_levels(*c.attributes)),
-               -static_cast<int>(c.attributes->whole("exponent")));
+  return ldexp(range / Real(quantise_levels(attributes)), -attributes.exponent);
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {
@@ -183,7 +187,8 @@ ChannelAffine rescale_affine(const OpContext& c, int64_t channel) {
 
 const Op kRescale = {.name = "rescale",
                      .traits = {.row_by_row = true, .applies_relu = true},
-                     .attributes = kSchema,
+                     .attributes = schema<QuantiseAttributes>(kSchema),
+                     .bits = least_bits<QuantiseAttributes>,
                      .infer_shape = infer,
                      .parameters = parameters,
                      .integer = {.memory = memory,

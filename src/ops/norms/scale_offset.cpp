@@ -5,6 +5,7 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/norms/batch_norm_parts.h"
@@ -15,8 +16,11 @@
 namespace mantissa::ops {
 namespace {
 
-// "least_bits": the least bits of the result's mantissas.
-constexpr AttributeSpec kSchema[] = {whole("least_bits", 0, 0, 16)};
+struct ScaleOffsetAttributes {
+  int least_bits = 0;  // of the result's mantissas
+};
+constexpr AttributeSpec kSchema[] = {
+    whole<&ScaleOffsetAttributes::least_bits>("least_bits", 0, 0, 16)};
 
 // Integers M, B and the exponent k: wide = q M + B at 2^k.
 std::vector<Parameter> parameters(const Attributes&, std::span<const Shape> inputs) {
@@ -63,7 +67,8 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
 const Op kScaleOffset = {
     .name = "scale_offset",
     .traits = {.takes = TakenExponents::kOfChannels, .row_by_row = true, .applies_relu = true},
-    .attributes = kSchema,
+    .attributes = schema<ScaleOffsetAttributes>(kSchema),
+    .bits = least_bits<ScaleOffsetAttributes>,
     .infer_shape = same_shape,
     .parameters = parameters,
     .integer = {.forward = {.run = forward},

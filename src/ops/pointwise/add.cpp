@@ -4,6 +4,7 @@
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "numerics/exponent.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -14,8 +15,10 @@
 namespace mantissa::ops {
 namespace {
 
-// The least bits of the sum's mantissas.
-constexpr AttributeSpec kAddSchema[] = {whole("least_bits", 0, 0, 16)};
+struct AddAttributes {
+  int least_bits = 0;  // of the result's mantissas
+};
+constexpr AttributeSpec kAddSchema[] = {whole<&AddAttributes::least_bits>("least_bits", 0, 0, 16)};
 
 Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 2 || inputs[0] != inputs[1]) {
@@ -159,7 +162,8 @@ const Op kAdd = {.name = "add",
                             .takes = TakenExponents::kOfRows,
                             .row_by_row = true,
                             .applies_relu = true},
-                 .attributes = kAddSchema,
+                 .attributes = schema<AddAttributes>(kAddSchema),
+                 .bits = least_bits<AddAttributes>,
                  .infer_shape = infer_add,
                  .integer = {.forward = {.run = add_forward},
                              .grad_input = {.run = add_backward},

@@ -8,6 +8,7 @@
 #include "kernels/kernel_table.h"
 #include "numerics/nearest_fraction.h"
 #include "numerics/point_functions.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -23,11 +24,11 @@ namespace {
 constexpr int64_t kOne = kDropoutOne;
 
 // The largest probability leaves one element in 65536.
-constexpr AttributeSpec kSchema[] = {real("probability", 0.5, 0, 1 - 1.0 / kOne)};
+constexpr AttributeSpec kSchema[] = {
+    real<&DropoutAttributes::probability>("probability", 0.5, 0, 1 - 1.0 / kOne)};
 
-// The probability as a whole number of 1 / 65536.
-Attributes lower(const Attributes& attributes) {
-  return {{"dropped", nearest_whole(attributes.real("probability"), kOne)}};
+void derive(DropoutAttributes& attributes) {
+  attributes.dropped = nearest_whole(attributes.probability, kOne);
 }
 
 OpMemory memory(const OpShapes&, const PlanningContext& planning) {
@@ -137,8 +138,7 @@ const Op kIdentity = {.name = "identity",
 
 const Op kDropout = {.name = "dropout",
                      .traits = {.sign = Sign::kKept},
-                     .attributes = kSchema,
-                     .lower = lower,
+                     .attributes = schema<DropoutAttributes, derive>(kSchema),
                      .infer_shape = same_shape,
                      .integer = {.memory = memory,
                                  .forward = {.run = forward},

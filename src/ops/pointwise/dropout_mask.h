@@ -6,12 +6,15 @@
 
 #include "graph/op.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 
 namespace mantissa::ops {
 
 constexpr int64_t kDropoutOne = 65536;  // probability 1
 
-inline int64_t dropped_of(const OpContext& c) { return c.attributes->whole("dropped"); }
+inline int64_t dropped_of(const OpContext& c) {
+  return c.attributes->as<DropoutAttributes>().dropped;
+}
 
 // Calls use(keep, at, count) on pieces of the mask that cover [begin, end).
 template <typename Use>

@@ -9,6 +9,7 @@
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "numerics/point_functions.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -23,19 +24,17 @@ namespace {
 
 constexpr int64_t kLargestDenominator = 65536;
 
-constexpr AttributeSpec kLeakySchema[] = {real("slope", 0.01, 0, 1)};
+constexpr AttributeSpec kLeakySchema[] = {real<&LeakyReluAttributes::slope>("slope", 0.01, 0, 1)};
 
-// The slope as a fraction, exact if the slope has a denominator that is not larger.
-Attributes lower_leaky(const Attributes& attributes) {
-  const Fraction slope = nearest_fraction(attributes.real("slope"), kLargestDenominator);
-  return {{"numerator", slope.numerator}, {"denominator", slope.denominator}};
+void derive_fraction(LeakyReluAttributes& attributes) {
+  attributes.fraction = nearest_fraction(attributes.slope, kLargestDenominator);
 }
 
 // Read by kLeakyReluFunction only.
 template <const PointFunction& kFunction>
-Fraction slope_of(const Attributes& attributes) {
+Fraction slope_of(const OpContext& c) {
   if constexpr (&kFunction == &kLeakyReluFunction) {
-    return {attributes.whole("numerator"), attributes.whole("denominator")};
+    return c.attributes->as<LeakyReluAttributes>().fraction;
   }
   return {};
 }
@@ -100,7 +99,7 @@ void forward_wide(const OpContext& c) {
       });
     }
   }
-  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(c);
   with_wide_function(
       c, [&](int64_t q) { return kFunction.value(q, e, slope); },
       [&](const auto& value) { write_wide(c, wide_exponent, value); });
@@ -110,7 +109,7 @@ template <const PointFunction& kFunction>
 void forward_rows(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Mantissas in(input);
-  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(c);
   const int64_t channels = c.output.shape.last();
   const auto exponent_at = [&](int64_t row) {
     return kFunction.wide_exponent(input.row_exponent(row));
@@ -131,7 +130,7 @@ void forward(const OpContext& c) {
   if (has_rows(c.output)) return forward_rows<kFunction>(c);
   if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) return forward_wide<kFunction>(c);
   const int e = *c.inputs[0].exponent;
-  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(c);
   const ValueTable table =
       make_value_table([&](int64_t q) { return kFunction.value(q, e, slope); });
   write_by_table(c, c.inputs[0].as<int8_t>(), table, kFunction.wide_exponent(e));
@@ -143,7 +142,7 @@ int cut_bits(const OpContext& c) { return c.grad_output.bits <= 16 ? 0 : 1; }
 template <const PointFunction& kFunction>
 ValueTable derivatives(const OpContext& c) {
   const int e = *c.inputs[0].exponent;
-  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(c);
   return make_value_table([&, cut = cut_bits(c)](int64_t q) {
     return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut);
   });
@@ -154,7 +153,7 @@ void backward_wide(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Mantissas grads(c.grad_output);
   const int e = *c.inputs[0].exponent, cut = cut_bits(c);
-  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(c);
   with_wide_function(
       c, [&](int64_t q) { return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut); },
       [&](const auto& derivative) {
@@ -167,7 +166,7 @@ template <const PointFunction& kFunction>
 void backward_rows(const OpContext& c) {
   const Tensor &input = c.inputs[0], &grad_input = c.grad_inputs[0];
   const Mantissas in(input), grads(c.grad_output);
-  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(c);
   const int cut = cut_bits(c);
   const int64_t channels = input.shape.last();
   const auto fill = [&](int64_t row, int64_t* wide) {
@@ -275,8 +274,7 @@ constexpr Op gate_row(Op op) {
 
 constexpr Op leaky_relu_row() {
   Op op = row<kLeakyReluFunction>("leaky_relu", &fp32::kLeakyRelu);
-  op.attributes = kLeakySchema;
-  op.lower = lower_leaky;
+  op.attributes = schema<LeakyReluAttributes, derive_fraction>(kLeakySchema);
   return op;
 }
 

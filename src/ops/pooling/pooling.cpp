@@ -5,6 +5,7 @@
 #include "kernels/kernel_table.h"
 #include "numerics/float_product.h"
 #include "numerics/real.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -18,12 +19,13 @@ namespace {
 constexpr AttributeSpec kMaxPoolSchema[] = {kPoolWindow,      kPoolStride,      kPoolPadding,
                                             kPoolWindowWidth, kPoolStrideWidth, kPoolPaddingWidth};
 
-kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& input) {
-  return {input[1], input[2], input[3], attributes.whole("window")};
+kernels::MaxPoolShape pool_shape(const PoolAttributes& attributes, const Shape& input) {
+  return {input[1], input[2], input[3], attributes.window};
 }
 
-Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape> inputs) {
-  const int64_t window = attributes.whole("window");
+Result<Shape> infer_max_pool(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<PoolAttributes>();
+  const int64_t window = attributes.window;
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   const auto [vertical, horizontal] = pool_axes(attributes);
   for (const kernels::PoolAxis& axis : {vertical, horizontal}) {
@@ -45,7 +47,7 @@ kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
 
 void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* taps) {
   const Tensor& input = c.inputs[0];
-  const auto shape = window_shape(pool_shape(*c.attributes, input.shape));
+  const auto shape = window_shape(pool_shape(c.attributes->as<PoolAttributes>(), input.shape));
   kernels::parallel_ranges(
       *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernels->pooling->max_pool_windows(shape, value_of(input), output, taps, begin, end);
@@ -55,7 +57,7 @@ void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* tap
 // Windows that do not overlap sum nothing: the shift of 0 rounds nothing either.
 void wide_max_pool_gradient(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = window_shape(pool_shape(*c.attributes, grad_input.shape));
+  const auto shape = window_shape(pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape));
   auto* taps = reinterpret_cast<int8_t*>(c.workspace);
   wide_max_pool(c, {}, taps);
   kernels::parallel_ranges(
@@ -78,7 +80,7 @@ void max_pool_forward(const OpContext& c) {
     *c.output.exponent = *input.exponent;
     return;
   }
-  const auto shape = pool_shape(*c.attributes, input.shape);
+  const auto shape = pool_shape(c.attributes->as<PoolAttributes>(), input.shape);
   kernels::parallel_ranges(
       *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernels->pooling->max_pool(shape, input.as<int8_t>(), c.output.as<int8_t>(), begin, end);
@@ -89,7 +91,7 @@ void max_pool_forward(const OpContext& c) {
 void max_pool_backward(const OpContext& c) {
   if (!is_bytes(c.inputs[0])) return wide_max_pool_gradient(c);
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = pool_shape(*c.attributes, grad_input.shape);
+  const auto shape = pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape);
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernels->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
@@ -240,7 +242,7 @@ Status check_average(const OpShapes& s) {
 
 const Op kMaxPool = {.name = "max_pool",
                      .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
-                     .attributes = kMaxPoolSchema,
+                     .attributes = schema<PoolAttributes>(kMaxPoolSchema),
                      .infer_shape = infer_max_pool,
                      .integer = {.memory = max_pool_memory,
                                  .forward = {.run = max_pool_forward},

@@ -11,6 +11,7 @@
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "numerics/real.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -25,17 +26,20 @@ using kernels::PoolAxis;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
-constexpr AttributeSpec kMaximumSchema[] = {kPoolWindow,         kPoolStride,      kPoolPadding,
-                                            flag("ceil", false), kPoolWindowWidth, kPoolStrideWidth,
-                                            kPoolPaddingWidth};
-constexpr AttributeSpec kAverageSchema[] = {kPoolWindow,
-                                            kPoolStride,
-                                            kPoolPadding,
-                                            flag("ceil", false),
-                                            flag("count_padding", true),
-                                            kPoolWindowWidth,
-                                            kPoolStrideWidth,
-                                            kPoolPaddingWidth};
+constexpr AttributeSpec kMaximumSchema[] = {
+    kPoolWindow,      kPoolStride,
+    kPoolPadding,     flag<&PoolAttributes::ceil>("ceil", false),
+    kPoolWindowWidth, kPoolStrideWidth,
+    kPoolPaddingWidth};
+constexpr AttributeSpec kAverageSchema[] = {
+    kPoolWindow,
+    kPoolStride,
+    kPoolPadding,
+    flag<&PoolAttributes::ceil>("ceil", false),
+    flag<&PoolAttributes::count_padding>("count_padding", true),
+    kPoolWindowWidth,
+    kPoolStrideWidth,
+    kPoolPaddingWidth};
 
 // How many windows lie along a dimension of the image.
 Result<int64_t> windows(const PoolAxis& axis, const Shape& image, int dimension, bool ceil) {
@@ -55,17 +59,18 @@ Result<int64_t> windows(const PoolAxis& axis, const Shape& image, int dimension,
   return floor + (another ? 1 : 0);
 }
 
-Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<PoolAttributes>();
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   const PoolAxes axes = pool_axes(attributes);
-  const bool ceil = attributes.is_set("ceil");
+  const bool ceil = attributes.ceil;
   MANTISSA_ASSIGN(const int64_t height, windows(axes.vertical, inputs[0], 0, ceil));
   MANTISSA_ASSIGN(const int64_t width, windows(axes.horizontal, inputs[0], 1, ceil));
   return Shape{height, width, inputs[0][2]};
 }
 
 // Shapes with the micro-batch in front.
-PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
+PoolShape pool_shape(const PoolAttributes& attributes, const Shape& in, const Shape& out) {
   const auto [vertical, horizontal] = pool_axes(attributes);
   return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
 }
@@ -77,7 +82,8 @@ kernels::WideStatistics over_images(const OpContext& c, int64_t images, Function
 
 void maximum_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
+  const PoolShape shape =
+      pool_shape(c.attributes->as<PoolAttributes>(), input.shape, c.output.shape);
   kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
                            [&](int64_t begin, int64_t end, int64_t) {
                              c.kernels->pooling->max_pool_windows(
@@ -90,7 +96,8 @@ void maximum_forward(const OpContext& c) {
 void maximum_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t images = grad_input.shape[0];
-  const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  const PoolShape shape =
+      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
   auto* taps = reinterpret_cast<int8_t*>(c.workspace);
   const auto& kernel = *c.kernels->pooling;
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -134,9 +141,9 @@ struct Means {
   int64_t* multipliers;
   int exponent;
 
-  Means(const Attributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
+  Means(const PoolAttributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
       : multipliers(reinterpret_cast<int64_t*>(workspace)) {
-    const bool padded = attributes.is_set("count_padding");
+    const bool padded = attributes.count_padding;
     int64_t least = s.window_cells();
     for (int64_t wy = 0; wy < s.out_height; ++wy) {
       for (int64_t wx = 0; wx < s.out_width; ++wx) {
@@ -173,8 +180,9 @@ int64_t wide_average(const PoolShape& s, const Means& means, const Mantissas& in
 
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
-  const Means means(*c.attributes, shape, 31, c.workspace);
+  const PoolShape shape =
+      pool_shape(c.attributes->as<PoolAttributes>(), input.shape, c.output.shape);
+  const Means means(c.attributes->as<PoolAttributes>(), shape, 31, c.workspace);
   const int wide_exponent = *input.exponent + means.exponent;
   const Mantissas in(input);
   const auto wide = [&](int64_t i) { return wide_average(shape, means, in, i); };
@@ -245,8 +253,8 @@ void exact_means(const PoolShape& s, const int8_t* in, int64_t wy, int64_t wx, c
 // once, to nearest even.
 void exact_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const PoolShape s = pool_shape(*c.attributes, input.shape, c.output.shape);
-  const bool padded = c.attributes->is_set("count_padding");
+  const PoolShape s = pool_shape(c.attributes->as<PoolAttributes>(), input.shape, c.output.shape);
+  const bool padded = c.attributes->as<PoolAttributes>().count_padding;
   const MeanTables tables{reinterpret_cast<int8_t*>(c.workspace)};
   std::array<bool, kernels::kLargestPoolWindow * kernels::kLargestPoolWindow + 1> filled{};
   for (int64_t w = 0; w < s.out_height * s.out_width; ++w) {
@@ -268,15 +276,16 @@ void exact_average(const OpContext& c) {
 }
 
 OpMemory exact_average_memory(const OpShapes& s, const PlanningContext&) {
-  const PoolShape shape = pool_shape(*s.attributes, s.inputs[0], s.output);
+  const PoolShape shape = pool_shape(s.attributes->as<PoolAttributes>(), s.inputs[0], s.output);
   return {.forward = {.workspace_bytes = MeanTables::bytes(shape.window_cells())}};
 }
 
 void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  const PoolShape shape =
+      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
   const int bits = gradient_multiplier_bits(shape, c.grad_output.bits);
-  const Means means(*c.attributes, shape, bits, c.workspace);
+  const Means means(c.attributes->as<PoolAttributes>(), shape, bits, c.workspace);
   const auto write = [&](int shift, const kernels::PassCounts& counts) {
     return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end, int64_t part) {
       return c.kernels->pooling->average_pool_gradient(
@@ -296,7 +305,7 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 
 const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
                                 .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
-                                .attributes = kMaximumSchema,
+                                .attributes = schema<PoolAttributes>(kMaximumSchema),
                                 .infer_shape = infer,
                                 .integer = {.memory = maximum_memory,
                                             .forward = {.run = maximum_forward},
@@ -307,7 +316,7 @@ const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
 
 const Op kAveragePool = {.name = "average_pool",
                          .traits = {.sign = Sign::kKept},
-                         .attributes = kAverageSchema,
+                         .attributes = schema<PoolAttributes>(kAverageSchema),
                          .infer_shape = infer,
                          .integer = {.memory = average_memory,
                                      .forward = {.run = average_forward},
@@ -319,7 +328,7 @@ const Op kAveragePool = {.name = "average_pool",
 const Op kExactAveragePool = {
     .name = "exact_average_pool",
     .traits = {.sign = Sign::kKept},
-    .attributes = kAverageSchema,
+    .attributes = schema<PoolAttributes>(kAverageSchema),
     .infer_shape = infer,
     .integer = {.memory = exact_average_memory, .forward = {.run = exact_average}}};
 

@@ -14,6 +14,7 @@
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "numerics/real.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
@@ -28,34 +29,44 @@ namespace mantissa::ops {
 namespace {
 
 constexpr AttributeSpec kSchema[] = {
-    required_whole("bits", 1, 8), required_whole("exponent", kExponentMin, kExponentMax),
-    flag("signed", false),        text("learns", "lsq", "lsq clip pact half-wave"),
-    flag("offset", false),        whole("channels", 0, 0, INT32_MAX)};
+    required_whole<&QuantiseAttributes::bits>("bits", 1, 8),
+    required_whole<&QuantiseAttributes::exponent>("exponent", kExponentMin, kExponentMax),
+    flag<&QuantiseAttributes::is_signed>("signed", false),
+    text<&QuantiseAttributes::learns>("learns", "lsq", "lsq clip pact half-wave"),
+    flag<&QuantiseAttributes::offset>("offset", false),
+    whole<&QuantiseAttributes::channels>("channels", 0, 0, INT32_MAX)};
 
-Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<QuantiseAttributes>();
   if (inputs.size() != 1) return invalid_input("wants one input");
-  if (attributes.is_set("signed") && attributes.whole("bits") < 2) {
+  if (attributes.is_signed && attributes.bits < 2) {
     return invalid_input("wants at least 2 bits with a sign");
   }
-  if (attributes.is_set("offset") && attributes.is_set("signed")) {
+  if (attributes.offset && attributes.is_signed) {
     return invalid_input("is signed, and such grids have no offset");
   }
   return inputs[0];
 }
 
-std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape>) {
-  std::vector<Parameter> parameters = quantise_parameters(attributes.is_set("offset"));
-  if (const int64_t channels = attributes.whole("channels"); channels > 0) {
+std::vector<Parameter> parameters(const Attributes& given, std::span<const Shape>) {
+  const auto& attributes = given.as<QuantiseAttributes>();
+  std::vector<Parameter> parameters = quantise_parameters(attributes.offset);
+  if (const int64_t channels = attributes.channels; channels > 0) {
     const std::vector<Parameter> behind = rescale_parameters(channels);
     parameters.insert(parameters.end(), behind.begin(), behind.end());
   }
   return parameters;
 }
 
+int own_bits(const Attributes& given) {
+  const auto& attributes = given.as<QuantiseAttributes>();
+  return attributes.bits + (attributes.is_signed ? 0 : 1);
+}
+
 QuantiseSteps steps_of(const OpContext& c) {
-  const bool has_offset = c.attributes->is_set("offset");
-  return {*c.attributes, grid_number(c.parameters[0].mantissa), *c.inputs[0].exponent,
-          has_offset ? grid_number(c.parameters[1].mantissa) : GridNumber{}};
+  const auto& attributes = c.attributes->as<QuantiseAttributes>();
+  return {attributes, grid_number(c.parameters[0].mantissa), *c.inputs[0].exponent,
+          attributes.offset ? grid_number(c.parameters[1].mantissa) : GridNumber{}};
 }
 
 std::array<int8_t, 256> byte_table(const ValueTable& wide) {
@@ -78,7 +89,7 @@ void write_steps(const OpContext& c, const QuantiseSteps& steps, T* out) {
 void forward(const OpContext& c) {
   const Tensor& in = c.inputs[0];
   const QuantiseSteps steps = steps_of(c);
-  set_exponent(c, c.output, static_cast<int>(c.attributes->whole("exponent")));
+  set_exponent(c, c.output, c.attributes->as<QuantiseAttributes>().exponent);
   if (!is_bytes(c.output)) return write_steps(c, steps, c.output.as<int16_t>());
   auto* const out = c.output.as<int8_t>();
   if (is_bytes(in)) {
@@ -102,8 +113,7 @@ struct Slope {
 
 Slope slope_of(const OpContext& c, const QuantiseSteps& steps) {
   const Real slope =
-      ldexp(Real(steps.levels()), static_cast<int>(c.attributes->whole("exponent"))) /
-      steps.range();
+      ldexp(Real(steps.levels()), c.attributes->as<QuantiseAttributes>().exponent) / steps.range();
   const int bits = c.grad_output.bits <= 16 ? 30 : 29;
   const int shift = fixed_point_shift(slope, bits);
   return {to_fixed_point(slope, shift, int64_t{1} << bits), shift};
@@ -141,7 +151,8 @@ void backward_input(const OpContext& c) {
 template <typename Factor>
 int64_t sum_of_products(const OpContext& c, const Factor& factor) {
   const Tensor& in = c.inputs[0];
-  const bool fits = is_bytes(in) && quantise_levels(*c.attributes) <= INT8_MAX;
+  const bool fits =
+      is_bytes(in) && quantise_levels(c.attributes->as<QuantiseAttributes>()) <= INT8_MAX;
   const auto table = fits ? byte_table(make_value_table(factor)) : std::array<int8_t, 256>();
   const auto part_of = [&](int64_t begin, int64_t end) {
     if (fits) {
@@ -167,7 +178,7 @@ void add_gradient(const OpContext& c, const QuantiseSteps& steps, int parameter,
                   const Factor& factor) {
   const Tensor& gradient = c.parameters[parameter].gradient;
   if (gradient.data == nullptr) return;
-  const Real unit = ldexp(Real(1), static_cast<int>(c.attributes->whole("exponent")) +
+  const Real unit = ldexp(Real(1), c.attributes->as<QuantiseAttributes>().exponent +
                                        *c.grad_output.exponent - fraction);
   const Real value = Real(sum_of_products(c, factor)) * unit / steps.range();
   int64_t& total = gradient.as<int64_t>()[0];
@@ -182,7 +193,7 @@ void backward_weights(const OpContext& c) {
   int fraction = 0;
   while (steps.levels() << (fraction + 1) <= INT8_MAX) ++fraction;
   add_gradient(c, steps, 0, fraction, [&](int64_t q) { return steps.range_factor(q, fraction); });
-  if (!c.attributes->is_set("offset")) return;
+  if (!c.attributes->as<QuantiseAttributes>().offset) return;
   add_gradient(c, steps, 1, 0,
                [&](int64_t q) { return steps.is_within(q) ? int64_t{0} : steps.levels(); });
 }
@@ -204,7 +215,8 @@ std::vector<Parameter> quantise_parameters(bool has_offset) {
 
 const Op kQuantise = {.name = "quantise",
                       .traits = {.narrowing = Narrowing::kOwnGrid, .row_by_row = true},
-                      .attributes = kSchema,
+                      .attributes = schema<QuantiseAttributes>(kSchema),
+                      .bits = own_bits,
                       .infer_shape = infer,
                       .parameters = parameters,
                       .integer = {.check = check,

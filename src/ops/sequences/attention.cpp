@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -15,8 +16,9 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr AttributeSpec kSchema[] = {whole("heads", 1, 1, 4096), flag("causal", false),
-                                     flag("cross", false)};
+constexpr AttributeSpec kSchema[] = {whole<&AttentionAttributes::heads>("heads", 1, 1, 4096),
+                                     flag<&AttentionAttributes::causal>("causal", false),
+                                     flag<&AttentionAttributes::cross>("cross", false)};
 // Queries, keys, values, and how many positions of each sequence are no padding.
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kMantissa, Element::kMantissa,
                                       Element::kIndex};
@@ -25,7 +27,8 @@ bool same_front(const Shape& a, const Shape& b, int dims) {
   return a.rank == b.rank && std::equal(a.dims.begin(), a.dims.begin() + dims, b.dims.begin());
 }
 
-Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<AttentionAttributes>();
   const bool has_lengths = inputs.size() == 4;
   if ((inputs.size() != 3 && !has_lengths) || inputs[0].rank < 2) {
     return invalid_input(
@@ -36,7 +39,7 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
     return invalid_input("wants queries, keys and values of as many channels, got " + to_string(q) +
                          ", " + to_string(k) + " and " + to_string(v));
   }
-  const int64_t heads = attributes.whole("heads");
+  const int64_t heads = attributes.heads;
   if (q.last() % heads != 0 || q.last() / heads > kernels::kMostHeadChannels) {
     return invalid_input("wants heads that divide " + std::to_string(q.last()) +
                          " channels into at most " + std::to_string(kernels::kMostHeadChannels) +
@@ -45,8 +48,8 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
   if (q[q.rank - 2] > kernels::kMostQueries || k[k.rank - 2] > kernels::kMostQueries) {
     return invalid_input("wants at most " + std::to_string(kernels::kMostQueries) + " positions");
   }
-  const bool is_cross = attributes.is_set("cross");
-  if (is_cross && attributes.is_set("causal")) {
+  const bool is_cross = attributes.cross;
+  if (is_cross && attributes.causal) {
     return invalid_input("is causal within one sequence, not across two");
   }
   if (!is_cross && q != k) {
@@ -65,8 +68,8 @@ int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward, 
 }
 
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
-  const AttentionSizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1],
-                         shapes.cached_positions);
+  const AttentionSizes s(shapes.attributes->as<AttentionAttributes>(), shapes.inputs[0],
+                         shapes.inputs[1], shapes.cached_positions);
   const bool is_cached = shapes.cached_positions > 0;
   const auto room = [&](bool is_backward) -> RowMemory {
     return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
@@ -210,17 +213,17 @@ void backward(const OpContext& c) {
 }
 
 int64_t multiply_adds(const OpShapes& shapes) {
-  const AttentionSizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1],
-                         shapes.cached_positions);
+  const AttentionSizes s(shapes.attributes->as<AttentionAttributes>(), shapes.inputs[0],
+                         shapes.inputs[1], shapes.cached_positions);
   const int64_t all = 2 * s.sequences * s.queries * s.keys * s.width;
-  return shapes.attributes->is_set("causal") ? all / 2 : all;
+  return shapes.attributes->as<AttentionAttributes>().causal ? all / 2 : all;
 }
 
 }  // namespace
 
 const Op kAttention = {.name = "attention",
                        .traits = {.takes = TakenExponents::kOfRows},
-                       .attributes = kSchema,
+                       .attributes = schema<AttentionAttributes>(kSchema),
                        .infer_shape = infer,
                        .input_elements = kInputElements,
                        .multiply_adds = multiply_adds,

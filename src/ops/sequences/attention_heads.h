@@ -10,6 +10,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/common/parallel_ranges.h"
 #include "numerics/real.h"
+#include "ops/attributes.h"
 #include "ops/rows.h"
 #include "ops/wide_values.h"
 
@@ -20,19 +21,20 @@ namespace mantissa::ops {
 // of all positions. Keys of another sequence are all there from the first piece on.
 struct AttentionSizes {
   int64_t sequences, queries, new_keys, keys, width, heads, channels;
-  AttentionSizes(const Attributes& attributes, const Shape& q, const Shape& k,
+  AttentionSizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
                  int64_t cached_positions)
       : queries(q[q.rank - 2]),
         new_keys(k[k.rank - 2]),
         keys(new_keys),
         width(q.last()),
-        heads(attributes.whole("heads")),
+        heads(attributes.heads),
         channels(width / heads) {
     sequences = q.count() / (queries * width);
-    if (cached_positions > 0 && !attributes.is_set("cross")) keys = cached_positions;
+    if (cached_positions > 0 && !attributes.cross) keys = cached_positions;
   }
   explicit AttentionSizes(const OpContext& c)
-      : AttentionSizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape, c.cache.positions) {}
+      : AttentionSizes(c.attributes->as<AttentionAttributes>(), c.inputs[0].shape,
+                       c.inputs[1].shape, c.cache.positions) {}
 
   // Keys, or values, of a head.
   int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
@@ -153,7 +155,7 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
     std::byte* const of_head = c.cache.of(at.sequence) + 2 * at.head * s.key_bytes();
     keys = {reinterpret_cast<int16_t*>(of_head),
             reinterpret_cast<int16_t*>(of_head + s.key_bytes())};
-    if (c.attributes->is_set("cross")) {
+    if (c.attributes->as<AttentionAttributes>().cross) {
       if (c.scalars->position > 0) return keys;
     } else {
       first = c.scalars->position * s.channels;
@@ -168,8 +170,9 @@ constexpr double kLog2E = 1.4426950408889634;
 
 // The queries of a sequence without padding; all of them if keys are another sequence's.
 inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
-  return c.attributes->is_set("cross") ? s.queries
-                                       : std::min(s.queries, valid_keys(c, s, sequence));
+  return c.attributes->as<AttentionAttributes>().cross
+             ? s.queries
+             : std::min(s.queries, valid_keys(c, s, sequence));
 }
 
 // A head with its operands packed. Forward, each query keeps its exponent. Backward, the gradient
@@ -177,7 +180,7 @@ inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_
 inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                                    const HeadRoom& room, bool is_backward) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
-  const bool is_causal = c.attributes->is_set("causal");
+  const bool is_causal = c.attributes->as<AttentionAttributes>().causal;
   const int64_t valid = valid_keys(c, s, at.sequence), first = c.scalars->position;
   const int64_t queries = valid_queries(c, s, at.sequence), first_row = at.sequence * s.queries;
   pack_rows(q, at.offset, queries, s, room.q);

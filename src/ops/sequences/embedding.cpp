@@ -5,6 +5,7 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -16,16 +17,18 @@ namespace mantissa::ops {
 namespace {
 
 constexpr int64_t kMostRows = int64_t{1} << 24;
-constexpr AttributeSpec kEmbeddingSchema[] = {required_whole("rows", 1, kMostRows),
-                                              required_whole("channels", 1, kMostRowChannels)};
+constexpr AttributeSpec kEmbeddingSchema[] = {
+    required_whole<&EmbeddingAttributes::rows>("rows", 1, kMostRows),
+    required_whole<&EmbeddingAttributes::channels>("channels", 1, kMostRowChannels)};
 constexpr Element kIndices[] = {Element::kIndex};
 
-Result<Shape> infer_embedding(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer_embedding(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<EmbeddingAttributes>();
   if (inputs.size() != 1 || inputs[0].rank >= Shape::kMostDims - 1) {
     return invalid_input("wants one input of indices");
   }
   Shape output = inputs[0];
-  output.dims[static_cast<size_t>(output.rank++)] = attributes.whole("channels");
+  output.dims[static_cast<size_t>(output.rank++)] = attributes.channels;
   return output;
 }
 
@@ -37,8 +40,9 @@ Parameter table_of(int64_t rows, int64_t channels) {
           .decays = true};
 }
 
-std::vector<Parameter> embedding_parameters(const Attributes& attributes, std::span<const Shape>) {
-  return {table_of(attributes.whole("rows"), attributes.whole("channels"))};
+std::vector<Parameter> embedding_parameters(const Attributes& given, std::span<const Shape>) {
+  const auto& attributes = given.as<EmbeddingAttributes>();
+  return {table_of(attributes.rows, attributes.channels)};
 }
 
 // Rows may have exponents of their own, up to kMostChannelSpread below the largest.
@@ -139,17 +143,23 @@ void embedding_backward_weights(const OpContext& c) {
                            });
 }
 
-constexpr AttributeSpec kPositionSchema[] = {required_whole("positions", 1, kMostRows),
-                                             // The least bits of the result's mantissas.
-                                             whole("least_bits", 0, 0, 16)};
+struct PositionAttributes {
+  int64_t positions = 0;
+  int least_bits = 0;  // of the result's mantissas
+};
 
-Result<Shape> infer_positions(const Attributes& attributes, std::span<const Shape> inputs) {
+constexpr AttributeSpec kPositionSchema[] = {
+    required_whole<&PositionAttributes::positions>("positions", 1, kMostRows),
+    whole<&PositionAttributes::least_bits>("least_bits", 0, 0, 16)};
+
+Result<Shape> infer_positions(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<PositionAttributes>();
   if (inputs.size() != 1 || inputs[0].rank < 2) {
     return invalid_input("wants one [..., positions, C] input");
   }
   const Shape& x = inputs[0];
-  if (x[x.rank - 2] > attributes.whole("positions")) {
-    return invalid_input("has " + std::to_string(attributes.whole("positions")) +
+  if (x[x.rank - 2] > attributes.positions) {
+    return invalid_input("has " + std::to_string(attributes.positions) +
                          " positions, and its input " + std::to_string(x[x.rank - 2]));
   }
   if (x.last() > kMostRowChannels) {
@@ -158,9 +168,9 @@ Result<Shape> infer_positions(const Attributes& attributes, std::span<const Shap
   return x;
 }
 
-std::vector<Parameter> position_parameters(const Attributes& attributes,
-                                           std::span<const Shape> inputs) {
-  return {table_of(attributes.whole("positions"), inputs[0].last())};
+std::vector<Parameter> position_parameters(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<PositionAttributes>();
+  return {table_of(attributes.positions, inputs[0].last())};
 }
 
 void position_forward(const OpContext& c) {
@@ -212,7 +222,7 @@ void emit_position_gradient(GradientEmitter& e) {
 
 const Op kEmbedding = {.name = "embedding",
                        .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
-                       .attributes = kEmbeddingSchema,
+                       .attributes = schema<EmbeddingAttributes>(kEmbeddingSchema),
                        .infer_shape = infer_embedding,
                        .input_elements = kIndices,
                        .parameters = embedding_parameters,
@@ -226,7 +236,8 @@ const Op kEmbedding = {.name = "embedding",
 
 const Op kPositionEmbedding = {.name = "position_embedding",
                                .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
-                               .attributes = kPositionSchema,
+                               .attributes = schema<PositionAttributes>(kPositionSchema),
+                               .bits = least_bits<PositionAttributes>,
                                .infer_shape = infer_positions,
                                .parameters = position_parameters,
                                .integer = {.forward = {.run = position_forward},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/ops.h"
@@ -15,7 +16,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr AttributeSpec kLstmSchema[] = {flag("peepholes", false)};
+constexpr AttributeSpec kLstmSchema[] = {flag<&LstmAttributes::peepholes>("peepholes", false)};
 // The input's part of the gates, and how many positions of each sequence are no padding.
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex};
 
@@ -59,7 +60,7 @@ std::vector<Parameter> parameters(const Attributes& attributes, std::span<const 
   };
   if constexpr (std::is_same_v<Cell, GruCell>) small("bias", Shape{channels});
   if constexpr (std::is_same_v<Cell, LstmCell>) {
-    if (attributes.is_set("peepholes")) small("peepholes", Shape{3, channels});
+    if (attributes.as<LstmAttributes>().peepholes) small("peepholes", Shape{3, channels});
   }
   return all;
 }
@@ -294,7 +295,7 @@ constexpr Op row(const char* name, AttributeSchema schema, const OpRows* fp32) {
 }  // namespace
 
 const Op kRnn = row<RnnCell>("rnn", {}, &fp32::kRnn);
-const Op kLstm = row<LstmCell>("lstm", kLstmSchema, &fp32::kLstm);
+const Op kLstm = row<LstmCell>("lstm", schema<LstmAttributes>(kLstmSchema), &fp32::kLstm);
 const Op kGru = row<GruCell>("gru", {}, &fp32::kGru);
 
 }  // namespace mantissa::ops

@@ -5,6 +5,7 @@
 
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/parallel_ranges.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/ops.h"
 
@@ -13,27 +14,21 @@ namespace {
 
 constexpr int64_t kLargestSide = 1 << 20;
 
-constexpr AttributeSpec kPadSchema[] = {
-    whole("top", 0, 0, kLargestSide), whole("bottom", 0, 0, kLargestSide),
-    whole("left", 0, 0, kLargestSide), whole("right", 0, 0, kLargestSide)};
+constexpr AttributeSpec kPadSchema[] = {whole<&PadAttributes::top>("top", 0, 0, kLargestSide),
+                                        whole<&PadAttributes::bottom>("bottom", 0, 0, kLargestSide),
+                                        whole<&PadAttributes::left>("left", 0, 0, kLargestSide),
+                                        whole<&PadAttributes::right>("right", 0, 0, kLargestSide)};
 // [channels], or [height, width, channels] if height is given.
-constexpr AttributeSpec kReshapeSchema[] = {whole("height", 0, 0, INT64_MAX),
-                                            whole("width", 0, 0, INT64_MAX),
-                                            required_whole("channels", 1, INT64_MAX)};
-constexpr AttributeSpec kShuffleSchema[] = {whole("groups", 1, 1, INT64_MAX)};
+constexpr AttributeSpec kReshapeSchema[] = {
+    whole<&ReshapeAttributes::height>("height", 0, 0, INT64_MAX),
+    whole<&ReshapeAttributes::width>("width", 0, 0, INT64_MAX),
+    required_whole<&ReshapeAttributes::channels>("channels", 1, INT64_MAX)};
+constexpr AttributeSpec kShuffleSchema[] = {
+    whole<&ShuffleAttributes::groups>("groups", 1, 1, INT64_MAX)};
 
-struct Padding {
-  int64_t top, bottom, left, right;
-};
-
-Padding padding_of(const Attributes& attributes) {
-  return {attributes.whole("top"), attributes.whole("bottom"), attributes.whole("left"),
-          attributes.whole("right")};
-}
-
-Result<Shape> infer_pad(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer_pad(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& p = given.as<PadAttributes>();
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  const Padding p = padding_of(attributes);
   return Shape{inputs[0][0] + p.top + p.bottom, inputs[0][1] + p.left + p.right, inputs[0][2]};
 }
 
@@ -57,7 +52,7 @@ void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int6
 
 void pad_forward(const OpContext& c) {
   const Tensor &in = c.inputs[0], &out = c.output;
-  const Padding p = padding_of(*c.attributes);
+  const auto& p = c.attributes->as<PadAttributes>();
   const int64_t bytes = element_bytes(in.type);
   const int64_t channels = in.shape[3] * bytes, width = in.shape[2] * channels;
   const int64_t left = p.left * channels, right = p.right * channels;
@@ -76,7 +71,7 @@ void pad_forward(const OpContext& c) {
 
 void pad_backward(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output;
-  const Padding p = padding_of(*c.attributes);
+  const auto& p = c.attributes->as<PadAttributes>();
   const int64_t bytes = element_bytes(grad_input.type);
   const int64_t channels = grad_input.shape[3] * bytes, width = grad_input.shape[2] * channels;
   for_each_row(*c.kernel.pool, grad_output.shape, grad_input.shape, p.top, bytes,
@@ -89,10 +84,11 @@ void pad_backward(const OpContext& c) {
   *grad_input.exponent = *grad_output.exponent;
 }
 
-Result<Shape> infer_reshape(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer_reshape(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<ReshapeAttributes>();
   if (inputs.size() != 1) return invalid_input("wants one input");
-  const int64_t height = attributes.whole("height"), width = attributes.whole("width");
-  const int64_t channels = attributes.whole("channels");
+  const int64_t height = attributes.height, width = attributes.width;
+  const int64_t channels = attributes.channels;
   const Shape shape = height > 0 ? Shape{height, width, channels} : Shape{channels};
   const int64_t count = inputs[0].count();
   for (int axis = 0; axis < shape.rank; ++axis) {
@@ -109,9 +105,10 @@ Result<Shape> infer_reshape(const Attributes& attributes, std::span<const Shape>
   return shape;
 }
 
-Result<Shape> infer_shuffle(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer_shuffle(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<ShuffleAttributes>();
   if (inputs.size() != 1) return invalid_input("wants one input");
-  const int64_t groups = attributes.whole("groups"), channels = inputs[0].last();
+  const int64_t groups = attributes.groups, channels = inputs[0].last();
   if (channels % groups != 0) {
     return invalid_input("wants groups that divide " + std::to_string(channels) + " channels");
   }
@@ -137,7 +134,7 @@ void shuffle(ThreadPool& pool, const T* from, T* to, int64_t count, int64_t grou
 }
 
 void shuffle_forward(const OpContext& c) {
-  const int64_t groups = c.attributes->whole("groups");
+  const int64_t groups = c.attributes->as<ShuffleAttributes>().groups;
   kernels::with_value_type(c.output.bits, [&](auto type) {
     using T = decltype(type);
     shuffle(*c.kernel.pool, c.inputs[0].as<T>(), c.output.as<T>(), c.output.count(), groups,
@@ -149,7 +146,7 @@ void shuffle_forward(const OpContext& c) {
 // The inverse is the shuffle with as many groups as a group had channels.
 void shuffle_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const int64_t groups = c.attributes->whole("groups");
+  const int64_t groups = c.attributes->as<ShuffleAttributes>().groups;
   const int64_t size = grad_input.shape.last() / groups;
   const auto back = [&](auto type) {
     using T = decltype(type);
@@ -190,7 +187,7 @@ void reverse_backward(const OpContext& c) {
 
 const Op kPad = {.name = "pad",
                  .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
-                 .attributes = kPadSchema,
+                 .attributes = schema<PadAttributes>(kPadSchema),
                  .infer_shape = infer_pad,
                  .integer = {.forward = {.run = pad_forward}, .grad_input = {.run = pad_backward}},
                  .emit_gradient = emit_passed_gradient,
@@ -198,13 +195,13 @@ const Op kPad = {.name = "pad",
 
 const Op kReshape = {.name = "reshape",
                      .traits = {.sign = Sign::kKept},
-                     .attributes = kReshapeSchema,
+                     .attributes = schema<ReshapeAttributes>(kReshapeSchema),
                      .infer_shape = infer_reshape};
 
 const Op kChannelShuffle = {
     .name = "channel_shuffle",
     .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept},
-    .attributes = kShuffleSchema,
+    .attributes = schema<ShuffleAttributes>(kShuffleSchema),
     .infer_shape = infer_shuffle,
     .integer = {.forward = {.run = shuffle_forward}, .grad_input = {.run = shuffle_backward}},
     .emit_gradient = emit_passed_gradient,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/common/parallel_ranges.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -12,26 +13,28 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr AttributeSpec kSchema[] = {whole("first", 0, 0, INT64_MAX),
-                                     required_whole("channels", 1, INT64_MAX),
-                                     whole("position", -1, -1, INT64_MAX)};
+constexpr AttributeSpec kSchema[] = {
+    whole<&SliceAttributes::first>("first", 0, 0, INT64_MAX),
+    required_whole<&SliceAttributes::channels>("channels", 1, INT64_MAX),
+    whole<&SliceAttributes::position>("position", -1, -1, INT64_MAX)};
 
 Error no_position(int64_t position, const Shape& input) {
   return invalid_input("wants position " + std::to_string(position) +
                        " of a [..., positions, C] input, not of " + to_string(input));
 }
 
-Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
+  const auto& attributes = given.as<SliceAttributes>();
   if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one input");
-  const int64_t all = inputs[0].last(), first = attributes.whole("first");
-  const int64_t channels = attributes.whole("channels");
+  const int64_t all = inputs[0].last(), first = attributes.first;
+  const int64_t channels = attributes.channels;
   if (first >= all || channels > all - first) {
     return invalid_input("wants channels from " + std::to_string(first) + " on, " +
                          std::to_string(channels) + " of them, and its input has " +
                          std::to_string(all));
   }
   Shape out = inputs[0];
-  const int64_t position = attributes.whole("position");
+  const int64_t position = attributes.position;
   if (position >= 0) {
     if (out.rank < 2 || position >= out[out.rank - 2]) return no_position(position, out);
     out.dims[--out.rank] = 1;
@@ -44,7 +47,7 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
 template <typename Row>
 void for_each_row(const OpContext& c, const Tensor& whole, const Tensor& slice, const Row& row) {
   const int64_t element = element_bytes(whole.type);
-  const int64_t size = sliced_row(*c.attributes, whole.shape).size;
+  const int64_t size = sliced_row(c.attributes->as<SliceAttributes>(), whole.shape).size;
   const int64_t whole_bytes = size * element, slice_bytes = slice.shape.last() * element;
   kernels::parallel_ranges(*c.kernel.pool, whole.count() / size,
                            std::max<int64_t>(1, kernels::kBytesPerThread / whole_bytes),
@@ -59,7 +62,7 @@ void for_each_row(const OpContext& c, const Tensor& whole, const Tensor& slice, 
 void forward(const OpContext& c) {
   const Tensor &in = c.inputs[0], &out = c.output;
   const int64_t element = element_bytes(in.type);
-  const SlicedRow sliced = sliced_row(*c.attributes, in.shape);
+  const SlicedRow sliced = sliced_row(c.attributes->as<SliceAttributes>(), in.shape);
   const int64_t first = sliced.first * element;
   const auto bytes = static_cast<size_t>(out.shape.last() * element);
   for_each_row(c, in, out, [&](const std::byte* whole, std::byte* slice) {
@@ -77,7 +80,7 @@ void forward(const OpContext& c) {
 void backward(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output;
   const int64_t element = element_bytes(grad_input.type);
-  const SlicedRow sliced = sliced_row(*c.attributes, grad_input.shape);
+  const SlicedRow sliced = sliced_row(c.attributes->as<SliceAttributes>(), grad_input.shape);
   const int64_t first = sliced.first * element;
   const int64_t bytes = grad_output.shape.last() * element;
   const int64_t rest = sliced.size * element - first - bytes;
@@ -91,12 +94,13 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const Op kSlice = {.name = "slice",
-                   .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept, .row_by_row = true},
-                   .attributes = kSchema,
-                   .infer_shape = infer,
-                   .integer = {.forward = {.run = forward}, .grad_input = {.run = backward}},
-                   .emit_gradient = emit_passed_gradient,
-                   .fp32 = &fp32::kSlice};
+const Op kSlice = {
+    .name = "slice",
+    .traits = {.narrowing = Narrowing::kPassed, .sign = Sign::kKept, .row_by_row = true},
+    .attributes = schema<SliceAttributes>(kSchema),
+    .infer_shape = infer,
+    .integer = {.forward = {.run = forward}, .grad_input = {.run = backward}},
+    .emit_gradient = emit_passed_gradient,
+    .fp32 = &fp32::kSlice};
 
 }  // namespace mantissa::ops

@@ -1,7 +1,7 @@
 // Where a slice begins: the same in all arithmetics.
 #pragma once
 
-#include "graph/attributes.h"
+#include "ops/attributes.h"
 #include "tensor/tensor.h"
 
 namespace mantissa::ops {
@@ -14,8 +14,8 @@ struct SlicedRow {
 };
 
 // Rows of a value [..., C], or [..., positions, C] with `position`; also with examples in front.
-inline SlicedRow sliced_row(const Attributes& attributes, const Shape& whole) {
-  const int64_t first = attributes.whole("first"), position = attributes.whole("position");
+inline SlicedRow sliced_row(const SliceAttributes& attributes, const Shape& whole) {
+  const int64_t first = attributes.first, position = attributes.position;
   if (position < 0) return {whole.last(), first};
   return {whole[whole.rank - 2] * whole.last(), position * whole.last() + first};
 }

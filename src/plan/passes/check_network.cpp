@@ -2,6 +2,7 @@
 #include <map>
 
 #include "graph/sharing.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "plan/passes/compile_passes.h"
 #include "plan/passes/network_format.h"
@@ -30,9 +31,8 @@ bool has_own_rows(const ProgramWriter& writer, int value) {
 // classifier does with the first token.
 bool slices_a_row(const ProgramWriter& writer, const Node& node) {
   if (node.op != &ops::kSlice) return false;
-  const int64_t channels = node.attributes.whole("channels");
-  return channels == row_length(writer, node.inputs[0]) &&
-         node.attributes.whole("first") % channels == 0;
+  const auto& slice = node.attributes.as<ops::SliceAttributes>();
+  return slice.channels == row_length(writer, node.inputs[0]) && slice.first % slice.channels == 0;
 }
 
 // Values whose rows have exponents of their own.
@@ -107,20 +107,23 @@ Status check_parameters(const ProgramWriter& writer) {
   return {};
 }
 
+bool has_same_grid(const ops::QuantiseAttributes& a, const ops::QuantiseAttributes& b) {
+  return a.bits == b.bits && a.exponent == b.exponent && a.is_signed == b.is_signed &&
+         a.offset == b.offset;
+}
+
 // A rescale with a range shares a quantise node's range and grid.
 Status check_rescales(const ProgramWriter& writer) {
   const Graph& graph = writer.graph();
   for (int n = 0; n < writer.node_count(); ++n) {
     const Node& node = writer.node(n);
-    if (node.op != &ops::kRescale || node.attributes.whole("bits") == 0) continue;
+    if (node.op != &ops::kRescale) continue;
+    const auto& grid = node.attributes.as<ops::QuantiseAttributes>();
+    if (grid.bits == 0) continue;
     const int owner = parameter_owner(graph, n);
     const bool is_quantised = owner >= 0 && graph.nodes[owner].op == &ops::kQuantise;
-    const auto differs = [&](const char* name) {
-      return graph.nodes[owner].attributes.whole(name) != node.attributes.whole(name);
-    };
-    const bool fits = is_quantised && !differs("bits") && !differs("exponent") &&
-                      !differs("signed") && !differs("offset");
-    if (!fits) {
+    if (!is_quantised ||
+        !has_same_grid(graph.nodes[owner].attributes.as<ops::QuantiseAttributes>(), grid)) {
       return in_node(writer, node,
                      "wants to share the parameters of a quantise node with the same bits, "
                      "exponent, signed and offset");

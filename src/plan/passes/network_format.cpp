@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "plan/programs/grids.h"
 
@@ -45,7 +46,8 @@ Graph with_inverted_batch_norms(Graph graph, const Format& format) {
   ValueFacts facts = value_facts(graph);
   Grids widths = grids(graph, facts, format);
   for (Node& node : graph.nodes) {
-    if (node.op != &ops::kBatchNorm || node.attributes.is_set("zero_scale")) continue;
+    if (node.op != &ops::kBatchNorm || node.attributes.as<ops::BatchNormAttributes>().zero_scale)
+      continue;
     Node* const relu = only_relu(graph, facts, node.outputs[0]);
     if (!inverting_saves(graph, facts, widths, node, relu != nullptr)) continue;
     replace_op(node, ops::kBatchNormInverted,

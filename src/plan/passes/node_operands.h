@@ -41,8 +41,7 @@ class NodeOperands {
       parameters.push_back(graph_.parameters[parameter].shape);
       parameter_grids.push_back(grids_.parameters[parameter]);
     }
-    const Attributes attributes = lowered(node);
-    return function(OpShapes{.attributes = &attributes,
+    return function(OpShapes{.attributes = &node.attributes,
                              .inputs = inputs,
                              .output = shape_of(node.outputs[0]),
                              .parameters = parameters,

@@ -58,11 +58,6 @@ std::vector<bool> read_by_end_layers(const Graph& graph, const Format& format) {
   return read;
 }
 
-// Bits of the mantissas of an op that has its own grid.
-int own_bits(const Attributes& attributes) {
-  return static_cast<int>(attributes.whole("bits")) + (attributes.is_set("signed") ? 0 : 1);
-}
-
 int limit_of(int clips_above, int bits) {
   constexpr int kFraction = 32;
   if (clips_above == 0) return kExponentMax;
@@ -72,10 +67,8 @@ int limit_of(int clips_above, int bits) {
 }  // namespace
 
 int least_bits(const Node& node) {
-  for (const auto& [name, value] : node.attributes.items()) {
-    if (name == "least_bits") return static_cast<int>(std::get<int64_t>(value));
-  }
-  return 0;
+  if (node.op->bits == nullptr || has_own_grid(*node.op)) return 0;
+  return node.op->bits(node.attributes);
 }
 
 std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
@@ -129,7 +122,7 @@ Grids grids(const Graph& graph, const ValueFacts& facts, const Format& format) {
           may_leave_wide(*node.op) && format.has_linear_values() && !facts.only_activations[output];
       Grid& grid = grids.values[output];
       if (has_own_grid(*node.op)) {
-        grid.bits = own_bits(node.attributes);
+        grid.bits = node.op->bits(node.attributes);
         grids.activations[output].bits = grid.bits;
         continue;
       }

@@ -54,7 +54,6 @@ struct Instruction {
   // Forward in the backward pass, for a value that was not kept: its outputs were computed before.
   bool again = false;
   std::string name;
-  Attributes attributes;  // of an instruction without a node
   bool relu = false;
   std::vector<Operand> operands;  // by role
   // An update that computes its parameter's gradient itself, a few rows at a time, with this

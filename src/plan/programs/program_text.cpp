@@ -225,17 +225,18 @@ std::string_view row_word(const Instruction& instruction, const Format& format) 
 
 bool is_default(const Op& op, const Attributes::Item& item) {
   const auto spec = std::ranges::find_if(
-      op.attributes, [&](const AttributeSpec& known) { return item.first == known.name; });
-  return spec != op.attributes.end() && !spec->is_required && item.second == default_of(*spec);
+      op.attributes.specs, [&](const AttributeSpec& known) { return item.first == known.name; });
+  return spec != op.attributes.specs.end() && !spec->is_required &&
+         item.second == default_of(*spec);
 }
 
-// The attributes that the row reads, without those that have their defaults.
+// The attributes of the node, without those that have their defaults.
 std::string attributes_word(const Graph& graph, const Instruction& instruction) {
-  const Node* node = instruction.node < 0 ? nullptr : &graph.nodes[instruction.node];
-  const Attributes attributes = node == nullptr ? instruction.attributes : lowered(*node);
+  if (instruction.node < 0) return "";
+  const Node& node = graph.nodes[instruction.node];
   std::string text;
-  for (const Attributes::Item& item : attributes.items()) {
-    if (is_default(node == nullptr ? *instruction.op : *node->op, item)) continue;
+  for (const Attributes::Item& item : node.attributes.items()) {
+    if (is_default(*node.op, item)) continue;
     text += (text.empty() ? "{" : ", ") + item.first + "=" + to_string(item.second);
   }
   return text.empty() ? "" : text + "}";

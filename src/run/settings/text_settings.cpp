@@ -12,6 +12,7 @@
 #include "data/tokenizers/wordpiece.h"
 #include "graph/input_shapes.h"
 #include "networks/network.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -51,7 +52,7 @@ int64_t known_tokens(const Graph& network) {
   for (const Node& node : network.nodes) {
     if (node.op != &ops::kEmbedding || network.values[node.inputs[0]].name != kTokenTensor)
       continue;
-    const int64_t rows = node.attributes.whole("rows");
+    const int64_t rows = node.attributes.as<ops::EmbeddingAttributes>().rows;
     known = known == 0 ? rows : std::min(known, rows);
   }
   return known;

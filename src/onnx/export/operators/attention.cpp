@@ -5,6 +5,7 @@
 
 #include "onnx/export/operators.h"
 #include "onnx/export/rows.h"
+#include "ops/attributes.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -39,7 +40,7 @@ std::string causal_mask(ExportContext& context, Side side) {
 std::string heads_of(ExportContext& context, const Node& node, size_t input,
                      std::vector<int64_t> order) {
   ExportBuilder& to = context.builder;
-  const int64_t heads = node.attributes.whole("heads");
+  const int64_t heads = node.attributes.as<ops::AttentionAttributes>().heads;
   const int64_t channels = context.shape(node.inputs[input]).last() / heads;
   const std::string name = node.name + "/" + std::to_string(input);
   const std::string split =
@@ -51,7 +52,8 @@ std::string heads_of(ExportContext& context, const Node& node, size_t input,
 // Scores of [batch, heads, queries, keys], masked.
 std::string masked_scores(ExportContext& context, const Node& node) {
   ExportBuilder& to = context.builder;
-  const int64_t channels = context.shape(node.inputs[0]).last() / node.attributes.whole("heads");
+  const int64_t channels =
+      context.shape(node.inputs[0]).last() / node.attributes.as<ops::AttentionAttributes>().heads;
   const std::string queries = heads_of(context, node, 0, {0, 2, 1, 3});
   const std::string keys = heads_of(context, node, 1, {0, 2, 3, 1});
   const std::string factor = to.scalar(static_cast<float>(1 / std::sqrt(double(channels))),
@@ -62,7 +64,7 @@ std::string masked_scores(ExportContext& context, const Node& node) {
     scores = to.add("Add", node.name + "/unpadded",
                     {scores, padding_mask(to, context.input(node, 3).name)});
   }
-  if (node.attributes.is_set("causal")) {
+  if (node.attributes.as<ops::AttentionAttributes>().causal) {
     scores = to.add("Add", node.name + "/past",
                     {scores, causal_mask(context, context.input(node).side)});
   }
@@ -74,7 +76,7 @@ Status check_sides(const ExportContext& context, const Node& node) {
   const Side queries = context.input(node).side, keys = context.input(node, 1).side;
   if (keys != context.input(node, 2).side)
     return invalid_input("has keys and values of two sequences");
-  if (!node.attributes.is_set("cross") && queries != keys) {
+  if (!node.attributes.as<ops::AttentionAttributes>().cross && queries != keys) {
     return invalid_input("attends within one sequence, and reads two");
   }
   return node.inputs.size() > 3 ? check_lengths(context, node, 3, keys) : Status();

@@ -9,6 +9,7 @@
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
 #include "onnx/export/rows.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -70,8 +71,7 @@ Result<Exported> export_function_of_value(ExportContext& context, int n) {
   const PointFunction& function = *function_of(node.op);
   Fraction slope;
   if (node.op == &ops::kLeakyRelu) {
-    const Attributes lower = lowered(node);
-    slope = {lower.whole("numerator"), lower.whole("denominator")};
+    slope = node.attributes.as<ops::LeakyReluAttributes>().fraction;
   }
   const int in = context.input(node).exponent;
   return look_up(
@@ -100,9 +100,9 @@ Result<Exported> export_row_hard_sigmoid(ExportContext& context, int n) {
 
 Result<Exported> export_row_leaky_relu(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const Attributes slope = lowered(node);
-  const auto alpha = static_cast<float>(static_cast<double>(slope.whole("numerator")) /
-                                        static_cast<double>(slope.whole("denominator")));
+  const Fraction& slope = node.attributes.as<ops::LeakyReluAttributes>().fraction;
+  const auto alpha = static_cast<float>(static_cast<double>(slope.numerator) /
+                                        static_cast<double>(slope.denominator));
   return with_form(context, node,
                    context.builder.add("LeakyRelu", context.output_name(node),
                                        {context.input(node).name}, {{"alpha", alpha}}));

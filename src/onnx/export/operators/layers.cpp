@@ -5,6 +5,7 @@
 
 #include "onnx/export/operators.h"
 #include "onnx/export/weights.h"
+#include "ops/attributes.h"
 #include "ops/convolutions/convolution_shape.h"
 #include "ops/ops.h"
 #include "ops/pixels.h"
@@ -23,8 +24,8 @@ std::string weights(ExportContext& context, const Node& node, const LayerNumbers
   const auto uses = std::count_if(nodes.begin(), nodes.end(), [&](const Node& other) {
     return !other.parameters.empty() && other.parameters[0] == node.parameters[0];
   });
-  const bool is_depthwise =
-      weights.shape.rank == 4 && weights.shape[3] == 1 && node.attributes.whole("groups") > 1;
+  const bool is_depthwise = weights.shape.rank == 4 && weights.shape[3] == 1 &&
+                            node.attributes.as<ops::LayerAttributes>().groups > 1;
   const int most_input = uses > 1 ? UINT8_MAX : context.input(node).most_byte();
   const WeightsForm form = weights_form(layer, context.target, is_depthwise ? 0 : most_input);
   if (form.type == ElementType::kUint8) {
@@ -81,7 +82,7 @@ Result<Exported> export_pixels(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   ExportBuilder& to = context.builder;
   const int64_t channels = context.shape(node.outputs[0]).last();
-  const auto all = ops::pixel_means(node.attributes);
+  const auto all = ops::pixel_means(node.attributes.as<ops::InputAttributes>());
   const std::vector<float> means(all.begin(), all.begin() + channels);
   const std::string floats =
       to.cast(node.name + "/float", context.input(node).name, ElementType::kFloat);
@@ -96,10 +97,10 @@ Result<Exported> export_pixels(ExportContext& context, int n) {
 Result<Exported> export_convolution(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
-  const Attributes& a = node.attributes;
+  const auto& a = node.attributes.as<ops::LayerAttributes>();
   const Shape& shape = context.graph.parameters[node.parameters[0]].shape;
   const auto [vertical, horizontal] = ops::convolution_axes(a);
-  const int64_t dilation = shape[1] > 1 || shape[2] > 1 ? a.whole("dilation") : 1;
+  const int64_t dilation = shape[1] > 1 || shape[2] > 1 ? a.dilation : 1;
   std::vector<std::string> inputs = inputs_of(context, node, layer);
   return quantised(context, n,
                    context.builder.add("Conv", node.name + "/real", std::move(inputs),
@@ -108,7 +109,7 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
                                         ints("pads", {vertical.padding, horizontal.padding,
                                                       vertical.padding, horizontal.padding}),
                                         ints("dilations", {dilation, dilation}),
-                                        {"group", a.whole("groups")}}));
+                                        {"group", a.groups}}));
 }
 
 // Results that only losses read are the unrounded sums.

@@ -5,6 +5,7 @@
 #include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
 #include "onnx/export/rows.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -76,27 +77,28 @@ Result<Exported> export_reshape(ExportContext& context, int n) {
 
 Result<Exported> export_pad(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const auto side = [&](const char* name) { return node.attributes.whole(name); };
+  const auto& side = node.attributes.as<ops::PadAttributes>();
   ExportBuilder& to = context.builder;
   Exported out = context.input(node);
-  const std::string sides = to.list(
-      node.name + "/sides", {0, 0, side("top"), side("left"), 0, 0, side("bottom"), side("right")});
+  const std::string sides =
+      to.list(node.name + "/sides", {0, 0, side.top, side.left, 0, 0, side.bottom, side.right});
   out.name = to.add("Pad", context.output_name(node), {out.name, sides, to.byte(out.zero)});
   return out;
 }
 
 Result<Exported> export_slice(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (node.attributes.whole("position") >= 0) {
+  const auto& slice = node.attributes.as<ops::SliceAttributes>();
+  if (slice.position >= 0) {
     return invalid_input("takes a position: of networks that read tokens alone that is exported");
   }
-  const int64_t first = node.attributes.whole("first");
+  const int64_t first = slice.first;
   ExportBuilder& to = context.builder;
   Exported out = context.input(node);
-  out.name = to.add("Slice", context.output_name(node),
-                    {out.name, to.list(node.name + "/first", {first}),
-                     to.list(node.name + "/end", {first + node.attributes.whole("channels")}),
-                     to.list(node.name + "/axis", {1})});
+  out.name = to.add(
+      "Slice", context.output_name(node),
+      {out.name, to.list(node.name + "/first", {first}),
+       to.list(node.name + "/end", {first + slice.channels}), to.list(node.name + "/axis", {1})});
   return out;
 }
 
@@ -104,7 +106,8 @@ Result<Exported> export_slice(ExportContext& context, int n) {
 Result<Exported> export_channel_shuffle(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const Shape& shape = context.shape(node.outputs[0]);
-  const int64_t groups = node.attributes.whole("groups"), channels = shape.last();
+  const int64_t groups = node.attributes.as<ops::ShuffleAttributes>().groups,
+                channels = shape.last();
   ExportBuilder& to = context.builder;
   Exported out = context.input(node);
   std::vector<int64_t> rows = {0, groups, channels / groups}, back = {0, channels},
@@ -140,9 +143,7 @@ Result<Exported> export_row_flatten(ExportContext& context, int n) {
 Result<Exported> export_row_slice(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   Exported in = context.input(node);
-  const int64_t first = node.attributes.whole("first");
-  const int64_t channels = node.attributes.whole("channels");
-  const int64_t position = node.attributes.whole("position");
+  const auto [first, channels, position] = node.attributes.as<ops::SliceAttributes>();
   ExportBuilder& to = context.builder;
   const Shape shape = context.shape(node.inputs[0]);
   const auto other_position = [] {

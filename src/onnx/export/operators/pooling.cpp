@@ -3,13 +3,14 @@
 
 #include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pooling/pool_axes.h"
 
 namespace mantissa::onnx {
 namespace {
 
-std::vector<NodeAttribute> windows(const Attributes& a, bool ceil) {
+std::vector<NodeAttribute> windows(const ops::PoolAttributes& a, bool ceil) {
   const auto [vertical, horizontal] = ops::pool_axes(a);
   return {
       ints("kernel_shape", {vertical.window, horizontal.window}),
@@ -31,21 +32,22 @@ Status check_mean(float input_scale, float output_scale, int64_t pixels) {
 // Bytes have the order of mantissas: nothing is quantised.
 Result<Exported> export_max_pool(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const bool ceil = node.op == &ops::kOverlappingMaxPool && node.attributes.is_set("ceil");
+  const bool ceil =
+      node.op == &ops::kOverlappingMaxPool && node.attributes.as<ops::PoolAttributes>().ceil;
   Exported out = context.input(node);
   out.name = context.builder.add("MaxPool", context.output_name(node), {out.name},
-                                 windows(node.attributes, ceil));
+                                 windows(node.attributes.as<ops::PoolAttributes>(), ceil));
   return out;
 }
 
 Result<Exported> export_average_pool(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (node.attributes.is_set("ceil")) {
+  if (node.attributes.as<ops::PoolAttributes>().ceil) {
     return invalid_input("has windows that end beyond the image (ceil)");
   }
-  std::vector<NodeAttribute> attributes = windows(node.attributes, false);
-  attributes.push_back(
-      {"count_include_pad", int64_t{node.attributes.is_set("count_padding") ? 1 : 0}});
+  std::vector<NodeAttribute> attributes = windows(node.attributes.as<ops::PoolAttributes>(), false);
+  attributes.push_back({"count_include_pad",
+                        int64_t{node.attributes.as<ops::PoolAttributes>().count_padding ? 1 : 0}});
   const Exported in = context.input(node);
   const std::string input = real(context, in, node.name);
   return quantised(

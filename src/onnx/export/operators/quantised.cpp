@@ -7,6 +7,7 @@
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
 #include "onnx/export/quantise_scale.h"
+#include "ops/attributes.h"
 #include "ops/quantise_steps.h"
 
 namespace mantissa::onnx {
@@ -17,8 +18,8 @@ ops::QuantiseSteps steps_of(const ExportContext& context, const Node& node, int 
     const ExportedParameter& from = context.numbers(node.parameters[i]);
     return {number_at<int16_t>(from, 0), from.exponents[0]};
   };
-  return {node.attributes, number(0), input_exponent,
-          node.attributes.is_set("offset") ? number(1) : ops::GridNumber{}};
+  const auto& attributes = node.attributes.as<ops::QuantiseAttributes>();
+  return {attributes, number(0), input_exponent, attributes.offset ? number(1) : ops::GridNumber{}};
 }
 
 // The steps as a look-up: exact for every range, and slower than QuantizeLinear.
@@ -42,11 +43,12 @@ Result<Exported> export_quantise(ExportContext& context, int n) {
   const Exported in = context.input(node);
   const ops::QuantiseSteps steps = steps_of(context, node, in.exponent);
   const auto low = static_cast<int>(steps.low());
+  const auto& attributes = node.attributes.as<ops::QuantiseAttributes>();
   const Exported out{.name = context.output_name(node),
-                     .exponent = static_cast<int>(node.attributes.whole("exponent")),
+                     .exponent = attributes.exponent,
                      .least = low,
                      .most = static_cast<int>(steps.high()),
-                     .zero = node.attributes.is_set("signed") ? kSignedZero : -low};
+                     .zero = attributes.is_signed ? kSignedZero : -low};
   const auto scale = quantise_scale(steps, {in.least, in.most, in.exponent});
   if (!scale) {
     look_up_steps(context, node, steps, out);
@@ -64,7 +66,7 @@ Result<Exported> export_row_quantise(ExportContext& context, int n) {
   }
   const int any_exponent = 0;  // the ends of the grid are the same for each of the input
   const ops::QuantiseSteps steps = steps_of(context, node, any_exponent);
-  const auto exponent = static_cast<int>(node.attributes.whole("exponent"));
+  const int exponent = node.attributes.as<ops::QuantiseAttributes>().exponent;
   const double unit = std::ldexp(1.0, exponent);
   ExportBuilder& to = context.builder;
   const std::string name = context.output_name(node);

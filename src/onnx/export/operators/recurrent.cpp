@@ -9,6 +9,7 @@
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
 #include "onnx/export/rows.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/sequences/recurrent_input.h"
 
@@ -112,7 +113,7 @@ Result<std::vector<std::string>> inputs_of(ExportContext& context, const Node& n
   if (reads(ops::kStartCellInput)) {
     inputs[kStartCell] = start(context, node, ops::kStartCellInput, kCellExponent);
   }
-  if (node.op == &ops::kLstm && node.attributes.is_set("peepholes")) {
+  if (node.op == &ops::kLstm && node.attributes.as<ops::LstmAttributes>().peepholes) {
     inputs[kPeepholes] = peepholes(context, node);
   }
   while (inputs.back().empty()) inputs.pop_back();

@@ -6,6 +6,7 @@
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
 #include "onnx/export/rows.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -104,7 +105,7 @@ Result<std::string> real_weights(ExportContext& context, const Node& node) {
 Result<std::string> products(ExportContext& context, const Node& node, const std::string& name) {
   ExportBuilder& to = context.builder;
   if (is_real(context.numbers(node.parameters[0]))) {
-    if (node.attributes.whole("weight_bits") > 0) {
+    if (node.attributes.as<ops::LayerAttributes>().weight_bits > 0) {
       return invalid_input("has weights of few bits in float: files in float have no few bits");
     }
     MANTISSA_ASSIGN(const std::string weights, real_weights(context, node));

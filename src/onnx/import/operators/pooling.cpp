@@ -25,6 +25,8 @@ struct Pool {
   std::vector<double> scale;  // of its channels, and so of the result
   Attributes attributes;
   bool is_global;  // one window, all of the image
+  bool is_tiled;   // square windows side by side, all inside
+  int64_t window;
 };
 
 Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maximum) {
@@ -49,15 +51,17 @@ Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maxim
                                     : "pads opposite sides differently, and does not count that");
   }
   MANTISSA_ASSIGN(image, padded(context, "pad", image, sides));
-  std::vector<Attributes::Item> items = {{"window", window[0]},
-                                         {"window_width", width_of(window, 0)},
-                                         {"stride", strides[0]},
-                                         {"stride_width", width_of(strides, 0)},
-                                         {"padding", padding[0]},
-                                         {"padding_width", width_of(padding, -1)},
-                                         {"ceil", whole_of(node, "ceil_mode", 0)}};
+  const int64_t ceil = whole_of(node, "ceil_mode", 0);
+  const bool is_tiled = window == strides && width_of(window, 0) == 0 && ceil == 0 &&
+                        padding[0] == 0 && width_of(padding, -1) == -1;
+  std::vector<Attributes::Item> items = {
+      {"window", window[0]},   {"window_width", width_of(window, 0)},
+      {"stride", strides[0]},  {"stride_width", width_of(strides, 0)},
+      {"padding", padding[0]}, {"padding_width", width_of(padding, -1)},
+      {"ceil", ceil}};
   if (!is_maximum) items.emplace_back("count_padding", counts ? 1 : 0);
-  return Pool{image, std::move(scale), Attributes(std::move(items)), is_global};
+  return Pool{image,     std::move(scale), Attributes(std::move(items)),
+              is_global, is_tiled,         window[0]};
 }
 
 // [C, 1, 1] or [C], from the mean over an image. Factors of channels become factors of the mean.
@@ -78,15 +82,11 @@ Status add_mean(ImportContext& context, const NodeData& node, const Imported& in
 
 Status import_max_pool(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Pool pool, pool_of(context, node, true));
-  const Attributes& a = pool.attributes;
-  const bool side_by_side = a.whole("window") == a.whole("stride") && !a.is_set("window_width") &&
-                            !a.is_set("stride_width") && !a.is_set("padding") &&
-                            a.whole("padding_width") == -1 && !a.is_set("ceil");
-  MANTISSA_ASSIGN(const int value, side_by_side
-                                       ? add_node(context, ops::kMaxPool, node_name(context, node),
-                                                  {pool.image}, {{"window", a.whole("window")}})
-                                       : add_node(context, ops::kOverlappingMaxPool,
-                                                  node_name(context, node), {pool.image}, a));
+  const Attributes tiled = {{"window", pool.window}};
+  MANTISSA_ASSIGN(
+      const int value,
+      add_node(context, pool.is_tiled ? ops::kMaxPool : ops::kOverlappingMaxPool,
+               node_name(context, node), {pool.image}, pool.is_tiled ? tiled : pool.attributes));
   define_image(context, node.outputs[0], value);
   context.values[node.outputs[0]].scale = pool.scale;
   return {};

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "onnx/import/operators.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pixels.h"
 
@@ -142,7 +143,7 @@ std::string short_text(double number) {
 Status check_holds_pixels(const ImportContext& context, const Imported& value, const Grid& grid) {
   const Graph& graph = context.builder.graph();
   const Node& node = graph.nodes[graph.values[value.value].producer];
-  const auto means = ops::pixel_means(node.attributes);
+  const auto means = ops::pixel_means(node.attributes.as<ops::InputAttributes>());
   const double least = (static_cast<double>(grid.low) - 1) * grid.scale;
   const double most = (static_cast<double>(grid.high) + 1) * grid.scale;
   for (size_t c = 0; c < std::max<size_t>(value.scale.size(), 1); ++c) {

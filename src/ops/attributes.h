@@ -1,0 +1,128 @@
+// The structs of attributes that more than one file reads. An operator whose attributes only its
+// own file reads has the struct there. The operators' schemas say names, ranges and defaults.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/attributes.h"
+#include "numerics/nearest_fraction.h"
+
+namespace mantissa::ops {
+
+enum class WeightRange : uint8_t { kSymmetric, kFull };
+// The range of initial weights: sqrt(6 / inputs) (He), or sqrt(1 / inputs), as classifiers have it.
+enum class LayerInitialiser : uint8_t { kHe, kFanIn };
+
+// convolution, linear, and the rescaled forms of both. The values here are those of operators that
+// lack the attribute.
+struct LayerAttributes {
+  int64_t channels = 0;
+  int64_t kernel = 1, stride = 1, padding = 0;
+  // For the width; 0 (for padding -1): as for the height.
+  int64_t kernel_width = 0, stride_width = 0, padding_width = -1;
+  int64_t groups = 1, dilation = 1;
+  bool bias = false;
+  bool classifier = false;  // starts with small logits
+  LayerInitialiser initialiser = LayerInitialiser::kHe;
+  // Weights on a fixed grid: mantissas of this many bits at this exponent. 0 bits: the format's
+  // bits, with an exponent that follows the weights.
+  int weight_bits = 0, weight_exponent = 0;
+  WeightRange weight_range = WeightRange::kSymmetric;  // full: one more below zero (WeightGrid)
+  bool weight_tanh = false;                            // trained through tanh
+  bool weight_stops = false;                           // gradients stop beyond the grid
+  int least_bits = 0;                                  // of the result's mantissas
+  bool relu6 = false;                                  // rescaled: the result is clipped at 6
+};
+
+enum class Learns : uint8_t { kLsq, kClip, kPact, kHalfWave };
+
+// quantise, and rescale, which has the grid of the values before its layer: without bits none.
+struct QuantiseAttributes {
+  int bits = 0, exponent = 0;
+  bool is_signed = false;
+  bool offset = false;
+  Learns learns = Learns::kLsq;
+  int64_t channels = 0;
+  int least_bits = 0;  // of a rescale's mantissas
+};
+
+// batch_norm and its inverted form.
+struct BatchNormAttributes {
+  bool zero_scale = false;
+  int64_t room = 0;  // for the inputs of one channel out of this many
+};
+
+// layer_norm and rms_norm.
+struct RowNormAttributes {
+  double epsilon = 0;
+  int least_bits = 0;
+};
+
+struct PoolAttributes {
+  int64_t window = 0, stride = 0, padding = 0;
+  // For the width; 0 (for padding -1): as for the height.
+  int64_t window_width = 0, stride_width = 0, padding_width = -1;
+  bool ceil = false;
+  bool count_padding = false;  // among the cells of a mean
+};
+
+struct SliceAttributes {
+  int64_t first = 0, channels = 0;
+  int64_t position = -1;
+};
+
+struct PadAttributes {
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
+};
+
+struct ReshapeAttributes {
+  int64_t height = 0, width = 0, channels = 0;
+};
+
+struct ShuffleAttributes {
+  int64_t groups = 0;
+};
+
+// normalise_input: a mean for each channel, 0 if none is given.
+struct InputAttributes {
+  WholeList means;
+  int fraction_bits = 0;
+};
+
+struct DropoutAttributes {
+  double probability = 0;
+  int64_t dropped = 0;  // the probability as a whole number of 1 / 65536
+};
+
+struct LeakyReluAttributes {
+  double slope = 0;
+  Fraction fraction = {};  // exact if the slope has a denominator that is not larger than 65536
+};
+
+struct AttentionAttributes {
+  int64_t heads = 0;
+  bool causal = false;
+  bool cross = false;
+};
+
+struct LstmAttributes {
+  bool peepholes = false;
+};
+
+struct EmbeddingAttributes {
+  int64_t rows = 0, channels = 0;
+};
+
+// The losses that smooth labels.
+struct LossAttributes {
+  double smoothing = 0;
+  int64_t smoothing_q16 = 0;  // a whole number of 2^-16
+};
+
+// Op::bits of an op whose results have at least so many.
+template <typename T>
+int least_bits(const Attributes& attributes) {
+  return attributes.as<T>().least_bits;
+}
+
+}  // namespace mantissa::ops
