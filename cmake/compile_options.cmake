@@ -22,6 +22,7 @@ endif()
 # While editing, short builds matter: several files are compiled at once, kernels at -O2, all else
 # at -O1. The bits are the same.
 set(CMAKE_CXX_FLAGS_QUICK "-O1" CACHE STRING "Flags of the build type Quick")
+set(CMAKE_C_FLAGS_QUICK "-O1" CACHE STRING "Flags of the build type Quick")
 if(CMAKE_BUILD_TYPE STREQUAL "Quick")
   set(CMAKE_UNITY_BUILD ON)
 endif()

@@ -50,7 +50,7 @@ ARITHMETIC = re.compile(
     r"v?(add|addsub|sub|mul|div|sqrt|max|min|cmp\w*|comi|ucomi|round|rndscale|hadd|hsub|dp|rcp\w*|"
     r"rsqrt\w*|f?n?m(add|sub|addsub|subadd)\w*|fn?m\w*|scalef|getexp|getmant|range|reduce)[ps][sdh]|"
     r"v?cvt\w+|f(add|sub|mul|div|sqrt|ild|ist|com|ucom|prem|rndint|scale|2xm1|yl2x)\w*")
-FOLDERS = ("numerics", "tensor", "graph", "kernels", "ops", "plan", "runtime")
+FOLDERS = ("reference", "numerics", "tensor", "graph", "kernels", "ops", "plan", "runtime")
 
 
 def source_of(folder, path):

@@ -9,44 +9,34 @@
 #include <cstdint>
 
 #include "numerics/rounding.h"
+#include "reference/numerics/exponents.h"
 
 namespace mantissa {
 
 // Exponents are kept in int16 and must stay within the 8 bits of BlockFloat [0077].
-constexpr int kExponentMin = -128;
-constexpr int kExponentMax = 127;
+constexpr int kExponentMin = REF_EXPONENT_MIN;
+constexpr int kExponentMax = REF_EXPONENT_MAX;
 
-constexpr bool exponent_in_range(int exponent) {
-  return exponent >= kExponentMin && exponent <= kExponentMax;
-}
+constexpr bool exponent_in_range(int exponent) { return ref_exponent_in_range(exponent); }
 
 // Exponent of an all-zero block of b-bit mantissas: as for a maximum of 2^-8.
-constexpr int zero_exponent(int bits) { return -8 - (bits - 1); }
+constexpr int zero_exponent(int bits) { return ref_zero_exponent(bits); }
 
 // The right shift that brings wide mantissas with this maximum to b bits:
 // max(0, bit_length(maximum - 1) - (b - 1)). A maximum that rounds to 2^(b-1) saturates.
-constexpr int exact_shift(uint64_t maximum, int bits) {
-  if (maximum == 0) return 0;
-  return std::max(0, bit_length(maximum - 1) - (bits - 1));
-}
+constexpr int exact_shift(uint64_t maximum, int bits) { return ref_exact_shift(maximum, bits); }
 
 // The exponent of the block after requantising to b bits exactly.
 constexpr int exact_exponent(uint64_t maximum, int wide_exponent, int bits) {
-  return maximum == 0 ? zero_exponent(bits) : wide_exponent + exact_shift(maximum, bits);
+  return ref_exact_exponent(maximum, wide_exponent, bits);
 }
 
 // The smallest magnitude that narrowing to b bits by this shift clips: rounded to nearest even it
 // is 2^(b-1). UINT64_MAX if none is so large.
-constexpr uint64_t least_clipped(int shift, int bits) {
-  if (shift == 0) return uint64_t{1} << (bits - 1);
-  return shift + bits > 65 ? UINT64_MAX : ((uint64_t{1} << bits) - 1) << (shift - 1);
-}
+constexpr uint64_t least_clipped(int shift, int bits) { return ref_least_clipped(shift, bits); }
 
 // The smallest shift that does not clip this magnitude: it, too, depends on the leading bits alone.
-constexpr int needed_shift(uint64_t size, int bits) {
-  const int shift = std::max(0, bit_length(size) - (bits - 1));
-  return shift + (size >= least_clipped(shift, bits) ? 1 : 0);
-}
+constexpr int needed_shift(uint64_t size, int bits) { return ref_needed_shift(size, bits); }
 
 // If channels have exponents of their own: the most that one lies below its tensor's exponent.
 // Below that nothing is left of 32-bit sums.
@@ -57,13 +47,13 @@ constexpr int kMostChannelShift = 31;
 constexpr int kMostChannelSpread = 12;
 
 // No measurement yet (first step, or the last block was all zero).
-constexpr int16_t kUnmeasured = INT16_MIN;
+constexpr int16_t kUnmeasured = REF_UNMEASURED;
 
 // The headroom rule for gradients: step t uses the exponent measured in step t - 1, plus one, never
 // finer than the wide exponent. The caller redoes the block with the measured exponent if that is
 // larger. `measured` != kUnmeasured.
 constexpr int headroom_exponent(int16_t measured, int wide_exponent) {
-  return std::max(measured + 1, wide_exponent);
+  return ref_headroom_exponent(measured, wide_exponent);
 }
 
 // Aligning two addends: bits kept below the larger exponent's unit. Beyond, the smaller addend is
@@ -74,22 +64,20 @@ constexpr int kAlignBits32 = 29;  // 32-bit addends, sums in int64
 
 // Exponent of the sum of blocks with exponents a and b.
 constexpr int aligned_exponent(int a, int b, int align_bits) {
-  return std::max(std::min(a, b), std::max(a, b) - align_bits);
+  return ref_aligned_exponent(a, b, align_bits);
 }
 
 // The accumulator of weight gradients (int64) keeps this many bits below last step's largest sum.
 // Sums from 2^60 on fail the step, so 20 bits are headroom. Its exponent is fixed at the start of a
 // step (METHODS section 0.7).
-constexpr int kGradientAccumulatorBits = 40;
-constexpr int kGradientAccumulatorStart = -40;
+constexpr int kGradientAccumulatorBits = REF_GRADIENT_ACCUMULATOR_BITS;
+constexpr int kGradientAccumulatorStart = REF_GRADIENT_ACCUMULATOR_START;
 
 // The accumulator's exponent for the next step, from its largest magnitude in this one. Never below
 // the start: a batch that fits almost perfectly must not take the headroom from the next, ordinary
 // one. And nothing finer than 2^-40 reaches a weight.
 constexpr int next_accumulator_exponent(int exponent, uint64_t maximum) {
-  if (maximum == 0) return exponent;
-  return std::clamp(exponent + bit_length(maximum) - kGradientAccumulatorBits,
-                    kGradientAccumulatorStart, kExponentMax);
+  return ref_next_accumulator_exponent(exponent, maximum);
 }
 
 }  // namespace mantissa

@@ -4,11 +4,12 @@
 #include <cstdint>
 
 #include "numerics/rounding.h"
+#include "reference/numerics/exponential.h"
 
 namespace mantissa {
 
 // log2(e) in Q16.
-constexpr int64_t kLog2EQ16 = 94548;
+constexpr int64_t kLog2EQ16 = REF_LOG2_E_Q16;
 
 // Coefficients of 2^x for x in [0, 1), in Q30, from the constant on.
 inline constexpr int64_t kExp2Coefficients[] = {1073741824, 744266013, 257869052,
@@ -17,51 +18,24 @@ inline constexpr int64_t kExp2Coefficients[] = {1073741824, 744266013, 257869052
 // 2^(fraction / 2^bits) in Q30 for fraction in [0, 2^bits), bits <= 30: relative error below 1e-7;
 // monotone for 16 bits.
 constexpr int64_t exp2_fraction_q30(int64_t fraction, int bits = 16) {
-  int64_t power = kExp2Coefficients[5];
-  for (int i = 4; i >= 0; --i) power = kExp2Coefficients[i] + ((power * fraction) >> bits);
-  return power;
+  return ref_exp2_fraction_q30(fraction, bits);
 }
 
 // 2^(exponent / 2^16) in Q30 for exponent <= 0, rounded down.
-constexpr int64_t exp2_q30(int64_t exponent) {
-  const int64_t whole = exponent >> 16;
-  if (whole < -62) return 0;
-  return exp2_fraction_q30(exponent & 0xffff) >> -whole;
-}
+constexpr int64_t exp2_q30(int64_t exponent) { return ref_exp2_q30(exponent); }
 
 // e^-(m * 2^exponent) in Q30, rounded down, for m in [0, 2^15]: error below 4e-7 relative to the
 // result and 2^-30.
-constexpr int64_t exp_q30(int64_t m, int exponent) {
-  constexpr int64_t kLog2EQ30 = 1549082005;
-  const int64_t power = -rescale_rne(m * kLog2EQ30, -exponent);
-  const int64_t whole = power >> 30;
-  if (whole < -62) return 0;
-  return exp2_fraction_q30(power & ((int64_t{1} << 30) - 1), 30) >> -whole;
-}
+constexpr int64_t exp_q30(int64_t m, int exponent) { return ref_exp_q30(m, exponent); }
 
 // difference * 2^scale_exponent * log2(e) in Q16, rounded to nearest even and clipped at -2^40; for
 // difference <= 0 (a logit minus the largest), |difference| < 2^33.
 constexpr int64_t natural_to_log2_q16(int64_t difference, int scale_exponent) {
-  const int64_t exponent = rescale_rne(difference * kLog2EQ16, -scale_exponent);
-  constexpr int64_t kFloor = -(int64_t{1} << 40);
-  return exponent < kFloor ? kFloor : exponent;
+  return ref_natural_to_log2_q16(difference, scale_exponent);
 }
 
 // log2(n) in Q24 for n >= 1, rounded down, by repeated squaring.
-constexpr int64_t log2_q24(uint64_t n) {
-  const int whole = bit_length(n) - 1;
-  uint64_t x = whole >= 31 ? n >> (whole - 31) : n << (31 - whole);  // Q31 in [1, 2)
-  int64_t result = whole;
-  for (int bit = 0; bit < 24; ++bit) {
-    x = (x * x) >> 31;
-    result <<= 1;
-    if (x >> 32 != 0) {
-      x >>= 1;
-      result |= 1;
-    }
-  }
-  return result;
-}
+constexpr int64_t log2_q24(uint64_t n) { return ref_log2_q24(n); }
 
 // A sum of losses in Q24 bits (-log2 p) as nats, for people.
 constexpr double nats_from_q24(int64_t bits_q24) {

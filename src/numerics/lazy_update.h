@@ -7,18 +7,15 @@
 #include <cstdint>
 
 #include "numerics/rounding.h"
+#include "reference/numerics/lazy.h"
 
 namespace mantissa {
 
-struct LazySplit {
-  int64_t weight;
-  int64_t accumulator;
-  constexpr bool operator==(const LazySplit&) const = default;
-};
+using LazySplit = RefSplit;
 
 // V = (W << shift) - A.
 constexpr int64_t lazy_value(int64_t weight, int64_t accumulator, int shift) {
-  return weight * (int64_t{1} << shift) - accumulator;
+  return ref_lazy_value(weight, accumulator, shift);
 }
 
 // One update by `update`, which is u already rounded (half up) to the accumulator's exponent:
@@ -39,49 +36,24 @@ constexpr int64_t predicted_weight(int64_t weight, int64_t accumulator, int64_t 
 
 // The W and A that lazy_step leaves, from V' alone: ties go to the smaller W.
 constexpr LazySplit lazy_split_step(int64_t value, int shift) {
-  const int64_t weight = -shift_right_rhu(-value, shift);
-  return {weight, weight * (int64_t{1} << shift) - value};
+  return ref_lazy_split_step(value, shift);
 }
 
 // The W and A after the unit changed: W = (V + 2^(shift-1)) >> shift; ties go to the larger W.
 constexpr LazySplit lazy_split_rescaled(int64_t value, int shift) {
-  const int64_t weight = shift_right_rhu(value, shift);
-  return {weight, weight * (int64_t{1} << shift) - value};
+  return ref_lazy_split_rescaled(value, shift);
 }
 
 // V after `growth` doublings of its unit, V = (V + 1) >> 1 each, or -growth exact halvings; split.
 constexpr LazySplit lazy_rescale_and_split(int64_t value, int growth, int shift) {
-  if (growth == 0) return lazy_split_step(value, shift);
-  for (int doubling = 0; doubling < growth; ++doubling) value = (value + 1) >> 1;
-  if (growth < 0) value = value * (int64_t{1} << -growth);
-  return lazy_split_rescaled(value, shift);
+  return ref_lazy_rescale_and_split(value, growth, shift);
 }
 
-// How many doublings of the unit (negative: halvings) a tensor needs whose V' lie in [low, high].
-// Grows while some |W| exceeds the mantissa's limit; else shrinks while max |V| is below
-// (2^(bits-2) - 2) << shift (62 << 15 for 8 bits: the margin stops ping-pong; with fewer than 8
-// bits it is half a unit), by at most `most_halvings`. An all-zero tensor keeps its exponent.
-// Rescaling is monotone, so the extremes decide.
+// How many doublings of the unit (negative: halvings) a tensor needs whose V' lie in [low, high]
+// (reference/numerics/lazy.h).
 constexpr int lazy_growth(int64_t low, int64_t high, int weight_bits, int shift,
                           int most_halvings) {
-  const int64_t limit = mantissa_limit(weight_bits);
-  const auto fits = [&](int growth) {
-    return magnitude(lazy_rescale_and_split(low, growth, shift).weight) <=
-               static_cast<uint64_t>(limit) &&
-           magnitude(lazy_rescale_and_split(high, growth, shift).weight) <=
-               static_cast<uint64_t>(limit);
-  };
-  int growth = 0;
-  while (!fits(growth)) ++growth;
-  if (growth > 0) return growth;
-  const uint64_t largest = magnitude(low) > magnitude(high) ? magnitude(low) : magnitude(high);
-  const uint64_t half_units = (uint64_t{1} << (weight_bits - 1)) - (weight_bits < 8 ? 1 : 4);
-  const uint64_t shrink_below = (half_units << shift) >> 1;
-  int halvings = 0;
-  while (largest != 0 && halvings < most_halvings && (largest << halvings) < shrink_below) {
-    ++halvings;
-  }
-  return -halvings;
+  return ref_lazy_growth(low, high, weight_bits, shift, most_halvings);
 }
 
 }  // namespace mantissa

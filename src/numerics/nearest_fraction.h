@@ -3,13 +3,12 @@
 
 #include <cstdint>
 
+#include "reference/numerics/point_functions.h"
+
 namespace mantissa {
 
 // A number >= 0 as an exact fraction; denominator >= 1.
-struct Fraction {
-  int64_t numerator = 0;
-  int64_t denominator = 1;
-};
+using Fraction = RefFraction;
 
 // The fraction of a number from 0 to 1 with a denominator of at most `largest`: the last convergent
 // of its continued fraction. If the number was written as such a fraction, this is the number

@@ -1,16 +1,19 @@
 // Rounding, bit lengths and saturation: the only places where integers lose bits (METHODS section
 // 0).
 //
-// Everything here is exact integer arithmetic, usable in vectorised loops and constant expressions.
+// Everything here is exact integer arithmetic, usable in vectorised loops and constant expressions;
+// the definitions are the reference's, but for those in 128 bits.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
+#include "reference/numerics/numerics.h"
+
 namespace mantissa {
 
 // Number of bits of n >= 0: bit_length(0) = 0, bit_length(255) = 8.
-constexpr int bit_length(uint64_t n) { return 64 - std::countl_zero(n); }
+constexpr int bit_length(uint64_t n) { return ref_bit_length(n); }
 
 constexpr int bit_length(unsigned __int128 n) {
   const auto high = static_cast<uint64_t>(n >> 64);
@@ -18,16 +21,7 @@ constexpr int bit_length(unsigned __int128 n) {
 }
 
 // floor(sqrt(n)).
-constexpr uint32_t integer_root(uint64_t n) {
-  uint64_t root = 0;
-  for (uint64_t bit = n == 0 ? 0 : uint64_t{1} << ((bit_length(n) - 1) / 2 * 2); bit != 0;
-       bit >>= 2) {
-    const bool fits = n >= root + bit;
-    n -= fits ? root + bit : 0;
-    root = (root >> 1) + (fits ? bit : 0);
-  }
-  return static_cast<uint32_t>(root);
-}
+constexpr uint32_t integer_root(uint64_t n) { return ref_integer_root(n); }
 
 // floor(sqrt(n)) for n >= 2^126: the root of the upper half, then one division (P. Zimmermann,
 // "Karatsuba square root", 1999).
@@ -46,51 +40,29 @@ constexpr uint64_t integer_root(unsigned __int128 n) {
 }
 
 // |n| without overflow at the minimum.
-constexpr uint64_t magnitude(int64_t n) {
-  return n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
-}
+constexpr uint64_t magnitude(int64_t n) { return ref_magnitude(n); }
 
 // n * 2^-shift rounded to nearest, ties to even. shift in [0, 62]; |n| < 2^62.
-constexpr int64_t shift_right_rne(int64_t n, int shift) {
-  if (shift == 0) return n;
-  const int64_t half = int64_t{1} << (shift - 1);
-  return (n + half - 1 + ((n >> shift) & 1)) >> shift;
-}
+constexpr int64_t shift_right_rne(int64_t n, int shift) { return ref_shift_right_rne(n, shift); }
 
 // n * 2^-shift rounded half up, floor(x + 1/2). shift in [0, 62]; |n| < 2^62.
-constexpr int64_t shift_right_rhu(int64_t n, int shift) {
-  if (shift == 0) return n;
-  return (n + (int64_t{1} << (shift - 1))) >> shift;
-}
+constexpr int64_t shift_right_rhu(int64_t n, int shift) { return ref_shift_right_rhu(n, shift); }
 
 // The largest magnitude of a b-bit mantissa: 2^(b-1) - 1 (symmetric range).
-constexpr int64_t mantissa_limit(int bits) { return (int64_t{1} << (bits - 1)) - 1; }
+constexpr int64_t mantissa_limit(int bits) { return ref_mantissa_limit(bits); }
 
 // n clipped to [-limit, limit].
-constexpr int64_t saturate(int64_t n, int64_t limit) {
-  return n > limit ? limit : (n < -limit ? -limit : n);
-}
+constexpr int64_t saturate(int64_t n, int64_t limit) { return ref_saturate(n, limit); }
 
 // Results of wide shifts stay within this magnitude, so that sums of two of them fit int64.
-constexpr int64_t kWideLimit = int64_t{1} << 61;
+constexpr int64_t kWideLimit = REF_WIDE_LIMIT;
 
 // n * 2^-shift for any shift: right shifts round to nearest even (0 once nothing can be left), left
 // shifts saturate at kWideLimit. |n| <= 2^62.
-constexpr int64_t rescale_rne(int64_t n, int shift) {
-  if (shift > 62) return 0;
-  if (shift >= 0) return shift_right_rne(n, shift);
-  const int left = -shift;
-  if (n == 0) return 0;
-  if (bit_length(magnitude(n)) + left > 61) return n < 0 ? -kWideLimit : kWideLimit;
-  return n * (int64_t{1} << left);
-}
+constexpr int64_t rescale_rne(int64_t n, int shift) { return ref_rescale_rne(n, shift); }
 
 // As rescale_rne, with right shifts rounding half up.
-constexpr int64_t rescale_rhu(int64_t n, int shift) {
-  if (shift > 62) return 0;
-  if (shift >= 0) return shift_right_rhu(n, shift);
-  return rescale_rne(n, shift);
-}
+constexpr int64_t rescale_rhu(int64_t n, int shift) { return ref_rescale_rhu(n, shift); }
 
 // numerator / denominator to the nearest integer, ties to even; denominator > 0, and the result
 // fits int64.
@@ -108,9 +80,6 @@ constexpr int64_t divide_rne(__int128 numerator, int64_t denominator) {
 // sum + part for accumulators of weight gradients. The sum cannot wrap, and an overflow cannot stay
 // hidden: a sum that reaches kWideLimit stays there, and the update then fails the step. |part| <=
 // kWideLimit.
-constexpr int64_t accumulate(int64_t sum, int64_t part) {
-  if (magnitude(sum) >= static_cast<uint64_t>(kWideLimit)) return sum;
-  return saturate(sum + part, kWideLimit);
-}
+constexpr int64_t accumulate(int64_t sum, int64_t part) { return ref_accumulate(sum, part); }
 
 }  // namespace mantissa

@@ -1,5 +1,5 @@
-// Attention query by query, for operands of any width: the reference, compiled for each
-// instruction set. All inner loops run over keys.
+// Attention query by query, for operands of any width, compiled for each instruction set. All inner
+// loops run over keys.
 //
 // Include inside an anonymous namespace of mantissa::kernels.
 

@@ -97,8 +97,8 @@ TEST(WideCounts, FewValuesAreLookedAt) {
   WideCounts counts(8, 0, 3);
   const std::vector<int32_t> wide(1000, -128);
   counts.add(wide.data(), 1000);
-  EXPECT_EQ(counts.floor(), 1) << "a shift of 0 clips too many";
-  EXPECT_EQ(counts.least(), 255u);
+  EXPECT_EQ(counts.floor, 1) << "a shift of 0 clips too many";
+  EXPECT_EQ(counts.least, 255u);
   EXPECT_EQ(counts.needing(1), 4) << "the rest does not matter";
   EXPECT_FALSE(counts.wants({254, 1000}));
 }

@@ -5,59 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "reference/types.h"
+
 namespace mantissa::kernels {
 
 // Mantissas of up to 8 bits are kept as int8, of up to 16 as int16; they are symmetric. Gradients
 // of up to 32 bits are kept as int32 (gw): those between two linear or convolution layers.
-struct ConstMantissaSpan {
-  const void* data = nullptr;
-  int bits = 16;
-
-  template <typename T>
-  const T* as() const {
-    return static_cast<const T*>(data);
-  }
-};
-
-struct MantissaSpan {
-  void* data = nullptr;
-  int bits = 16;
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(data);
-  }
-  // NOLINTNEXTLINE(google-explicit-constructor): as a pointer becomes one to const
-  operator ConstMantissaSpan() const { return {data, bits}; }
-  // From an element on.
-  inline MantissaSpan from(int64_t element) const;
-};
+using ConstMantissaSpan = RefConstSpan;
+using MantissaSpan = RefSpan;
 
 // Sums over the batch, of a parameter's gradient or on the way to it: int64, or int32 (bits 32) if
 // no sum can leave it.
-struct GradientSums {
-  void* data = nullptr;
-  int bits = 64;
-
-  GradientSums() = default;
-  // Not an aggregate: in the braces of an outer aggregate it would take the next member as its own.
-  // NOLINTNEXTLINE(google-explicit-constructor): as a pointer to int64
-  GradientSums(void* sums, int sum_bits = 64) : data(sums), bits(sum_bits) {}
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(data);
-  }
-  // From an element on.
-  GradientSums from(int64_t element) const {
-    return {static_cast<std::byte*>(data) + element * (bits / 8), bits};
-  }
-};
+using GradientSums = RefSums;
 
 constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : 4; }
-
-inline MantissaSpan MantissaSpan::from(int64_t element) const {
-  return {static_cast<std::byte*>(data) + element * gradient_bytes(bits), bits};
-}
 
 // Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
 template <typename Function>

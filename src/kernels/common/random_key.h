@@ -4,20 +4,16 @@
 #include <cstdint>
 
 #include "base/random.h"
+#include "reference/types.h"
 
 namespace mantissa::kernels {
 
-// Philox4x32-10 blocks with the counter {block, tensor, micro_batch, stream}.
-struct RandomKey {
-  RandomStream stream = RandomStream::kRound;
-  uint64_t seed = 0;
-  uint32_t micro_batch = 0;  // counted over the whole run; of updates the step
-  uint32_t tensor = 0;
+using RandomKey = RefRandomKey;
 
-  constexpr std::array<uint32_t, 4> block(uint32_t index) const {
-    return philox({index, tensor, micro_batch, static_cast<uint32_t>(stream)},
-                  {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  }
-};
+// Block `index` of the key's numbers.
+constexpr std::array<uint32_t, 4> random_block(const RandomKey& key, uint32_t index) {
+  return philox({index, key.tensor, key.micro_batch, static_cast<uint32_t>(key.stream)},
+                {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
+}
 
 }  // namespace mantissa::kernels

@@ -4,23 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "reference/training/losses.h"
+#include "reference/types.h"
+
 namespace mantissa::kernels {
 
-struct WideStatistics {
-  uint64_t maximum = 0;   // max |wide result|, before any shift
-  int64_t saturated = 0;  // results that were clipped when narrowed
-
-  WideStatistics& operator+=(const WideStatistics& other) {
-    maximum = std::max(maximum, other.maximum);
-    saturated += other.saturated;
-    return *this;
-  }
-};
+using WideStatistics = RefStatistics;
 
 // Sums over examples that a loss finds.
-struct LossSums {
-  int64_t loss_q24 = 0;  // of the examples' losses, in Q24
-  int64_t correct = 0;   // the label has the largest logit (the first of equals)
-};
+using LossSums = RefLossSums;
 
 }  // namespace mantissa::kernels

@@ -22,31 +22,12 @@
 #include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
+#include "reference/layers/convolution.h"
 #include "tensor/execution.h"
 
 namespace mantissa::kernels {
 
-struct ConvolutionShape {
-  int64_t batch = 1;
-  int64_t in_height = 1, in_width = 1, in_channels = 1;
-  int64_t out_height = 1, out_width = 1, out_channels = 1;
-  int64_t kernel_height = 1, kernel_width = 1;
-  int64_t stride_height = 1, stride_width = 1;
-  int64_t padding_height = 0;  // rows above and below; may leave a rest unused
-  int64_t padding_width = 0;   // columns left and right
-  int64_t groups = 1;          // divides both channel counts
-  int64_t dilation = 1;        // pixels from one tap to the next
-
-  int64_t input_count() const { return batch * in_height * in_width * in_channels; }
-  int64_t output_count() const { return batch * out_height * out_width * out_channels; }
-  int64_t group_in_channels() const { return in_channels / groups; }
-  int64_t group_out_channels() const { return out_channels / groups; }
-  int64_t weights_count() const {
-    return out_channels * kernel_height * kernel_width * group_in_channels();
-  }
-  // Multiply-adds of the forward pass; each gradient takes as many.
-  int64_t multiply_adds() const { return batch * out_height * out_width * weights_count(); }
-};
+using ConvolutionShape = RefConvolutionShape;
 
 // Longest sums (KH * KW * C / G forward, KH * KW * O / G for grad_input) that are exact: the bias
 // uses up to 2^30 of the int32, 128 * 128 * depth and half a unit of the largest shift the rest.

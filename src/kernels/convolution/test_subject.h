@@ -155,12 +155,12 @@ std::vector<int64_t> count_needs(int threads, int bits, int shift, int64_t eleme
   const int64_t most = elements / 50;
   const WideCounts some = counted(most);
   int64_t clipped = 0;  // below the floor
-  for (int s = some.floor(); s <= WideCounts::kMostShift; ++s) {
+  for (int s = some.floor; s <= WideCounts::kMostShift; ++s) {
     const int64_t needing = needs[static_cast<size_t>(s)];
-    if (s > some.floor() && some.needing(s) != needing) wrong += "wide counts differ; ";
+    if (s > some.floor && some.needing(s) != needing) wrong += "wide counts differ; ";
     clipped += needing;
   }
-  if (some.floor() > 0 && clipped <= most) wrong += "wide values below the floor count; ";
+  if (some.floor > 0 && clipped <= most) wrong += "wide values below the floor count; ";
   return needs;
 }
 

@@ -14,100 +14,20 @@
 #include "base/system/cpu.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
+#include "reference/elements/elementwise.h"
 
 namespace mantissa::kernels {
 
-// Wide int32 to int8. shift < 0 (only under a fixed exponent) shifts left and saturates.
-struct Requantise {
-  const int32_t* wide = nullptr;
-  int shift = 0;
-  int8_t* out = nullptr;
-  int bits = 8;
-};
-
-// The same with a shift per channel: out[row, c] = narrow(wide[row, c] >> shifts[c]).
-struct RequantiseChannels {
-  const int32_t* wide = nullptr;    // [rows, channels]
-  const int32_t* shifts = nullptr;  // [channels], each in [0, 31]
-  int64_t channels = 1;
-  int8_t* out = nullptr;
-  int bits = 8;
-};
-
-// Gradients [rows, channels] with a right shift per channel: out[row, c] = rne(in[row, c] >>
-// shifts[c]), as wide as they were.
-struct ShiftChannels {
-  ConstMantissaSpan in;
-  const int32_t* shifts = nullptr;  // [channels], each in [0, 30]: from 16 on nothing is left
-  int64_t channels = 1;
-  MantissaSpan out;
-};
-
-// Pixels uint8 [rows, channels] to int8: wide = pixel - mean[channel].
-struct NormaliseInput {
-  const uint8_t* pixels = nullptr;
-  const int32_t* mean = nullptr;  // [channels]
-  int64_t channels = 1;
-  int shift = 0;
-  int8_t* out = nullptr;
-  int bits = 8;
-};
-
-// out = narrow(relu?(rescale(a, shift_a) + rescale(b, shift_b))): the addends are first brought to
-// the sum's exponent (rescale_rne; shifts are <= 0 except for an addend below the alignment limit).
-struct Add {
-  const int8_t* a = nullptr;
-  const int8_t* b = nullptr;
-  int shift_a = 0, shift_b = 0;
-  bool relu = false;
-  int shift = 0;
-  int8_t* out = nullptr;
-  int bits = 8;
-};
-
-// The same in int64, of gradients or of values of up to 16 bits; shifts of addends >= -40, shift >=
-// 0.
-struct AddWide {
-  ConstMantissaSpan a;
-  ConstMantissaSpan b;
-  int shift_a = 0, shift_b = 0;
-  bool relu = false;
-  int shift = 0;
-  MantissaSpan out;
-};
-
-// out[i] = narrow(a[i] * b[i]). With a period, b has this many elements and is used for each row of
-// a; ranges are whole rows then.
-struct Multiply {
-  const int8_t* a = nullptr;
-  const int8_t* b = nullptr;
-  int64_t period = 0;
-  int shift = 0;
-  int8_t* out = nullptr;
-  int bits = 8;
-};
-
-// grad_in[i] = narrow(grad_out[i] * factors[by[i]]) in int64, |product| < 2^61; `by` (its bytes)
-// may have a period as b of Multiply; shift >= 0.
-struct ScaleGradient {
-  ConstMantissaSpan grad_out;
-  const int8_t* by = nullptr;
-  const int64_t* factors = nullptr;  // [256], of the byte of each mantissa
-  int64_t period = 0;
-  int shift = 0;
-  MantissaSpan grad_in;
-};
-
-// grad_in[i] = low <= by[i] <= high ? narrow(grad_out[i] * factor) : 0 in int64; 0 <= factor <=
-// 2^30, |product| < 2^61; shift >= 0.
-struct ScaleWithin {
-  ConstMantissaSpan grad_out;
-  const int8_t* by = nullptr;
-  int8_t low = 0, high = 0;
-  int64_t factor = 0;
-  int shift = 0;
-  MantissaSpan grad_in;
-};
+// What a call takes (reference/elements/elementwise.h).
+using Requantise = RefRequantise;
+using RequantiseChannels = RefRequantiseChannels;
+using ShiftChannels = RefShiftChannels;
+using NormaliseInput = RefNormaliseInput;
+using Add = RefAdd;
+using AddWide = RefAddWide;
+using Multiply = RefMultiply;
+using ScaleGradient = RefScaleGradient;
+using ScaleWithin = RefScaleWithin;
 
 struct ElementwiseKernels {
   const char* name;

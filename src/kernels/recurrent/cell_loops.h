@@ -1,5 +1,5 @@
-// Steps of recurrent layers for one instruction set: recurrent_cells.h in passes over a few
-// channels at a time, each plain enough that compilers vectorise it. Tables are read number by
+// Steps of recurrent layers for one instruction set: reference/layers/recurrent.c in passes over a
+// few channels at a time, each plain enough that compilers vectorise it. Tables are read number by
 // number.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after product_loops.h.

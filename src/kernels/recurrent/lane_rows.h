@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/recurrent/gate_tables.h"
 #include "kernels/recurrent/recurrent.h"
-#include "kernels/recurrent/recurrent_cells.h"
 #include "numerics/exponent.h"
 
 #if defined(MANTISSA_LANES)

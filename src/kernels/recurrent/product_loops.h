@@ -1,6 +1,6 @@
 // Products of recurrent layers, and the loops around them, for one instruction set.
 //
-// Include inside an anonymous namespace of mantissa::kernels, after recurrent_cells.h, lanes and
+// Include inside an anonymous namespace of mantissa::kernels, after gate_tables.h, lanes and
 // round_even_loops.h.
 
 constexpr int64_t kWords = 2 * kLanes;  // int32 in a vector

@@ -1,6 +1,6 @@
 // Recurrent layers in integers (ops/sequences/recurrent.cpp): rnn, lstm and gru, one step of one
 // sequence forward and back, and the products with the recurrent weights. Fixed points and the
-// definition of a step: recurrent_cells.h.
+// definition of a step: reference/layers/recurrent.h.
 //
 // All functions work on the calling thread.
 #pragma once
@@ -11,6 +11,7 @@
 #include "base/system/cpu.h"
 #include "kernels/common/mantissa_span.h"
 #include "numerics/rounding.h"
+#include "reference/layers/recurrent.h"
 
 namespace mantissa::kernels {
 
@@ -21,17 +22,11 @@ constexpr int64_t padded_columns(int64_t columns) {
   return (columns + kProductColumns - 1) / kProductColumns * kProductColumns;
 }
 
-// sums[r, c] = the sum over k < depth of a[r, k] * b[k, c], exact. The terms lie in pairs: terms 2p
-// and 2p + 1 at a + r * a_row + p * a_pair and at b + (p * columns + c) * 2. For an odd depth the
-// last pair of `a` has one term, and only that is read.
-struct PairProducts {
-  const int16_t* a = nullptr;
-  int64_t a_row = 0, a_pair = 2;
-  const int16_t* b = nullptr;
-  int64_t rows = 0, columns = 0, depth = 0;  // columns: padded
-  int64_t block = 1;                         // this many products add up within int32: block_of
-  int64_t* sums = nullptr;                   // [rows, columns]
-};
+// What a call takes (reference/layers/recurrent.h).
+using PairProducts = RefPairProducts;
+using Peepholes = RefPeepholes;
+using CellStep = RefCellStep;
+using CellGradient = RefCellGradient;
 
 // The block for mantissas with these bits, without the sign.
 constexpr int64_t block_of(int a_bits, int b_bits) {
@@ -43,38 +38,15 @@ constexpr int64_t block_of(int a_bits, int b_bits) {
 constexpr bool is_plain_shift(int shift, int bits) { return shift >= bits - 58 && shift <= 61; }
 constexpr int kInputBits = 31, kSumBits = 44, kPeepholeBits = 30, kPeepholeGradientBits = 44;
 
-// LSTM's peepholes [3, channels], from the cell to the gates i, f and o; null: none. Products with
-// cells, and with gradients, are shifted right.
-struct Peepholes {
-  const int16_t* weights = nullptr;
-  int shift = 0, gradient_shift = 0;
+// The layers, with the gates that have sums, and the numbers of a record, for each channel.
+struct RnnCell {
+  static constexpr int kGates = 1, kRecord = 0;
 };
-
-// A step forward. The sums of pre-activations are the sums of the input's part, x, and of the
-// recurrent part, s, [gates, channels] each, shifted right to 2^-24. `before` and `record` are the
-// records of the step before (zeros at first) and of this one.
-struct CellStep {
-  int64_t channels = 0;
-  ConstMantissaSpan x;
-  int x_shift = 0;
-  const int64_t* s = nullptr;
-  const int32_t* s_shifts = nullptr;  // of each row
-  const int64_t* bias = nullptr;      // GRU's, of the candidate's s, [channels] at 2^-24
-  const int16_t *h_before = nullptr, *before = nullptr;
-  int16_t *h = nullptr, *record = nullptr;
-  Peepholes peepholes = {};
+struct LstmCell {
+  static constexpr int kGates = 4, kRecord = 5;  // i, f, g, o; these and the cell
 };
-
-// A step back. `grad_h` is the whole gradient of h. Writes the gradients of the two parts' sums;
-// `grad_s` for GRU alone, since otherwise they are the same. `carry_h` is the gradient of h_before,
-// without the recurrent product's part. `carry_c` is the gradient of the cell: first of the step
-// after, on return of this step's start.
-struct CellGradient {
-  int64_t channels = 0;
-  const int16_t *h_before = nullptr, *h = nullptr, *before = nullptr, *record = nullptr;
-  const int32_t* grad_h = nullptr;
-  int32_t *grad_x = nullptr, *grad_s = nullptr, *carry_h = nullptr, *carry_c = nullptr;
-  Peepholes peepholes = {};
+struct GruCell {
+  static constexpr int kGates = 3, kRecord = 4;  // r, z, n; these and the candidate's s
 };
 
 struct CellKernels {
@@ -84,7 +56,7 @@ struct CellKernels {
 };
 
 // Gradients that are multiplied, without the sign.
-constexpr int kShortGradientBits = 15;
+constexpr int kShortGradientBits = REF_SHORT_GRADIENT_BITS;
 
 // Gradients lie within 2^29, so that no sum of two leaves int32.
 constexpr int64_t kGradientLimit = int64_t{1} << 29;

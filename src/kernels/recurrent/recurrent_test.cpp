@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/common/test_rows.h"
-#include "kernels/recurrent/recurrent_cells.h"
+#include "kernels/recurrent/gate_tables.h"
 
 namespace mantissa::kernels {
 namespace {

@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "base/system/target.h"
-#include "kernels/rescale/rescale_element.h"
+#include "kernels/rescale/rescale.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -36,7 +36,8 @@ int64_t rescale(const Rescale& args, int64_t begin_row, int64_t end_row) noexcep
           _mm_packs_epi32(_mm256_castsi256_si128(narrow), _mm256_extracti128_si256(narrow, 1));
       _mm_storel_epi64(reinterpret_cast<__m128i*>(args.out + i), _mm_packs_epi16(words, words));
     }
-    for (; c < args.channels; ++c) clipped += rescale_element(args, row * args.channels + c, c);
+    for (; c < args.channels; ++c)
+      clipped += ref_rescale_element(&args, row * args.channels + c, c) ? 1 : 0;
   }
   return clipped;
 }

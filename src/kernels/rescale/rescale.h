@@ -5,18 +5,11 @@
 #include <cstdint>
 
 #include "base/system/cpu.h"
+#include "reference/elements/rescale.h"
 
 namespace mantissa::kernels {
 
-// sums and out are [rows][channels]. Multipliers are normal numbers or zero, of either sign.
-struct Rescale {
-  const int32_t* sums = nullptr;
-  const float* multipliers = nullptr;
-  int64_t channels = 1;
-  int8_t* out = nullptr;
-  int least = -127;  // 0: a ReLU, which clips without counting
-  int most = 127;
-};
+using Rescale = RefRescale;
 
 struct RescaleKernels {
   const char* name;

@@ -13,23 +13,13 @@
 #include "base/system/cpu.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/random_key.h"
+#include "reference/elements/rounding.h"
 
 namespace mantissa::kernels {
 
-// out = saturate(floor((in + r) / 2^shift), +-(2^(bits-1) - 1)) with r uniform in [0, 2^shift).
-struct RoundStochastically {
-  RandomKey key;
-  const int16_t* in = nullptr;
-  int shift = 0;  // 0..16
-  MantissaSpan out;
-};
-
-// out = saturate(rne(in >> shift), +-(2^(bits-1) - 1)).
-struct RoundToNearest {
-  ConstMantissaSpan in;  // of up to 32 bits
-  int shift = 0;         // 0..31
-  MantissaSpan out;      // of up to 16
-};
+// What a call takes (reference/elements/rounding.h).
+using RoundStochastically = RefRoundStochastically;
+using RoundToNearest = RefRoundToNearest;
 
 struct RoundingKernels {
   const char* name;

@@ -9,37 +9,21 @@
 
 #include "base/system/cpu.h"
 #include "kernels/common/mantissa_span.h"
+#include "reference/layers/row_norms.h"
 
 namespace mantissa::kernels {
 
 constexpr int64_t kMostNormChannels = 4096;
-constexpr int kNormFraction = 24;    // of x^ in int32
-constexpr int kNormFactorBits = 31;  // of RowNorm::factor
-// Bits that the gradient's products with the factor lose at least, so that they fit int64.
-constexpr int kNormProductShift = 30;
+constexpr int kNormFraction = REF_NORM_FRACTION;       // of x^ in int32
+constexpr int kNormFactorBits = REF_NORM_FACTOR_BITS;  // of RowNorm::factor
+constexpr int kNormProductShift = REF_NORM_PRODUCT_SHIFT;
 // The most rows whose gradients, of up to 16 bits, have sums that fit int64.
 constexpr int64_t kMostNormRows = int64_t{1} << 16;
 
-struct RowNorm {
-  int64_t sum = 0;
-  int32_t factor = 0;
-  int32_t shift = 0;
-};
-
-struct RowSums {
-  int64_t sum = 0, squares = 0;
-};
-
-// The gradient of a row from the gradients of its results, dy, with d = scale dy:
-//   (C d - sum of d - x^ (sum of d x^)) * factor * 2^-shift; RMS norm has no sum of d.
-// The exact product of x^ and the sum is rounded to nearest even, and the whole once more.
-struct RowNormGradient {
-  const int32_t* x = nullptr;  // [C], x^ in 2^-24
-  const int16_t* scale = nullptr;
-  bool centred = true;
-  int32_t factor = 0;
-  int shift = kNormProductShift;  // at least that
-};
+// What a call takes and gives (reference/layers/row_norms.h).
+using RowNorm = RefRowNorm;
+using RowSums = RefRowSums;
+using RowNormGradient = RefRowNormGradient;
 
 struct RowNormKernels {
   const char* name;

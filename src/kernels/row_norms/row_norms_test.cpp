@@ -9,6 +9,7 @@
 
 #include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
+#include "kernels/row_norms/elements.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -110,6 +111,32 @@ TEST(RowNorms, GradientByItsDefinition) {
       const long double wide = kChannels * d - sum - ldexpl(r.x[i], -kNormFraction) * sum_x;
       ASSERT_NEAR(static_cast<double>(r.gradient[i]),
                   static_cast<double>(ldexpl(wide * norm.factor, -40)), 0.51);
+    }
+  }
+}
+
+// The reference splits its factors, elements.h computes in 128 bits.
+TEST(RowNorms, GradientsAreThoseOf128Bits) {
+  for (const int64_t channels : {1, 7, 768, 4096}) {
+    for (const int grad_bits : {8, 16, 24, 32}) {
+      const Row row(channels, 16, 3), dy(channels, grad_bits, 4);
+      const auto scale = test_values<int16_t>(channels, 5, 15);
+      for (const bool centred : {false, true}) {
+        const RowNorm norm = norm_of(kRowNormsReference, row, centred);
+        std::vector<int32_t> x(channels);
+        kRowNormsReference.normalise(row.span(), norm, channels, x.data());
+        for (const int shift : {38, 47, 60, 91, 92, 100}) {
+          const RowNormGradient args{x.data(), scale.data(), centred, norm.factor, shift};
+          std::vector<int64_t> got(channels), wanted(channels);
+          kRowNormsReference.gradient(args, dy.span(), channels, got.data());
+          with_wide_gradient_type(grad_bits, [&](auto type) {
+            const auto* grads = dy.span().as<decltype(type)>();
+            const GradientTotals totals = totals_from(args, grads, 0, channels, {});
+            gradient_from(args, totals, grads, 0, channels, channels, wanted.data());
+          });
+          ASSERT_EQ(got, wanted) << channels << ", " << grad_bits << ", " << shift;
+        }
+      }
     }
   }
 }

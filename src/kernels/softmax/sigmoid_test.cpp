@@ -9,6 +9,7 @@
 
 #include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
+#include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {

@@ -13,21 +13,7 @@ namespace mantissa::kernels {
 
 constexpr int64_t kMaximumClasses = 65536;  // sums of powers stay below 2^46
 
-// Logits are [rows, classes] mantissas with one exponent; labels are < classes. Rows with a label
-// below 0 count nowhere, others by their weights (row_weights.h). Targets in Q30: with label
-// smoothing epsilon, epsilon / classes for other classes, to nearest even, and for the label the
-// rest up to one; without it 0 and 1.
-struct SoftmaxCrossEntropy {
-  const int32_t* logits = nullptr;
-  const int32_t* labels = nullptr;
-  int exponent = 0;
-  int64_t classes = 1;
-  int64_t smoothing = 0;             // epsilon times 2^16, below 2^16
-  const int16_t* weights = nullptr;  // [rows] in 2^-10; null: each row counts 1
-  WideCounts* counts = nullptr;      // of the wide gradient, if it is counted
-
-  RowWeights row_weights() const { return {weights, labels}; }
-};
+using SoftmaxCrossEntropy = RefSoftmaxCrossEntropy;
 
 struct SoftmaxKernels {
   const char* name;

@@ -13,22 +13,7 @@ namespace mantissa::kernels {
 
 constexpr int64_t kMaximumOutputs = 4096;  // or classes
 
-// Logits are [rows, classes] mantissas with one exponent; labels are < classes <= 4096. A logit z
-// is taken in Q24, to nearest even and clipped at +-2^12. Its error is d = z - [class = label]. If
-// targets t are given, [rows, classes] with one exponent and converted as logits are, it is d = z -
-// t. Rows with a label below 0 count nowhere, others by their weights (row_weights.h).
-struct SquaredError {
-  const int32_t* logits = nullptr;
-  const int32_t* labels = nullptr;
-  int exponent = 0;
-  int64_t classes = 1;
-  const int16_t* targets = nullptr;  // in place of labels
-  int target_exponent = 0;
-  const int16_t* weights = nullptr;  // [rows] in 2^-10; null: each row counts 1
-  WideCounts* counts = nullptr;      // of the wide gradient, if it is counted
-
-  RowWeights row_weights() const { return {weights, targets == nullptr ? labels : nullptr}; }
-};
+using SquaredError = RefSquaredError;
 
 struct SquaredErrorKernels {
   const char* name;

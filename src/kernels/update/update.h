@@ -25,114 +25,27 @@
 #include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/random_key.h"
+#include "reference/training/update.h"
 
 namespace mantissa::kernels {
 
-// Mantissas of 16 or 32 bits that an update keeps from step to step.
-struct Velocity {
-  void* data = nullptr;  // null: none
-  int bits = 16;
-
-  Velocity() = default;
-  // NOLINTBEGIN(google-explicit-constructor): as pointers to what they are
-  Velocity(int16_t* mantissas) : data(mantissas) {}
-  Velocity(int32_t* mantissas) : data(mantissas), bits(32) {}
-  // NOLINTEND(google-explicit-constructor)
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(data);
-  }
-};
-
-struct Update {
-  GradientSums gradient;           // G
-  void* weights = nullptr;         // W: int8 or int16
-  int weight_bits = 8;             // of W: up to 8 are int8, else int16
-  int16_t* accumulator = nullptr;  // A; may be null if shift is 0
-  int shift = 15;                  // accumulator bits - 1; 0: no accumulator
-  Velocity velocity = {};          // v; none for plain SGD
-  bool looks_ahead = false;        // d is computed from the new velocity, and is not that
-  int gradient_shift = 0;          // negative for sums of 32 bits only
-  int64_t gradient_multiplier = 0, velocity_multiplier = 0, decay_multiplier = 0;
-  int direction_bits = 16;  // as v if d is the new velocity, else 32
-  int direction_shift = 0;
-  int64_t rate_multiplier = 0;  // < 2^31
-  int update_shift = 0;
-  // Whether u is rounded stochastically: element i takes word i % 4 of block i / 4 as the highest
-  // 32 bits of r.
-  bool stochastic = false;
-  RandomKey key;
-
-  // Whether a step writes d, and change_unit reads it, in place of the velocity; else in place of
-  // G.
-  bool replaces_velocity() const { return velocity.data != nullptr && !looks_ahead; }
-};
-
-// Signed extremes of a pass's results (an empty range leaves low > high). The extremes of parts
-// combine by min, max and sum.
-struct Extremes {
-  int64_t low = INT64_MAX;
-  int64_t high = INT64_MIN;
-  int64_t saturated = 0;
-};
-
-// Adam's moments of one parameter, 16-bit mantissas: m, and s, the root of the second moment.
-// Order:
-//   g = saturate(rne(wide >> direction_shift), 2^31 - 1)       the update's
-//   M = g * gradient_multiplier + m * first_multiplier         |M| <= 2^61
-//   h = rne(|g| >> magnitude_shift), r = rne(s * 2^root_align)              both <= 2^19
-//   S = (r^2 * (2^24 - square_multiplier) + h^2 * square_multiplier) >> 10  < 2^52 + 1
-//   m' = saturate(sign(M) * ((|M| + first_offset) >> first_shift), 2^15 - 1)
-//   s' = clamp((floor(sqrt(S)) + root_offset) >> root_shift, root_floor, 2^15 - 1)
-//   d  = clamp(rne(m' * 2^numerator_shift / max(1, s' * root_multiplier + epsilon)), +-2^22)
-// The denominator is below 2^29. Under these bounds doubles can tell the exact floor of the root
-// and the exact quotient to nearest even, so they may be used.
-struct Adam {
-  int16_t* first = nullptr;         // m
-  int16_t* root = nullptr;          // s >= 0
-  int64_t gradient_multiplier = 0;  // < 2^31
-  int64_t first_multiplier = 0;
-  int magnitude_shift = 0;
-  int root_align = 0;             // at most 4
-  int64_t square_multiplier = 0;  // in [0, 2^24]
-  int first_shift = 0;            // in [0, 61]
-  int64_t first_offset = 0;       // in [0, 2^first_shift)
-  int root_shift = 0;             // in [0, 30]
-  int64_t root_offset = 0, root_floor = 1;
-  int numerator_shift = 0;                   // at most 46; negative: d = 0
-  int64_t root_multiplier = 0, epsilon = 0;  // at most 2^13 and 2^28
-};
+// What a call takes and gives (reference/training/update.h).
+using Velocity = RefVelocity;
+using Update = RefUpdate;
+using Extremes = RefExtremes;
+using Adam = RefAdam;
+using DirectionSketch = RefDirectionSketch;
+using SketchExtremes = RefSketchExtremes;
+using AdamExtremes = RefAdamExtremes;
+using SquareSum = RefSquareSum;
 
 // Bits of d after the point.
-constexpr int kAdamDirectionBits = 15;
-constexpr int kAdamLimitBits = 22;
+constexpr int kAdamDirectionBits = REF_ADAM_DIRECTION_BITS;
+constexpr int kAdamLimitBits = REF_ADAM_LIMIT_BITS;
 constexpr int64_t kAdamDirectionLimit = int64_t{1} << kAdamLimitBits;
 // Bits of the squares' weights, bits of h and r, and bits of S that are cut off.
-constexpr int kAdamWeightBits = 24, kAdamRootBits = 19, kAdamCutBits = 10;
-
-// Approximates the extremes of `wide`, in one pass with the extremes of G: two of its products, of
-// 16 bits.
-struct DirectionSketch {
-  const int16_t* velocity = nullptr;             // v
-  int gradient_shift = 0;                        // in [0, 31]; up to 62 for sums of 64 bits
-  int gradient_factor = 0, velocity_factor = 0;  // in [0, 2^15)
-};
-
-struct SketchExtremes {
-  Extremes gradient;   // of G
-  Extremes direction;  // of (G >> gradient_shift) * gradient_factor + v * velocity_factor; G >>
-                       // gradient_shift modulo 2^16
-};
-
-struct AdamExtremes {
-  Extremes first;              // of M
-  int64_t largest_square = 0;  // of S
-};
-
-// A sum of squares: high * 2^32 + low.
-struct SquareSum {
-  uint64_t low = 0, high = 0;
-};
+constexpr int kAdamWeightBits = REF_ADAM_WEIGHT_BITS, kAdamRootBits = REF_ADAM_ROOT_BITS;
+constexpr int kAdamCutBits = REF_ADAM_CUT_BITS;
 
 struct UpdateKernels {
   const char* name;
@@ -144,7 +57,7 @@ struct UpdateKernels {
   // Extremes of `wide`.
   Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
   // Counts `wide` by the shifts that it needs; writes nothing.
-  void (*count_directions)(const Update&, int64_t begin, int64_t end, WideCounts&) noexcept;
+  void (*count_directions)(const Update&, int64_t begin, int64_t end, WideCounts*) noexcept;
   // Replaces the velocity by d, if d is the new velocity, else G. Replaces W and A by V', split,
   // with the lowest bits of W. Gives the extremes of V', and how many d were clipped.
   Extremes (*step)(const Update&, int64_t begin, int64_t end) noexcept;

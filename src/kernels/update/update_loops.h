@@ -186,15 +186,15 @@ inline int64_t direction_block(const Update& args, int64_t first, int64_t count,
 // Few blocks have values that count: kExtremes, the fastest of these functions, finds them.
 template <auto kExtremes>
 inline void count_directions(const Update& args, int64_t begin, int64_t end,
-                             WideCounts& counts) noexcept {
+                             WideCounts* counts) noexcept {
   alignas(64) int64_t values[kBlock], wide[kBlock];
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
     const Extremes found = kExtremes(args, first, first + count);
-    if (std::max(magnitude(found.low), magnitude(found.high)) < counts.least()) continue;
+    if (std::max(magnitude(found.low), magnitude(found.high)) < counts->least) continue;
     load_block(args, first, count, values);
     wide_block(args, first, count, values, wide);
-    counts.add(wide, count);
+    counts->add(wide, count);
   }
 }
 
@@ -205,7 +205,9 @@ inline void stochastic_updates(const Update& args, int64_t first, int64_t count,
   std::array<uint32_t, 4> words = {};
   for (int64_t i = 0; i < count; ++i) {
     const int64_t element = first + i;
-    if (i == 0 || element % 4 == 0) words = args.key.block(static_cast<uint32_t>(element / 4));
+    if (i == 0 || element % 4 == 0) {
+      words = random_block(args.key, static_cast<uint32_t>(element / 4));
+    }
     const int64_t random = int64_t{words[element % 4]};
     const int64_t below = shift <= 32 ? random >> (32 - shift) : random << (shift - 32);
     directions[i] = (directions[i] * args.rate_multiplier + below) >> shift;

@@ -249,7 +249,7 @@ TEST_P(UpdateTest, RoundsUpdatesStochastically) {
       const Wide direction = exact_direction(before, args, i);
       Wide update = exact_update(direction, args);
       if (update_shift > 0 && update_shift <= 62) {
-        const uint32_t word = args.key.block(static_cast<uint32_t>(i / 4))[i % 4];
+        const uint32_t word = random_block(args.key, static_cast<uint32_t>(i / 4))[i % 4];
         const Wide r = (Wide{word} << update_shift) >> 32;
         update = (direction * args.rate_multiplier + r) >> update_shift;
       }
@@ -304,8 +304,8 @@ TEST_P(UpdateTest, CountsClippedDirections) {
       expected += rounded > 32767 || rounded < -32767;
     }
     WideCounts counts(16, direction_shift, INT64_MAX);
-    GetParam()->count_directions(args, 0, 333, counts);
-    GetParam()->count_directions(args, 333, p.size, counts);
+    GetParam()->count_directions(args, 0, 333, &counts);
+    GetParam()->count_directions(args, 333, p.size, &counts);
     int64_t clipped = 0;
     for (int shift = direction_shift + 1; shift <= WideCounts::kMostShift; ++shift) {
       clipped += counts.needing(shift);

@@ -11,7 +11,8 @@ inline void add_up_channels(const ChannelProducts& args, int64_t in, int64_t cha
   _Pragma("GCC unroll 8") for (int v = 0; v < kVectors; ++v) {
     total[v] = load(args.first + channel + v * kLanes);
   }
-  for (const ChannelProducts::Tap& tap : args.taps) {
+  for (int64_t i = 0; i < args.tap_count; ++i) {
+    const ChannelProducts::Tap& tap = args.taps[i];
     const In* const values = tap.in.as<In>() + in + channel;
     const int64_t* const weights = tap.weights + channel;
     _Pragma("GCC unroll 8") for (int v = 0; v < kVectors; ++v) {
@@ -36,8 +37,8 @@ inline void add_up_pixels(const ChannelProducts& args) noexcept {
     for (; c + kLanes <= args.channels; c += kLanes) add_up_channels<1, In>(args, in, c, sums);
     for (; c < args.channels; ++c) {
       int64_t sum = args.first[c];
-      for (const ChannelProducts::Tap& tap : args.taps) {
-        sum += tap.in.as<In>()[in + c] * tap.weights[c];
+      for (int64_t i = 0; i < args.tap_count; ++i) {
+        sum += args.taps[i].in.as<In>()[in + c] * args.taps[i].weights[c];
       }
       sums[c] = sum;
     }
@@ -45,6 +46,6 @@ inline void add_up_pixels(const ChannelProducts& args) noexcept {
 }
 
 inline void channel_products(const ChannelProducts& args) noexcept {
-  const int bits = args.taps.empty() ? 8 : args.taps.front().in.bits;
+  const int bits = args.tap_count == 0 ? 8 : args.taps[0].in.bits;
   with_value_type(bits, [&](auto type) { add_up_pixels<decltype(type)>(args); });
 }

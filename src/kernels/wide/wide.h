@@ -7,82 +7,24 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 
 #include "base/system/cpu.h"
 #include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
+#include "reference/elements/wide.h"
 
 namespace mantissa::kernels {
 
-// out = saturate(rescale_rne(wide, shift), +-(2^(bits-1) - 1)); |wide| <= 2^62. Without `out` the
-// maximum only.
-struct NarrowWide {
-  const int64_t* wide = nullptr;
-  int shift = 0;
-  MantissaSpan out;  // of up to 32 bits
-};
-
-// A byte of each mantissa as int8: of plane 1 the upper one, of plane 0 the lower one less 128. A
-// mantissa is 256 * upper + lower + 128.
-struct Plane {
-  const int16_t* in = nullptr;
-  int plane = 0;
-  int8_t* out = nullptr;
-};
-
-// sums[pixel, g] = the sum of the pixel's channels of group g, which must fit int32. Elements are
-// pixels.
-struct GroupSums {
-  ConstMantissaSpan in;  // [pixels, G, channels]
-  int64_t groups = 1, channels = 1;
-  int32_t* sums = nullptr;
-};
-
-// sums[pixel, g, o] = constants[g, o] + factor * of_groups[pixel, g]. Elements are pixels.
-struct FirstSums {
-  const int64_t* constants = nullptr;
-  const int32_t* of_groups = nullptr;  // or null, as if 0
-  int64_t factor = 1;
-  int64_t groups = 1, channels = 1;  // of a group
-  int64_t* sums = nullptr;
-};
-
-// sums[pixel, c] = first[c] + the sum over taps of in[pixel, c] * weights[c]. A tap's pixels lie
-// `in_step` elements apart, the sums' pixels `sum_step`. Exact while it fits int64.
-struct ChannelProducts {
-  struct Tap {
-    ConstMantissaSpan in;              // of its first pixel
-    const int64_t* weights = nullptr;  // [channels], of up to 16 bits
-  };
-  std::span<const Tap> taps;       // of one width
-  const int64_t* first = nullptr;  // [channels]
-  int64_t channels = 1, pixels = 0;
-  int64_t in_step = 1, sum_step = 1;
-  int64_t* sums = nullptr;
-};
-
-// wide = rescale_rne(in, shift), or the sum of that and `wide`: mantissas at another exponent.
-struct Rescaled {
-  ConstMantissaSpan in;  // of up to 32 bits
-  int shift = 0;
-  bool adds = false;
-  int64_t* wide = nullptr;
-};
-
-// wide = sums * 2^shifts: sums of channels at one exponent. Shifts are 0 to 29.
-struct ShiftedSums {
-  const int32_t *sums = nullptr, *shifts = nullptr;
-  int64_t* wide = nullptr;
-};
-
-// wide = q * Phi(q * 2^exponent), Phi in Q30 (numerics/normal_distribution.h): GELU.
-struct Gelu {
-  ConstMantissaSpan in;  // of up to 16 bits
-  int exponent = 0;
-  int64_t* wide = nullptr;
-};
+// What a call takes (reference/elements/wide.h).
+using NarrowWide = RefNarrowWide;
+using Plane = RefPlane;
+using GroupSums = RefGroupSums;
+using FirstSums = RefFirstSums;
+using ChannelProducts = RefChannelProducts;
+using Rescaled = RefRescaled;
+using ShiftedSums = RefShiftedSums;
+using Gelu = RefGelu;
 
 struct WideKernels {
   const char* name;

@@ -170,8 +170,8 @@ inline void gelu_by(const T* __restrict in, const Size& size, int64_t count,
                     int64_t* __restrict wide) noexcept {
   constexpr int kInStep = 30 - kNormalStepBits;
   constexpr int64_t kOne = int64_t{1} << 30, kEnd = kNormalSteps << kInStep;
-  const int64_t* __restrict probability = kNormalTables.probability.data();
-  const int64_t* __restrict density = kNormalTables.density.data();
+  const int64_t* __restrict probability = ref_normal_tables.probability;
+  const int64_t* __restrict density = ref_normal_tables.density;
   const RoundEven64 by_step(kNormalStepBits), by_one(30);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t n = in[i], exact = size(n < 0 ? -n : n);

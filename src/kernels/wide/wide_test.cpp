@@ -208,8 +208,8 @@ void check_channel_products(const WideKernels& kernels, int bits) {
         }
         wanted[pixel * sum_step + c] = sum;
       }
-      kernels.channel_products(
-          {taps, first.data(), channels, kPixels, in_step, sum_step, sums.data()});
+      kernels.channel_products({taps.data(), std::ssize(taps), first.data(), channels, kPixels,
+                                in_step, sum_step, sums.data()});
       ASSERT_EQ(sums, wanted) << channels << " channels, " << count << " taps";
     }
   }

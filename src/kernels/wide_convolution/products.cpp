@@ -74,7 +74,7 @@ class Rows {
       const AxisPhase columns = horizontal.phase(h);
       for_each_run(horizontal, columns, [&](const Run& run) {
         std::array<ChannelProducts::Tap, kMostTaps> taps;
-        size_t count = 0;
+        int64_t count = 0;
         for (int64_t i = 0; i < rows.taps; ++i) {
           if (source + i < 0 || source + i >= vertical.sources) continue;
           for (int64_t j = run.first_tap; j < run.last_tap; ++j) {
@@ -82,13 +82,14 @@ class Rows {
             const int64_t tap =
                 (rows.kernel_first + i * rows.kernel_step) * args_.shape.kernel_width +
                 columns.kernel_first + j * columns.kernel_step;
-            taps[count++] = {source_at(image, source + i, x),
-                             by_tap_ + tap * args_.shape.in_channels};
+            taps[static_cast<size_t>(count++)] = {source_at(image, source + i, x),
+                                                  by_tap_ + tap * args_.shape.in_channels};
           }
         }
         const int64_t x = columns.first + run.begin * horizontal.step();
         const int64_t channels = args_.shape.in_channels;
-        kernels_.channel_products({.taps = {taps.data(), count},
+        kernels_.channel_products({.taps = taps.data(),
+                                   .tap_count = count,
                                    .first = bias_,
                                    .channels = channels,
                                    .pixels = run.end - run.begin,

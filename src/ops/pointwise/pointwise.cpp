@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
@@ -85,7 +84,7 @@ template <const PointFunction& kFunction>
 void forward_wide(const OpContext& c) {
   const int e = *c.inputs[0].exponent, wide_exponent = kFunction.wide_exponent(e);
   if (kFunction.clips != nullptr) {
-    if (const std::optional<MantissaRange> range = kFunction.clips(e)) {
+    if (MantissaRange range; kFunction.clips(e, &range)) {
       return kernels::with_value_type(c.inputs[0].bits, [&](auto type) {
         // Clipped in its own type, so that a vector holds more.
         using T = decltype(type);
@@ -93,7 +92,7 @@ void forward_wide(const OpContext& c) {
           return static_cast<T>(
               std::clamp<int64_t>(n, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
         };
-        const T *in = c.inputs[0].as<T>(), low = limit(range->low), high = limit(range->high);
+        const T *in = c.inputs[0].as<T>(), low = limit(range.low), high = limit(range.high);
         write_wide(c, wide_exponent,
                    [&](int64_t i) { return int64_t{std::clamp(in[i], low, high)}; });
       });

@@ -1,7 +1,7 @@
 // Recurrent layers over whole sequences: rnn, lstm and gru. The input's part of all
 // pre-activations, x W^T + b, comes from a linear layer before; here are the recurrent weights and
 // the steps, one after the other, sequences side by side. Source: METHODS, "Exact non-linear
-// functions in integers"; fixed points in kernels/recurrent/recurrent_cells.h and
+// functions in integers"; fixed points in kernels/recurrent/gate_tables.h and
 // docs/operators.md.
 #include <atomic>
 #include <string>

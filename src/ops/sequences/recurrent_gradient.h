@@ -1,6 +1,6 @@
 // The backward pass of recurrent layers in integers. It goes back through time once, with the
 // weights' gradients, and leaves the gradients of the inputs in the workspace. Source: METHODS,
-// "Exact non-linear functions in integers"; fixed points in kernels/recurrent/recurrent_cells.h and
+// "Exact non-linear functions in integers"; fixed points in kernels/recurrent/gate_tables.h and
 // docs/operators.md.
 #pragma once
 

@@ -10,7 +10,7 @@
 #include "graph/op.h"
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "kernels/recurrent/recurrent_cells.h"
+#include "kernels/recurrent/gate_tables.h"
 #include "ops/sequences/recurrent_input.h"
 
 namespace mantissa::ops {

@@ -27,7 +27,7 @@ const int32_t* recurrent_part(const Sizes& s, const Steps& steps, const Backward
   const int16_t* const reset = steps.records + s.state_after(row) * s.channels * Cell::kRecord;
   for (int64_t j = 0; j < s.channels; ++j) {
     int32_t& candidate = room[2 * s.channels + j];
-    candidate = static_cast<int32_t>(kernels::times_gate(candidate, reset[j]));
+    candidate = static_cast<int32_t>(ref_times_gate(candidate, reset[j]));
   }
   return room;
 }

@@ -37,7 +37,7 @@ void use_decided_exponent(const OpContext& c, const DirectionExponents& exact,
       c, update,
       [&](const kernels::Update& own, int64_t begin, int64_t end) {
         kernels::WideCounts part = empty;
-        c.kernels->update->count_directions(own, begin, end, part);
+        c.kernels->update->count_directions(own, begin, end, &part);
         return part;
       },
       std::plus());

@@ -253,7 +253,7 @@ uint32_t roundable_end(uint32_t unsaturated, int shift) {
 // Tiles with sums that count are not roundable: their sums are looked at.
 void note_least(TileArguments& t) {
   t.roundable_end = static_cast<uint32_t>(
-      std::min<uint64_t>({roundable_end(t.unsaturated, t.shift), t.counts->least()}));
+      std::min<uint64_t>({roundable_end(t.unsaturated, t.shift), t.counts->least}));
 }
 
 // Elements of a pixel of a tile.

@@ -25,7 +25,7 @@ struct Kind {
 };
 
 // The largest numbers that a frozen network's state can have at the start
-// (kernels/recurrent/recurrent_cells.h).
+// (kernels/recurrent/gate_tables.h).
 constexpr int kStateExponent = -15, kCellExponent = -11, kStateLimit = 32767;
 
 // Parts of a vector in this order, appended to `parts`.

@@ -1,0 +1,239 @@
+// The reference's arithmetic in 64 bits against the same in 128.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "numerics/bit_statistics.h"
+#include "numerics/rounding.h"
+#include "reference/elements/wide.h"
+#include "reference/numerics/decisions.h"
+#include "reference/numerics/narrowing.h"
+#include "reference/numerics/normal.h"
+#include "reference/training/losses.h"
+
+namespace mantissa {
+namespace {
+
+using Wide = __int128;
+
+// n * 2^-shift to nearest even.
+Wide rounded_wide(Wide n, int shift) { return divide_rne(n, int64_t{1} << shift); }
+
+// Numbers of all sizes up to 2^bits, and the ends.
+rc::Gen<int64_t> number_of(int bits) {
+  return rc::gen::exec([bits] {
+    const int length = *rc::gen::inRange(0, bits + 1);
+    const auto n = static_cast<int64_t>(*rc::gen::arbitrary<uint64_t>() >> (63 - length) >> 1);
+    const int64_t size = *rc::gen::element(n, n, n, (int64_t{1} << length) - 1);
+    return *rc::gen::arbitrary<bool>() ? size : -size;
+  });
+}
+rc::Gen<int64_t> positive_of(int bits) {
+  return rc::gen::map(number_of(bits), [](int64_t n) { return std::max<int64_t>(1, std::abs(n)); });
+}
+
+RC_GTEST_PROP(Reference, DividesToNearestEven, ()) {
+  const int64_t denominator = *positive_of(40), numerator = *number_of(62);
+  RC_ASSERT(ref_divide_rne(numerator, denominator) == divide_rne(numerator, denominator));
+  const int64_t tie = (numerator >> 42) * denominator + denominator / 2;
+  RC_ASSERT(ref_divide_rne(tie, denominator) == divide_rne(tie, denominator));
+}
+
+RC_GTEST_PROP(Reference, RoundsPairs, ()) {
+  const int bits = *rc::gen::inRange(0, 40), shift = bits + *rc::gen::inRange(1, 62);
+  const int64_t high = *number_of(60);
+  // Ties among the low halves, too.
+  const int64_t low = *rc::gen::element(std::abs(*number_of(62)), int64_t{0}, int64_t{1} << bits,
+                                        int64_t{1} << (bits > 0 ? bits - 1 : 0));
+  const Wide whole = (Wide{high} << bits) + low;
+  const Wide wanted =
+      shift <= 62 ? rounded_wide(whole, shift)
+                  : rounded_wide(whole >> (shift - 62) |
+                                     ((whole & ((Wide{1} << (shift - 62)) - 1)) != 0 ? 1 : 0),
+                                 62);
+  RC_ASSERT(ref_round_pair(high, low, bits, shift) == wanted);
+}
+
+RC_GTEST_PROP(Reference, MultipliesAndShifts, ()) {
+  const int shift = *rc::gen::inRange(1, 32);
+  const int64_t factor = *number_of(std::min(30, 61 - shift)), n = *number_of(30 + shift);
+  RC_ASSERT(ref_times_rne(n, factor, shift) == rounded_wide(Wide{n} * factor, shift));
+  const int64_t tie = (n >> shift << shift) + (int64_t{1} << (shift - 1));
+  RC_ASSERT(ref_times_rne(tie, 1, shift) == rounded_wide(tie, shift));
+}
+
+RC_GTEST_PROP(Reference, DividesSumsOfSquares, ()) {
+  const int64_t divisor = *rc::gen::inRange<int64_t>(1, 4097);
+  const int64_t error = *number_of(37), count = *rc::gen::inRange<int64_t>(1, 4097);
+  RefWide sum;
+  Wide wanted = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t n = i % 3 == 0 ? (int64_t{1} << 37) : error - i;
+    sum = ref_add_square(sum, n);
+    wanted += Wide{n} * n;
+  }
+  RC_ASSERT((Wide{sum.high} << 32) + sum.low == wanted);
+  RC_ASSERT(ref_divide_wide_rne(sum, static_cast<uint64_t>(divisor)) ==
+            divide_rne(wanted, divisor << 24));
+}
+
+TEST(Reference, DividesTiesOfSums) {
+  for (const uint64_t divisor : {1, 2, 3, 10, 4096}) {
+    for (const uint64_t half : {1, 3, 5, 7, 12345}) {
+      // half / 2, and a little more or less.
+      const uint64_t low = half * (divisor << 23);
+      for (const uint64_t n : {low - 1, low, low + 1}) {
+        const RefWide wide = {n >> 32, n & UINT32_MAX};
+        ASSERT_EQ(ref_divide_wide_rne(wide, divisor),
+                  divide_rne(Wide{n}, static_cast<int64_t>(divisor << 24)))
+            << divisor << ", " << half;
+      }
+    }
+  }
+}
+
+RC_GTEST_PROP(Reference, ComparesProducts, ()) {
+  const int64_t a = std::abs(*number_of(62)), b = std::abs(*number_of(62));
+  const int64_t factor = *positive_of(30), other = *positive_of(30);
+  RC_ASSERT(ref_exceeds(a, factor, b, other) == (Wide{a} * factor > Wide{b} * other));
+  RC_ASSERT(!ref_exceeds(a, factor, a, factor));
+}
+
+RC_GTEST_PROP(Reference, WeighsLosses, ()) {
+  const auto weight = static_cast<int16_t>(*rc::gen::inRange(0, 31745));
+  const int64_t loss = *number_of(51);
+  RC_ASSERT(
+      (RefRowWeights{&weight, nullptr}.weighted(loss, 0) == rounded_wide(Wide{loss} * weight, 10)));
+}
+
+TEST(Reference, BitLengths) {
+  for (int length = 1; length <= 64; ++length) {
+    const uint64_t top = uint64_t{1} << (length - 1);
+    EXPECT_EQ(ref_bit_length(top), length);
+    EXPECT_EQ(ref_bit_length(top | (top - 1)), length);
+  }
+  EXPECT_EQ(ref_bit_length(0), 0);
+}
+
+// Phi - 1/2 = phi(0) sum (-1)^n x^(2n+1) / (2^n n! (2n+1)), and phi = phi(0) sum (-x^2/2)^n / n!,
+// term by term in units of 2^-76 with x = step / 32: products stay below 2^123, and the rounding
+// errors of terms stay below 2^-40 in the sums.
+TEST(Reference, NormalTablesAreTheSeries) {
+  constexpr Wide kDensityAtZeroQ62 = 1839796536686825613;  // 1 / sqrt(2 pi)
+  constexpr int kToQ30 = 76 - 30;
+  constexpr Wide kHalf = Wide{1} << (kToQ30 - 1);
+  constexpr int64_t kOne = int64_t{1} << 30;
+  for (int64_t step = 0; step < REF_NORMAL_STEPS; ++step) {
+    Wide term = kDensityAtZeroQ62 << 14, density = term, integral = term;
+    for (int64_t n = 1; n < 120; ++n) {
+      term = -term * (step * step) / (2 * n << (2 * REF_NORMAL_STEP_BITS));
+      density += term;
+      integral += term / (2 * n + 1);
+    }
+    const auto above =
+        static_cast<int64_t>(((integral * step >> REF_NORMAL_STEP_BITS) + kHalf) >> kToQ30);
+    EXPECT_EQ(ref_normal_tables.density[step],
+              std::max<int64_t>(0, static_cast<int64_t>((density + kHalf) >> kToQ30)));
+    EXPECT_EQ(ref_normal_tables.probability[step], std::min(kOne, kOne / 2 + above));
+  }
+  for (int64_t step = REF_NORMAL_STEPS; step < REF_NORMAL_STEPS + 2; ++step) {
+    EXPECT_EQ(ref_normal_tables.density[step], 0);
+    EXPECT_EQ(ref_normal_tables.probability[step], kOne);
+  }
+}
+
+// Counts of tensors of all sizes, many of them at the borders of what may be clipped.
+RC_GTEST_PROP(Reference, DecidesAsStatisticsDo, ()) {
+  BitStatistics wide;
+  RefBitStatistics plain = {};
+  const int decided = *rc::gen::inRange(-20, 20), ppm = *rc::gen::element(0, 1, 100, 62500, 999999);
+  for (int needed = decided - 6; needed < decided + 3; ++needed) {
+    const int64_t count = *rc::gen::element(int64_t{0}, int64_t{1}, std::abs(*number_of(50)));
+    count_needed(wide, decided, needed, count);
+    ref_count_needed(&plain, decided, needed, count);
+    if (count != 0) wide.largest_exponent = std::max<int64_t>(wide.largest_exponent, needed);
+  }
+  plain.largest_exponent = wide.largest_exponent;
+  for (int k = 0; k <= kFinerExponents; ++k) RC_ASSERT(plain.fits[k] == wide.fits[k]);
+  RC_ASSERT(plain.too_large == wide.too_large);
+  RC_ASSERT(ref_next_decided_exponent(&plain, decided, ppm, 8) ==
+            next_decided_exponent(wide, decided, ppm, 8));
+}
+
+RC_GTEST_PROP(Reference, DecidesAsTheWarmUpDoes, ()) {
+  std::array<int64_t, kExponentMax - kExponentMin + 1> by_exponent = {};
+  NeededExponents needed;
+  const int64_t zeros = *rc::gen::element<int64_t>(0, 1, 1'000'000);
+  needed.add_zeros(zeros);
+  for (int i = *rc::gen::inRange(0, 6); i > 0; --i) {
+    const int exponent = *rc::gen::inRange(kExponentMin, kExponentMax + 1);
+    const int64_t count = std::abs(*number_of(50));
+    needed.add(exponent, count);
+    by_exponent[static_cast<size_t>(exponent - kExponentMin)] += count;
+  }
+  for (const int ppm : {0, 1, 1000, 500'000}) {
+    RC_ASSERT(ref_decided_exponent(by_exponent.data(), zeros, ppm, 8) == needed.decided(ppm, 8));
+  }
+}
+
+// Wide numbers that are narrowed by passes.
+struct Block {
+  std::vector<int64_t> wide;
+  std::vector<int8_t> out = std::vector<int8_t>(wide.size());
+  int passes = 0;
+
+  RefNarrowing narrowing(int wide_exponent, int limit = kExponentMax) {
+    const auto pass = [](void* work, int shift) {
+      Block& block = *static_cast<Block*>(work);
+      ++block.passes;
+      const RefNarrowWide args = {block.wide.data(), shift, {block.out.data(), 8}};
+      return ref_narrow_wide(&args, 0, std::ssize(block.wide));
+    };
+    return {pass, this, wide_exponent, 8, limit, 62};
+  }
+  uint64_t maximum() const {
+    uint64_t largest = 0;
+    for (const int64_t n : wide) largest = std::max(largest, magnitude(n));
+    return largest;
+  }
+};
+
+RC_GTEST_PROP(Reference, GuessesChangeNoBit, ()) {
+  Block exact{*rc::gen::container<std::vector<int64_t>>(number_of(50))}, guessed{exact.wide};
+  const int limit = *rc::gen::element(int{kExponentMax}, 3);
+  const RefNarrowing by_maximum = exact.narrowing(-10, limit),
+                     by_guess = guessed.narrowing(-10, limit);
+  const RefNarrowed wanted = ref_narrow_exactly(&by_maximum, exact.maximum());
+  const RefNarrowed got = ref_narrow_by_guess(&by_guess, *rc::gen::inRange(-30, 60));
+  RC_ASSERT(got.exponent == wanted.exponent);
+  RC_ASSERT(guessed.out == exact.out);
+  RC_ASSERT(got.statistics.saturated == wanted.statistics.saturated);
+  RC_ASSERT(guessed.passes == (got.ran_again ? 2 : 1));
+}
+
+TEST(Reference, HeadroomIsOneBit) {
+  Block block{{1000, -127 * 64}};  // needs a shift of 6
+  const RefNarrowing narrowing = block.narrowing(-10);
+  const RefNarrowed fits = ref_narrow_with_headroom(&narrowing, -5);
+  EXPECT_EQ(fits.exponent, -4);
+  EXPECT_EQ(fits.measured, -4);
+  EXPECT_FALSE(fits.ran_again);
+  const RefNarrowed outgrew = ref_narrow_with_headroom(&narrowing, -7);
+  EXPECT_EQ(outgrew.exponent, -4);
+  EXPECT_TRUE(outgrew.ran_again);
+  const RefNarrowed first = ref_narrow_with_headroom(&narrowing, kUnmeasured);
+  EXPECT_EQ(first.exponent, -4);
+  EXPECT_EQ(block.passes, 5);
+  EXPECT_EQ(ref_narrow_as_decided(&narrowing, -20).exponent, -10)
+      << "no finer than the wide values";
+  EXPECT_EQ(ref_narrow_to(&narrowing, -12).exponent, -12);
+  Block zeros{{0, 0}};
+  const RefNarrowing of_zeros = zeros.narrowing(-10);
+  EXPECT_EQ(ref_narrow_with_headroom(&of_zeros, 5).exponent, zero_exponent(8));
+}
+
+}  // namespace
+}  // namespace mantissa

@@ -1,0 +1,87 @@
+// Attention of one head of one example in integers: scores q k / sqrt(channels), their softmax P,
+// and P v. P has 8 bits at the fixed exponent 2^-7, so that no tensor's maximum is needed, and the
+// scores of a few queries are all that is held at once. Source: METHODS, "Exact non-linear
+// functions"; exponents and bounds in docs/operators.md.
+#pragma once
+
+#include "reference/numerics/numerics.h"
+
+enum {
+  REF_PROBABILITY_BITS = 7,       // P is a whole number of 2^-7, at most 127 of them
+  REF_ATTENTION_SCALE_BITS = 20,  // of RefAttentionHead's scale
+  REF_GRADIENT_SCALE_BITS = 15,   // of RefAttentionGradient's scale
+  REF_MOST_HEAD_CHANNELS = 256    // then all products below stay within 62 bits
+};
+
+typedef struct RefAttentionHead {
+  const int16_t* q REF_CXX(= nullptr);  // [queries, channels], mantissas of up to 16 bits
+  const int16_t* k REF_CXX(= nullptr);  // [keys, channels]
+  const int16_t* v REF_CXX(= nullptr);  // [keys, channels]
+  int64_t queries REF_CXX(= 0);         // perhaps none
+  int64_t keys REF_CXX(= 0);
+  int64_t channels REF_CXX(= 0);
+  int64_t valid_keys REF_CXX(= 0);  // keys from here on are padding, and not read
+  bool causal REF_CXX(= false);     // query i meets the keys up to first_query + i
+  int64_t first_query REF_CXX(= 0);
+  int q_bits REF_CXX(= 8), k_bits REF_CXX(= 8), v_bits REF_CXX(= 8);
+  // log2(e) / sqrt(channels), times the unit of a query's scores, is scale * 2^-(shift + 16).
+  int64_t scale REF_CXX(= 0);
+  int shift REF_CXX(= 0);
+  const int32_t* query_shifts REF_CXX(= nullptr);  // [queries], added to the shift; null: 0
+#ifdef __cplusplus
+  constexpr int64_t keys_of(int64_t query) const;
+  constexpr int shift_of(int64_t query) const;
+  constexpr bool has_narrow_scores() const;
+#endif
+} RefAttentionHead;
+
+// How many keys a query meets.
+REF_INLINE int64_t ref_keys_of(const RefAttentionHead* head, int64_t query) {
+  return head->causal ? ref_smaller(head->first_query + query + 1, head->valid_keys)
+                      : head->valid_keys;
+}
+
+REF_INLINE int ref_shift_of(const RefAttentionHead* head, int64_t query) {
+  return head->shift + (head->query_shifts == NULL ? 0 : head->query_shifts[query]);
+}
+
+// Whether the sums q k stay below 2^30.
+REF_INLINE bool ref_has_narrow_scores(const RefAttentionHead* head) {
+  return head->q_bits - 1 + head->k_bits - 1 + ref_bit_length((uint64_t)head->channels) <= 30;
+}
+
+#ifdef __cplusplus
+constexpr int64_t RefAttentionHead::keys_of(int64_t query) const {
+  return ref_keys_of(this, query);
+}
+constexpr int RefAttentionHead::shift_of(int64_t query) const { return ref_shift_of(this, query); }
+constexpr bool RefAttentionHead::has_narrow_scores() const { return ref_has_narrow_scores(this); }
+#endif
+
+// The gradient of one head. grad_p = grad_out v is rounded to its upper bits by grad_p_shift first.
+// grad_scores = P (2^7 grad_p - row term) * scale >> shift, at most 3/4 of 2^31; the row term is
+// the exact sum of P grad_p; scale is 1 / sqrt(channels) in 15 bits.
+typedef struct RefAttentionGradient {
+  const int32_t* grad_out REF_CXX(= nullptr);  // [queries, channels]
+  int grad_out_bits REF_CXX(= 16);
+  int grad_p_shift REF_CXX(= 0);
+  int64_t scale REF_CXX(= 0);
+  int shift REF_CXX(= 0);
+  // Written, rows of `stride` each: for the queries, and for all keys.
+  int64_t* grad_q REF_CXX(= nullptr);
+  int64_t* grad_k REF_CXX(= nullptr);
+  int64_t* grad_v REF_CXX(= nullptr);
+  int64_t stride REF_CXX(= 0);
+} RefAttentionGradient;
+
+REF_BEGIN
+
+// Bytes of the room, aligned to 8, that each of the two takes for a head with so many keys.
+int64_t ref_attention_room_bytes(int64_t keys, int64_t channels, bool is_backward) REF_NOEXCEPT;
+// out[query * stride + c] = the sum over keys of P v, at the exponent of v less 7.
+void ref_attention_forward(const RefAttentionHead*, void* room, int64_t* out,
+                           int64_t stride) REF_NOEXCEPT;
+void ref_attention_backward(const RefAttentionHead*, void* room,
+                            const RefAttentionGradient*) REF_NOEXCEPT;
+
+REF_END

@@ -1,0 +1,45 @@
+// Point-wise functions of x = q * 2^e with q of up to 16 bits. They fill the 256-entry tables of
+// operators, or are computed for each element. Source: METHODS, "Exact non-linear functions in
+// integers"; definitions and errors in docs/operators.md.
+#pragma once
+
+#include "reference/types.h"
+
+// A number >= 0 as an exact fraction; denominator >= 1.
+typedef struct RefFraction {
+  int64_t numerator REF_CXX(= 0);
+  int64_t denominator REF_CXX(= 1);
+} RefFraction;
+
+// Mantissas from `low` to `high`, none if low > high.
+typedef struct RefMantissaRange {
+  int64_t low REF_CXX(= 0), high REF_CXX(= 0);
+} RefMantissaRange;
+
+// One function. |q| < 2^15, e in [-128, 127]; `slope`, of at most 2^16 above and below, is read by
+// leaky ReLU only.
+typedef struct RefPointFunction {
+  // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^46.
+  int (*wide_exponent)(int e);
+  int64_t (*value)(int64_t q, int e, RefFraction slope);
+  // f'(q * 2^e) in Q30. At a kink of f, the slope on the side away from zero; at zero the slope
+  // below.
+  int64_t (*derivative_q30)(int64_t q, int e, RefFraction slope);
+  // Whether f only clips q at e, and then to which range; or null.
+  bool (*clips)(int e, RefMantissaRange* range);
+  // The range in which f' is one, if it is zero elsewhere; or null.
+  RefMantissaRange (*passes)(int e);
+} RefPointFunction;
+
+REF_BEGIN
+
+extern const RefPointFunction ref_relu6_function;         // min(max(x, 0), 6), exactly
+extern const RefPointFunction ref_leaky_relu_function;    // x > 0 ? x : slope * x
+extern const RefPointFunction ref_sigmoid_function;       // 1 / (1 + e^-x)
+extern const RefPointFunction ref_tanh_function;          // tanh x
+extern const RefPointFunction ref_hard_sigmoid_function;  // min(max(x + 3, 0), 6) / 6
+extern const RefPointFunction ref_hard_swish_function;    // x * hard_sigmoid(x)
+extern const RefPointFunction ref_gelu_function;          // x * Phi(x), of the normal distribution
+extern const RefPointFunction ref_silu_function;          // x * sigmoid(x)
+
+REF_END
