@@ -81,6 +81,19 @@ REF_LOOP void ref_store(void* to, int bytes, int64_t i, int64_t n) {
   }
 }
 
+REF_LOOP void ref_copy(void* restrict to, const void* restrict from, int64_t bytes) {
+#if defined(__GNUC__)
+  __builtin_memcpy(to, from, (size_t)bytes);
+#else
+  for (int64_t i = 0; i < bytes; ++i) ((char*)to)[i] = ((const char*)from)[i];
+#endif
+}
+
+// n as a number of so many bytes, which compilers then compare as such.
+REF_LOOP int32_t ref_cut(int32_t n, int bytes) {
+  return bytes == 1 ? (int8_t)n : bytes == 2 ? (int16_t)n : n;
+}
+
 // n, of so many bytes, or 0. By a mask as wide as n: compilers then find vectors of that width.
 REF_LOOP int32_t ref_if(bool condition, int bytes, int32_t n) {
   return bytes == 1   ? (int8_t)(n & -(int8_t)condition)

@@ -26,13 +26,21 @@ static Window window_of(const RefPoolShape* s, int64_t window) {
   return found;
 }
 
-// Best of a window so far, and its tap, from the cell at `from` that is the tap `here`.
+// Best of a window so far, and its tap, from the cell at `from` that is the tap `here`. Once for
+// each type: compilers compare what they load as 32 bits as such.
 REF_LOOP void take_larger(int bytes, int64_t width, const void* restrict in, int64_t from,
                           int8_t here, void* restrict best, int8_t* restrict taps) {
-  for (int64_t c = 0; c < width; ++c) {
-    const int32_t n = ref_load32(in, bytes, from + c), so_far = ref_load32(best, bytes, c);
-    taps[c] = n > so_far ? here : taps[c];
-    ref_store(best, bytes, c, n > so_far ? n : so_far);
+  const int8_t* restrict cell8 = (const int8_t*)in + from;
+  const int16_t* restrict cell16 = (const int16_t*)in + from;
+  int8_t* restrict best8 = (int8_t*)best;
+  int16_t* restrict best16 = (int16_t*)best;
+  for (int64_t c = 0; bytes == 1 && c < width; ++c) {
+    taps[c] = cell8[c] > best8[c] ? here : taps[c];
+    best8[c] = cell8[c] > best8[c] ? cell8[c] : best8[c];
+  }
+  for (int64_t c = 0; bytes == 2 && c < width; ++c) {
+    taps[c] = cell16[c] > best16[c] ? here : taps[c];
+    best16[c] = cell16[c] > best16[c] ? cell16[c] : best16[c];
   }
 }
 
@@ -45,7 +53,7 @@ REF_LOOP void maximum_of(int bytes, int64_t width, const RefPoolShape* s, const 
   const int64_t first = image + (y0 * s->in_width + x0) * s->channels;
   const int8_t first_tap = tap_of(s, window->y, window->x, y0, x0);
   for (int64_t c = 0; c < width; ++c) {
-    ref_store(best, bytes, c, ref_load(in, bytes, first + c));
+    ref_store(best, bytes, c, ref_load32(in, bytes, first + c));
     chosen[c] = first_tap;
   }
   for (int64_t y = y0; y < window->rows.end; ++y) {
@@ -54,10 +62,8 @@ REF_LOOP void maximum_of(int bytes, int64_t width, const RefPoolShape* s, const 
                   tap_of(s, window->y, window->x, y, x), best, chosen);
     }
   }
-  for (int64_t c = 0; c < width; ++c) {
-    if (out != NULL) ref_store(out, bytes, to + c, ref_load(best, bytes, c));
-    if (taps != NULL) taps[to + c] = chosen[c];
-  }
+  if (out != NULL) ref_copy((char*)out + to * bytes, best, width * bytes);
+  if (taps != NULL) ref_copy(taps + to, chosen, width);
 }
 
 REF_LOOP void maxima_of_image(int bytes, const RefPoolShape* s, const void* in, void* out,
@@ -98,17 +104,12 @@ typedef struct Gather {
 // A chunk's exact sums: a cell lies in at most 11 * 11 windows, so that sums of 16 bits fit 23
 // bits, and of 32 bits 39.
 REF_LOOP void sums_of_cell(int bytes, bool by_taps, int64_t width, const Gather* g, int64_t n,
-                           int64_t y, int64_t x, int64_t first, int32_t* narrow, int64_t* wide) {
+                           int64_t y, int64_t x, RefPoolRange rows, int64_t first, int32_t* narrow,
+                           int64_t* wide) {
   const RefPoolShape* s = g->shape;
-  const RefPoolRange rows = ref_pool_windows_over(&s->vertical, y, s->out_height);
   const RefPoolRange columns = ref_pool_windows_over(&s->horizontal, x, s->out_width);
-  for (int64_t c = 0; c < width; ++c) {
-    if (by_taps && bytes <= 2) {
-      narrow[c] = 0;
-    } else {
-      wide[c] = 0;
-    }
-  }
+  for (int64_t c = 0; by_taps && bytes <= 2 && c < width; ++c) narrow[c] = 0;
+  for (int64_t c = 0; (!by_taps || bytes > 2) && c < width; ++c) wide[c] = 0;
   for (int64_t wy = rows.begin; wy < rows.end; ++wy) {
     for (int64_t wx = columns.begin; wx < columns.end; ++wx) {
       const int64_t window = wy * s->out_width + wx;
@@ -180,12 +181,13 @@ REF_LOOP void narrow_sums(int bytes, int64_t width, const int64_t* restrict sums
 }
 
 REF_LOOP void gather_chunk(int bytes, bool by_taps, int64_t width, const Gather* g, int64_t n,
-                           int64_t y, int64_t x, int64_t first, RefStatistics* found) {
+                           int64_t y, int64_t x, RefPoolRange rows, int64_t first,
+                           RefStatistics* found) {
   const RefPoolShape* s = g->shape;
   int32_t narrow[kChunk];
   int64_t wide[kChunk];
   const int64_t to = ((n * s->in_height + y) * s->in_width + x) * s->channels + first;
-  sums_of_cell(bytes, by_taps, width, g, n, y, x, first, narrow, wide);
+  sums_of_cell(bytes, by_taps, width, g, n, y, x, rows, first, narrow, wide);
   if (by_taps && bytes <= 2) {
     REF_WITH_BYTES(g->grad_in.bits, out_bytes,
                    narrow_words(out_bytes, width, narrow, g, to, found));
@@ -201,13 +203,14 @@ REF_LOOP RefStatistics gather_images(int bytes, bool by_taps, const Gather* g, i
   RefStatistics found = {0, 0};
   for (int64_t row = begin * s->in_height; row < end * s->in_height; ++row) {
     const int64_t n = row / s->in_height, y = row % s->in_height;
+    const RefPoolRange rows = ref_pool_windows_over(&s->vertical, y, s->out_height);
     for (int64_t x = 0; x < s->in_width; ++x) {
       int64_t c = 0;
       for (; c + kChunk <= s->channels; c += kChunk) {
-        gather_chunk(bytes, by_taps, kChunk, g, n, y, x, c, &found);
+        gather_chunk(bytes, by_taps, kChunk, g, n, y, x, rows, c, &found);
       }
       if (c == s->channels) continue;
-      gather_chunk(bytes, by_taps, s->channels - c, g, n, y, x, c, &found);
+      gather_chunk(bytes, by_taps, s->channels - c, g, n, y, x, rows, c, &found);
     }
   }
   return found;

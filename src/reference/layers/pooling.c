@@ -6,76 +6,111 @@
 // Channels are taken 16 at a time, which fit a vector: the last 16 of a pixel end with it, and may
 // overlap those before. Fewer channels are taken with what follows them, in buffers: those results
 // are written over, or lie in the padding. So rows are cut into pieces, which stay in the
-// first-level cache.
-enum { kLanes = 16, kPiece = 1024, kRoom = kPiece + kLanes };
+// first-level cache, and several short rows make one.
+enum { kLanes = 16, kPiece = 1024, kRoom = kPiece + kLanes, kFirstTap = 255 };
 
-// The outputs [x, x + pixels) of row y of image n.
+// The outputs [x, x + pixels) of `rows` rows of outputs, counted through all images.
 typedef struct Piece {
-  int64_t n, y, x, pixels;
+  int64_t row, rows, x, pixels;
 } Piece;
 
-static int64_t out_at(const RefMaxPoolShape* s, const Piece* p) {
-  const int64_t height = s->in_height / s->window, width = s->in_width / s->window;
-  return ((p->n * height + p->y) * width + p->x) * s->channels;
+// The next piece of the rows up to `end`.
+static bool next_piece(const RefMaxPoolShape* s, int64_t end, Piece* p) {
+  const int64_t width = s->in_width / s->window;
+  const int64_t most_pixels = kPiece / (s->window * s->channels);
+  p->x += p->pixels;
+  if (p->x >= width) {
+    p->x = 0;
+    p->row += p->rows;
+  }
+  p->pixels = ref_smaller(most_pixels, width - p->x);
+  p->rows = ref_clamp(most_pixels / ref_larger(1, width), 1, end - p->row);
+  return p->row < end && width > 0;
 }
-static int64_t in_at(const RefMaxPoolShape* s, const Piece* p) {
-  return ((p->n * s->in_height + p->y * s->window) * s->in_width + p->x * s->window) * s->channels;
+
+// Offset of output (row, x), and of the first input of its window.
+static int64_t out_at(const RefMaxPoolShape* s, int64_t row, int64_t x) {
+  return (row * (s->in_width / s->window) + x) * s->channels;
+}
+static int64_t in_at(const RefMaxPoolShape* s, int64_t row, int64_t x) {
+  const int64_t height = s->in_height / s->window, n = row / height, y = row % height;
+  return ((n * s->in_height + y * s->window) * s->in_width + x * s->window) * s->channels;
 }
 
 REF_LOOP void clear(int bytes, void* to, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) ref_store(to, bytes, i, 0);
 }
 
-// Element i of the maxima of columns, element by element along the rows of the input: as bytes, or
-// as keys, a value and its tap as one number of 16 bits (256 values, 255 - tap), whose maximum is
-// the first maximum.
-enum { kFirstTap = 255 };
-REF_LOOP void column_maxima(int bytes, int64_t window, const int8_t* restrict in, int64_t row,
-                            int64_t width, void* restrict high) {
-  for (int64_t i = 0; i < width; ++i) {
-    ref_store(high, bytes, i, bytes == 2 ? in[i] * 256 + kFirstTap : in[i]);
-  }
-  clear(bytes, high, width, width + kLanes);
+// high[i] = the maximum of column i of `window` rows.
+REF_LOOP void column_maxima(int64_t window, const int8_t* restrict in, int64_t row, int64_t width,
+                            int8_t* restrict high) {
+  ref_copy(high, in, width);
   for (int64_t ky = 1; ky < window; ++ky) {
     const int8_t* restrict from = in + ky * row;
-    const int32_t tap = (int32_t)(kFirstTap - ky * window);
-    for (int64_t i = 0; i < width; ++i) {
-      const int16_t n = (int16_t)(bytes == 2 ? from[i] * 256 + tap : from[i]);
-      const int32_t so_far = ref_load32(high, bytes, i);
-      ref_store(high, bytes, i, n > so_far ? n : so_far);
+    for (int64_t i = 0; i < width; ++i) high[i] = from[i] > high[i] ? from[i] : high[i];
+  }
+}
+
+// Maxima of neighbouring columns.
+REF_LOOP void neighbour_maxima(int64_t window, int64_t channels, const int8_t* restrict high,
+                               int64_t count, int8_t* restrict best) {
+  for (int64_t at = 0; at < count; at += channels, high += window * channels) {
+    int8_t* restrict to = best + at;
+    REF_NO_UNROLLING
+    for (int64_t j = 0; j < kLanes; ++j) to[j] = high[j];
+    for (int64_t kx = 1; kx < window; ++kx) {
+      const int8_t* restrict from = high + kx * channels;
+      REF_NO_UNROLLING
+      for (int64_t j = 0; j < kLanes; ++j) to[j] = from[j] > to[j] ? from[j] : to[j];
     }
   }
 }
 
-// Maxima of neighbouring pixels; each step to the right takes one from a key.
-REF_LOOP void neighbour_maxima(int bytes, int64_t window, int64_t channels, const void* high,
-                               int64_t pixels, void* restrict best) {
-  for (int64_t x = 0; x < pixels; ++x) {
-    const int64_t tap = x * window * channels, to = x * channels;
+REF_LOOP void max_pool_pieces(int64_t window, const RefMaxPoolShape* s, const int8_t* in,
+                              int8_t* out, int64_t begin, int64_t end) {
+  int8_t high[kRoom] = {0}, best[kRoom];
+  const int64_t channels = s->channels, row = s->in_width * channels;
+  for (Piece p = {begin, 0, 0, 0}; next_piece(s, end, &p);) {
+    const int64_t width = window * p.pixels * channels, count = p.rows * p.pixels * channels;
+    for (int64_t y = 0; y < p.rows; ++y) {
+      column_maxima(window, in + in_at(s, p.row + y, p.x), row, width, high + y * width);
+    }
+    neighbour_maxima(window, channels, high, count, best);
+    ref_copy(out + out_at(s, p.row, p.x), best, count);
+  }
+}
+
+// A value and its tap as one number, whose maximum is the first maximum; and keys[i] = the largest
+// of column i, each with the tap (ky, 0).
+REF_LOOP void column_keys(int64_t window, const int8_t* restrict in, int64_t row, int64_t width,
+                          int16_t* restrict keys) {
+  for (int64_t i = 0; i < width; ++i) keys[i] = (int16_t)(in[i] * 256 + kFirstTap);
+  for (int64_t ky = 1; ky < window; ++ky) {
+    const int8_t* restrict from = in + ky * row;
+    const int32_t first = (int32_t)(kFirstTap - ky * window);
+    for (int64_t i = 0; i < width; ++i) {
+      const int16_t key = (int16_t)(from[i] * 256 + first);
+      keys[i] = key > keys[i] ? key : keys[i];
+    }
+  }
+}
+
+// The first maximum's tap of 16 windows, from the keys of their columns; each step to the right
+// takes one from a key.
+REF_LOOP void first_taps(int64_t window, int64_t channels, const int16_t* restrict keys,
+                         int16_t* restrict best) {
+  REF_NO_UNROLLING
+  for (int64_t j = 0; j < kLanes; ++j) best[j] = keys[j];
+  for (int64_t kx = 1; kx < window; ++kx) {
+    const int16_t* restrict from = keys + kx * channels;
     REF_NO_UNROLLING
     for (int64_t j = 0; j < kLanes; ++j) {
-      ref_store(best, bytes, to + j, ref_load32(high, bytes, tap + j));
-    }
-    for (int64_t kx = 1; kx < window; ++kx) {
-      const int16_t less = (int16_t)(bytes == 2 ? kx : 0);
-      REF_NO_UNROLLING
-      for (int64_t j = 0; j < kLanes; ++j) {
-        const int16_t n = (int16_t)(ref_load32(high, bytes, tap + kx * channels + j) - less);
-        const int32_t so_far = ref_load32(best, bytes, to + j);
-        ref_store(best, bytes, to + j, n > so_far ? n : so_far);
-      }
+      const int16_t key = (int16_t)(from[j] - kx);
+      best[j] = key > best[j] ? key : best[j];
     }
   }
-}
-
-REF_LOOP void max_pool_piece(int64_t window, const RefMaxPoolShape* s, const Piece* p,
-                             const int8_t* in, int8_t* out) {
-  int8_t high[kRoom], best[kRoom];
-  const int64_t row = s->in_width * s->channels, count = p->pixels * s->channels;
-  column_maxima(1, window, in + in_at(s, p), row, window * count, high);
-  neighbour_maxima(1, window, s->channels, high, p->pixels, best);
-  int8_t* restrict to = out + out_at(s, p);
-  for (int64_t i = 0; i < count; ++i) to[i] = best[i];
+  REF_NO_UNROLLING
+  for (int64_t j = 0; j < kLanes; ++j) best[j] = (int16_t)(kFirstTap - (best[j] & 255));
 }
 
 // A buffer of numbers of any width.
@@ -87,41 +122,55 @@ typedef union Numbers {
 
 // For each input column of the windows: the gradient of its output, and the first maximum's tap
 // less kx, which is ky * window in the column of the maximum and no multiple of it in the others.
-REF_LOOP void spread(int bytes, int64_t window, int64_t channels, const int16_t* restrict best,
+REF_LOOP void spread(int bytes, int64_t window, int64_t channels, const int16_t* restrict keys,
                      const void* restrict outer, int64_t pixels, void* restrict taps,
                      void* restrict grads) {
+  int16_t first[kLanes];
   for (int64_t x = 0; x < pixels; ++x) {
+    const int64_t at = x * channels, columns = at * window;
+    first_taps(window, channels, keys + columns, first);
     for (int64_t kx = 0; kx < window; ++kx) {
-      const int64_t at = x * channels, to = (x * window + kx) * channels;
-      const int16_t first = (int16_t)(kFirstTap - kx);
+      const int64_t to = columns + kx * channels;
       REF_NO_UNROLLING
       for (int64_t j = 0; j < kLanes; ++j) {
-        ref_store(taps, bytes, to + j, (int16_t)(first - (best[at + j] & 255)));
+        ref_store(taps, bytes, to + j, (int16_t)(first[j] - kx));
         ref_store(grads, bytes, to + j, ref_load32(outer, bytes, at + j));
       }
     }
   }
 }
 
-REF_LOOP void gradient_piece(int bytes, int64_t window, const RefMaxPoolShape* s, const Piece* p,
-                             const int8_t* in, const void* grad_out, void* restrict grad_in) {
-  int16_t high[kRoom], best[kRoom];
-  Numbers outer, grads, taps;
-  const int64_t channels = s->channels, row = s->in_width * channels, corner = in_at(s, p);
-  const int64_t count = p->pixels * channels, width = window * count, from = out_at(s, p);
-  column_maxima(2, window, in + corner, row, width, high);
-  neighbour_maxima(2, window, channels, high, p->pixels, best);
-  for (int64_t i = 0; i < count; ++i) {
-    ref_store(&outer, bytes, i, ref_load32(grad_out, bytes, from + i));
-  }
-  clear(bytes, &outer, count, count + kLanes);
-  spread(bytes, window, channels, best, &outer, p->pixels, &taps, &grads);
+// Gives the gradients to the maxima of one row of windows.
+REF_LOOP void choose(int bytes, int64_t window, int64_t row, const void* restrict taps,
+                     const void* restrict grads, int64_t from, int64_t width,
+                     void* restrict grad_in, int64_t to) {
   for (int64_t ky = 0; ky < window; ++ky) {
-    const int64_t to = corner + ky * row;
-    const int32_t here = (int32_t)(ky * window);
+    const int32_t here = ref_cut((int32_t)(ky * window), bytes);
     for (int64_t i = 0; i < width; ++i) {
-      const int32_t grad = ref_load32(&grads, bytes, i);
-      ref_store(grad_in, bytes, to + i, ref_load32(&taps, bytes, i) == here ? grad : 0);
+      const bool is_here = ref_load32(taps, bytes, from + i) == here;
+      ref_store(grad_in, bytes, to + ky * row + i,
+                ref_if(is_here, bytes, ref_load32(grads, bytes, from + i)));
+    }
+  }
+}
+
+REF_LOOP void gradient_pieces(int bytes, int64_t window, const RefMaxPoolShape* s, const int8_t* in,
+                              const void* restrict grad_out, void* restrict grad_in, int64_t begin,
+                              int64_t end) {
+  int16_t keys[kRoom] = {0};
+  Numbers outer = {{0}}, grads, taps;
+  const int64_t channels = s->channels, row = s->in_width * channels;
+  for (Piece p = {begin, 0, 0, 0}; next_piece(s, end, &p);) {
+    const int64_t width = window * p.pixels * channels, pixels = p.rows * p.pixels;
+    const char* outer_at = (const char*)grad_out + out_at(s, p.row, p.x) * bytes;
+    for (int64_t y = 0; y < p.rows; ++y) {
+      column_keys(window, in + in_at(s, p.row + y, p.x), row, width, keys + y * width);
+    }
+    ref_copy(&outer, outer_at, pixels * channels * bytes);
+    spread(bytes, window, channels, keys, &outer, pixels, &taps, &grads);
+    for (int64_t y = 0; y < p.rows; ++y) {
+      choose(bytes, window, row, &taps, &grads, y * width, width, grad_in,
+             in_at(s, p.row + y, p.x));
     }
   }
 }
@@ -167,66 +216,54 @@ REF_LOOP void gradient_lanes(int bytes, int64_t window, int64_t channels, int64_
   }
 }
 
-REF_LOOP void max_pool_pixels(int64_t window, const RefMaxPoolShape* s, const Piece* p,
-                              const int8_t* in, int8_t* out) {
-  const int64_t channels = s->channels, last = channels - kLanes, from = in_at(s, p);
-  const int64_t row = s->in_width * channels, to = out_at(s, p);
-  for (int64_t x = 0; x < p->pixels; ++x) {
-    for (int64_t c = 0; c < channels; c += kLanes) {
-      const int64_t first = ref_smaller(c, last);
-      max_pool_lanes(window, channels, row, in + from + x * window * channels + first,
-                     out + to + x * channels + first);
+REF_LOOP void max_pool_pixels(int64_t window, const RefMaxPoolShape* s, const int8_t* in,
+                              int8_t* out, int64_t begin, int64_t end) {
+  const int64_t channels = s->channels, last = channels - kLanes, row = s->in_width * channels;
+  const int64_t pixels = s->in_width / window;
+  for (int64_t y = begin; y < end; ++y) {
+    const int8_t* from = in + in_at(s, y, 0);
+    int8_t* to = out + out_at(s, y, 0);
+    for (int64_t x = 0; x < pixels; ++x, from += window * channels, to += channels) {
+      for (int64_t c = 0; c < last; c += kLanes) {
+        max_pool_lanes(window, channels, row, from + c, to + c);
+      }
+      max_pool_lanes(window, channels, row, from + last, to + last);
     }
   }
 }
 
-REF_LOOP void gradient_pixels(int bytes, int64_t window, const RefMaxPoolShape* s, const Piece* p,
-                              const int8_t* in, const void* grad_out, void* grad_in) {
-  const int64_t channels = s->channels, last = channels - kLanes, corner = in_at(s, p);
-  const int64_t row = s->in_width * channels, at = out_at(s, p);
-  for (int64_t x = 0; x < p->pixels; ++x) {
-    for (int64_t c = 0; c < channels; c += kLanes) {
-      const int64_t first = ref_smaller(c, last);
-      gradient_lanes(bytes, window, channels, row, in, grad_out, at + x * channels + first, grad_in,
-                     corner + x * window * channels + first);
+REF_LOOP void gradient_pixels(int bytes, int64_t window, const RefMaxPoolShape* s, const int8_t* in,
+                              const void* grad_out, void* grad_in, int64_t begin, int64_t end) {
+  const int64_t channels = s->channels, last = channels - kLanes, row = s->in_width * channels;
+  const int64_t pixels = s->in_width / window;
+  for (int64_t y = begin; y < end; ++y) {
+    int64_t corner = in_at(s, y, 0), at = out_at(s, y, 0);
+    for (int64_t x = 0; x < pixels; ++x, corner += window * channels, at += channels) {
+      for (int64_t c = 0; c < last; c += kLanes) {
+        gradient_lanes(bytes, window, channels, row, in, grad_out, at + c, grad_in, corner + c);
+      }
+      gradient_lanes(bytes, window, channels, row, in, grad_out, at + last, grad_in, corner + last);
     }
   }
 }
 
-// The next piece of the images up to `end`: at most a row.
-static bool next_piece(const RefMaxPoolShape* s, int64_t end, Piece* p) {
-  const int64_t height = s->in_height / s->window, width = s->in_width / s->window;
-  const int64_t most = ref_larger(1, kPiece / (s->window * s->channels));
-  p->x += p->pixels;
-  if (p->x >= width) {
-    p->x = 0;
-    ++p->y;
+// The rows of outputs [begin, end), with the window as a constant or not.
+REF_LOOP void max_pool_rows(int64_t window, const RefMaxPoolShape* s, const int8_t* in, int8_t* out,
+                            int64_t begin, int64_t end) {
+  if (s->channels >= kLanes) {
+    max_pool_pixels(window, s, in, out, begin, end);
+  } else {
+    max_pool_pieces(window, s, in, out, begin, end);
   }
-  if (p->y >= height) {
-    p->y = 0;
-    ++p->n;
-  }
-  p->pixels = ref_smaller(most, width - p->x);
-  return p->n < end && width > 0 && height > 0;
-}
-
-static Piece before_first(int64_t begin) {
-  const Piece piece = {begin, -1, INT64_MAX / 2, 0};
-  return piece;
 }
 
 void ref_max_pool(const RefMaxPoolShape* s, const int8_t* in, int8_t* out, int64_t begin,
                   int64_t end) {
-  for (Piece p = before_first(begin); next_piece(s, end, &p);) {
-    if (s->channels >= kLanes && s->window == 2) {
-      max_pool_pixels(2, s, &p, in, out);
-    } else if (s->channels >= kLanes) {
-      max_pool_pixels(s->window, s, &p, in, out);
-    } else if (s->window == 2) {
-      max_pool_piece(2, s, &p, in, out);
-    } else {
-      max_pool_piece(s->window, s, &p, in, out);
-    }
+  const int64_t height = s->in_height / s->window;
+  if (s->window == 2) {
+    max_pool_rows(2, s, in, out, begin * height, end * height);
+  } else {
+    max_pool_rows(s->window, s, in, out, begin * height, end * height);
   }
 }
 
@@ -241,20 +278,24 @@ REF_LOOP void clear_remainder(int bytes, const RefMaxPoolShape* s, void* grad_in
   clear(bytes, grad_in, image + rows * row, image + s->in_height * row);
 }
 
+REF_LOOP void gradient_rows(int bytes, int64_t window, const RefMaxPoolShape* s, const int8_t* in,
+                            const void* grad_out, void* grad_in, int64_t begin, int64_t end) {
+  if (s->channels >= kLanes) {
+    gradient_pixels(bytes, window, s, in, grad_out, grad_in, begin, end);
+  } else {
+    gradient_pieces(bytes, window, s, in, grad_out, grad_in, begin, end);
+  }
+}
+
 void ref_max_pool_gradient(const RefMaxPoolShape* s, const int8_t* in, RefConstSpan grad_out,
                            RefSpan grad_in, int64_t begin, int64_t end) {
+  const int64_t height = s->in_height / s->window, first = begin * height, last = end * height;
   REF_WITH_BYTES(grad_out.bits, bytes, {
     for (int64_t n = begin; n < end; ++n) clear_remainder(bytes, s, grad_in.data, n);
-    for (Piece p = before_first(begin); next_piece(s, end, &p);) {
-      if (s->channels >= kLanes && s->window == 2) {
-        gradient_pixels(bytes, 2, s, &p, in, grad_out.data, grad_in.data);
-      } else if (s->channels >= kLanes) {
-        gradient_pixels(bytes, s->window, s, &p, in, grad_out.data, grad_in.data);
-      } else if (s->window == 2) {
-        gradient_piece(bytes, 2, s, &p, in, grad_out.data, grad_in.data);
-      } else {
-        gradient_piece(bytes, s->window, s, &p, in, grad_out.data, grad_in.data);
-      }
+    if (s->window == 2) {
+      gradient_rows(bytes, 2, s, in, grad_out.data, grad_in.data, first, last);
+    } else {
+      gradient_rows(bytes, s->window, s, in, grad_out.data, grad_in.data, first, last);
     }
   });
 }
@@ -271,19 +312,12 @@ void ref_image_sums(const int8_t* in, int64_t pixels, int64_t channels, int32_t*
   }
 }
 
-REF_LOOP void broadcast(int bytes, const void* restrict in, int64_t pixels, int64_t channels,
-                        void* restrict out, int64_t n) {
-  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    const int64_t to = (n * pixels + pixel) * channels, from = n * channels;
-    for (int64_t c = 0; c < channels; ++c) {
-      ref_store(out, bytes, to + c, ref_load(in, bytes, from + c));
-    }
-  }
-}
-
 void ref_broadcast(RefConstSpan in, int64_t pixels, int64_t channels, RefSpan out, int64_t begin,
                    int64_t end) {
+  const int64_t bytes = channels * (in.bits <= 8 ? 1 : in.bits <= 16 ? 2 : 4);
+  char* to = (char*)out.data + begin * pixels * bytes;
   for (int64_t n = begin; n < end; ++n) {
-    REF_WITH_BYTES(in.bits, bytes, broadcast(bytes, in.data, pixels, channels, out.data, n));
+    const char* from = (const char*)in.data + n * bytes;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel, to += bytes) ref_copy(to, from, bytes);
   }
 }
