@@ -1,8 +1,14 @@
-// The export command: a frozen network to an ONNX file.
+// The export command: a frozen network to an ONNX file, or to C.
+#include <algorithm>
+#include <cctype>
+
 #include "api/inference/inference_config.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
 #include "api/target.h"
+#include "base/files/atomic_file.h"
+#include "base/files/file_system.h"
+#include "device/export_c.h"
 #include "infer/deployed_network.h"
 #include "infer/exported_sequence.h"
 #include "mantissa/runs.h"
@@ -12,19 +18,40 @@
 namespace mantissa {
 namespace {
 
+enum class ExportKind { kOnnxRuntime, kPortable, kC };
+
 struct ExportConfig {
   std::string checkpoint;
   std::string from;  // an encoder, in place of a checkpoint
   Format format;     // of the encoder
-  onnx::ExportTarget target = onnx::ExportTarget::kOnnxRuntime;
+  ExportKind target = ExportKind::kOnnxRuntime;
+  std::string prefix = "mantissa";  // of C names
   std::string out;
 };
 
 Status parse_target(const std::string&, const std::string& text, ExportConfig& config) {
-  if (text != "ort" && text != "portable") {
-    return invalid_input("--target: '" + text + "' is none; choose ort or portable");
+  constexpr std::pair<std::string_view, ExportKind> kTargets[] = {
+      {"ort", ExportKind::kOnnxRuntime},
+      {"portable", ExportKind::kPortable},
+      {"c", ExportKind::kC}};
+  const auto* found = std::ranges::find(kTargets, text, [](const auto& row) { return row.first; });
+  if (found == std::end(kTargets)) {
+    return invalid_input("--target: '" + text + "' is none; choose ort, portable or c");
   }
-  config.target = text == "ort" ? onnx::ExportTarget::kOnnxRuntime : onnx::ExportTarget::kPortable;
+  config.target = found->second;
+  return {};
+}
+
+Status parse_prefix(const std::string&, const std::string& text, ExportConfig& config) {
+  const auto is_part = [](char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c));
+  };
+  if (text.empty() || !std::ranges::all_of(text, is_part) ||
+      std::isalpha(static_cast<unsigned char>(text[0])) == 0) {
+    return invalid_input("--prefix: '" + text +
+                         "' is no C name: letters, digits and '_', a letter first");
+  }
+  config.prefix = text;
   return {};
 }
 
@@ -35,9 +62,14 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
     // 8 bits, an exponent for each row of values and of weights.
     {"format", "with --from: number format; fp32 writes a network of real numbers",
      "bfp:block=channel,blocks=token", parse_by<parse_format, &ExportConfig::format>},
-    {"target", "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where they fit",
+    {"target",
+     "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where they fit; c: C99 for "
+     "machines without an operating system",
      "ort", parse_target},
-    {"out", "the ONNX file to write", "", parse_text<&ExportConfig::out>}};
+    {"prefix", "of --target c: names of functions and files begin with it", "mantissa",
+     parse_prefix},
+    {"out", "the ONNX file to write; of --target c the folder", "",
+     parse_text<&ExportConfig::out>}};
 constexpr CommandOf<ExportConfig> kExportCommand = {"export", kExportRows};
 
 Result<ExportConfig> export_config(Settings settings) {
@@ -55,6 +87,11 @@ Result<ExportConfig> export_config(Settings settings) {
   return config;
 }
 
+onnx::ExportTarget onnx_target(const ExportConfig& config) {
+  return config.target == ExportKind::kPortable ? onnx::ExportTarget::kPortable
+                                                : onnx::ExportTarget::kOnnxRuntime;
+}
+
 // Errors of the export name the file.
 Result<onnx::ExportedModel> of_file(const std::string& path, Result<onnx::ExportedModel> exported) {
   if (exported.ok()) return exported;
@@ -65,10 +102,41 @@ Result<onnx::ExportedModel> of_file(const std::string& path, Result<onnx::Export
 Result<onnx::ExportedModel> exported_model(const ExportConfig& config) {
   if (config.from.empty()) {
     MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
-    return of_file(config.checkpoint, export_frozen(network, config.target));
+    return of_file(config.checkpoint, export_frozen(network, onnx_target(config)));
   }
   MANTISSA_ASSIGN(const Encoder encoder, load_encoder(config.from, config.format));
-  return of_file(config.from, export_encoder(encoder, config.target));
+  return of_file(config.from, export_encoder(encoder, onnx_target(config)));
+}
+
+constexpr std::string_view kExportRecord = "export.json";
+
+// The folder is new, empty, or holds an earlier export: nothing else is overwritten.
+Status check_folder(const std::string& folder) {
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(folder));
+  if (kind == PathKind::kNothing) return {};
+  MANTISSA_ASSIGN(const auto names, list_names(folder));
+  if (names.empty() || std::ranges::find(names, kExportRecord) != names.end()) return {};
+  return invalid_input("--out: '" + folder + "' is not empty, and no earlier export");
+}
+
+Outcome<ExportedModel> export_c(const ExportConfig& config) {
+  MANTISSA_RETURN_IF_ERROR(check_folder(config.out));
+  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  auto program = device::c_of_frozen(network, config.prefix);
+  if (!program.ok()) {
+    return make_error(program.error().code, config.checkpoint + ": " + program.error().message);
+  }
+  const std::filesystem::path folder = config.out;
+  for (const device::SourceFile& file : program->files) {
+    const std::filesystem::path path = folder / file.path;
+    MANTISSA_RETURN_IF_ERROR(make_folder(path.parent_path()));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(path, file.text));
+  }
+  return ExportedModel{.file = config.out,
+                       .nodes = std::ssize(network.graph.nodes),
+                       .notes = {"memory " + std::to_string(program->arena_bytes) +
+                                 " bytes, constants " + std::to_string(program->constant_bytes) +
+                                 " bytes; docs/device.md says how to build it"}};
 }
 
 }  // namespace
@@ -77,6 +145,11 @@ CommandInfo export_command() { return info_of<kExportCommand>(); }
 
 Outcome<ExportedModel> export_model(const Settings& settings) {
   MANTISSA_ASSIGN(const ExportConfig config, export_config(settings));
+  if (config.target == ExportKind::kC) {
+    if (!config.from.empty()) return invalid_input("--target c: wants a --checkpoint, not --from");
+    if (config.out.empty()) return invalid_input("--out: name the folder to write");
+    return export_c(config);
+  }
   if (config.out.empty()) return invalid_input("--out: name the ONNX file to write");
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   MANTISSA_ASSIGN(onnx::ExportedModel exported, exported_model(config));
@@ -85,7 +158,7 @@ Outcome<ExportedModel> export_model(const Settings& settings) {
   written.file = config.out;
   written.nodes = std::ssize(exported.model.graph.nodes);
   written.notes = std::move(exported.notes);
-  if (config.target == onnx::ExportTarget::kPortable) {
+  if (config.target == ExportKind::kPortable) {
     written.notes.push_back(
         "weights of 4 bits make the file smaller; ONNX Runtime computes such layers in float32, "
         "slower than with --target ort, and rounds some of their sums: logits may differ a little "

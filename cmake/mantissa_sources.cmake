@@ -1,0 +1,18 @@
+# Writes OUTPUT, a C++ file with the texts of the C sources in FOLDERS, below ROOT, as data:
+#   cmake -DROOT=... -DFOLDERS="a;b" -DOUTPUT=... -P mantissa_sources.cmake
+set(text "#include \"device/sources.h\"\n\nnamespace mantissa::device {\nnamespace {\n\n")
+string(APPEND text "constexpr SourceText kTexts[] = {\n")
+set(files)
+foreach(folder IN LISTS FOLDERS)
+  file(GLOB_RECURSE found RELATIVE ${ROOT} ${ROOT}/${folder}/*.c ${ROOT}/${folder}/*.h)
+  list(APPEND files ${found})
+endforeach()
+list(SORT files)
+foreach(file IN LISTS files)
+  file(READ ${ROOT}/${file} content)
+  string(APPEND text "    {\"${file}\", R\"~C(${content})~C\"},\n")
+endforeach()
+string(APPEND text "};\n\n}  // namespace\n\n")
+string(APPEND text "std::span<const SourceText> source_texts() { return kTexts; }\n\n")
+string(APPEND text "}  // namespace mantissa::device\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,207 @@
+#include "device/project_files.h"
+
+#include <cctype>
+
+#include "device/c_text.h"
+
+namespace mantissa::device {
+namespace {
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Replaces @NAME@ by the network's words.
+std::string filled(std::string text, const CNetwork& n) {
+  const bool pixels = n.input->type == DataType::kUint8;
+  const FrozenDescription& d = *n.description;
+  const std::pair<std::string_view, std::string> words[] = {
+      {"@p@", n.prefix},
+      {"@P@", upper(n.prefix)},
+      {"@model@", d.network.name},
+      {"@format@", to_string(d.format)},
+      {"@sha256@", d.weights_sha256},
+      {"@input_type@", pixels ? "uint8_t" : "int16_t"},
+      {"@input_what@",
+       pixels ? "Pixels " + to_string(n.input->shape) + ": height, width, channels"
+              : "Numbers: mantissas in units of 2^" + std::to_string(n.input->exponent)},
+      {"@inputs@", std::to_string(n.input->shape.count())},
+      {"@results@", std::to_string(n.results)},
+      {"@exponent@", std::to_string(n.exponent)},
+      {"@arena@", std::to_string((n.arena_bytes + 7) / 8 * 8)},
+      {"@constants@", std::to_string(n.constant_bytes)}};
+  for (const auto& [word, value] : words) {
+    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + value.size())) {
+      text.replace(at, word.size(), value);
+    }
+  }
+  return text;
+}
+
+constexpr const char* kHeader =
+    R"C(// The network @model@ (@format@) for machines without an operating system, written by Mantissa. Its
+// numbers are those of the run with weights_sha256
+// @sha256@.
+//
+// It calls no library, allocates nothing, and computes without floating point. All of its memory is
+// a @p@_memory and the stack; several may be used at once.
+#ifndef @P@_H
+#define @P@_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  @P@_INPUTS = @inputs@,
+  @P@_RESULTS = @results@,
+  // A result is its mantissa times 2^this.
+  @P@_RESULT_EXPONENT = @exponent@,
+  @P@_MEMORY_BYTES = @arena@,
+  // Weights and tables, in read-only memory.
+  @P@_CONSTANT_BYTES = @constants@
+};
+
+// What it holds between two calls does not matter.
+typedef union @p@_memory {
+  int64_t aligned;
+  uint8_t bytes[@P@_MEMORY_BYTES];
+} @p@_memory;
+
+// @input_what@. Results are logits, or the predicted number.
+void @p@_predict(@p@_memory* memory, const @input_type@ input[@P@_INPUTS],
+                 int32_t results[@P@_RESULTS]);
+
+// The index of the largest result, the first of equals.
+int @p@_best(const int32_t results[@P@_RESULTS]);
+
+// Names of the classes, in the order of the results; the last is null.
+extern const char* const @p@_labels[];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+)C";
+
+constexpr const char* kExample =
+    R"C(// Reads inputs from the standard input, one after the other, as the network takes them (in the byte
+// order of this machine), and prints the results of each, as whole numbers.
+#include <stdio.h>
+
+#include "@p@.h"
+
+int main(void) {
+  static @p@_memory memory;
+  static @input_type@ input[@P@_INPUTS];
+  int32_t results[@P@_RESULTS];
+  while (fread(input, sizeof(input), 1, stdin) == 1) {
+    @p@_predict(&memory, input, results);
+    for (int i = 0; i < @P@_RESULTS; ++i) {
+      printf("%s%ld", i == 0 ? "" : " ", (long)results[i]);
+    }
+    printf("\n");
+  }
+  return 0;
+}
+)C";
+
+constexpr const char* kMakefile =
+    R"M(# make: the library lib@p@.a, and the example. For another machine:
+#   make CC=arm-none-eabi-gcc AR=arm-none-eabi-ar CFLAGS='-Os -mcpu=cortex-m4 -mthumb' lib@p@.a
+CFLAGS ?= -O2
+FLAGS = -std=c99 -Wall -Wextra -Wconversion -pedantic -ffunction-sections -fdata-sections -I.
+SOURCES = @p@.c $(wildcard reference/*/*.c device/runtime/*.c)
+OBJECTS = $(SOURCES:.c=.o)
+
+all: example
+
+lib@p@.a: $(OBJECTS)
+	$(AR) rcs $@ $(OBJECTS)
+
+example: example.o lib@p@.a
+	$(CC) $(CFLAGS) -Wl,--gc-sections $^ -o $@
+
+%.o: %.c
+	$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
+
+clean:
+	rm -f $(OBJECTS) example.o example lib@p@.a
+
+.PHONY: all clean
+)M";
+
+constexpr const char* kCmake = R"M(cmake_minimum_required(VERSION 3.16)
+project(@p@ C)
+
+file(GLOB sources reference/*/*.c device/runtime/*.c)
+add_library(@p@ STATIC @p@.c ${sources})
+target_include_directories(@p@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+set_target_properties(@p@ PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON)
+target_compile_options(@p@ PRIVATE -ffunction-sections -fdata-sections)
+
+if(NOT CMAKE_CROSSCOMPILING)
+  add_executable(example example.c)
+  target_link_libraries(example PRIVATE @p@)
+endif()
+)M";
+
+// What the folder holds: the command overwrites only folders that have it.
+constexpr const char* kRecord =
+    R"J({"kind": "mantissa c 1", "prefix": "@p@", "weights_sha256": "@sha256@"}
+)J";
+
+// The results, if they are mantissas of 8 bits.
+std::string copied_results(const CNetwork& n) {
+  if (n.is_wide) return "";
+  return "  for (int i = 0; i < " + std::to_string(n.results) + "; ++i) results[i] = (" + n.result +
+         ")[i];\n";
+}
+
+std::string source(const CNetwork& n) {
+  const CWriter& writer = *n.writer;
+  std::string text = "#include \"@p@.h\"\n\n";
+  for (const std::string& header : writer.headers()) text += "#include \"" + header + "\"\n";
+  text = filled(text, n) + "\n" + writer.tables();
+  text += filled(R"C(
+void @p@_predict(@p@_memory* memory, const @input_type@ input[@P@_INPUTS],
+                 int32_t results[@P@_RESULTS]) {
+  uint8_t* const arena = memory->bytes;
+)C",
+                 n);
+  text += writer.body() + copied_results(n);
+  text += filled(R"C(}
+
+int @p@_best(const int32_t results[@P@_RESULTS]) {
+  int best = 0;
+  for (int i = 1; i < @P@_RESULTS; ++i) best = results[i] > results[best] ? i : best;
+  return best;
+}
+
+const char* const @p@_labels[] = {)C",
+                 n);
+  for (const std::string& name : n.description->class_names)
+    text += "\n    " + c_string(name) + ",";
+  return text + "\n    0};\n";
+}
+
+}  // namespace
+
+std::vector<SourceFile> project_files(const CNetwork& n) {
+  const std::set<std::string>& headers = n.writer->headers();
+  std::vector<SourceFile> files =
+      sources_of(std::vector<std::string>(headers.begin(), headers.end()));
+  files.push_back({n.prefix + ".h", filled(kHeader, n)});
+  files.push_back({n.prefix + ".c", source(n)});
+  files.push_back({"example.c", filled(kExample, n)});
+  files.push_back({"Makefile", filled(kMakefile, n)});
+  files.push_back({"CMakeLists.txt", filled(kCmake, n)});
+  files.push_back({"export.json", filled(kRecord, n)});
+  return files;
+}
+
+}  // namespace mantissa::device

@@ -1,0 +1,159 @@
+// Inputs, element-wise operators and moves of frozen networks.
+#include <array>
+#include <numeric>
+
+#include "device/rows/frozen_rows.h"
+#include "numerics/exponent.h"
+#include "ops/attributes.h"
+#include "ops/pixels.h"
+
+namespace mantissa::device {
+namespace {
+
+Status write_pixels(CWriter& writer, const OpContext& c) {
+  const auto& attributes = c.attributes->as<ops::InputAttributes>();
+  const int64_t channels = c.output.shape.last();
+  std::vector<int64_t> means(static_cast<size_t>(channels));
+  std::copy(attributes.means.begin(), attributes.means.end(), means.begin());
+  const int wide = ops::kPixelExponent - attributes.fraction_bits;
+  writer.include("device/runtime/input.h");
+  const std::string pixels = writer.structure("DevPixels", "pixels_in",
+                                              {{"pixels", writer.input()},
+                                               {"means", writer.table("int32_t", "means", means)},
+                                               {"out", writer.output()},
+                                               {"count", c_number(c.output.count() / channels)},
+                                               {"channels", c_number(channels)},
+                                               {"fraction", c_number(attributes.fraction_bits)},
+                                               {"shift", c_number(*c.output.exponent - wide)},
+                                               {"limit", c_number(mantissa_limit(c.output.bits))}});
+  writer.statement("dev_pixels(" + pixels + ");");
+  return {};
+}
+
+Status write_numbers(CWriter& writer, const OpContext& c) {
+  writer.include("device/runtime/input.h");
+  const std::string numbers =
+      writer.structure("DevNumbers", "numbers_in",
+                       {{"numbers", writer.input()},
+                        {"out", writer.output()},
+                        {"count", c_number(c.output.count())},
+                        {"shift", c_number(*c.output.exponent - *c.inputs[0].exponent)},
+                        {"limit", c_number(mantissa_limit(c.output.bits))}});
+  writer.statement("dev_numbers(" + numbers + ");");
+  return {};
+}
+
+Status write_relu(CWriter& writer, const OpContext& c) {
+  writer.include("reference/elements/elementwise.h");
+  writer.statement("ref_relu(" + writer.input() + ", " + writer.output() + ", 0, " +
+                   c_number(c.output.count()) + ");");
+  return {};
+}
+
+Status write_add(CWriter& writer, const OpContext& c) {
+  const int a = *c.inputs[0].exponent, b = *c.inputs[1].exponent;
+  const int wide = aligned_exponent(a, b, kAlignBits8);
+  writer.include("reference/elements/elementwise.h");
+  const std::string add = writer.structure("RefAdd", "add",
+                                           {{"a", writer.input(0)},
+                                            {"b", writer.input(1)},
+                                            {"shift_a", c_number(wide - a)},
+                                            {"shift_b", c_number(wide - b)},
+                                            {"relu", c.relu ? "true" : "false"},
+                                            {"shift", c_number(*c.output.exponent - wide)},
+                                            {"out", writer.output()},
+                                            {"bits", c_number(c.output.bits)}});
+  writer.statement("(void)ref_add(" + add + ", 0, " + c_number(c.output.count()) + ");");
+  return {};
+}
+
+// The results for all mantissas of 8 bits, by their byte: the exponents are fixed, so that the
+// operator itself makes the table.
+std::array<int8_t, 256> results_of_all(const CWriter& writer, const OpContext& c) {
+  constexpr size_t kWorkspace = 1 << 16;  // of any operator on 256 elements
+  std::array<int8_t, 256> from, to;
+  std::iota(from.begin(), from.end(), int8_t{0});
+  std::vector<std::byte> workspace(kWorkspace);
+  Tensor in = c.inputs[0], out = c.output;
+  in.data = from.data();
+  out.data = to.data();
+  in.shape = out.shape = Shape{1, 256};
+  OpContext all = c;
+  all.inputs = {&in, 1};
+  all.outputs = {&out, 1};
+  all.output = out;
+  all.workspace = workspace.data();
+  writer.instruction().row->run(all);
+  return to;
+}
+
+Status write_table(CWriter& writer, const OpContext& c) {
+  const auto results = results_of_all(writer, c);
+  writer.include("reference/elements/elementwise.h");
+  writer.statement(
+      "ref_look_up(" + writer.input() + ", " +
+      writer.table("int8_t", "table", std::vector<int64_t>(results.begin(), results.end())) + ", " +
+      writer.output() + ", 0, " + c_number(c.output.count()) + ");");
+  return {};
+}
+
+Status write_concat(CWriter& writer, const OpContext& c) {
+  const int64_t channels = c.output.shape.last();
+  int64_t first = 0;
+  writer.include("device/runtime/shapes.h");
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const Tensor& part = c.inputs[i];
+    const std::string what = "part" + c_number(static_cast<int64_t>(i));
+    const std::string address =
+        writer.structure("DevPart", what,
+                         {{"from", writer.input(i)},
+                          {"channels", c_number(part.shape.last())},
+                          {"shift", c_number(*c.output.exponent - *part.exponent)},
+                          {"out_channels", c_number(channels)},
+                          {"rows", c_number(c.output.count() / channels)},
+                          {"to", writer.output() + " + " + c_number(first)}});
+    writer.statement("dev_part(" + address + ");");
+    first += part.shape.last();
+  }
+  return {};
+}
+
+Status write_pad(CWriter& writer, const OpContext& c) {
+  const auto& p = c.attributes->as<ops::PadAttributes>();
+  const Shape& in = c.inputs[0].shape;
+  writer.include("device/runtime/shapes.h");
+  const std::string pad = writer.structure("DevPad", "pad",
+                                           {{"from", writer.input()},
+                                            {"batch", c_number(in[0])},
+                                            {"height", c_number(in[1])},
+                                            {"width", c_number(in[2])},
+                                            {"channels", c_number(in[3])},
+                                            {"top", c_number(p.top)},
+                                            {"bottom", c_number(p.bottom)},
+                                            {"left", c_number(p.left)},
+                                            {"right", c_number(p.right)},
+                                            {"to", writer.output()}});
+  writer.statement("dev_pad(" + pad + ");");
+  return {};
+}
+
+constexpr FrozenRow kElementRows[] = {{"normalise_input", write_pixels},
+                                      {"quantise_input", write_numbers},
+                                      {"relu", write_relu},
+                                      {"add", write_add},
+                                      {"relu6", write_table},
+                                      {"leaky_relu", write_table},
+                                      {"sigmoid", write_table},
+                                      {"tanh", write_table},
+                                      {"hard_sigmoid", write_table},
+                                      {"hard_swish", write_table},
+                                      {"gelu", write_table},
+                                      {"silu", write_table},
+                                      {"concat", write_concat},
+                                      {"pad", write_pad}};
+
+}  // namespace
+
+std::span<const FrozenRow> element_rows() { return kElementRows; }
+
+}  // namespace mantissa::device
