@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <cctype>
 
+#include "api/commands/export_c.h"
 #include "api/inference/inference_config.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
 #include "api/target.h"
-#include "base/files/atomic_file.h"
-#include "base/files/file_system.h"
-#include "device/export_c.h"
 #include "infer/deployed_network.h"
 #include "infer/exported_sequence.h"
 #include "mantissa/runs.h"
@@ -26,6 +24,8 @@ struct ExportConfig {
   Format format;     // of the encoder
   ExportKind target = ExportKind::kOnnxRuntime;
   std::string prefix = "mantissa";  // of C names
+  bool trains = false;
+  bool from_initial = false;
   std::string out;
 };
 
@@ -68,6 +68,10 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
      "ort", parse_target},
     {"prefix", "of --target c: names of functions and files begin with it", "mantissa",
      parse_prefix},
+    {"train", "of --target c: training too, of a run's folder, from its newest checkpoint", "false",
+     parse_switch<&ExportConfig::trains>, traits::kSwitch},
+    {"initial", "with --train: from the run's initial weights, before its first step", "false",
+     parse_switch<&ExportConfig::from_initial>, traits::kSwitch},
     {"out", "the ONNX file to write; of --target c the folder", "",
      parse_text<&ExportConfig::out>}};
 constexpr CommandOf<ExportConfig> kExportCommand = {"export", kExportRows};
@@ -108,37 +112,6 @@ Result<onnx::ExportedModel> exported_model(const ExportConfig& config) {
   return of_file(config.from, export_encoder(encoder, onnx_target(config)));
 }
 
-constexpr std::string_view kExportRecord = "export.json";
-
-// The folder is new, empty, or holds an earlier export: nothing else is overwritten.
-Status check_folder(const std::string& folder) {
-  MANTISSA_ASSIGN(const PathKind kind, path_kind(folder));
-  if (kind == PathKind::kNothing) return {};
-  MANTISSA_ASSIGN(const auto names, list_names(folder));
-  if (names.empty() || std::ranges::find(names, kExportRecord) != names.end()) return {};
-  return invalid_input("--out: '" + folder + "' is not empty, and no earlier export");
-}
-
-Outcome<ExportedModel> export_c(const ExportConfig& config) {
-  MANTISSA_RETURN_IF_ERROR(check_folder(config.out));
-  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  auto program = device::c_of_frozen(network, config.prefix);
-  if (!program.ok()) {
-    return make_error(program.error().code, config.checkpoint + ": " + program.error().message);
-  }
-  const std::filesystem::path folder = config.out;
-  for (const device::SourceFile& file : program->files) {
-    const std::filesystem::path path = folder / file.path;
-    MANTISSA_RETURN_IF_ERROR(make_folder(path.parent_path()));
-    MANTISSA_RETURN_IF_ERROR(write_text_atomically(path, file.text));
-  }
-  return ExportedModel{.file = config.out,
-                       .nodes = std::ssize(network.graph.nodes),
-                       .notes = {"memory " + std::to_string(program->arena_bytes) +
-                                 " bytes, constants " + std::to_string(program->constant_bytes) +
-                                 " bytes; docs/device.md says how to build it"}};
-}
-
 }  // namespace
 
 CommandInfo export_command() { return info_of<kExportCommand>(); }
@@ -148,7 +121,8 @@ Outcome<ExportedModel> export_model(const Settings& settings) {
   if (config.target == ExportKind::kC) {
     if (!config.from.empty()) return invalid_input("--target c: wants a --checkpoint, not --from");
     if (config.out.empty()) return invalid_input("--out: name the folder to write");
-    return export_c(config);
+    const CExport request = {config.checkpoint, config.prefix, config.out, config.from_initial};
+    return config.trains ? export_training_to_c(request) : export_to_c(request);
   }
   if (config.out.empty()) return invalid_input("--out: name the ONNX file to write");
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));

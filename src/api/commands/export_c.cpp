@@ -1,0 +1,139 @@
+#include "api/commands/export_c.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/files/atomic_file.h"
+#include "base/files/file_system.h"
+#include "device/export_c.h"
+#include "device/export_training.h"
+#include "kernels/kernel_table.h"
+#include "run/checkpoint.h"
+#include "run/plan/run_data.h"
+#include "run/plan/run_plan.h"
+#include "run/plan/steps.h"
+#include "run/settings/config_file.h"
+#include "run/settings/run_folder.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kExportRecord = "export.json";
+
+// The folder is new, empty, or holds an earlier export: nothing else is overwritten.
+Status check_folder(const std::string& folder) {
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(folder));
+  if (kind == PathKind::kNothing) return {};
+  MANTISSA_ASSIGN(const auto names, list_names(folder));
+  if (names.empty() || std::ranges::find(names, kExportRecord) != names.end()) return {};
+  return invalid_input("--out: '" + folder + "' is not empty, and no earlier export");
+}
+
+Status write_sources(const fs::path& folder, const std::vector<device::SourceFile>& files) {
+  for (const device::SourceFile& file : files) {
+    const fs::path path = folder / file.path;
+    MANTISSA_RETURN_IF_ERROR(make_folder(path.parent_path()));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(path, file.text));
+  }
+  return {};
+}
+
+Outcome<ExportedModel> written(const CExport& request, int64_t nodes,
+                               Result<device::CProgram> program, const std::string& constants) {
+  if (!program.ok()) {
+    return make_error(program.error().code, request.checkpoint + ": " + program.error().message);
+  }
+  MANTISSA_RETURN_IF_ERROR(write_sources(request.out, program->files));
+  return ExportedModel{.file = request.out,
+                       .nodes = nodes,
+                       .notes = {"memory " + std::to_string(program->arena_bytes) + " bytes, " +
+                                 constants + " " + std::to_string(program->constant_bytes) +
+                                 " bytes; docs/device.md says how to build it"}};
+}
+
+// The rates from a step on, each where it changes. A schedule that changes them in each step makes
+// a table of them all.
+Result<std::vector<std::pair<int64_t, double>>> learning_rates(const RunConfig& config,
+                                                               int64_t total_steps, int64_t from,
+                                                               int64_t reductions) {
+  constexpr size_t kMost = 4096;
+  std::vector<std::pair<int64_t, double>> rates;
+  for (int64_t step = from; step < std::max(total_steps, from + 1); ++step) {
+    const int64_t last = std::min(step, std::max<int64_t>(0, total_steps - 1));
+    const double rate = scalars_at(config, total_steps, reductions, last).learning_rate;
+    if (rates.empty() || rates.back().second != rate) rates.emplace_back(step, rate);
+    if (rates.size() <= kMost) continue;
+    return invalid_input("the schedule changes the learning rate in more than " +
+                         std::to_string(kMost) +
+                         " steps, too many for a table: train with --schedule constant or step");
+  }
+  return rates;
+}
+
+// The state of the run: of its newest checkpoint, or before its first step.
+Result<CheckpointInfo> load_state(const CExport& request, const RunConfig& config,
+                                  const RunPlan& plan, const std::string& data_sha256,
+                                  State& state) {
+  if (request.from_initial) {
+    if (config.start) {
+      return invalid_input("--initial: the run began with trained weights; leave it out");
+    }
+    if (config.format.float_steps() > 0) {
+      return invalid_input("--initial: the run began with steps in fp32; leave it out");
+    }
+    initialise(plan.graph, config.format, config.seed, state);
+    return CheckpointInfo{};
+  }
+  const std::string identity = run_identity(config, data_sha256);
+  MANTISSA_ASSIGN(const auto found, load_newest_checkpoint(request.checkpoint, identity, state));
+  if (found) return *found;
+  return invalid_input("'" + request.checkpoint + "' has no checkpoint; --initial begins anew");
+}
+
+}  // namespace
+
+Outcome<ExportedModel> export_to_c(const CExport& request) {
+  MANTISSA_RETURN_IF_ERROR(check_folder(request.out));
+  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(request.checkpoint));
+  return written(request, std::ssize(network.graph.nodes),
+                 device::c_of_frozen(network, request.prefix), "constants");
+}
+
+Outcome<ExportedModel> export_training_to_c(const CExport& request) {
+  MANTISSA_RETURN_IF_ERROR(check_folder(request.out));
+  const fs::path folder = fs::is_directory(request.checkpoint)
+                              ? fs::path(request.checkpoint)
+                              : fs::path(request.checkpoint).parent_path();
+  MANTISSA_ASSIGN(const ConfigFile file, read_config(folder / kConfigFile));
+  MANTISSA_ASSIGN(RunConfig config, make_run_config(file.settings, file.derived));
+  config.out = folder.string();
+  config.resume = true;
+  MANTISSA_ASSIGN(const DatasetInfo info, inspect_run_data(config));
+  MANTISSA_ASSIGN(RunPlan plan, plan_run(config, info));
+  MANTISSA_ASSIGN(const RunData data, load_run_data(config, info, plan));
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data.channel_means, plan));
+  MANTISSA_ASSIGN(State state, State::create(plan.layout));
+  const CExport of_folder = {folder.string(), request.prefix, request.out, request.from_initial};
+  MANTISSA_ASSIGN(const CheckpointInfo saved,
+                  load_state(of_folder, config, plan, data.sha256, state));
+  const kernels::KernelTable kernels = kernels::select_kernels(Isa::kScalar);
+  MANTISSA_ASSIGN(const Program program,
+                  compile(plan.graph, training_options(config), {&kernels, 1}));
+  MANTISSA_ASSIGN(auto rates,
+                  learning_rates(config, plan.total_steps, saved.step, saved.reductions));
+  StepScalars scalars = step_scalars(config);
+  scalars.step = saved.step;
+  const device::CTraining training = {.prefix = request.prefix,
+                                      .graph = &plan.graph,
+                                      .program = &program,
+                                      .state = &state,
+                                      .scalars = scalars,
+                                      .learning_rates = std::move(rates),
+                                      .total_steps = plan.total_steps};
+  return written(of_folder, std::ssize(plan.graph.nodes), device::c_of_training(training), "state");
+}
+
+}  // namespace mantissa

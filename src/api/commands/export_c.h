@@ -1,0 +1,23 @@
+// The export command's C: sources for machines without an operating system (docs/device.md).
+#pragma once
+
+#include <string>
+
+#include "api/outcome.h"
+#include "mantissa/runs.h"
+
+namespace mantissa {
+
+struct CExport {
+  std::string checkpoint;
+  std::string prefix;  // of C names
+  std::string out;     // the folder
+  bool from_initial = false;
+};
+
+// The frozen network of a run.
+Outcome<ExportedModel> export_to_c(const CExport& request);
+// The training of a run, from its newest checkpoint or its initial weights.
+Outcome<ExportedModel> export_training_to_c(const CExport& request);
+
+}  // namespace mantissa

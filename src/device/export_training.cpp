@@ -1,0 +1,538 @@
+#include "device/export_training.h"
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <map>
+
+#include "base/checked.h"
+#include "device/rows/training_rows.h"
+#include "device/sources.h"
+#include "device/training_writer.h"
+#include "runtime/decided_exponents.h"
+
+namespace mantissa::device {
+namespace {
+
+std::string upper_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+using Words = std::map<std::string, std::string>;
+
+// Replaces @NAME@ by its word.
+std::string with_words(std::string text, const Words& words) {
+  for (const auto& [word, value] : words) {
+    const std::string mark = "@" + word + "@";
+    for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + value.size())) {
+      text.replace(at, mark.size(), value);
+    }
+  }
+  return text;
+}
+
+Error refuse_instruction(const Instruction& instruction, const std::string& why) {
+  return invalid_input("node '" + instruction.name + "' (" + instruction.op->name + ", " +
+                       std::string(phase_name(instruction)) + "): " + why);
+}
+
+// What C takes of a format.
+Status check_format(const Format& format, const StepScalars& scalars) {
+  const auto refuse = [](const std::string& why) { return invalid_input("C " + why); };
+  if (format.is_float()) return refuse("trains in integers; the run is in fp32");
+  if (format.weight_bits > 8 || format.most_activation_bits() > 8) {
+    return refuse("trains with weights and activations of up to 8 bits");
+  }
+  if (format.gradient_bits > 16 || format.wide_gradient_bits() > 16 || format.update_bits > 16) {
+    return refuse("trains with gradients and updates of up to 16 bits");
+  }
+  if (!format.tensor_values) return refuse("wants one exponent for a value: not blocks=token");
+  if (scalars.clip_norm > 0) return refuse("does not clip gradients: train without --clip-norm");
+  return {};
+}
+
+Status check_operands(const Instruction& instruction) {
+  for (const Operand& operand : instruction.operands) {
+    if (operand.is_measured && operand.type == DataType::kInt32) {
+      return refuse_instruction(instruction, "C has no sums of 32 bits that may be left out");
+    }
+  }
+  if (instruction.gradient_rows != nullptr) {
+    return refuse_instruction(instruction, "C does not compute gradients within an update");
+  }
+  return {};
+}
+
+// The program with the memory that the C functions need, packed anew; the offsets of each
+// instruction's own memory.
+std::vector<int64_t> plan_work(const Graph& graph, std::span<const TrainingRow* const> rows,
+                               Program& program) {
+  for (Buffer& buffer : program.buffers) {
+    if (buffer.kind == BufferKind::kWorkspace || buffer.kind == BufferKind::kScratch) {
+      buffer.bytes = 0;
+    }
+  }
+  const size_t first = program.buffers.size();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const int at = static_cast<int>(i);
+    const int64_t bytes =
+        rows[i]->work_bytes == nullptr ? 0 : rows[i]->work_bytes(graph, instruction);
+    program.buffers.push_back({.name = instruction.name,
+                               .kind = BufferKind::kWorkspace,
+                               .bytes = bytes,
+                               .first = at,
+                               .last = at});
+  }
+  std::vector<Buffer> packed;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.bytes > 0) packed.push_back(buffer);
+  }
+  program.arena_bytes = pack_arena(packed);
+  size_t next = 0;
+  std::vector<int64_t> work;
+  for (Buffer& buffer : program.buffers) {
+    buffer.offset = buffer.bytes > 0 ? packed[next++].offset : 0;
+    if (&buffer >= &program.buffers[first]) work.push_back(buffer.offset);
+  }
+  return work;
+}
+
+// The instructions of each stretch of the schedule, as a function.
+std::string stretches(const Program& program, const std::vector<std::string>& blocks,
+                      std::string& calls) {
+  std::string functions;
+  for (size_t s = 0; s < program.schedule.size(); ++s) {
+    const Stretch& stretch = program.schedule[s];
+    const std::string name = "part" + std::to_string(s);
+    functions += "static void " + name + "(DevMemory* m, const void* const* inputs) {\n" +
+                 "  DevStep* const step = &m->step;\n  (void)inputs;\n  (void)step;\n";
+    for (const int segment : stretch.segments) {
+      for (const int i : program.segments[static_cast<size_t>(segment)].instructions) {
+        functions += blocks[static_cast<size_t>(i)];
+      }
+    }
+    functions += "}\n\n";
+    calls += stretch.every_micro_batch
+                 ? "  for (m.step.micro_batch = 0; m.step.micro_batch < m.step.micro_batches;\n"
+                   "       ++m.step.micro_batch) {\n    " +
+                       name + "(&m, inputs);\n  }\n  m.step.micro_batch = 0;\n"
+                 : "  " + name + "(&m, inputs);\n";
+  }
+  return functions;
+}
+
+std::string real_bits(double number) {
+  return "UINT64_C(" + std::to_string(std::bit_cast<uint64_t>(number)) + ")";
+}
+
+// The rules of all predictors in dynamic fixed point; those that the program does not write have no
+// bits.
+std::string rules_of(const Graph& graph, const Program& program, int64_t predictors) {
+  const Format& format = program.options.format;
+  std::vector<CMembers> rules(static_cast<size_t>(predictors), CMembers{{"bits", "0"}});
+  for (const Instruction& instruction : program.instructions) {
+    for (const Operand& operand : instruction.operands) {
+      if (!writes(operand.access) || operand.exponent < 0 || instruction.again) continue;
+      const Exponent& e = program.exponents[static_cast<size_t>(operand.exponent)];
+      if (e.predictor < 0) continue;
+      rules[static_cast<size_t>(e.predictor)] = {
+          {"bits", c_number(e.bits)},
+          {"limit", c_number(e.limit)},
+          {"clipped_ppm", c_number(clipped_ppm(e, graph, format))},
+          {"threshold", c_number(format.threshold)},
+          {"decides_at_once", format.decides_by_op ? "false" : "true"}};
+    }
+  }
+  std::string text = "static const DevRule rules[" + std::to_string(predictors) + "] = {\n";
+  for (const CMembers& rule : rules) text += "  " + c_structure(rule, 2) + ",\n";
+  return text + "};\n";
+}
+
+// The bytes of the state to begin with, as they lie in C: numbers of this machine, little-endian.
+std::string state_table(const State& state, const StatePlaces& places) {
+  std::vector<int64_t> bytes(static_cast<size_t>(places.bytes));
+  for (size_t t = 0; t < places.offsets.size(); ++t) {
+    const auto tensor = state.bytes(static_cast<int>(t));
+    for (size_t i = 0; i < tensor.size(); ++i) {
+      bytes[static_cast<size_t>(places.offsets[t]) + i] = static_cast<int64_t>(tensor[i]);
+    }
+  }
+  return c_table("uint8_t", "first_state", bytes);
+}
+
+// The widths of the state's numbers: runs of bytes per number, for machines of the other byte
+// order.
+std::string widths_table(const StateLayout& layout, const StatePlaces& places) {
+  std::string text = "static const DevRun runs[] = {\n";
+  for (size_t t = 0; t < layout.tensors.size(); ++t) {
+    const StateTensor& tensor = layout.tensors[t];
+    text += "  {" + std::to_string(places.offsets[t]) + ", " +
+            std::to_string(tensor.shape.count()) + ", " +
+            std::to_string(element_bytes(tensor.type)) + "},  // " + tensor.name + "\n";
+  }
+  return text + "};\n";
+}
+
+constexpr const char* kTrainingHeader =
+    R"C(// Training of @model@ (@format@, @optimizer@) for machines without an operating system, written by
+// Mantissa. A step computes the bits that `mantissa train` computes with the same settings.
+//
+// It calls no library, allocates nothing, and computes without floating point. All of its memory is
+// a @p@_training and the stack; several may be used at once.
+#ifndef @P@_TRAINING_H
+#define @P@_TRAINING_H
+
+#include "device/training/program.h"
+#include "device/training/saved.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  @P@_BATCH = @batch@,  // examples of a step
+  @P@_STATE_BYTES = @state_bytes@,
+  @P@_ARENA_BYTES = @arena_bytes@,
+  @P@_SAVED_BYTES = @P@_STATE_BYTES + DEV_SAVED_HEADER_BYTES
+};
+
+typedef struct @p@_training {
+  int64_t step;  // steps done
+  union {
+    int64_t aligned;
+    uint8_t bytes[@P@_STATE_BYTES];
+  } state;
+  union {
+    int64_t aligned;
+    uint8_t bytes[@P@_ARENA_BYTES];
+  } arena;
+  DevCounts counts[@counts@];
+  int16_t exponents[@exponents@];
+  int16_t measured[@measured@];
+  int8_t channel_exponents[@channels@];
+  uint8_t violated[@guards@];
+} @p@_training;
+
+typedef struct @p@_result {
+  // Sums over the examples: the loss, in units of 2^-24 @loss_unit@; examples that the network
+  // classified right before the step; examples.
+  int64_t loss, correct, examples;
+  int64_t clipped;  // mantissas
+} @p@_result;
+
+// The state that the program was written with, after @step@ steps.
+void @p@_begin(@p@_training* training);
+
+// One step on a batch of @P@_BATCH examples:
+@inputs@// False if training diverged: load an earlier state.
+bool @p@_step(@p@_training* training, @parameters@, @p@_result* result);
+
+// The same with a learning rate of the caller: the bits of a double (0x3fb999999999999a is 0.1).
+bool @p@_step_with_rate(@p@_training* training, @parameters@, uint64_t rate, @p@_result* result);
+
+// The state as one block of bytes, the same on every machine, to keep and to bring back: `mantissa
+// import` reads it. Loading refuses a block of another program, and a damaged one.
+void @p@_save(const @p@_training* training, uint8_t block[@P@_SAVED_BYTES]);
+DevLoaded @p@_load(@p@_training* training, const uint8_t block[@P@_SAVED_BYTES]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+)C";
+
+constexpr const char* kTrainingSource = R"C(
+static const DevProgram program = {
+    .rules = @rules@,
+    .predictors = @predictors@,
+    .measured = @measured_slots@,
+    .predicted = @predicted@,
+    .counts = @bit_counts@,
+    .guards = @guard_place@,
+    .guarded = @guarded@,
+    .arena_bytes = @P@_ARENA_BYTES,
+    .deciding_steps = @deciding@,
+    .decision_steps = @decision@};
+
+static const DevSavedForm form = {
+    .runs = runs, .count = (int32_t)(sizeof(runs) / sizeof(runs[0])), .bytes = @P@_STATE_BYTES,
+    .identity = UINT64_C(@identity@)};
+
+@functions@// Learning rates from a step on, as bits of doubles.
+static const DevRate rates[] = {
+@rates@};
+
+void @p@_begin(@p@_training* training) {
+  training->step = @step@;
+  dev_unpack(&form, first_state, training->state.bytes);
+  for (int i = 0; i < @exponents@; ++i) training->exponents[i] = -15;
+  for (int i = 0; i < @channels@; ++i) training->channel_exponents[i] = 0;
+}
+
+bool @p@_step_with_rate(@p@_training* training, @parameters@, uint64_t rate, @p@_result* result) {
+  const void* const inputs[] = {@arguments@};
+  DevMemory m = {.program = &program,
+                 .state = training->state.bytes,
+                 .arena = training->arena.bytes,
+                 .exponents = training->exponents,
+                 .measured = training->measured,
+                 .channel_exponents = training->channel_exponents,
+                 .violated = training->violated,
+                 .counts = training->counts};
+  m.step.micro_batches = @micro_batches@;
+  m.step.scalars.learning_rate = dev_real_of_bits(rate);
+  m.step.scalars.momentum = dev_real_of_bits(@momentum@);
+  m.step.scalars.weight_decay = dev_real_of_bits(@decay@);
+  m.step.scalars.beta1 = dev_real_of_bits(@beta1@);
+  m.step.scalars.beta2 = dev_real_of_bits(@beta2@);
+  m.step.scalars.epsilon = dev_real_of_bits(@epsilon@);
+  m.step.scalars.gradient_scale = dev_real_of_bits(@scale@);
+  m.step.scalars.statistics_momentum = dev_real_of_bits(@statistics@);
+  m.step.scalars.seed = UINT64_C(@seed@);
+  m.step.scalars.step = training->step;
+  dev_begin_step(&m);
+@calls@  result->loss = m.step.loss;
+  result->correct = m.step.correct;
+  result->examples = m.step.counted;
+  result->clipped = m.step.clipped;
+  if (!dev_end_step(&m)) return false;
+  training->step = m.step.scalars.step;
+  return true;
+}
+
+bool @p@_step(@p@_training* training, @parameters@, @p@_result* result) {
+  const uint64_t rate = dev_rate_at(rates, (int32_t)(sizeof(rates) / sizeof(rates[0])),
+                                    training->step);
+  return @p@_step_with_rate(training, @names@, rate, result);
+}
+
+void @p@_save(const @p@_training* training, uint8_t block[@P@_SAVED_BYTES]) {
+  dev_save(&form, training->state.bytes, training->step, block);
+}
+
+DevLoaded @p@_load(@p@_training* training, const uint8_t block[@P@_SAVED_BYTES]) {
+  return dev_load(&form, block, training->state.bytes, &training->step);
+}
+)C";
+
+constexpr const char* kTrainingExample =
+    R"C(// Trains on batches from the standard input, one after the other, each input of a batch in turn (in
+// the byte order of this machine). Prints a line for each step, and writes the state to the file that
+// the argument names.
+#include <stdio.h>
+
+#include "@p@_training.h"
+
+int main(int argc, char** argv) {
+  static @p@_training training;
+  static uint8_t block[@P@_SAVED_BYTES];
+@buffers@  @p@_begin(&training);
+  while (@reads@) {
+    @p@_result result;
+    if (!@p@_step(&training, @names@, &result)) {
+      printf("diverged\n");
+      return 1;
+    }
+    printf("step %ld  loss %ld  correct %ld of %ld\n", (long)training.step, (long)result.loss,
+           (long)result.correct, (long)result.examples);
+  }
+  if (argc < 2) return 0;
+  FILE* file = fopen(argv[1], "wb");
+  if (file == NULL) return 1;
+  @p@_save(&training, block);
+  return fwrite(block, sizeof(block), 1, file) == 1 && fclose(file) == 0 ? 0 : 1;
+}
+)C";
+
+constexpr const char* kTrainingMakefile =
+    R"M(# make: the library lib@p@.a, and the example. For another machine:
+#   make CC=arm-none-eabi-gcc AR=arm-none-eabi-ar CFLAGS='-Os -mcpu=cortex-m4 -mthumb' lib@p@.a
+CFLAGS ?= -O2
+FLAGS = -std=c99 -Wall -Wextra -Wconversion -pedantic -ffunction-sections -fdata-sections -I.
+SOURCES = @p@_training.c $(wildcard reference/*/*.c device/*/*.c)
+OBJECTS = $(SOURCES:.c=.o)
+
+all: train
+
+lib@p@.a: $(OBJECTS)
+	$(AR) rcs $@ $(OBJECTS)
+
+train: train.o lib@p@.a
+	$(CC) $(CFLAGS) -Wl,--gc-sections $^ -o $@
+
+%.o: %.c
+	$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
+
+clean:
+	rm -f $(OBJECTS) train.o train lib@p@.a
+
+.PHONY: all clean
+)M";
+
+// What a batch consists of: each input of the graph that the program reads.
+struct BatchWords {
+  std::string parameters, arguments, names, comments, buffers, reads;
+};
+
+std::string_view c_type_of(DataType type) {
+  return type == DataType::kUint8 ? "uint8_t" : type == DataType::kInt16 ? "int16_t" : "int32_t";
+}
+
+BatchWords batch_words(const Graph& graph, const Program& program) {
+  std::vector<bool> read(graph.inputs.size());
+  for (const Instruction& instruction : program.instructions) {
+    for (const Operand& operand : instruction.inputs()) {
+      if (operand.space == Operand::Space::kInput) read[static_cast<size_t>(operand.index)] = true;
+    }
+  }
+  const int64_t examples = program.options.micro_batch_size * program.options.micro_batches;
+  BatchWords words;
+  for (size_t k = 0; k < graph.inputs.size(); ++k) {
+    const Value& value = graph.values[static_cast<size_t>(graph.inputs[k])];
+    const std::string name = c_name(value.name), type(c_type_of(value.type));
+    const std::string separator = k == 0 ? "" : ", ";
+    words.arguments += separator + (read[k] ? name : "NULL");
+    if (!read[k]) continue;
+    const std::string comma = words.names.empty() ? "" : ", ";
+    const std::string size = std::to_string(examples * value.shape.count());
+    words.parameters += comma + "const " + type + "* " + name;
+    words.names += comma + name;
+    words.comments += "// " + name + ": " + type + " [" + size + "], " + to_string(value.shape) +
+                      " of each example.\n";
+    words.buffers += "  static " + type + " " + name + "[" + size + "];\n";
+    words.reads += (words.reads.empty() ? "" : " && ") + std::string("fread(") + name +
+                   ", sizeof(" + name + "), 1, stdin) == 1";
+  }
+  return words;
+}
+
+// 64 bits that name a program and the layout of its state.
+uint64_t identity_of(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+uint64_t saved_identity(const Graph& graph, const StateLayout& layout, const Format& format) {
+  std::string text = graph.name + " " + to_string(format);
+  for (const StateTensor& tensor : layout.tensors) {
+    text += "\n" + tensor.name + " " + data_type_name(tensor.type) + " " + to_string(tensor.shape);
+  }
+  return identity_of(text);
+}
+
+Result<CProgram> c_of_training(const CTraining& t) {
+  const Graph& graph = *t.graph;
+  Program program = *t.program;
+  const Format& format = program.options.format;
+  const StateLayout& layout = t.state->layout();
+  MANTISSA_RETURN_IF_ERROR(check_format(format, t.scalars));
+  if (format.deciding_steps() > t.scalars.step && program.options.micro_batches > 1) {
+    return invalid_input("C has no warm-up of dynamic fixed point over several micro-batches");
+  }
+  std::vector<const TrainingRow*> rows;
+  for (const Instruction& instruction : program.instructions) {
+    rows.push_back(find_training_row(instruction, format));
+    if (rows.back() == nullptr) {
+      return refuse_instruction(instruction, "C has no such instruction yet");
+    }
+    MANTISSA_RETURN_IF_ERROR(check_operands(instruction));
+  }
+  const std::vector<int64_t> work = plan_work(graph, rows, program);
+  const StatePlaces places = state_places(layout);
+  TrainingWriter writer(graph, program, layout, places);
+  std::vector<std::string> blocks;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    writer.begin(program.instructions[i], work[i]);
+    MANTISSA_RETURN_IF_ERROR(rows[i]->write(writer, program.instructions[i]));
+    blocks.push_back(writer.end());
+  }
+  std::string calls, rates;
+  const std::string functions = stretches(program, blocks, calls);
+  for (const auto& [step, rate] : t.learning_rates) {
+    rates += "    {" + std::to_string(step) + ", " + real_bits(rate) + "},\n";
+  }
+  const bool is_dynamic = format.is_dynamic();
+  const auto tensor_shape = [&](int tensor) {
+    return tensor < 0 ? 0 : layout.tensors[static_cast<size_t>(tensor)].shape.count();
+  };
+  const auto place_of = [&](int tensor) {
+    return c_number(tensor < 0 ? -1 : places.offsets[static_cast<size_t>(tensor)]);
+  };
+  const int64_t predictors = tensor_shape(layout.predictors);
+  const int64_t measured = is_dynamic || predictors == 0 ? 0 : predictors;
+  const int64_t guards = tensor_shape(layout.guards);
+  const BatchWords batch = batch_words(graph, program);
+  const StepScalars& s = t.scalars;
+  const auto at_least_one = [](int64_t n) { return c_number(std::max<int64_t>(1, n)); };
+  const Words words = {
+      {"p", t.prefix},
+      {"P", upper_case(t.prefix)},
+      {"model", graph.name},
+      {"format", to_string(format)},
+      {"optimizer", optimizer(program.options.optimizer).name},
+      {"loss_unit", "(nats, if it is a cross-entropy: times log 2)"},
+      {"batch", c_number(program.options.micro_batch_size * program.options.micro_batches)},
+      {"state_bytes", c_number(places.bytes)},
+      {"arena_bytes", c_number(round_up<int64_t>(program.arena_bytes, 8))},
+      {"counts", at_least_one(is_dynamic ? predictors : 0)},
+      {"exponents", c_number(std::ssize(program.exponents))},
+      {"measured", at_least_one(measured)},
+      {"channels", at_least_one(writer.guarded_channels())},
+      {"guards", at_least_one(guards)},
+      {"step", c_number(s.step)},
+      {"inputs", batch.comments},
+      {"parameters", batch.parameters},
+      {"arguments", batch.arguments},
+      {"names", batch.names},
+      {"buffers", batch.buffers},
+      {"reads", batch.reads},
+      {"rules", is_dynamic ? "rules" : "NULL"},
+      {"predictors", c_number(predictors)},
+      {"measured_slots", c_number(measured)},
+      {"predicted", place_of(layout.predictors)},
+      {"bit_counts", place_of(layout.bits)},
+      {"guard_place", place_of(layout.guards)},
+      {"guarded", c_number(guards)},
+      {"deciding", c_number(format.deciding_steps())},
+      {"decision", c_number(format.decision_steps)},
+      {"identity", std::to_string(saved_identity(graph, layout, format))},
+      {"functions", functions},
+      {"rates", rates},
+      {"micro_batches", c_number(program.options.micro_batches)},
+      {"momentum", real_bits(s.momentum)},
+      {"decay", real_bits(s.weight_decay)},
+      {"beta1", real_bits(s.beta1)},
+      {"beta2", real_bits(s.beta2)},
+      {"epsilon", real_bits(s.epsilon)},
+      {"scale", real_bits(s.gradient_scale)},
+      {"statistics", real_bits(s.statistics_momentum)},
+      {"seed", std::to_string(s.seed)},
+      {"calls", calls}};
+  std::string source = with_words("#include \"@p@_training.h\"\n\n", words);
+  for (const std::string& header : writer.headers()) source += "#include \"" + header + "\"\n";
+  source += "\n" + writer.tables();
+  if (is_dynamic) source += rules_of(graph, program, predictors);
+  source += widths_table(layout, places) + state_table(*t.state, places);
+  source += with_words(kTrainingSource, words);
+  std::vector<std::string> headers(writer.headers().begin(), writer.headers().end());
+  headers.insert(headers.end(), {"device/training/program.h", "device/training/saved.h"});
+  CProgram result{.files = sources_of(headers),
+                  .arena_bytes = program.arena_bytes,
+                  .constant_bytes = places.bytes};
+  result.files.push_back({t.prefix + "_training.h", with_words(kTrainingHeader, words)});
+  result.files.push_back({t.prefix + "_training.c", source});
+  result.files.push_back({"train.c", with_words(kTrainingExample, words)});
+  result.files.push_back({"Makefile", with_words(kTrainingMakefile, words)});
+  result.files.push_back(
+      {"export.json",
+       with_words("{\"kind\": \"mantissa c training 1\", \"prefix\": \"@p@\"}\n", words)});
+  return result;
+}
+
+}  // namespace mantissa::device

@@ -1,0 +1,223 @@
+// Inputs, element-wise operators, pools and losses of training programs.
+#include "device/rows/training_rows.h"
+#include "ops/attributes.h"
+#include "ops/pixels.h"
+
+namespace mantissa::device {
+namespace {
+
+template <typename T>
+const T& attributes(const TrainingWriter& writer, const Instruction& i) {
+  return writer.graph().nodes[static_cast<size_t>(i.node)].attributes.as<T>();
+}
+
+const Value& input_value(const TrainingWriter& writer, const Operand& operand) {
+  const Graph& graph = writer.graph();
+  return graph.values[static_cast<size_t>(graph.inputs[static_cast<size_t>(operand.index)])];
+}
+
+Status write_train_pixels(TrainingWriter& writer, const Instruction& i) {
+  const auto& of = attributes<ops::InputAttributes>(writer, i);
+  std::vector<int64_t> means(static_cast<size_t>(i.output().shape.last()));
+  std::copy(of.means.begin(), of.means.end(), means.begin());
+  writer.include("device/training/elements.h");
+  const std::string out = writer.tensor(i.output(), "out");
+  const std::string pixels =
+      writer.structure("DevTrainingPixels", "pixels",
+                       {{"pixels", writer.input(i.inputs()[0], "uint8_t")},
+                        {"means", writer.table("int32_t", "means", means)},
+                        {"fraction", c_number(of.fraction_bits)},
+                        {"exponent", c_number(ops::kPixelExponent - of.fraction_bits)}});
+  writer.statement("dev_train_pixels(step, " + pixels + ", " + out + ");");
+  return {};
+}
+
+Status write_train_numbers(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/elements.h");
+  const std::string out = writer.tensor(i.output(), "out");
+  writer.statement("dev_train_numbers(step, " + writer.input(i.inputs()[0], "int16_t") + ", " +
+                   c_number(input_value(writer, i.inputs()[0]).exponent) + ", " + out + ");");
+  return {};
+}
+
+Status write_train_relu(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/elements.h");
+  const std::string in = writer.tensor(i.inputs()[0], "in");
+  writer.statement("dev_train_relu(" + in + ", " + writer.tensor(i.output(), "out") + ");");
+  return {};
+}
+
+// The one gradient that an instruction writes.
+const Operand& written_gradient(const Instruction& i) {
+  for (const Operand& operand : i.grad_inputs()) {
+    if (operand.exists()) return operand;
+  }
+  return i.grad_inputs()[0];
+}
+
+Status write_masked(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/elements.h");
+  const std::string out =
+      i.output().exists() ? writer.tensor(i.output(), "out") : std::string("NULL");
+  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
+  const std::string grad_in = writer.tensor(written_gradient(i), "grad_in");
+  writer.statement("dev_train_masked(" + out + ", " + grad_out + ", " + grad_in + ");");
+  return {};
+}
+
+Status write_train_add(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/elements.h");
+  const std::string a = writer.tensor(i.inputs()[0], "a");
+  const std::string b = writer.tensor(i.inputs()[1], "b");
+  const std::string out = writer.tensor(i.output(), "out");
+  writer.statement("dev_train_add(step, " + a + ", " + b + ", " + (i.relu ? "true" : "false") +
+                   ", " + out + ");");
+  return {};
+}
+
+Status write_train_sum(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/elements.h");
+  const std::string a = writer.tensor(i.inputs()[0], "a");
+  const std::string b = writer.tensor(i.inputs()[1], "b");
+  const std::string sum = writer.tensor(written_gradient(i), "sum");
+  writer.statement("dev_train_sum(step, " + a + ", " + b + ", " + sum + ");");
+  return {};
+}
+
+Status write_round(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/elements.h");
+  const std::string wide = writer.tensor(i.inputs()[0], "wide");
+  const std::string out = writer.tensor(written_gradient(i), "out");
+  writer.statement("dev_train_round(step, " + wide + ", " + out + ");");
+  return {};
+}
+
+Status write_round_at_random(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/elements.h");
+  const std::string wide = writer.tensor(i.inputs()[0], "wide");
+  const Operand& written = written_gradient(i);
+  const std::string out = writer.tensor(written, "out");
+  const int key = writer.program().exponents[static_cast<size_t>(written.exponent)].key;
+  writer.statement("dev_train_round_at_random(step, " + wide + ", " + c_number(key) + ", " + out +
+                   ");");
+  return {};
+}
+
+std::string pool_shape(TrainingWriter& writer, const Instruction& i, const Shape& in) {
+  writer.include("device/training/elements.h");
+  return writer.constant("RefMaxPoolShape", "pool",
+                         {{"in_height", c_number(in[1])},
+                          {"in_width", c_number(in[2])},
+                          {"channels", c_number(in[3])},
+                          {"window", c_number(attributes<ops::PoolAttributes>(writer, i).window)}});
+}
+
+Status write_train_max_pool(TrainingWriter& writer, const Instruction& i) {
+  const Shape& shape = i.inputs()[0].shape;
+  const std::string pool = pool_shape(writer, i, shape);
+  const std::string in = writer.tensor(i.inputs()[0], "in");
+  const std::string out = writer.tensor(i.output(), "out");
+  writer.statement("dev_train_max_pool(" + pool + ", " + in + ", " + out + ", " +
+                   c_number(shape[0]) + ");");
+  return {};
+}
+
+Status write_max_pool_gradient(TrainingWriter& writer, const Instruction& i) {
+  const Shape& shape = written_gradient(i).shape;
+  const std::string pool = pool_shape(writer, i, shape);
+  const std::string in = writer.tensor(i.inputs()[0], "in");
+  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
+  const std::string grad_in = writer.tensor(written_gradient(i), "grad_in");
+  writer.statement("dev_train_max_pool_gradient(" + pool + ", " + in + ", " + grad_out + ", " +
+                   grad_in + ", " + c_number(shape[0]) + ");");
+  return {};
+}
+
+std::string images(TrainingWriter& writer, const std::string& from, const std::string& to,
+                   const Shape& shape) {
+  writer.include("device/training/elements.h");
+  return writer.structure("DevImages", "images",
+                          {{"from", from}, {"to", to}, {"pixels", c_number(shape[1] * shape[2])}});
+}
+
+Status write_image_average(TrainingWriter& writer, const Instruction& i) {
+  const std::string in = writer.tensor(i.inputs()[0], "in");
+  const std::string out = writer.tensor(i.output(), "out");
+  writer.statement("dev_train_image_average(step, " + images(writer, in, out, i.inputs()[0].shape) +
+                   ");");
+  return {};
+}
+
+Status write_image_average_gradient(TrainingWriter& writer, const Instruction& i) {
+  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
+  const std::string grad_in = writer.tensor(written_gradient(i), "grad_in");
+  writer.statement("dev_train_image_average_gradient(step, " +
+                   images(writer, grad_out, grad_in, written_gradient(i).shape) + ");");
+  return {};
+}
+
+// A loss; declares the logits.
+std::string loss(TrainingWriter& writer, const Instruction& i) {
+  const std::string logits = writer.tensor(i.inputs()[0], "logits");
+  const bool weighs = i.inputs().size() > 2;
+  CMembers members = {{"logits", logits}};
+  writer.include("device/training/losses.h");
+  const bool is_softmax = std::string_view(i.op->name) == "softmax_cross_entropy";
+  const bool has_targets = std::string_view(i.op->name) == "regression_error";
+  if (has_targets) {
+    members.push_back({"targets", writer.input(i.inputs()[1], "int16_t")});
+    members.push_back({"target_exponent", c_number(input_value(writer, i.inputs()[1]).exponent)});
+  } else {
+    members.push_back({"labels", writer.input(i.inputs()[1], "int32_t")});
+  }
+  if (weighs) members.push_back({"weights", writer.input(i.inputs()[2], "int16_t")});
+  if (is_softmax) {
+    members.push_back(
+        {"smoothing", c_number(attributes<ops::LossAttributes>(writer, i).smoothing_q16)});
+  }
+  return writer.structure(is_softmax ? "DevSoftmax" : "DevSquares", "loss", members);
+}
+
+std::string_view loss_name(const Instruction& i) {
+  return std::string_view(i.op->name) == "softmax_cross_entropy" ? "dev_softmax_" : "dev_squares_";
+}
+
+Status write_loss(TrainingWriter& writer, const Instruction& i) {
+  const std::string of = loss(writer, i);
+  writer.statement(std::string(loss_name(i)) + "loss(step, " + of + ");");
+  return {};
+}
+
+Status write_loss_gradient(TrainingWriter& writer, const Instruction& i) {
+  const std::string of = loss(writer, i);
+  const std::string grad = writer.tensor(written_gradient(i), "grad");
+  writer.statement(std::string(loss_name(i)) + "gradient(step, " + of + ", " + grad + ");");
+  return {};
+}
+
+constexpr TrainingRow kTrainingElementRows[] = {
+    {"normalise_input", &OpRows::forward, write_train_pixels},
+    {"quantise_input", &OpRows::forward, write_train_numbers},
+    {"relu", &OpRows::forward, write_train_relu},
+    {"relu", &OpRows::grad_input, write_masked},
+    {"add", &OpRows::forward, write_train_add},
+    {"add", &OpRows::grad_input, write_masked},
+    {"sum_gradients", &OpRows::grad_input, write_train_sum},
+    {"round_gradient", &OpRows::grad_input, write_round},
+    {"round_gradient_stochastic", &OpRows::grad_input, write_round_at_random},
+    {"max_pool", &OpRows::forward, write_train_max_pool},
+    {"max_pool", &OpRows::grad_input, write_max_pool_gradient},
+    {"global_average_pool", &OpRows::forward, write_image_average},
+    {"global_average_pool", &OpRows::grad_input, write_image_average_gradient},
+    {"softmax_cross_entropy", &OpRows::forward, write_loss},
+    {"softmax_cross_entropy", &OpRows::grad_input, write_loss_gradient},
+    {"mean_squared_error", &OpRows::forward, write_loss},
+    {"mean_squared_error", &OpRows::grad_input, write_loss_gradient},
+    {"regression_error", &OpRows::forward, write_loss},
+    {"regression_error", &OpRows::grad_input, write_loss_gradient}};
+
+}  // namespace
+
+std::span<const TrainingRow> training_element_rows() { return kTrainingElementRows; }
+
+}  // namespace mantissa::device

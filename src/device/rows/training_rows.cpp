@@ -1,0 +1,15 @@
+#include "device/rows/training_rows.h"
+
+namespace mantissa::device {
+
+const TrainingRow* find_training_row(const Instruction& instruction, const Format& format) {
+  const OpRows& rows = instruction.op->rows(format);
+  for (const auto all : {training_layer_rows(), training_element_rows(), training_norm_rows()}) {
+    for (const TrainingRow& row : all) {
+      if (row.op == instruction.op->name && instruction.row == &(rows.*row.row)) return &row;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace mantissa::device

@@ -1,0 +1,46 @@
+// Inputs, element-wise operators and pools of a training step.
+#pragma once
+
+#include "device/training/narrow.h"
+#include "reference/layers/pooling.h"
+
+// pixel - mean of the channel, in units of 2^exponent.
+typedef struct DevTrainingPixels {
+  const uint8_t* pixels;
+  const int32_t* means;  // in units of 2^-fraction
+  int fraction, exponent;
+} DevTrainingPixels;
+
+// Whole images [images, pixels, channels].
+typedef struct DevImages {
+  const DevTensor *from, *to;
+  int32_t pixels;
+} DevImages;
+
+REF_BEGIN
+
+void dev_train_pixels(DevStep*, const DevTrainingPixels*, const DevTensor* out) REF_NOEXCEPT;
+void dev_train_numbers(DevStep*, const int16_t* numbers, int exponent,
+                       const DevTensor* out) REF_NOEXCEPT;
+void dev_train_relu(const DevTensor* in, const DevTensor* out) REF_NOEXCEPT;
+// grad_in = out > 0 ? grad_out : 0; without `out` a copy.
+void dev_train_masked(const DevTensor* out, const DevTensor* grad_out,
+                      const DevTensor* grad_in) REF_NOEXCEPT;
+void dev_train_add(DevStep*, const DevTensor* a, const DevTensor* b, bool relu,
+                   const DevTensor* out) REF_NOEXCEPT;
+// The sum of two gradients of one value.
+void dev_train_sum(DevStep*, const DevTensor* a, const DevTensor* b,
+                   const DevTensor* sum) REF_NOEXCEPT;
+// A gradient in fewer bits, at its exact exponent.
+void dev_train_round(DevStep*, const DevTensor* wide, const DevTensor* out) REF_NOEXCEPT;
+void dev_train_round_at_random(DevStep*, const DevTensor* wide, uint32_t key,
+                               const DevTensor* out) REF_NOEXCEPT;
+void dev_train_max_pool(const RefMaxPoolShape*, const DevTensor* in, const DevTensor* out,
+                        int32_t images) REF_NOEXCEPT;
+void dev_train_max_pool_gradient(const RefMaxPoolShape*, const DevTensor* in,
+                                 const DevTensor* grad_out, const DevTensor* grad_in,
+                                 int32_t images) REF_NOEXCEPT;
+void dev_train_image_average(DevStep*, const DevImages*) REF_NOEXCEPT;
+void dev_train_image_average_gradient(DevStep*, const DevImages*) REF_NOEXCEPT;
+
+REF_END

@@ -1,0 +1,281 @@
+#include "device/training/layers.h"
+
+#include "device/runtime/windows.h"
+#include "reference/elements/elements.h"
+
+enum {
+  kMostGradientShift = 30,  // from 16 on nothing is left
+  kMostChannelShift = 31,
+  kBiasLimitBits = 30
+};
+
+static bool is_depthwise(const DevConvolution* s) {
+  return s->groups > 1 && s->groups == s->in_channels && s->groups == s->out_channels;
+}
+
+static int weight_exponent(const DevLayer* l, int32_t o) {
+  return l->exponents[l->blocks == 1 ? 0 : o];
+}
+
+static int largest_weight_exponent(const DevLayer* l) {
+  int largest = l->exponents[0];
+  for (int32_t i = 1; i < l->blocks; ++i) largest = (int)ref_larger(largest, l->exponents[i]);
+  return largest;
+}
+
+static int sum_exponent(const DevLayer* l, int32_t o) {
+  return *l->in->exponent + weight_exponent(l, o);
+}
+
+// The parts of the work memory, each [out_channels].
+static int32_t* sums_of(const DevLayer* l) { return l->work; }
+static int32_t* bias_of(const DevLayer* l) { return l->work + l->shape->out_channels; }
+static int32_t* shifts_of(const DevLayer* l) { return l->work + 2 * l->shape->out_channels; }
+static uint32_t* maxima_of(const DevLayer* l) {
+  return (uint32_t*)(l->work + 3 * l->shape->out_channels);
+}
+
+// The bias at the sums' exponents, clipped; null without a bias.
+static const int32_t* align_bias(DevStep* step, const DevLayer* l) {
+  if (l->bias == NULL) return NULL;
+  int32_t* aligned = bias_of(l);
+  const int64_t limit = INT64_C(1) << kBiasLimitBits;
+  for (int32_t o = 0; o < l->shape->out_channels; ++o) {
+    const int64_t mantissa =
+        l->bias_bits <= 8 ? ((const int8_t*)(const void*)l->bias)[o] : l->bias[o];
+    const int64_t wide = ref_rescale_rne(mantissa, sum_exponent(l, o) - *l->bias_exponent);
+    aligned[o] = (int32_t)ref_saturate(wide, limit);
+    step->clipped += aligned[o] != wide;
+  }
+  return aligned;
+}
+
+// What a pass does with the sums of a pixel.
+typedef struct Pass {
+  const DevLayer* layer;
+  const DevTensor* out;
+  int shift;
+  const int32_t* shifts;  // of channels; or null
+  uint32_t* maxima;       // of channels; or null
+  RefWideCounts* counts;
+  RefStatistics found;
+} Pass;
+
+static void take(void* work, const int32_t* sums, int32_t pixel) {
+  Pass* p = (Pass*)work;
+  const int32_t channels = p->layer->shape->out_channels;
+  for (int32_t o = 0; o < channels; ++o) {
+    const int shift = p->shifts == NULL ? p->shift : p->shifts[o];
+    dev_put(p->out, pixel * channels + o, sums[o], shift, &p->found);
+    ref_count_wide(p->counts, sums[o]);
+    if (p->maxima == NULL) continue;
+    const uint32_t size = (uint32_t)ref_magnitude(sums[o]);
+    p->maxima[o] = size > p->maxima[o] ? size : p->maxima[o];
+  }
+}
+
+static void take_wide(void* work, const int32_t* sums, int32_t pixel) {
+  const Pass* p = (const Pass*)work;
+  const int32_t channels = p->layer->shape->out_channels;
+  int32_t* out = (int32_t*)p->out->data + pixel * channels;
+  for (int32_t o = 0; o < channels; ++o) {
+    out[o] = p->shifts == NULL ? sums[o] : (int32_t)ref_rescale_rne(sums[o], p->shifts[o]);
+  }
+}
+
+static void run(const Pass* pass, DevTake function, const int32_t* bias) {
+  const DevLayer* l = pass->layer;
+  const DevWeights weights = {l->weights, bias, 0};
+  if (is_depthwise(l->shape)) {
+    dev_depthwise_8(l->shape, (const int8_t*)l->in->data, &weights, sums_of(l), function,
+                    (void*)pass);
+  } else {
+    dev_convolution_8(l->shape, (const int8_t*)l->in->data, &weights, sums_of(l), function,
+                      (void*)pass);
+  }
+}
+
+// A layer whose channels have one exponent, with its bias at that.
+typedef struct Plain {
+  const DevLayer* layer;
+  const DevTensor* out;
+  const int32_t* bias;
+} Plain;
+
+static RefStatistics pass_plain(const void* work, int shift, RefWideCounts* counts) {
+  const Plain* plain = (const Plain*)work;
+  Pass pass = {plain->layer, plain->out, shift, NULL, NULL, counts, {0, 0}};
+  run(&pass, take, plain->bias);
+  return pass.found;
+}
+
+// Shifts from the sums of each channel to its exponent.
+static void set_shifts(const DevLayer* l, const DevTensor* out) {
+  for (int32_t o = 0; o < l->shape->out_channels; ++o) {
+    const int shift = dev_channel_exponent(out, o) - sum_exponent(l, o);
+    shifts_of(l)[o] = (int32_t)ref_clamp(shift, 0, kMostChannelShift);
+  }
+}
+
+// Sets the exponent that holds all channels, and of guarded values each channel's offset from it.
+// Without a guard channels of zeros have no influence.
+static void set_exponents(DevStep* step, const DevLayer* l, const DevTensor* out) {
+  const bool guarded = dev_is_guarded(out);
+  const uint32_t* maxima = maxima_of(l);
+  int largest = INT16_MIN;
+  for (int32_t o = 0; o < l->shape->out_channels; ++o) {
+    const int wanted = sum_exponent(l, o) + ref_exact_shift(maxima[o], out->bits);
+    if (guarded || maxima[o] != 0) largest = (int)ref_larger(largest, wanted);
+  }
+  *out->exponent = dev_checked(step, largest == INT16_MIN ? ref_zero_exponent(out->bits) : largest);
+  for (int32_t o = 0; o < l->shape->out_channels && guarded; ++o) {
+    const int wanted = sum_exponent(l, o) + ref_exact_shift(maxima[o], out->bits);
+    out->channel_exponents[o] = (int8_t)ref_larger(wanted - largest, -kMostChannelShift);
+  }
+}
+
+// Channels that differ in the exponents of their sums or of their results: a pass for the maxima,
+// and one that writes.
+static void forward_by_channels(DevStep* step, const DevLayer* l, const DevTensor* out,
+                                const int32_t* bias) {
+  uint32_t* maxima = maxima_of(l);
+  for (int32_t o = 0; o < l->shape->out_channels; ++o) maxima[o] = 0;
+  Pass pass = {l, out, 0, NULL, maxima, NULL, {0, 0}};
+  run(&pass, take, bias);
+  set_exponents(step, l, out);
+  set_shifts(l, out);
+  const Pass written = {l, out, 0, shifts_of(l), NULL, NULL, {0, 0}};
+  Pass last = written;
+  run(&last, take, bias);
+  step->clipped += last.found.saturated;
+}
+
+void dev_layer_forward(DevStep* step, const DevLayer* l, const DevTensor* out) {
+  const int32_t* bias = align_bias(step, l);
+  if (l->blocks > 1 || dev_is_guarded(out)) {
+    forward_by_channels(step, l, out, bias);
+    return;
+  }
+  const Plain plain = {l, out, bias};
+  const DevNarrowing narrowing = {pass_plain, &plain, out, sum_exponent(l, 0), 32 - out->bits};
+  dev_narrow_value(step, &narrowing);
+}
+
+void dev_layer_sums(DevStep* step, const DevLayer* l, const DevTensor* out) {
+  const int largest = *l->in->exponent + largest_weight_exponent(l);
+  for (int32_t o = 0; o < l->shape->out_channels; ++o)
+    shifts_of(l)[o] = largest - sum_exponent(l, o);
+  const Pass pass = {l, out, 0, l->blocks > 1 ? shifts_of(l) : NULL, NULL, NULL, {0, 0}};
+  run(&pass, take_wide, align_bias(step, l));
+  *out->exponent = dev_checked(step, largest);
+}
+
+// The gradient of an input element.
+typedef struct GradInput {
+  const DevLayer* layer;
+  const DevTensor* grad_out;
+  int largest;  // exponent of the weights
+} GradInput;
+
+// An output gradient in units in which all channels of the weights have the largest exponent.
+static int64_t aligned_gradient(const GradInput* g, int32_t pixel, int32_t o) {
+  const int64_t gradient = dev_at(g->grad_out, pixel * g->layer->shape->out_channels + o);
+  if (g->layer->blocks == 1) return gradient;
+  const int shift = g->largest - weight_exponent(g->layer, o);
+  return ref_rescale_rne(gradient, (int)ref_smaller(shift, kMostGradientShift));
+}
+
+static int64_t grad_input_of(const void* work, int32_t i, int32_t c) {
+  const GradInput* g = (const GradInput*)work;
+  const DevConvolution* s = g->layer->shape;
+  const int32_t at = i / s->in_channels, x = at % s->in_width, row = at / s->in_width;
+  const int32_t y = row % s->in_height, n = row / s->in_height;
+  const int32_t group_in = s->in_channels / s->groups, group_out = s->out_channels / s->groups;
+  const int32_t first = c / group_in * group_out, taps = s->kernel_height * s->kernel_width;
+  int64_t sum = 0;
+  for (int32_t ky = 0; ky < s->kernel_height; ++ky) {
+    const int32_t down = y + s->padding_height - ky * s->dilation;
+    if (down < 0 || down % s->stride_height != 0 || down / s->stride_height >= s->out_height)
+      continue;
+    for (int32_t kx = 0; kx < s->kernel_width; ++kx) {
+      const int32_t across = x + s->padding_width - kx * s->dilation;
+      if (across < 0 || across % s->stride_width != 0 || across / s->stride_width >= s->out_width)
+        continue;
+      const int32_t pixel =
+          (n * s->out_height + down / s->stride_height) * s->out_width + across / s->stride_width;
+      const int8_t* weights =
+          g->layer->weights + (first * taps + ky * s->kernel_width + kx) * group_in + c % group_in;
+      for (int32_t o = 0; o < group_out; ++o) {
+        sum += aligned_gradient(g, pixel, first + o) * weights[o * taps * group_in];
+      }
+    }
+  }
+  return sum;
+}
+
+void dev_layer_grad_input(DevStep* step, const DevLayer* l, const DevTensor* grad_out,
+                          const DevTensor* grad_in) {
+  const int largest = largest_weight_exponent(l);
+  const GradInput work = {l, grad_out, largest};
+  const DevElements elements = {grad_input_of, &work, grad_in};
+  dev_write_gradient(step, &elements, *grad_out->exponent + largest);
+}
+
+// The sum of a weight's gradient over all pixels: exact.
+static int64_t weight_sum(const DevLayer* l, const DevTensor* grad_out, int32_t o, int32_t ky,
+                          int32_t kx, int32_t c) {
+  const DevConvolution* s = l->shape;
+  const int8_t* in = (const int8_t*)l->in->data;
+  const int32_t group = o / (s->out_channels / s->groups) * (s->in_channels / s->groups);
+  int64_t sum = 0;
+  for (int32_t n = 0; n < s->batch; ++n) {
+    for (int32_t y = 0; y < s->out_height; ++y) {
+      const int32_t iy = y * s->stride_height - s->padding_height + ky * s->dilation;
+      if (iy < 0 || iy >= s->in_height) continue;
+      for (int32_t x = 0; x < s->out_width; ++x) {
+        const int32_t ix = x * s->stride_width - s->padding_width + kx * s->dilation;
+        if (ix < 0 || ix >= s->in_width) continue;
+        const int32_t pixel = (n * s->out_height + y) * s->out_width + x;
+        const int32_t at = ((n * s->in_height + iy) * s->in_width + ix) * s->in_channels;
+        sum += dev_at(grad_out, pixel * s->out_channels + o) * in[at + group + c];
+      }
+    }
+  }
+  return sum;
+}
+
+void dev_layer_grad_weights(const DevStep* step, const DevLayer* l, const DevTensor* grad_out,
+                            const DevSums* sums, bool adds) {
+  const DevConvolution* s = l->shape;
+  (void)step;
+  const int exponent = *l->in->exponent + *grad_out->exponent;
+  if (sums->bits == 32) *sums->exponent = (int16_t)exponent;
+  const int shift = *sums->exponent - exponent;
+  int32_t i = 0;
+  for (int32_t o = 0; o < s->out_channels; ++o) {
+    for (int32_t ky = 0; ky < s->kernel_height; ++ky) {
+      for (int32_t kx = 0; kx < s->kernel_width; ++kx) {
+        for (int32_t c = 0; c < s->in_channels / s->groups; ++c, ++i) {
+          const int64_t sum = weight_sum(l, grad_out, o, ky, kx, c);
+          if (sums->bits == 32) {
+            int32_t* total = (int32_t*)sums->data + i;
+            *total = (int32_t)sum + (adds ? *total : 0);
+          } else {
+            int64_t* total = (int64_t*)sums->data + i;
+            *total = ref_accumulate(adds ? *total : 0, ref_rescale_rne(sum, shift));
+          }
+        }
+      }
+    }
+  }
+}
+
+void dev_layer_grad_bias(const DevTensor* grad_out, const DevSums* sums) {
+  const int shift = *sums->exponent - *grad_out->exponent;
+  int64_t* totals = (int64_t*)sums->data;
+  for (int32_t o = 0; o < grad_out->channels; ++o) {
+    int64_t sum = 0;
+    for (int32_t i = o; i < grad_out->count; i += grad_out->channels) sum += dev_at(grad_out, i);
+    totals[o] = ref_accumulate(totals[o], ref_rescale_rne(sum, shift));
+  }
+}

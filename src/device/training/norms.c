@@ -1,0 +1,209 @@
+#include "device/training/norms.h"
+
+#include "reference/elements/elements.h"
+
+// 2^-17 + ..., numerics/real.h: 1e-5 as a double.
+static DevReal epsilon(void) { return dev_real_of_bits(UINT64_C(0x3ee4f8b588e368f1)); }
+
+static DevReal real_of(const int16_t* mantissas, const int16_t* exponent, int32_t c) {
+  return dev_scaled(dev_real(mantissas[c]), *exponent);
+}
+
+static int32_t rows_of(const DevNorm* n) { return n->in->count / n->in->channels; }
+
+// Statistics of a channel, rounded from exact integers. Rows are at most 2^24, mantissas of 8 bits:
+// rows * sum of squares <= 2^62.
+static bool channel_statistics(const DevStep* step, const DevNorm* n, int32_t c) {
+  const int32_t rows = rows_of(n), channels = n->in->channels;
+  int64_t sum = 0, squares = 0;
+  for (int32_t row = 0; row < rows; ++row) {
+    const int64_t q = dev_at(n->in, row * channels + c);
+    sum += q;
+    squares += q * q;
+  }
+  const int64_t spread = rows * squares - sum * sum;
+  const int exponent = dev_channel_exponent(n->in, c);
+  const DevReal count = dev_real(rows);
+  const DevReal mean = dev_quotient(dev_real(sum), count);
+  const DevReal variance = dev_quotient(dev_quotient(dev_real(spread), count), count);
+  const DevReal sigma = dev_root(dev_sum(variance, dev_scaled(epsilon(), -2 * exponent)));
+  n->mean[c] = dev_bits_of_real(mean);
+  // A constant channel gives beta: x - mean is zero everywhere, whatever 1 / sigma is.
+  n->inverse_sigma[c] = spread == 0 ? 0 : dev_bits_of_real(dev_quotient(dev_real(1), sigma));
+  if (n->record != NULL) {
+    uint64_t* record = n->record + step->micro_batch * 2 * channels;
+    const DevReal unbiased =
+        rows > 1 ? dev_quotient(dev_product(variance, count), dev_real(rows - 1)) : variance;
+    record[c] = dev_bits_of_real(dev_scaled(mean, exponent));
+    record[channels + c] = dev_bits_of_real(dev_scaled(unbiased, 2 * exponent));
+  }
+  return spread >= (int64_t)rows * rows;
+}
+
+typedef struct Affine {
+  DevReal scale, offset;
+} Affine;
+
+// A channel's scale and offset in mantissa units of the input.
+static Affine affine_of(const DevNorm* n, int32_t c) {
+  const DevReal gamma = real_of(n->scale, n->scale_exponent, c);
+  const DevReal beta = real_of(n->offset, n->offset_exponent, c);
+  const DevReal scale = dev_product(gamma, dev_real_of_bits(n->inverse_sigma[c]));
+  const DevReal shift = dev_product(scale, dev_real_of_bits(n->mean[c]));
+  const Affine affine = {scale, dev_difference(beta, shift)};
+  return affine;
+}
+
+// Multipliers and offsets of all channels as integers with one exponent, which is returned.
+static int fixed_point_affine(DevStep* step, const DevNorm* n) {
+  const int64_t offset_limit = INT64_C(1) << 44;
+  const int bits = (int)ref_larger(8, n->in->bits);
+  DevReal peak = dev_real(0);
+  bool is_finite = true;
+  for (int32_t c = 0; c < n->in->channels; ++c) {
+    const Affine a = affine_of(n, c);
+    const DevReal offset = dev_scaled(a.offset, 1 - bits);
+    is_finite = is_finite && dev_is_finite(a.scale) && dev_is_finite(offset);
+    peak = dev_larger(dev_larger(peak, dev_magnitude(a.scale)), dev_magnitude(offset));
+  }
+  if (!is_finite) step->exponent_overflow = true;
+  const int shift = dev_fixed_point_shift(peak, (int)ref_smaller(31, 45 - bits));
+  for (int32_t c = 0; c < n->in->channels; ++c) {
+    const Affine a = affine_of(n, c);
+    n->multiplier[c] = (int32_t)dev_fixed_point(a.scale, shift, ref_mantissa_limit(32));
+    n->wide_offset[c] = dev_fixed_point(a.offset, shift, offset_limit);
+  }
+  return -shift;
+}
+
+static int64_t normalised(const void* work, int32_t i, int32_t c) {
+  const DevNorm* n = (const DevNorm*)work;
+  const int64_t wide = dev_at(n->in, i) * n->multiplier[c] + n->wide_offset[c];
+  return n->relu ? ref_larger(0, wide) : wide;
+}
+
+// The extremes of the channels decide, with 0: the maximum may be of a value that no element has.
+static RefStatistics pass_normalised(const void* work, int shift, RefWideCounts* counts) {
+  const DevNorm* n = (const DevNorm*)work;
+  const DevElements elements = {normalised, n, n->out};
+  return dev_pass_elements(&elements, shift, counts);
+}
+
+void dev_norm_forward(DevStep* step, const DevNorm* n) {
+  for (int32_t c = 0; c < n->in->channels; ++c) {
+    const bool is_wide = channel_statistics(step, n, c);
+    if (!is_wide && n->in->violated != NULL) *n->in->violated = 1;
+  }
+  const int exponent = fixed_point_affine(step, n);
+  const DevNarrowing narrowing = {pass_normalised, n, n->out, exponent, 62};
+  dev_narrow_value(step, &narrowing);
+}
+
+void dev_norm_again(DevStep* step, const DevNorm* n) {
+  const int exponent = fixed_point_affine(step, n);
+  (void)pass_normalised(n, (int)ref_clamp(*n->out->exponent - exponent, 0, 62), NULL);
+}
+
+static int64_t passing(const DevNorm* n, const DevTensor* grad_out, int32_t i) {
+  return n->relu && dev_at(n->out, i) <= 0 ? 0 : dev_at(grad_out, i);
+}
+
+// sum of g * q - mean * sum of g.
+static DevReal centred(const DevNorm* n, int32_t c) {
+  const DevReal mean = dev_real_of_bits(n->mean[c]);
+  return dev_difference(dev_real(n->sum_grad_in[c]), dev_product(mean, dev_real(n->sum_grad[c])));
+}
+
+void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const DevSums* scale,
+                           const DevSums* offset) {
+  const int32_t channels = n->in->channels;
+  const int exponent = *grad_out->exponent;
+  for (int32_t c = 0; c < channels; ++c) {
+    n->sum_grad[c] = n->sum_grad_in[c] = 0;
+    for (int32_t i = c; i < grad_out->count; i += channels) {
+      const int64_t gradient = passing(n, grad_out, i);
+      n->sum_grad[c] += gradient;
+      n->sum_grad_in[c] += gradient * dev_at(n->in, i);
+    }
+    const DevReal of_scale = dev_product(centred(n, c), dev_real_of_bits(n->inverse_sigma[c]));
+    int64_t* scales = (int64_t*)scale->data;
+    int64_t* offsets = (int64_t*)offset->data;
+    const int64_t part = dev_fixed_point(of_scale, exponent - *scale->exponent, REF_WIDE_LIMIT);
+    scales[c] = ref_accumulate(scales[c], part);
+    offsets[c] =
+        ref_accumulate(offsets[c], ref_rescale_rne(n->sum_grad[c], *offset->exponent - exponent));
+  }
+}
+
+// dx = A dy + D q + C per channel.
+typedef struct GradientAffine {
+  DevReal grad, in, offset;
+} GradientAffine;
+
+static GradientAffine gradient_affine(const DevNorm* n, int32_t c) {
+  const DevReal inverse = dev_real_of_bits(n->inverse_sigma[c]);
+  const DevReal mean = dev_real_of_bits(n->mean[c]), rows = dev_real(rows_of(n));
+  const DevReal sum = dev_real(n->sum_grad[c]);
+  const DevReal grad = dev_scaled(dev_product(real_of(n->scale, n->scale_exponent, c), inverse),
+                                  -dev_channel_exponent(n->in, c));
+  const DevReal negative = dev_negative(grad);
+  const DevReal in = dev_quotient(
+      dev_product(dev_product(negative, inverse), dev_product(centred(n, c), inverse)), rows);
+  const DevReal offset =
+      dev_difference(dev_quotient(dev_product(negative, sum), rows), dev_product(in, mean));
+  const GradientAffine affine = {grad, in, offset};
+  return affine;
+}
+
+typedef struct NormGradient {
+  const DevNorm* norm;
+  const DevTensor* grad_out;
+} NormGradient;
+
+static int64_t gradient_of(const void* work, int32_t i, int32_t c) {
+  const NormGradient* g = (const NormGradient*)work;
+  const DevNorm* n = g->norm;
+  return passing(n, g->grad_out, i) * n->multiplier[c] + dev_at(n->in, i) * n->in_multiplier[c] +
+         n->wide_offset[c];
+}
+
+void dev_norm_grad_input(DevStep* step, const DevNorm* n, const DevTensor* grad_out,
+                         const DevTensor* grad_in) {
+  const int64_t offset_limit = INT64_C(1) << 60;
+  DevReal peak = dev_real(0);
+  bool is_finite = true;
+  for (int32_t c = 0; c < n->in->channels; ++c) {
+    const GradientAffine a = gradient_affine(n, c);
+    is_finite =
+        is_finite && dev_is_finite(a.grad) && dev_is_finite(a.in) && dev_is_finite(a.offset);
+    peak = dev_larger(dev_larger(peak, dev_magnitude(a.grad)), dev_magnitude(a.in));
+  }
+  if (!is_finite) step->exponent_overflow = true;
+  const int shift = dev_fixed_point_shift(peak, 31);
+  for (int32_t c = 0; c < n->in->channels; ++c) {
+    const GradientAffine a = gradient_affine(n, c);
+    n->multiplier[c] = (int32_t)dev_fixed_point(a.grad, shift, ref_mantissa_limit(32));
+    n->in_multiplier[c] = (int32_t)dev_fixed_point(a.in, shift, ref_mantissa_limit(32));
+    n->wide_offset[c] = dev_fixed_point(a.offset, shift, offset_limit);
+  }
+  const NormGradient gradient = {n, grad_out};
+  const DevElements elements = {gradient_of, &gradient, grad_in};
+  dev_write_gradient(step, &elements, *grad_out->exponent - shift);
+}
+
+static uint64_t approached(uint64_t running, uint64_t batch, DevReal momentum) {
+  const DevReal before = dev_real_of_bits(running);
+  const DevReal difference = dev_difference(dev_real_of_bits(batch), before);
+  return dev_bits_of_real(dev_sum(before, dev_product(momentum, difference)));
+}
+
+void dev_norm_statistics(const DevStep* step, const uint64_t* records, int32_t channels,
+                         uint64_t* mean, uint64_t* variance) {
+  const DevReal momentum = step->scalars.statistics_momentum;
+  for (int32_t m = 0; m < step->micro_batches; ++m, records += 2 * channels) {
+    for (int32_t c = 0; c < channels; ++c) {
+      mean[c] = approached(mean[c], records[c], momentum);
+      variance[c] = approached(variance[c], records[channels + c], momentum);
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// A training step of an exported program: its scalars, its tensors and what it counts.
+#pragma once
+
+#include "device/training/real.h"
+#include "reference/numerics/decisions.h"
+
+// Scalars of a step, as doubles of the engine.
+typedef struct DevScalars {
+  DevReal learning_rate, momentum, weight_decay;
+  DevReal beta1, beta2, epsilon;  // Adam
+  DevReal gradient_scale;         // 1 / batch size
+  DevReal statistics_momentum;
+  uint64_t seed;
+  int64_t step;  // steps done before
+} DevScalars;
+
+typedef struct DevStep {
+  DevScalars scalars;
+  int32_t micro_batch, micro_batches;
+  bool decides;   // dynamic fixed point
+  bool warms_up;  // and in its warm-up
+  bool exponent_overflow, gradient_overflow;
+  int64_t clipped;  // mantissas
+  // Sums over the examples: the loss in Q24, right classes, examples that count, and their weights.
+  int64_t loss, correct, counted, weight;
+} DevStep;
+
+// Dynamic fixed point: how the exponent of a tensor is decided.
+typedef struct DevRule {
+  int bits, limit, clipped_ppm, threshold;
+  bool decides_at_once;
+} DevRule;
+
+// And what a step counts for that.
+typedef struct DevCounts {
+  RefBitStatistics written;
+  int32_t decided;  // by the warm-up; INT32_MIN: not yet
+} DevCounts;
+
+// mantissa * 2^(*exponent), the last dimension innermost.
+typedef struct DevTensor {
+  void* data;  // of 8 bits int8, up to 16 int16, else int32
+  int32_t count, channels;
+  int bits;
+  int limit;            // of its exponent
+  int16_t* exponent;    // parameters: of each block
+  int16_t* predicted;   // measured in the last step, or decided; null: neither
+  int16_t* measured;    // the largest of this step
+  const DevRule* rule;  // dynamic fixed point
+  DevCounts* counts;
+  int8_t* channel_exponents;  // what a guarded value adds to its exponent; null: it has no guard
+  const uint8_t* guarded;
+  uint8_t* violated;
+} DevTensor;
+
+// A parameter with its update's tensors.
+typedef struct DevParameter {
+  void* weights;
+  int16_t* exponents;  // [blocks]
+  int16_t* accumulator;
+  int16_t *first, *second;  // moments: velocity, or Adam's two
+  int16_t *first_exponent, *second_exponent;
+  int16_t* fixed_exponent;  // of the sums
+  void* sums;               // int64 at the fixed exponent, or int32 at one of their own
+  int16_t* sums_exponent;
+  int sum_bits;
+  int32_t count, blocks;
+  int bits, shift;
+  bool decays, stochastic;
+  DevReal rate_factor;
+  uint32_t index;
+  DevTensor velocity;  // dynamic fixed point: how its exponent is decided
+} DevParameter;
+
+static inline bool dev_is_guarded(const DevTensor* t) {
+  return t->guarded != NULL && *t->guarded != 0;
+}
+
+static inline int dev_channel_exponent(const DevTensor* t, int32_t channel) {
+  return *t->exponent + (dev_is_guarded(t) ? t->channel_exponents[channel] : 0);
+}
+
+REF_BEGIN
+
+// The exponent to keep: outside -128..127 it is clamped, and the step fails.
+int16_t dev_checked(DevStep*, int exponent) REF_NOEXCEPT;
+
+// Ends a step of block floating point: exponents that were measured are the predictors of the next.
+void dev_commit_measured(int16_t* predicted, int16_t* measured, int32_t slots) REF_NOEXCEPT;
+// Ends a step of dynamic fixed point, after `steps` steps: decides the exponents of the next.
+// `bits` are the counts since the last decision.
+void dev_commit_decided(DevStep*, const DevRule*, DevCounts*, int16_t* decided,
+                        RefBitStatistics* bits, int32_t slots, int64_t steps,
+                        int64_t decision_steps) REF_NOEXCEPT;
+
+REF_END

@@ -1,0 +1,91 @@
+// The text of a training program as C: places of tensors and parameters as tables, and a call for
+// each instruction.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/c_text.h"
+#include "graph/graph.h"
+#include "plan/programs/program.h"
+
+namespace mantissa::device {
+
+// Where the tensors of a state lie in C: one after the other, aligned to 8 bytes.
+struct StatePlaces {
+  std::vector<int64_t> offsets;  // as the layout's tensors
+  int64_t bytes = 0;
+};
+StatePlaces state_places(const StateLayout& layout);
+
+class TrainingWriter {
+ public:
+  TrainingWriter(const Graph& graph, const Program& program, const StateLayout& layout,
+                 const StatePlaces& places)
+      : graph_(graph), program_(program), layout_(layout), state_(places) {}
+
+  // What follows belongs to this instruction. `work`: its own memory in the arena.
+  void begin(const Instruction& instruction, int64_t work);
+  // The block of the instruction.
+  std::string end();
+
+  // Declares a tensor of the instruction; returns "&name".
+  std::string tensor(const Operand& operand, std::string_view name);
+  // The same for a parameter of an update, and for a parameter's sums.
+  std::string parameter(const Operand& parameter, const Operand& sums, std::string_view name);
+  // `clears`: sets them to zero first, in the first micro-batch, unless another use came before.
+  std::string sums(const Operand& operand, std::string_view name, bool clears);
+  // An expression for a tensor of the state: "(int16_t*)(m->state + 64)".
+  std::string state(int tensor, std::string_view type) const;
+  std::string arena(const Operand& operand, std::string_view type, int64_t offset = 0) const;
+  std::string work(std::string_view type, int64_t offset = 0) const;
+  // The batch's input, at the micro-batch: as many elements of `type` in each.
+  std::string input(const Operand& operand, std::string_view type) const;
+  // The 16-bit parameter's data and exponent, of the state.
+  std::string data(int parameter, std::string_view type) const;
+  std::string exponents(int parameter) const;
+
+  // "static const TYPE name_what[N] = ...", or one structure.
+  std::string table(std::string_view type, std::string_view what, std::span<const int64_t> numbers);
+  std::string constant(std::string_view type, std::string_view what, const CMembers& members);
+  // "const TYPE what = {...};" inside the block; returns "&what".
+  std::string structure(std::string_view type, std::string_view what, const CMembers& members);
+  void statement(std::string_view text);
+  void include(std::string_view header) { headers_.insert(std::string(header)); }
+
+  const Instruction& instruction() const { return *instruction_; }
+  const Graph& graph() const { return graph_; }
+  const Program& program() const { return program_; }
+  const StateLayout& layout() const { return layout_; }
+  const std::set<std::string>& headers() const { return headers_; }
+  // All tables, with the places.
+  std::string tables() const;
+  int64_t guarded_channels() const { return channels_; }
+
+ private:
+  std::string place(std::string_view table, const std::string& text);
+  int64_t state_offset(int tensor) const {
+    return tensor < 0 ? -1 : state_.offsets[static_cast<size_t>(tensor)];
+  }
+  int fixed_exponent(int parameter) const;
+
+  const Graph& graph_;
+  const Program& program_;
+  const StateLayout& layout_;
+  const StatePlaces& state_;
+  const Instruction* instruction_ = nullptr;
+  int64_t work_ = 0;
+  std::string name_, block_, tables_;
+  std::map<std::string, int> names_;
+  // By the name of a table of places: its entries, and where each is.
+  std::map<std::string, std::vector<std::string>, std::less<>> places_;
+  std::map<int, int64_t> channel_places_;  // of guarded values
+  int64_t channels_ = 0;
+  std::set<std::string> headers_;
+};
+
+}  // namespace mantissa::device
