@@ -7,6 +7,14 @@
 
 namespace mantissa::device {
 
+namespace {
+
+// Sums that are measured may have an exponent of their own if they fit 32 bits. C leaves them at
+// 64: the update gets the same numbers.
+bool has_fixed_exponent(const Operand& sums) { return sums.type == DataType::kInt64; }
+
+}  // namespace
+
 StatePlaces state_places(const StateLayout& layout) {
   constexpr int64_t kAlignment = 8;
   StatePlaces places;
@@ -60,8 +68,8 @@ std::string TrainingWriter::tensor(const Operand& operand, std::string_view name
                    {"bits", c_number(bits)},
                    {"limit", c_number(exponent.limit)}},
                   2);
-  statement("const DevTensor " + std::string(name) + " = dev_tensor(m, " + place("tensor_places", text) +
-            ");");
+  statement("const DevTensor " + std::string(name) + " = dev_tensor(m, " +
+            place("tensor_places", text) + ");");
   return "&" + std::string(name);
 }
 
@@ -71,7 +79,7 @@ int TrainingWriter::fixed_exponent(int parameter) const {
 
 std::string TrainingWriter::sums(const Operand& operand, std::string_view name, bool clears) {
   const Exponent& exponent = program_.exponents[static_cast<size_t>(operand.exponent)];
-  const bool is_fixed = exponent.rule == ExponentRule::kFixed;
+  const bool is_fixed = has_fixed_exponent(operand);
   const std::string text =
       c_structure({{"data", c_number(program_.buffers[static_cast<size_t>(operand.index)].offset)},
                    {"fixed_exponent", c_number(state_offset(fixed_exponent(exponent.of)))},
@@ -91,8 +99,7 @@ std::string TrainingWriter::parameter(const Operand& operand, const Operand& sum
                                       std::string_view name) {
   const Parameter& parameter = graph_.parameters[static_cast<size_t>(operand.index)];
   const ParameterState& of = layout_.parameters[static_cast<size_t>(operand.index)];
-  const bool is_fixed =
-      program_.exponents[static_cast<size_t>(sums.exponent)].rule == ExponentRule::kFixed;
+  const bool is_fixed = has_fixed_exponent(sums);
   const Format& format = program_.options.format;
   const int64_t velocity = format.is_dynamic() && of.moments[0].mantissa >= 0
                                ? layout_.slots.velocity_predictor(operand.index)
@@ -182,8 +189,8 @@ std::string TrainingWriter::tables() const {
   std::string text = tables_;
   for (const auto& [table, entries] : places_) {
     const std::string type = table == "tensor_places" ? "DevTensorPlace"
-                             : table == "sums_places"  ? "DevSumsPlace"
-                                                : "DevParameterPlace";
+                             : table == "sums_places" ? "DevSumsPlace"
+                                                      : "DevParameterPlace";
     text += "static const " + type + " " + table + "[" + c_number(std::ssize(entries)) + "] = {\n";
     for (const std::string& entry : entries) text += "  " + entry + ",\n";
     text += "};\n";

@@ -4,17 +4,14 @@
 #include <filesystem>
 #include <utility>
 
+#include "api/commands/exported_run.h"
 #include "base/files/atomic_file.h"
 #include "base/files/file_system.h"
 #include "device/export_c.h"
 #include "device/export_training.h"
 #include "kernels/kernel_table.h"
 #include "run/checkpoint.h"
-#include "run/plan/run_data.h"
-#include "run/plan/run_plan.h"
 #include "run/plan/steps.h"
-#include "run/settings/config_file.h"
-#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {
@@ -74,9 +71,8 @@ Result<std::vector<std::pair<int64_t, double>>> learning_rates(const RunConfig& 
 }
 
 // The state of the run: of its newest checkpoint, or before its first step.
-Result<CheckpointInfo> load_state(const CExport& request, const RunConfig& config,
-                                  const RunPlan& plan, const std::string& data_sha256,
-                                  State& state) {
+Result<CheckpointInfo> load_state(const CExport& request, const ExportedRun& run, State& state) {
+  const RunConfig& config = run.config;
   if (request.from_initial) {
     if (config.start) {
       return invalid_input("--initial: the run began with trained weights; leave it out");
@@ -84,11 +80,11 @@ Result<CheckpointInfo> load_state(const CExport& request, const RunConfig& confi
     if (config.format.float_steps() > 0) {
       return invalid_input("--initial: the run began with steps in fp32; leave it out");
     }
-    initialise(plan.graph, config.format, config.seed, state);
+    initialise(run.plan.graph, config.format, config.seed, state);
     return CheckpointInfo{};
   }
-  const std::string identity = run_identity(config, data_sha256);
-  MANTISSA_ASSIGN(const auto found, load_newest_checkpoint(request.checkpoint, identity, state));
+  MANTISSA_ASSIGN(const auto found,
+                  load_newest_checkpoint(request.checkpoint, run.identity, state));
   if (found) return *found;
   return invalid_input("'" + request.checkpoint + "' has no checkpoint; --initial begins anew");
 }
@@ -104,21 +100,12 @@ Outcome<ExportedModel> export_to_c(const CExport& request) {
 
 Outcome<ExportedModel> export_training_to_c(const CExport& request) {
   MANTISSA_RETURN_IF_ERROR(check_folder(request.out));
-  const fs::path folder = fs::is_directory(request.checkpoint)
-                              ? fs::path(request.checkpoint)
-                              : fs::path(request.checkpoint).parent_path();
-  MANTISSA_ASSIGN(const ConfigFile file, read_config(folder / kConfigFile));
-  MANTISSA_ASSIGN(RunConfig config, make_run_config(file.settings, file.derived));
-  config.out = folder.string();
-  config.resume = true;
-  MANTISSA_ASSIGN(const DatasetInfo info, inspect_run_data(config));
-  MANTISSA_ASSIGN(RunPlan plan, plan_run(config, info));
-  MANTISSA_ASSIGN(const RunData data, load_run_data(config, info, plan));
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, data.channel_means, plan));
+  MANTISSA_ASSIGN(const ExportedRun run, read_run(request.checkpoint));
+  const RunConfig& config = run.config;
+  const RunPlan& plan = run.plan;
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
-  const CExport of_folder = {folder.string(), request.prefix, request.out, request.from_initial};
-  MANTISSA_ASSIGN(const CheckpointInfo saved,
-                  load_state(of_folder, config, plan, data.sha256, state));
+  const CExport of_folder = {config.out, request.prefix, request.out, request.from_initial};
+  MANTISSA_ASSIGN(const CheckpointInfo saved, load_state(of_folder, run, state));
   const kernels::KernelTable kernels = kernels::select_kernels(Isa::kScalar);
   MANTISSA_ASSIGN(const Program program,
                   compile(plan.graph, training_options(config), {&kernels, 1}));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/commands/exported_run.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
 #include "api/settings/settings.h"
@@ -21,10 +22,14 @@ namespace {
 struct ImportConfig {
   RunConfig run = default_run_config();  // settings that training has, too
   std::string out;
+  std::string exported;  // run
 };
 
 constexpr SettingOf<ImportConfig> kImportRows[] = {
     {"out", "safetensors file to write: network and weights", "", parse_text<&ImportConfig::out>},
+    {"run",
+     "with a state that an exported program saved: the run's folder; --out is then a new folder",
+     "", parse_text<&ImportConfig::exported>},
     {"classes", "outputs of the network (0: those of the model)", "0"},
     {"data", "with --insert-batch-norm: data set with pictures to set them from"},
     {"sequence",
@@ -107,6 +112,10 @@ CommandInfo import_command() { return info_of<kImportCommand>(); }
 Outcome<ImportedModel> import_model(const std::string& path, const Settings& settings) {
   MANTISSA_ASSIGN(const ImportConfig config, import_config(settings));
   const RunConfig& run = config.run;
+  if (is_saved_state(path)) return import_state(path, config.exported, config.out);
+  if (!config.exported.empty()) {
+    return invalid_input("--run: is for states of exported programs; " + path + " is none");
+  }
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   if (is_bert_path(path)) return import_encoder(path, config, settings);
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));

@@ -1,0 +1,128 @@
+"""Data for tests/cli/export_c_test.sh, and comparisons of numbers.
+
+  data FOLDER                      writes a small data set as IDX files
+  logits FOLDER EXAMPLE RAW.NPZ    the example's logits of the test pictures are those of the file
+  states FOLDER OTHER              two runs' checkpoints have the same tensors
+  batches FOLDER STEPS BATCH       writes the batches of a run with seed 3 to the standard output
+"""
+
+import io
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import zipfile
+
+SIDE, TRAIN, TEST, CLASSES, SEED = 28, 320, 64, 10, 3
+
+
+def philox(counter, key):
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [(p1 >> 32) ^ counter[1] ^ key[0], p1 & 0xFFFFFFFF,
+                   (p0 >> 32) ^ counter[3] ^ key[1], p0 & 0xFFFFFFFF]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return counter
+
+
+def epoch_order(epoch, count):
+    """src/data/batches/epoch_order.cpp: Fisher-Yates by counter-based random numbers."""
+    order = list(range(count))
+    for i in range(count, 1, -1):
+        words = philox([i - 1, 0, epoch, 2], [SEED, 0])
+        other = ((words[1] << 32 | words[0]) * i) >> 64
+        order[i - 1], order[other] = order[other], order[i - 1]
+    return order
+
+
+def pictures(count, first):
+    """A bright square whose place depends on the class, on noise."""
+    images, labels, state = bytearray(), bytearray(), 12345 + first
+    for n in range(count):
+        label = n % CLASSES
+        labels.append(label)
+        for y in range(SIDE):
+            for x in range(SIDE):
+                state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+                inside = label * 2 <= y < label * 2 + 8 and label <= x < label + 9
+                images.append(min(255, (state >> 16) % 90 + (150 if inside else 0)))
+    return bytes(images), bytes(labels)
+
+
+def write_data(folder):
+    folder.mkdir()
+    for name, count, first in (("train", TRAIN, 0), ("t10k", TEST, 7)):
+        images, labels = pictures(count, first)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(
+            struct.pack(">4I", 2051, count, SIDE, SIDE) + images)
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 2049, count) + labels)
+
+
+def read_data(folder, name):
+    images = (folder / f"{name}-images-idx3-ubyte").read_bytes()[16:]
+    labels = (folder / f"{name}-labels-idx1-ubyte").read_bytes()[8:]
+    return images, labels
+
+
+def read_mantissas(path):
+    with zipfile.ZipFile(path) as archive:
+        data = io.BytesIO(archive.read("mantissas.npy"))
+    header = data.read(10)
+    data.read(struct.unpack("<H", header[8:10])[0])
+    rest = data.read()
+    return struct.unpack(f"<{len(rest) // 4}i", rest)
+
+
+def compare_logits(folder, example, raw):
+    images, _ = read_data(folder, "t10k")
+    printed = subprocess.run([example], input=images, capture_output=True, check=True).stdout
+    found = [int(word) for word in printed.split()]
+    wanted = read_mantissas(raw)
+    differ = sum(a != b for a, b in zip(found, wanted, strict=True))
+    print(f"{len(wanted)} logits, {differ} differ")
+    return 1 if differ or len(set(wanted)) < 10 else 0
+
+
+def read_tensors(folder):
+    """All tensors of a run's only checkpoint: their description, and their bytes."""
+    (path,) = folder.glob("checkpoint-*.safetensors")
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8: 8 + length])
+    header.pop("__metadata__")
+    return header, data[8 + length:]
+
+
+def compare_states(folder, other):
+    one, two = read_tensors(folder), read_tensors(pathlib.Path(other))
+    print(f"{len(one[0])} tensors, {len(one[1])} bytes")
+    return 0 if one == two and any(one[1]) else 1
+
+
+def write_batches(folder, steps, batch):
+    images, labels = read_data(folder, "train")
+    size, per_epoch, order = SIDE * SIDE, TRAIN // batch, []
+    for epoch in range(-(-steps // per_epoch)):
+        order += epoch_order(epoch, TRAIN)[: per_epoch * batch]
+    for step in range(steps):
+        chosen = order[step * batch: (step + 1) * batch]
+        sys.stdout.buffer.write(b"".join(images[i * size: (i + 1) * size] for i in chosen))
+        sys.stdout.buffer.write(struct.pack(f"={batch}i", *(labels[i] for i in chosen)))
+
+
+def main(command, folder, *rest):
+    folder = pathlib.Path(folder)
+    if command == "data":
+        write_data(folder)
+    elif command == "logits":
+        return compare_logits(folder, *rest)
+    elif command == "states":
+        return compare_states(folder, *rest)
+    else:
+        write_batches(folder, int(rest[0]), int(rest[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Networks as C: what `mantissa export --target c` writes compiles without warnings, and computes
+# the numbers of `predict --raw` and of `train`, bit for bit.
+# Needs MANTISSA (the command), cc and python3.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/checks.sh
+
+export XDG_CACHE_HOME=$folder/cache  # where profiles are kept
+readonly numbers=tests/cli/export_c.py
+readonly flags=(CFLAGS="-O2 -Werror")
+
+pictures=$folder/squares
+python3 "$numbers" data "$pictures"
+
+# network NAME ARGUMENT...: trains some steps, exports the frozen network, compares all logits.
+network() {
+  local run=$folder/$1
+  "$MANTISSA" train --data "$pictures" --steps 6 --batch-size 16 --quiet --out "$run" "${@:2}" &&
+    "$MANTISSA" predict --checkpoint "$run" --index 0-63 --raw "$run.npz" --quiet &&
+    "$MANTISSA" export --checkpoint "$run" --target c --out "$run.c" --quiet &&
+    make -s -C "$run.c" "${flags[@]}" example &&
+    python3 "$numbers" logits "$pictures" "$run.c/example" "$run.npz"
+}
+
+# training NAME STEPS BATCH ARGUMENT...: the same steps here and in C leave the same weights.
+training() {
+  local run=$folder/$1
+  "$MANTISSA" train --data "$pictures" --steps "$2" --batch-size "$3" --checkpoint-every "$2" \
+    --seed 3 --lr-schedule constant --quiet --out "$run" "${@:4}" &&
+    "$MANTISSA" export --checkpoint "$run" --target c --train --initial --out "$run.c" --quiet &&
+    make -s -C "$run.c" "${flags[@]}" train &&
+    python3 "$numbers" batches "$pictures" "$2" "$3" >"$run.batches" &&
+    "$run.c/train" "$run.state" <"$run.batches" >/dev/null &&
+    "$MANTISSA" import "$run.state" --run "$run" --out "$run.back" --quiet &&
+    python3 "$numbers" states "$run" "$run.back"
+}
+
+check "mlp" network mlp --model mlp
+check "lenet5, 4-bit weights" network lenet5-w4 --model lenet5 --format bfp:w=4,a=4
+check "lenet5, an exponent for each channel" network lenet5-channel --model lenet5 \
+  --format bfp:block=channel
+check "resnet8" network resnet8 --model resnet8
+check "inception_small" network inception --model inception_small --width 0.25
+check "mobilenet_v2" network mobilenet --model mobilenet_v2 --width 0.25
+
+check "training mlp, bfp8, momentum" training train-mlp 8 16 --model mlp
+check "training lenet5, dfp8, SGD" training train-lenet5 25 8 --model lenet5 --format dfp8 --optimizer sgd
+check "training lenet5, Adam, stochastic rounding" training train-adam 4 8 --model lenet5 \
+  --optimizer adam --format bfp:g=8,gr=stochastic,round=stochastic
+check "training resnet8, two micro-batches" training train-resnet8 3 8 --model resnet8 \
+  --micro-batch-size 4 --weight-decay 1e-4
+
+refuses() { # WORDS COMMAND...: exit status 2 and an error with these words
+  local said status=0
+  said=$("${@:2}" 2>&1) || status=$?
+  [[ $status == 2 && $said == *"$1"* ]] || { echo "$status: $said"; return 1; }
+}
+"$MANTISSA" train --data "$pictures" --steps 1 --batch-size 16 --quiet --out "$folder/wide" --model lenet5 \
+  --format bfp:a=16
+check "values of 16 bits are refused, with the node" refuses "node 'normalise'" \
+  "$MANTISSA" export --checkpoint "$folder/wide" --target c --out "$folder/wide.c"
+check "... and nothing is written" test ! -e "$folder/wide.c"
+mkdir "$folder/mine" && touch "$folder/mine/notes.txt"
+check "a folder with other files is refused" refuses "is not empty" \
+  "$MANTISSA" export --checkpoint "$folder/mlp" --target c --out "$folder/mine"
+check "an earlier export is replaced" "$MANTISSA" export --checkpoint "$folder/mlp" --target c \
+  --out "$folder/mlp.c" --quiet
+check "a prefix that is no C name is refused" refuses "no C name" \
+  "$MANTISSA" export --checkpoint "$folder/mlp" --target c --prefix 1x --out "$folder/x.c"
+damage() { # FILE PLACE: another byte there
+  cp "$1" "$1.damaged" && printf '\x5a' | dd of="$1.damaged" bs=1 seek="$2" conv=notrunc status=none
+}
+damage "$folder/train-mlp.state" 3000
+check "a damaged state is refused" refuses "checksum" "$MANTISSA" import \
+  "$folder/train-mlp.state.damaged" --run "$folder/train-mlp" --out "$folder/b1"
+check "a state of another program is refused" refuses "another network" "$MANTISSA" import \
+  "$folder/train-mlp.state" --run "$folder/train-adam" --out "$folder/b2"
+goes_on() {
+  "$MANTISSA" train --resume --out "$folder/train-mlp.back" --quiet
+}
+check "a run goes on from a state that came back" goes_on
+finish
