@@ -1,9 +1,9 @@
 #include "device/export_c.h"
 
 #include "base/system/thread_pool.h"
-#include "device/c_writer.h"
 #include "device/project_files.h"
 #include "device/rows/frozen_rows.h"
+#include "device/text/c_writer.h"
 #include "kernels/kernel_table.h"
 #include "runtime/executor.h"
 #include "runtime/memory.h"

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "device/rows/training_rows.h"
 #include "device/sources.h"
-#include "device/training_writer.h"
+#include "device/text/training_writer.h"
 #include "runtime/decided_exponents.h"
 
 namespace mantissa::device {
@@ -324,8 +324,7 @@ constexpr const char* kTrainingExample =
 // the argument names.
 #include <stdio.h>
 
-#include "@p@_training.h"
-
+@header@
 int main(int argc, char** argv) {
   static @p@_training training;
   static uint8_t block[@P@_SAVED_BYTES];
@@ -471,6 +470,7 @@ Result<CProgram> c_of_training(const CTraining& t) {
   const StepScalars& s = t.scalars;
   const auto at_least_one = [](int64_t n) { return c_number(std::max<int64_t>(1, n)); };
   const Words words = {
+      {"header", "#include \"" + t.prefix + "_training.h\"\n"},
       {"p", t.prefix},
       {"P", upper_case(t.prefix)},
       {"model", graph.name},
@@ -514,7 +514,7 @@ Result<CProgram> c_of_training(const CTraining& t) {
       {"statistics", real_bits(s.statistics_momentum)},
       {"seed", std::to_string(s.seed)},
       {"calls", calls}};
-  std::string source = with_words("#include \"@p@_training.h\"\n\n", words);
+  std::string source = with_words("@header@\n", words);
   for (const std::string& header : writer.headers()) source += "#include \"" + header + "\"\n";
   source += "\n" + writer.tables();
   if (is_dynamic) source += rules_of(graph, program, predictors);

@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-#include "device/c_text.h"
+#include "device/text/c_text.h"
 
 namespace mantissa::device {
 namespace {
@@ -17,6 +17,7 @@ std::string filled(std::string text, const CNetwork& n) {
   const bool pixels = n.input->type == DataType::kUint8;
   const FrozenDescription& d = *n.description;
   const std::pair<std::string_view, std::string> words[] = {
+      {"@header@", "#include \"" + n.prefix + ".h\"\n"},
       {"@p@", n.prefix},
       {"@P@", upper(n.prefix)},
       {"@model@", d.network.name},
@@ -93,8 +94,7 @@ constexpr const char* kExample =
 // order of this machine), and prints the results of each, as whole numbers.
 #include <stdio.h>
 
-#include "@p@.h"
-
+@header@
 int main(void) {
   static @p@_memory memory;
   static @input_type@ input[@P@_INPUTS];
@@ -164,7 +164,7 @@ std::string copied_results(const CNetwork& n) {
 
 std::string source(const CNetwork& n) {
   const CWriter& writer = *n.writer;
-  std::string text = "#include \"@p@.h\"\n\n";
+  std::string text = "@header@\n";
   for (const std::string& header : writer.headers()) text += "#include \"" + header + "\"\n";
   text = filled(text, n) + "\n" + writer.tables();
   text += filled(R"C(

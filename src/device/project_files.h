@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "device/c_writer.h"
+#include "device/text/c_writer.h"
 #include "device/sources.h"
 #include "graph/graph.h"
 #include "infer/frozen_network.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "device/export_training.h"
+#include "device/text/training_writer.h"
 #include "device/training/saved.h"
-#include "device/training_writer.h"
 
 namespace mantissa::device {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "device/packed_weights.h"
+#include "device/text/packed_weights.h"
 
 namespace mantissa::device {
 namespace {

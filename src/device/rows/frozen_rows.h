@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "device/c_writer.h"
+#include "device/text/c_writer.h"
 #include "graph/op.h"
 
 namespace mantissa::device {

@@ -3,8 +3,8 @@
 #include <bit>
 #include <numeric>
 
-#include "device/packed_weights.h"
 #include "device/rows/frozen_rows.h"
+#include "device/text/packed_weights.h"
 #include "numerics/rounding.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/convolution_bytes.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "device/training_writer.h"
+#include "device/text/training_writer.h"
 #include "graph/op.h"
 
 namespace mantissa::device {

@@ -1,4 +1,4 @@
-#include "device/training_writer.h"
+#include "device/text/training_writer.h"
 
 #include <algorithm>
 #include <bit>

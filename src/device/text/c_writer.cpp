@@ -1,4 +1,4 @@
-#include "device/c_writer.h"
+#include "device/text/c_writer.h"
 
 namespace mantissa::device {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "device/c_text.h"
+#include "device/text/c_text.h"
 #include "graph/op.h"
 #include "plan/programs/program.h"
 

@@ -1,4 +1,4 @@
-#include "device/c_text.h"
+#include "device/text/c_text.h"
 
 #include <algorithm>
 #include <array>

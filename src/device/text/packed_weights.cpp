@@ -1,4 +1,4 @@
-#include "device/packed_weights.h"
+#include "device/text/packed_weights.h"
 
 #include <algorithm>
 #include <bit>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "device/c_text.h"
+#include "device/text/c_text.h"
 #include "graph/graph.h"
 #include "plan/programs/program.h"
 
