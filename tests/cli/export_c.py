@@ -1,11 +1,12 @@
 """Data for tests/cli/export_c_test.sh, and comparisons of numbers.
 
-  data FOLDER                      writes a small data set as IDX files
+  data FOLDER [SIDE]               writes a small data set as IDX files
   logits FOLDER EXAMPLE RAW.NPZ    the example's logits of the test pictures are those of the file
   states FOLDER OTHER              two runs' checkpoints have the same tensors
   batches FOLDER STEPS BATCH       writes the batches of a run with seed 3 to the standard output
 """
 
+import gzip
 import io
 import json
 import pathlib
@@ -26,43 +27,50 @@ def philox(counter, key):
     return counter
 
 
-def epoch_order(epoch, count):
+def epoch_order(epoch, count, seed=SEED):
     """src/data/batches/epoch_order.cpp: Fisher-Yates by counter-based random numbers."""
     order = list(range(count))
     for i in range(count, 1, -1):
-        words = philox([i - 1, 0, epoch, 2], [SEED, 0])
+        words = philox([i - 1, 0, epoch, 2], [seed, 0])
         other = ((words[1] << 32 | words[0]) * i) >> 64
         order[i - 1], order[other] = order[other], order[i - 1]
     return order
 
 
-def pictures(count, first):
+def pictures(count, first, side):
     """A bright square whose place depends on the class, on noise."""
     images, labels, state = bytearray(), bytearray(), 12345 + first
     for n in range(count):
         label = n % CLASSES
         labels.append(label)
-        for y in range(SIDE):
-            for x in range(SIDE):
+        for y in range(side):
+            for x in range(side):
                 state = (state * 1103515245 + 12345) & 0x7FFFFFFF
-                inside = label * 2 <= y < label * 2 + 8 and label <= x < label + 9
+                inside = 0 <= y * 28 // side - label * 2 < 8 and 0 <= x * 28 // side - label < 9
                 images.append(min(255, (state >> 16) % 90 + (150 if inside else 0)))
     return bytes(images), bytes(labels)
 
 
-def write_data(folder):
+def write_data(folder, side=SIDE):
     folder.mkdir()
     for name, count, first in (("train", TRAIN, 0), ("t10k", TEST, 7)):
-        images, labels = pictures(count, first)
+        images, labels = pictures(count, first, side)
         (folder / f"{name}-images-idx3-ubyte").write_bytes(
-            struct.pack(">4I", 2051, count, SIDE, SIDE) + images)
+            struct.pack(">4I", 2051, count, side, side) + images)
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 2049, count) + labels)
 
 
-def read_data(folder, name):
-    images = (folder / f"{name}-images-idx3-ubyte").read_bytes()[16:]
-    labels = (folder / f"{name}-labels-idx1-ubyte").read_bytes()[8:]
-    return images, labels
+def read_file(path):
+    if path.exists():
+        return path.read_bytes()
+    return gzip.open(path.with_name(path.name + ".gz")).read()
+
+
+def read_idx(folder, name):
+    """All pictures, their labels, and the bytes of a picture."""
+    images = read_file(folder / f"{name}-images-idx3-ubyte")
+    _, _, height, width = struct.unpack(">4I", images[:16])
+    return images[16:], read_file(folder / f"{name}-labels-idx1-ubyte")[8:], height * width
 
 
 def read_mantissas(path):
@@ -75,7 +83,7 @@ def read_mantissas(path):
 
 
 def compare_logits(folder, example, raw):
-    images, _ = read_data(folder, "t10k")
+    images, _, _ = read_idx(folder, "t10k")
     printed = subprocess.run([example], input=images, capture_output=True, check=True).stdout
     found = [int(word) for word in printed.split()]
     wanted = read_mantissas(raw)
@@ -101,8 +109,8 @@ def compare_states(folder, other):
 
 
 def write_batches(folder, steps, batch):
-    images, labels = read_data(folder, "train")
-    size, per_epoch, order = SIDE * SIDE, TRAIN // batch, []
+    images, labels, size = read_idx(folder, "train")
+    per_epoch, order = TRAIN // batch, []
     for epoch in range(-(-steps // per_epoch)):
         order += epoch_order(epoch, TRAIN)[: per_epoch * batch]
     for step in range(steps):
@@ -114,7 +122,7 @@ def write_batches(folder, steps, batch):
 def main(command, folder, *rest):
     folder = pathlib.Path(folder)
     if command == "data":
-        write_data(folder)
+        write_data(folder, *(int(word) for word in rest))
     elif command == "logits":
         return compare_logits(folder, *rest)
     elif command == "states":

@@ -35,8 +35,8 @@ Status write_max_pool(CWriter& writer, const OpContext& c) {
                         {"in_width", c_number(in[2])},
                         {"channels", c_number(in[3])},
                         {"window", c_number(c.attributes->as<ops::PoolAttributes>().window)}});
-  writer.statement("ref_max_pool(" + shape + ", " + writer.input() + ", " + writer.output() +
-                   ", 0, " + c_number(in[0]) + ");");
+  writer.statement("dev_max_pool(" + shape + ", " + writer.input() + ", " + writer.output() + ", " +
+                   c_number(in[0]) + ");");
   return {};
 }
 
@@ -51,7 +51,7 @@ Status write_max_windows(CWriter& writer, const OpContext& c) {
 }
 
 Status write_window_means(CWriter& writer, const OpContext& c) {
-  writer.include("device/runtime/averages.h");
+  writer.include("device/runtime/pools.h");
   writer.structure("RefPoolShape", "shape", window_members(c));
   const std::string average = writer.structure(
       "DevAverage", "average",
@@ -79,7 +79,7 @@ uint32_t mean_multiplier(const OpContext& c, int64_t pixels) {
 Status write_image_mean(CWriter& writer, const OpContext& c) {
   const Shape& in = c.inputs[0].shape;
   const int64_t pixels = in[1] * in[2];
-  writer.include("device/runtime/averages.h");
+  writer.include("device/runtime/pools.h");
   const std::string average =
       writer.structure("DevImageAverage", "average",
                        {{"in", writer.input()},

@@ -108,16 +108,40 @@ void dev_train_round_at_random(DevStep* step, const DevTensor* wide, uint32_t ke
 
 void dev_train_max_pool(const RefMaxPoolShape* shape, const DevTensor* in, const DevTensor* out,
                         int32_t images) {
-  ref_max_pool(shape, (const int8_t*)in->data, (int8_t*)out->data, 0, images);
+  dev_max_pool(shape, (const int8_t*)in->data, (int8_t*)out->data, images);
   *out->exponent = *in->exponent;
+}
+
+// The place of a window's first maximum, in row-major order, from its first cell on.
+static int32_t first_maximum(const DevTensor* in, int32_t first, int32_t window, int32_t width,
+                             int32_t channels) {
+  int32_t place = 0;
+  for (int32_t i = 1; i < window * window; ++i) {
+    const int32_t at = (i / window * width + i % window) * channels;
+    if (dev_at(in, first + at) > dev_at(in, first + place)) place = at;
+  }
+  return place;
 }
 
 void dev_train_max_pool_gradient(const RefMaxPoolShape* shape, const DevTensor* in,
                                  const DevTensor* grad_out, const DevTensor* grad_in,
                                  int32_t images) {
-  const RefConstSpan from = {grad_out->data, grad_out->bits};
-  const RefSpan to = {grad_in->data, grad_in->bits};
-  ref_max_pool_gradient(shape, (const int8_t*)in->data, from, to, 0, images);
+  const int32_t window = (int32_t)shape->window, channels = (int32_t)shape->channels;
+  const int32_t width = (int32_t)shape->in_width, height = (int32_t)shape->in_height;
+  RefStatistics unused = {0, 0};
+  int32_t window_index = 0;
+  for (int32_t i = 0; i < grad_in->count; ++i) dev_put(grad_in, i, 0, 0, &unused);
+  for (int32_t n = 0; n < images; ++n) {
+    for (int32_t y = 0; y + window <= height; y += window) {
+      for (int32_t x = 0; x + window <= width; x += window) {
+        for (int32_t c = 0; c < channels; ++c, ++window_index) {
+          const int32_t first = ((n * height + y) * width + x) * channels + c;
+          const int32_t at = first + first_maximum(in, first, window, width, channels);
+          dev_put(grad_in, at, dev_at(grad_out, window_index), 0, &unused);
+        }
+      }
+    }
+  }
   *grad_in->exponent = *grad_out->exponent;
 }
 

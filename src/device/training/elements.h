@@ -1,8 +1,8 @@
 // Inputs, element-wise operators and pools of a training step.
 #pragma once
 
+#include "device/runtime/pools.h"
 #include "device/training/narrow.h"
-#include "reference/layers/pooling.h"
 
 // pixel - mean of the channel, in units of 2^exponent.
 typedef struct DevTrainingPixels {

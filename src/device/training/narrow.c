@@ -69,13 +69,14 @@ int dev_decided_shift(const DevTensor* t, int wide_exponent, int most) {
 }
 
 void dev_empty_counts(const DevStep* step, const DevTensor* t, int shift, RefWideCounts* counts) {
-  // count * micro_batches * ppm / 10^6 by parts that fit 64 bits.
   const int64_t all = (int64_t)t->count * step->micro_batches;
-  const RefWideCounts empty = {.bits = t->bits,
-                               .shift = shift,
-                               .most = all * t->rule->clipped_ppm / 1000000,
-                               .least = ref_least_clipped(0, t->bits)};
-  *counts = empty;
+  counts->bits = t->bits;
+  counts->shift = shift;
+  counts->most = all * t->rule->clipped_ppm / 1000000;
+  counts->least = ref_least_clipped(0, t->bits);
+  counts->floor = 0;
+  counts->above = 0;
+  for (int i = 0; i <= REF_MOST_SHIFT; ++i) counts->by_shift[i] = 0;
 }
 
 // The smallest exponent at which at most clipped_ppm millionths are clipped: counted from the
@@ -122,7 +123,7 @@ static void check_largest(DevStep* step, int largest) {
   if (largest > REF_EXPONENT_MAX) step->exponent_overflow = true;
 }
 
-static void narrow_and_decide(DevStep* step, const DevNarrowing* n) {
+DEV_APART void narrow_and_decide(DevStep* step, const DevNarrowing* n) {
   const DevTensor* t = n->to;
   const int before = dev_decided_shift(t, n->wide_exponent, n->most);
   RefWideCounts counts;

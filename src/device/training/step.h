@@ -4,6 +4,13 @@
 #include "device/training/real.h"
 #include "reference/numerics/decisions.h"
 
+// A function with much memory on the stack, which its caller must not get.
+#if defined(__GNUC__)
+#define DEV_APART static __attribute__((noinline))
+#else
+#define DEV_APART static
+#endif
+
 // Scalars of a step, as doubles of the engine.
 typedef struct DevScalars {
   DevReal learning_rate, momentum, weight_decay;

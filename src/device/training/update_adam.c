@@ -27,8 +27,8 @@ static int align_squares(int gradient_exponent, int root_exponent, RefAdam* adam
 }
 
 // The widths of m' and s'; sets their exponents. Moments that are all zero keep theirs.
-static void narrow_moments(DevStep* step, const DevParameter* p, const RefAdamExtremes* e,
-                           int first_exponent, int square_exponent, RefAdam* adam) {
+DEV_APART void narrow_moments(DevStep* step, const DevParameter* p, const RefAdamExtremes* e,
+                              int first_exponent, int square_exponent, RefAdam* adam) {
   const uint64_t largest_first = dev_largest_of(&e->first);
   const DevNarrowed m = dev_narrowed(largest_first, first_exponent, 16);
   adam->first_shift = m.shift;
@@ -45,7 +45,7 @@ static void narrow_moments(DevStep* step, const DevParameter* p, const RefAdamEx
 }
 
 // m^ / (s^ + epsilon) = m / ((1 - beta1^t) (s / sqrt(1 - beta2^t) + epsilon)).
-static void choose_quotient(const DevStep* step, const DevParameter* p, RefAdam* adam) {
+DEV_APART void choose_quotient(const DevStep* step, const DevParameter* p, RefAdam* adam) {
   const int64_t updates = step->scalars.step + 1, limit = INT64_C(1) << kDenominatorBits;
   const DevReal one = dev_real(1);
   const DevReal first = dev_difference(one, dev_power(step->scalars.beta1, updates));
@@ -61,8 +61,8 @@ static void choose_quotient(const DevStep* step, const DevParameter* p, RefAdam*
 }
 
 // Replaces G by the direction. Its gradient is the gradient of `update`, with this exponent.
-static void make_direction(DevStep* step, const DevParameter* p, const RefUpdate* update,
-                           int exponent) {
+DEV_APART void make_direction(DevStep* step, const DevParameter* p, const RefUpdate* update,
+                              int exponent) {
   const DevScalars* scalars = &step->scalars;
   const DevReal one = dev_real(1);
   RefAdam adam = {.first = p->first, .root = p->second, .root_floor = 1};

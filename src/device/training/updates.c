@@ -16,8 +16,8 @@ void dev_update_sgd(DevStep* step, const DevParameter* p) {
 
 // Dynamic fixed point: in place of the exponent that clips nothing the velocity gets the decided
 // one, which the warm-up may change.
-static void use_decided(DevStep* step, const DevParameter* p, const DevDirection* exact,
-                        RefUpdate* update) {
+DEV_APART void use_decided(DevStep* step, const DevParameter* p, const DevDirection* exact,
+                           RefUpdate* update) {
   const DevTensor* velocity = &p->velocity;
   const int before = dev_decided_shift(velocity, exact->wide, kMostShift);
   update->direction_shift = before;
@@ -42,8 +42,8 @@ static void count_velocity(const DevStep* step, const DevParameter* p, const Dev
 }
 
 // Nesterov's first half: the velocity is replaced before the step.
-static int look_ahead(DevStep* step, const DevParameter* p, DevReal momentum,
-                      const DevDirection* exact, RefUpdate* update) {
+DEV_APART int look_ahead(DevStep* step, const DevParameter* p, DevReal momentum,
+                         const DevDirection* exact, RefUpdate* update) {
   const int32_t length = p->count / p->blocks;
   int64_t clipped = 0;
   for (int32_t b = 0; b < p->blocks; ++b) {

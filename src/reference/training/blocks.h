@@ -12,8 +12,9 @@ REF_LOOP void include(RefExtremes* extremes, int64_t n) {
   extremes->high = n > extremes->high ? n : extremes->high;
 }
 
-// Elements are widened to small arrays block by block: one loop then serves every width.
-enum { kBlock = 256 };
+// Elements are widened to small arrays block by block: one loop then serves every width. Machines of
+// 32 bits have small stacks.
+enum { kBlock = sizeof(void*) > 4 ? 256 : 16 };
 
 REF_LOOP void load_range(int bytes, const void* from, int64_t first, int64_t count,
                          int64_t* restrict to) {

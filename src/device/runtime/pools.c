@@ -1,6 +1,26 @@
-#include "device/runtime/averages.h"
+#include "device/runtime/pools.h"
 
 #include "reference/elements/rescale.h"
+
+void dev_max_pool(const RefMaxPoolShape* s, const int8_t* in, int8_t* out, int32_t count) {
+  const int32_t window = (int32_t)s->window, channels = (int32_t)s->channels;
+  const int32_t height = (int32_t)s->in_height, width = (int32_t)s->in_width;
+  for (int32_t n = 0; n < count; ++n, in += height * width * channels) {
+    for (int32_t y = 0; y + window <= height; y += window) {
+      for (int32_t x = 0; x + window <= width; x += window) {
+        for (int32_t c = 0; c < channels; ++c) {
+          const int8_t* cells = in + (y * width + x) * channels + c;
+          int8_t most = *cells;
+          for (int32_t i = 1; i < window * window; ++i) {
+            const int8_t cell = cells[(i / window * width + i % window) * channels];
+            most = cell > most ? cell : most;
+          }
+          *out++ = most;
+        }
+      }
+    }
+  }
+}
 
 // The cells that the mean of a window counts along an axis.
 static int64_t cells(const RefPoolAxis* axis, int64_t index, int64_t size, bool padded) {

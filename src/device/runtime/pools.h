@@ -1,4 +1,5 @@
-// Means of a frozen network, over windows and over whole images [height, width, channels].
+// Pools of images [height, width, channels]: maxima of windows that do not overlap, and means of a
+// frozen network. Without memory on the stack that grows with the channels.
 #pragma once
 
 #include "reference/layers/pooling.h"
@@ -26,6 +27,9 @@ typedef struct DevImageAverage {
 
 REF_BEGIN
 
+// As ref_max_pool; images [0, count).
+void dev_max_pool(const RefMaxPoolShape*, const int8_t* in, int8_t* out,
+                  int32_t count) REF_NOEXCEPT;
 void dev_average(const DevAverage*) REF_NOEXCEPT;
 void dev_image_average(const DevImageAverage*) REF_NOEXCEPT;
 
