@@ -154,6 +154,7 @@ std::string rules_of(const Graph& graph, const Program& program, int64_t predict
 std::string state_table(const State& state, const StatePlaces& places) {
   std::vector<int64_t> bytes(static_cast<size_t>(places.bytes));
   for (size_t t = 0; t < places.offsets.size(); ++t) {
+    if (places.offsets[t] < 0) continue;
     const auto tensor = state.bytes(static_cast<int>(t));
     for (size_t i = 0; i < tensor.size(); ++i) {
       bytes[static_cast<size_t>(places.offsets[t]) + i] = static_cast<int64_t>(tensor[i]);
@@ -167,6 +168,7 @@ std::string state_table(const State& state, const StatePlaces& places) {
 std::string widths_table(const StateLayout& layout, const StatePlaces& places) {
   std::string text = "static const DevRun runs[] = {\n";
   for (size_t t = 0; t < layout.tensors.size(); ++t) {
+    if (places.offsets[t] < 0) continue;
     const StateTensor& tensor = layout.tensors[t];
     text += "  {" + std::to_string(places.offsets[t]) + ", " +
             std::to_string(tensor.shape.count()) + ", " +
@@ -419,7 +421,10 @@ uint64_t identity_of(const std::string& text) {
 
 uint64_t saved_identity(const Graph& graph, const StateLayout& layout, const Format& format) {
   std::string text = graph.name + " " + to_string(format);
-  for (const StateTensor& tensor : layout.tensors) {
+  const StatePlaces places = state_places(graph, layout);
+  for (size_t t = 0; t < layout.tensors.size(); ++t) {
+    if (places.offsets[t] < 0) continue;
+    const StateTensor& tensor = layout.tensors[t];
     text += "\n" + tensor.name + " " + data_type_name(tensor.type) + " " + to_string(tensor.shape);
   }
   return identity_of(text);
@@ -443,8 +448,8 @@ Result<CProgram> c_of_training(const CTraining& t) {
     MANTISSA_RETURN_IF_ERROR(check_operands(instruction));
   }
   const std::vector<int64_t> work = plan_work(graph, rows, program);
-  const StatePlaces places = state_places(layout);
-  TrainingWriter writer(graph, program, layout, places);
+  const StatePlaces places = state_places(graph, layout);
+  TrainingWriter writer(graph, program, *t.state, places);
   std::vector<std::string> blocks;
   for (size_t i = 0; i < rows.size(); ++i) {
     writer.begin(program.instructions[i], work[i]);
@@ -524,7 +529,7 @@ Result<CProgram> c_of_training(const CTraining& t) {
   headers.insert(headers.end(), {"device/training/program.h", "device/training/saved.h"});
   CProgram result{.files = sources_of(headers),
                   .arena_bytes = program.arena_bytes,
-                  .constant_bytes = places.bytes};
+                  .constant_bytes = places.bytes + writer.constant_bytes()};
   result.files.push_back({t.prefix + "_training.h", with_words(kTrainingHeader, words)});
   result.files.push_back({t.prefix + "_training.c", source});
   result.files.push_back({"train.c", with_words(kTrainingExample, words)});

@@ -14,9 +14,10 @@ namespace mantissa::device {
 Result<int64_t> read_saved_state(std::span<const std::byte> block, const Graph& graph,
                                  const Format& format, State& state) {
   const StateLayout& layout = state.layout();
-  const StatePlaces places = state_places(layout);
+  const StatePlaces places = state_places(graph, layout);
   std::vector<DevRun> runs;
   for (size_t t = 0; t < layout.tensors.size(); ++t) {
+    if (places.offsets[t] < 0) continue;
     const StateTensor& tensor = layout.tensors[t];
     runs.push_back({static_cast<int32_t>(places.offsets[t]),
                     static_cast<int32_t>(tensor.shape.count()),
@@ -46,6 +47,7 @@ Result<int64_t> read_saved_state(std::span<const std::byte> block, const Graph& 
   }
   if (step < 0) return invalid_input("is damaged: it has a negative step");
   for (size_t t = 0; t < places.offsets.size(); ++t) {
+    if (places.offsets[t] < 0) continue;
     const auto to = state.bytes(static_cast<int>(t));
     std::memcpy(to.data(), bytes.data() + places.offsets[t], to.size());
   }

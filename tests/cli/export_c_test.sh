@@ -51,6 +51,12 @@ check "training lenet5, Adam, stochastic rounding" training train-adam 4 8 --mod
 check "training resnet8, two micro-batches" training train-resnet8 3 8 --model resnet8 \
   --micro-batch-size 4 --weight-decay 1e-4
 
+check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \
+  --freeze 'conv*,linear1*'
+# What stays is no part of the state.
+check "... whose state is smaller" eval \
+  '(($(stat -c %s "$folder/train-last.state") * 2 < $(stat -c %s "$folder/train-adam.state")))'
+
 refuses() { # WORDS COMMAND...: exit status 2 and an error with these words
   local said status=0
   said=$("${@:2}" 2>&1) || status=$?

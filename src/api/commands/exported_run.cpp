@@ -81,6 +81,9 @@ Outcome<ImportedModel> import_state(const std::string& path, const std::string& 
   MANTISSA_ASSIGN(const auto bytes, read_file(path, kLargestFile));
   MANTISSA_ASSIGN(const ExportedRun run, read_run(from));
   MANTISSA_ASSIGN(State state, State::create(run.plan.layout));
+  // Parameters that are not trained are those of the run.
+  MANTISSA_ASSIGN(const auto before, load_newest_checkpoint(folder_of(from), run.identity, state));
+  if (!before) return invalid_input("--run: '" + from + "' has no checkpoint");
   CheckpointInfo info;
   info.run_identity = run.identity;
   const auto step = device::read_saved_state(bytes, run.plan.graph, run.config.format, state);

@@ -28,7 +28,7 @@ CMembers window_members(const OpContext& c) {
 
 Status write_max_pool(CWriter& writer, const OpContext& c) {
   const Shape& in = c.inputs[0].shape;
-  writer.include("reference/layers/pooling.h");
+  writer.include("device/runtime/pools.h");
   const std::string shape =
       writer.structure("RefMaxPoolShape", "shape",
                        {{"in_height", c_number(in[1])},

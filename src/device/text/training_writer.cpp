@@ -15,12 +15,27 @@ bool has_fixed_exponent(const Operand& sums) { return sums.type == DataType::kIn
 
 }  // namespace
 
-StatePlaces state_places(const StateLayout& layout) {
+StatePlaces state_places(const Graph& graph, const StateLayout& layout) {
   constexpr int64_t kAlignment = 8;
+  std::set<int> constants;
+  for (size_t i = 0; i < layout.parameters.size(); ++i) {
+    if (graph.parameters[i].trained) continue;
+    const ParameterState& of = layout.parameters[i];
+    for (const int tensor : {of.mantissa, of.exponent}) {
+      if (tensor < 0) continue;
+      // Running statistics change without being trained.
+      const StateGroup group = layout.tensors[static_cast<size_t>(tensor)].group;
+      if (group == StateGroup::kParameter) constants.insert(tensor);
+    }
+  }
   StatePlaces places;
-  for (const StateTensor& tensor : layout.tensors) {
+  for (size_t t = 0; t < layout.tensors.size(); ++t) {
+    if (constants.contains(static_cast<int>(t))) {
+      places.offsets.push_back(-1);
+      continue;
+    }
     places.offsets.push_back(places.bytes);
-    places.bytes = round_up<int64_t>(places.bytes + tensor.bytes(), kAlignment);
+    places.bytes = round_up<int64_t>(places.bytes + layout.tensors[t].bytes(), kAlignment);
   }
   return places;
 }
@@ -132,8 +147,34 @@ std::string TrainingWriter::parameter(const Operand& operand, const Operand& sum
   return "&" + std::string(name);
 }
 
-std::string TrainingWriter::state(int tensor, std::string_view type) const {
-  return "(" + std::string(type) + "*)(void*)(m->state + " + c_number(state_offset(tensor)) + ")";
+namespace {
+
+// The numbers of a tensor of mantissas or exponents.
+std::vector<int64_t> numbers_of(const State& state, int tensor) {
+  const StateTensor& of = state.layout().tensors[static_cast<size_t>(tensor)];
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < of.shape.count(); ++i) {
+    numbers.push_back(of.type == DataType::kInt8 ? state.data<int8_t>(tensor)[i]
+                                                 : state.data<int16_t>(tensor)[i]);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string TrainingWriter::state(int tensor, std::string_view type) {
+  if (!state_.is_constant(tensor)) {
+    return "(" + std::string(type) + "*)(void*)(m->state + " + c_number(state_offset(tensor)) + ")";
+  }
+  std::string& name = constants_[tensor];
+  const StateTensor& of = layout_.tensors[static_cast<size_t>(tensor)];
+  if (name.empty()) {
+    name = "kept_" + c_name(of.name) + "_" + c_number(tensor);
+    tables_ += c_table(of.type == DataType::kInt8 ? "int8_t" : "int16_t", name,
+                       numbers_of(numbers_, tensor));
+    constant_bytes_ += of.bytes();
+  }
+  return "(const " + std::string(type) + "*)(const void*)" + name;
 }
 
 std::string TrainingWriter::arena(const Operand& operand, std::string_view type,
@@ -151,11 +192,11 @@ std::string TrainingWriter::input(const Operand& operand, std::string_view type)
          "] + m->step.micro_batch * " + c_number(operand.shape.count());
 }
 
-std::string TrainingWriter::data(int parameter, std::string_view type) const {
+std::string TrainingWriter::data(int parameter, std::string_view type) {
   return state(layout_.parameters[static_cast<size_t>(parameter)].mantissa, type);
 }
 
-std::string TrainingWriter::exponents(int parameter) const {
+std::string TrainingWriter::exponents(int parameter) {
   return state(layout_.parameters[static_cast<size_t>(parameter)].exponent, "int16_t");
 }
 

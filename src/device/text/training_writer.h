@@ -12,21 +12,29 @@
 #include "device/text/c_text.h"
 #include "graph/graph.h"
 #include "plan/programs/program.h"
+#include "runtime/state.h"
 
 namespace mantissa::device {
 
-// Where the tensors of a state lie in C: one after the other, aligned to 8 bytes.
+// Where the tensors of a state lie in C: one after the other, aligned to 8 bytes. Parameters that
+// are not trained are constants of the program, and have no place.
 struct StatePlaces {
-  std::vector<int64_t> offsets;  // as the layout's tensors
+  std::vector<int64_t> offsets;  // as the layout's tensors; -1: a constant
   int64_t bytes = 0;
+
+  bool is_constant(int tensor) const { return offsets[static_cast<size_t>(tensor)] < 0; }
 };
-StatePlaces state_places(const StateLayout& layout);
+StatePlaces state_places(const Graph& graph, const StateLayout& layout);
 
 class TrainingWriter {
  public:
-  TrainingWriter(const Graph& graph, const Program& program, const StateLayout& layout,
+  TrainingWriter(const Graph& graph, const Program& program, const State& state,
                  const StatePlaces& places)
-      : graph_(graph), program_(program), layout_(layout), state_(places) {}
+      : graph_(graph),
+        program_(program),
+        layout_(state.layout()),
+        numbers_(state),
+        state_(places) {}
 
   // What follows belongs to this instruction. `work`: its own memory in the arena.
   void begin(const Instruction& instruction, int64_t work);
@@ -40,14 +48,15 @@ class TrainingWriter {
   // `clears`: sets them to zero first, in the first micro-batch, unless another use came before.
   std::string sums(const Operand& operand, std::string_view name, bool clears);
   // An expression for a tensor of the state: "(int16_t*)(m->state + 64)".
-  std::string state(int tensor, std::string_view type) const;
+  // Of a constant: its table.
+  std::string state(int tensor, std::string_view type);
   std::string arena(const Operand& operand, std::string_view type, int64_t offset = 0) const;
   std::string work(std::string_view type, int64_t offset = 0) const;
   // The batch's input, at the micro-batch: as many elements of `type` in each.
   std::string input(const Operand& operand, std::string_view type) const;
   // The 16-bit parameter's data and exponent, of the state.
-  std::string data(int parameter, std::string_view type) const;
-  std::string exponents(int parameter) const;
+  std::string data(int parameter, std::string_view type);
+  std::string exponents(int parameter);
 
   // "static const TYPE name_what[N] = ...", or one structure.
   std::string table(std::string_view type, std::string_view what, std::span<const int64_t> numbers);
@@ -65,6 +74,7 @@ class TrainingWriter {
   // All tables, with the places.
   std::string tables() const;
   int64_t guarded_channels() const { return channels_; }
+  int64_t constant_bytes() const { return constant_bytes_; }  // of the state's constants
 
  private:
   std::string place(std::string_view table, const std::string& text);
@@ -76,6 +86,7 @@ class TrainingWriter {
   const Graph& graph_;
   const Program& program_;
   const StateLayout& layout_;
+  const State& numbers_;
   const StatePlaces& state_;
   const Instruction* instruction_ = nullptr;
   int64_t work_ = 0;
@@ -86,6 +97,8 @@ class TrainingWriter {
   std::map<int, int64_t> channel_places_;  // of guarded values
   int64_t channels_ = 0;
   std::set<std::string> headers_;
+  std::map<int, std::string> constants_;  // tables of the state's constants, by tensor
+  int64_t constant_bytes_ = 0;
 };
 
 }  // namespace mantissa::device
