@@ -177,12 +177,36 @@ typedef struct GradInput {
   int largest;  // exponent of the weights
 } GradInput;
 
-// An output gradient in units in which all channels of the weights have the largest exponent.
-static int64_t aligned_gradient(const GradInput* g, int32_t pixel, int32_t o) {
-  const int64_t gradient = dev_at(g->grad_out, pixel * g->layer->shape->out_channels + o);
-  if (g->layer->blocks == 1) return gradient;
-  const int shift = g->largest - weight_exponent(g->layer, o);
-  return ref_rescale_rne(gradient, (int)ref_smaller(shift, kMostGradientShift));
+// Products of 16 by 8 bits of which 32 bits hold the sum.
+enum { kMostProducts = 512 };
+
+// The sum of `count` gradients times weights, `step` apart.
+REF_LOOP int64_t gradients_by_weights(int bytes, const void* gradients, int32_t first,
+                                      const int8_t* weights, int32_t step, int32_t count) {
+  int64_t sum = 0;
+  for (int32_t at = 0; at < count; at += kMostProducts) {
+    const int32_t end = at + kMostProducts < count ? at + kMostProducts : count;
+    int32_t part = 0;
+    for (int32_t o = at; o < end; ++o) {
+      part += ref_load32(gradients, bytes, first + o) * weights[o * step];
+    }
+    sum += part;
+  }
+  return sum;
+}
+
+// The same if channels of the weights have exponents of their own: gradients are brought to units
+// in which all have the largest one.
+static int64_t aligned_gradients(const GradInput* g, int32_t first, const int8_t* weights,
+                                 int32_t step, int32_t channel, int32_t count) {
+  int64_t sum = 0;
+  for (int32_t o = 0; o < count; ++o) {
+    const int shift = g->largest - weight_exponent(g->layer, channel + o);
+    const int64_t gradient = ref_rescale_rne(dev_at(g->grad_out, first + o),
+                                             (int)ref_smaller(shift, kMostGradientShift));
+    sum += gradient * weights[o * step];
+  }
+  return sum;
 }
 
 static int64_t grad_input_of(const void* work, int32_t i, int32_t c) {
@@ -191,7 +215,7 @@ static int64_t grad_input_of(const void* work, int32_t i, int32_t c) {
   const int32_t at = i / s->in_channels, x = at % s->in_width, row = at / s->in_width;
   const int32_t y = row % s->in_height, n = row / s->in_height;
   const int32_t group_in = s->in_channels / s->groups, group_out = s->out_channels / s->groups;
-  const int32_t first = c / group_in * group_out, taps = s->kernel_height * s->kernel_width;
+  const int32_t channel = c / group_in * group_out, taps = s->kernel_height * s->kernel_width;
   int64_t sum = 0;
   for (int32_t ky = 0; ky < s->kernel_height; ++ky) {
     const int32_t down = y + s->padding_height - ky * s->dilation;
@@ -203,10 +227,16 @@ static int64_t grad_input_of(const void* work, int32_t i, int32_t c) {
         continue;
       const int32_t pixel =
           (n * s->out_height + down / s->stride_height) * s->out_width + across / s->stride_width;
-      const int8_t* weights =
-          g->layer->weights + (first * taps + ky * s->kernel_width + kx) * group_in + c % group_in;
-      for (int32_t o = 0; o < group_out; ++o) {
-        sum += aligned_gradient(g, pixel, first + o) * weights[o * taps * group_in];
+      const int32_t first = pixel * s->out_channels + channel, step = taps * group_in;
+      const int8_t* weights = g->layer->weights +
+                              (channel * taps + ky * s->kernel_width + kx) * group_in +
+                              c % group_in;
+      if (g->layer->blocks > 1) {
+        sum += aligned_gradients(g, first, weights, step, channel, group_out);
+      } else {
+        REF_WITH_SHORT_BYTES(
+            g->grad_out->bits, bytes,
+            sum += gradients_by_weights(bytes, g->grad_out->data, first, weights, step, group_out));
       }
     }
   }
@@ -221,24 +251,39 @@ void dev_layer_grad_input(DevStep* step, const DevLayer* l, const DevTensor* gra
   dev_write_gradient(step, &elements, *grad_out->exponent + largest);
 }
 
+// The sum of `count` gradients, `step` apart, times inputs, `in_step` apart.
+REF_LOOP int32_t gradients_by_inputs(int bytes, const void* gradients, int32_t first, int32_t step,
+                                     const int8_t* in, int32_t in_step, int32_t count) {
+  int32_t sum = 0;
+  for (int32_t x = 0; x < count; ++x) {
+    sum += ref_load32(gradients, bytes, first + x * step) * in[x * in_step];
+  }
+  return sum;
+}
+
 // The sum of a weight's gradient over all pixels: exact.
-static int64_t weight_sum(const DevLayer* l, const DevTensor* grad_out, int32_t o, int32_t ky,
-                          int32_t kx, int32_t c) {
+REF_LOOP int64_t weight_sum(int bytes, const DevLayer* l, const void* gradients, int32_t o,
+                            int32_t ky, int32_t kx, int32_t c) {
   const DevConvolution* s = l->shape;
-  const int8_t* in = (const int8_t*)l->in->data;
   const int32_t group = o / (s->out_channels / s->groups) * (s->in_channels / s->groups);
+  const int8_t* in = (const int8_t*)l->in->data + group + c;
+  const int32_t right = kx * s->dilation - s->padding_width;
+  // Pixels [begin, end) of a row meet the image with this tap.
+  int32_t begin = 0, end = s->out_width;
+  while (begin < end && begin * s->stride_width + right < 0) ++begin;
+  while (end > begin && (end - 1) * s->stride_width + right >= s->in_width) --end;
   int64_t sum = 0;
-  for (int32_t n = 0; n < s->batch; ++n) {
-    for (int32_t y = 0; y < s->out_height; ++y) {
-      const int32_t iy = y * s->stride_height - s->padding_height + ky * s->dilation;
-      if (iy < 0 || iy >= s->in_height) continue;
-      for (int32_t x = 0; x < s->out_width; ++x) {
-        const int32_t ix = x * s->stride_width - s->padding_width + kx * s->dilation;
-        if (ix < 0 || ix >= s->in_width) continue;
-        const int32_t pixel = (n * s->out_height + y) * s->out_width + x;
-        const int32_t at = ((n * s->in_height + iy) * s->in_width + ix) * s->in_channels;
-        sum += dev_at(grad_out, pixel * s->out_channels + o) * in[at + group + c];
-      }
+  for (int32_t row = 0; row < s->batch * s->out_height; ++row) {
+    const int32_t n = row / s->out_height;
+    const int32_t y = row % s->out_height * s->stride_height - s->padding_height + ky * s->dilation;
+    if (y < 0 || y >= s->in_height) continue;
+    const int32_t from = (n * s->in_height + y) * s->in_width + right;
+    for (int32_t x = begin; x < end; x += kMostProducts) {
+      const int32_t count = end - x < kMostProducts ? end - x : kMostProducts;
+      sum +=
+          gradients_by_inputs(bytes, gradients, (row * s->out_width + x) * s->out_channels + o,
+                              s->out_channels, in + (from + x * s->stride_width) * s->in_channels,
+                              s->stride_width * s->in_channels, count);
     }
   }
   return sum;
@@ -256,7 +301,9 @@ void dev_layer_grad_weights(const DevStep* step, const DevLayer* l, const DevTen
     for (int32_t ky = 0; ky < s->kernel_height; ++ky) {
       for (int32_t kx = 0; kx < s->kernel_width; ++kx) {
         for (int32_t c = 0; c < s->in_channels / s->groups; ++c, ++i) {
-          const int64_t sum = weight_sum(l, grad_out, o, ky, kx, c);
+          int64_t sum = 0;
+          REF_WITH_SHORT_BYTES(grad_out->bits, bytes,
+                               sum = weight_sum(bytes, l, grad_out->data, o, ky, kx, c));
           if (sums->bits == 32) {
             int32_t* total = (int32_t*)sums->data + i;
             *total = (int32_t)sum + (adds ? *total : 0);
