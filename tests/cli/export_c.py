@@ -3,7 +3,7 @@
   data FOLDER [SIDE]               writes a small data set as IDX files
   logits FOLDER EXAMPLE RAW.NPZ    the example's logits of the test pictures are those of the file
   states FOLDER OTHER              two runs' checkpoints have the same tensors
-  batches FOLDER STEPS BATCH       writes the batches of a run with seed 3 to the standard output
+  batches FOLDER STEPS BATCH [SEED]   writes the batches of a run (seed 3) to the standard output
 """
 
 import gzip
@@ -108,11 +108,11 @@ def compare_states(folder, other):
     return 0 if one == two and any(one[1]) else 1
 
 
-def write_batches(folder, steps, batch):
+def write_batches(folder, steps, batch, seed=SEED):
     images, labels, size = read_idx(folder, "train")
-    per_epoch, order = TRAIN // batch, []
+    per_epoch, order = len(labels) // batch, []
     for epoch in range(-(-steps // per_epoch)):
-        order += epoch_order(epoch, TRAIN)[: per_epoch * batch]
+        order += epoch_order(epoch, len(labels), seed)[: per_epoch * batch]
     for step in range(steps):
         chosen = order[step * batch: (step + 1) * batch]
         sys.stdout.buffer.write(b"".join(images[i * size: (i + 1) * size] for i in chosen))
@@ -128,7 +128,7 @@ def main(command, folder, *rest):
     elif command == "states":
         return compare_states(folder, *rest)
     else:
-        write_batches(folder, int(rest[0]), int(rest[1]))
+        write_batches(folder, *(int(word) for word in rest))
     return 0
 
 

@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "run/checkpoint.h"
 #include "run/plan/steps.h"
+#include "run/settings/starting_point.h"
 
 namespace mantissa {
 namespace {
@@ -74,13 +75,14 @@ Result<std::vector<std::pair<int64_t, double>>> learning_rates(const RunConfig& 
 Result<CheckpointInfo> load_state(const CExport& request, const ExportedRun& run, State& state) {
   const RunConfig& config = run.config;
   if (request.from_initial) {
-    if (config.start) {
-      return invalid_input("--initial: the run began with trained weights; leave it out");
-    }
     if (config.format.float_steps() > 0) {
       return invalid_input("--initial: the run began with steps in fp32; leave it out");
     }
     initialise(run.plan.graph, config.format, config.seed, state);
+    if (config.start) {
+      MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start));
+      MANTISSA_RETURN_IF_ERROR(take_trained(run.plan.graph, config.format, trained, state));
+    }
     return CheckpointInfo{};
   }
   MANTISSA_ASSIGN(const auto found,

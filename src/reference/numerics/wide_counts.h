@@ -18,7 +18,8 @@ typedef struct RefWideCounts {
   uint64_t least REF_CXX(= 2);  // the smallest magnitude that still counts: it clips at `floor`
   int floor REF_CXX(= 0);       // smaller shifts than this one clip too many
   int64_t above REF_CXX(= 0);   // values that need more than `floor`
-  int64_t by_shift[REF_MOST_SHIFT + 1] REF_CXX(= {});  // those that need each larger one
+  // Those that need each larger one: 32 bits on machines that have no more to count.
+  ptrdiff_t by_shift[REF_MOST_SHIFT + 1] REF_CXX(= {});
 #ifdef __cplusplus
   static constexpr int kMostShift = REF_MOST_SHIFT;
 
@@ -61,7 +62,7 @@ REF_INLINE bool ref_wants(const RefWideCounts* counts, const RefStatistics* piec
 // Counts wide values of this magnitude.
 REF_INLINE void ref_count_size(RefWideCounts* counts, uint64_t size, int64_t times) {
   if (size < counts->least) return;
-  counts->by_shift[ref_needed_shift(size, counts->bits)] += times;
+  counts->by_shift[ref_needed_shift(size, counts->bits)] += (ptrdiff_t)times;
   counts->above += times;
   while (counts->above > counts->most) {
     counts->above -= counts->by_shift[++counts->floor];

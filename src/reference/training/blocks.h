@@ -14,7 +14,7 @@ REF_LOOP void include(RefExtremes* extremes, int64_t n) {
 
 // Elements are widened to small arrays block by block: one loop then serves every width. Machines of
 // 32 bits have small stacks.
-enum { kBlock = sizeof(void*) > 4 ? 256 : 16 };
+enum { kBlock = sizeof(void*) > 4 ? 256 : 8 };
 
 REF_LOOP void load_range(int bytes, const void* from, int64_t first, int64_t count,
                          int64_t* restrict to) {
