@@ -59,12 +59,13 @@ MANTISSA_EXPORT Outcome<RunStatistics> statistics(const std::string& run, const 
 
 struct ExportedModel {
   std::string file;                // that was written
-  int64_t nodes = 0;               // of the ONNX graph
+  int64_t nodes = 0;               // of the exported graph
   std::vector<std::string> notes;  // a line for each layer that needs the user's attention
 };
 
 // Writes the frozen network of a run (or a model.safetensors file, "checkpoint") as an ONNX file,
-// "out" (docs/onnx.md). "target": "ort" or "portable".
+// "out" (docs/onnx.md). "target": "ort" or "portable"; or "tflite", for a TensorFlow Lite file
+// (docs/tflite.md).
 MANTISSA_EXPORT Outcome<ExportedModel> export_model(const Settings& settings);
 
 struct PathDescription {

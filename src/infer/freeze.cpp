@@ -1,12 +1,15 @@
 #include "infer/freeze.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <map>
 
 #include "base/checked.h"
 #include "data/batches/epoch_order.h"
+#include "infer/tie_free.h"
 #include "numerics/exponent.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
@@ -115,12 +118,31 @@ class Exponents {
 };
 
 // Runs the calibration program on all batches but a smaller one at the end.
-Status run_on(OrderedBatches& batches, int64_t batch_size, Programs& programs) {
+Status run_on(
+    OrderedBatches& batches, int64_t batch_size, Programs& programs,
+    const std::function<void()>& ran = [] {}) {
   batches.go_to(0);
   for (Batch batch = batches.next(); batch.count == batch_size; batch = batches.next()) {
     MANTISSA_RETURN_IF_ERROR(programs.infer(batch));
+    ran();
   }
   return {};
+}
+
+// The exponent of the network's result in 8 bits.
+Result<int> result_exponent(OrderedBatches& batches, int64_t batch_size, Programs& programs) {
+  constexpr int kBits = 8;
+  std::array<int64_t, kHistogramBins> counts{};
+  MANTISSA_RETURN_IF_ERROR(run_on(batches, batch_size, programs, [&] {
+    const Tensor result = programs.outputs();
+    for (int64_t i = 0; i < result.count(); ++i) {
+      const uint64_t size = magnitude(result.as<int32_t>()[i]);
+      const int shift = bit_length(size) - kBits < 0 ? 0 : needed_shift(size, kBits);
+      const int bin = size == 0 ? ops::kZerosBin : *result.exponent + shift + 128;
+      ++counts[static_cast<size_t>(std::clamp(bin, 0, kHistogramBins - 1))];
+    }
+  }));
+  return chosen_exponent(counts, zero_exponent(kBits));
 }
 
 // Numbers of the histogram of an instruction's output, if there is one.
@@ -373,7 +395,8 @@ Status freeze(const Graph& graph, State& state, const Program& calibration, cons
               OrderedBatches& batches, FrozenNetwork& frozen) {
   Programs programs(graph, state, machine);
   Executor& executor = programs.add(calibration);
-  if (frozen.description.format.is_float()) {
+  const Format& format = frozen.description.format;
+  if (format.is_float()) {
     fill_frozen_fp32(graph, state, calibration, executor, frozen);
     return {};
   }
@@ -383,15 +406,29 @@ Status freeze(const Graph& graph, State& state, const Program& calibration, cons
                                         int64_t{sizeof(int64_t)});
   Exponents exponents(graph, state, executor);
   // Rows with their own exponents need no calibration.
-  if (frozen.description.format.tensor_values) {
+  if (format.tensor_values) {
     MANTISSA_RETURN_IF_ERROR(
         choose_all(calibration, {histograms, room}, batches, programs, executor, exponents));
+  }
+  const bool is_tie_free = frozen.description.form == FrozenForm::kTieFree;
+  int of_result = 0;
+  if (is_tie_free) {
+    MANTISSA_ASSIGN(of_result,
+                    result_exponent(batches, calibration.options.micro_batch_size, programs));
   }
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }
-  Filling(graph, state, calibration, executor, exponents, frozen).run();
-  return {};
+  if (!is_tie_free) {
+    Filling(graph, state, calibration, executor, exponents, frozen).run();
+    return {};
+  }
+  Graph rescaled_graph = freeze_graph(graph, FrozenForm::kRescaled);
+  MANTISSA_ASSIGN(State rescaled_state, State::create(frozen_layout(rescaled_graph, format)));
+  FrozenNetwork rescaled{frozen.description, std::move(rescaled_graph), std::move(rescaled_state)};
+  rescaled.description.form = FrozenForm::kRescaled;
+  Filling(graph, state, calibration, executor, exponents, rescaled).run();
+  return fill_tie_free(rescaled, of_result, frozen);
 }
 
 std::vector<uint32_t> calibration_examples(int64_t all, uint64_t seed, int64_t count) {

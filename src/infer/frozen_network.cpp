@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "formats/arrays/safetensors.h"
 #include "formats/json_text.h"
@@ -35,6 +36,7 @@ namespace {
 
 constexpr const char* kKind = "mantissa frozen network 1";
 constexpr const char* kRescaledKind = "mantissa frozen network 2";
+constexpr const char* kTieFreeKind = "mantissa frozen network 3";
 constexpr int64_t kLargestImage = 16384;
 
 // Also read by programs that know only built-in networks.
@@ -143,8 +145,22 @@ Status check_rescaled(const Graph& graph, const State& state, const std::filesys
   return {};
 }
 
+const char* kind_of(FrozenForm form) {
+  if (form == FrozenForm::kTieFree) return kTieFreeKind;
+  return form == FrozenForm::kRescaled ? kRescaledKind : kKind;
+}
+
+// The form of a file's kind; nothing: it is no frozen network.
+std::optional<FrozenForm> form_of(const std::string* kind) {
+  for (const FrozenForm form :
+       {FrozenForm::kScaleOffset, FrozenForm::kRescaled, FrozenForm::kTieFree}) {
+    if (kind != nullptr && *kind == kind_of(form)) return form;
+  }
+  return std::nullopt;
+}
+
 std::map<std::string, std::string> metadata_of(const FrozenDescription& d) {
-  return {{"kind", d.form == FrozenForm::kRescaled ? kRescaledKind : kKind},
+  return {{"kind", kind_of(d.form)},
           {"description", description_text(d)},
           {"network", to_json(d.network)}};
 }
@@ -203,16 +219,17 @@ Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const Sa
     const auto found = file.metadata.find(key);
     return found == file.metadata.end() ? nullptr : &found->second;
   };
-  const std::string *kind = entry("kind"), *text = entry("description");
-  const bool is_rescaled = kind != nullptr && *kind == kRescaledKind;
-  if (kind == nullptr || (*kind != kKind && !is_rescaled) || text == nullptr) {
+  const std::string* text = entry("description");
+  const auto form = form_of(entry("kind"));
+  if (!form || text == nullptr) {
     return invalid_input(path.string() + ": is not a frozen network of Mantissa");
   }
   auto d = parse_description(*text, entry("network"));
   if (!d.ok()) return invalid_input(path.string() + ": " + d.error().message);
   const Graph graph = in_format(d->network, d->format);
-  if (is_rescaled) d->form = FrozenForm::kRescaled;
-  if (is_rescaled && frozen_form(graph, d->format) != FrozenForm::kRescaled) {
+  d->form = *form;
+  const bool has_form = *form == FrozenForm::kScaleOffset || *form == frozen_form(graph, d->format);
+  if (!has_form || !check_form(graph, *form).ok()) {
     return invalid_input(path.string() + ": its description is not that of its network");
   }
   Graph frozen_graph = freeze_graph(graph, d->form);

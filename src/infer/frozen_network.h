@@ -52,7 +52,7 @@ Status check_examples(const FrozenNetwork& network, const std::string& path);
 
 // model.safetensors, self-contained: the network's JSON is in its metadata. load checks everything;
 // a damaged file is an error. Files of before that name a built-in network.
-// Its kind tells the form: "mantissa frozen network 1" or 2.
+// Its kind tells the form: "mantissa frozen network 1", 2 or 3.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
 
 // Loads such a file, or an exported one (deployed_network.h).

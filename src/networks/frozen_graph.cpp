@@ -5,22 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "networks/tie_free_graph.h"
 #include "ops/ops.h"
 #include "plan/programs/grids.h"
 
 namespace mantissa {
 namespace {
-
-// The attributes that the op has.
-Attributes attributes_of(const Op& op, const Attributes& attributes) {
-  std::vector<Attributes::Item> items;
-  for (const Attributes::Item& item : attributes.items()) {
-    const bool has = std::ranges::any_of(
-        op.attributes.specs, [&](const AttributeSpec& spec) { return item.first == spec.name; });
-    if (has) items.push_back(item);
-  }
-  return Attributes(std::move(items));
-}
 
 // Each node with the operator that stands for its own, and that one's parameters.
 Graph with_frozen_operators(const Graph& graph) {
@@ -189,6 +179,16 @@ class Rescaling {
 
 }  // namespace
 
+Attributes attributes_of(const Op& op, const Attributes& attributes) {
+  std::vector<Attributes::Item> items;
+  for (const Attributes::Item& item : attributes.items()) {
+    const bool has = std::ranges::any_of(
+        op.attributes.specs, [&](const AttributeSpec& spec) { return item.first == spec.name; });
+    if (has) items.push_back(item);
+  }
+  return Attributes(std::move(items));
+}
+
 FrozenForm frozen_form(const Graph& graph, const Format& format) {
   if (format.is_float()) return FrozenForm::kScaleOffset;
   const Grids widths = grids(graph, format);
@@ -201,12 +201,21 @@ FrozenForm frozen_form(const Graph& graph, const Format& format) {
     const bool is_mantissa = graph.values[i].element == Element::kMantissa;
     if (is_mantissa && !is_byte(widths.values[i])) return FrozenForm::kScaleOffset;
   }
-  return FrozenForm::kRescaled;
+  return format.even_ties ? FrozenForm::kRescaled : FrozenForm::kTieFree;
+}
+
+Status check_form(const Graph& graph, FrozenForm form) {
+  if (form != FrozenForm::kTieFree) return {};
+  const auto found = tie_free_graph(freeze_graph(graph, FrozenForm::kRescaled));
+  return found.ok() ? Status{}
+                    : invalid_input(graph.name + ": with ties=up, " + found.error().message);
 }
 
 Graph freeze_graph(const Graph& graph, FrozenForm form) {
   Graph frozen = with_frozen_operators(graph);
-  return form == FrozenForm::kRescaled ? Rescaling(frozen).run() : frozen;
+  if (form == FrozenForm::kScaleOffset) return frozen;
+  Graph rescaled = Rescaling(frozen).run();
+  return form == FrozenForm::kRescaled ? rescaled : std::move(tie_free_graph(rescaled)->graph);
 }
 
 }  // namespace mantissa

@@ -51,6 +51,7 @@ const std::vector<ModeKey>& mode_keys() {
       {"gr", {"nearest", "stochastic"}, &Format::nearest_gradients},
       {"round", {"nearest", "stochastic"}, &Format::nearest_updates},
       {"inversion", {"no", "yes"}, &Format::keeps_norm_inputs},
+      {"ties", {"even", "up"}, &Format::even_ties},
   };
   return keys;
 }
@@ -103,6 +104,7 @@ constexpr std::array kPresets = {Preset{"bfp8", {}},
                                          .headroom = false,
                                          .initial_bounds = false,
                                          .predicted = false}},
+                                 Preset{"bfp8-portable", {.weight_bits = 7, .even_ties = false}},
                                  Preset{"dfp8", {.family = FormatFamily::kDynamic}},
                                  Preset{"fp32", {.family = FormatFamily::kFloat}}};
 
@@ -299,6 +301,13 @@ Status combine_keys(Format& format) {
         "format: activations of fewer than 6 bits do not tell what batch norm normalised: leave "
         "inversion=yes out, or choose a from 6");
   }
+  const int most_bits = std::max(
+      {format.most_activation_bits(), format.weight_bits, format.linear_bits, format.end_bits});
+  if (!format.even_ties && (most_bits > 8 || !format.tensor_values)) {
+    return invalid_input(
+        "format: ties=up is for weights and values of up to 8 bits with one exponent: choose w and "
+        "a up to 8 (a up to 7 with unsigned=yes), linear=8 and blocks=tensor");
+  }
   if (format.is_dynamic()) MANTISSA_RETURN_IF_ERROR(check_dynamic(format));
   if (format.linear_bits <= format.activation_bits) format.linear_bits = 0;
   if (format.end_bits <= std::min(format.weight_bits, format.activation_bits)) format.end_bits = 0;
@@ -328,9 +337,10 @@ Result<Format> parse_format(std::string_view text) {
   const auto* family = std::find_if(kFamilies.begin(), kFamilies.end(),
                                     [&](const Family& f) { return text.starts_with(f.prefix); });
   if (family == kFamilies.end()) {
-    return invalid_input("unknown format '" + std::string(text) +
-                         "'; choose bfp8, bfp8-text, dfp8, fp32, bfp:key=value,... or "
-                         "dfp:key=value,... (for example bfp:acc=8)");
+    return invalid_input(
+        "unknown format '" + std::string(text) +
+        "'; choose bfp8, bfp8-text, bfp8-portable, dfp8, fp32, bfp:key=value,... or "
+        "dfp:key=value,... (for example bfp:acc=8)");
   }
   Format format = family->plain;
   std::string_view rest = text.substr(family->prefix.size());

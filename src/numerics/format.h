@@ -47,6 +47,9 @@ struct Format {
   // inversion: batch norm's backward pass reads its input; or, if that saves something, its output,
   // which it inverts.
   bool keeps_norm_inputs = true;
+  // ties: how values are rounded that lie between two mantissas: to the even one; or up, and the
+  // frozen network has the tie-free form (0138).
+  bool even_ties = true;
   // Dynamic fixed point only.
   // threshold: in the warm-up, larger differences of exponents run an operation again.
   int threshold = 1;

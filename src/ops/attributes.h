@@ -32,6 +32,7 @@ struct LayerAttributes {
   bool weight_stops = false;                           // gradients stop beyond the grid
   int least_bits = 0;                                  // of the result's mantissas
   bool relu6 = false;                                  // rescaled: the result is clipped at 6
+  bool full_range = false;  // rescaled: without a ReLU, mantissas are -128 to 127
 };
 
 enum class Learns : uint8_t { kLsq, kClip, kPact, kHalfWave };

@@ -68,6 +68,19 @@ void forward(const OpContext& c) {
   });
 }
 
+// The same, rounded half up: twice the difference and one is odd, so never on a tie.
+void forward_half_up(const OpContext& c) {
+  const int64_t channels = c.output.shape.last();
+  const auto& attributes = c.attributes->as<InputAttributes>();
+  int64_t mean[kMaximumInputChannels] = {};
+  std::ranges::copy(attributes.means, mean);
+  const int fraction = attributes.fraction_bits + 1;
+  const auto* pixels = c.inputs[0].as<uint8_t>();
+  write_wide(c, kPixelExponent - fraction, [&](int64_t i) {
+    return (int64_t{pixels[i]} << fraction) - 2 * mean[i % channels] + 1;
+  });
+}
+
 constexpr Element kNumbers[] = {Element::kNumber};
 constexpr Element kPixels[] = {Element::kPixel};
 
@@ -96,5 +109,11 @@ const Op kNormaliseInput = {.name = "normalise_input",
                             .integer = {.forward = {.run = forward},
                                         .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                             .fp32 = &fp32::kNormaliseInput};
+const Op kNormaliseHalfUp = {.name = "normalise_half_up",
+                             .attributes = schema<InputAttributes>(kSchema),
+                             .infer_shape = infer,
+                             .input_elements = kPixels,
+                             .integer = {.forward = {.run = forward_half_up},
+                                         .kernel = kernel_name<&kernels::KernelTable::wide>}};
 
 }  // namespace mantissa::ops

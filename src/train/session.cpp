@@ -158,6 +158,7 @@ Result<FrozenNetwork> Session::freeze(const Examples& examples) {
       OrderedBatches::create(examples, micro_batch,
                              calibration_examples(examples.count, config_.seed, count)));
   const FrozenForm form = frozen_form(graph_, config_.format);
+  MANTISSA_RETURN_IF_ERROR(check_form(graph_, form));
   Graph frozen_graph = freeze_graph(graph_, form);
   MANTISSA_ASSIGN(State frozen_state, State::create(frozen_layout(frozen_graph, config_.format)));
   FrozenNetwork frozen{{}, std::move(frozen_graph), std::move(frozen_state)};

@@ -1,4 +1,4 @@
-// The export command: a frozen network to an ONNX file, or to C.
+// The export command: a frozen network to an ONNX file, to one of TensorFlow Lite, or to C.
 #include <algorithm>
 #include <cctype>
 
@@ -7,8 +7,10 @@
 #include "api/outcome.h"
 #include "api/settings/commands.h"
 #include "api/target.h"
+#include "base/files/atomic_file.h"
 #include "infer/deployed_network.h"
 #include "infer/exported_sequence.h"
+#include "infer/tflite_file.h"
 #include "mantissa/runs.h"
 #include "onnx/files/writer.h"
 #include "start/load_encoder.h"
@@ -16,7 +18,7 @@
 namespace mantissa {
 namespace {
 
-enum class ExportKind { kOnnxRuntime, kPortable, kC };
+enum class ExportKind { kOnnxRuntime, kPortable, kTflite, kC };
 
 struct ExportConfig {
   std::string checkpoint;
@@ -33,10 +35,11 @@ Status parse_target(const std::string&, const std::string& text, ExportConfig& c
   constexpr std::pair<std::string_view, ExportKind> kTargets[] = {
       {"ort", ExportKind::kOnnxRuntime},
       {"portable", ExportKind::kPortable},
+      {"tflite", ExportKind::kTflite},
       {"c", ExportKind::kC}};
   const auto* found = std::ranges::find(kTargets, text, [](const auto& row) { return row.first; });
   if (found == std::end(kTargets)) {
-    return invalid_input("--target: '" + text + "' is none; choose ort, portable or c");
+    return invalid_input("--target: '" + text + "' is none; choose ort, portable, tflite or c");
   }
   config.target = found->second;
   return {};
@@ -63,8 +66,9 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
     {"format", "with --from: number format; fp32 writes a network of real numbers",
      "bfp:block=channel,blocks=token", parse_by<parse_format, &ExportConfig::format>},
     {"target",
-     "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where they fit; c: C99 for "
-     "machines without an operating system",
+     "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where they fit; tflite: a "
+     "TensorFlow Lite file, of networks with ties=up; c: C99 for machines without an operating "
+     "system",
      "ort", parse_target},
     {"prefix", "of --target c: names of functions and files begin with it", "mantissa",
      parse_prefix},
@@ -72,7 +76,7 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
      parse_switch<&ExportConfig::trains>, traits::kSwitch},
     {"initial", "with --train: from the run's initial weights, before its first step", "false",
      parse_switch<&ExportConfig::from_initial>, traits::kSwitch},
-    {"out", "the ONNX file to write; of --target c the folder", "",
+    {"out", "the file to write; of --target c the folder", "",
      parse_text<&ExportConfig::out>}};
 constexpr CommandOf<ExportConfig> kExportCommand = {"export", kExportRows};
 
@@ -97,7 +101,8 @@ onnx::ExportTarget onnx_target(const ExportConfig& config) {
 }
 
 // Errors of the export name the file.
-Result<onnx::ExportedModel> of_file(const std::string& path, Result<onnx::ExportedModel> exported) {
+template <typename Model>
+Result<Model> of_file(const std::string& path, Result<Model> exported) {
   if (exported.ok()) return exported;
   return make_error(exported.error().code, path + ": " + exported.error().message);
 }
@@ -112,6 +117,21 @@ Result<onnx::ExportedModel> exported_model(const ExportConfig& config) {
   return of_file(config.from, export_encoder(encoder, onnx_target(config)));
 }
 
+Outcome<ExportedModel> export_to_tflite(const ExportConfig& config) {
+  if (!config.from.empty()) {
+    return invalid_input("--target tflite: encoders are exported as ONNX files");
+  }
+  MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
+  MANTISSA_ASSIGN(const tflite::ModelData model,
+                  of_file(config.checkpoint, export_tflite(network)));
+  MANTISSA_ASSIGN(const std::string bytes, of_file(config.checkpoint, tflite::model_bytes(model)));
+  MANTISSA_RETURN_IF_ERROR(write_text_atomically(config.out, bytes));
+  ExportedModel written;
+  written.file = config.out;
+  written.nodes = std::ssize(model.operations);
+  return written;
+}
+
 }  // namespace
 
 CommandInfo export_command() { return info_of<kExportCommand>(); }
@@ -124,8 +144,9 @@ Outcome<ExportedModel> export_model(const Settings& settings) {
     const CExport request = {config.checkpoint, config.prefix, config.out, config.from_initial};
     return config.trains ? export_training_to_c(request) : export_to_c(request);
   }
-  if (config.out.empty()) return invalid_input("--out: name the ONNX file to write");
+  if (config.out.empty()) return invalid_input("--out: name the file to write");
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  if (config.target == ExportKind::kTflite) return export_to_tflite(config);
   MANTISSA_ASSIGN(onnx::ExportedModel exported, exported_model(config));
   MANTISSA_RETURN_IF_ERROR(onnx::write_model(config.out, exported.model));
   ExportedModel written;

@@ -84,6 +84,11 @@ std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
       grids.back() = {.bits = parameter.grid.mantissa_bits(), .weights = parameter.grid};
     }
   }
+  for (const Node& node : graph.nodes) {
+    constexpr int kRescaledBits = 8;  // freezing multiplies weights of fewer bits
+    if (node.op->traits.narrowing != Narrowing::kFrozenLayer || format.is_float()) continue;
+    grids[node.parameters[0]].bits = kRescaledBits;
+  }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!is_wide[n]) continue;
     for (const int parameter : graph.nodes[n].parameters) {

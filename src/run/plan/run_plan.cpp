@@ -300,7 +300,9 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration_options(config), planning));
-  const Graph frozen_graph = freeze_graph(plan.graph, frozen_form(plan.graph, config.format));
+  const FrozenForm form = frozen_form(plan.graph, config.format);
+  MANTISSA_RETURN_IF_ERROR(check_form(plan.graph, form));
+  const Graph frozen_graph = freeze_graph(plan.graph, form);
   plan.frozen_layout = frozen_layout(frozen_graph, config.format);
   MANTISSA_ASSIGN(plan.evaluation,
                   compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
