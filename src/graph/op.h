@@ -161,6 +161,7 @@ struct OpContext {
   const Attributes* attributes = nullptr;
   bool relu = false;  // the ReLU that follows is part of this instruction
   ExponentMode exponent_mode = ExponentMode::kExact;
+  bool half_up = false;  // how values are rounded, else to nearest even (Format::even_ties)
   // The forward pass of this micro-batch was run before, and its output is wanted again: the
   // exponents in the slots and the bytes of `saved` belong to the output.
   bool recomputes = false;
@@ -206,6 +207,7 @@ struct OpShapes {
   std::span<const Shape> parameters = {};
   DataType output_type = DataType::kInt8;
   ExponentMode exponent_mode = ExponentMode::kExact;
+  bool half_up = false;
   std::span<const Grid> input_grids = {};  // left out: 8 bits
   std::span<const Grid> parameter_grids = {};
   Grid gradient = {.bits = 16};       // read and written by grad_input

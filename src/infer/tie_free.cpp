@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ constexpr int kInputExponent = ops::kPixelExponent + 1;  // the least: 9 bits be
 // A layer in real numbers: an output is the sum of weight * scale * input, plus bias.
 struct RealChannel {
   Real scale, bias;
+  std::optional<int> unit = {};  // of a scale that is a power of two
 };
 struct RealLayer {
   std::vector<int8_t> weights;  // [channels][row]
@@ -41,11 +43,14 @@ int64_t in_units(int64_t weight, const Real& scale, int unit) {
   return to_fixed_point(Real(weight) * scale, -unit, int64_t{1} << 40);
 }
 
-// The least unit in which a channel's weights have 7 bits; kExponentMin if all are zero.
-int weight_unit(std::span<const int8_t> weights, const Real& scale) {
+// The unit in which a channel's weights have 7 bits: their own, as in training, or else the least;
+// kExponentMin if all are zero.
+int weight_unit(std::span<const int8_t> weights, const RealChannel& channel) {
   int most = 0;
   for (const int8_t weight : weights) most = std::max(most, std::abs(int{weight}));
+  const Real& scale = channel.scale;
   if (most == 0 || scale.is_zero()) return kExponentMin;
+  if (channel.unit && most <= kMostWeight) return *channel.unit;
   constexpr int kLowest = -100;
   int unit = std::max(kLowest, -fixed_point_shift(Real(most) * abs(scale), 7) - 2);
   while (in_units(most, abs(scale), unit) > kMostWeight) ++unit;
@@ -145,7 +150,8 @@ class TieFreeFilling {
     const auto& parameters = from_.state.layout().parameters;
     const ParameterState& weights = parameters[node.parameters[0]];
     const auto exponents = numbers<int16_t>(from_.state, weights.exponent);
-    RealChannel channel{ldexp(Real(1), exponents[exponents.size() > 1 ? c : 0]), Real()};
+    const int unit = exponents[exponents.size() > 1 ? c : 0];
+    RealChannel channel{ldexp(Real(1), unit), Real(), unit};
     if (node.parameters.size() < 2) return channel;
     const ParameterState& bias = parameters[node.parameters[1]];
     const auto& tensor = from_.state.layout().tensors[bias.mantissa];
@@ -185,12 +191,12 @@ class TieFreeFilling {
   bool raise(int n) {
     const Node& node = to_.graph.nodes[n];
     const int out = node.outputs[0];
-    if (node.op == &ops::kNormaliseHalfUp) return raise_to(out, kInputExponent);
+    if (node.op == &ops::kNormaliseInput) return raise_to(out, kInputExponent);
     if (node.op == &ops::kAddHalfUp) return raise_sum(n);
     if (!layers_[n].channels.empty()) {
       bool changes = false;
       for (int64_t c = 0; c < std::ssize(layers_[n].channels); ++c) {
-        const int unit = weight_unit(row(layers_[n], c), layers_[n].channels[c].scale);
+        const int unit = weight_unit(row(layers_[n], c), layers_[n].channels[c]);
         changes |= raise_to(out, exponent(node.inputs[0]) + unit + kLeastShift - 1);
       }
       return changes;
@@ -250,7 +256,7 @@ class TieFreeFilling {
     };
     for (int64_t c = 0; c < std::ssize(layer.channels); ++c) {
       constexpr int kShiftOfConstants = 8;
-      int unit = weight_unit(row(layer, c), layer.channels[c].scale);
+      int unit = weight_unit(row(layer, c), layer.channels[c]);
       // Larger units, whose sums are shifted less, until the sums fit.
       unit = std::max(unit, out - in + 1 - kMostShift);
       if (unit == kExponentMin) unit = out - in - kShiftOfConstants;

@@ -35,6 +35,9 @@ Result<Graph> resnet18_blocks(std::string_view name, const ModelOptions& options
 Result<Graph> mobilenet_v2(std::string_view name, const ModelOptions& options);
 Result<Graph> mobilenet_blocks(std::string_view name, const ModelOptions& options);
 
+// Depthwise separable convolutions: ds_cnn.cpp.
+Result<Graph> ds_cnn(std::string_view name, const ModelOptions& options);
+
 // Branches that are concatenated: inception.cpp, squeezenet.cpp.
 Result<Graph> inception_small(std::string_view name, const ModelOptions& options);
 Result<Graph> squeezenet(std::string_view name, const ModelOptions& options);

@@ -86,6 +86,10 @@ class TieFree {
     return (from_.is_output(value) || !readers.empty()) &&
            std::all_of(readers.begin(), readers.end(), [&](int n) { return from_.is_loss(n); });
   }
+  int only_reader(int value, const Op& op) const {
+    const bool is_one = readers_[value].size() == 1 && !from_.is_output(value);
+    return is_one && from_.nodes[readers_[value][0]].op == &op ? readers_[value][0] : -1;
+  }
   bool shares_parameters(const Node& node) const {
     return std::count_if(from_.nodes.begin(), from_.nodes.end(), [&](const Node& other) {
              return !other.parameters.empty() && other.parameters[0] == node.parameters[0];
@@ -94,6 +98,7 @@ class TieFree {
 
   Status add(int n) {
     const Node& node = from_.nodes[n];
+    if (result_.value_of[node.outputs[0]] >= 0) return {};  // a ReLU6 that its layer applies
     if (from_.is_loss(n)) {
       builder_.add_loss(*node.op, node.name, inputs_of(node), node.attributes);
       result_.origin.push_back(n);
@@ -118,7 +123,7 @@ class TieFree {
       return invalid_input("has means with more than " + std::to_string(kMostFractionBits) +
                            " bits behind the point");
     }
-    return define(node, put(n, ops::kNormaliseHalfUp, node.name, inputs_of(node), node.attributes));
+    return define(node, put(n, ops::kNormaliseInput, node.name, inputs_of(node), node.attributes));
   }
 
   Status add_layer(int n) {
@@ -128,10 +133,17 @@ class TieFree {
     if (&op == &ops::kRescaledLinear && from_.values[node.inputs[0]].shape.rank != 1) {
       return invalid_input("reads more than one vector");
     }
-    std::vector<Attributes::Item> attributes = attributes_of(op, node.attributes).items();
-    std::erase_if(attributes, [](const auto& item) { return item.first == "full_range"; });
+    const int relu6 = only_reader(node.outputs[0], ops::kRelu6);
+    std::vector<Attributes::Item> attributes;
+    for (const Attributes::Item& item : attributes_of(op, node.attributes).items()) {
+      if (item.first != "full_range" && (item.first != "relu6" || relu6 < 0)) {
+        attributes.push_back(item);
+      }
+    }
     attributes.emplace_back("full_range", int64_t{1});
+    if (relu6 >= 0) attributes.emplace_back("relu6", int64_t{1});
     const int bytes = put(n, op, node.name, inputs_of(node), Attributes(std::move(attributes)));
+    if (relu6 >= 0) return define(from_.nodes[relu6], bytes);
     if (!is_result(node.outputs[0])) return define(node, bytes);
     return define(node, bytes, put(n, ops::kWiden, node.name + "/wide", {bytes}, {}));
   }

@@ -301,12 +301,13 @@ Status combine_keys(Format& format) {
         "format: activations of fewer than 6 bits do not tell what batch norm normalised: leave "
         "inversion=yes out, or choose a from 6");
   }
-  const int most_bits = std::max(
-      {format.most_activation_bits(), format.weight_bits, format.linear_bits, format.end_bits});
-  if (!format.even_ties && (most_bits > 8 || !format.tensor_values)) {
+  if (!format.even_ties &&
+      (std::max(format.weight_bits, format.end_bits) > 7 ||
+       std::max(format.most_activation_bits(), format.linear_bits) > 8 || !format.tensor_values)) {
     return invalid_input(
-        "format: ties=up is for weights and values of up to 8 bits with one exponent: choose w and "
-        "a up to 8 (a up to 7 with unsigned=yes), linear=8 and blocks=tensor");
+        "format: ties=up is for weights of up to 7 bits and values of up to 8 with one exponent: "
+        "choose w=7 or less, a up to 8 (a up to 7 with unsigned=yes), linear=8, blocks=tensor, and "
+        "leave ends out");
   }
   if (format.is_dynamic()) MANTISSA_RETURN_IF_ERROR(check_dynamic(format));
   if (format.linear_bits <= format.activation_bits) format.linear_bits = 0;

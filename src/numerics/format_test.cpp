@@ -67,7 +67,7 @@ TEST(Format, ErrorsSayWhatIsPossible) {
   const struct {
     const char* text;
     const char* says;
-  } kCases[] = {{"int8", "choose bfp8, bfp8-text, dfp8, fp32"},
+  } kCases[] = {{"int8", "choose bfp8, bfp8-text, bfp8-portable, dfp8, fp32"},
                 {"bfp:w=1", "choose w from 2, 3"},
                 {"bfp:a=17", "14, 15, 16"},
                 {"bfp:linear=12", "choose linear from 8, 16"},

@@ -56,6 +56,7 @@ void forward(const OpContext& c) {
   const auto wide = [&](int64_t i) {
     return (int64_t{args.pixels[i]} << fraction) - mean[i % channels];
   };
+  if (c.half_up) return write_half_up(c, kPixelExponent - fraction, wide);
   if (fraction > 0 || !is_bytes(c.output)) return write_wide(c, kPixelExponent - fraction, wide);
   calibrate(c, kPixelExponent, wide);
   narrow_value(c, kPixelExponent, [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
@@ -65,19 +66,6 @@ void forward(const OpContext& c) {
         c, c.output, rows, kernels::kElementsPerThread, counts,
         [&](int64_t b, int64_t e) { return c.kernels->elementwise->normalise_input(args, b, e); },
         wide);
-  });
-}
-
-// The same, rounded half up: twice the difference and one is odd, so never on a tie.
-void forward_half_up(const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
-  const auto& attributes = c.attributes->as<InputAttributes>();
-  int64_t mean[kMaximumInputChannels] = {};
-  std::ranges::copy(attributes.means, mean);
-  const int fraction = attributes.fraction_bits + 1;
-  const auto* pixels = c.inputs[0].as<uint8_t>();
-  write_wide(c, kPixelExponent - fraction, [&](int64_t i) {
-    return (int64_t{pixels[i]} << fraction) - 2 * mean[i % channels] + 1;
   });
 }
 
@@ -109,11 +97,5 @@ const Op kNormaliseInput = {.name = "normalise_input",
                             .integer = {.forward = {.run = forward},
                                         .kernel = kernel_name<&kernels::KernelTable::elementwise>},
                             .fp32 = &fp32::kNormaliseInput};
-const Op kNormaliseHalfUp = {.name = "normalise_half_up",
-                             .attributes = schema<InputAttributes>(kSchema),
-                             .infer_shape = infer,
-                             .input_elements = kPixels,
-                             .integer = {.forward = {.run = forward_half_up},
-                                         .kernel = kernel_name<&kernels::KernelTable::wide>}};
 
 }  // namespace mantissa::ops

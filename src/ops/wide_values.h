@@ -92,6 +92,13 @@ void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
       64);
 }
 
+// The same, rounded half up: twice a value and one is odd, so never halfway between mantissas, and
+// above a value that was.
+template <typename WideOf>
+void write_half_up(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
+  write_wide(c, wide_exponent - 1, [&](int64_t i) { return 2 * wide_of(i) + 1; });
+}
+
 // grad_input = wide_of(i) at wide_exponent, requantised to its width.
 template <typename WideOf>
 void write_wide_gradient(const OpContext& c, const Tensor& grad_input, int wide_exponent,

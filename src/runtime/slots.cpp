@@ -123,6 +123,7 @@ class Resolver {
     c.node = instruction.node;
     c.relu = instruction.relu;
     c.exponent_mode = program_.options.exponents;
+    c.half_up = !program_.options.format.even_ties;
     c.recomputes = instruction.again;
     c.inputs = resolved.inputs;
     c.outputs = resolved.outputs;

@@ -24,6 +24,7 @@
 #include "run/settings/run_folder.h"
 #include "run/settings/run_network.h"
 #include "runtime/memory.h"
+#include "start/prepared_start.h"
 
 namespace mantissa {
 namespace {
@@ -270,26 +271,9 @@ Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& co
 
 Status begin_with_batch_norms(const TrainObserver& observer, RunConfig& config) {
   if (!config.inserts_batch_norm) return {};
-  const fs::path folder = config.out;
-  MANTISSA_ASSIGN(const bool has_begun, is_there(folder / kConfigFile));
-  if (!config.resume || !has_begun) {
-    MANTISSA_ASSIGN(const bool was_there, is_there(folder));
-    const Status written = write_with_batch_norms(observer, config);
-    if (!written.ok()) {
-      if (!was_there) remove_traces(folder);
-      return written;
-    }
-    config.resume = false;
-    config.overwrite = true;  // of the files that were just written
-  }
-  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(folder / kStartFile));
-  MANTISSA_ASSIGN(config.network, read_network(folder / kNetworkFile));
-  config.start = starting_point(trained);
-  config.model = config.network->name;
-  config.network_file = (folder / kNetworkFile).string();
-  config.adapts_classes = false;
+  MANTISSA_RETURN_IF_ERROR(
+      begin_prepared(config, [&] { return write_with_batch_norms(observer, config); }));
   config.inserts_batch_norm = false;
-  config.notes.clear();
   return {};
 }
 

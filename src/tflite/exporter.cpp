@@ -16,7 +16,7 @@ struct ExportRow {
   ExportFunction write;
 };
 constexpr ExportRow kRows[] = {
-    {&ops::kNormaliseHalfUp, export_pixels},
+    {&ops::kNormaliseInput, export_pixels},
     {&ops::kRescaledConvolution, export_convolution},
     {&ops::kRescaledLinear, export_linear},
     {&ops::kAddHalfUp, export_add},

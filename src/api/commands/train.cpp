@@ -19,6 +19,7 @@
 #include "run/plan/run_data.h"
 #include "run/plan/run_plan.h"
 #include "run/settings/run_network.h"
+#include "start/fold_batch_norm.h"
 #include "start/insert_batch_norm.h"
 #include "train/trainer.h"
 #include "train/worker.h"
@@ -194,6 +195,7 @@ Outcome<TrainedRun> train_with(const Settings& settings, const Observer& observe
   }
   const TrainObserver forward = forwarded(observer);
   MANTISSA_RETURN_IF_ERROR(begin_with_batch_norms(forward, config));
+  MANTISSA_RETURN_IF_ERROR(begin_without_batch_norms(forward, config));
   MANTISSA_ASSIGN(TrainingResult result, train(config, forward, transport));
   return TrainedRun{std::move(result.summary_json), std::move(result.plan_text),
                     result.already_finished};

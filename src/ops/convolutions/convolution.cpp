@@ -399,7 +399,9 @@ std::vector<Parameter> rescaled_linear_parameters(const Attributes& given,
 }
 
 OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
-  return {.forward = byte_forward_memory(s, planning)};
+  OpShapes whole = s;
+  whole.half_up = false;  // the weights in the state are doubled
+  return {.forward = byte_forward_memory(whole, planning)};
 }
 
 // Gradients of weights read the gradient as wide as it comes.

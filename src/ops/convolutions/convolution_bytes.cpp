@@ -154,6 +154,25 @@ bool fits_one_pass(const OpContext& c, const SumExponents& exponents) {
          shift <= kernels::kMaximumForwardShift;
 }
 
+// Rounding half up: sums are twice the products and the bias, plus one. Such sums are odd, so never
+// halfway between two mantissas. Weights have 7 bits.
+int64_t doubled_bytes(const Shape& weights, bool half_up) {
+  return half_up ? round_up<int64_t>(weights.count(), 64) : 0;
+}
+
+const int8_t* doubled(const Tensor& weights, std::byte* to) {
+  auto* twice = reinterpret_cast<int8_t*>(to);
+  const auto* once = weights.as<int8_t>();
+  for (int64_t i = 0; i < weights.count(); ++i) twice[i] = static_cast<int8_t>(2 * once[i]);
+  return twice;
+}
+
+const int32_t* odd_bias(const OpContext& c, const SumExponents& products, int32_t* bias) {
+  const bool has_bias = align_bias(c, products, kBiasLimit / 2 - 1, bias) != nullptr;
+  for (int64_t o = 0; o < c.output.shape.last(); ++o) bias[o] = has_bias ? 2 * bias[o] + 1 : 1;
+  return bias;
+}
+
 }  // namespace
 
 RowMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning) {
@@ -162,12 +181,13 @@ RowMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning
     return static_cast<int64_t>(kernels::convolution_scratch_bytes(
         planning.kernels->convolution, {.shape = part}, planning.threads));
   };
+  const int64_t twice = doubled_bytes(s.parameters[0], s.half_up);
   if (s.output_type != DataType::kInt8) {
-    return {Workspace::bytes(shape.out_channels, 0), scratch_bytes(shape)};
+    return {twice + Workspace::bytes(shape.out_channels, 0), scratch_bytes(shape)};
   }
   ConvolutionShape chunk = shape;
   chunk.batch = images_at_once(shape, s.exponent_mode);
-  return {Workspace::bytes(shape.out_channels, chunk.output_count()),
+  return {twice + Workspace::bytes(shape.out_channels, chunk.output_count()),
           std::max({scratch_bytes(shape), chunk_scratch_bytes(shape, chunk.batch, scratch_bytes),
                     planning.threads * channel_bytes(shape.out_channels)})};
 }
@@ -186,13 +206,16 @@ Prepared prepare_byte_forward(const OpContext& c) {
 void byte_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
-  const SumExponents exponents(input, weights);
-  const Workspace work(c.workspace, c.output.shape.last());
+  const SumExponents products(input, weights), exponents(input, weights, c.half_up ? -1 : 0);
+  const Workspace work(c.workspace + doubled_bytes(weights.shape, c.half_up),
+                       c.output.shape.last());
   const ConvolutionChoice& all = choices_of<Choices>(c).all;
-  kernels::ConvolutionForward args{.shape = all.work.shape,
-                                   .input = input.as<int8_t>(),
-                                   .weights = weights.as<int8_t>(),
-                                   .bias = align_bias(c, exponents, kBiasLimit, work.bias)};
+  kernels::ConvolutionForward args{
+      .shape = all.work.shape,
+      .input = input.as<int8_t>(),
+      .weights = c.half_up ? doubled(weights, c.workspace) : weights.as<int8_t>(),
+      .bias = c.half_up ? odd_bias(c, products, work.bias)
+                        : align_bias(c, exponents, kBiasLimit, work.bias)};
   if (c.output.type == DataType::kInt32) {
     args.sums = c.output.as<int32_t>();
     all.forward(args, c.kernel);

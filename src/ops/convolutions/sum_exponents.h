@@ -9,8 +9,9 @@ namespace mantissa::ops {
 // The sums of output channel o are in units of 2^(exponent of the input + exponent of its weights).
 class SumExponents {
  public:
-  SumExponents(const Tensor& input, const Tensor& weights)
-      : input_(*input.exponent), weights_(weights) {}
+  // `unit`: above the unit of products.
+  SumExponents(const Tensor& input, const Tensor& weights, int unit = 0)
+      : input_(*input.exponent + unit), weights_(weights) {}
 
   int of(int64_t channel) const { return input_ + weights_.block_exponent(channel); }
   int largest() const { return input_ + weights_.largest_exponent(); }

@@ -53,6 +53,9 @@ int fixed_point_affine(const OpContext& c, int64_t channels, const Affine& affin
   for (int64_t i = 0; i < channels; ++i) {
     multiplier[i] = static_cast<int32_t>(to_fixed_point(reals[2 * i], shift, mantissa_limit(32)));
     offset[i] = to_fixed_point(reals[2 * i + 1], shift, kOffsetLimit);
+    if (!c.half_up) continue;
+    multiplier[i] &= ~1;  // an odd sum is never halfway between mantissas
+    offset[i] |= 1;
   }
   return -shift;
 }

@@ -84,6 +84,7 @@ void add_forward(const OpContext& c) {
     const int64_t sum = rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
     return c.relu ? std::max<int64_t>(0, sum) : sum;
   };
+  if (c.half_up) return write_half_up(c, wide_exponent, wide);
   if (a.type == DataType::kInt16 && b.type == DataType::kInt16) {
     return add_words(c, wide_exponent, wide);
   }

@@ -123,17 +123,19 @@ void wide_average(const OpContext& c) {
   const Mantissas in(input);
   const int64_t channels = input.shape[3], pixels = input.shape[1] * input.shape[2];
   const Reciprocal mean = reciprocal(pixels);
-  write_wide(c, *input.exponent + mean.exponent, [&](int64_t i) {
+  const auto wide = [&](int64_t i) {
     const int64_t first = i / channels * pixels * channels + i % channels;
     int64_t sum = 0;
     for (int64_t pixel = 0; pixel < pixels; ++pixel) sum += in[first + pixel * channels];
     return sum * mean.multiplier;
-  });
+  };
+  const int exponent = *input.exponent + mean.exponent;
+  c.half_up ? write_half_up(c, exponent, wide) : write_wide(c, exponent, wide);
 }
 
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  if (!is_bytes(input) || !is_bytes(c.output)) return wide_average(c);
+  if (!is_bytes(input) || !is_bytes(c.output) || c.half_up) return wide_average(c);
   const int64_t images = input.shape[0], channels = input.shape[3];
   const int64_t pixels = input.shape[1] * input.shape[2];
   auto* sums = reinterpret_cast<int32_t*>(c.workspace);

@@ -47,6 +47,7 @@ class NodeOperands {
                              .parameters = parameters,
                              .output_type = type_of(node.outputs[0]),
                              .exponent_mode = options_.exponents,
+                             .half_up = !options_.format.even_ties,
                              .input_grids = input_grids,
                              .parameter_grids = parameter_grids,
                              .gradient = grids_.gradient,

@@ -357,6 +357,9 @@ Status check_use(const std::string& name, const RunConfig& config) {
   if (name == "insert-batch-norm" && config.inserts_batch_norm && !is_imported_start) {
     return invalid_input(name + ": is for an ONNX model, named by --from alone");
   }
+  if (name == "fold-batch-norm" && config.folds_batch_norm && config.from.empty()) {
+    return invalid_input(name + ": is for a trained network, named by --from");
+  }
   if (name.starts_with("plateau-") && config.schedule != ScheduleKind::kPlateau) {
     return invalid_input(name + ": is for --lr-schedule plateau; the schedule is " +
                          std::string(schedule_name(config.schedule)));

@@ -66,6 +66,7 @@ struct RunConfig {
   onnx::ImportOptions import_options;  // of a model from ONNX: --model, --from
   std::vector<std::string> model_outputs;  // of that model
   bool inserts_batch_norm = false;         // after its convolutions
+  bool folds_batch_norm = false;           // into its layers
   std::vector<std::string> notes;          // assumptions of the import
   std::string from;                        // run or file to start from; "": none
   std::optional<StartingPoint> start;      // the content of `from`

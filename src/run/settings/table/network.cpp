@@ -58,6 +58,11 @@ const Setting kNetworkRows[] = {
      "put batch norms behind the convolutions of an ONNX model whose own were folded away, set "
      "from training pictures so that it computes the same",
      "false", parse_switch<&Config::inserts_batch_norm>, kSwitch | kRun | kInImport | kOfSource},
+    {"fold-batch-norm",
+     "fold the batch norms of the trained network that --from names into its layers, so that "
+     "training goes on in the frozen network's arithmetic; for --format "
+     "bfp:w=7,block=channel,ties=up",
+     "false", parse_switch<&Config::folds_batch_norm>, kSwitch | kRun | kOfSource},
     {"freeze",
      "parameters that are not trained: names, with * for any text, separated by commas "
      "(stem*,stage1.*)",
