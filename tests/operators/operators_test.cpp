@@ -220,6 +220,8 @@ TEST(AllOperators, AreInTheNetworks) {
   // of some formats. Networks with inputs of numbers are in graph_test.cpp.
   seen.insert(ops::kQuantiseInput.name);
   seen.insert(ops::kRescaledLinear.name);  // in rescaled_test.cpp
+  seen.insert(ops::kAddHalfUp.name);       // in tie_free_test.cpp
+  seen.insert(ops::kWiden.name);           // the same
   seen.insert(ops::kEmbedding.name);       // in language_test.cpp
   for (const Op* op :
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
