@@ -134,12 +134,10 @@ class TieFree {
       return invalid_input("reads more than one vector");
     }
     const int relu6 = only_reader(node.outputs[0], ops::kRelu6);
-    std::vector<Attributes::Item> attributes;
-    for (const Attributes::Item& item : attributes_of(op, node.attributes).items()) {
-      if (item.first != "full_range" && (item.first != "relu6" || relu6 < 0)) {
-        attributes.push_back(item);
-      }
-    }
+    std::vector<Attributes::Item> attributes = attributes_of(op, node.attributes).items();
+    std::erase_if(attributes, [relu6](const Attributes::Item& item) {
+      return item.first == "full_range" || (item.first == "relu6" && relu6 >= 0);
+    });
     attributes.emplace_back("full_range", int64_t{1});
     if (relu6 >= 0) attributes.emplace_back("relu6", int64_t{1});
     const int bytes = put(n, op, node.name, inputs_of(node), Attributes(std::move(attributes)));

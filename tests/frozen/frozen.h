@@ -46,6 +46,7 @@ inline Result<FrozenNetwork> freeze_with(Harness& harness, const Program& calibr
                                          std::span<std::byte> arena, FrozenDescription description,
                                          int64_t count) {
   description.form = frozen_form(harness.graph(), description.format);
+  MANTISSA_RETURN_IF_ERROR(check_form(harness.graph(), description.form));
   Graph graph = freeze_graph(harness.graph(), description.form);
   auto state = State::create(frozen_layout(graph, description.format));
   EXPECT_TRUE(state.ok());

@@ -16,12 +16,12 @@
 namespace mantissa::testing {
 namespace {
 
-constexpr int64_t kPictures = 64;
-const char* const kFormat = "bfp8-portable";
+constexpr int64_t kTieFreePictures = 64;
+const char* const kTieFreeFormat = "bfp8-portable";
 
 FrozenNetwork frozen_of(Harness& harness, const Graph& network, const std::string& format) {
   const Format parsed = *parse_format(format);
-  const Program program = calibration_program(harness.graph(), parsed, kPictures, false);
+  const Program program = calibration_program(harness.graph(), parsed, kTieFreePictures, false);
   auto arena = AlignedMemory::create(freeze_bytes(program));
   FrozenDescription description;
   description.network = network;
@@ -29,13 +29,16 @@ FrozenNetwork frozen_of(Harness& harness, const Graph& network, const std::strin
   description.format = parsed;
   description.class_names = fashion_mnist().info.target.names;
   auto frozen =
-      freeze_with(harness, program, arena->span(), std::move(description), 10 * kPictures);
+      freeze_with(harness, program, arena->span(), std::move(description), 10 * kTieFreePictures);
   EXPECT_TRUE(frozen.ok()) << (frozen.ok() ? "" : frozen.error().message);
   return std::move(*frozen);
 }
 
 HarnessOptions options_of(const std::string& format) {
-  return {.format = format, .batch_size = kPictures, .micro_batch_size = kPictures, .threads = 2};
+  return {.format = format,
+          .batch_size = kTieFreePictures,
+          .micro_batch_size = kTieFreePictures,
+          .threads = 2};
 }
 
 // All that the form has: biases, batch norms, both ReLUs, sums with and without one, all pools.
@@ -69,7 +72,7 @@ Graph mixed_network() {
 Classified classified(FrozenNetwork& frozen, Isa isa = best_isa()) {
   ThreadPool pool(2);
   ExampleSet test = fashion_mnist().test;
-  test.count = kPictures;
+  test.count = kTieFreePictures;
   auto found = classify(frozen, examples_of(test), pool, isa);
   EXPECT_TRUE(found.ok()) << (found.ok() ? "" : found.error().message);
   return std::move(*found);
@@ -89,18 +92,18 @@ std::map<std::string, int16_t> exponents_by_name(const FrozenNetwork& frozen) {
 // Without batch norms the forward pass of training is the frozen network's, to the bit.
 TEST(TieFree, TrainingComputesTheFrozenNetwork) {
   const Graph network = *build_model("lenet5", fashion_options());
-  Harness harness(options_of(kFormat), network);
+  Harness harness(options_of(kTieFreeFormat), network);
   harness.train(20);
-  FrozenNetwork frozen = frozen_of(harness, network, kFormat);
+  FrozenNetwork frozen = frozen_of(harness, network, kTieFreeFormat);
   const Classified expected = classified(frozen);
   auto exponents = exponents_by_name(frozen);
 
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   auto program = compile(harness.graph(),
                          {.kind = ProgramKind::kInference,
-                          .micro_batch_size = kPictures,
+                          .micro_batch_size = kTieFreePictures,
                           .exponents = ExponentMode::kFixed,
-                          .format = *parse_format(kFormat)},
+                          .format = *parse_format(kTieFreeFormat)},
                          {&table, 2});
   ASSERT_TRUE(program.ok()) << program.error().message;
   auto arena = AlignedMemory::create(program->arena_bytes);
@@ -113,8 +116,8 @@ TEST(TieFree, TrainingComputesTheFrozenNetwork) {
     }
   }
   ExampleSet test = fashion_mnist().test;
-  test.count = kPictures;
-  auto batches = OrderedBatches::create(examples_of(test), kPictures);
+  test.count = kTieFreePictures;
+  auto batches = OrderedBatches::create(examples_of(test), kTieFreePictures);
   ASSERT_TRUE(programs.infer(batches->next()).ok());
   const Tensor logits = programs.outputs();
   ASSERT_EQ(logits.count(), std::ssize(expected.mantissas));
@@ -132,9 +135,9 @@ TEST(TieFree, TrainingComputesTheFrozenNetwork) {
 class TieFreeMixed : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    harness_ = new Harness(options_of(kFormat), mixed_network());
+    harness_ = new Harness(options_of(kTieFreeFormat), mixed_network());
     harness_->train(60);
-    frozen_ = new FrozenNetwork(frozen_of(*harness_, mixed_network(), kFormat));
+    frozen_ = new FrozenNetwork(frozen_of(*harness_, mixed_network(), kTieFreeFormat));
   }
   static void TearDownTestSuite() {
     delete frozen_;
@@ -185,12 +188,12 @@ TEST_F(TieFreeMixed, ComesBackFromItsFileAndIsTheSameOnAllCpus) {
 
 TEST_F(TieFreeMixed, LosesLittle) {
   const double accuracy =
-      evaluate_with(*frozen_, kPictures, 2, best_isa(), fashion_mnist().test).accuracy();
+      evaluate_with(*frozen_, kTieFreePictures, 2, best_isa(), fashion_mnist().test).accuracy();
   EXPECT_GT(accuracy, 0.6);
-  EXPECT_NEAR(
-      accuracy,
-      evaluate_unfrozen(*harness_, *parse_format(kFormat), 100, fashion_mnist().test).accuracy,
-      0.015);
+  EXPECT_NEAR(accuracy,
+              evaluate_unfrozen(*harness_, *parse_format(kTieFreeFormat), 100, fashion_mnist().test)
+                  .accuracy,
+              0.015);
 }
 
 TEST_F(TieFreeMixed, IsExportedAndCheckedOnTheWay) {
@@ -238,7 +241,7 @@ TEST(TieFree, FoldsBatchNormsBeforeTrainingGoesOn) {
   FrozenNetwork before = frozen_of(harness, network, "bfp8");
   FrozenNetwork after = frozen_of(next, folded->graph, format);
   const auto accuracy = [](FrozenNetwork& frozen) {
-    return evaluate_with(frozen, kPictures, 2, best_isa(), fashion_mnist().test).accuracy();
+    return evaluate_with(frozen, kTieFreePictures, 2, best_isa(), fashion_mnist().test).accuracy();
   };
   EXPECT_NEAR(accuracy(after), accuracy(before), 0.02);
 }
