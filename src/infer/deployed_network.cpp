@@ -144,6 +144,9 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
                          "' has a grid of 8 bits without a sign, whose mantissas have 9: grids of "
                          "at most 7 bits, or of 8 with a sign, can be exported");
   }
+  if (d.form == FrozenForm::kTieFree) {
+    return invalid_input("its format has ties=up; --target tflite writes such networks");
+  }
   if (frozen_form(in_format(d.network, d.format), d.format) != FrozenForm::kRescaled) {
     return invalid_input("networks of 8 bits can be exported, and this one computes in " +
                          to_string(d.format));

@@ -49,6 +49,17 @@ holds "with ties, runtimes differ" the_same resnet8 --ties
 
 run export --checkpoint "$folder/lenet5" --target tflite --out "$folder/again.tflite"
 holds "the same file again" cmp "$folder/lenet5.tflite" "$folder/again.tflite"
+refuses "an ONNX file of it" 2 "target tflite writes such networks" \
+  export --checkpoint "$folder/lenet5" --out "$folder/lenet5.onnx"
+refuses "to train from its frozen network" 2 "name its run or a checkpoint" \
+  train --from "$folder/lenet5/model.safetensors" --data "$data" --out "$folder/none"
+accepts "training goes on without batch norms" "test accuracy" train --from "$folder/resnet8" \
+  --fold-batch-norm --data "$data" --batch-size 32 --steps 2 --learning-rate 0.001 --threads 1 \
+  --format bfp:w=7,block=channel,ties=up --out "$folder/folded"
+holds "they are folded" eval '! grep -q batch_norm "$folder/folded/network.json"'
+run predict --checkpoint "$folder/folded" --data "$data" --index 0-63 --raw "$folder/folded.npz"
+run export --checkpoint "$folder/folded" --target tflite --out "$folder/folded.tflite"
+holds "folded, the same logits in four runtimes" the_same folded
 short --model lenet5 --steps 2 --out "$folder/even"
 refuses "a network with ties" 2 "ties=up" \
   export --checkpoint "$folder/even" --target tflite --out "$folder/even.tflite"

@@ -210,6 +210,11 @@ Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions
       !is_frozen(trained.file)) {
     return refused(trained.path, "is no checkpoint and no trained network of Mantissa");
   }
+  if (kind == "mantissa frozen network 3") {
+    return invalid_input("from: " + trained.path.string() +
+                         " is a frozen network without ties, whose weights are no longer those of "
+                         "its training; name its run or a checkpoint");
+  }
   trained.source = is_copy ? entry(trained.file, "source") : trained.path.string();
   MANTISSA_ASSIGN(trained.tokenizer, tokenizer_of(trained));
   MANTISSA_ASSIGN(const int lazy_shift, lazy_shift_of(trained.path, trained.file));
