@@ -11,8 +11,10 @@
 #include "numerics/exponent.h"
 #include "numerics/float_product.h"
 #include "numerics/real.h"
+#include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pixels.h"
+#include "ops/quantise_steps.h"
 #include "plan/passes/resolved_values.h"
 
 namespace mantissa {
@@ -82,6 +84,7 @@ class TieFreeFilling {
       }
     }
     MANTISSA_RETURN_IF_ERROR(settle_exponents());
+    MANTISSA_RETURN_IF_ERROR(check_grids());
     for (int n = 0; n < std::ssize(to_.graph.nodes); ++n) {
       if (layers_[n].channels.empty()) continue;
       MANTISSA_RETURN_IF_ERROR(fill_layer(n));
@@ -125,6 +128,11 @@ class TieFreeFilling {
       for (RealChannel& channel : layer.channels) channel.scale = part;
       return layer;
     }
+    if (node.op == &ops::kQuantise) {
+      layer.weights.assign(static_cast<size_t>(shape.count()), 1);
+      for (RealChannel& channel : layer.channels) channel.scale = grid_scale(node);
+      return layer;
+    }
     const auto tensor = [&](size_t i) {
       return from_.state.layout().parameters[node.parameters[i]];
     };
@@ -135,6 +143,15 @@ class TieFreeFilling {
       layer.channels[c] = is_rescaled ? rescaled_channel(node, c) : plain_channel(node, c);
     }
     return layer;
+  }
+
+  // Of real numbers to the grid's numbers.
+  Real grid_scale(const Node& node) const {
+    const auto& grid = node.attributes.as<ops::QuantiseAttributes>();
+    const ParameterState& range = from_.state.layout().parameters[node.parameters[0]];
+    const Real real = ops::range_of(
+        {*from_.state.data<int16_t>(range.mantissa), *from_.state.data<int16_t>(range.exponent)});
+    return ldexp(Real(ops::quantise_levels(grid)) / real, grid.exponent);
   }
 
   RealChannel rescaled_channel(const Node& node, int64_t c) const {
@@ -177,6 +194,19 @@ class TieFreeFilling {
       for (const int e : exponents_) {
         if (e > kExponentMax / 2) return invalid_input("an exponent is too large for sums of it");
       }
+    }
+    return {};
+  }
+
+  // A grid's largest mantissa is right at its own exponent.
+  Status check_grids() {
+    for (int n = 0; n < std::ssize(to_.graph.nodes); ++n) {
+      const Node& node = from_.graph.nodes[map_.origin[n]];
+      if (layers_[n].channels.empty() || node.op != &ops::kQuantise) continue;
+      const int own = node.attributes.as<ops::QuantiseAttributes>().exponent;
+      if (exponent(to_.graph.nodes[n].outputs[0]) == own) continue;
+      return invalid_input("node '" + node.name +
+                           "': its grid would need another exponent in the form without ties");
     }
     return {};
   }

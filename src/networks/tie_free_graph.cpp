@@ -8,6 +8,7 @@
 #include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pooling/pool_axes.h"
+#include "ops/quantise_steps.h"
 
 namespace mantissa {
 namespace {
@@ -111,6 +112,7 @@ class TieFree {
     }
     if (node.op == &ops::kRescaledGlobalAverage) return add_global_mean(n);
     if (node.op == &ops::kExactAveragePool) return add_means(n);
+    if (node.op == &ops::kQuantise) return add_grid(n);
     if (passes_on(node.op)) {
       return define(node, put(n, *node.op, node.name, inputs_of(node), node.attributes));
     }
@@ -182,6 +184,28 @@ class TieFree {
       return invalid_input("has windows that reach beyond the image");
     }
     return define(node, means);
+  }
+
+  // A grid of few bits: a depthwise layer of one tap, whose scale is that of the grid.
+  Status add_grid(int n) {
+    const Node& node = from_.nodes[n];
+    const auto& grid = node.attributes.as<ops::QuantiseAttributes>();
+    if (grid.is_signed) return invalid_input("has a grid with a sign");
+    if (grid.offset) return invalid_input("has a grid with an offset");
+    const Shape& shape = from_.values[node.inputs[0]].shape;
+    const int64_t channels = shape.last();
+    std::vector<int> inputs = inputs_of(node);
+    if (shape.rank == 1) {
+      inputs = {put(n, ops::kReshape, node.name + "/map", std::move(inputs),
+                    {{"height", 1}, {"width", 1}, {"channels", channels}})};
+    }
+    const int steps = put(n, ops::kRescaledConvolution, node.name, std::move(inputs),
+                          {{"channels", channels},
+                           {"groups", channels},
+                           {"kernel", 1},
+                           {"most", ops::quantise_levels(grid)}});
+    if (shape.rank == 3) return define(node, steps);
+    return define(node, put(n, ops::kFlatten, node.name + "/vector", {steps}, {}));
   }
 
   const Graph& from_;

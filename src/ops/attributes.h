@@ -33,6 +33,7 @@ struct LayerAttributes {
   int least_bits = 0;                                  // of the result's mantissas
   bool relu6 = false;                                  // rescaled: the result is clipped at 6
   bool full_range = false;  // rescaled: without a ReLU, mantissas are -128 to 127
+  int most = 0;             // rescaled: mantissas are 0 to this; 0: there is no such limit
 };
 
 enum class Learns : uint8_t { kLsq, kClip, kPact, kHalfWave };

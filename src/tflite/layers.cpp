@@ -104,10 +104,12 @@ void transpose(std::vector<int8_t>& weights, size_t channels) {
 Exported layer_value(const ExportContext& context, const Node& node, int n) {
   const auto& attributes = node.attributes.as<ops::LayerAttributes>();
   const bool is_relu6 = attributes.relu6;
-  const bool is_signed = !is_relu6 && !context.network.applies_relu[static_cast<size_t>(n)];
+  const bool is_signed =
+      !is_relu6 && attributes.most == 0 && !context.network.applies_relu[static_cast<size_t>(n)];
   const int limit = context.network.limits[static_cast<size_t>(
       context.network.canonical[static_cast<size_t>(node.outputs[0])])];
   const int exponent = context.exponent(node.outputs[0]);
+  if (attributes.most > 0) return made_value(context, node, false, attributes.most);
   return made_value(context, node, is_signed,
                     is_relu6 ? ops::largest_of_relu6(exponent, limit) : limit);
 }

@@ -46,6 +46,11 @@ check ds_cnn --model ds_cnn --width 0.25 --steps 4 --format bfp8-portable
 check mobilenet_v2 --model mobilenet_v2 --width 0.25 --steps 2 --format bfp8-portable
 check w4a4 --model resnet8 --width 0.5 --steps 4 --format bfp:w=4,a=4,unsigned=yes,ties=up
 holds "with ties, runtimes differ" the_same resnet8 --ties
+run quantize --from "$folder/resnet8" --data "$data" --weights 4 --activations 4 --batch-size 32 \
+  --steps 2 --format bfp:w=7,ties=up --threads 1 --quiet --out "$folder/grids"
+run predict --checkpoint "$folder/grids" --data "$data" --index 0-63 --raw "$folder/grids.npz"
+run export --checkpoint "$folder/grids" --target tflite --out "$folder/grids.tflite"
+holds "grids of few bits, the same logits in four runtimes" the_same grids
 
 run export --checkpoint "$folder/lenet5" --target tflite --out "$folder/again.tflite"
 holds "the same file again" cmp "$folder/lenet5.tflite" "$folder/again.tflite"

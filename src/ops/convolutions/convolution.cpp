@@ -372,9 +372,10 @@ constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepar
 // Layers of a frozen network with a batch norm after them, which became a multiplier and a bias.
 constexpr AttributeSpec kRelu6 = flag<&LayerAttributes::relu6>("relu6", false);
 constexpr AttributeSpec kFullRange = flag<&LayerAttributes::full_range>("full_range", false);
-constexpr AttributeSpec kRescaledSchema[] = {kChannels,    kKernel,       kStride,   kPadding,
-                                             kGroups,      kDilation,     kRelu6,    kKernelWidth,
-                                             kStrideWidth, kPaddingWidth, kFullRange};
+constexpr AttributeSpec kMost = whole<&LayerAttributes::most>("most", 0, 0, INT8_MAX);
+constexpr AttributeSpec kRescaledSchema[] = {kChannels,    kKernel,       kStride,    kPadding,
+                                             kGroups,      kDilation,     kRelu6,     kKernelWidth,
+                                             kStrideWidth, kPaddingWidth, kFullRange, kMost};
 constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6, kFullRange};
 
 std::vector<Parameter> rescaled(const Shape& weights) {

@@ -248,7 +248,7 @@ void rescaled_forward(const OpContext& c) {
   const auto limit = static_cast<int>(mantissa_limit(c.output.bits));
   const auto& attributes = c.attributes->as<LayerAttributes>();
   const bool is_relu6 = attributes.relu6;
-  const bool is_relu = c.relu || is_relu6;
+  const bool is_relu = c.relu || is_relu6 || attributes.most > 0;
   const bool is_full = attributes.full_range && !is_relu;
   kernels::Rescale args{.sums = work.sums,
                         .multipliers = c.parameters[2].mantissa.as<float>(),
@@ -256,9 +256,10 @@ void rescaled_forward(const OpContext& c) {
                         .least = is_full   ? INT8_MIN
                                  : is_relu ? 0
                                            : -limit,
-                        .most = is_full    ? INT8_MAX
-                                : is_relu6 ? largest_of_relu6(*c.output.exponent, limit)
-                                           : limit};
+                        .most = is_full               ? INT8_MAX
+                                : attributes.most > 0 ? attributes.most
+                                : is_relu6            ? largest_of_relu6(*c.output.exponent, limit)
+                                                      : limit};
   for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
     convolve_chunk(c, chunk);
     args.out = c.output.as<int8_t>() + first * (whole.shape.output_count() / whole.shape.batch);

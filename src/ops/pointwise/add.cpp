@@ -72,6 +72,31 @@ void add_rows(const OpContext& c) {
   });
 }
 
+// The kernel's sum of bytes, rounded half up; no addend is shifted right.
+kernels::WideStatistics add_half_up(const kernels::Add& add, int64_t begin, int64_t end) {
+  const int8_t* __restrict a = add.a;
+  const int8_t* __restrict b = add.b;
+  int8_t* __restrict out = add.out;
+  const int32_t unit_a = 1 << -add.shift_a, unit_b = 1 << -add.shift_b;
+  const int right = std::clamp(add.shift, 0, 30), half = right > 0 ? 1 << (right - 1) : 0;
+  const int32_t up = 1 << std::clamp(-add.shift, 0, 7);  // from there on all but 0 is clipped
+  const int32_t floor = add.relu ? 0 : INT32_MIN;
+  const auto limit = static_cast<int32_t>(mantissa_limit(add.bits));
+  int32_t low = 0, high = 0;
+  int64_t saturated = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const int32_t sum = std::max(floor, a[i] * unit_a + b[i] * unit_b);
+    low = std::min(low, sum);
+    high = std::max(high, sum);
+    if (out == nullptr) continue;
+    const int32_t rounded = (sum * up + half) >> right;
+    const int32_t narrow = std::clamp(rounded, -limit, limit);
+    saturated += narrow != rounded;
+    out[i] = static_cast<int8_t>(narrow);
+  }
+  return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
 void add_forward(const OpContext& c) {
   if (has_rows(c.output)) return add_rows(c);
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
@@ -84,7 +109,8 @@ void add_forward(const OpContext& c) {
     const int64_t sum = rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
     return c.relu ? std::max<int64_t>(0, sum) : sum;
   };
-  if (c.half_up) return write_half_up(c, wide_exponent, wide);
+  const bool has_half_up = bytes && shift_a <= 0 && shift_b <= 0;
+  if (c.half_up && !has_half_up) return write_half_up(c, wide_exponent, wide);
   if (a.type == DataType::kInt16 && b.type == DataType::kInt16) {
     return add_words(c, wide_exponent, wide);
   }
@@ -101,7 +127,10 @@ void add_forward(const OpContext& c) {
     add.shift = shift;
     return write_pieces(
         c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
-        [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); },
+        [&](int64_t begin, int64_t end) {
+          if (c.half_up) return add_half_up(add, begin, end);
+          return c.kernels->elementwise->add(add, begin, end);
+        },
         wide);
   });
 }

@@ -90,6 +90,9 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                       (1 + std::ssize(plan.shorter)) * Observations::predict_bytes(plan.training) +
                       decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
+  if (!config.format.even_ties) {  // the rescaled form, and the numbers of its layers
+    memory.items.push_back({"freezing without ties", 2 * plan.frozen_layout.bytes});
+  }
   if (plan.staged) {
     memory.items.push_back({"stages", executor_bytes(plan) + trace_bytes(config, *plan.staged)});
     memory.items.push_back({"passed between stages", PipelineExecutor::passed_bytes(
