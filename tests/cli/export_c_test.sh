@@ -44,6 +44,9 @@ check "resnet8" network resnet8 --model resnet8
 check "inception_small" network inception --model inception_small --width 0.25
 check "mobilenet_v2" network mobilenet --model mobilenet_v2 --width 0.25
 
+check "resnet8 in the tie-free form" network portable --model resnet8 --format bfp8-portable
+check "ds_cnn in the tie-free form" network ds-cnn --model ds_cnn --format bfp8-portable
+
 check "training mlp, bfp8, momentum" training train-mlp 8 16 --model mlp
 check "training lenet5, dfp8, SGD" training train-lenet5 25 8 --model lenet5 --format dfp8 --optimizer sgd
 check "training lenet5, Adam, stochastic rounding" training train-adam 4 8 --model lenet5 \

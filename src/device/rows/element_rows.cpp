@@ -1,4 +1,5 @@
 // Inputs, element-wise operators and moves of frozen networks.
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -64,6 +65,39 @@ Status write_add(CWriter& writer, const OpContext& c) {
                                             {"out", writer.output()},
                                             {"bits", c_number(c.output.bits)}});
   writer.statement("(void)ref_add(" + add + ", 0, " + c_number(c.output.count()) + ");");
+  return {};
+}
+
+// The same of the tie-free form (ops/pointwise/tie_free.cpp).
+Status write_add_half_up(CWriter& writer, const OpContext& c) {
+  constexpr int kMostAddShift = 40;
+  const int a = *c.inputs[0].exponent, b = *c.inputs[1].exponent, out = *c.output.exponent;
+  const int unit = std::min({a, b, out});
+  const auto above = [unit](int exponent) {
+    return c_number(std::min(exponent - unit, kMostAddShift));
+  };
+  writer.include("device/runtime/half_up.h");
+  const std::string add =
+      writer.structure("DevAddHalfUp", "add",
+                       {{"a", writer.input(0)},
+                        {"b", writer.input(1)},
+                        {"out", writer.output()},
+                        {"count", c_number(c.output.count())},
+                        {"left_a", above(a)},
+                        {"left_b", above(b)},
+                        {"shift", above(out)},
+                        {"least", c_number(c.relu ? 0 : INT8_MIN)},
+                        {"most", c_number(c.relu ? mantissa_limit(c.output.bits) : INT8_MAX)}});
+  writer.statement("dev_add_half_up(" + add + ");");
+  return {};
+}
+
+// Mantissas of 8 bits as the results.
+Status write_widened(CWriter& writer, const OpContext& c) {
+  writer.include("device/runtime/half_up.h");
+  writer.statement("dev_widen(" + writer.input() + ", " +
+                   writer.at(writer.instruction().output(), "int32_t") + ", " +
+                   c_number(c.output.count()) + ");");
   return {};
 }
 
@@ -141,6 +175,8 @@ constexpr FrozenRow kElementRows[] = {{"normalise_input", write_pixels},
                                       {"quantise_input", write_numbers},
                                       {"relu", write_relu},
                                       {"add", write_add},
+                                      {"add_half_up", write_add_half_up},
+                                      {"widen", write_widened},
                                       {"relu6", write_table},
                                       {"leaky_relu", write_table},
                                       {"sigmoid", write_table},

@@ -72,15 +72,13 @@ Status write_rescaled(CWriter& writer, const OpContext& c) {
   const auto* multipliers = c.parameters[2].mantissa.as<float>();
   std::vector<int64_t> bits;
   for (int64_t o = 0; o < channels; ++o) bits.push_back(std::bit_cast<uint32_t>(multipliers[o]));
-  const auto limit = static_cast<int>(mantissa_limit(c.output.bits));
-  const bool is_relu6 = c.attributes->as<ops::LayerAttributes>().relu6;
-  const int most = is_relu6 ? ops::largest_of_relu6(*c.output.exponent, limit) : limit;
+  const auto [least, most] = ops::rescaled_range(c);
   const std::string narrow =
       writer.structure("DevRescale", "narrow",
                        {{"out", writer.at(writer.instruction().output(), "int8_t")},
                         {"channels", c_number(channels)},
                         {"multipliers", writer.table("uint32_t", "multipliers", bits)},
-                        {"least", c_number(c.relu || is_relu6 ? 0 : -limit)},
+                        {"least", c_number(least)},
                         {"most", c_number(most)}});
   const std::string name =
       writer.table("int32_t", "bias", std::vector<int64_t>(bias, bias + channels));

@@ -11,7 +11,7 @@ void dev_pixels(const DevPixels* p) {
     for (int32_t c = 0; c < p->channels; ++c) {
       const int32_t at = i * p->channels + c;
       const int32_t wide = p->pixels[at] * (1 << p->fraction) - p->means[c];
-      p->out[at] = narrowed(wide, p->shift, p->limit);
+      p->out[at] = narrowed(p->half_up ? 2 * wide + 1 : wide, p->shift, p->limit);
     }
   }
 }

@@ -11,6 +11,7 @@ typedef struct DevPixels {
   int8_t* out;
   int32_t count, channels;
   int fraction, shift, limit;
+  bool half_up;
 } DevPixels;
 
 // out = clip(rne(number >> shift), +-limit).

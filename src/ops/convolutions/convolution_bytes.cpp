@@ -245,21 +245,13 @@ void rescaled_forward(const OpContext& c) {
                                           .weights = c.parameters[0].mantissa.as<int8_t>(),
                                           .bias = c.parameters[1].mantissa.as<int32_t>(),
                                           .sums = work.sums};
-  const auto limit = static_cast<int>(mantissa_limit(c.output.bits));
-  const auto& attributes = c.attributes->as<LayerAttributes>();
-  const bool is_relu6 = attributes.relu6;
-  const bool is_relu = c.relu || is_relu6 || attributes.most > 0;
-  const bool is_full = attributes.full_range && !is_relu;
+  const MantissaRange range = rescaled_range(c);
   kernels::Rescale args{.sums = work.sums,
                         .multipliers = c.parameters[2].mantissa.as<float>(),
                         .channels = channels,
-                        .least = is_full   ? INT8_MIN
-                                 : is_relu ? 0
-                                           : -limit,
-                        .most = is_full               ? INT8_MAX
-                                : attributes.most > 0 ? attributes.most
-                                : is_relu6            ? largest_of_relu6(*c.output.exponent, limit)
-                                                      : limit};
+                        .least = range.least,
+                        .most = range.most};
+  const bool is_relu6 = c.attributes->as<LayerAttributes>().relu6;
   for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
     convolve_chunk(c, chunk);
     args.out = c.output.as<int8_t>() + first * (whole.shape.output_count() / whole.shape.batch);
@@ -273,6 +265,15 @@ void rescaled_forward(const OpContext& c) {
             .saturated;
     if (!is_relu6) *c.output.saturated += clipped;
   });
+}
+
+MantissaRange rescaled_range(const OpContext& c) {
+  const auto limit = static_cast<int>(mantissa_limit(c.output.bits));
+  const auto& attributes = c.attributes->as<LayerAttributes>();
+  if (attributes.most > 0) return {0, attributes.most};
+  if (attributes.relu6) return {0, largest_of_relu6(*c.output.exponent, limit)};
+  if (c.relu) return {0, limit};
+  return attributes.full_range ? MantissaRange{INT8_MIN, INT8_MAX} : MantissaRange{-limit, limit};
 }
 
 int largest_of_relu6(int exponent, int limit) {

@@ -21,6 +21,12 @@ constexpr int64_t kBiasLimit = int64_t{1} << 30;
 // each channel (kernels/rescale). Memory and preparation are the same as byte_forward's.
 void rescaled_forward(const OpContext& c);
 
+// The mantissas that a rescaled layer may give.
+struct MantissaRange {
+  int least, most;
+};
+MantissaRange rescaled_range(const OpContext& c);
+
 // The largest mantissa of a ReLU6 with this exponent.
 int largest_of_relu6(int exponent, int limit);
 
