@@ -70,11 +70,11 @@ Status write_add(CWriter& writer, const OpContext& c) {
 
 // The same of the tie-free form (ops/pointwise/tie_free.cpp).
 Status write_add_half_up(CWriter& writer, const OpContext& c) {
-  constexpr int kMostAddShift = 40;
+  enum { kMostAddShift = 40 };
   const int a = *c.inputs[0].exponent, b = *c.inputs[1].exponent, out = *c.output.exponent;
   const int unit = std::min({a, b, out});
-  const auto above = [unit](int exponent) {
-    return c_number(std::min(exponent - unit, kMostAddShift));
+  const auto above = [unit](int exponent) -> std::string {
+    return c_number(std::min<int>(exponent - unit, kMostAddShift));
   };
   writer.include("device/runtime/half_up.h");
   const std::string add =
