@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <limits>
 #include <map>
 
 #include "base/checked.h"
 #include "device/rows/training_rows.h"
 #include "device/sources.h"
 #include "device/text/training_writer.h"
+#include "kernels/kernel_table.h"
+#include "plan/retention/compile_training.h"
 #include "runtime/decided_exponents.h"
 
 namespace mantissa::device {
@@ -418,7 +421,52 @@ uint64_t identity_of(const std::string& text) {
   return hash;
 }
 
+// The rows of all instructions, and an error for one that C lacks.
+Result<std::vector<const TrainingRow*>> training_rows_of(const Program& program) {
+  std::vector<const TrainingRow*> rows;
+  for (const Instruction& instruction : program.instructions) {
+    rows.push_back(find_training_row(instruction, program.options.format));
+    if (rows.back() == nullptr) {
+      return refuse_instruction(instruction, "C has no such instruction yet");
+    }
+    MANTISSA_RETURN_IF_ERROR(check_operands(instruction));
+  }
+  return rows;
+}
+
 }  // namespace
+
+Result<Program> fitting_program(const Graph& graph, const ProgramOptions& options,
+                                const StateLayout& layout, int64_t budget_bytes) {
+  const kernels::KernelTable kernels = kernels::select_kernels(Isa::kScalar);
+  const PlanningContext planning{&kernels, 1};
+  MANTISSA_ASSIGN(Program program, compile(graph, options, planning));
+  if (budget_bytes == 0) return program;
+  const int64_t state = state_places(graph, layout).bytes, whole = program.arena_bytes;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  // The planner knows the kernels' memory, not what C needs: smaller and smaller limits are tried.
+  constexpr int kParts = 16;
+  for (int part = kParts; part > 0; --part) {
+    if (part < kParts) {
+      MANTISSA_ASSIGN(
+          const TrainingProgram planned,
+          compile_training(graph, options, planning,
+                           {.mode = RecomputeMode::kAuto, .limit_bytes = whole * part / kParts}));
+      ProgramOptions keeping = options;
+      keeping.retention = planned.program.options.retention;
+      MANTISSA_ASSIGN(program, compile(graph, keeping, planning));
+    }
+    MANTISSA_ASSIGN(const auto rows, training_rows_of(program));
+    Program packed = program;
+    plan_work(graph, rows, packed);
+    least = std::min(least, state + packed.arena_bytes);
+    if (state + packed.arena_bytes <= budget_bytes) return program;
+  }
+  return invalid_input("the budget of " + std::to_string(budget_bytes) +
+                       " bytes is too small: the state has " + std::to_string(state) +
+                       " bytes, and with the arena at least " + std::to_string(least) +
+                       " were found to be needed");
+}
 
 uint64_t saved_identity(const Graph& graph, const StateLayout& layout, const Format& format) {
   std::string text = graph.name + " " + to_string(format);
@@ -440,14 +488,7 @@ Result<CProgram> c_of_training(const CTraining& t) {
   if (format.deciding_steps() > t.scalars.step && program.options.micro_batches > 1) {
     return invalid_input("C has no warm-up of dynamic fixed point over several micro-batches");
   }
-  std::vector<const TrainingRow*> rows;
-  for (const Instruction& instruction : program.instructions) {
-    rows.push_back(find_training_row(instruction, format));
-    if (rows.back() == nullptr) {
-      return refuse_instruction(instruction, "C has no such instruction yet");
-    }
-    MANTISSA_RETURN_IF_ERROR(check_operands(instruction));
-  }
+  MANTISSA_ASSIGN(const auto rows, training_rows_of(program));
   const std::vector<int64_t> work = plan_work(graph, rows, program);
   const StatePlaces places = state_places(graph, layout);
   TrainingWriter writer(graph, program, *t.state, places);

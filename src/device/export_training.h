@@ -14,6 +14,11 @@
 
 namespace mantissa::device {
 
+// A training program whose state and arena in C need at most this many bytes: values that are not
+// kept are computed again. Errors: there is none; it names the least that was found.
+Result<Program> fitting_program(const Graph& graph, const ProgramOptions& options,
+                                const StateLayout& layout, int64_t budget_bytes);
+
 // A training program to write as C.
 struct CTraining {
   std::string prefix;

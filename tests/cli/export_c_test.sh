@@ -28,7 +28,8 @@ training() {
   local run=$folder/$1
   "$MANTISSA" train --data "$pictures" --steps "$2" --batch-size "$3" --checkpoint-every "$2" \
     --seed 3 --lr-schedule constant --quiet --out "$run" "${@:4}" &&
-    "$MANTISSA" export --checkpoint "$run" --target c --train --initial --out "$run.c" --quiet &&
+    "$MANTISSA" export --checkpoint "$run" --target c --train --initial --out "$run.c" --quiet \
+      ${budget:+--memory-budget "$budget"} &&
     make -s -C "$run.c" "${flags[@]}" train &&
     python3 "$numbers" batches "$pictures" "$2" "$3" >"$run.batches" &&
     "$run.c/train" "$run.state" <"$run.batches" >/dev/null &&
@@ -59,6 +60,10 @@ check "training the last layers of lenet5" training train-last 6 8 --model lenet
 # What stays is no part of the state.
 check "... whose state is smaller" eval \
   '(($(stat -c %s "$folder/train-last.state") * 2 < $(stat -c %s "$folder/train-adam.state")))'
+
+budget=450KiB check "training resnet8 in 450 KiB: values are computed again" training train-budget 3 1 \
+  --model resnet8 --optimizer sgd
+check "... as the program says" grep -q "dev_begin_again" "$folder/train-budget.c/mantissa_training.c"
 
 refuses() { # WORDS COMMAND...: exit status 2 and an error with these words
   local said status=0

@@ -8,6 +8,7 @@
 #include "api/settings/commands.h"
 #include "api/target.h"
 #include "base/files/atomic_file.h"
+#include "base/sizes.h"
 #include "infer/deployed_network.h"
 #include "infer/exported_sequence.h"
 #include "infer/tflite_file.h"
@@ -28,6 +29,7 @@ struct ExportConfig {
   std::string prefix = "mantissa";  // of C names
   bool trains = false;
   bool from_initial = false;
+  int64_t memory_budget = 0;
   std::string out;
 };
 
@@ -76,8 +78,10 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
      parse_switch<&ExportConfig::trains>, traits::kSwitch},
     {"initial", "with --train: from the run's initial weights, before its first step", "false",
      parse_switch<&ExportConfig::from_initial>, traits::kSwitch},
-    {"out", "the file to write; of --target c the folder", "",
-     parse_text<&ExportConfig::out>}};
+    {"memory-budget",
+     "with --train: most bytes of state and arena; values are computed again to meet it (256KiB)",
+     "", parse_by<parse_bytes, &ExportConfig::memory_budget>},
+    {"out", "the file to write; of --target c the folder", "", parse_text<&ExportConfig::out>}};
 constexpr CommandOf<ExportConfig> kExportCommand = {"export", kExportRows};
 
 Result<ExportConfig> export_config(Settings settings) {
@@ -141,7 +145,8 @@ Outcome<ExportedModel> export_model(const Settings& settings) {
   if (config.target == ExportKind::kC) {
     if (!config.from.empty()) return invalid_input("--target c: wants a --checkpoint, not --from");
     if (config.out.empty()) return invalid_input("--out: name the folder to write");
-    const CExport request = {config.checkpoint, config.prefix, config.out, config.from_initial};
+    const CExport request = {config.checkpoint, config.prefix, config.out, config.from_initial,
+                             config.memory_budget};
     return config.trains ? export_training_to_c(request) : export_to_c(request);
   }
   if (config.out.empty()) return invalid_input("--out: name the file to write");

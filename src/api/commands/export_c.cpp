@@ -9,7 +9,6 @@
 #include "base/files/file_system.h"
 #include "device/export_c.h"
 #include "device/export_training.h"
-#include "kernels/kernel_table.h"
 #include "run/checkpoint.h"
 #include "run/plan/steps.h"
 #include "run/settings/starting_point.h"
@@ -106,11 +105,15 @@ Outcome<ExportedModel> export_training_to_c(const CExport& request) {
   const RunConfig& config = run.config;
   const RunPlan& plan = run.plan;
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
-  const CExport of_folder = {config.out, request.prefix, request.out, request.from_initial};
+  const CExport of_folder = {config.out, request.prefix, request.out, request.from_initial,
+                             request.memory_budget};
   MANTISSA_ASSIGN(const CheckpointInfo saved, load_state(of_folder, run, state));
-  const kernels::KernelTable kernels = kernels::select_kernels(Isa::kScalar);
-  MANTISSA_ASSIGN(const Program program,
-                  compile(plan.graph, training_options(config), {&kernels, 1}));
+  auto fitting = device::fitting_program(plan.graph, training_options(config), plan.layout,
+                                         request.memory_budget);
+  if (!fitting.ok()) {
+    return make_error(fitting.error().code, request.checkpoint + ": " + fitting.error().message);
+  }
+  const Program& program = *fitting;
   MANTISSA_ASSIGN(auto rates,
                   learning_rates(config, plan.total_steps, saved.step, saved.reductions));
   StepScalars scalars = step_scalars(config);

@@ -1,6 +1,7 @@
 // The export command's C: sources for machines without an operating system (docs/device.md).
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "api/outcome.h"
@@ -13,6 +14,7 @@ struct CExport {
   std::string prefix;  // of C names
   std::string out;     // the folder
   bool from_initial = false;
+  int64_t memory_budget = 0;  // of state and arena in training; 0: none
 };
 
 // The frozen network of a run.

@@ -18,15 +18,17 @@ Status write_pixels(CWriter& writer, const OpContext& c) {
   std::copy(attributes.means.begin(), attributes.means.end(), means.begin());
   const int wide = ops::kPixelExponent - attributes.fraction_bits;
   writer.include("device/runtime/input.h");
-  const std::string pixels = writer.structure("DevPixels", "pixels_in",
-                                              {{"pixels", writer.input()},
-                                               {"means", writer.table("int32_t", "means", means)},
-                                               {"out", writer.output()},
-                                               {"count", c_number(c.output.count() / channels)},
-                                               {"channels", c_number(channels)},
-                                               {"fraction", c_number(attributes.fraction_bits)},
-                                               {"shift", c_number(*c.output.exponent - wide)},
-                                               {"limit", c_number(mantissa_limit(c.output.bits))}});
+  const std::string pixels =
+      writer.structure("DevPixels", "pixels_in",
+                       {{"pixels", writer.input()},
+                        {"means", writer.table("int32_t", "means", means)},
+                        {"out", writer.output()},
+                        {"count", c_number(c.output.count() / channels)},
+                        {"channels", c_number(channels)},
+                        {"fraction", c_number(attributes.fraction_bits)},
+                        {"shift", c_number(*c.output.exponent - wide + (c.half_up ? 1 : 0))},
+                        {"limit", c_number(mantissa_limit(c.output.bits))},
+                        {"half_up", c.half_up ? "true" : "false"}});
   writer.statement("dev_pixels(" + pixels + ");");
   return {};
 }

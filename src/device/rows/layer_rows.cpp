@@ -109,6 +109,10 @@ std::vector<int64_t> shifts_to(int exponent, int64_t channels, const ops::SumExp
 }
 
 Status write_plain(CWriter& writer, const OpContext& c) {
+  if (c.half_up) {
+    return invalid_input("node '" + writer.instruction().name +
+                         "': with ties=up C takes layers of the tie-free form only");
+  }
   const int64_t channels = c.output.shape.last();
   const ops::SumExponents exponents(c.inputs[0], c.parameters[0].mantissa);
   const std::vector<int64_t> aligned = aligned_bias(c, exponents);

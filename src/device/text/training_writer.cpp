@@ -47,9 +47,13 @@ void TrainingWriter::begin(const Instruction& instruction, int64_t work) {
   if (const int seen = names_[name_]++; seen > 0) name_ += "__" + std::to_string(seen);
   block_ = "  {  // " + instruction.name + ": " + instruction.op->name + ", " +
            std::string(phase_name(instruction)) + "\n";
+  if (instruction.again) statement("const int64_t clipped = dev_begin_again(m);");
 }
 
-std::string TrainingWriter::end() { return block_ + "  }\n"; }
+std::string TrainingWriter::end() {
+  if (instruction_->again) statement("dev_end_again(m, clipped);");
+  return block_ + "  }\n";
+}
 
 // The index of an entry in a table of places.
 std::string TrainingWriter::place(std::string_view table, const std::string& text) {

@@ -179,7 +179,9 @@ static void narrow_as_decided(DevStep* step, const DevNarrowing* n) {
 }
 
 void dev_narrow_value(DevStep* step, const DevNarrowing* n) {
-  if (step->decides) {
+  if (step->again) {
+    (void)n->pass(n->work, (int)ref_clamp(*n->to->exponent - n->wide_exponent, 0, n->most), NULL);
+  } else if (step->decides) {
     narrow_as_decided(step, n);
   } else {
     narrow_by_guess(step, n);

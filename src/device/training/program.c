@@ -87,12 +87,23 @@ void dev_clear_sums(const DevMemory* m, const DevSumsPlace* p) {
   for (int32_t i = 0; i < p->count * (p->bits / 8); ++i) bytes[i] = 0;
 }
 
+int64_t dev_begin_again(DevMemory* m) {
+  m->step.again = true;
+  return m->step.clipped;
+}
+
+void dev_end_again(DevMemory* m, int64_t clipped) {
+  m->step.again = false;
+  m->step.clipped = clipped;
+}
+
 void dev_begin_step(DevMemory* m) {
   const DevProgram* program = m->program;
   DevStep* step = &m->step;
   step->exponent_overflow = step->gradient_overflow = false;
   step->clipped = step->loss = step->correct = step->counted = step->weight = 0;
   step->micro_batch = 0;
+  step->again = false;
   step->decides = program->rules != NULL;
   step->warms_up = step->scalars.step < program->deciding_steps;
   for (int32_t i = 0; i < program->measured; ++i) m->measured[i] = REF_UNMEASURED;

@@ -72,6 +72,10 @@ DevSums dev_sums(const DevMemory*, const DevSumsPlace*) REF_NOEXCEPT;
 // Sets sums to zero, in the first micro-batch of a step.
 void dev_clear_sums(const DevMemory*, const DevSumsPlace*) REF_NOEXCEPT;
 
+// Around an instruction that computes a value again: clipped mantissas were counted before.
+int64_t dev_begin_again(DevMemory*) REF_NOEXCEPT;
+void dev_end_again(DevMemory*, int64_t clipped) REF_NOEXCEPT;
+
 // Before the instructions of a step: `step.scalars` are set.
 void dev_begin_step(DevMemory*) REF_NOEXCEPT;
 // After them: exponents for the next step. False if training diverged; the state is then of no use.

@@ -26,6 +26,8 @@ typedef struct DevStep {
   int32_t micro_batch, micro_batches;
   bool decides;   // dynamic fixed point
   bool warms_up;  // and in its warm-up
+  // An instruction computes a value again that was not kept: its exponent is there.
+  bool again;
   bool exponent_overflow, gradient_overflow;
   int64_t clipped;  // mantissas
   // Sums over the examples: the loss in Q24, right classes, examples that count, and their weights.

@@ -245,7 +245,7 @@ void rescaled_forward(const OpContext& c) {
                                           .weights = c.parameters[0].mantissa.as<int8_t>(),
                                           .bias = c.parameters[1].mantissa.as<int32_t>(),
                                           .sums = work.sums};
-  const MantissaRange range = rescaled_range(c);
+  const RescaledRange range = rescaled_range(c);
   kernels::Rescale args{.sums = work.sums,
                         .multipliers = c.parameters[2].mantissa.as<float>(),
                         .channels = channels,
@@ -267,13 +267,13 @@ void rescaled_forward(const OpContext& c) {
   });
 }
 
-MantissaRange rescaled_range(const OpContext& c) {
+RescaledRange rescaled_range(const OpContext& c) {
   const auto limit = static_cast<int>(mantissa_limit(c.output.bits));
   const auto& attributes = c.attributes->as<LayerAttributes>();
   if (attributes.most > 0) return {0, attributes.most};
   if (attributes.relu6) return {0, largest_of_relu6(*c.output.exponent, limit)};
   if (c.relu) return {0, limit};
-  return attributes.full_range ? MantissaRange{INT8_MIN, INT8_MAX} : MantissaRange{-limit, limit};
+  return attributes.full_range ? RescaledRange{INT8_MIN, INT8_MAX} : RescaledRange{-limit, limit};
 }
 
 int largest_of_relu6(int exponent, int limit) {

@@ -22,10 +22,10 @@ constexpr int64_t kBiasLimit = int64_t{1} << 30;
 void rescaled_forward(const OpContext& c);
 
 // The mantissas that a rescaled layer may give.
-struct MantissaRange {
+struct RescaledRange {
   int least, most;
 };
-MantissaRange rescaled_range(const OpContext& c);
+RescaledRange rescaled_range(const OpContext& c);
 
 // The largest mantissa of a ReLU6 with this exponent.
 int largest_of_relu6(int exponent, int limit);
