@@ -89,6 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"inception_small", "bfp8", 2, 0.25}, Case{"inception_small", "bfp:g=8", 2, 0.25},
         Case{"inception_small", "bfp:g=6,gr=stochastic", 2, 0.25},
         Case{"squeezenet", "bfp:g=12", 2, 0.25}, Case{"resnet8", "bfp:w=4,g=8,block=channel", 1},
+        Case{"resnet8", "bfp8-portable", 2},
+        Case{"mobilenet_v2", "bfp:w=7,block=channel,ties=up", 1, 0.25},
         Case{"mobilenet_v2", "bfp:block=channel", 1, 0.125},
         Case{"resnet8", "bfp:linear=16,gw=32", 1}, Case{"lenet5", "bfp:w=16,a=16", 1},
         Case{"mobilenet_v2", "bfp:a=12,linear=16", 1, 0.125}, Case{"mlp", "dfp8"},
