@@ -52,15 +52,15 @@ MantissaView view_of(const Tensor& tensor) {
 }
 
 OperatorCall call_of(const OpContext& c) {
-  OperatorCall call{c.attributes->as<OperatorSettings>(), {}, {}, {}};
+  OperatorCall call{c.attributes<OperatorSettings>(), {}, {}, {}};
   for (const Tensor& input : c.inputs) call.inputs.push_back(view_of(input));
-  call.output = dims_of(c.output.empty() ? c.grad_output.shape : c.output.shape);
-  call.gradient = view_of(c.grad_output);
+  call.output = dims_of(c.output().empty() ? c.grad_output().shape : c.output().shape);
+  call.gradient = view_of(c.grad_output());
   return call;
 }
 
 void forward(const OpContext& c) {
-  const Wide wide = own_of(*c.op).forward(call_of(c));
+  const Wide wide = own_of(*c.node.op).forward(call_of(c));
   ops::write_wide(c, wide.exponent, wide.number);
 }
 
@@ -69,7 +69,7 @@ void backward_input(const OpContext& c) {
   for (size_t i = 0; i < c.grad_inputs.size(); ++i) {
     const Tensor& grad_input = c.grad_inputs[i];
     if (grad_input.empty()) continue;
-    const Wide wide = own_of(*c.op).gradient(call, static_cast<int>(i));
+    const Wide wide = own_of(*c.node.op).gradient(call, static_cast<int>(i));
     ops::write_wide_gradient(c, grad_input, wide.exponent, wide.number);
   }
 }

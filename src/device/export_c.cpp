@@ -24,10 +24,10 @@ Status check_tensors(const Instruction& instruction, const OpContext& c) {
       return refuse(instruction, "C takes values of up to 8 bits only");
     }
   }
-  if (c.output.type != DataType::kInt8 && c.output.type != DataType::kInt32) {
+  if (c.output().type != DataType::kInt8 && c.output().type != DataType::kInt32) {
     return refuse(instruction, "C gives values of up to 8 bits only");
   }
-  if (c.output.row_exponents != nullptr || c.output.is_guarded()) {
+  if (c.output().row_exponents != nullptr || c.output().is_guarded()) {
     return refuse(instruction, "C wants one exponent for the whole tensor");
   }
   for (const ParameterView& parameter : c.parameters) {

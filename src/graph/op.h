@@ -95,6 +95,12 @@ struct StepScalars {
 // Tensors that an optimiser may keep per parameter.
 constexpr int kMostMoments = 2;
 
+struct Op;
+struct OpContext;
+struct OpShapes;
+struct PlanningContext;
+struct GradientRows;
+
 // A parameter with everything that belongs to it. Absent parts have data == nullptr.
 struct ParameterView {
   Tensor mantissa;     // exponent: of the weights
@@ -115,12 +121,13 @@ struct ParameterView {
   double rate_factor = 1;              // multiplies the learning rate
   bool rounds_stochastically = false;  // updates
   int index = -1;                      // in the graph: part of keys of random numbers
+  // Of an update that computes the gradient itself, a few rows at a time. `gradient` has room for
+  // these rows and for the kernel's scratch, once for each part that works on its own
+  // (ops/gradient_rows.h). If sums are measured, it does so only if they do not fit int32. Null:
+  // the gradient is there.
+  const GradientRows* gradient_rows = nullptr;
+  int64_t rows_at_once = 0;
 };
-
-struct Op;
-struct OpContext;
-struct OpShapes;
-struct PlanningContext;
 
 // The decisions of an op for an instruction before the first step, such as kernels chosen by
 // shapes. Only the op knows the type.
@@ -135,7 +142,7 @@ struct GradientRows {
   bool (*possible)(const OpShapes&) = nullptr;
   // Scratch of one thread for up to `rows` rows.
   int64_t (*scratch_bytes)(const OpShapes&, const PlanningContext&, int64_t rows) = nullptr;
-  // Makes OpContext::prepared for `compute`. Null: nothing.
+  // Makes OpKernels::prepared for `compute`. Null: nothing.
   Prepared (*prepare)(const OpContext&) = nullptr;
   // Writes the sums of the rows from `first` on, on the calling thread: int32, at the exponent of
   // the products; or int64, at the fixed exponent, if they were measured not to fit. The context is
@@ -155,48 +162,70 @@ struct PositionCache {
   std::byte* of(int64_t example) const { return data + example * example_bytes; }
 };
 
-// Everything that an instruction works on. Shapes include the micro-batch as first dimension.
-struct OpContext {
+// The node that an instruction computes. Of others, such as updates, only the op.
+struct OpNode {
   const Op* op = nullptr;
+  int index = -1;  // in the graph: part of keys of random numbers
   const Attributes* attributes = nullptr;
-  bool relu = false;  // the ReLU that follows is part of this instruction
-  ExponentMode exponent_mode = ExponentMode::kExact;
+};
+
+// How an instruction computes.
+struct OpMode {
+  bool relu = false;  // the ReLU that follows is part of it
+  ExponentMode exponents = ExponentMode::kExact;
   bool half_up = false;  // how values are rounded, else to nearest even (Format::even_ties)
   // The forward pass of this micro-batch was run before, and its output is wanted again: the
   // exponents in the slots and the bytes of `saved` belong to the output.
   bool recomputes = false;
-  std::span<const Tensor> inputs;
-  std::span<const Tensor> outputs;
-  std::span<const Tensor> grad_outputs;  // empty data if no gradient comes back
-  Tensor output;                         // outputs[0]
-  Tensor grad_output;                    // grad_outputs[0]
-  std::span<const Tensor> grad_inputs;   // empty data if no gradient is wanted
-  std::span<const ParameterView> parameters;
+  bool follows_other_uses = false;  // of its parameters, in this backward pass
+};
+
+// Memory besides the operands; null: none.
+struct OpBuffers {
   std::byte* saved = nullptr;       // written forward, read backward
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
   bool workspace_is_left = false;  // by grad_weights (GradientEmitter::left_workspace)
   PositionCache cache = {};
-  int64_t* histogram = nullptr;  // kCalibrate: counts of wide values; null: they are not counted
-  // An update that computes the gradient itself, a few rows at a time. parameters[0].gradient has
-  // room for these rows and for the kernel's scratch, once for each part that works on its own
-  // (ops/gradient_rows.h). If sums are measured, it does so only if they do not fit int32. Null:
-  // the gradient is there.
-  const GradientRows* gradient_rows = nullptr;
-  int64_t rows_at_once = 0;
-  int node = -1;  // in the graph: part of keys of random numbers
+};
+
+// The kernels, with their pool and scratch, and the decisions that the op made for the instruction.
+struct OpKernels : KernelContext {
+  const kernels::KernelTable* table = nullptr;
+  const void* prepared = nullptr;
+};
+
+// The step and the part of it that is computed now.
+struct OpStep {
   int micro_batch = 0;
   int micro_batches = 1;
-  KernelContext kernel;  // pool and the kernel's scratch
-  const kernels::KernelTable* kernels = nullptr;
-  const void* prepared = nullptr;  // by the op, for this instruction
   const StepScalars* scalars = nullptr;
   StepTotals* totals = nullptr;
   LossTotals* loss = nullptr;  // of a loss
+};
 
-  bool follows_other_uses = false;  // of its parameters, in this backward pass
+// Everything that an instruction works on. Shapes include the micro-batch as first dimension.
+struct OpContext {
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<const Tensor> grad_outputs;  // empty data if no gradient comes back
+  std::span<const Tensor> grad_inputs;   // empty data if no gradient is wanted
+  std::span<const ParameterView> parameters;
+  OpNode node;
+  OpMode mode;
+  OpBuffers memory;
+  OpKernels kernel;
+  OpStep step;
+
+  // The first ones, or a tensor without data.
+  const Tensor& output() const { return outputs.empty() ? kNoTensor : outputs[0]; }
+  const Tensor& grad_output() const { return grad_outputs.empty() ? kNoTensor : grad_outputs[0]; }
+  template <typename T>
+  const T& attributes() const {
+    return node.attributes->as<T>();
+  }
   // Whether gradients of weights are added to sums of earlier micro-batches and other nodes.
-  bool adds_gradients() const { return micro_batch > 0 || follows_other_uses; }
+  bool adds_gradients() const { return step.micro_batch > 0 || mode.follows_other_uses; }
 };
 
 // Shapes (with the micro-batch) and numeric modes that an op's memory depends on.
@@ -290,9 +319,12 @@ enum class SumWidth : uint8_t { kInt64, kInt32, kMeasured };
 // The computation of an instruction.
 struct OpRow {
   void (*run)(const OpContext&) = nullptr;  // null: there is no such row
-  // Makes OpContext::prepared for an instruction, once, with the executor. The context is the
+  // Makes OpKernels::prepared for an instruction, once, with the executor. The context is the
   // step's, but nothing has been computed and the caller's batch is not there. Null: nothing.
   Prepared (*prepare)(const OpContext&) = nullptr;
+  // Of grad_weights: whether it writes the first parameter's gradient if it does not add to it. All
+  // other gradients are zero when the first micro-batch comes.
+  bool writes_first_gradient = false;
 
   explicit operator bool() const { return run != nullptr; }
 };
@@ -311,9 +343,6 @@ struct OpRows {
   OpRow statistics = {};
   // The name of the kernel that does the work, for reports; null: none, or several.
   const char* (*kernel)(const OpContext&) = nullptr;
-  // Whether grad_weights writes the first parameter's gradient if it does not add to it. All
-  // other gradients are zero when the first micro-batch comes.
-  bool writes_first_gradient = false;
   // The width of the sums there; null: int64.
   SumWidth (*sum_width)(const OpShapes&) = nullptr;
 };
@@ -358,13 +387,6 @@ struct Op {
 
   // Null: the op computes in integers only.
   const OpRows* fp32 = nullptr;
-
-  // In the arithmetic of a format; without rows if the op has none.
-  const OpRows& rows(const Format& format) const {
-    static constexpr OpRows kNone;
-    if (!format.is_float()) return integer;
-    return fp32 != nullptr ? *fp32 : kNone;
-  }
 };
 
 // Whether the output is the input under another shape: there is no instruction.

@@ -29,7 +29,7 @@ onnx::ExportedNetwork exported_view(const Graph& graph, const State& state, cons
                                .limits = {},
                                .is_wide = resolved.is_wide,
                                .by_channel = {},
-                               .has_row_exponents = !format.is_float() && !format.tensor_values,
+                               .has_row_exponents = format.has_row_exponents(),
                                .skipped = resolved.skipped,
                                .applies_relu = resolved.fused_relu};
   for (const ParameterState& parameter : layout.parameters) {

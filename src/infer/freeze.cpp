@@ -158,11 +158,11 @@ Status choose_all(const Program& calibration, std::span<int64_t> room, OrderedBa
   for (int first = 0, end = 0; first < count; first = end) {
     std::vector<std::span<int64_t>> histograms;
     for (size_t used = 0; end < count; ++end) {
-      const size_t wanted = histogram_count(executor.context(end).output);
+      const size_t wanted = histogram_count(executor.context(end).output());
       if (used + wanted > room.size()) break;
       histograms.push_back(room.subspan(used, wanted));
       std::fill_n(histograms.back().data(), wanted, 0);
-      executor.set_histogram(end, wanted > 0 ? histograms.back().data() : nullptr);
+      if (wanted > 0) executor.set_histogram(end, histograms.back().data());
       used += wanted;
     }
     if (end == first) {
@@ -170,10 +170,10 @@ Status choose_all(const Program& calibration, std::span<int64_t> room, OrderedBa
     }
     MANTISSA_RETURN_IF_ERROR(run_on(batches, calibration.options.micro_batch_size, programs));
     for (int i = first; i < end; ++i) {
-      executor.set_histogram(i, nullptr);
       const std::span<int64_t> histogram = histograms[i - first];
       if (histogram.empty()) continue;
-      exponents.choose(calibration.instructions[i], executor.context(i).output, histogram);
+      executor.set_histogram(i, nullptr);
+      exponents.choose(calibration.instructions[i], executor.context(i).output(), histogram);
     }
   }
   return {};
@@ -406,7 +406,7 @@ Status freeze(const Graph& graph, State& state, const Program& calibration, cons
                                         int64_t{sizeof(int64_t)});
   Exponents exponents(graph, state, executor);
   // Rows with their own exponents need no calibration.
-  if (format.tensor_values) {
+  if (!format.has_row_exponents()) {
     MANTISSA_RETURN_IF_ERROR(
         choose_all(calibration, {histograms, room}, batches, programs, executor, exponents));
   }

@@ -256,7 +256,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
 BatchLengths text_lengths(const FrozenDescription& description, int64_t most) {
   const int64_t sequence = description.options.sequence;
   if (sequence == 0) return {};
-  if (description.format.is_float() || !description.format.tensor_values) return {};
+  if (description.format.is_float() || description.format.has_row_exponents()) return {};
   BatchLengths lengths = batch_lengths(sequence, most);
   return check_lengths(description.network, true, lengths).ok() ? lengths : BatchLengths{};
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "plan/passes/node_operands.h"
+
 namespace mantissa {
 namespace {
 
@@ -25,7 +27,7 @@ int64_t bytes_of(const ParameterView& parameter, SegmentKind kind) {
 // Operands read plus operands written, each once, except statistics. Workspaces and packed copies
 // are internal to a kernel. So a kernel that reads an operand twice shows a low rate.
 int64_t bytes_of(const Instruction& instruction, const OpContext& context) {
-  int64_t bytes = bytes_of(context.output) + bytes_of(context.grad_output) +
+  int64_t bytes = bytes_of(context.output()) + bytes_of(context.grad_output()) +
                   instruction.first(Role::kSaved).bytes();
   // Pixels and labels get their place in each step only.
   for (const Operand& input : instruction.inputs()) bytes += input.bytes();
@@ -45,8 +47,8 @@ Shape result_shape(const Instruction& instruction, const OpContext& context) {
   switch (kind_of(instruction)) {
     case SegmentKind::kForward:
       // The loss writes no tensor.
-      return context.output.empty() && !context.inputs.empty() ? context.inputs[0].shape
-                                                               : context.output.shape;
+      return context.output().empty() && !context.inputs.empty() ? context.inputs[0].shape
+                                                                 : context.output().shape;
     case SegmentKind::kGradOutput:
     case SegmentKind::kGradInput:
       for (const Tensor& gradient : context.grad_inputs) {
@@ -78,14 +80,14 @@ BenchmarkRow describe_instruction(const Program& program, int instruction,
   row.phase = phase_name(what);
   row.op = what.op->name;
   row.name = what.name + (what.relu ? "+relu" : "");
-  const OpRows& op = what.op->rows(program.options.format);
-  if (op.kernel != nullptr) row.kernel = op.kernel(context);
+  const auto kernel_name = rows_in(*what.op, program.options.format).kernel;
+  if (kernel_name != nullptr) row.kernel = kernel_name(context);
   row.output = result_shape(what, context);
   row.multiply_adds = times * what.multiply_adds;
   // A micro-batch writes one record of the statistics, and the update reads all of them: over a
   // step each moves the whole buffer once.
   row.bytes = times * bytes_of(what, context) + what.first(Role::kStatistics).bytes();
-  if (kind_of(what) == SegmentKind::kGradWeights && op.writes_first_gradient) {
+  if (kind_of(what) == SegmentKind::kGradWeights && what.row->writes_first_gradient) {
     row.bytes -=
         bytes_of(context.parameters[0].gradient);  // the first micro-batch does not read it
   }

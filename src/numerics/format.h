@@ -19,7 +19,8 @@ enum class FormatFamily : uint8_t {
 
 // Block floating point with one exponent per tensor, or per output channel of a weight tensor
 // (BlockFloat [0012]-[0013], METHODS section 1); dynamic fixed point, with the same widths
-// (DynamicFixed, METHODS section 2); or fp32, for which the other members mean nothing.
+// (DynamicFixed, METHODS section 2); or fp32, whose other members have their defaults and
+// mean nothing.
 struct Format {
   FormatFamily family = FormatFamily::kBlock;
   int weight_bits = 8;        // w: weights
@@ -71,6 +72,8 @@ struct Format {
   }
   // Bits of gradients between two layers, read by grad_weights.
   int wide_gradient_bits() const { return std::max(grad_weights_bits, gradient_bits); }
+  // Whether each row of a value has an exponent of its own.
+  constexpr bool has_row_exponents() const { return !tensor_values; }
   // Whether results of linear and convolution have a width of their own, linear_bits.
   bool has_linear_values() const { return linear_bits != 0; }
   // Most bits of an activation.

@@ -70,7 +70,7 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 inline const char* loops_name(const OpContext&) { return "fp32"; }
 
 // The same if kernels/floats has the loops.
-inline const char* floats_name(const OpContext& c) { return c.kernels->floats->name; }
+inline const char* floats_name(const OpContext& c) { return c.kernel.table->floats->name; }
 
 // Elements below which a thread is not worth waking.
 constexpr int64_t kFloatsPerThread = 8192;

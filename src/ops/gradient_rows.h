@@ -37,14 +37,14 @@ constexpr int64_t gradient_row_parts(int threads) {
 }
 
 // Whether the update computes the gradient: always, or if it is measured not to fit int32.
-inline bool reads_by_rows(const OpContext& c, const ParameterView& p) {
-  return c.gradient_rows != nullptr && (p.narrow_sums == nullptr || *p.narrow_sums == 0);
+inline bool reads_by_rows(const ParameterView& p) {
+  return p.gradient_rows != nullptr && (p.narrow_sums == nullptr || *p.narrow_sums == 0);
 }
 
 // Computed rows get the exponent of their products. Measured sums have one already.
 inline void set_row_exponent(const OpContext& c, const ParameterView& p) {
   if (p.narrow_sums != nullptr) return;
-  *p.gradient.exponent = static_cast<int16_t>(*c.inputs[0].exponent + *c.grad_output.exponent);
+  *p.gradient.exponent = static_cast<int16_t>(*c.inputs[0].exponent + *c.grad_output().exponent);
 }
 
 // As over_parameter with function(sums, begin, end), where sums.from(begin) are the sums of the
@@ -53,7 +53,7 @@ template <typename Part, typename Function, typename Combine>
 Part over_gradient(const OpContext& c, const ParameterView& p, Function&& function,
                    Combine&& combine) {
   const kernels::GradientSums sums = sums_of(p);
-  if (!reads_by_rows(c, p)) {
+  if (!reads_by_rows(p)) {
     return over_parameter<Part>(
         c, p.mantissa.count(),
         [&](int64_t begin, int64_t end) { return function(sums, begin, end); }, combine);
@@ -64,18 +64,18 @@ Part over_gradient(const OpContext& c, const ParameterView& p, Function&& functi
   const size_t scratch_bytes = c.kernel.scratch.size() / threads / 64 * 64;
   std::array<Part, kernels::kMaximumParts> partial;
   const auto compute = [&](int64_t begin, int64_t end, int64_t part) {
-    const kernels::GradientSums held = sums.from(part * c.rows_at_once * length);
+    const kernels::GradientSums held = sums.from(part * p.rows_at_once * length);
     const auto scratch = c.kernel.scratch.subspan(part * scratch_bytes, scratch_bytes);
     Part total = {};
     for (int64_t first = begin, last = begin; first < end; first = last) {
-      last = std::min(end, first + c.rows_at_once);
-      c.gradient_rows->compute(c, first, last - first, held.data, scratch);
+      last = std::min(end, first + p.rows_at_once);
+      p.gradient_rows->compute(c, first, last - first, held.data, scratch);
       // As if all rows were there.
       total = combine(total, function(held.from(-first * length), first * length, last * length));
     }
     partial[part] = total;
   };
-  const int64_t parts = kernels::parallel_ranges(*c.kernel.pool, rows, c.rows_at_once, compute);
+  const int64_t parts = kernels::parallel_ranges(*c.kernel.pool, rows, p.rows_at_once, compute);
   Part total = {};
   for (int64_t part = 0; part < parts; ++part) total = combine(total, partial[part]);
   return total;

@@ -44,27 +44,29 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
 }
 
 void forward(const OpContext& c) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
   int32_t mean[kMaximumInputChannels] = {};
-  const auto& attributes = c.attributes->as<InputAttributes>();
+  const auto& attributes = c.attributes<InputAttributes>();
   std::ranges::copy(attributes.means, mean);
   kernels::NormaliseInput args{.pixels = c.inputs[0].as<uint8_t>(),
                                .mean = mean,
                                .channels = channels,
-                               .bits = c.output.bits};
+                               .bits = c.output().bits};
   const int fraction = attributes.fraction_bits;
   const auto wide = [&](int64_t i) {
     return (int64_t{args.pixels[i]} << fraction) - mean[i % channels];
   };
-  if (c.half_up) return write_half_up(c, kPixelExponent - fraction, wide);
-  if (fraction > 0 || !is_bytes(c.output)) return write_wide(c, kPixelExponent - fraction, wide);
+  if (c.mode.half_up) return write_half_up(c, kPixelExponent - fraction, wide);
+  if (fraction > 0 || !is_bytes(c.output())) return write_wide(c, kPixelExponent - fraction, wide);
   calibrate(c, kPixelExponent, wide);
   narrow_value(c, kPixelExponent, [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
     args.out = out;
     args.shift = shift;
     return write_pieces(
-        c, c.output, rows, kernels::kElementsPerThread, counts,
-        [&](int64_t b, int64_t e) { return c.kernels->elementwise->normalise_input(args, b, e); },
+        c, c.output(), rows, kernels::kElementsPerThread, counts,
+        [&](int64_t b, int64_t e) {
+          return c.kernel.table->elementwise->normalise_input(args, b, e);
+        },
         wide);
   });
 }

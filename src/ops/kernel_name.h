@@ -9,7 +9,7 @@ namespace mantissa::ops {
 // For Op::kernel: the name of the family's chosen row, kernel_name<&kernels::KernelTable::pooling>.
 template <auto kFamily>
 const char* kernel_name(const OpContext& context) {
-  return (context.kernels->*kFamily)->name;
+  return (context.kernel.table->*kFamily)->name;
 }
 
 }  // namespace mantissa::ops

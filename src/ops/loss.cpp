@@ -34,7 +34,7 @@ void derive(LossAttributes& attributes) {
 }
 
 Prepared prepare(const OpContext& c) {
-  return std::make_shared<const int64_t>(c.attributes->as<LossAttributes>().smoothing_q16);
+  return std::make_shared<const int64_t>(c.attributes<LossAttributes>().smoothing_q16);
 }
 
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex, Element::kNumber};
@@ -69,7 +69,7 @@ kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c, int64_t row) 
           c.inputs[1].as<int32_t>(),
           c.inputs[0].row_exponent(row),
           c.inputs[0].shape.last(),
-          *static_cast<const int64_t*>(c.prepared),
+          *static_cast<const int64_t*>(c.kernel.prepared),
           weights_of(c)};
 }
 
@@ -96,14 +96,14 @@ template <auto kFamily, auto kArguments>
 struct ByFamily {
   static auto arguments(const OpContext& c, int64_t row) { return kArguments(c, row); }
   static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
-    return (c.kernels->*kFamily)->loss(kArguments(c, first), first, next);
+    return (c.kernel.table->*kFamily)->loss(kArguments(c, first), first, next);
   }
   static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
                                           int64_t first, int64_t next,
                                           kernels::WideCounts* counts) {
     auto args = kArguments(c, first);
     args.counts = counts;
-    return (c.kernels->*kFamily)->gradient(args, shift, grad, first, next);
+    return (c.kernel.table->*kFamily)->gradient(args, shift, grad, first, next);
   }
   static constexpr auto kKernel = kernel_name<kFamily>;
 };
@@ -112,14 +112,15 @@ struct ByFamily {
 struct BySigmoid {
   static auto arguments(const OpContext& c, int64_t row) { return sigmoid_arguments(c, row); }
   static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
-    return kernels::sigmoid_loss(*c.kernels->softmax, sigmoid_arguments(c, first), first, next);
+    return kernels::sigmoid_loss(*c.kernel.table->softmax, sigmoid_arguments(c, first), first,
+                                 next);
   }
   static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
                                           int64_t first, int64_t next,
                                           kernels::WideCounts* counts) {
     auto args = sigmoid_arguments(c, first);
     args.counts = counts;
-    return kernels::sigmoid_gradient(*c.kernels->softmax, args, shift, grad, first, next);
+    return kernels::sigmoid_gradient(*c.kernel.table->softmax, args, shift, grad, first, next);
   }
   static constexpr auto kKernel = kernel_name<&kernels::KernelTable::softmax>;
 };
@@ -149,10 +150,10 @@ void forward(const OpContext& c) {
         });
       });
   for (int64_t part = 0; part < parts; ++part) {
-    c.loss->loss_q24 += partial[part].loss_q24;
-    c.loss->correct += partial[part].correct;
+    c.step.loss->loss_q24 += partial[part].loss_q24;
+    c.step.loss->correct += partial[part].correct;
   }
-  count_rows(By::arguments(c, 0).row_weights(), rows_of(c), *c.loss);
+  count_rows(By::arguments(c, 0).row_weights(), rows_of(c), *c.step.loss);
 }
 
 template <typename By, int kWideExponent>

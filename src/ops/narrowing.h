@@ -40,7 +40,7 @@ inline kernels::MantissaSpan gradient_from(const Tensor& tensor, int64_t at) {
 
 // An exponent to be kept. Outside -128..127 it is clamped and flagged, and the step fails.
 inline int16_t checked_exponent(const OpContext& context, int exponent) {
-  if (!exponent_in_range(exponent)) context.totals->exponent_overflow = true;
+  if (!exponent_in_range(exponent)) context.step.totals->exponent_overflow = true;
   return static_cast<int16_t>(std::clamp(exponent, kExponentMin, kExponentMax));
 }
 
@@ -79,7 +79,7 @@ inline void add_saturated(const Tensor& tensor, int64_t count) {
 // this maximum to its width. Negative only under a fixed exponent.
 inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t maximum,
                         int wide_exponent) {
-  if (context.exponent_mode == ExponentMode::kFixed) return *output.exponent - wide_exponent;
+  if (context.mode.exponents == ExponentMode::kFixed) return *output.exponent - wide_exponent;
   return set_exact_exponent(context, output, maximum, wide_exponent);
 }
 
@@ -99,7 +99,7 @@ inline int largest_exponent(const Tensor& tensor, uint64_t maximum, int wide_exp
 // In dynamic fixed point exponents in use stay in their range. If wide values would need one
 // outside it, the step fails.
 inline void check_largest_exponent(const OpContext& context, int largest) {
-  if (largest > kExponentMax) context.totals->exponent_overflow = true;
+  if (largest > kExponentMax) context.step.totals->exponent_overflow = true;
 }
 
 // Empty counts of a tensor's wide values, which are narrowed by `shift`.
@@ -126,7 +126,7 @@ inline int decide_shift(const OpContext& context, const Tensor& tensor, int larg
   const bool at_once = rule.decides_at_once;
   if (!at_once && std::abs(next - *tensor.predictor.predicted) <= rule.threshold) return before;
   const int shift = std::clamp(next - wide_exponent, 0, most);
-  context.totals->re_executions += !at_once && shift != before;
+  context.step.totals->re_executions += !at_once && shift != before;
   return shift;
 }
 
@@ -219,7 +219,7 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
   if (tensor.predictor.rule->warms_up) {
     return narrow_and_decide(context, tensor, wide_exponent, most, pass);
   }
-  const kernels::BitCountKernels& kernel = *context.kernels->bit_counts;
+  const kernels::BitCountKernels& kernel = *context.kernel.table->bit_counts;
   ThreadPool& pool = *context.kernel.pool;
   const bool by_pieces = pool.size() <= kernels::kMaximumParts;
   kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0, counted);
@@ -245,7 +245,7 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
 
 // A value that is computed again: the shift to its block's exponent, from 0 to `most`.
 inline int known_shift(const OpContext& context, int wide_exponent, int most) {
-  return std::clamp(*context.output.exponent - wide_exponent, 0, most);
+  return std::clamp(*context.output().exponent - wide_exponent, 0, most);
 }
 
 // Requantises a value whose maximum is known: `write(shift, counts)` writes it narrowed and returns
@@ -255,11 +255,11 @@ template <typename Write, typename Count = std::nullptr_t>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
                        const Write& write, const Count& count = nullptr,
                        kernels::Counted counted = kernels::Counted::kAll) {
-  const Tensor& output = context.output;
-  if (context.recomputes) {
+  const Tensor& output = context.output();
+  if (context.mode.recomputes) {
     return (void)write(known_shift(context, wide_exponent, 62), kernels::PassCounts{});
   }
-  if (context.exponent_mode == ExponentMode::kDecided) {
+  if (context.mode.exponents == ExponentMode::kDecided) {
     if constexpr (std::is_invocable_v<Count, kernels::WideCounts*>) {
       if (output.predictor.rule->warms_up) {
         const int before = decided_shift(output, wide_exponent, 62);
@@ -295,7 +295,7 @@ void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_ex
   kernels::WideStatistics found = pass(guess, kernels::PassCounts{});
   const int exact = limited_shift(tensor, found.maximum, wide_exponent);
   if (found.maximum != 0 && exact != guess) {
-    ++context.totals->mispredictions;
+    ++context.step.totals->mispredictions;
     found = pass(exact, kernels::PassCounts{});
   }
   set_exact_exponent(context, tensor, found.maximum, wide_exponent);
@@ -307,15 +307,15 @@ void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_ex
 template <typename Pass>
 void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
                         int wide_bits = 32) {
-  const Tensor& output = context.output;
-  if (context.recomputes) {
+  const Tensor& output = context.output();
+  if (context.mode.recomputes) {
     return (void)pass(known_shift(context, wide_exponent, wide_bits - output.bits),
                       kernels::PassCounts{});
   }
-  if (context.exponent_mode == ExponentMode::kDecided) {
+  if (context.mode.exponents == ExponentMode::kDecided) {
     return narrow_as_decided(context, output, wide_exponent, wide_bits - output.bits, pass);
   }
-  if (context.exponent_mode == ExponentMode::kPredicted) {
+  if (context.mode.exponents == ExponentMode::kPredicted) {
     return narrow_by_guess(context, output, wide_exponent, wide_bits - output.bits, pass);
   }
   add_saturated(output, pass(*output.exponent - wide_exponent, kernels::PassCounts{}).saturated);
@@ -326,21 +326,21 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
 template <typename Pass>
 void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
                       int wide_bits = 32) {
-  if (context.recomputes || !finds_maximum_first(context.exponent_mode)) {
+  if (context.mode.recomputes || !finds_maximum_first(context.mode.exponents)) {
     return narrow_in_one_pass(
         context, wide_exponent,
         [&](int shift, const kernels::PassCounts& counts) { return pass(true, shift, counts); },
         wide_bits);
   }
   const uint64_t maximum = pass(false, 0, kernels::PassCounts{}).maximum;
-  const int shift = choose_shift(context, context.output, maximum, wide_exponent);
-  add_saturated(context.output, pass(true, shift, kernels::PassCounts{}).saturated);
+  const int shift = choose_shift(context, context.output(), maximum, wide_exponent);
+  add_saturated(context.output(), pass(true, shift, kernels::PassCounts{}).saturated);
 }
 
 // The same for 8-bit values, with `pass(out, shift, counts)`: `out` is null if nothing is written.
 template <typename Pass>
 void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int wide_bits = 32) {
-  auto* out = context.output.as<int8_t>();
+  auto* out = context.output().as<int8_t>();
   narrow_by_passes(
       context, wide_exponent,
       [&](bool writes, int shift, const kernels::PassCounts& counts) {
@@ -366,15 +366,17 @@ inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, cons
 
 // Whether the output's wide values are counted.
 inline bool counts_values(const OpContext& context) {
-  return context.exponent_mode == ExponentMode::kCalibrate && context.histogram != nullptr;
+  return context.mode.exponents == ExponentMode::kCalibrate &&
+         context.output().histogram != nullptr;
 }
 
 // Under kCalibrate counts the output's wide values, wide_of(i) at wide_exponent.
 template <typename WideOf>
 void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_of) {
   if (!counts_values(context)) return;
-  for (int64_t i = 0; i < context.output.count(); ++i) {
-    count_wide(context.histogram, wide_of(i), wide_exponent, context.output);
+  const Tensor& output = context.output();
+  for (int64_t i = 0; i < output.count(); ++i) {
+    count_wide(output.histogram, wide_of(i), wide_exponent, output);
   }
 }
 
@@ -386,7 +388,7 @@ void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_o
 template <typename Pass>
 void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
                      Pass&& pass) {
-  if (context.exponent_mode == ExponentMode::kDecided) {
+  if (context.mode.exponents == ExponentMode::kDecided) {
     return narrow_as_decided(context, gradient, wide_exponent, 62, pass);
   }
   if (gradient.predictor.predicted == nullptr) {
@@ -404,7 +406,7 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
   } else {
     if (predicted == kUnmeasured || measured > exponent) {
       exponent = measured;
-      ++context.totals->re_executions;
+      ++context.step.totals->re_executions;
       found = pass(measured - wide_exponent, kernels::PassCounts{});
     }
     *gradient.predictor.measured =

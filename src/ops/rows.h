@@ -32,8 +32,8 @@ kernels::WideStatistics narrow_rows(const OpContext& c, const Tensor& out, bool 
           fill(row, wide.data());
           kernels::MantissaSpan to = gradient_from(out, row * channels);
           if (!writes) to.data = nullptr;
-          found += kernels::narrow_counted(*c.kernels->wide, {wide.data(), shift, to}, 0, channels,
-                                           counts.wide_of(part));
+          found += kernels::narrow_counted(*c.kernel.table->wide, {wide.data(), shift, to}, 0,
+                                           channels, counts.wide_of(part));
         }
         return found;
       });
@@ -62,7 +62,7 @@ inline int shared_bits(const Tensor& rows) { return has_rows(rows) ? kSharedBits
 // computes the wide values of a row and returns their exponent.
 template <typename Fill>
 void narrow_own_rows(const OpContext& c, int64_t begin, int64_t end, const Fill& fill) {
-  const Tensor& out = c.output;
+  const Tensor& out = c.output();
   const int64_t channels = out.shape.last();
   const kernels::WideStatistics found = kernels::parallel_statistics(
       *c.kernel.pool, end - begin, row_grain(channels), [&](int64_t first, int64_t last) {
@@ -71,23 +71,23 @@ void narrow_own_rows(const OpContext& c, int64_t begin, int64_t end, const Fill&
         for (int64_t row = begin + first; row < begin + last; ++row) {
           const int exponent = fill(row, wide.data());
           kernels::NarrowWide args{wide.data(), 0, {nullptr, out.bits}};
-          const uint64_t maximum = c.kernels->wide->narrow(args, 0, channels).maximum;
+          const uint64_t maximum = c.kernel.table->wide->narrow(args, 0, channels).maximum;
           args.shift = exact_shift(maximum, out.bits);
           args.out = gradient_from(out, row * channels);
-          statistics += c.kernels->wide->narrow(args, 0, channels);
+          statistics += c.kernel.table->wide->narrow(args, 0, channels);
           out.row_exponents[row] =
               static_cast<int16_t>(exact_exponent(maximum, exponent, out.bits));
         }
         return statistics;
       });
-  if (!c.recomputes) *out.saturated += found.saturated;
+  if (!c.mode.recomputes) *out.saturated += found.saturated;
 }
 
 // wide = a row of the value at another exponent, or the sum of this and `wide`.
 inline void rescale_row(const OpContext& c, const Tensor& value, int64_t row, int exponent,
                         bool adds, int64_t* wide) {
   const int64_t channels = value.shape.last();
-  c.kernels->wide->rescale(
+  c.kernel.table->wide->rescale(
       {gradient_from(value, row * channels), exponent - value.row_exponent(row), adds, wide}, 0,
       channels);
 }
@@ -95,12 +95,12 @@ inline void rescale_row(const OpContext& c, const Tensor& value, int64_t row, in
 // Sets the output's own exponent, once all rows have theirs.
 inline void set_largest_row_exponent(const OpContext& c) {
   int largest = kExponentMin;
-  for (int64_t row = 0; row < c.output.count() / c.output.shape.last(); ++row) {
-    int16_t& exponent = c.output.row_exponents[row];
+  for (int64_t row = 0; row < c.output().count() / c.output().shape.last(); ++row) {
+    int16_t& exponent = c.output().row_exponents[row];
     exponent = checked_exponent(c, exponent);
     largest = std::max<int>(largest, exponent);
   }
-  *c.output.exponent = static_cast<int16_t>(largest);
+  *c.output().exponent = static_cast<int16_t>(largest);
 }
 
 // context.output = the rows, requantised to its width: each to its own maximum if rows have
@@ -108,8 +108,8 @@ inline void set_largest_row_exponent(const OpContext& c) {
 // fill(row, exponent, wide) computes them. Inputs with one exponent give all rows the same.
 template <typename ExponentAt, typename Fill>
 void write_rows(const OpContext& c, const ExponentAt& exponent_at, const Fill& fill) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  if (has_rows(c.output)) {
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
+  if (has_rows(c.output())) {
     narrow_own_rows(c, 0, rows, [&](int64_t row, int64_t* wide) {
       const int exponent = exponent_at(row);
       fill(row, exponent, wide);
@@ -123,7 +123,7 @@ void write_rows(const OpContext& c, const ExponentAt& exponent_at, const Fill& f
     for (int64_t row = 0; row < rows; ++row) {
       fill(row, wide_exponent, wide.data());
       for (int64_t i = 0; i < channels; ++i) {
-        count_wide(c.histogram, wide[i], wide_exponent, c.output);
+        count_wide(c.output().histogram, wide[i], wide_exponent, c.output());
       }
     }
   }
@@ -131,7 +131,7 @@ void write_rows(const OpContext& c, const ExponentAt& exponent_at, const Fill& f
   narrow_by_passes(
       c, wide_exponent,
       [&](bool writes, int shift, const kernels::PassCounts& counts) {
-        return narrow_rows(c, c.output, writes, shift, fill_row, counts);
+        return narrow_rows(c, c.output(), writes, shift, fill_row, counts);
       },
       64);
 }

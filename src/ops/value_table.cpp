@@ -13,10 +13,10 @@ namespace {
 // How often each value occurs; counts is [parts][256], the first part becomes the sum.
 void count_values(const OpContext& c, const int8_t* in, int64_t* counts) {
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kernels::kElementsPerThread,
+      *c.kernel.pool, c.output().count(), kernels::kElementsPerThread,
       [&](int64_t begin, int64_t end, int64_t part) {
         std::fill_n(counts + part * 256, 256, 0);
-        c.kernels->elementwise->count_values(in, begin, end, counts + part * 256);
+        c.kernel.table->elementwise->count_values(in, begin, end, counts + part * 256);
       });
   for (int64_t part = 1; part < parts; ++part) {
     for (int value = 0; value < 256; ++value) counts[value] += counts[part * 256 + value];
@@ -27,10 +27,10 @@ void count_values(const OpContext& c, const int8_t* in, int64_t* counts) {
 std::array<int8_t, 2> extremes(const OpContext& c, const int8_t* in) {
   std::array<std::array<int8_t, 2>, kernels::kMaximumParts> partial;
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kernels::kElementsPerThread,
+      *c.kernel.pool, c.output().count(), kernels::kElementsPerThread,
       [&](int64_t begin, int64_t end, int64_t part) {
         partial[part] = {INT8_MAX, INT8_MIN};
-        c.kernels->elementwise->extremes(in, begin, end, &partial[part][0], &partial[part][1]);
+        c.kernel.table->elementwise->extremes(in, begin, end, &partial[part][0], &partial[part][1]);
       });
   std::array<int8_t, 2> all = {INT8_MAX, INT8_MIN};
   for (int64_t part = 0; part < parts; ++part) {
@@ -64,11 +64,11 @@ bool is_clamp(const std::array<int8_t, 256>& table) {
 // out = table[in].
 void look_up(const OpContext& c, const int8_t* in, const std::array<int8_t, 256>& table,
              const kernels::PassCounts& counts) {
-  const auto& kernels = *c.kernels->elementwise;
-  auto* out = c.output.as<int8_t>();
+  const auto& kernels = *c.kernel.table->elementwise;
+  auto* out = c.output().as<int8_t>();
   const bool clamps = is_clamp(table);
   write_pieces(
-      c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+      c, c.output(), c.output().count(), kernels::kElementsPerThread, counts,
       [&](int64_t begin, int64_t end) {
         if (clamps) {
           kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
@@ -84,7 +84,7 @@ void look_up(const OpContext& c, const int8_t* in, const std::array<int8_t, 256>
 class Occurrences {
  public:
   Occurrences(const OpContext& c, const int8_t* in, const ValueTable& table)
-      : context_(c), in_(in), counts_(reinterpret_cast<int64_t*>(c.workspace)) {
+      : context_(c), in_(in), counts_(reinterpret_cast<int64_t*>(c.memory.workspace)) {
     if (counts_values(c) || !never_falls(table)) {
       count();
     } else {
@@ -146,16 +146,16 @@ int64_t value_table_workspace_bytes(int threads) {
 
 void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& table,
                     int wide_exponent) {
-  const int64_t limit = mantissa_limit(c.output.bits);
+  const int64_t limit = mantissa_limit(c.output().bits);
   // Maximum and clipping are known if the output is computed again.
   std::optional<Occurrences> found;
   uint64_t maximum = 0;
-  if (!c.recomputes) {
+  if (!c.mode.recomputes) {
     found.emplace(c, in, table);
     found->for_each_that_decides([&](int q, int64_t times) {
       maximum = std::max(maximum, magnitude(at(table, q)));
       if (counts_values(c)) {
-        count_wide(c.histogram, at(table, q), wide_exponent, c.output, times);
+        count_wide(c.output().histogram, at(table, q), wide_exponent, c.output(), times);
       }
     });
   }

@@ -14,7 +14,7 @@ using ValueTable = std::array<int64_t, 256>;
 // Bytes of the workspace that write_by_table needs.
 int64_t value_table_workspace_bytes(int threads);
 
-// context.output = table[in], wide mantissas at wide_exponent, requantised to its width. The set of
+// The output = table[in], wide mantissas at wide_exponent, requantised to its width. The set of
 // values that occur decides everything about the exponent; if the table never falls, the least and
 // the greatest do. So every mode takes one pass to find them and one to write. `in` has as many
 // elements as the output and may be the output.

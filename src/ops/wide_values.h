@@ -44,7 +44,8 @@ inline kernels::WideStatistics narrow_wide(const OpContext& c, const int64_t* wi
   const kernels::NarrowWide args{wide, shift, {writes ? out.data : nullptr, out.bits}};
   return kernels::parallel_statistics(
       *c.kernel.pool, out.count(), kWideGrain, [&](int64_t begin, int64_t end, int64_t part) {
-        return kernels::narrow_counted(*c.kernels->wide, args, begin, end, counts.wide_of(part));
+        return kernels::narrow_counted(*c.kernel.table->wide, args, begin, end,
+                                       counts.wide_of(part));
       });
 }
 
@@ -72,7 +73,7 @@ kernels::WideStatistics narrow_elements(const OpContext& c, const Tensor& out, b
       }
       kernels::MantissaSpan to = gradient_from(out, at);
       if (!writes) to.data = nullptr;
-      found += kernels::narrow_counted(*c.kernels->wide, {wide.data(), shift, to}, 0, count,
+      found += kernels::narrow_counted(*c.kernel.table->wide, {wide.data(), shift, to}, 0, count,
                                        counts.wide_of(part));
     }
     return found;
@@ -87,7 +88,7 @@ void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
   narrow_by_passes(
       c, wide_exponent,
       [&](bool writes, int shift, const kernels::PassCounts& counts) {
-        return narrow_elements(c, c.output, writes, shift, wide_of, counts);
+        return narrow_elements(c, c.output(), writes, shift, wide_of, counts);
       },
       64);
 }
@@ -125,8 +126,8 @@ void for_each_sign(const Tensor& value, int64_t begin, int64_t end, const Use& u
 inline void mask_gradient(const OpContext& c, const Tensor& value, const Tensor& grad_input,
                           int64_t begin, int64_t end) {
   for_each_sign(value, begin, end, [&](const int8_t* signs, int64_t at, int64_t count) {
-    c.kernels->elementwise->relu_gradient(signs, gradient_from(c.grad_output, at),
-                                          gradient_from(grad_input, at), 0, count);
+    c.kernel.table->elementwise->relu_gradient(signs, gradient_from(c.grad_output(), at),
+                                               gradient_from(grad_input, at), 0, count);
   });
 }
 

@@ -65,8 +65,8 @@ void bind_batch(const Slots& slots, const Instruction& instruction, int micro_ba
   }
 }
 
-void clear_gradients(const ResolvedInstruction& resolved) {
-  for (size_t k = resolved.writes_first_gradient ? 1 : 0; k < resolved.parameters.size(); ++k) {
+void clear_gradients(const OpRow& row, const ResolvedInstruction& resolved) {
+  for (size_t k = row.writes_first_gradient ? 1 : 0; k < resolved.parameters.size(); ++k) {
     const Tensor& gradient = resolved.parameters[k].gradient;
     if (gradient.empty()) continue;
     std::memset(gradient.data, 0,
@@ -92,10 +92,10 @@ void Executor::run_instruction(int i, int micro_batch) {
   Slots& s = *slots_;
   const Instruction& instruction = program_.instructions[i];
   ResolvedInstruction& resolved = s.instructions[i];
-  resolved.context.micro_batch = micro_batch;
+  resolved.context.step.micro_batch = micro_batch;
   bind_batch(s, instruction, micro_batch - first_micro_batch_, resolved);
   const bool begins = instruction.first(Role::kSum).access == Access::kAccumulates;
-  if (begins && micro_batch == 0) clear_gradients(resolved);
+  if (begins && micro_batch == 0) clear_gradients(*instruction.row, resolved);
   if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
   if (instruction.again) {
     compute_again(i);
@@ -127,7 +127,7 @@ void Executor::set_observations(Observations* observations) { observations_ = ob
 void Executor::commit() {
   Slots& s = *slots_;
   const StateLayout& layout = state_.layout();
-  if (layout.guards < 0) return;  // fp32
+  if (!layout.has_exponents()) return;
   if (program_.options.exponents == ExponentMode::kDecided) {
     s.decided.commit(program_.options.format, s.scalars.step + 1, s.predictors, state_);
   } else if (layout.predictors >= 0) {
@@ -217,9 +217,9 @@ Result<StepResult> Executor::end_step(const StepScalars& scalars) {
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
     return failed(std::string("training diverged: ") +
-                  (s.totals.gradient_overflow ? "a weight gradient outgrew its accumulator"
-                   : program_.options.format.is_float() ? "the loss is not finite"
-                                                        : "an exponent left -128..127") +
+                  (s.totals.gradient_overflow        ? "a weight gradient outgrew its accumulator"
+                   : state_.layout().has_exponents() ? "an exponent left -128..127"
+                                                     : "the loss is not finite") +
                   "; start anew (another --out, or --overwrite) with a smaller learning rate");
   }
   commit();
@@ -252,7 +252,7 @@ void Executor::use_update_copy(std::span<const int> instructions, int64_t shift)
     OpContext& context = slots_->instructions[i].context;
     const Operand& statistics = program_.instructions[i].first(Role::kStatistics);
     if (statistics.exists()) {
-      context.statistics = arena_.data() + offsets_[statistics.index] + shift;
+      context.memory.statistics = arena_.data() + offsets_[statistics.index] + shift;
     }
   }
 }
@@ -341,9 +341,9 @@ void Executor::set_cache(std::span<std::byte> cache) {
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const Operand& part = program_.instructions[i].first(Role::kCache);
     if (!part.exists()) continue;
-    slots_->instructions[i].context.cache = {cache.data() + program_.caches[part.index],
-                                             program_.cache_bytes,
-                                             program_.options.cached_positions};
+    slots_->instructions[i].context.memory.cache = {cache.data() + program_.caches[part.index],
+                                                    program_.cache_bytes,
+                                                    program_.options.cached_positions};
   }
 }
 
@@ -361,10 +361,9 @@ Result<StepResult> Executor::infer(std::span<const void* const> batch, int64_t p
   for (const Stretch& stretch : program_.schedule) run_stretch(stretch, 0);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow) {
-    return invalid_input(
-        program_.options.format.is_float()
-            ? "the loss is not finite: the network is damaged or diverged"
-            : "the network's exponents leave -128..127: it is damaged or diverged");
+    return invalid_input(state_.layout().has_exponents()
+                             ? "the network's exponents leave -128..127: it is damaged or diverged"
+                             : "the loss is not finite: the network is damaged or diverged");
   }
   return result_of(s, program_.options.micro_batch_size);
 }
@@ -385,7 +384,7 @@ Tensor Executor::output(int index) const {
 }
 
 void Executor::set_histogram(int instruction, int64_t* histogram) {
-  slots_->instructions[instruction].context.histogram = histogram;
+  slots_->instructions[instruction].outputs[0].histogram = histogram;
 }
 
 int16_t Executor::exponent(int value) const { return slots_->exponents[value]; }

@@ -132,7 +132,7 @@ class Executor {
 
   // kCalibrate: from now on wide values of an instruction's output are added to the counts of
   // `histogram`, kHistogramBins, per channel if the output is guarded. Null, as at first: they are
-  // not counted.
+  // not counted. The instruction has an output.
   void set_histogram(int instruction, int64_t* histogram);
 
   // Per value: exponent and per-channel exponents in use.

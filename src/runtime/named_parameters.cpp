@@ -204,16 +204,16 @@ Status take(const NamedParameter& from, const Format& format, const ParameterSta
     return {};
   }
   const SourceNumbers numbers{from};
-  if (format.is_float()) return take_floats(numbers, state.data<float>(to.mantissa));
+  const StateTensor& tensor = state.layout().tensors[to.mantissa];
+  if (tensor.type == DataType::kFloat) return take_floats(numbers, state.data<float>(to.mantissa));
   const bool splits = to.grid.bits > 0 && !to.grid.is_plain();
   const bool is_same = is_mantissas(from.type) && (splits ? is_split_alike(numbers, to, state)
                                                           : is_same_grid(numbers, to, state));
   if (!is_same) {
-    const int bits = state.layout().tensors[to.mantissa].bits;
-    if (!to.grid_exponent && initial_exponent(numbers.bound(), bits) > kExponentMax) {
+    if (!to.grid_exponent && initial_exponent(numbers.bound(), tensor.bits) > kExponentMax) {
       return wrong(from, "has a number beyond the format's largest");
     }
-    set_numbers(numbers, bits, format.initial_bounds, to, state, kMostChannelSpread);
+    set_numbers(numbers, tensor.bits, format.initial_bounds, to, state, kMostChannelSpread);
     return {};
   }
   copy_bytes(from.numbers, state.bytes(to.mantissa));

@@ -187,8 +187,8 @@ void Observations::start_step() {
 
 void Observations::before(int instruction, const OpContext& context, int64_t saturated) {
   saturated_ = saturated;
-  re_executions_ = context.totals->re_executions;
-  mispredictions_ = context.totals->mispredictions;
+  re_executions_ = context.step.totals->re_executions;
+  mispredictions_ = context.step.totals->mispredictions;
   const auto written = of(instruction);
   // An update leaves the exponent of the next step there, and may leave the direction.
   if (!written.empty() && written[0].kind == ObservedKind::kParameterGradient) {
@@ -211,8 +211,8 @@ void Observations::after(int instruction, const OpContext& context, int64_t satu
       seen.exponent = tensor.largest_exponent();
     }
     seen.saturated += saturated - saturated_;
-    seen.re_executions += context.totals->re_executions - re_executions_;
-    seen.mispredictions += context.totals->mispredictions - mispredictions_;
+    seen.re_executions += context.step.totals->re_executions - re_executions_;
+    seen.mispredictions += context.step.totals->mispredictions - mispredictions_;
   }
 }
 

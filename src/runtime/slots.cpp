@@ -10,11 +10,27 @@
 namespace mantissa {
 namespace {
 
+// Decisions of the op that a step need not repeat. For an update that computes rows of a gradient,
+// the op of that gradient decides.
+Prepared prepare(const Instruction& instruction, const OpContext& context) {
+  if (instruction.gradient_rows != nullptr && instruction.gradient_rows->prepare != nullptr) {
+    return instruction.gradient_rows->prepare(context);
+  }
+  const auto prepare = instruction.row->prepare;
+  return prepare == nullptr ? nullptr : prepare(context);
+}
+
 class Resolver {
  public:
   Resolver(const Graph& graph, const Program& program, State& state, const ArenaPlaces& arena,
-           Slots& slots)
-      : graph_(graph), program_(program), state_(state), arena_(arena), slots_(slots) {}
+           ThreadPool& pool, const kernels::KernelTable& kernels, Slots& slots)
+      : graph_(graph),
+        program_(program),
+        state_(state),
+        arena_(arena),
+        pool_(pool),
+        kernels_(kernels),
+        slots_(slots) {}
 
   std::byte* buffer(int index) const {
     return index < 0 ? nullptr : arena_.memory.data() + arena_.offsets[index];
@@ -97,6 +113,10 @@ class Resolver {
       const Exponent& exponent = program_.exponents[velocity.exponent];
       view_of(velocity.index).moments[0].predictor = predictor_of(exponent);
     }
+    if (instruction.gradient_rows != nullptr) {
+      views[0].gradient_rows = instruction.gradient_rows;
+      views[0].rows_at_once = instruction.rows_at_once;
+    }
     return views;
   }
 
@@ -107,6 +127,30 @@ class Resolver {
     return {buffer(operand.index), static_cast<size_t>(operand.bytes())};
   }
 
+  OpBuffers memory_of(const Instruction& instruction) const {
+    return {.saved = memory(instruction, Role::kSaved).data(),
+            .statistics = memory(instruction, Role::kStatistics).data(),
+            .workspace = memory(instruction, Role::kWorkspace).data(),
+            .workspace_is_left = instruction.first(Role::kWorkspace).access == Access::kReads};
+  }
+
+  OpMode mode_of(const Instruction& instruction) const {
+    return {.relu = instruction.relu,
+            .exponents = program_.options.exponents,
+            .half_up = !program_.options.format.even_ties,
+            .recomputes = instruction.again,
+            .follows_other_uses = instruction.first(Role::kSum).access == Access::kAdds};
+  }
+
+  OpStep step_of(const Instruction& instruction) const {
+    OpStep step{.micro_batches = program_.options.micro_batches,
+                .scalars = &slots_.scalars,
+                .totals = &slots_.totals};
+    const auto loss = std::find(graph_.losses.begin(), graph_.losses.end(), instruction.node);
+    if (loss != graph_.losses.end()) step.loss = &slots_.losses[loss - graph_.losses.begin()];
+    return step;
+  }
+
   void resolve(int index, ResolvedInstruction& resolved) const {
     const Instruction& instruction = program_.instructions[index];
     resolved.inputs = tensors(instruction, Role::kInput, index);
@@ -114,37 +158,20 @@ class Resolver {
     resolved.grad_outputs = tensors(instruction, Role::kGradOutput, index);
     resolved.grad_inputs = tensors(instruction, Role::kGradInput, index);
     resolved.parameters = parameters(instruction, index);
-    resolved.writes_first_gradient =
-        instruction.op->rows(program_.options.format).writes_first_gradient;
-    OpContext& c = resolved.context;
     if (instruction.node >= 0) resolved.attributes = graph_.nodes[instruction.node].attributes;
-    c.op = instruction.op;
-    c.attributes = &resolved.attributes;
-    c.node = instruction.node;
-    c.relu = instruction.relu;
-    c.exponent_mode = program_.options.exponents;
-    c.half_up = !program_.options.format.even_ties;
-    c.recomputes = instruction.again;
-    c.inputs = resolved.inputs;
-    c.outputs = resolved.outputs;
-    c.grad_outputs = resolved.grad_outputs;
-    c.output = operand(instruction.output(), index);
-    c.grad_output = operand(instruction.grad_output(), index);
-    c.follows_other_uses = instruction.first(Role::kSum).access == Access::kAdds;
-    c.grad_inputs = resolved.grad_inputs;
-    c.parameters = resolved.parameters;
-    c.saved = memory(instruction, Role::kSaved).data();
-    c.statistics = memory(instruction, Role::kStatistics).data();
-    c.workspace = memory(instruction, Role::kWorkspace).data();
-    c.workspace_is_left = instruction.first(Role::kWorkspace).access == Access::kReads;
-    c.gradient_rows = instruction.gradient_rows;
-    c.rows_at_once = instruction.rows_at_once;
-    c.micro_batches = program_.options.micro_batches;
-    c.kernel.scratch = memory(instruction, Role::kScratch);
-    c.scalars = &slots_.scalars;
-    c.totals = &slots_.totals;
-    const auto loss = std::find(graph_.losses.begin(), graph_.losses.end(), instruction.node);
-    if (loss != graph_.losses.end()) c.loss = &slots_.losses[loss - graph_.losses.begin()];
+    resolved.context = {
+        .inputs = resolved.inputs,
+        .outputs = resolved.outputs,
+        .grad_outputs = resolved.grad_outputs,
+        .grad_inputs = resolved.grad_inputs,
+        .parameters = resolved.parameters,
+        .node = {instruction.op, instruction.node, &resolved.attributes},
+        .mode = mode_of(instruction),
+        .memory = memory_of(instruction),
+        .kernel = {{.pool = &pool_, .scratch = memory(instruction, Role::kScratch)}, &kernels_},
+        .step = step_of(instruction)};
+    resolved.prepared = prepare(instruction, resolved.context);
+    resolved.context.kernel.prepared = resolved.prepared.get();
     resolved.narrowed = narrowed(instruction, resolved);
   }
 
@@ -212,19 +239,10 @@ class Resolver {
   const Program& program_;
   State& state_;
   const ArenaPlaces& arena_;
+  ThreadPool& pool_;
+  const kernels::KernelTable& kernels_;
   Slots& slots_;
 };
-
-// Decisions of the op that a step need not repeat. For an update that computes rows of a gradient,
-// the op of that gradient decides.
-Prepared prepare(const Instruction& instruction, const ResolvedInstruction& resolved) {
-  const OpContext& context = resolved.context;
-  if (instruction.gradient_rows != nullptr && instruction.gradient_rows->prepare != nullptr) {
-    return instruction.gradient_rows->prepare(context);
-  }
-  const auto prepare = instruction.row->prepare;
-  return prepare == nullptr ? nullptr : prepare(context);
-}
 
 void find_decisions(const Program& program, std::span<const int> instructions, Slots& slots) {
   std::set<int> predictors, guarded_values;
@@ -307,17 +325,10 @@ void resolve_operands(const Graph& graph, const Program& program, State& state,
                       const ArenaPlaces& arena, ThreadPool& pool,
                       const kernels::KernelTable& kernels, std::span<const int> instructions,
                       Slots& slots) {
-  const Resolver resolver(graph, program, state, arena, slots);
+  const Resolver resolver(graph, program, state, arena, pool, kernels, slots);
   find_decisions(program, instructions, slots);
   slots.instructions.resize(program.instructions.size());
-  for (const int i : instructions) {
-    ResolvedInstruction& resolved = slots.instructions[i];
-    resolver.resolve(i, resolved);
-    resolved.context.kernel.pool = &pool;
-    resolved.context.kernels = &kernels;
-    resolved.prepared = prepare(program.instructions[i], resolved);
-    resolved.context.prepared = resolved.prepared.get();
-  }
+  for (const int i : instructions) resolver.resolve(i, slots.instructions[i]);
 }
 
 void clear_counts(const Program& program, int64_t step, Slots& slots) {

@@ -25,9 +25,8 @@ struct ResolvedInstruction {
   std::vector<ParameterView> parameters;
   Attributes attributes;  // of the node
   OpContext context;
-  Prepared prepared;                   // by the op
-  bool writes_first_gradient = false;  // OpRows
-  int64_t narrowed = 0;                // mantissas that it rounds, for the saturation rate
+  Prepared prepared;     // by the op
+  int64_t narrowed = 0;  // mantissas that it rounds, for the saturation rate
 };
 
 // Exponents and counters of a step, and everything that instructions point to.

@@ -129,16 +129,16 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
     const Parameter& parameter = graph.parameters[i];
     const ParameterState& tensors = layout.parameters[i];
     const auto index = static_cast<uint32_t>(i);
-    const int bits = layout.tensors[tensors.mantissa].bits;
+    const StateTensor& tensor = layout.tensors[tensors.mantissa];
     if (parameter.storage == Storage::kReal) {
       auto* numbers = state.data<double>(tensors.mantissa);
       const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
       std::fill_n(numbers, parameter.shape.count(), start);
-    } else if (format.is_float()) {
+    } else if (tensor.type == DataType::kFloat) {
       initialise_float(parameter, seed, index, state.data<float>(tensors.mantissa));
     } else {
-      set_numbers(InitialNumbers{parameter, seed, index}, bits, format.initial_bounds, tensors,
-                  state);
+      set_numbers(InitialNumbers{parameter, seed, index}, tensor.bits, format.initial_bounds,
+                  tensors, state);
       if (parameter.trained) initialise_optimizer(tensors, state);
     }
   }

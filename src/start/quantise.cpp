@@ -320,7 +320,7 @@ Status check_format(const RunConfig& config, const QuantisedBits& bits) {
   if (bits.all.weights == kFloatBits && bits.all.activations == kFloatBits) {
     return invalid_input("weights and activations of 32 bits leave nothing to quantise");
   }
-  if (!config.format.tensor_values) {
+  if (config.format.has_row_exponents()) {
     return invalid_input("format: " + to_string(config.format) +
                          ": few bits want values with one exponent, not one for each token; "
                          "blocks=tensor has that");

@@ -112,6 +112,9 @@ struct Tensor {
   ExponentPredictor predictor;
   // Elements clipped since the start of the step; owned by the program.
   int64_t* saturated = nullptr;
+  // Of outputs that are calibrated: counts of their wide values (kHistogramBins), per channel if
+  // guarded. Null: they are not counted.
+  int64_t* histogram = nullptr;
 
   template <typename T>
   T* as() const {
@@ -127,5 +130,6 @@ struct Tensor {
   }
   int largest_exponent() const { return *std::max_element(exponent, exponent + blocks); }
 };
+inline constexpr Tensor kNoTensor;
 
 }  // namespace mantissa

@@ -347,9 +347,8 @@ void check_activations(Harness& harness, TrainingMethod method, const LayerOutco
                                               : quantise::RangeConvention::kUnsigned);
   const auto hi = static_cast<double>(range->hi);
   const quantise::LinearGrid grid{layer.range / hi, layer.offset, *range};
-  const double factor =
-      std::ldexp(grid.scale, -c.attributes->as<ops::QuantiseAttributes>().exponent);
-  const Reals x = reals(c.inputs[0]), g = reals(c.grad_output);
+  const double factor = std::ldexp(grid.scale, -c.attributes<ops::QuantiseAttributes>().exponent);
+  const Reals x = reals(c.inputs[0]), g = reals(c.grad_output());
   Reals of_input;
   double of_range = 0, of_offset = 0, size = 0, largest_input = 0;
   for (size_t i = 0; i < x.size(); ++i) {

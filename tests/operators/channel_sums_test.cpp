@@ -72,24 +72,24 @@ class ChannelSums : public ::testing::TestWithParam<int> {
     saturated_ = 0;
     totals_ = {};
     OpContext c;
-    c.attributes = &attributes_;
-    c.exponent_mode = mode;
+    c.node.attributes = &attributes_;
+    c.mode.exponents = mode;
     c.inputs = inputs_;
     c.parameters = parameters_;
     c.kernel.pool = &pool_;
     c.kernel.scratch =
         take(scratch_, std::max(memory.forward.scratch_bytes, memory.grad_input.scratch_bytes));
-    c.workspace = take(workspace_,
-                       std::max(memory.forward.workspace_bytes, memory.grad_input.workspace_bytes))
-                      .data();
-    c.kernels = &kernels_;
-    c.totals = &totals_;
+    c.memory.workspace = take(workspace_, std::max(memory.forward.workspace_bytes,
+                                                   memory.grad_input.workspace_bytes))
+                             .data();
+    c.kernel.table = &kernels_;
+    c.step.totals = &totals_;
     return c;
   }
 
   void run(const OpRow& row, OpContext& c) {
     const Prepared prepared = row.prepare(c);
-    c.prepared = prepared.get();
+    c.kernel.prepared = prepared.get();
     row.run(c);
   }
 
@@ -118,8 +118,8 @@ class ChannelSums : public ::testing::TestWithParam<int> {
     EXPECT_GT(clipped, 0);
     for (int64_t row = 0; row < kRows; ++row) {
       for (int64_t o = 0; o < kOut; ++o) {
-        const bool guarded = c.output.guarded != nullptr;
-        const int to = *c.output.exponent + (guarded ? c.output.channel_exponent[o] : 0);
+        const bool guarded = c.output().guarded != nullptr;
+        const int to = *c.output().exponent + (guarded ? c.output().channel_exponent[o] : 0);
         const int shift = std::min(to - exponent(o), 31);
         ASSERT_GE(shift, 0) << o;
         const Wide rounded = exact_rne(sum(row, o), shift), wanted = exact_saturate(rounded, 127);
@@ -155,7 +155,8 @@ TEST_P(ChannelSums, AreNarrowedToOneExponent) {
       OpContext c = context(mode, DataType::kInt8);
       std::vector<int8_t> out(kRows * kOut);
       auto exponent = static_cast<int16_t>(predicted);
-      c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
+      const Tensor output_view = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
+      c.outputs = {&output_view, 1};
       run(ops::kLinear.integer.forward, c);
       EXPECT_EQ(exponent, largest);
       EXPECT_EQ(totals_.mispredictions,
@@ -168,7 +169,8 @@ TEST_P(ChannelSums, AreNarrowedToOneExponent) {
     OpContext c = context(ExponentMode::kFixed, DataType::kInt8);
     std::vector<int8_t> out(kRows * kOut);
     auto exponent = static_cast<int16_t>(fixed);
-    c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
+    const Tensor output_view = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
+    c.outputs = {&output_view, 1};
     run(ops::kLinear.integer.forward, c);
     EXPECT_EQ(exponent, fixed);
     expect_output(c, out);
@@ -180,9 +182,10 @@ TEST_P(ChannelSums, UnderTheGuardKeepTheirOwn) {
   OpContext c = context(ExponentMode::kPredicted, DataType::kInt8);
   std::vector<int8_t> out(kRows * kOut), offsets(kOut, 55);
   int16_t exponent = 0;
-  c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
-  c.output.channel_exponent = offsets.data();
-  c.output.guarded = &guarded;
+  Tensor output_view = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
+  c.outputs = {&output_view, 1};
+  output_view.channel_exponent = offsets.data();
+  output_view.guarded = &guarded;
   run(ops::kLinear.integer.forward, c);
   for (int64_t o = 0; o < kOut; ++o) {
     const int wanted = o == kZeroChannel ? this->exponent(o) : wanted_exponent(o);
@@ -195,7 +198,8 @@ TEST_P(ChannelSums, LeftWideHaveTheLargestExponent) {
   OpContext c = context(ExponentMode::kExact, DataType::kInt32);
   std::vector<int32_t> out(kRows * kOut);
   int16_t exponent = 0;
-  c.output = tensor(out.data(), DataType::kInt32, {kRows, kOut}, &exponent);
+  const Tensor output_view = tensor(out.data(), DataType::kInt32, {kRows, kOut}, &exponent);
+  c.outputs = {&output_view, 1};
   run(ops::kLinear.integer.forward, c);
   EXPECT_EQ(exponent, kInputExponent - 5);
   for (int64_t row = 0; row < kRows; ++row) {
@@ -216,9 +220,10 @@ TEST_P(ChannelSums, GradientsAreAlignedToTheLargestExponent) {
     OpContext c = context(ExponentMode::kExact, DataType::kInt8);
     int16_t grad_exponent = -20, exponent = 0, predicted = kUnmeasured, measured = kUnmeasured;
     const DataType type = bits == 8 ? DataType::kInt8 : DataType::kInt16;
-    c.grad_output = tensor(bits == 8 ? static_cast<void*>(bytes.data()) : grad.data(), type,
-                           {kRows, kOut}, &grad_exponent);
-    c.grad_output.bits = bits;
+    Tensor grad_view = tensor(bits == 8 ? static_cast<void*>(bytes.data()) : grad.data(), type,
+                              {kRows, kOut}, &grad_exponent);
+    c.grad_outputs = {&grad_view, 1};
+    grad_view.bits = bits;
     std::vector<int16_t> out(kRows * kIn);
     Tensor grad_input = tensor(out.data(), type, {kRows, kIn}, &exponent);
     grad_input.bits = bits;

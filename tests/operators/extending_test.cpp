@@ -41,13 +41,13 @@ void negate(const OpContext& c, const Tensor& from, const Tensor& to) {
 }
 
 void negate_forward(const OpContext& c) {
-  kernels::with_value_type(c.output.bits,
-                           [&](auto type) { negate<decltype(type)>(c, c.inputs[0], c.output); });
+  kernels::with_value_type(c.output().bits,
+                           [&](auto type) { negate<decltype(type)>(c, c.inputs[0], c.output()); });
 }
 
 void negate_backward(const OpContext& c) {
   kernels::with_gradient_type(c.grad_inputs[0].bits, [&](auto type) {
-    negate<decltype(type)>(c, c.grad_output, c.grad_inputs[0]);
+    negate<decltype(type)>(c, c.grad_output(), c.grad_inputs[0]);
   });
 }
 
@@ -77,7 +77,7 @@ Result<std::vector<ValueType>> shrink_outputs(const Attributes&, std::span<const
 // The largest mantissa of the input within the threshold.
 int64_t shrink_limit(const OpContext& c) {
   const int units = *c.inputs[0].exponent + 16;
-  const int64_t threshold = c.attributes->as<Shrink>().threshold_q16;
+  const int64_t threshold = c.attributes<Shrink>().threshold_q16;
   return units >= 0 ? threshold >> std::min(units, 62) : threshold << std::min(-units, 32);
 }
 
@@ -163,7 +163,8 @@ TEST(Extending, NegateTurnsSignsAndPassesExponentsOn) {
   ThreadPool pool(2);
   OpContext c;
   c.inputs = std::span(&input, 1);
-  c.output = view(out.data(), DataType::kInt8, &out_exponent);
+  const Tensor output_view = view(out.data(), DataType::kInt8, &out_exponent);
+  c.outputs = {&output_view, 1};
   c.kernel.pool = &pool;
   kNegate.integer.forward.run(c);
   EXPECT_EQ(out, (std::array<int8_t, 4>{127, 0, -5, -127}));
@@ -179,7 +180,8 @@ void check_negated_gradient(DataType type) {
   const Tensor grad_input = view(grad_in.data(), type, &grad_in_exponent);
   ThreadPool pool(2);
   OpContext c;
-  c.grad_output = view(grad_out.data(), type, &grad_out_exponent);
+  const Tensor grad_view = view(grad_out.data(), type, &grad_out_exponent);
+  c.grad_outputs = {&grad_view, 1};
   c.grad_inputs = std::span(&grad_input, 1);
   c.kernel.pool = &pool;
   kNegate.integer.grad_input.run(c);

@@ -219,7 +219,7 @@ class Checked {
     const OpContext& c = forward_of(node);
     const Op* op = graph_.nodes[node].op;
     const Attributes& a = graph_.nodes[node].attributes;
-    const Shape in = c.inputs[0].shape, out = c.output.shape;
+    const Shape in = c.inputs[0].shape, out = c.output().shape;
     if (op == &ops::kConvolution || op == &ops::kLinear) {
       const Shape w = graph_.parameters[graph_.nodes[node].parameters[0]].shape;
       return [=](const auto& x, const auto& p) {
@@ -373,11 +373,11 @@ class Checked {
   // The output's gradient. A fused ReLU passes it only if its output is positive.
   Reals grad_output(int i) const {
     const OpContext& c = executor_->context(i);
-    Reals gradient = reals(c.grad_output);
-    if (!c.relu) return gradient;
+    Reals gradient = reals(c.grad_output());
+    if (!c.mode.relu) return gradient;
     const OpContext& forward = forward_of(program_.instructions[i].node);
     for (size_t k = 0; k < gradient.size(); ++k) {
-      if (element(forward.output, static_cast<int64_t>(k)) <= 0) gradient[k] = 0;
+      if (element(forward.output(), static_cast<int64_t>(k)) <= 0) gradient[k] = 0;
     }
     return gradient;
   }
@@ -392,7 +392,7 @@ class Checked {
     for (size_t k = 0; k < gradient.size(); ++k) {
       const int below = weights.largest_exponent() -
                         weights.block_exponent(static_cast<int64_t>(k) % weights.blocks);
-      const double unit = std::ldexp(1.0, *c.grad_output.exponent + below);
+      const double unit = std::ldexp(1.0, *c.grad_output().exponent + below);
       gradient[k] = std::nearbyint(gradient[k] / unit) * unit;
     }
     return gradient;
@@ -416,7 +416,7 @@ class Checked {
     const OpContext& c = executor_->context(i);
     const int node = program_.instructions[i].node;
     Reals expected = function_of(node)(inputs_of(node), node_parameters(node));
-    const Reals found = reals(c.output);
+    const Reals found = reals(c.output());
     const double most = largest(expected);
     // Biases are rounded to the exponent of the sum. For wide values that is not much finer than
     // the result.
@@ -425,13 +425,13 @@ class Checked {
         sums ? std::ldexp(0.5, *c.inputs[0].exponent + weight_exponents_.at(node)) : 0;
     ASSERT_EQ(expected.size(), found.size());
     for (size_t k = 0; k < found.size(); ++k) {
-      if (c.relu) expected[k] = std::max(0.0, expected[k]);
-      const double unit = std::ldexp(1.0, exponent_of(c.output, static_cast<int64_t>(k)));
+      if (c.mode.relu) expected[k] = std::max(0.0, expected[k]);
+      const double unit = std::ldexp(1.0, exponent_of(c.output(), static_cast<int64_t>(k)));
       // Half a unit; a whole one if the largest value saturates. Wide sums are rounded again when
       // they are aligned, to twice the unit at least.
-      const bool edge = std::abs(element(c.output, static_cast<int64_t>(k))) ==
-                        static_cast<double>(mantissa_limit(c.output.bits));
-      const bool twice = c.output.type == DataType::kInt32 && c.parameters[0].mantissa.blocks > 1;
+      const bool edge = std::abs(element(c.output(), static_cast<int64_t>(k))) ==
+                        static_cast<double>(mantissa_limit(c.output().bits));
+      const bool twice = c.output().type == DataType::kInt32 && c.parameters[0].mantissa.blocks > 1;
       const double units = edge ? 1.01 : twice ? 0.76 : 0.51;
       ASSERT_NEAR(found[k], expected[k],
                   units * unit + bias_error + (1e-6 + slack(graph_.nodes[node].op)) * most)

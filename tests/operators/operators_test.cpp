@@ -157,17 +157,17 @@ Written written_over(Harness& harness, int instruction, std::byte garbage) {
     const bool exists = operand.in_arena();
     return std::span(data, exists ? static_cast<size_t>(program.buffers[operand.index].bytes) : 0);
   };
-  const std::span<std::byte> output = buffer(Role::kOutput, c.output.as<std::byte>()),
-                             saved = buffer(Role::kSaved, c.saved),
-                             statistics = buffer(Role::kStatistics, c.statistics);
-  for (const std::span<std::byte> part :
-       {output, saved, statistics, c.kernel.scratch, buffer(Role::kWorkspace, c.workspace)}) {
+  const std::span<std::byte> output = buffer(Role::kOutput, c.output().as<std::byte>()),
+                             saved = buffer(Role::kSaved, c.memory.saved),
+                             statistics = buffer(Role::kStatistics, c.memory.statistics);
+  for (const std::span<std::byte> part : {output, saved, statistics, c.kernel.scratch,
+                                          buffer(Role::kWorkspace, c.memory.workspace)}) {
     std::fill(part.begin(), part.end(), garbage);
   }
-  *c.output.exponent = static_cast<int16_t>(garbage);
+  *c.output().exponent = static_cast<int16_t>(garbage);
   i.row->run(c);
   Written result{{output.begin(), output.end()}, {saved.begin(), saved.end()}};
-  result.output.push_back(static_cast<std::byte>(*c.output.exponent & 0xff));
+  result.output.push_back(static_cast<std::byte>(*c.output().exponent & 0xff));
   result.kept.insert(result.kept.end(), statistics.begin(), statistics.end());
   return result;
 }

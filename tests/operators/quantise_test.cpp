@@ -77,7 +77,9 @@ class QuantiseOp {
     std::vector<int8_t> out(input_.values.size());
     int16_t exponent = 99;
     OpContext c = context();
-    c.output = tensor(out.data(), DataType::kInt8, shape(), &exponent, grid_.bits + 1);
+    const Tensor output_view =
+        tensor(out.data(), DataType::kInt8, shape(), &exponent, grid_.bits + 1);
+    c.outputs = {&output_view, 1};
     ops::kQuantise.integer.forward.run(c);
     return {{out.begin(), out.end()}, exponent, 8};
   }
@@ -87,7 +89,8 @@ class QuantiseOp {
     int16_t exponent = 0, measured = kUnmeasured;
     int16_t predicted = kUnmeasured;
     OpContext c = context();
-    load(gradient, c.grad_output);
+    const Tensor grad_view = load(gradient);
+    c.grad_outputs = {&grad_view, 1};
     Tensor grad_in = tensor(out.data(), DataType::kInt16, shape(), &exponent, 16);
     grad_in.predictor = {&predicted, &measured};
     c.grad_inputs = {&grad_in, 1};
@@ -98,7 +101,8 @@ class QuantiseOp {
   // The gradients of the range and of the offset.
   std::array<long double, 2> backward_weights(const Mantissas& gradient) {
     OpContext c = context();
-    load(gradient, c.grad_output);
+    const Tensor grad_view = load(gradient);
+    c.grad_outputs = {&grad_view, 1};
     gradients_of_ = {};
     ops::kQuantise.integer.grad_weights.run(c);
     const auto number = [&](int i) {
@@ -121,15 +125,15 @@ class QuantiseOp {
     return t;
   }
 
-  void load(const Mantissas& gradient, Tensor& to) {
+  Tensor load(const Mantissas& gradient) {
     gradients_.assign(gradient.values.begin(), gradient.values.end());
     grad_exponent_ = static_cast<int16_t>(gradient.exponent);
-    to = tensor(gradients_.data(), DataType::kInt16, shape(), &grad_exponent_, 16);
+    return tensor(gradients_.data(), DataType::kInt16, shape(), &grad_exponent_, 16);
   }
 
   OpContext context() {
     OpContext c;
-    c.attributes = &attributes_;
+    c.node.attributes = &attributes_;
     bytes_.assign(input_.values.begin(), input_.values.end());
     words_.assign(input_.values.begin(), input_.values.end());
     input_exponent_ = static_cast<int16_t>(input_.exponent);
@@ -140,8 +144,8 @@ class QuantiseOp {
     c.inputs = inputs_;
     c.parameters = {parameters_.data(), grid_.has_offset ? size_t{2} : size_t{1}};
     c.kernel.pool = &pool_;
-    c.kernels = &table_;
-    c.totals = &totals_;
+    c.kernel.table = &table_;
+    c.step.totals = &totals_;
     return c;
   }
 
@@ -288,10 +292,12 @@ TEST(Quantise, InFloats) {
     Tensor input = tensor(in.data(), kNumbers), grad_input = tensor(grad_in.data(), kNumbers);
     ThreadPool pool(2);
     OpContext c;
-    c.attributes = &attributes;
+    c.node.attributes = &attributes;
     c.inputs = {&input, 1};
-    c.output = tensor(out.data(), kNumbers);
-    c.grad_output = tensor(grad.data(), kNumbers);
+    const Tensor output_view = tensor(out.data(), kNumbers);
+    c.outputs = {&output_view, 1};
+    const Tensor grad_view = tensor(grad.data(), kNumbers);
+    c.grad_outputs = {&grad_view, 1};
     c.grad_inputs = {&grad_input, 1};
     c.parameters = {parameters.data(), grid.has_offset ? size_t{2} : size_t{1}};
     c.kernel.pool = &pool;

@@ -76,12 +76,13 @@ class SingleOp {
   Mantissas forward(const std::vector<Mantissas>& inputs, ExponentMode mode = ExponentMode::kExact,
                     int fixed_exponent = 0, int bits = 8) {
     OpContext c = context(inputs, memory_.forward);
-    c.exponent_mode = mode;
+    c.mode.exponents = mode;
     histogram_.assign(kHistogramBins, 0);
-    c.histogram = histogram_.data();
-    c.output = tensor(output_shape_, bits, fixed_exponent);
+    Tensor output_view = tensor(output_shape_, bits, fixed_exponent);
+    output_view.histogram = histogram_.data();
+    c.outputs = {&output_view, 1};
     op_.integer.forward.run(c);
-    return read(c.output);
+    return read(output_view);
   }
   const std::vector<int64_t>& histogram() const { return histogram_; }
 
@@ -105,7 +106,8 @@ class SingleOp {
   std::vector<std::vector<int64_t>> backward_weights(const std::vector<Mantissas>& inputs,
                                                      const Mantissas& grad, int exponent) {
     OpContext c = context(inputs, memory_.grad_weights);
-    c.grad_output = write(grad, output_shape_);
+    const Tensor grad_view = write(grad, output_shape_);
+    c.grad_outputs = {&grad_view, 1};
     std::vector<std::vector<int64_t>> sums;
     for (const Shape& shape : parameter_shapes_) sums.emplace_back(shape.count());
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -135,7 +137,8 @@ class SingleOp {
   std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
                                   int bits, int exponent, const PredictorOf& predictor_of) {
     OpContext c = context(inputs, memory_.grad_input);
-    c.grad_output = write(grad, output_shape_);
+    const Tensor grad_view = write(grad, output_shape_);
+    c.grad_outputs = {&grad_view, 1};
     std::vector<Tensor> grad_inputs;
     for (size_t i = 0; i < input_shapes_.size(); ++i) {
       grad_inputs.push_back(tensor(input_shapes_[i], bits, exponent));
@@ -198,21 +201,21 @@ class SingleOp {
       inputs_.push_back(write(inputs[i], input_shapes_[i]));
     }
     OpContext c;
-    c.attributes = &attributes_;
+    c.node.attributes = &attributes_;
     c.inputs = inputs_;
-    c.node = node_;
+    c.node.index = node_;
     parameter_views_.clear();
     for (size_t i = 0; i < parameters_.size(); ++i) {
       parameter_views_.emplace_back().mantissa = write(parameters_[i], parameter_shapes_[i]);
     }
     c.parameters = parameter_views_;
     workspace_ = Garbage(memory.workspace_bytes);
-    c.workspace = workspace_.data();
-    c.saved = memory_.saved_bytes > 0 ? saved_.data() : nullptr;
+    c.memory.workspace = workspace_.data();
+    c.memory.saved = memory_.saved_bytes > 0 ? saved_.data() : nullptr;
     c.kernel.pool = &pool_;
-    c.kernels = &table_;
-    c.scalars = &scalars_;
-    c.totals = &totals_;
+    c.kernel.table = &table_;
+    c.step.scalars = &scalars_;
+    c.step.totals = &totals_;
     return c;
   }
 

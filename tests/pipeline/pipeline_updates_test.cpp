@@ -41,17 +41,18 @@ thread_local std::map<int, Tensor> accumulators;  // of this thread's layers, by
 // An update that has not moved a weight yet waits in the accumulator. So every update changes the
 // accumulator.
 void look_around(const OpContext& c) {
-  accumulators[c.node] = c.parameters[0].accumulator;
-  Look look = {.node = c.node, .weights = {}};
+  accumulators[c.node.index] = c.parameters[0].accumulator;
+  Look look = {.node = c.node.index, .weights = {}};
   for (const auto& [node, accumulator] : accumulators) {
     look.weights[node] = {accumulator.as<char>(), static_cast<size_t>(2 * accumulator.count())};
   }
   const std::lock_guard lock(looks_mutex);
-  looks[{std::this_thread::get_id(), c.scalars->step, c.micro_batch}].push_back(std::move(look));
+  looks[{std::this_thread::get_id(), c.step.scalars->step, c.step.micro_batch}].push_back(
+      std::move(look));
 }
 
 void watched_forward(const OpContext& c) {
-  accumulators[c.node] = c.parameters[0].accumulator;
+  accumulators[c.node.index] = c.parameters[0].accumulator;
   ops::kLinear.integer.forward.run(c);
 }
 void watched_backward_input(const OpContext& c) {

@@ -276,8 +276,7 @@ void poisoned(const OpContext& c) {
   if (instruction.gradient_rows != nullptr) {
     p.fill(p.original->buffers[instruction.sums()[0].index]);
   }
-  if (kind_of(instruction) == SegmentKind::kGradWeights &&
-      instruction.op->rows(p.original->options.format).writes_first_gradient &&
+  if (kind_of(instruction) == SegmentKind::kGradWeights && instruction.row->writes_first_gradient &&
       !c.parameters[0].gradient.empty() && !c.adds_gradients()) {
     p.fill(p.original->buffers[instruction.sums()[0].index]);
   }

@@ -123,10 +123,10 @@ std::vector<Channel> step_and_read(Harness& harness, StepResult* result = nullpt
     ops::kBatchNormInverted.integer.grad_weights.run(weights);
     const Reals grad_gamma = reals(weights.parameters[0].gradient);
     const Tensor& gradient = executor.context(found[at] + 1).grad_inputs[0];
-    Reals grad_output = reals(weights.grad_output);
-    const Reals grad_input = reals(gradient), output = reals(weights.output);
+    Reals grad_output = reals(weights.grad_output());
+    const Reals grad_input = reals(gradient), output = reals(weights.output());
     // A fused ReLU stops gradients.
-    for (size_t i = 0; weights.relu && i < output.size(); ++i) {
+    for (size_t i = 0; weights.mode.relu && i < output.size(); ++i) {
       if (output[i] <= 0) grad_output[i] = 0;
     }
     const size_t count = grad_gamma.size();
@@ -337,7 +337,7 @@ TEST(Inversion, ReluStopsTheGradientsOfKeptChannels) {
 
 // gamma x^ + beta of the network's batch norm after a step, in the order of its output.
 Reals normalised(const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const Reals gamma = reals(c.parameters[0].mantissa), beta = reals(c.parameters[1].mantissa);
   Reals result = reals(c.inputs[0]);
   for (int64_t k = 0; k < channels; ++k) {
@@ -375,14 +375,15 @@ TEST(Inversion, NegativesHaveAUnitOfTheirOwn) {
                                    [](const auto& i) { return i.op == &ops::kBatchNormInverted; });
     const OpContext& c = harness.executor().context(static_cast<int>(norm - instructions.begin()));
     const Reals wanted = normalised(c);
-    const double unit = std::ldexp(1.0, *c.output.exponent), most = mantissa_limit(c.output.bits);
+    const double unit = std::ldexp(1.0, *c.output().exponent),
+                 most = mantissa_limit(c.output().bits);
     double negative_unit = unit;
     while (*std::min_element(wanted.begin(), wanted.end()) < -(most + 1) * negative_unit) {
       negative_unit *= 2;
     }
     EXPECT_GT(negative_unit, unit);
     for (int64_t i = 0; i < std::ssize(wanted); ++i) {
-      const double mantissa = element(c.output, i), of_sign = mantissa > 0 ? unit : negative_unit;
+      const double mantissa = element(c.output(), i), of_sign = mantissa > 0 ? unit : negative_unit;
       ASSERT_NEAR(mantissa * of_sign, wanted[i], 0.51 * of_sign + 0.51 * unit) << i;
     }
   }

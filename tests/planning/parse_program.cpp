@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ops/ops.h"
+#include "plan/passes/node_operands.h"
 #include "plan/programs/program_text.h"
 #include "tests/planning/line_reader.h"
 
@@ -196,7 +197,7 @@ class ProgramReader : private LineReader {
     const auto found =
         std::ranges::find(program_words::kRows, name, &program_words::NamedRow::name);
     if (found == program_words::kRows.end()) return fail("'" + name + "' is no row");
-    instruction.row = &(instruction.op->rows(program_.options.format).*found->row);
+    instruction.row = &(rows_in(*instruction.op, program_.options.format).*found->row);
     if (!*instruction.row) fail("the operator has no row '" + name + "'");
   }
 

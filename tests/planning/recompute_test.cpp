@@ -88,7 +88,7 @@ TEST(Recompute, RestoresTheValues) {
     EXPECT_NE(first->output().index, again.output().index);
     const auto data = [&](const Instruction& i) {
       const Tensor& out =
-          harness.executor().context(static_cast<int>(&i - program.instructions.data())).output;
+          harness.executor().context(static_cast<int>(&i - program.instructions.data())).output();
       return std::string(out.as<char>(), static_cast<size_t>(out.count()));
     };
     // Updates come later: with new weights the values would differ.

@@ -53,14 +53,14 @@ TEST(BlockFloatText, OperandsHaveItsThreeWidths) {
     const bool is_last = instruction.name == "classifier";
     if (is_forward(instruction)) {
       EXPECT_EQ(c.inputs[0].bits, 8);
-      EXPECT_EQ(c.output.type, is_last ? DataType::kInt32 : DataType::kInt8);
+      EXPECT_EQ(c.output().type, is_last ? DataType::kInt32 : DataType::kInt8);
       ++seen[0];
     } else if (kind_of(instruction) == SegmentKind::kGradInput) {
-      EXPECT_EQ(c.grad_output.bits, 16);
+      EXPECT_EQ(c.grad_output().bits, 16);
       ++seen[1];
     } else {
       EXPECT_EQ(c.inputs[0].bits, 8);
-      EXPECT_EQ(c.grad_output.bits, 32);
+      EXPECT_EQ(c.grad_output().bits, 32);
       ++seen[2];
     }
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/test_folder.h"
 #include "kernels/fp32/primitive.h"
@@ -190,6 +191,21 @@ TEST(Fp32, FollowsTheIntegersInTheFirstSteps) {
       EXPECT_NEAR(floats.step().loss, integers.step().loss, 0.05) << model << " " << step;
     }
   }
+}
+
+// It has no exponents that could leave their range.
+TEST(Fp32, ALossThatIsNotFiniteFailsTheStep) {
+  Harness harness({.model = "lenet5", .format = "fp32", .batch_size = 4, .micro_batch_size = 4});
+  const int bias = harness.state().layout().parameters.back().mantissa;  // of the logits
+  harness.state().data<float>(bias)[0] = std::numeric_limits<float>::quiet_NaN();
+  const ExampleSet& images = fashion_mnist().train;
+  const std::vector<int32_t> labels = first_labels(images, 4);
+  const auto result = harness.executor().train_step(
+      std::array<const void*, 2>{images.pixels().data(), labels.data()},
+      {.learning_rate = 0.01, .momentum = 0.9, .gradient_scale = 0.25});
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("the loss is not finite"), std::string::npos)
+      << result.error().message;
 }
 
 TEST(Fp32, FreezesAndComesBackFromItsFile) {

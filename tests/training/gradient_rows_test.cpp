@@ -134,7 +134,8 @@ int64_t fallen_back(Harness& harness) {
   int64_t count = 0;
   for (int i = 0; i < static_cast<int>(harness.program().instructions.size()); ++i) {
     const OpContext& c = harness.executor().context(i);
-    if (c.gradient_rows != nullptr) count += *c.parameters[0].narrow_sums == 0 ? 1 : 0;
+    if (!c.parameters.empty() && c.parameters[0].gradient_rows != nullptr)
+      count += *c.parameters[0].narrow_sums == 0 ? 1 : 0;
   }
   return count;
 }

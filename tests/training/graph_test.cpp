@@ -47,11 +47,11 @@ void embedding_backward_weights(const OpContext& c) {
   const auto* indices = c.inputs[0].as<int32_t>();
   const Tensor& sums = c.parameters[0].gradient;
   const int64_t channels = sums.shape[1];
-  const int shift = *sums.exponent - *c.grad_output.exponent;
-  kernels::with_wide_gradient_type(c.grad_output.bits, [&](auto type) {
-    for (int64_t i = 0; i < c.grad_output.count(); ++i) {
+  const int shift = *sums.exponent - *c.grad_output().exponent;
+  kernels::with_wide_gradient_type(c.grad_output().bits, [&](auto type) {
+    for (int64_t i = 0; i < c.grad_output().count(); ++i) {
       int64_t& sum = sums.as<int64_t>()[indices[i / channels] * channels + i % channels];
-      sum += rescale_rne(c.grad_output.as<decltype(type)>()[i], shift);
+      sum += rescale_rne(c.grad_output().as<decltype(type)>()[i], shift);
     }
   });
 }

@@ -164,7 +164,7 @@ TEST(TextFormat, PoolingPassesOnWhatActivationsCompute) {
       ++seen;
       EXPECT_EQ(bits_of(harness.program(), instruction.grad_output()), 32) << pool->name;
       EXPECT_EQ(bits_of(harness.program(), instruction.grad_inputs()[0]), 32) << pool->name;
-      const Tensor& gradient = harness.executor().context(static_cast<int>(i)).grad_output;
+      const Tensor& gradient = harness.executor().context(static_cast<int>(i)).grad_output();
       const auto* mantissas = gradient.as<int32_t>();
       const auto is_long = [](int32_t mantissa) { return (mantissa & 0xffff) != 0; };
       EXPECT_GT(std::count_if(mantissas, mantissas + gradient.count(), is_long),

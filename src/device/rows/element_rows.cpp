@@ -12,8 +12,8 @@ namespace mantissa::device {
 namespace {
 
 Status write_pixels(CWriter& writer, const OpContext& c) {
-  const auto& attributes = c.attributes->as<ops::InputAttributes>();
-  const int64_t channels = c.output.shape.last();
+  const auto& attributes = c.attributes<ops::InputAttributes>();
+  const int64_t channels = c.output().shape.last();
   std::vector<int64_t> means(static_cast<size_t>(channels));
   std::copy(attributes.means.begin(), attributes.means.end(), means.begin());
   const int wide = ops::kPixelExponent - attributes.fraction_bits;
@@ -23,12 +23,12 @@ Status write_pixels(CWriter& writer, const OpContext& c) {
                        {{"pixels", writer.input()},
                         {"means", writer.table("int32_t", "means", means)},
                         {"out", writer.output()},
-                        {"count", c_number(c.output.count() / channels)},
+                        {"count", c_number(c.output().count() / channels)},
                         {"channels", c_number(channels)},
                         {"fraction", c_number(attributes.fraction_bits)},
-                        {"shift", c_number(*c.output.exponent - wide + (c.half_up ? 1 : 0))},
-                        {"limit", c_number(mantissa_limit(c.output.bits))},
-                        {"half_up", c.half_up ? "true" : "false"}});
+                        {"shift", c_number(*c.output().exponent - wide + (c.mode.half_up ? 1 : 0))},
+                        {"limit", c_number(mantissa_limit(c.output().bits))},
+                        {"half_up", c.mode.half_up ? "true" : "false"}});
   writer.statement("dev_pixels(" + pixels + ");");
   return {};
 }
@@ -39,9 +39,9 @@ Status write_numbers(CWriter& writer, const OpContext& c) {
       writer.structure("DevNumbers", "numbers_in",
                        {{"numbers", writer.input()},
                         {"out", writer.output()},
-                        {"count", c_number(c.output.count())},
-                        {"shift", c_number(*c.output.exponent - *c.inputs[0].exponent)},
-                        {"limit", c_number(mantissa_limit(c.output.bits))}});
+                        {"count", c_number(c.output().count())},
+                        {"shift", c_number(*c.output().exponent - *c.inputs[0].exponent)},
+                        {"limit", c_number(mantissa_limit(c.output().bits))}});
   writer.statement("dev_numbers(" + numbers + ");");
   return {};
 }
@@ -49,7 +49,7 @@ Status write_numbers(CWriter& writer, const OpContext& c) {
 Status write_relu(CWriter& writer, const OpContext& c) {
   writer.include("reference/elements/elementwise.h");
   writer.statement("ref_relu(" + writer.input() + ", " + writer.output() + ", 0, " +
-                   c_number(c.output.count()) + ");");
+                   c_number(c.output().count()) + ");");
   return {};
 }
 
@@ -62,34 +62,34 @@ Status write_add(CWriter& writer, const OpContext& c) {
                                             {"b", writer.input(1)},
                                             {"shift_a", c_number(wide - a)},
                                             {"shift_b", c_number(wide - b)},
-                                            {"relu", c.relu ? "true" : "false"},
-                                            {"shift", c_number(*c.output.exponent - wide)},
+                                            {"relu", c.mode.relu ? "true" : "false"},
+                                            {"shift", c_number(*c.output().exponent - wide)},
                                             {"out", writer.output()},
-                                            {"bits", c_number(c.output.bits)}});
-  writer.statement("(void)ref_add(" + add + ", 0, " + c_number(c.output.count()) + ");");
+                                            {"bits", c_number(c.output().bits)}});
+  writer.statement("(void)ref_add(" + add + ", 0, " + c_number(c.output().count()) + ");");
   return {};
 }
 
 // The same of the tie-free form (ops/pointwise/tie_free.cpp).
 Status write_add_half_up(CWriter& writer, const OpContext& c) {
   enum { kMostAddShift = 40 };
-  const int a = *c.inputs[0].exponent, b = *c.inputs[1].exponent, out = *c.output.exponent;
+  const int a = *c.inputs[0].exponent, b = *c.inputs[1].exponent, out = *c.output().exponent;
   const int unit = std::min({a, b, out});
   const auto above = [unit](int exponent) -> std::string {
     return c_number(std::min<int>(exponent - unit, kMostAddShift));
   };
   writer.include("device/runtime/half_up.h");
-  const std::string add =
-      writer.structure("DevAddHalfUp", "add",
-                       {{"a", writer.input(0)},
-                        {"b", writer.input(1)},
-                        {"out", writer.output()},
-                        {"count", c_number(c.output.count())},
-                        {"left_a", above(a)},
-                        {"left_b", above(b)},
-                        {"shift", above(out)},
-                        {"least", c_number(c.relu ? 0 : INT8_MIN)},
-                        {"most", c_number(c.relu ? mantissa_limit(c.output.bits) : INT8_MAX)}});
+  const std::string add = writer.structure(
+      "DevAddHalfUp", "add",
+      {{"a", writer.input(0)},
+       {"b", writer.input(1)},
+       {"out", writer.output()},
+       {"count", c_number(c.output().count())},
+       {"left_a", above(a)},
+       {"left_b", above(b)},
+       {"shift", above(out)},
+       {"least", c_number(c.mode.relu ? 0 : INT8_MIN)},
+       {"most", c_number(c.mode.relu ? mantissa_limit(c.output().bits) : INT8_MAX)}});
   writer.statement("dev_add_half_up(" + add + ");");
   return {};
 }
@@ -99,7 +99,7 @@ Status write_widened(CWriter& writer, const OpContext& c) {
   writer.include("device/runtime/half_up.h");
   writer.statement("dev_widen(" + writer.input() + ", " +
                    writer.at(writer.instruction().output(), "int32_t") + ", " +
-                   c_number(c.output.count()) + ");");
+                   c_number(c.output().count()) + ");");
   return {};
 }
 
@@ -110,15 +110,14 @@ std::array<int8_t, 256> results_of_all(const CWriter& writer, const OpContext& c
   std::array<int8_t, 256> from, to;
   std::iota(from.begin(), from.end(), int8_t{0});
   std::vector<std::byte> workspace(kWorkspace);
-  Tensor in = c.inputs[0], out = c.output;
+  Tensor in = c.inputs[0], out = c.output();
   in.data = from.data();
   out.data = to.data();
   in.shape = out.shape = Shape{1, 256};
   OpContext all = c;
   all.inputs = {&in, 1};
   all.outputs = {&out, 1};
-  all.output = out;
-  all.workspace = workspace.data();
+  all.memory.workspace = workspace.data();
   writer.instruction().row->run(all);
   return to;
 }
@@ -129,12 +128,12 @@ Status write_table(CWriter& writer, const OpContext& c) {
   writer.statement(
       "ref_look_up(" + writer.input() + ", " +
       writer.table("int8_t", "table", std::vector<int64_t>(results.begin(), results.end())) + ", " +
-      writer.output() + ", 0, " + c_number(c.output.count()) + ");");
+      writer.output() + ", 0, " + c_number(c.output().count()) + ");");
   return {};
 }
 
 Status write_concat(CWriter& writer, const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   int64_t first = 0;
   writer.include("device/runtime/shapes.h");
   for (size_t i = 0; i < c.inputs.size(); ++i) {
@@ -144,9 +143,9 @@ Status write_concat(CWriter& writer, const OpContext& c) {
         writer.structure("DevPart", what,
                          {{"from", writer.input(i)},
                           {"channels", c_number(part.shape.last())},
-                          {"shift", c_number(*c.output.exponent - *part.exponent)},
+                          {"shift", c_number(*c.output().exponent - *part.exponent)},
                           {"out_channels", c_number(channels)},
-                          {"rows", c_number(c.output.count() / channels)},
+                          {"rows", c_number(c.output().count() / channels)},
                           {"to", writer.output() + " + " + c_number(first)}});
     writer.statement("dev_part(" + address + ");");
     first += part.shape.last();
@@ -155,7 +154,7 @@ Status write_concat(CWriter& writer, const OpContext& c) {
 }
 
 Status write_pad(CWriter& writer, const OpContext& c) {
-  const auto& p = c.attributes->as<ops::PadAttributes>();
+  const auto& p = c.attributes<ops::PadAttributes>();
   const Shape& in = c.inputs[0].shape;
   writer.include("device/runtime/shapes.h");
   const std::string pad = writer.structure("DevPad", "pad",

@@ -16,11 +16,13 @@ namespace {
 using kernels::ConvolutionShape;
 
 ConvolutionShape shape_of(const OpContext& c) {
-  return ops::convolution_shape(c, c.inputs[0].shape, c.output.shape);
+  return ops::convolution_shape(c, c.inputs[0].shape, c.output().shape);
 }
 
 // The sums of a pixel.
-int64_t work_bytes(const OpContext& c) { return c.output.shape.last() * int64_t{sizeof(int32_t)}; }
+int64_t work_bytes(const OpContext& c) {
+  return c.output().shape.last() * int64_t{sizeof(int32_t)};
+}
 
 bool is_depthwise(const ConvolutionShape& s) {
   return s.groups > 1 && s.groups == s.in_channels && s.groups == s.out_channels;
@@ -67,7 +69,7 @@ void write_layer(CWriter& writer, const OpContext& c, const std::string& bias,
 
 // A layer whose batch norm is a multiplier for each channel.
 Status write_rescaled(CWriter& writer, const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const auto* bias = c.parameters[1].mantissa.as<int32_t>();
   const auto* multipliers = c.parameters[2].mantissa.as<float>();
   std::vector<int64_t> bits;
@@ -109,20 +111,20 @@ std::vector<int64_t> shifts_to(int exponent, int64_t channels, const ops::SumExp
 }
 
 Status write_plain(CWriter& writer, const OpContext& c) {
-  if (c.half_up) {
+  if (c.mode.half_up) {
     return invalid_input("node '" + writer.instruction().name +
                          "': with ties=up C takes layers of the tie-free form only");
   }
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const ops::SumExponents exponents(c.inputs[0], c.parameters[0].mantissa);
   const std::vector<int64_t> aligned = aligned_bias(c, exponents);
   const std::string bias = aligned.empty() ? "NULL" : writer.table("int32_t", "bias", aligned);
   const Operand& output = writer.instruction().output();
   const auto shifts = [&] {
     if (!exponents.by_channel()) return std::string("NULL");
-    return writer.table("int32_t", "shifts", shifts_to(*c.output.exponent, channels, exponents));
+    return writer.table("int32_t", "shifts", shifts_to(*c.output().exponent, channels, exponents));
   };
-  if (c.output.type == DataType::kInt32) {
+  if (c.output().type == DataType::kInt32) {
     const std::string leave = writer.structure("DevLeave", "leave",
                                                {{"out", writer.at(output, "int32_t")},
                                                 {"channels", c_number(channels)},
@@ -130,12 +132,12 @@ Status write_plain(CWriter& writer, const OpContext& c) {
     write_layer(writer, c, bias, "dev_take_left", leave);
     return {};
   }
-  const int64_t limit = mantissa_limit(c.output.bits);
+  const int64_t limit = mantissa_limit(c.output().bits);
   const std::string narrow =
       writer.structure("DevNarrow", "narrow",
                        {{"out", writer.at(output, "int8_t")},
                         {"channels", c_number(channels)},
-                        {"shift", c_number(*c.output.exponent - exponents.largest())},
+                        {"shift", c_number(*c.output().exponent - exponents.largest())},
                         {"least", c_number(-limit)},
                         {"most", c_number(limit)},
                         {"shifts", shifts()}});

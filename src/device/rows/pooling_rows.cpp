@@ -18,8 +18,8 @@ std::string axis_text(const kernels::PoolAxis& axis) {
 
 // The members of a RefPoolShape.
 CMembers window_members(const OpContext& c) {
-  const Shape &in = c.inputs[0].shape, &out = c.output.shape;
-  const auto [vertical, horizontal] = ops::pool_axes(c.attributes->as<ops::PoolAttributes>());
+  const Shape &in = c.inputs[0].shape, &out = c.output().shape;
+  const auto [vertical, horizontal] = ops::pool_axes(c.attributes<ops::PoolAttributes>());
   return {{"in_height", c_number(in[1])},       {"in_width", c_number(in[2])},
           {"channels", c_number(in[3])},        {"out_height", c_number(out[1])},
           {"out_width", c_number(out[2])},      {"vertical", axis_text(vertical)},
@@ -34,7 +34,7 @@ Status write_max_pool(CWriter& writer, const OpContext& c) {
                        {{"in_height", c_number(in[1])},
                         {"in_width", c_number(in[2])},
                         {"channels", c_number(in[3])},
-                        {"window", c_number(c.attributes->as<ops::PoolAttributes>().window)}});
+                        {"window", c_number(c.attributes<ops::PoolAttributes>().window)}});
   writer.statement("dev_max_pool(" + shape + ", " + writer.input() + ", " + writer.output() + ", " +
                    c_number(in[0]) + ");");
   return {};
@@ -59,9 +59,9 @@ Status write_window_means(CWriter& writer, const OpContext& c) {
        {"in", writer.input()},
        {"out", writer.output()},
        {"batch", c_number(c.inputs[0].shape[0])},
-       {"counts_padding", c.attributes->as<ops::PoolAttributes>().count_padding ? "true" : "false"},
-       {"shift", c_number(*c.output.exponent - *c.inputs[0].exponent)},
-       {"limit", c_number(mantissa_limit(c.output.bits))}});
+       {"counts_padding", c.attributes<ops::PoolAttributes>().count_padding ? "true" : "false"},
+       {"shift", c_number(*c.output().exponent - *c.inputs[0].exponent)},
+       {"limit", c_number(mantissa_limit(c.output().bits))}});
   writer.statement("dev_average(" + average + ");");
   return {};
 }
@@ -72,7 +72,7 @@ uint32_t mean_multiplier(const OpContext& c, int64_t pixels) {
   const Real real = Real(1) / Real(pixels);
   const int shift = fixed_point_shift(real, kFloatBits);
   const int64_t multiplier = to_fixed_point(real, shift, mantissa_limit(kFloatBits + 1));
-  const int exponent = *c.inputs[0].exponent - *c.output.exponent - shift;
+  const int exponent = *c.inputs[0].exponent - *c.output().exponent - shift;
   return std::bit_cast<uint32_t>(std::ldexp(static_cast<float>(multiplier), exponent));
 }
 
@@ -88,7 +88,7 @@ Status write_image_mean(CWriter& writer, const OpContext& c) {
                         {"pixels", c_number(pixels)},
                         {"channels", c_number(in[3])},
                         {"multiplier", c_number(mean_multiplier(c, pixels)) + "u"},
-                        {"limit", c_number(mantissa_limit(c.output.bits))}});
+                        {"limit", c_number(mantissa_limit(c.output().bits))}});
   writer.statement("dev_image_average(" + average + ");");
   return {};
 }

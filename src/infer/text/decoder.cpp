@@ -53,7 +53,7 @@ Result<std::unique_ptr<Decoder>> Decoder::create(FrozenNetwork& network,
   // If rows have their own exponents, attention brings keys to one exponent that depends on all of
   // them.
   const Format& format = network.description.format;
-  if (!format.is_float() && !format.tensor_values) return decoder;
+  if (format.has_row_exponents()) return decoder;
   const Graph& graph = network.graph;
   const auto tokens = std::find_if(graph.inputs.begin(), graph.inputs.end(),
                                    [&](int input) { return is_decoded(graph.values[input]); });

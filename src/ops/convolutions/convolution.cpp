@@ -207,9 +207,9 @@ SumWidth sum_width(const OpShapes& s) {
 // Each row of kernels is chosen once, by the shapes and widths of the instruction.
 Prepared prepare_backward_input(const OpContext& c) {
   if (is_wide_grad_input(c)) return prepare_wide_grad_input(c);
-  return prepared(choose(
-      c, {ConvolutionPass::kGradInput,
-          convolution_shape(c, c.grad_inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
+  return prepared(choose(c, {ConvolutionPass::kGradInput,
+                             convolution_shape(c, c.grad_inputs[0].shape, c.grad_output().shape),
+                             c.grad_output().bits}));
 }
 
 Prepared prepare_backward_weights(const OpContext& c) {
@@ -217,7 +217,7 @@ Prepared prepare_backward_weights(const OpContext& c) {
   if (is_wide_grad_weights(c)) return prepare_wide_grad_weights(c, c.inputs[0].bits);
   return prepared(choose(
       c, {ConvolutionPass::kGradWeights,
-          convolution_shape(c, c.inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
+          convolution_shape(c, c.inputs[0].shape, c.grad_output().shape), c.grad_output().bits}));
 }
 
 Prepared prepare_forward(const OpContext& c) {
@@ -241,7 +241,7 @@ void backward_input(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
   const auto& choice = choices_of<ConvolutionChoice>(c);
   const kernels::ConstMantissaSpan gradient = align_gradient(c, weights);
-  const int wide_exponent = *c.grad_output.exponent + weights.largest_exponent();
+  const int wide_exponent = *c.grad_output().exponent + weights.largest_exponent();
   narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     return choice.grad_input(
         {choice.work.shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
@@ -253,13 +253,13 @@ void backward_input(const OpContext& c) {
 // workspace.
 std::span<const int64_t> channel_sums(const OpContext& c,
                                       decltype(kernels::ElementwiseKernels::sum_rows) add_rows) {
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  auto* sums = reinterpret_cast<int64_t*>(c.workspace);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  auto* sums = reinterpret_cast<int64_t*>(c.memory.workspace);
   std::fill_n(sums, kernels::kMaximumParts * channels, 0);
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, std::max<int64_t>(1, kernels::kElementsPerThread / channels),
       [&](int64_t begin, int64_t end, int64_t part) {
-        add_rows(gradient_of(c.grad_output), channels, begin, end, sums + part * channels);
+        add_rows(gradient_of(c.grad_output()), channels, begin, end, sums + part * channels);
       });
   for (int64_t i = channels; i < parts * channels; ++i) sums[i % channels] += sums[i];
   return {sums, static_cast<size_t>(channels)};
@@ -268,9 +268,9 @@ std::span<const int64_t> channel_sums(const OpContext& c,
 // Bias: exact sums of the gradient over all rows, rounded once into the accumulator.
 void backward_bias(const OpContext& c) {
   const Tensor& gradient = c.parameters[1].gradient;
-  const int shift = *gradient.exponent - *c.grad_output.exponent;
+  const int shift = *gradient.exponent - *c.grad_output().exponent;
   auto* totals = gradient.as<int64_t>();
-  for (const int64_t sum : channel_sums(c, c.kernels->elementwise->sum_rows)) {
+  for (const int64_t sum : channel_sums(c, c.kernel.table->elementwise->sum_rows)) {
     *totals = accumulate(*totals, rescale_rne(sum, shift));
     ++totals;
   }
@@ -279,7 +279,7 @@ void backward_bias(const OpContext& c) {
 // Whether no sum of products can leave int32, nor a part of it, whatever the inputs are.
 bool sums_fit_int32(const OpContext& c) {
   const int64_t most = kernels::most_magnitudes_of_int32_sums(c.inputs[0].bits);
-  const auto sums = channel_sums(c, c.kernels->elementwise->sum_magnitudes);
+  const auto sums = channel_sums(c, c.kernel.table->elementwise->sum_magnitudes);
   return std::all_of(sums.begin(), sums.end(), [&](int64_t sum) { return sum <= most; });
 }
 
@@ -294,10 +294,10 @@ void grad_weights(const OpContext& c) {
     if (is_left) return;
   }
   const kernels::GradientSums totals = sums_of(weights);
-  const int sum_exponent = *input.exponent + *c.grad_output.exponent;
+  const int sum_exponent = *input.exponent + *c.grad_output().exponent;
   if (totals.bits == 32) *gradient.exponent = static_cast<int16_t>(sum_exponent);
   const auto& choice = choices_of<ConvolutionChoice>(c);
-  choice.grad_weights({choice.work.shape, input.as<int8_t>(), gradient_of(c.grad_output),
+  choice.grad_weights({choice.work.shape, input.as<int8_t>(), gradient_of(c.grad_output()),
                        *gradient.exponent - sum_exponent, totals, c.adds_gradients()},
                       c.kernel);
 }
@@ -334,17 +334,18 @@ int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, in
 
 // For the number of rows computed at once, and for the rest of them.
 Prepared prepare_rows(const OpContext& c) {
-  ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output.shape);
+  ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output().shape);
   const auto choose_for = [&](int64_t rows) {
     shape.out_channels = rows;
-    return choose(c, {ConvolutionPass::kGradWeights, shape, c.grad_output.bits});
+    return choose(c, {ConvolutionPass::kGradWeights, shape, c.grad_output().bits});
   };
-  return prepared(PieceChoices<ConvolutionChoice>(shape.out_channels, c.rows_at_once, choose_for));
+  return prepared(PieceChoices<ConvolutionChoice>(shape.out_channels, c.parameters[0].rows_at_once,
+                                                  choose_for));
 }
 
 void compute_rows(const OpContext& c, int64_t first, int64_t rows, void* sums,
                   std::span<std::byte> scratch) {
-  const Tensor &input = c.inputs[0], &gradient = c.grad_output;
+  const Tensor &input = c.inputs[0], &gradient = c.grad_output();
   const ParameterView& weights = c.parameters[0];
   const auto& choice = choices_of<PieceChoices<ConvolutionChoice>>(c).of(rows);
   const int64_t element = element_bytes(gradient.type), row = gradient.shape.last() * element;
@@ -361,8 +362,8 @@ void compute_rows(const OpContext& c, int64_t first, int64_t rows, void* sums,
 }
 
 const char* kernel(const OpContext& c) {
-  const Tensor& output = c.grad_output.empty() ? c.output : c.grad_output;
-  return kernels::convolution_kernel_name(c.kernels->convolution,
+  const Tensor& output = c.grad_output().empty() ? c.output() : c.grad_output();
+  return kernels::convolution_kernel_name(c.kernel.table->convolution,
                                           convolution_shape(c, c.inputs[0].shape, output.shape));
 }
 
@@ -415,15 +416,15 @@ constexpr OpTraits kTraits = {.narrowing = Narrowing::kLayer};
 constexpr OpTraits kLinearTraits = {
     .narrowing = Narrowing::kLayer, .takes = TakenExponents::kOfRows, .row_by_row = true};
 
-constexpr OpRows kRows = {
-    .memory = memory,
-    .check = check,
-    .forward = {.run = forward, .prepare = prepare_forward},
-    .grad_input = {.run = backward_input, .prepare = prepare_backward_input},
-    .grad_weights = {.run = backward_weights, .prepare = prepare_backward_weights},
-    .kernel = kernel,
-    .writes_first_gradient = true,
-    .sum_width = sum_width};
+constexpr OpRows kRows = {.memory = memory,
+                          .check = check,
+                          .forward = {.run = forward, .prepare = prepare_forward},
+                          .grad_input = {.run = backward_input, .prepare = prepare_backward_input},
+                          .grad_weights = {.run = backward_weights,
+                                           .prepare = prepare_backward_weights,
+                                           .writes_first_gradient = true},
+                          .kernel = kernel,
+                          .sum_width = sum_width};
 constexpr OpRows kRescaledRows = {
     .memory = rescaled_memory,
     .check = check,

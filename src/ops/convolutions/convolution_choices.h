@@ -1,4 +1,4 @@
-// The kernel rows chosen by the instructions of a convolution: OpContext::prepared.
+// The kernel rows chosen by the instructions of a convolution: OpKernels::prepared.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,14 @@ Prepared prepared(T choices) {
 // The choices given to prepared() for this instruction.
 template <typename T>
 const T& choices_of(const OpContext& c) {
-  return *static_cast<const T*>(c.prepared);
+  return *static_cast<const T*>(c.kernel.prepared);
 }
 
 using kernels::ConvolutionChoice;
 using kernels::PieceChoices;
 
 inline ConvolutionChoice choose(const OpContext& c, const kernels::ConvolutionWork& work) {
-  return kernels::choose_convolution(c.kernels->convolution, work);
+  return kernels::choose_convolution(c.kernel.table->convolution, work);
 }
 
 }  // namespace mantissa::ops

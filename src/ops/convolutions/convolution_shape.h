@@ -58,7 +58,7 @@ inline kernels::ConvolutionShape convolution_shape(const OpShapes& s) {
 
 inline kernels::ConvolutionShape convolution_shape(const OpContext& c, const Shape& input,
                                                    const Shape& output) {
-  return convolution_shape(c.attributes->as<LayerAttributes>(), input, output,
+  return convolution_shape(c.attributes<LayerAttributes>(), input, output,
                            c.parameters[0].mantissa.shape);
 }
 

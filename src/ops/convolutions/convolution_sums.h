@@ -57,7 +57,7 @@ const Sum* align_bias(const OpContext& c, const SumExponents& exponents, int64_t
   for (int64_t o = 0; o < bias.count(); ++o) {
     const int64_t wide = rescale_rne(mantissas[o], exponents.of(o) - *bias.exponent);
     aligned[o] = static_cast<Sum>(saturate(wide, limit));
-    *c.output.saturated += aligned[o] != wide;
+    *c.output().saturated += aligned[o] != wide;
   }
   return aligned;
 }
@@ -66,18 +66,18 @@ const Sum* align_bias(const OpContext& c, const SumExponents& exponents, int64_t
 // channel's exponent, as an offset from it. Without a guard channels of zeros have no influence.
 template <typename Magnitude>
 void choose_exponents(const OpContext& c, const Magnitude* maxima, const SumExponents& exponents) {
-  const int64_t channels = c.output.shape.last();
-  const bool guarded = c.output.is_guarded();
+  const int64_t channels = c.output().shape.last();
+  const bool guarded = c.output().is_guarded();
   const auto wanted = [&](int64_t o) {
-    return exponents.of(o) + exact_shift(maxima[o], c.output.bits);
+    return exponents.of(o) + exact_shift(maxima[o], c.output().bits);
   };
   int largest = INT_MIN;
   for (int64_t o = 0; o < channels; ++o) {
     if (guarded || maxima[o] != 0) largest = std::max(largest, wanted(o));
   }
-  set_exponent(c, c.output, largest == INT_MIN ? zero_exponent(c.output.bits) : largest);
+  set_exponent(c, c.output(), largest == INT_MIN ? zero_exponent(c.output().bits) : largest);
   for (int64_t o = 0; o < channels && guarded; ++o) {
-    c.output.channel_exponent[o] =
+    c.output().channel_exponent[o] =
         static_cast<int8_t>(std::max(wanted(o) - largest, -kMostChannelShift));
   }
 }
@@ -86,9 +86,9 @@ void choose_exponents(const OpContext& c, const Magnitude* maxima, const SumExpo
 // rounded away. Freezing leaves no exponents below the sums'.
 inline void choose_channel_shifts(const OpContext& c, const SumExponents& exponents, int most,
                                   int32_t* shifts) {
-  for (int64_t o = 0; o < c.output.shape.last(); ++o) {
-    const int offset = c.output.is_guarded() ? c.output.channel_exponent[o] : 0;
-    shifts[o] = std::clamp(*c.output.exponent + offset - exponents.of(o), 0, most);
+  for (int64_t o = 0; o < c.output().shape.last(); ++o) {
+    const int offset = c.output().is_guarded() ? c.output().channel_exponent[o] : 0;
+    shifts[o] = std::clamp(*c.output().exponent + offset - exponents.of(o), 0, most);
   }
 }
 
@@ -96,11 +96,11 @@ inline void choose_channel_shifts(const OpContext& c, const SumExponents& expone
 // guarded.
 template <typename Sum>
 void count_sums(const OpContext& c, const Sum* sums, int64_t count, const SumExponents& exponents) {
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t histogram = c.output.is_guarded() ? i % channels : 0;
-    count_wide(c.histogram + histogram * kHistogramBins, sums[i], exponents.of(i % channels),
-               c.output);
+    const int64_t histogram = c.output().is_guarded() ? i % channels : 0;
+    count_wide(c.output().histogram + histogram * kHistogramBins, sums[i],
+               exponents.of(i % channels), c.output());
   }
 }
 

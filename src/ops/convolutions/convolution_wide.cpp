@@ -44,11 +44,11 @@ void for_each_chunk(const OpContext& c, const kernels::WideForward& whole, const
     chunk.shape.batch = std::min(images, s.batch - first);
     const int64_t in = first * (s.input_count() / s.batch);
     chunk.input.data = gradient_from(c.inputs[0], in).data;
-    kernels::wide_forward(choices.of(chunk.shape.batch), *c.kernels, chunk, c.kernel);
-    Tensor part = c.output;
+    kernels::wide_forward(choices.of(chunk.shape.batch), *c.kernel.table, chunk, c.kernel);
+    Tensor part = c.output();
     part.shape = Shape{chunk.shape.output_count() / s.out_channels, s.out_channels};
-    part.data = c.output.as<std::byte>() +
-                first * (s.output_count() / s.batch) * element_bytes(c.output.type);
+    part.data = c.output().as<std::byte>() +
+                first * (s.output_count() / s.batch) * element_bytes(c.output().type);
     visit(part);
   }
 }
@@ -57,17 +57,17 @@ void leave_wide(const OpContext& c, const kernels::WideForward& args, int sum_ex
   for_each_chunk(c, args, [&](const Tensor& part) {
     Tensor sums = part;
     sums.bits = 32;
-    *c.output.saturated += narrow_wide(c, args.sums, sums, true, shift).saturated;
+    *c.output().saturated += narrow_wide(c, args.sums, sums, true, shift).saturated;
   });
-  set_exponent(c, c.output, sum_exponent + shift);
+  set_exponent(c, c.output(), sum_exponent + shift);
 }
 
 // Guarded outputs: each channel by its own shift.
 void narrow_channels(const OpContext& c, const kernels::WideForward& args, const Workspace& work,
                      const SumExponents& exponents) {
   constexpr int kMostShift = 62;
-  const int64_t channels = c.output.shape.last();
-  if (c.exponent_mode != ExponentMode::kFixed) {
+  const int64_t channels = c.output().shape.last();
+  if (c.mode.exponents != ExponentMode::kFixed) {
     std::fill_n(work.maxima, channels, uint64_t{0});
     for_each_chunk(c, args, [&](const Tensor& part) {
       for (int64_t i = 0; i < part.count(); ++i) {
@@ -79,15 +79,15 @@ void narrow_channels(const OpContext& c, const kernels::WideForward& args, const
   }
   choose_channel_shifts(c, exponents, kMostShift, work.shifts);
   for_each_chunk(c, args, [&](const Tensor& part) {
-    *c.output.saturated += narrow_elements(c, part, true, 0, [&](int64_t i, int64_t channel) {
-                             return shift_right_rne(args.sums[i], work.shifts[channel]);
-                           }).saturated;
+    *c.output().saturated += narrow_elements(c, part, true, 0, [&](int64_t i, int64_t channel) {
+                               return shift_right_rne(args.sums[i], work.shifts[channel]);
+                             }).saturated;
   });
 }
 
 // Brings the sums of all channels to the least exponent of one.
 void raise_channels(const OpContext& c, const Workspace& work, int64_t count) {
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   kernels::parallel_ranges(*c.kernel.pool, count / channels,
                            std::max<int64_t>(1, kWideGrain / channels),
                            [&](int64_t begin, int64_t end, int64_t) {
@@ -101,7 +101,7 @@ void raise_channels(const OpContext& c, const Workspace& work, int64_t count) {
 
 bool is_wide_forward(const OpContext& c) {
   return c.inputs[0].type == DataType::kInt16 ||
-         c.parameters[0].mantissa.type == DataType::kInt16 || c.output.type == DataType::kInt16;
+         c.parameters[0].mantissa.type == DataType::kInt16 || c.output().type == DataType::kInt16;
 }
 
 bool is_wide_grad_input(const OpContext& c) {
@@ -137,46 +137,48 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
 
 Prepared prepare_wide_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
-  const ConvolutionShape shape = convolution_shape(c, input.shape, c.output.shape);
+  const ConvolutionShape shape = convolution_shape(c, input.shape, c.output().shape);
   const auto choose_for = [&](int64_t images) {
     ConvolutionShape chunk = shape;
     chunk.batch = images;
-    return kernels::choose_wide_forward(*c.kernels, chunk, input.bits, weights.bits);
+    return kernels::choose_wide_forward(*c.kernel.table, chunk, input.bits, weights.bits);
   };
   return prepared(
       ForwardChoices{shape, {shape.batch, kernels::wide_images_per_chunk(shape), choose_for}});
 }
 
 Prepared prepare_wide_grad_input(const OpContext& c) {
-  const ConvolutionShape shape = convolution_shape(c, c.grad_inputs[0].shape, c.grad_output.shape);
-  return prepared(
-      GradInputChoice{shape, kernels::choose_wide_grad_input(*c.kernels, shape, c.grad_output.bits,
-                                                             c.parameters[0].mantissa.bits)});
+  const ConvolutionShape shape =
+      convolution_shape(c, c.grad_inputs[0].shape, c.grad_output().shape);
+  return prepared(GradInputChoice{
+      shape, kernels::choose_wide_grad_input(*c.kernel.table, shape, c.grad_output().bits,
+                                             c.parameters[0].mantissa.bits)});
 }
 
 Prepared prepare_wide_grad_weights(const OpContext& c, int input_bits) {
-  const ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output.shape);
+  const ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output().shape);
   return prepared(GradWeightsChoice{
-      shape, kernels::choose_wide_grad_weights(*c.kernels, shape, input_bits, c.grad_output.bits)});
+      shape,
+      kernels::choose_wide_grad_weights(*c.kernel.table, shape, input_bits, c.grad_output().bits)});
 }
 
 void wide_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
   const SumExponents exponents(input, weights);
   const int extra = extra_bits(input.bits, weights.bits);
-  const Workspace work(c.workspace, c.output.shape.last());
+  const Workspace work(c.memory.workspace, c.output().shape.last());
   const kernels::WideForward args{
       .shape = choices_of<ForwardChoices>(c).shape,
       .input = value_of(input),
       .weights = value_of(weights),
       .bias = align_bias(c, exponents, int64_t{1} << (30 + extra), work.bias),
       .sums = work.sums};
-  if (c.output.type == DataType::kInt32) return leave_wide(c, args, exponents.largest(), extra);
+  if (c.output().type == DataType::kInt32) return leave_wide(c, args, exponents.largest(), extra);
   if (counts_values(c)) {
     for_each_chunk(c, args,
                    [&](const Tensor& part) { count_sums(c, args.sums, part.count(), exponents); });
   }
-  if (c.output.is_guarded()) return narrow_channels(c, args, work, exponents);
+  if (c.output().is_guarded()) return narrow_channels(c, args, work, exponents);
   const int least = *input.exponent + least_channel_exponent(weights, work.shifts);
   narrow_by_passes(
       c, least,
@@ -194,11 +196,11 @@ void wide_forward(const OpContext& c) {
 void wide_backward_input(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &weights = c.parameters[0].mantissa;
   const auto& choice = choices_of<GradInputChoice>(c);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent,
+  narrow_gradient(c, grad_input, *c.grad_output().exponent + *weights.exponent,
                   [&](int shift, const kernels::PassCounts& counts) {
                     return kernels::wide_grad_input(
-                        choice.row, *c.kernels,
-                        {choice.shape, gradient_of(c.grad_output), value_of(weights), shift,
+                        choice.row, *c.kernel.table,
+                        {choice.shape, gradient_of(c.grad_output()), value_of(weights), shift,
                          gradient_of(grad_input), counts.wide},
                         c.kernel);
                   });
@@ -207,9 +209,9 @@ void wide_backward_input(const OpContext& c) {
 void wide_backward_weights(const OpContext& c, const Tensor& input) {
   const Tensor& gradient = c.parameters[0].gradient;
   const auto& [shape, planes] = choices_of<GradWeightsChoice>(c);
-  kernels::wide_grad_weights(planes, *c.kernels,
-                             {shape, value_of(input), gradient_of(c.grad_output),
-                              *gradient.exponent - *input.exponent - *c.grad_output.exponent,
+  kernels::wide_grad_weights(planes, *c.kernel.table,
+                             {shape, value_of(input), gradient_of(c.grad_output()),
+                              *gradient.exponent - *input.exponent - *c.grad_output().exponent,
                               gradient.as<int64_t>(), c.adds_gradients()},
                              c.kernel);
 }

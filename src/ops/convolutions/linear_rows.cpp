@@ -61,7 +61,7 @@ void align_channels(const OpContext& c, const Sum* sums, int shift, const int32_
                     bool all_raise, int64_t channels, int64_t* wide) {
   if constexpr (sizeof(Sum) == sizeof(int32_t)) {
     if (shift == 0 && all_raise) {
-      return c.kernels->wide->shift_sums({sums, above, wide}, 0, channels);
+      return c.kernel.table->wide->shift_sums({sums, above, wide}, 0, channels);
     }
   }
   for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], shift - above[o]);
@@ -72,7 +72,7 @@ template <typename Sum>
 void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
                  const int32_t* above, const Sum* sums) {
   const Tensor *const bias = bias_of(c), &input = c.inputs[0];
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const int least = least_for_bias(bias, kWideSumBits);
   // Except for channels so far below the others that their sums shift to the right.
   const bool all_raise = std::all_of(above, above + channels, [](int32_t n) { return n >= 0; });
@@ -82,8 +82,8 @@ void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_ex
     const int exponent = std::max(of_sums, least);
     align_channels(c, from, exponent - of_sums, above, all_raise, channels, wide);
     if (bias == nullptr) return exponent;
-    c.kernels->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
-                             channels);
+    c.kernel.table->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
+                                  channels);
     return exponent;
   });
 }
@@ -93,14 +93,14 @@ template <typename Sum>
 void leave_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
                 const int32_t* above, const Sum* sums) {
   const Tensor *const bias = bias_of(c), &input = c.inputs[0], &weights = c.parameters[0].mantissa;
-  const int64_t channels = c.output.shape.last(), depth = input.shape.last();
+  const int64_t channels = c.output().shape.last(), depth = input.shape.last();
   const int sum_bits = input.bits + weights.bits - 2 + bit_length(static_cast<uint64_t>(depth));
   const int sum_exponent = weights.largest_exponent() + sum_bits - kLogitBits;
   const int least = std::max(least_for_bias(bias, kLogitBits), kExponentMin);
   const auto leave_row = [&](int64_t row, const Sum* from) {
     const int exponent = std::max(input.row_exponent(row) + sum_exponent, least);
-    c.output.row_exponents[row] = static_cast<int16_t>(exponent);
-    auto* const to = c.output.as<int32_t>() + row * channels;
+    c.output().row_exponents[row] = static_cast<int16_t>(exponent);
+    auto* const to = c.output().as<int32_t>() + row * channels;
     const int shift = exponent - input.row_exponent(row) - weights_exponent;
     for (int64_t o = 0; o < channels; ++o) {
       to[o] = static_cast<int32_t>(rescale_rne(from[o], shift - above[o]));
@@ -124,10 +124,10 @@ template <typename Sum, typename Choice, typename Compute>
 void write_pieces_of_rows(const OpContext& c, const ConvolutionShape& shape,
                           const Compute& compute) {
   const auto& choices = choices_of<PieceChoices<Choice>>(c);
-  const RowWorkspace work(c.workspace, shape.out_channels);
+  const RowWorkspace work(c.memory.workspace, shape.out_channels);
   auto* const sums = reinterpret_cast<Sum*>(work.sums);
   const int weights_exponent = least_channel_exponent(c.parameters[0].mantissa, work.above);
-  const auto write = c.output.type == DataType::kInt32 ? leave_sums<Sum> : narrow_sums<Sum>;
+  const auto write = c.output().type == DataType::kInt32 ? leave_sums<Sum> : narrow_sums<Sum>;
   for (int64_t first = 0; first < shape.batch; first += choices.piece) {
     ConvolutionShape piece = shape;
     piece.batch = std::min(choices.piece, shape.batch - first);
@@ -158,7 +158,7 @@ Tensor aligned_input(const OpContext& c, int16_t* exponent) {
   const Tensor& input = c.inputs[0];
   const int64_t channels = input.shape.last(), rows = input.count() / channels;
   *exponent = static_cast<int16_t>(shared_exponent(input, 0, rows));
-  auto* const to = reinterpret_cast<int16_t*>(c.workspace);
+  auto* const to = reinterpret_cast<int16_t*>(c.memory.workspace);
   const Mantissas from(input);
   kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
@@ -198,11 +198,11 @@ void plan_rows(const OpShapes& s, const PlanningContext& planning, OpMemory& mem
 
 Prepared prepare_row_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
-  const ConvolutionShape shape = convolution_shape(c, input.shape, c.output.shape);
+  const ConvolutionShape shape = convolution_shape(c, input.shape, c.output().shape);
   const int64_t rows = rows_at_once(shape, input.bits);
   if (input.bits > kByteBits) {
     return choose_pieces<WideChoices>(shape, rows, [&](const ConvolutionShape& piece) {
-      return kernels::choose_wide_forward(*c.kernels, piece, input.bits, weights.bits);
+      return kernels::choose_wide_forward(*c.kernel.table, piece, input.bits, weights.bits);
     });
   }
   return choose_pieces<ByteChoices>(
@@ -211,13 +211,13 @@ Prepared prepare_row_forward(const OpContext& c) {
 
 void row_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
-  const ConvolutionShape shape = convolution_shape(c, input.shape, c.output.shape);
+  const ConvolutionShape shape = convolution_shape(c, input.shape, c.output().shape);
   if (input.bits > kByteBits) {
     const auto compute = [&](const ConvolutionShape& piece, int64_t first,
                              const kernels::WideChoice& choice, int64_t* sums) {
       const kernels::MantissaSpan rows = gradient_from(input, first * shape.in_channels);
       kernels::wide_forward(
-          choice, *c.kernels,
+          choice, *c.kernel.table,
           {.shape = piece, .input = rows, .weights = value_of(weights), .sums = sums}, c.kernel);
     };
     return write_pieces_of_rows<int64_t, kernels::WideChoice>(c, shape, compute);

@@ -30,7 +30,7 @@ int least_channel_exponent(const Tensor& weights, int32_t* above) {
 }
 
 int align_sums(const OpContext& c, const SumExponents& exponents, int32_t* sums) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
   const int largest = exponents.largest();
   if (!exponents.by_channel()) return largest;
   kernels::parallel_ranges(
@@ -51,21 +51,22 @@ int64_t align_gradient_bytes(int64_t rows, int64_t channels, int bits) {
 
 kernels::ConstMantissaSpan align_gradient(const OpContext& c, const Tensor& weights) {
   const int largest = weights.largest_exponent();
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  auto* shifts = reinterpret_cast<int32_t*>(c.workspace);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  auto* shifts = reinterpret_cast<int32_t*>(c.memory.workspace);
   bool aligned = true;
   for (int64_t o = 0; o < channels && weights.blocks > 1; ++o) {
     shifts[o] = std::min(largest - weights.block_exponent(o), kMostGradientShift);
     aligned &= shifts[o] == 0;
   }
-  if (aligned) return gradient_of(c.grad_output);
-  const kernels::ShiftChannels args = {gradient_of(c.grad_output),
-                                       shifts,
-                                       channels,
-                                       {c.workspace + shifts_bytes(channels), c.grad_output.bits}};
+  if (aligned) return gradient_of(c.grad_output());
+  const kernels::ShiftChannels args = {
+      gradient_of(c.grad_output()),
+      shifts,
+      channels,
+      {c.memory.workspace + shifts_bytes(channels), c.grad_output().bits}};
   kernels::parallel_ranges(*c.kernel.pool, rows, grain_rows(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
-                             c.kernels->elementwise->shift_channels(args, begin, end);
+                             c.kernel.table->elementwise->shift_channels(args, begin, end);
                            });
   return args.out;
 }

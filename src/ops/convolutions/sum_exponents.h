@@ -27,16 +27,16 @@ class SumExponents {
 // above[o]: by how much the exponent of channel o is larger.
 int least_channel_exponent(const Tensor& weights, int32_t* above);
 
-// Sums that are left wide, in c.output's shape, get one exponent, the largest, which is returned:
+// Sums that are left wide, in c.output()'s shape, get one exponent, the largest, which is returned:
 // sums of other channels are shifted to the right (rne).
 int align_sums(const OpContext& c, const SumExponents& exponents, int32_t* sums);
 
 // Bytes of workspace that align_gradient needs for a gradient [rows, channels].
 int64_t align_gradient_bytes(int64_t rows, int64_t channels, int bits);
 
-// c.grad_output in units in which all channels of the weights have the largest exponent. Mantissas
-// of other channels are shifted to the right (rne), into the workspace, as wide as they were.
-// Nothing can overflow. If a channel's weights are smaller by 2^k, k bits are lost.
+// c.grad_output() in units in which all channels of the weights have the largest exponent.
+// Mantissas of other channels are shifted to the right (rne), into the workspace, as wide as they
+// were. Nothing can overflow. If a channel's weights are smaller by 2^k, k bits are lost.
 kernels::ConstMantissaSpan align_gradient(const OpContext& c, const Tensor& weights);
 
 }  // namespace mantissa::ops

@@ -25,8 +25,8 @@ struct Sizes {
     keys = cached_positions > 0 ? cached_positions : new_keys;
   }
   explicit Sizes(const OpContext& c)
-      : Sizes(c.attributes->as<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
-              c.cache.exists() ? c.cache.positions : 0) {}
+      : Sizes(c.attributes<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
+              c.memory.cache.exists() ? c.memory.cache.positions : 0) {}
 };
 
 // A head of a sequence: its rows of queries, keys and values lie `width` apart.
@@ -35,24 +35,23 @@ struct Head {
   int64_t at, key_at, valid, queries, first_query;
   float scale;
   bool is_causal;
-  Head(const OpContext& c, const Sizes& s, int64_t i) : first_query(c.scalars->position) {
+  Head(const OpContext& c, const Sizes& s, int64_t i) : first_query(c.step.scalars->position) {
     const int64_t sequence = i / s.heads, channel = i % s.heads * s.channels;
     at = sequence * s.queries * s.width + channel;
     key_at = sequence * s.new_keys * s.width + channel;
     q = c.inputs[0].as<float>() + at;
     k = c.inputs[1].as<float>() + key_at;
     v = c.inputs[2].as<float>() + key_at;
-    if (c.cache.exists()) {
-      auto* const rows = reinterpret_cast<float*>(c.cache.of(sequence)) + channel;
+    if (c.memory.cache.exists()) {
+      auto* const rows = reinterpret_cast<float*>(c.memory.cache.of(sequence)) + channel;
       k = remember(s, k, rows);
       v = remember(s, v, rows + s.keys * s.width);
     }
     const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
     valid = std::clamp<int64_t>(length, 0, s.keys);
-    queries =
-        c.attributes->as<AttentionAttributes>().cross ? s.queries : std::min(s.queries, valid);
+    queries = c.attributes<AttentionAttributes>().cross ? s.queries : std::min(s.queries, valid);
     scale = 1 / std::sqrt(static_cast<float>(s.channels));
-    is_causal = c.attributes->as<AttentionAttributes>().causal;
+    is_causal = c.attributes<AttentionAttributes>().causal;
   }
   int64_t keys_of(int64_t query) const {
     return is_causal ? std::min(valid, first_query + query + 1) : valid;
@@ -234,14 +233,14 @@ void for_heads(const OpContext& c, bool backward, const Visit& visit) {
                              const Room room(s, scratch + part * floats, backward);
                              for (int64_t i = begin; i < end; ++i) {
                                const Head head(c, s, i);
-                               visit(Computation{*c.kernels->floats, s, head, room});
+                               visit(Computation{*c.kernel.table->floats, s, head, room});
                              }
                            });
 }
 
 void forward(const OpContext& c) {
   for_heads(c, false,
-            [&](const Computation& of) { of.forward(c.output.as<float>() + of.head.at); });
+            [&](const Computation& of) { of.forward(c.output().as<float>() + of.head.at); });
 }
 
 void backward(const OpContext& c) {
@@ -250,7 +249,7 @@ void backward(const OpContext& c) {
     return gradient.empty() ? nullptr : gradient.as<float>() + at;
   };
   for_heads(c, true, [&](const Computation& of) {
-    of.backward(c.grad_output.as<float>() + of.head.at, gradient_at(0, of.head.at),
+    of.backward(c.grad_output().as<float>() + of.head.at, gradient_at(0, of.head.at),
                 gradient_at(1, of.head.key_at), gradient_at(2, of.head.key_at));
   });
 }

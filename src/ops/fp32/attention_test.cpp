@@ -140,14 +140,16 @@ TEST(Fp32Attention, IsItsDefinition) {
       std::vector<std::byte> forward(memory.forward.scratch_bytes, std::byte{0xff}),
           backward(memory.grad_input.scratch_bytes, std::byte{0xff});
       OpContext c;
-      c.attributes = &attributes;
-      c.scalars = &scalars;
+      c.node.attributes = &attributes;
+      c.step.scalars = &scalars;
       c.inputs = inputs;
-      c.output = tensor(y, shape_q);
-      c.grad_output = tensor(grad, shape_q);
+      const Tensor output_view = tensor(y, shape_q);
+      c.outputs = {&output_view, 1};
+      const Tensor grad_view = tensor(grad, shape_q);
+      c.grad_outputs = {&grad_view, 1};
       c.grad_inputs = gradients;
       c.kernel = {&pool, forward};
-      c.kernels = &table;
+      c.kernel.table = &table;
       op.fp32->forward.run(c);
       c.kernel.scratch = backward;
       op.fp32->grad_input.run(c);

@@ -38,7 +38,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 // up, in order, at the start of the workspace, which is returned.
 template <typename Add>
 double* row_sums(const OpContext& c, int64_t rows, int64_t channels, Add&& add) {
-  auto* work = reinterpret_cast<double*>(c.workspace);
+  auto* work = reinterpret_cast<double*>(c.memory.workspace);
   const int64_t parts = kernels::parallel_ranges(*c.kernel.pool, rows,
                                                  std::max<int64_t>(1, kFloatsPerThread / channels),
                                                  [&](int64_t begin, int64_t end, int64_t part) {
@@ -82,7 +82,7 @@ void batch_statistics(const OpContext& c, const Saved& saved, int64_t rows, int6
       part[channels + i] += static_cast<double>(x[i]) * x[i];
     }
   });
-  auto* record = reinterpret_cast<double*>(c.statistics) + c.micro_batch * 2 * channels;
+  auto* record = reinterpret_cast<double*>(c.memory.statistics) + c.step.micro_batch * 2 * channels;
   const auto n = static_cast<double>(rows);
   for (int64_t i = 0; i < channels; ++i) {
     saved.mean[i] = sums[i] / n;
@@ -96,9 +96,9 @@ void batch_statistics(const OpContext& c, const Saved& saved, int64_t rows, int6
 // y = x * scale + offset, then the fused ReLU.
 void apply(const OpContext& c, const float* scale, const float* offset, int64_t channels) {
   const auto* in = c.inputs[0].as<float>();
-  auto* out = c.output.as<float>();
-  const float least = c.relu ? 0.0f : -__builtin_huge_valf();
-  kernels::parallel_ranges(*c.kernel.pool, c.output.count() / channels,
+  auto* out = c.output().as<float>();
+  const float least = c.mode.relu ? 0.0f : -__builtin_huge_valf();
+  kernels::parallel_ranges(*c.kernel.pool, c.output().count() / channels,
                            std::max<int64_t>(1, kFloatsPerThread / channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
@@ -112,11 +112,11 @@ void apply(const OpContext& c, const float* scale, const float* offset, int64_t 
 }
 
 void forward(const OpContext& c) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  const Saved saved(c.saved, channels);
-  const bool training = is_training(c.exponent_mode);
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
+  const Saved saved(c.memory.saved, channels);
+  const bool training = is_training(c.mode.exponents);
   if (training) batch_statistics(c, saved, rows, channels);
-  auto* scale = reinterpret_cast<float*>(c.workspace);
+  auto* scale = reinterpret_cast<float*>(c.memory.workspace);
   float* offset = scale + channels;
   for (int64_t i = 0; i < channels; ++i) {
     const Affine affine = training ? batch_affine(c, saved, i) : running_affine(c, i);
@@ -129,8 +129,8 @@ void forward(const OpContext& c) {
 // fused ReLU if there is one. Each case has its own loop, which compilers vectorise.
 template <typename Visit>
 void with_incoming(const OpContext& c, Visit&& visit) {
-  const auto *from = c.grad_output.as<float>(), *out = c.output.as<float>();
-  if (c.relu) {
+  const auto *from = c.grad_output().as<float>(), *out = c.output().as<float>();
+  if (c.mode.relu) {
     visit([=](int64_t at) {
       const int32_t passes = -static_cast<int32_t>(out[at] > 0);  // all ones or none
       return std::bit_cast<float>(std::bit_cast<int32_t>(from[at]) & passes);
@@ -141,8 +141,8 @@ void with_incoming(const OpContext& c, Visit&& visit) {
 }
 
 void backward_weights(const OpContext& c) {
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  const Saved saved(c.saved, channels);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  const Saved saved(c.memory.saved, channels);
   const auto* in = c.inputs[0].as<float>();
   const double* sums = nullptr;
   with_incoming(c, [&](auto&& incoming) {
@@ -166,9 +166,9 @@ void backward_weights(const OpContext& c) {
 
 // dx = (gamma / sigma) (dy - mean of dy - x^ * mean of dy x^)
 void backward_input(const OpContext& c) {
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  const Saved saved(c.saved, channels);
-  auto* grad = reinterpret_cast<float*>(c.workspace);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  const Saved saved(c.memory.saved, channels);
+  auto* grad = reinterpret_cast<float*>(c.memory.workspace);
   float *by_input = grad + channels, *offset = by_input + channels;
   for (int64_t i = 0; i < channels; ++i) {
     const double scale = c.parameters[0].mantissa.as<float>()[i] * saved.inverse_sigma[i];
@@ -197,7 +197,7 @@ void backward_input(const OpContext& c) {
 
 // The factor of ops/norms/rescale.cpp.
 double rescale_factor(const OpContext& c) {
-  const auto& attributes = c.attributes->as<QuantiseAttributes>();
+  const auto& attributes = c.attributes<QuantiseAttributes>();
   if (attributes.bits == 0) return 1;
   const double range = std::max(c.parameters[0].mantissa.as<float>()[0], FLT_MIN);
   return std::ldexp(range / static_cast<double>(quantise_levels(attributes)), -attributes.exponent);
@@ -216,8 +216,8 @@ OpMemory rescale_memory(const OpShapes& s, const PlanningContext& planning) {
 }
 
 void rescale_forward(const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
-  auto* scale = reinterpret_cast<float*>(c.workspace);
+  const int64_t channels = c.output().shape.last();
+  auto* scale = reinterpret_cast<float*>(c.memory.workspace);
   float* offset = scale + channels;
   for (int64_t i = 0; i < channels; ++i) {
     const Affine affine = rescale_affine(c, i);
@@ -227,7 +227,7 @@ void rescale_forward(const OpContext& c) {
 }
 
 void rescale_backward_weights(const OpContext& c) {
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
   const auto* in = c.inputs[0].as<float>();
   const double* sums = nullptr;
   with_incoming(c, [&](auto&& incoming) {
@@ -249,8 +249,8 @@ void rescale_backward_weights(const OpContext& c) {
 }
 
 void rescale_backward_input(const OpContext& c) {
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  auto* by = reinterpret_cast<float*>(c.workspace);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  auto* by = reinterpret_cast<float*>(c.memory.workspace);
   for (int64_t i = 0; i < channels; ++i) by[i] = rescale_affine(c, i).scale;
   auto* out = c.grad_inputs[0].as<float>();
   with_incoming(c, [&](auto&& incoming) {
@@ -269,14 +269,14 @@ void rescale_backward_input(const OpContext& c) {
 
 void scale_offset(const OpContext& c) {
   apply(c, c.parameters[0].mantissa.as<float>(), c.parameters[1].mantissa.as<float>(),
-        c.output.shape.last());
+        c.output().shape.last());
 }
 
 }  // namespace
 
 void freeze_affine(const OpContext& context, float* multiplier, float* offset) {
-  const bool rescales = context.op == &ops::kRescale;
-  for (int64_t i = 0; i < context.output.shape.last(); ++i) {
+  const bool rescales = context.node.op == &ops::kRescale;
+  for (int64_t i = 0; i < context.output().shape.last(); ++i) {
     const Affine affine = rescales ? rescale_affine(context, i) : running_affine(context, i);
     multiplier[i] = affine.scale, offset[i] = affine.offset;
   }

@@ -66,9 +66,9 @@ int64_t grid_bytes(const OpShapes& s) {
 // The weights that the layer computes with; in the workspace if they are on a grid.
 const float* weights_of(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
-  const FloatGrid grid(c.attributes->as<LayerAttributes>());
+  const FloatGrid grid(c.attributes<LayerAttributes>());
   if (!grid.is_there()) return weights.as<float>();
-  auto* const nearest = reinterpret_cast<float*>(c.workspace);
+  auto* const nearest = reinterpret_cast<float*>(c.memory.workspace);
   for_each(c, weights.count(),
            [&](int64_t i) { nearest[i] = grid.nearest(weights.as<float>()[i]); });
   return nearest;
@@ -113,32 +113,32 @@ Prepared make(const OpContext& c, ConvolutionPass pass, const Tensor& input, con
                                          bias, c.kernel.pool->size());
 }
 Prepared prepare_forward(const OpContext& c) {
-  return make(c, ConvolutionPass::kForward, c.inputs[0], c.output);
+  return make(c, ConvolutionPass::kForward, c.inputs[0], c.output());
 }
 Prepared prepare_backward_input(const OpContext& c) {
-  return make(c, ConvolutionPass::kGradInput, c.grad_inputs[0], c.grad_output);
+  return make(c, ConvolutionPass::kGradInput, c.grad_inputs[0], c.grad_output());
 }
 Prepared prepare_backward_weights(const OpContext& c) {
-  return make(c, ConvolutionPass::kGradWeights, c.inputs[0], c.grad_output);
+  return make(c, ConvolutionPass::kGradWeights, c.inputs[0], c.grad_output());
 }
 
 const Convolution* convolution_of(const OpContext& c) {
-  return static_cast<const Convolution*>(c.prepared);
+  return static_cast<const Convolution*>(c.kernel.prepared);
 }
 
 void forward(const OpContext& c) {
   const float* bias = c.parameters.size() > 1 ? c.parameters[1].mantissa.as<float>() : nullptr;
   const bool done =
       kernels::fp32::convolution_forward(convolution_of(c), c.inputs[0].as<float>(), weights_of(c),
-                                         bias, c.output.as<float>(), c.kernel);
-  if (!done) c.totals->kernel_failed = true;
+                                         bias, c.output().as<float>(), c.kernel);
+  if (!done) c.step.totals->kernel_failed = true;
 }
 
 void backward_input(const OpContext& c) {
   const bool done =
-      kernels::fp32::convolution_grad_input(convolution_of(c), c.grad_output.as<float>(),
+      kernels::fp32::convolution_grad_input(convolution_of(c), c.grad_output().as<float>(),
                                             weights_of(c), c.grad_inputs[0].as<float>(), c.kernel);
-  if (!done) c.totals->kernel_failed = true;
+  if (!done) c.step.totals->kernel_failed = true;
 }
 
 void add_to(const Tensor& gradient, const float* part) {
@@ -147,13 +147,13 @@ void add_to(const Tensor& gradient, const float* part) {
 }
 
 void backward_weights(const OpContext& c) {
-  auto* weights = reinterpret_cast<float*>(c.workspace);
+  auto* weights = reinterpret_cast<float*>(c.memory.workspace);
   float* bias = c.parameters.size() > 1 ? weights + c.parameters[0].gradient.count() : nullptr;
   const bool done =
       kernels::fp32::convolution_grad_weights(convolution_of(c), c.inputs[0].as<float>(),
-                                              c.grad_output.as<float>(), weights, bias, c.kernel);
-  if (!done) c.totals->kernel_failed = true;
-  const FloatGrid grid(c.attributes->as<LayerAttributes>());
+                                              c.grad_output().as<float>(), weights, bias, c.kernel);
+  if (!done) c.step.totals->kernel_failed = true;
+  const FloatGrid grid(c.attributes<LayerAttributes>());
   if (grid.is_there()) {
     const auto* master = c.parameters[0].mantissa.as<float>();
     for (int64_t i = 0; i < c.parameters[0].gradient.count(); ++i) {

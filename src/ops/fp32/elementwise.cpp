@@ -12,12 +12,12 @@ namespace {
 
 // As the integer op: pixel - mean of the channel, in units of 1/64. Means are exact in fp32.
 void normalise_input(const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
-  const auto mean = pixel_means(c.attributes->as<InputAttributes>());
+  const int64_t channels = c.output().shape.last();
+  const auto mean = pixel_means(c.attributes<InputAttributes>());
   const float unit = std::ldexp(1.0f, kPixelExponent);
   const auto* pixels = c.inputs[0].as<uint8_t>();
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(), [&](int64_t i) {
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(), [&](int64_t i) {
     out[i] = (static_cast<float>(pixels[i]) - mean[i % channels]) * unit;
   });
 }
@@ -26,19 +26,20 @@ void normalise_input(const OpContext& c) {
 void quantise_input(const OpContext& c) {
   const auto* numbers = c.inputs[0].as<int16_t>();
   const float unit = std::ldexp(1.0f, *c.inputs[0].exponent);
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(), [&](int64_t i) { out[i] = static_cast<float>(numbers[i]) * unit; });
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(),
+           [&](int64_t i) { out[i] = static_cast<float>(numbers[i]) * unit; });
 }
 
 void relu(const OpContext& c) {
   const auto* in = c.inputs[0].as<float>();
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(), [&](int64_t i) { out[i] = std::max(in[i], 0.0f); });
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(), [&](int64_t i) { out[i] = std::max(in[i], 0.0f); });
 }
 
 // Passes the gradient if the output of a ReLU is positive.
 void pass_positive(const OpContext& c, const Tensor& grad_input) {
-  const auto *output = c.output.as<float>(), *grad_output = c.grad_output.as<float>();
+  const auto *output = c.output().as<float>(), *grad_output = c.grad_output().as<float>();
   auto* out = grad_input.as<float>();
   for_each(c, grad_input.count(),
            [&](int64_t i) { out[i] = output[i] > 0 ? grad_output[i] : 0.0f; });
@@ -48,16 +49,16 @@ void relu_backward(const OpContext& c) { pass_positive(c, c.grad_inputs[0]); }
 
 void add(const OpContext& c) {
   const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
-  auto* out = c.output.as<float>();
-  const float least = c.relu ? 0.0f : -__builtin_huge_valf();
-  for_each(c, c.output.count(), [&](int64_t i) { out[i] = std::max(a[i] + b[i], least); });
+  auto* out = c.output().as<float>();
+  const float least = c.mode.relu ? 0.0f : -__builtin_huge_valf();
+  for_each(c, c.output().count(), [&](int64_t i) { out[i] = std::max(a[i] + b[i], least); });
 }
 
 // Both inputs receive this gradient (they share one buffer).
 void add_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
-  if (c.relu) return pass_positive(c, grad_input);
-  const auto* in = c.grad_output.as<float>();
+  if (c.mode.relu) return pass_positive(c, grad_input);
+  const auto* in = c.grad_output().as<float>();
   auto* out = grad_input.as<float>();
   for_each(c, grad_input.count(), [&](int64_t i) { out[i] = in[i]; });
 }

@@ -15,7 +15,7 @@ void embedding(const OpContext& c) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = std::clamp<int64_t>(indices[i], 0, table.shape[0] - 1);
       std::copy_n(table.as<float>() + row * channels, channels,
-                  c.output.as<float>() + i * channels);
+                  c.output().as<float>() + i * channels);
     }
   });
 }
@@ -30,7 +30,7 @@ void embedding_backward_weights(const OpContext& c) {
       *c.kernel.pool, channels, kChannelsAtOnce, [&](int64_t begin, int64_t end, int64_t) {
         for (int64_t i = 0; i < c.inputs[0].count(); ++i) {
           const int64_t row = std::clamp<int64_t>(indices[i], 0, gradient.shape[0] - 1);
-          const float* from = c.grad_output.as<float>() + i * channels;
+          const float* from = c.grad_output().as<float>() + i * channels;
           float* to = gradient.as<float>() + row * channels;
           for (int64_t k = begin; k < end; ++k) to[k] += from[k];
         }
@@ -41,45 +41,47 @@ void embedding_backward_weights(const OpContext& c) {
 int64_t sequence_size(const Shape& shape) { return shape[shape.rank - 2] * shape.last(); }
 
 void positions(const OpContext& c) {
-  const int64_t size = sequence_size(c.output.shape), channels = c.output.shape.last();
-  const float* table = c.parameters[0].mantissa.as<float>() + c.scalars->position * channels;
-  for_images(c, c.output.count() / channels, [&](int64_t row) {
+  const int64_t size = sequence_size(c.output().shape), channels = c.output().shape.last();
+  const float* table = c.parameters[0].mantissa.as<float>() + c.step.scalars->position * channels;
+  for_images(c, c.output().count() / channels, [&](int64_t row) {
     const int64_t at = row * channels;
     const float *in = c.inputs[0].as<float>() + at, *position = table + at % size;
-    float* out = c.output.as<float>() + at;
+    float* out = c.output().as<float>() + at;
     for (int64_t i = 0; i < channels; ++i) out[i] = in[i] + position[i];
   });
 }
 
 void positions_backward(const OpContext& c) {
-  std::copy_n(c.grad_output.as<float>(), c.grad_inputs[0].count(), c.grad_inputs[0].as<float>());
+  std::copy_n(c.grad_output().as<float>(), c.grad_inputs[0].count(), c.grad_inputs[0].as<float>());
 }
 
 void positions_backward_weights(const OpContext& c) {
-  const int64_t size = sequence_size(c.grad_output.shape), count = c.grad_output.count();
+  const int64_t size = sequence_size(c.grad_output().shape), count = c.grad_output().count();
+  const auto* from = c.grad_output().as<float>();
   auto* gradient = c.parameters[0].gradient.as<float>();
   for_each(c, size, [&](int64_t i) {
     double sum = 0;
-    for (int64_t at = i; at < count; at += size) sum += c.grad_output.as<float>()[at];
+    for (int64_t at = i; at < count; at += size) sum += from[at];
     gradient[i] += static_cast<float>(sum);
   });
 }
 
 template <bool kCentred>
 kernels::FloatNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
-  return c.kernels->floats->row_norm(c.inputs[0].as<float>() + row * channels, channels, kCentred,
-                                     c.attributes->as<RowNormAttributes>().epsilon);
+  return c.kernel.table->floats->row_norm(c.inputs[0].as<float>() + row * channels, channels,
+                                          kCentred, c.attributes<RowNormAttributes>().epsilon);
 }
 
 template <bool kCentred>
 void norm(const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
-  for_images(c, c.output.count() / channels, [&](int64_t row) {
+  const int64_t channels = c.output().shape.last();
+  for_images(c, c.output().count() / channels, [&](int64_t row) {
     const int64_t at = row * channels;
-    c.kernels->floats->normalise(c.inputs[0].as<float>() + at, row_norm<kCentred>(c, row, channels),
-                                 c.parameters[0].mantissa.as<float>(),
-                                 kCentred ? c.parameters[1].mantissa.as<float>() : nullptr,
-                                 channels, c.output.as<float>() + at);
+    c.kernel.table->floats->normalise(c.inputs[0].as<float>() + at,
+                                      row_norm<kCentred>(c, row, channels),
+                                      c.parameters[0].mantissa.as<float>(),
+                                      kCentred ? c.parameters[1].mantissa.as<float>() : nullptr,
+                                      channels, c.output().as<float>() + at);
   });
 }
 
@@ -95,7 +97,7 @@ OpMemory norm_memory(const OpShapes& shapes, const PlanningContext&) {
 template <bool kCentred>
 void norm_backward_weights(const OpContext& c) {
   constexpr int64_t kChannelsAtOnce = 64;
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
   auto* const norms = reinterpret_cast<kernels::FloatNorm*>(c.kernel.scratch.data());
   for_images(c, rows, [&](int64_t row) { norms[row] = row_norm<kCentred>(c, row, channels); });
   const auto gradient_at = [&](size_t parameter, int64_t channel) {
@@ -107,22 +109,22 @@ void norm_backward_weights(const OpContext& c) {
       *c.kernel.pool, channels, kChannelsAtOnce, [&](int64_t begin, int64_t end, int64_t) {
         for (int64_t row = 0; row < rows; ++row) {
           const int64_t at = row * channels + begin;
-          c.kernels->floats->add_norm_gradients(
-              c.inputs[0].as<float>() + at, c.grad_output.as<float>() + at, norms[row], end - begin,
-              gradient_at(0, begin), gradient_at(1, begin));
+          c.kernel.table->floats->add_norm_gradients(
+              c.inputs[0].as<float>() + at, c.grad_output().as<float>() + at, norms[row],
+              end - begin, gradient_at(0, begin), gradient_at(1, begin));
         }
       });
 }
 
 template <bool kCentred>
 void norm_backward(const OpContext& c) {
-  const int64_t channels = c.grad_output.shape.last();
-  for_images(c, c.grad_output.count() / channels, [&](int64_t row) {
+  const int64_t channels = c.grad_output().shape.last();
+  for_images(c, c.grad_output().count() / channels, [&](int64_t row) {
     const int64_t at = row * channels;
-    c.kernels->floats->norm_backward(c.inputs[0].as<float>() + at, c.grad_output.as<float>() + at,
-                                     row_norm<kCentred>(c, row, channels),
-                                     c.parameters[0].mantissa.as<float>(), kCentred, channels,
-                                     c.grad_inputs[0].as<float>() + at);
+    c.kernel.table->floats->norm_backward(
+        c.inputs[0].as<float>() + at, c.grad_output().as<float>() + at,
+        row_norm<kCentred>(c, row, channels), c.parameters[0].mantissa.as<float>(), kCentred,
+        channels, c.grad_inputs[0].as<float>() + at);
   });
 }
 

@@ -69,7 +69,7 @@ bool is_hit(const Row& row, float largest) {
 // gives a row's loss and its largest logit. Sums of whole numbers do not depend on threads.
 template <typename LossOf>
 void count_losses(const OpContext& c, LossOf&& loss_of) {
-  count_rows(row_weights(c), c.inputs[0].shape.count() / c.inputs[0].shape.last(), *c.loss);
+  count_rows(row_weights(c), c.inputs[0].shape.count() / c.inputs[0].shape.last(), *c.step.loss);
   std::array<LossTotals, kernels::kMaximumParts> totals{};
   std::array<bool, kernels::kMaximumParts> overflow{};
   const int64_t parts = for_rows(c, [&](const Row& row, int64_t, int64_t part) {
@@ -79,8 +79,8 @@ void count_losses(const OpContext& c, LossOf&& loss_of) {
     totals[part].correct += is_hit(row, largest);
   });
   for (int64_t part = 0; part < parts; ++part) {
-    *c.loss += totals[part];
-    c.totals->exponent_overflow |= overflow[part];
+    *c.step.loss += totals[part];
+    c.step.totals->exponent_overflow |= overflow[part];
   }
 }
 
@@ -98,7 +98,7 @@ void write_gradients(const OpContext& c, GradientOf&& gradient_of) {
 }
 
 double smoothing(const OpContext& c) {
-  return static_cast<double>(c.attributes->as<LossAttributes>().smoothing_q16) / kSmoothingOne;
+  return static_cast<double>(c.attributes<LossAttributes>().smoothing_q16) / kSmoothingOne;
 }
 
 // The loss in bits, as loss_q24 counts it. The target of a class is the label's share, and with
@@ -106,7 +106,7 @@ double smoothing(const OpContext& c) {
 void cross_entropy(const OpContext& c) {
   const double smoothed = smoothing(c);
   count_losses(c, [&](const Row& row) {
-    const kernels::LogitSums sums = c.kernels->floats->logit_sums(row.logits, row.classes);
+    const kernels::LogitSums sums = c.kernel.table->floats->logit_sums(row.logits, row.classes);
     const double expected = (1 - smoothed) * row.logits[row.label] +
                             smoothed / static_cast<double>(row.classes) * sums.sum;
     const double log = sums.largest + std::log(sums.exponentials);
@@ -118,14 +118,14 @@ void cross_entropy(const OpContext& c) {
 void cross_entropy_backward(const OpContext& c) {
   const double smoothed = smoothing(c);
   write_gradients(c, [&](const Row& row, float* gradient) {
-    const kernels::LogitSums sums = c.kernels->floats->logit_sums(row.logits, row.classes);
+    const kernels::LogitSums sums = c.kernel.table->floats->logit_sums(row.logits, row.classes);
     const double others = smoothed / static_cast<double>(row.classes);
-    c.kernels->floats->softmax_gradient(row.logits, row.classes,
-                                        {.largest = sums.largest,
-                                         .inverse = static_cast<float>(1 / sums.exponentials),
-                                         .target = static_cast<float>(others),
-                                         .weight = static_cast<float>(row.weight)},
-                                        gradient);
+    c.kernel.table->floats->softmax_gradient(row.logits, row.classes,
+                                             {.largest = sums.largest,
+                                              .inverse = static_cast<float>(1 / sums.exponentials),
+                                              .target = static_cast<float>(others),
+                                              .weight = static_cast<float>(row.weight)},
+                                             gradient);
     const double probability =
         std::exp(double{row.logits[row.label]} - sums.largest) / sums.exponentials;
     const double error = probability - others - (1 - smoothed);
@@ -155,7 +155,7 @@ void sigmoid_cross_entropy(const OpContext& c) {
   const kernels::SigmoidTargets targets = sigmoid_targets(c);
   const kernels::RowWeights weights = sigmoid_weights(c);
   const int64_t rows = c.inputs[0].shape.count() / targets.outputs;
-  count_rows(weights, rows, *c.loss);
+  count_rows(weights, rows, *c.step.loss);
   for (int64_t n = 0; n < rows; ++n) {
     const double weight = weight_of(weights, n);
     if (weight == 0) continue;
@@ -170,8 +170,8 @@ void sigmoid_cross_entropy(const OpContext& c) {
       right += (z > 0) == (target == 1);
     }
     const double loss_q24 = lost / kLn2 * weight * 0x1p24;
-    if (!add_loss(loss_q24, *c.loss, c.totals->exponent_overflow)) continue;
-    c.loss->correct += known > 0 && right == known;
+    if (!add_loss(loss_q24, *c.step.loss, c.step.totals->exponent_overflow)) continue;
+    c.step.loss->correct += known > 0 && right == known;
   }
 }
 
@@ -204,12 +204,12 @@ void for_differences(const OpContext& c, Visit&& visit) {
 void regression_error(const OpContext& c) {
   const int64_t outputs = c.inputs[0].shape.last();
   const kernels::RowWeights weights = row_weights(c);
-  count_rows(weights, c.inputs[0].shape[0], *c.loss);
+  count_rows(weights, c.inputs[0].shape[0], *c.step.loss);
   for_differences(c, [&](int64_t n, const auto& difference) {
     double sum = 0;
     for (int64_t k = 0; k < outputs; ++k) sum += difference(k) * difference(k);
-    add_loss(sum / static_cast<double>(outputs) * weight_of(weights, n) * 0x1p24, *c.loss,
-             c.totals->exponent_overflow);
+    add_loss(sum / static_cast<double>(outputs) * weight_of(weights, n) * 0x1p24, *c.step.loss,
+             c.step.totals->exponent_overflow);
   });
 }
 

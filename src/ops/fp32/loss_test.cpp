@@ -63,13 +63,13 @@ struct Loss {
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
     ThreadPool pool(threads);
     OpContext c;
-    c.attributes = &attributes;
+    c.node.attributes = &attributes;
     c.inputs = inputs;
     c.grad_inputs = gradients;
     c.kernel.pool = &pool;
-    c.kernels = &table;
-    c.totals = &totals;
-    c.loss = &loss;
+    c.kernel.table = &table;
+    c.step.totals = &totals;
+    c.step.loss = &loss;
     op.fp32->forward.run(c);
     op.fp32->grad_input.run(c);
   }

@@ -32,8 +32,8 @@ struct HardSwish {
 
 // Read by leaky ReLU only, which alone has attributes.
 float slope_of(const OpContext& c) {
-  if (c.attributes->items().empty()) return 0;
-  const Fraction& slope = c.attributes->as<LeakyReluAttributes>().fraction;
+  if (c.node.attributes->items().empty()) return 0;
+  const Fraction& slope = c.attributes<LeakyReluAttributes>().fraction;
   return static_cast<float>(slope.numerator) / static_cast<float>(slope.denominator);
 }
 
@@ -41,25 +41,25 @@ template <typename Function>
 void forward(const OpContext& c) {
   const float slope = slope_of(c);
   const auto* in = c.inputs[0].as<float>();
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(), [&](int64_t i) { out[i] = Function::value(in[i], slope); });
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(), [&](int64_t i) { out[i] = Function::value(in[i], slope); });
 }
 
 template <typename Function>
 void backward(const OpContext& c) {
   const float slope = slope_of(c);
-  const auto *in = c.inputs[0].as<float>(), *from = c.grad_output.as<float>();
+  const auto *in = c.inputs[0].as<float>(), *from = c.grad_output().as<float>();
   auto* to = c.grad_inputs[0].as<float>();
   for_each(c, c.grad_inputs[0].count(),
            [&](int64_t i) { to[i] = from[i] * Function::derivative(in[i], slope); });
 }
 
 void pass(const OpContext& c) {
-  std::copy_n(c.inputs[0].as<float>(), c.output.count(), c.output.as<float>());
+  std::copy_n(c.inputs[0].as<float>(), c.output().count(), c.output().as<float>());
 }
 
 void pass_backward(const OpContext& c) {
-  std::copy_n(c.grad_output.as<float>(), c.grad_inputs[0].count(), c.grad_inputs[0].as<float>());
+  std::copy_n(c.grad_output().as<float>(), c.grad_inputs[0].count(), c.grad_inputs[0].as<float>());
 }
 
 template <typename Function>
@@ -71,24 +71,25 @@ constexpr OpRows row() {
 
 template <kernels::FloatFunction kFunction>
 constexpr OpRows function_row() {
-  return {
-      .forward = {.run =
-                      [](const OpContext& c) {
-                        for_ranges(c, c.output.count(), [&](int64_t begin, int64_t end) {
-                          c.kernels->floats->function(kFunction, c.inputs[0].as<float>() + begin,
-                                                      c.output.as<float>() + begin, end - begin);
-                        });
-                      }},
-      .grad_input = {.run =
-                         [](const OpContext& c) {
-                           for_ranges(c, c.grad_inputs[0].count(), [&](int64_t begin, int64_t end) {
-                             c.kernels->floats->function_backward(
-                                 kFunction, c.inputs[0].as<float>() + begin,
-                                 c.grad_output.as<float>() + begin,
-                                 c.grad_inputs[0].as<float>() + begin, end - begin);
-                           });
-                         }},
-      .kernel = floats_name};
+  return {.forward = {.run =
+                          [](const OpContext& c) {
+                            for_ranges(c, c.output().count(), [&](int64_t begin, int64_t end) {
+                              c.kernel.table->floats->function(
+                                  kFunction, c.inputs[0].as<float>() + begin,
+                                  c.output().as<float>() + begin, end - begin);
+                            });
+                          }},
+          .grad_input = {.run =
+                             [](const OpContext& c) {
+                               for_ranges(c, c.grad_inputs[0].count(),
+                                          [&](int64_t begin, int64_t end) {
+                                            c.kernel.table->floats->function_backward(
+                                                kFunction, c.inputs[0].as<float>() + begin,
+                                                c.grad_output().as<float>() + begin,
+                                                c.grad_inputs[0].as<float>() + begin, end - begin);
+                                          });
+                             }},
+          .kernel = floats_name};
 }
 
 // The integer op's mask.
@@ -102,14 +103,14 @@ void drop(const OpContext& c, const float* in, float* out, int64_t count) {
 }
 
 void dropout(const OpContext& c) {
-  if (is_training(c.exponent_mode)) {
-    return drop(c, c.inputs[0].as<float>(), c.output.as<float>(), c.output.count());
+  if (is_training(c.mode.exponents)) {
+    return drop(c, c.inputs[0].as<float>(), c.output().as<float>(), c.output().count());
   }
   pass(c);
 }
 
 void dropout_backward(const OpContext& c) {
-  drop(c, c.grad_output.as<float>(), c.grad_inputs[0].as<float>(), c.grad_inputs[0].count());
+  drop(c, c.grad_output().as<float>(), c.grad_inputs[0].as<float>(), c.grad_inputs[0].count());
 }
 
 // The place of the second operand's element for element i of the first. The second has the same
@@ -125,14 +126,14 @@ struct Partner {
 void multiply(const OpContext& c) {
   const Partner partner(c.inputs[0].shape, c.inputs[1].shape);
   const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(), [&](int64_t i) { out[i] = a[i] * b[partner(i)]; });
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(), [&](int64_t i) { out[i] = a[i] * b[partner(i)]; });
 }
 
 void multiply_backward(const OpContext& c) {
   const Partner partner(c.inputs[0].shape, c.inputs[1].shape);
   const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
-  const auto* from = c.grad_output.as<float>();
+  const auto* from = c.grad_output().as<float>();
   if (const Tensor& to = c.grad_inputs[0]; !to.empty()) {
     for_each(c, to.count(), [&](int64_t i) { to.as<float>()[i] = from[i] * b[partner(i)]; });
   }

@@ -50,10 +50,10 @@ float cells(const PoolAttributes& attributes, const PoolShape& s, int64_t window
 
 void max_pool(const OpContext& c) {
   const PoolShape s =
-      pool_shape(c.attributes->as<PoolAttributes>(), c.inputs[0].shape, c.output.shape);
-  for_images(c, c.output.shape[0], [&](int64_t n) {
+      pool_shape(c.attributes<PoolAttributes>(), c.inputs[0].shape, c.output().shape);
+  for_images(c, c.output().shape[0], [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
-    float* out = c.output.as<float>() + n * s.out_image();
+    float* out = c.output().as<float>() + n * s.out_image();
     std::fill_n(out, s.out_image(), -std::numeric_limits<float>::infinity());
     for_each_cell(s, [&](int64_t window, int64_t cell) {
       for (int64_t i = 0; i < s.channels; ++i) {
@@ -67,10 +67,10 @@ void max_pool(const OpContext& c) {
 void max_pool_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const PoolShape s =
-      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
+      pool_shape(c.attributes<PoolAttributes>(), grad_input.shape, c.grad_output().shape);
   for_images(c, grad_input.shape[0], [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
-    const float* from = c.grad_output.as<float>() + n * s.out_image();
+    const float* from = c.grad_output().as<float>() + n * s.out_image();
     float* to = grad_input.as<float>() + n * s.in_image();
     std::fill_n(to, s.in_image(), 0.0f);
     for (int64_t window = 0; window < s.out_height * s.out_width; ++window) {
@@ -93,16 +93,16 @@ void max_pool_backward(const OpContext& c) {
 
 void window_average(const OpContext& c) {
   const PoolShape s =
-      pool_shape(c.attributes->as<PoolAttributes>(), c.inputs[0].shape, c.output.shape);
-  for_images(c, c.output.shape[0], [&](int64_t n) {
+      pool_shape(c.attributes<PoolAttributes>(), c.inputs[0].shape, c.output().shape);
+  for_images(c, c.output().shape[0], [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
-    float* out = c.output.as<float>() + n * s.out_image();
+    float* out = c.output().as<float>() + n * s.out_image();
     std::fill_n(out, s.out_image(), 0.0f);
     for_each_cell(s, [&](int64_t window, int64_t cell) {
       for (int64_t i = 0; i < s.channels; ++i) out[window + i] += image[cell + i];
     });
     for (int64_t window = 0; window < s.out_image(); window += s.channels) {
-      const float count = cells(c.attributes->as<PoolAttributes>(), s, window);
+      const float count = cells(c.attributes<PoolAttributes>(), s, window);
       for (int64_t i = 0; i < s.channels; ++i) out[window + i] /= count;
     }
   });
@@ -111,13 +111,13 @@ void window_average(const OpContext& c) {
 void window_average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const PoolShape s =
-      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
+      pool_shape(c.attributes<PoolAttributes>(), grad_input.shape, c.grad_output().shape);
   for_images(c, grad_input.shape[0], [&](int64_t n) {
-    const float* from = c.grad_output.as<float>() + n * s.out_image();
+    const float* from = c.grad_output().as<float>() + n * s.out_image();
     float* to = grad_input.as<float>() + n * s.in_image();
     std::fill_n(to, s.in_image(), 0.0f);
     for_each_cell(s, [&](int64_t window, int64_t cell) {
-      const float count = cells(c.attributes->as<PoolAttributes>(), s, window);
+      const float count = cells(c.attributes<PoolAttributes>(), s, window);
       for (int64_t i = 0; i < s.channels; ++i) to[cell + i] += from[window + i] / count;
     });
   });
@@ -128,7 +128,7 @@ void average(const OpContext& c) {
   const int64_t pixels = shape[1] * shape[2], channels = shape[3];
   for_images(c, shape[0], [&](int64_t n) {
     const float* in = c.inputs[0].as<float>() + n * pixels * channels;
-    float* out = c.output.as<float>() + n * channels;
+    float* out = c.output().as<float>() + n * channels;
     std::fill_n(out, channels, 0.0f);
     for (int64_t i = 0; i < pixels * channels; ++i) out[i % channels] += in[i];
     for (int64_t k = 0; k < channels; ++k) out[k] /= static_cast<float>(pixels);
@@ -139,7 +139,7 @@ void average_backward(const OpContext& c) {
   const Shape& shape = c.grad_inputs[0].shape;
   const int64_t pixels = shape[1] * shape[2], channels = shape[3];
   for_images(c, shape[0], [&](int64_t n) {
-    const float* from = c.grad_output.as<float>() + n * channels;
+    const float* from = c.grad_output().as<float>() + n * channels;
     float* to = c.grad_inputs[0].as<float>() + n * pixels * channels;
     for (int64_t i = 0; i < pixels * channels; ++i) {
       to[i] = from[i % channels] / static_cast<float>(pixels);

@@ -18,7 +18,7 @@ struct Steps {
   float levels, range, low, high, unit;
   bool learns_within, top_is_outside, bottom_is_outside, has_offset;
 
-  explicit Steps(const OpContext& c) : Steps(c, c.attributes->as<QuantiseAttributes>()) {}
+  explicit Steps(const OpContext& c) : Steps(c, c.attributes<QuantiseAttributes>()) {}
   Steps(const OpContext& c, const QuantiseAttributes& attributes)
       : unit(std::ldexp(1.0f, attributes.exponent)),
         learns_within(attributes.learns == Learns::kLsq),
@@ -53,17 +53,17 @@ struct Steps {
 void forward(const OpContext& c) {
   const Steps steps(c);
   const auto* in = c.inputs[0].as<float>();
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(),
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(),
            [&](int64_t i) { out[i] = steps.unit * steps.step(steps.place(in[i])); });
 }
 
 void backward_input(const OpContext& c) {
   const Steps steps(c);
   const float slope = steps.unit * steps.levels / steps.range;
-  const auto *in = c.inputs[0].as<float>(), *grad = c.grad_output.as<float>();
+  const auto *in = c.inputs[0].as<float>(), *grad = c.grad_output().as<float>();
   auto* out = c.grad_inputs[0].as<float>();
-  for_each(c, c.grad_output.count(), [&](int64_t i) {
+  for_each(c, c.grad_output().count(), [&](int64_t i) {
     out[i] = steps.is_within(steps.place(in[i])) ? slope * grad[i] : 0.0f;
   });
 }
@@ -72,10 +72,10 @@ template <typename Factor>
 void add_gradient(const OpContext& c, const Steps& steps, int parameter, const Factor& factor) {
   const Tensor& gradient = c.parameters[parameter].gradient;
   if (gradient.data == nullptr) return;
-  const auto *in = c.inputs[0].as<float>(), *grad = c.grad_output.as<float>();
+  const auto *in = c.inputs[0].as<float>(), *grad = c.grad_output().as<float>();
   std::array<double, kernels::kMaximumParts> partial = {};
   const int64_t parts =
-      kernels::parallel_ranges(*c.kernel.pool, c.grad_output.count(), kFloatsPerThread,
+      kernels::parallel_ranges(*c.kernel.pool, c.grad_output().count(), kFloatsPerThread,
                                [&](int64_t begin, int64_t end, int64_t part) {
                                  double sum = 0;
                                  for (int64_t i = begin; i < end; ++i)

@@ -12,8 +12,7 @@ namespace {
 // and its own.
 template <typename Visit>
 void for_each_inside(const OpContext& c, const Shape& outer, const Shape& inner, Visit&& visit) {
-  const int64_t top = c.attributes->as<PadAttributes>().top,
-                left = c.attributes->as<PadAttributes>().left;
+  const int64_t top = c.attributes<PadAttributes>().top, left = c.attributes<PadAttributes>().left;
   const int64_t row = inner[2] * inner[3];
   for_images(c, inner[0], [&](int64_t n) {
     for (int64_t i = 0; i < inner[1] * row; ++i) {
@@ -25,16 +24,16 @@ void for_each_inside(const OpContext& c, const Shape& outer, const Shape& inner,
 
 void pad(const OpContext& c) {
   const auto* in = c.inputs[0].as<float>();
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(), [&](int64_t i) { out[i] = 0; });
-  for_each_inside(c, c.output.shape, c.inputs[0].shape,
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(), [&](int64_t i) { out[i] = 0; });
+  for_each_inside(c, c.output().shape, c.inputs[0].shape,
                   [&](int64_t outer, int64_t inner) { out[outer] = in[inner]; });
 }
 
 void pad_backward(const OpContext& c) {
-  const auto* from = c.grad_output.as<float>();
+  const auto* from = c.grad_output().as<float>();
   auto* to = c.grad_inputs[0].as<float>();
-  for_each_inside(c, c.grad_output.shape, c.grad_inputs[0].shape,
+  for_each_inside(c, c.grad_output().shape, c.grad_inputs[0].shape,
                   [&](int64_t outer, int64_t inner) { to[inner] = from[outer]; });
 }
 
@@ -43,7 +42,7 @@ struct Shuffled {
   int64_t channels, groups, size;
   explicit Shuffled(const OpContext& c, const Shape& shape)
       : channels(shape.last()),
-        groups(c.attributes->as<ShuffleAttributes>().groups),
+        groups(c.attributes<ShuffleAttributes>().groups),
         size(channels / groups) {}
   int64_t operator()(int64_t at) const {
     const int64_t channel = at % channels;
@@ -52,15 +51,15 @@ struct Shuffled {
 };
 
 void shuffle(const OpContext& c) {
-  const Shuffled shuffled(c, c.output.shape);
+  const Shuffled shuffled(c, c.output().shape);
   const auto* in = c.inputs[0].as<float>();
-  auto* out = c.output.as<float>();
-  for_each(c, c.output.count(), [&](int64_t i) { out[shuffled(i)] = in[i]; });
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(), [&](int64_t i) { out[shuffled(i)] = in[i]; });
 }
 
 void shuffle_backward(const OpContext& c) {
-  const Shuffled shuffled(c, c.grad_output.shape);
-  const auto* from = c.grad_output.as<float>();
+  const Shuffled shuffled(c, c.grad_output().shape);
+  const auto* from = c.grad_output().as<float>();
   auto* to = c.grad_inputs[0].as<float>();
   for_each(c, c.grad_inputs[0].count(), [&](int64_t i) { to[i] = from[shuffled(i)]; });
 }
@@ -73,8 +72,8 @@ void reverse(const OpContext& c, const Tensor& from, const Tensor& to) {
   });
 }
 
-void reverse_forward(const OpContext& c) { reverse(c, c.inputs[0], c.output); }
-void reverse_backward(const OpContext& c) { reverse(c, c.grad_output, c.grad_inputs[0]); }
+void reverse_forward(const OpContext& c) { reverse(c, c.inputs[0], c.output()); }
+void reverse_backward(const OpContext& c) { reverse(c, c.grad_output(), c.grad_inputs[0]); }
 
 // Calls copy(slice, whole, channels) for each row of each slice of `whole`, with its place in the
 // slice and its place in the whole.
@@ -94,23 +93,23 @@ void for_each_slice(const OpContext& c, std::span<const Tensor> slices, const Sh
 }
 
 void concat(const OpContext& c) {
-  for_each_slice(c, c.inputs, c.output.shape,
+  for_each_slice(c, c.inputs, c.output().shape,
                  [&](const float* slice, int64_t whole, int64_t channels) {
-                   std::copy_n(slice, channels, c.output.as<float>() + whole);
+                   std::copy_n(slice, channels, c.output().as<float>() + whole);
                  });
 }
 
 void concat_backward(const OpContext& c) {
-  for_each_slice(c, c.grad_inputs, c.grad_output.shape,
+  for_each_slice(c, c.grad_inputs, c.grad_output().shape,
                  [&](float* slice, int64_t whole, int64_t channels) {
-                   std::copy_n(c.grad_output.as<float>() + whole, channels, slice);
+                   std::copy_n(c.grad_output().as<float>() + whole, channels, slice);
                  });
 }
 
 // Calls copy(whole, slice) for each row: the slice's place in the whole, and its own row.
 template <typename Copy>
 void for_each_part(const OpContext& c, const Tensor& whole, const Tensor& slice, Copy&& copy) {
-  const SlicedRow sliced = sliced_row(c.attributes->as<SliceAttributes>(), whole.shape);
+  const SlicedRow sliced = sliced_row(c.attributes<SliceAttributes>(), whole.shape);
   const int64_t channels = slice.shape.last();
   for_images(c, whole.count() / sliced.size, [&](int64_t row) {
     copy(whole.as<float>() + row * sliced.size + sliced.first, slice.as<float>() + row * channels);
@@ -118,16 +117,16 @@ void for_each_part(const OpContext& c, const Tensor& whole, const Tensor& slice,
 }
 
 void slice(const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
-  for_each_part(c, c.inputs[0], c.output,
+  const int64_t channels = c.output().shape.last();
+  for_each_part(c, c.inputs[0], c.output(),
                 [&](const float* from, float* to) { std::copy_n(from, channels, to); });
 }
 
 void slice_backward(const OpContext& c) {
   auto* all = c.grad_inputs[0].as<float>();
   for_each(c, c.grad_inputs[0].count(), [&](int64_t i) { all[i] = 0; });
-  const int64_t channels = c.grad_output.shape.last();
-  for_each_part(c, c.grad_inputs[0], c.grad_output,
+  const int64_t channels = c.grad_output().shape.last();
+  for_each_part(c, c.grad_inputs[0], c.grad_output(),
                 [&](float* to, const float* from) { std::copy_n(from, channels, to); });
 }
 

@@ -88,7 +88,7 @@ struct States {
 
 // The end state of a sequence's last piece: h, then the record.
 float* cached_state(const OpContext& c, int64_t sequence) {
-  return reinterpret_cast<float*>(c.cache.of(sequence));
+  return reinterpret_cast<float*>(c.memory.cache.of(sequence));
 }
 
 // Writes a sequence's length and its state at the start, zeros unless it is given, or at the start
@@ -100,7 +100,7 @@ void start(const OpContext& c, const States<Cell>& states, int64_t sequence) {
   states.lengths[sequence] = c.inputs.size() <= kLengthsInput
                                  ? static_cast<int32_t>(z.steps)
                                  : c.inputs[kLengthsInput].as<int32_t>()[sequence];
-  if (c.scalars->position > 0) {
+  if (c.step.scalars->position > 0) {
     const float* const cached = cached_state(c, sequence);
     std::copy_n(cached, z.n, h);
     std::copy_n(cached + z.n, z.record(), record);
@@ -191,7 +191,7 @@ template <typename Cell>
 void step(const OpContext& c, const States<Cell>& states, const ForwardRoom<Cell>& room, int64_t t,
           int64_t first, int64_t count) {
   const auto& z = states.z;
-  const FloatKernels& kernels = *c.kernels->floats;
+  const FloatKernels& kernels = *c.kernel.table->floats;
   for (int gate = 0; gate < Cell::kGates; ++gate) {
     kernels.product({.rows = z.sequences,
                      .columns = count,
@@ -212,30 +212,31 @@ void step(const OpContext& c, const States<Cell>& states, const ForwardRoom<Cell
       states.repeat(t, i, first, count);
     }
     std::copy_n(states.h_at(t + 1, i) + first, count,
-                c.output.as<float>() + (i * z.steps + t) * z.n + first);
+                c.output().as<float>() + (i * z.steps + t) * z.n + first);
   }
 }
 
 template <typename Cell>
 void forward(const OpContext& c) {
-  const Sizes<Cell> z(c.output.shape);
+  const Sizes<Cell> z(c.output().shape);
   const ForwardRoom<Cell> room(z, c.kernel.scratch.data());
-  std::vector<float> own(c.saved == nullptr ? z.states() : 0);
+  std::vector<float> own(c.memory.saved == nullptr ? z.states() : 0);
   const States<Cell> states(
-      c, z, c.saved == nullptr ? reinterpret_cast<std::byte*>(own.data()) : c.saved);
+      c, z, c.memory.saved == nullptr ? reinterpret_cast<std::byte*>(own.data()) : c.memory.saved);
   for (int64_t i = 0; i < z.sequences; ++i) start(c, states, i);
   const auto* weights = c.parameters[0].mantissa.as<float>();
   for_channels(c, z, [&](int64_t first, int64_t count) {
     for (int gate = 0; gate < Cell::kGates; ++gate) {
-      c.kernels->floats->pack_columns(weights + (gate * z.n + first) * z.n, z.n, z.n, count,
-                                      room.weights + gate * panels_size(z.n, z.n) + first * z.n);
+      c.kernel.table->floats->pack_columns(
+          weights + (gate * z.n + first) * z.n, z.n, z.n, count,
+          room.weights + gate * panels_size(z.n, z.n) + first * z.n);
     }
   });
   for (int64_t t = 0; t < z.steps; ++t) {
     for_channels(c, z,
                  [&](int64_t first, int64_t count) { step(c, states, room, t, first, count); });
   }
-  for (int64_t i = 0; c.cache.exists() && i < z.sequences; ++i) {
+  for (int64_t i = 0; c.memory.cache.exists() && i < z.sequences; ++i) {
     std::copy_n(states.h_at(z.steps, i), z.n, cached_state(c, i));
     std::copy_n(states.record_at(z.steps, i), z.record(), cached_state(c, i) + z.n);
   }
@@ -245,16 +246,16 @@ void forward(const OpContext& c) {
 template <typename Cell>
 void add_carry(const OpContext& c, const Sizes<Cell>& z, const BackwardRoom<Cell>& room, int64_t t,
                int64_t first, int64_t count) {
-  c.kernels->floats->product({.rows = z.sequences,
-                              .columns = count,
-                              .depth = z.gates(),
-                              .a = room.grad_sums_at(z, t),
-                              .a_row = z.sums_row(),
-                              .b = room.weights + first * z.gates(),
-                              .panel_depth = z.gates(),
-                              .c = room.carry_h + first,
-                              .c_row = z.n,
-                              .adds = true});
+  c.kernel.table->floats->product({.rows = z.sequences,
+                                   .columns = count,
+                                   .depth = z.gates(),
+                                   .a = room.grad_sums_at(z, t),
+                                   .a_row = z.sums_row(),
+                                   .b = room.weights + first * z.gates(),
+                                   .panel_depth = z.gates(),
+                                   .c = room.carry_h + first,
+                                   .c_row = z.n,
+                                   .adds = true});
 }
 
 // A step backward of some channels of all sequences. grad_x: null, or the gradient of all gates.
@@ -267,10 +268,10 @@ void step_back(const OpContext& c, const States<Cell>& states, const BackwardRoo
     float* const carry_h = room.carry_h + i * z.n;
     float* const ds = room.grad_sums_at(z, t) + i * z.sums_row();
     float* const dx = grad_x == nullptr ? ds : grad_x + (i * z.steps + t) * z.gates();
-    const float* g = c.grad_output.as<float>() + (i * z.steps + t) * z.n;
+    const float* g = c.grad_output().as<float>() + (i * z.steps + t) * z.n;
     for (int64_t j = first; j < first + count; ++j) carry_h[j] += g[j];
     if (t < states.lengths[i]) {
-      (c.kernels->floats->*Cell::kCell)
+      (c.kernel.table->floats->*Cell::kCell)
           .backward(states.cell(t, i, nullptr, nullptr),
                     {.dh = carry_h,
                      .dx = dx,
@@ -297,8 +298,8 @@ void go_back(const OpContext& c, const States<Cell>& states, const BackwardRoom<
   std::fill_n(room.carry_h, z.sequences * z.n, 0.0F);
   std::fill_n(room.carry_c, z.sequences * z.n, 0.0F);
   for_channels(c, z, [&](int64_t first, int64_t count) {
-    c.kernels->floats->pack(weights + first, z.n, z.gates(), count,
-                            room.weights + first * z.gates());
+    c.kernel.table->floats->pack(weights + first, z.n, z.gates(), count,
+                                 room.weights + first * z.gates());
   });
   for (int64_t t = z.steps - 1; t >= 0; --t) {
     for_channels(c, z, [&](int64_t first, int64_t count) {
@@ -310,9 +311,9 @@ void go_back(const OpContext& c, const States<Cell>& states, const BackwardRoom<
 
 template <typename Cell>
 void backward_input(const OpContext& c) {
-  const Sizes<Cell> z(c.grad_output.shape);
+  const Sizes<Cell> z(c.grad_output().shape);
   const BackwardRoom<Cell> room(z, c.kernel.scratch.data(), false);
-  const States<Cell> states(c, z, c.saved);
+  const States<Cell> states(c, z, c.memory.saved);
   const Tensor& to = c.grad_inputs[kGatesInput];
   go_back(c, states, room, to.empty() ? nullptr : to.as<float>(), [](int64_t) {});
   const auto write = [&](size_t input, const float* gradient) {
@@ -346,9 +347,9 @@ void add_small(const States<Cell>& states, const BackwardRoom<Cell>& room, int64
 
 template <typename Cell>
 void backward_weights(const OpContext& c) {
-  const Sizes<Cell> z(c.grad_output.shape);
+  const Sizes<Cell> z(c.grad_output().shape);
   const BackwardRoom<Cell> room(z, c.kernel.scratch.data(), true);
-  const States<Cell> states(c, z, c.saved);
+  const States<Cell> states(c, z, c.memory.saved);
   const Tensor& gradient = c.parameters[0].gradient;
   std::fill_n(room.small, 3 * z.n, 0.0F);
   go_back(c, states, room, nullptr, [&](int64_t t) {
@@ -358,18 +359,18 @@ void backward_weights(const OpContext& c) {
       if (c.parameters.size() > 1) add_small(states, room, t, steps, first, count);
       if (gradient.empty()) return;
       float* const panels = room.states + first * depth;
-      c.kernels->floats->pack(states.h_at(t, 0) + first, z.n, depth, count, panels);
-      c.kernels->floats->product({.rows = z.gates(),
-                                  .columns = count,
-                                  .depth = depth,
-                                  .a = room.grad_sums,
-                                  .a_row = 1,
-                                  .a_depth = z.sums_row(),
-                                  .b = panels,
-                                  .panel_depth = depth,
-                                  .c = gradient.as<float>() + first,
-                                  .c_row = z.n,
-                                  .adds = true});
+      c.kernel.table->floats->pack(states.h_at(t, 0) + first, z.n, depth, count, panels);
+      c.kernel.table->floats->product({.rows = z.gates(),
+                                       .columns = count,
+                                       .depth = depth,
+                                       .a = room.grad_sums,
+                                       .a_row = 1,
+                                       .a_depth = z.sums_row(),
+                                       .b = panels,
+                                       .panel_depth = depth,
+                                       .c = gradient.as<float>() + first,
+                                       .c_row = z.n,
+                                       .adds = true});
     });
   });
   if (c.parameters.size() < 2 || c.parameters[1].gradient.empty()) return;

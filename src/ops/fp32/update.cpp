@@ -18,9 +18,9 @@ struct Step {
   explicit Step(const OpContext& c)
       : weights(c.parameters[0].mantissa.as<float>()),
         gradient(c.parameters[0].gradient.as<float>()),
-        scale(static_cast<float>(c.scalars->gradient_scale * c.totals->gradient_factor)),
-        decay(static_cast<float>(c.parameters[0].decays ? c.scalars->weight_decay : 0)),
-        rate(static_cast<float>(c.scalars->learning_rate * c.parameters[0].rate_factor)) {}
+        scale(static_cast<float>(c.step.scalars->gradient_scale * c.step.totals->gradient_factor)),
+        decay(static_cast<float>(c.parameters[0].decays ? c.step.scalars->weight_decay : 0)),
+        rate(static_cast<float>(c.step.scalars->learning_rate * c.parameters[0].rate_factor)) {}
 
   float decayed(int64_t i) const { return gradient[i] * scale + decay * weights[i]; }
 };
@@ -33,7 +33,7 @@ void sgd(const OpContext& c) {
 
 void momentum(const OpContext& c, bool look_ahead) {
   const Step step(c);
-  const auto factor = static_cast<float>(c.scalars->momentum);
+  const auto factor = static_cast<float>(c.step.scalars->momentum);
   auto* velocity = c.parameters[0].moments[0].as<float>();
   for_each(c, c.parameters[0].mantissa.count(), [&](int64_t i) {
     const float gradient = step.decayed(i);
@@ -44,7 +44,7 @@ void momentum(const OpContext& c, bool look_ahead) {
 
 void adam(const OpContext& c, bool decoupled) {
   const Step step(c);
-  const StepScalars& s = *c.scalars;
+  const StepScalars& s = *c.step.scalars;
   const ParameterView& p = c.parameters[0];
   const kernels::FloatAdam args = {
       .weights = step.weights,
@@ -61,7 +61,7 @@ void adam(const OpContext& c, bool decoupled) {
       .epsilon = static_cast<float>(s.epsilon),
       .decoupled = decoupled};
   for_ranges(c, p.mantissa.count(),
-             [&](int64_t begin, int64_t end) { c.kernels->floats->adam(args, begin, end); });
+             [&](int64_t begin, int64_t end) { c.kernel.table->floats->adam(args, begin, end); });
 }
 
 void gradient_norm(const OpContext& c) {
@@ -77,7 +77,7 @@ void gradient_norm(const OpContext& c) {
 
 float missed_rate(const OpContext& c, int missed) {
   return static_cast<float>(missed) *
-         static_cast<float>(c.scalars->learning_rate * c.parameters[0].rate_factor);
+         static_cast<float>(c.step.scalars->learning_rate * c.parameters[0].rate_factor);
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ void predict_by_velocity(const OpContext& c, int missed, std::byte* predicted) {
 
 void predict_by_adam(const OpContext& c, int missed, std::byte* predicted) {
   const ParameterView& p = c.parameters[0];
-  const StepScalars& s = *c.scalars;
+  const StepScalars& s = *c.step.scalars;
   const int64_t updates = s.step - missed;
   const float rate = missed_rate(c, missed);
   const auto first_part = static_cast<float>(1 - power(s.beta1, updates));

@@ -59,7 +59,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 // statistics; the guard (sigma of a channel at least one unit).
 void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums,
                       const BatchNormSaved& saved, int64_t channels, int64_t rows) {
-  auto* record = reinterpret_cast<double*>(c.statistics) + c.micro_batch * 2 * channels;
+  auto* record = reinterpret_cast<double*>(c.memory.statistics) + c.step.micro_batch * 2 * channels;
   const Real n(rows), unbiased(std::max<int64_t>(1, rows - 1));
   const __int128 least_spread = static_cast<__int128>(rows) * rows;
   std::atomic<bool> violated{false};
@@ -80,14 +80,14 @@ void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums,
     }
   });
   if (!violated) return;
-  ++c.totals->guard_violations;
+  ++c.step.totals->guard_violations;
   if (c.inputs[0].guard_violated != nullptr) *c.inputs[0].guard_violated = 1;
 }
 
 // A channel's scale and offset in mantissa units of the input, from batch or running statistics.
 ChannelAffine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
   const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
-  if (is_training(c.exponent_mode)) {
+  if (is_training(c.mode.exponents)) {
     const Real scale = gamma * Real(saved.inverse_sigma[i]);
     return {scale, beta - scale * Real(saved.mean[i])};
   }
@@ -99,30 +99,31 @@ void forward(const OpContext& c) { batch_norm_forward(c, nullptr); }
 }  // namespace
 
 void batch_norm_forward(const OpContext& c, int32_t* negative_shift) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  const BatchNormSaved saved(c.saved, channels);
-  const BatchNormWorkspace work(c.workspace, channels);
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
+  const BatchNormSaved saved(c.memory.saved, channels);
+  const BatchNormWorkspace work(c.memory.workspace, channels);
   // Statistics and maximum are known if the output is computed again.
   kernels::ChannelSums sums{};
-  if (!c.recomputes) sums = channel_sums(c, work, channels, rows);
-  if (!c.recomputes && is_training(c.exponent_mode)) {
+  if (!c.mode.recomputes) sums = channel_sums(c, work, channels, rows);
+  if (!c.mode.recomputes && is_training(c.mode.exponents)) {
     batch_statistics(c, sums, saved, channels, rows);
   }
   const int wide_exponent = fixed_point_affine(
       c, channels, [&](int64_t i) { return affine(c, saved, i); }, work.reals, work.multiplier,
       work.offset);
-  const Extremes extremes =
-      c.recomputes ? Extremes{} : affine_extremes(sums, work.multiplier, work.offset, channels);
+  const Extremes extremes = c.mode.recomputes
+                                ? Extremes{}
+                                : affine_extremes(sums, work.multiplier, work.offset, channels);
   const uint64_t above = magnitude(extremes.highest), below = magnitude(extremes.lowest);
   const auto write = [&](int shift, const kernels::PassCounts& counts) {
-    if (negative_shift != nullptr && !c.recomputes) {
+    if (negative_shift != nullptr && !c.mode.recomputes) {
       *negative_shift =
-          std::clamp(exact_shift(below, c.output.bits) - shift, 0, kernels::kMostNegativeShift);
+          std::clamp(exact_shift(below, c.output().bits) - shift, 0, kernels::kMostNegativeShift);
     }
     return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent, counts,
                             negative_shift);
   };
-  narrow_by_maximum(c, c.relu ? above : std::max(above, below), wide_exponent, write, nullptr,
+  narrow_by_maximum(c, c.mode.relu ? above : std::max(above, below), wide_exponent, write, nullptr,
                     negative_shift ? kernels::Counted::kPositive : kernels::Counted::kAll);
 }
 
@@ -134,13 +135,14 @@ void update_running_statistics(const OpContext& c) {
   double* mean = c.parameters[2].mantissa.as<double>();
   double* variance = c.parameters[3].mantissa.as<double>();
   const int64_t channels = c.parameters[2].mantissa.count();
-  const Real momentum(c.scalars->statistics_momentum);
+  const Real momentum(c.step.scalars->statistics_momentum);
   const auto approach = [&](double& running, double batch) {
     const Real before(running);
     running = (before + momentum * (Real(batch) - before)).to_double();
   };
-  for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
-    const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
+  for (int micro_batch = 0; micro_batch < c.step.micro_batches; ++micro_batch) {
+    const auto* record =
+        reinterpret_cast<const double*>(c.memory.statistics) + micro_batch * 2 * channels;
     for_channels(c, channels, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         approach(mean[i], record[i]);

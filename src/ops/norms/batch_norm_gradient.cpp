@@ -33,13 +33,13 @@ struct FromInput {
   static Source source(const OpContext& c) { return {.values = c.inputs[0], .kept = {}}; }
 
   static Normalisation normalisation(const OpContext& c, int64_t i) {
-    const BatchNormSaved saved(c.saved, c.grad_output.shape.last());
+    const BatchNormSaved saved(c.memory.saved, c.grad_output().shape.last());
     return {Real(saved.mean[i]), Real(saved.inverse_sigma[i])};
   }
 
   // gamma / sigma in real units.
   static Real scale(const OpContext& c, int64_t i) {
-    const BatchNormSaved saved(c.saved, c.grad_output.shape.last());
+    const BatchNormSaved saved(c.memory.saved, c.grad_output().shape.last());
     return ldexp(real(c.parameters[0].mantissa, i) * Real(saved.inverse_sigma[i]),
                  -channel_exponent(c.inputs[0], i));
   }
@@ -48,9 +48,9 @@ struct FromInput {
 // One that reads its output y = gamma x^ + beta, y = q * 2^e.
 struct FromOutput {
   static Source source(const OpContext& c) {
-    const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-    const InversionSaved saved(c.saved, c.attributes->as<BatchNormAttributes>(), channels);
-    Source source{.values = c.output,
+    const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
+    const InversionSaved saved(c.memory.saved, c.attributes<BatchNormAttributes>(), channels);
+    Source source{.values = c.output(),
                   .kept = {},
                   .kept_channels = saved.channel,
                   .negative_shift = saved.header->negative_shift};
@@ -62,22 +62,22 @@ struct FromOutput {
   }
 
   static Normalisation normalisation(const OpContext& c, int64_t i) {
-    const int64_t channels = c.output.shape.last();
-    const BatchNormSaved saved(c.saved, channels);
+    const int64_t channels = c.output().shape.last();
+    const BatchNormSaved saved(c.memory.saved, channels);
     const Real mean(saved.mean[i]), inverse_sigma(saved.inverse_sigma[i]);
     const int32_t place =
-        InversionSaved(c.saved, c.attributes->as<BatchNormAttributes>(), channels).place[i];
+        InversionSaved(c.memory.saved, c.attributes<BatchNormAttributes>(), channels).place[i];
     if (place >= 0) return {mean, inverse_sigma};
     // A constant channel has no x^, whatever its output was rounded to.
     if (inverse_sigma.is_zero() || place == InversionSaved::kLeftOut) return {};
     const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
-    const int exponent = *c.output.exponent;
+    const int exponent = *c.output().exponent;
     return {ldexp(beta, -exponent), ldexp(Real(1), exponent) / gamma};
   }
 
   static Real scale(const OpContext& c, int64_t i) {
-    const InversionSaved saved(c.saved, c.attributes->as<BatchNormAttributes>(),
-                               c.output.shape.last());
+    const InversionSaved saved(c.memory.saved, c.attributes<BatchNormAttributes>(),
+                               c.output().shape.last());
     return real(c.parameters[0].mantissa, i) * Real(saved.inverse_deviation[i]);
   }
 };
@@ -86,7 +86,7 @@ struct FromOutput {
 class Passing {
  public:
   explicit Passing(const OpContext& c)
-      : grads_(c.grad_output), output_(c.output), is_masked_(c.relu) {}
+      : grads_(c.grad_output()), output_(c.output()), is_masked_(c.mode.relu) {}
   int64_t operator[](int64_t i) const { return is_masked_ && output_[i] <= 0 ? 0 : grads_[i]; }
 
  private:
@@ -111,9 +111,9 @@ void add_kept_gradients(const OpContext& c, const Source& source, int64_t channe
 
 kernels::BatchNormGradient gradient_arguments(const OpContext& c, const Source& source,
                                               int64_t channels) {
-  return {.grad_out = gradient_of(c.grad_output),
+  return {.grad_out = gradient_of(c.grad_output()),
           .in = value_of(source.values),
-          .output = c.relu ? value_of(c.output) : kernels::MantissaSpan{},
+          .output = c.mode.relu ? value_of(c.output()) : kernels::MantissaSpan{},
           .channels = channels,
           .negative_shift = source.negative_shift};
 }
@@ -153,7 +153,7 @@ struct GradientUnits {
 // multipliers need a unit of their own.
 GradientUnits gradient_units(const OpContext& c, const Source& source, const Real* reals,
                              int64_t channels, const Real& peak) {
-  if (c.grad_output.bits <= 16) return {fixed_point_shift(peak, 31), 0};
+  if (c.grad_output().bits <= 16) return {fixed_point_shift(peak, 31), 0};
   constexpr int kProductBits = 59;
   Real of_gradient, of_input;
   for (int64_t i = 0; i < channels; ++i) {
@@ -188,7 +188,7 @@ GradientUnits fixed_point_gradient_affine(const OpContext& c, const Source& sour
     }
     return found;
   });
-  if (!peak.is_finite) c.totals->exponent_overflow = true;
+  if (!peak.is_finite) c.step.totals->exponent_overflow = true;
   const GradientUnits units = gradient_units(c, source, work.reals, channels, peak.value);
   const auto multiplier = [](const Real& real, int shift) {
     return static_cast<int32_t>(to_fixed_point(real, shift, mantissa_limit(32)));
@@ -205,21 +205,21 @@ GradientUnits fixed_point_gradient_affine(const OpContext& c, const Source& sour
 template <typename From>
 void backward_weights(const OpContext& c) {
   const Source source = From::source(c);
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  const BatchNormSaved saved(c.saved, channels);
-  const BatchNormWorkspace work(c.workspace, channels);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  const BatchNormSaved saved(c.memory.saved, channels);
+  const BatchNormWorkspace work(c.memory.workspace, channels);
   const auto args = gradient_arguments(c, source, channels);
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, batch_norm_grain(channels),
       [&](int64_t begin, int64_t end, int64_t part) {
         int64_t* sums = work.partial + part * 2 * channels;
         std::fill_n(sums, 2 * channels, 0);
-        c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
+        c.kernel.table->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
         if (source.kept_count() > 0) {
           add_kept_gradients(c, source, channels, begin, end, sums + channels);
         }
       });
-  const int exponent = *c.grad_output.exponent;
+  const int exponent = *c.grad_output().exponent;
   const Tensor &scale = c.parameters[0].gradient, &offset = c.parameters[1].gradient;
   for_channels(c, channels, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -292,9 +292,9 @@ template <typename From>
 void backward_input(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Source source = From::source(c);
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  const BatchNormSaved saved(c.saved, channels);
-  const BatchNormWorkspace work(c.workspace, channels);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  const BatchNormSaved saved(c.memory.saved, channels);
+  const BatchNormWorkspace work(c.memory.workspace, channels);
   const GradientUnits units =
       fixed_point_gradient_affine<From>(c, source, saved, work, channels, rows);
   const KeptCoefficients by = take_kept(source, work, units.in_shift);
@@ -314,13 +314,13 @@ void backward_input(const OpContext& c) {
         [&](int64_t begin, int64_t end, uint64_t seen) {
           auto piece = args;
           piece.seen = seen;
-          return c.kernels->batch_norm->gradient(piece, begin, end);
+          return c.kernel.table->batch_norm->gradient(piece, begin, end);
         },
         WideGradient(c, source.values, args));
     if (keeps) found += narrow_kept(c, source, by, narrow_shift, counts);
     return found;
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - units.wide, narrow);
+  narrow_gradient(c, grad_input, *c.grad_output().exponent - units.wide, narrow);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ bool is_ill_conditioned(const Real& gamma, const Real& beta, int exponent) {
 
 // Decides for each channel: inverted, kept or left out.
 void choose_kept(const OpContext& c, const InversionSaved& kept, int64_t channels) {
-  const int exponent = *c.output.exponent + kept.header->negative_shift;  // the coarser unit
+  const int exponent = *c.output().exponent + kept.header->negative_shift;  // the coarser unit
   int64_t ill_conditioned = 0;
   for (int64_t i = 0; i < channels; ++i) {
     const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
@@ -46,13 +46,13 @@ void choose_kept(const OpContext& c, const InversionSaved& kept, int64_t channel
     kept.place[i] = ill ? InversionSaved::kLeftOut : InversionSaved::kInverted;
     ill_conditioned += ill;
   }
-  const int64_t room = InversionSaved::most_kept(c.attributes->as<BatchNormAttributes>(), channels);
+  const int64_t room = InversionSaved::most_kept(c.attributes<BatchNormAttributes>(), channels);
   const int64_t count = std::min(ill_conditioned, room);
   kept.header->count = count;
   kept.header->is_wide = !is_bytes(c.inputs[0]);
-  c.totals->norm_channels_left_out += ill_conditioned - count;
+  c.step.totals->norm_channels_left_out += ill_conditioned - count;
   if (ill_conditioned == 0) return;
-  const int64_t first = c.scalars->step % ill_conditioned * room % ill_conditioned;
+  const int64_t first = c.step.scalars->step % ill_conditioned * room % ill_conditioned;
   int64_t turn = ill_conditioned - first;
   for (int64_t i = 0; i < channels; ++i) {
     if (kept.place[i] == InversionSaved::kInverted) continue;
@@ -80,13 +80,13 @@ void copy_kept(const OpContext& c, const InversionSaved& kept, int64_t channels,
 }
 
 void forward(const OpContext& c) {
-  if (!is_training(c.exponent_mode)) return batch_norm_forward(c, nullptr);
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  const BatchNormSaved saved(c.saved, channels);
-  const InversionSaved kept(c.saved, c.attributes->as<BatchNormAttributes>(), channels);
-  if (!c.recomputes) *kept.header = {};
-  batch_norm_forward(c, c.relu ? &kept.header->negative_shift : nullptr);
-  if (c.recomputes) return;
+  if (!is_training(c.mode.exponents)) return batch_norm_forward(c, nullptr);
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
+  const BatchNormSaved saved(c.memory.saved, channels);
+  const InversionSaved kept(c.memory.saved, c.attributes<BatchNormAttributes>(), channels);
+  if (!c.mode.recomputes) *kept.header = {};
+  batch_norm_forward(c, c.mode.relu ? &kept.header->negative_shift : nullptr);
+  if (c.mode.recomputes) return;
   for (int64_t i = 0; i < channels; ++i) {
     kept.inverse_deviation[i] =
         ldexp(Real(saved.inverse_sigma[i]), -channel_exponent(c.inputs[0], i)).to_double();

@@ -161,7 +161,11 @@ inline int channel_exponent(const Tensor& input, int64_t c) {
 class WideGradient {
  public:
   WideGradient(const OpContext& c, const Tensor& in, const kernels::BatchNormGradient& args)
-      : args_(args), grads_(c.grad_output), in_(in), output_(c.output), is_masked_(c.relu) {}
+      : args_(args),
+        grads_(c.grad_output()),
+        in_(in),
+        output_(c.output()),
+        is_masked_(c.mode.relu) {}
   int64_t operator()(int64_t i) const {
     const int64_t channel = i % args_.channels;
     const int64_t grad = is_masked_ && output_[i] <= 0 ? 0 : grads_[i];

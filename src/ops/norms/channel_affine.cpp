@@ -25,7 +25,7 @@ kernels::ChannelSums channel_sums(const OpContext& c, const BatchNormWorkspace& 
         std::fill_n(sums.sum, 2 * channels, 0);
         std::fill_n(sums.minimum, channels, INT32_MAX);
         std::fill_n(sums.maximum, channels, INT32_MIN);
-        c.kernels->batch_norm->channel_sums(value_of(c.inputs[0]), channels, begin, end, sums);
+        c.kernel.table->batch_norm->channel_sums(value_of(c.inputs[0]), channels, begin, end, sums);
       });
   kernels::ChannelSums total = part_sums(0);
   for (int64_t part = 1; part < parts; ++part) {
@@ -54,11 +54,11 @@ Extremes affine_extremes(const kernels::ChannelSums& sums, const int32_t* multip
 }
 
 ChannelAffine frozen_affine(const OpContext& c, int64_t channel) {
-  return c.op == &kRescale ? rescale_affine(c, channel) : running_affine(c, channel);
+  return c.node.op == &kRescale ? rescale_affine(c, channel) : running_affine(c, channel);
 }
 
 int freeze_affine(const OpContext& c, int32_t* multiplier, int64_t* offset) {
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   std::vector<Real> reals(static_cast<size_t>(2 * channels));
   const auto affine = [&](int64_t i) { return of_mantissas(c, i, frozen_affine(c, i)); };
   return fixed_point_affine(c, channels, affine, reals.data(), multiplier, offset);

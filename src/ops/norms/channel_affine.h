@@ -47,13 +47,13 @@ int fixed_point_affine(const OpContext& c, int64_t channels, const Affine& affin
     }
     return found;
   });
-  if (!peak.is_finite) c.totals->exponent_overflow = true;
+  if (!peak.is_finite) c.step.totals->exponent_overflow = true;
   // This many bits keep offsets within their limit.
   const int shift = fixed_point_shift(peak.value, std::min(31, 45 - bits));
   for (int64_t i = 0; i < channels; ++i) {
     multiplier[i] = static_cast<int32_t>(to_fixed_point(reals[2 * i], shift, mantissa_limit(32)));
     offset[i] = to_fixed_point(reals[2 * i + 1], shift, kOffsetLimit);
-    if (!c.half_up) continue;
+    if (!c.mode.half_up) continue;
     multiplier[i] &= ~1;  // an odd sum is never halfway between mantissas
     offset[i] |= 1;
   }

@@ -73,7 +73,7 @@ int64_t partial_bytes(int64_t channels) {
 }
 
 PartialSums partial_sums(const OpContext& c, int64_t part, int64_t channels) {
-  auto* const all = reinterpret_cast<Wide*>(c.workspace + part * partial_bytes(channels));
+  auto* const all = reinterpret_cast<Wide*>(c.memory.workspace + part * partial_bytes(channels));
   return {all, reinterpret_cast<int64_t*>(all + 2 * channels)};
 }
 
@@ -91,12 +91,11 @@ kernels::ConstMantissaSpan row_of(const Tensor& tensor, int64_t row, int64_t cha
 template <bool kCentred>
 RowNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
   const auto [sum, squares] =
-      c.kernels->row_norms->sums(row_of(c.inputs[0], row, channels), channels);
+      c.kernel.table->row_norms->sums(row_of(c.inputs[0], row, channels), channels);
   RowNorm norm{.sum = kCentred ? sum : 0};
   const int exponent = c.inputs[0].row_exponent(row);
-  const Real epsilon =
-      ldexp(Real(c.attributes->as<RowNormAttributes>().epsilon) * Real(channels * channels),
-            -2 * exponent);
+  const Real epsilon = ldexp(
+      Real(c.attributes<RowNormAttributes>().epsilon) * Real(channels * channels), -2 * exponent);
   const Real factor = Real(1) / sqrt(Real(channels * squares - norm.sum * norm.sum) + epsilon);
   norm.shift = fixed_point_shift(factor, kernels::kNormFactorBits);
   norm.factor = static_cast<int32_t>(
@@ -106,17 +105,18 @@ RowNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
 
 void normalise(const OpContext& c, const RowNorm& norm, int64_t row, int64_t channels,
                NormalisedRow& x) {
-  c.kernels->row_norms->normalise(row_of(c.inputs[0], row, channels), norm, channels, x.data());
+  c.kernel.table->row_norms->normalise(row_of(c.inputs[0], row, channels), norm, channels,
+                                       x.data());
 }
 
 RowNorm* rows_of(const OpContext& c, std::byte* otherwise) {
-  return reinterpret_cast<RowNorm*>(c.saved != nullptr ? c.saved : otherwise);
+  return reinterpret_cast<RowNorm*>(c.memory.saved != nullptr ? c.memory.saved : otherwise);
 }
 
 // The offsets in units of wide values.
 const int64_t* scaled_offsets(const OpContext& c, int wide_exponent, int64_t channels) {
   const Tensor& offset = c.parameters[1].mantissa;
-  auto* const offsets = reinterpret_cast<int64_t*>(c.workspace);
+  auto* const offsets = reinterpret_cast<int64_t*>(c.memory.workspace);
   for (int64_t i = 0; i < channels; ++i) {
     offsets[i] = rescale_rne(offset.as<int16_t>()[i], wide_exponent - *offset.exponent);
   }
@@ -125,8 +125,8 @@ const int64_t* scaled_offsets(const OpContext& c, int wide_exponent, int64_t cha
 
 template <bool kCentred>
 void forward(const OpContext& c) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  RowNorm* const norms = rows_of(c, c.workspace + offset_bytes(channels));
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
+  RowNorm* const norms = rows_of(c, c.memory.workspace + offset_bytes(channels));
   kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
@@ -142,7 +142,7 @@ void forward(const OpContext& c) {
       [&](int64_t row, int, int64_t* wide) {
         NormalisedRow x;
         normalise(c, norms[row], row, channels, x);
-        c.kernels->row_norms->scale(x.data(), scale.as<int16_t>(), offsets, channels, wide);
+        c.kernel.table->row_norms->scale(x.data(), scale.as<int16_t>(), offsets, channels, wide);
       });
 }
 
@@ -163,8 +163,8 @@ void add_rows(const OpContext& c, const RowNorm* norms, int64_t begin, int64_t e
   NormalisedRow x;
   for (int64_t row = begin; row < end; ++row) {
     normalise(c, norms[row], row, channels, x);
-    c.kernels->row_norms->add_gradients(x.data(), row_of(c.grad_output, row, channels), channels,
-                                        sums.some, sums.some + channels);
+    c.kernel.table->row_norms->add_gradients(x.data(), row_of(c.grad_output(), row, channels),
+                                             channels, sums.some, sums.some + channels);
   }
   for (int64_t i = 0; i < 2 * channels; ++i) sums.all[i] += sums.some[i];
 }
@@ -172,7 +172,7 @@ void add_rows(const OpContext& c, const RowNorm* norms, int64_t begin, int64_t e
 // The same of wider gradients.
 void add_wide_rows(const OpContext& c, const RowNorm* norms, int64_t begin, int64_t end,
                    int64_t channels, const PartialSums& sums) {
-  const Mantissas grads(c.grad_output);
+  const Mantissas grads(c.grad_output());
   NormalisedRow x;
   for (int64_t row = begin; row < end; ++row) {
     normalise(c, norms[row], row, channels, x);
@@ -187,9 +187,9 @@ void add_wide_rows(const OpContext& c, const RowNorm* norms, int64_t begin, int6
 // Sums over rows of the gradient, and of the gradient times x^, exact and rounded once.
 template <bool kCentred>
 void backward_weights(const OpContext& c) {
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
   const RowNorm* const norms = rows_of(c, nullptr);
-  const auto add = c.grad_output.bits <= 16 ? add_rows : add_wide_rows;
+  const auto add = c.grad_output().bits <= 16 ? add_rows : add_wide_rows;
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, row_grain(channels), [&](int64_t begin, int64_t end, int64_t part) {
         const PartialSums sums = partial_sums(c, part, channels);
@@ -202,7 +202,7 @@ void backward_weights(const OpContext& c) {
   for (int p = 0; p < (kCentred ? 2 : 1); ++p) {
     const Tensor& gradient = c.parameters[p].gradient;
     if (gradient.empty()) continue;
-    const int shift = *gradient.exponent - (*c.grad_output.exponent - fractions[p]);
+    const int shift = *gradient.exponent - (*c.grad_output().exponent - fractions[p]);
     for (int64_t i = 0; i < channels; ++i) {
       Wide sum = 0;
       for (int64_t part = 0; part < parts; ++part) {
@@ -224,7 +224,7 @@ void backward_input(const OpContext& c) {
   const auto below = [&](int64_t row) { return norms[row].shift + input.row_exponent(row); };
   int least_below = below(0);
   for (int64_t row = 1; row < rows; ++row) least_below = std::min(least_below, below(row));
-  const int wide_exponent = *c.grad_output.exponent + *c.parameters[0].mantissa.exponent -
+  const int wide_exponent = *c.grad_output().exponent + *c.parameters[0].mantissa.exponent -
                             least_below + kernels::kNormProductShift;
   const auto fill = [&](int64_t row, int64_t* wide) {
     NormalisedRow x;
@@ -235,7 +235,8 @@ void backward_input(const OpContext& c) {
         .centred = kCentred,
         .factor = norms[row].factor,
         .shift = kernels::kNormProductShift + below(row) - least_below};
-    c.kernels->row_norms->gradient(args, row_of(c.grad_output, row, channels), channels, wide);
+    c.kernel.table->row_norms->gradient(args, row_of(c.grad_output(), row, channels), channels,
+                                        wide);
   };
   narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     return narrow_rows(c, grad_input, true, shift, fill, counts);

@@ -57,7 +57,7 @@ const ParameterView& bias_of(const OpContext& c) { return c.parameters.back(); }
 
 // R / (N 2^exponent).
 Real factor_of(const OpContext& c) {
-  const auto& attributes = c.attributes->as<QuantiseAttributes>();
+  const auto& attributes = c.attributes<QuantiseAttributes>();
   if (attributes.bits == 0) return Real(1);
   const Real range = range_of(grid_number(c.parameters[0].mantissa));
   return ldexp(range / Real(quantise_levels(attributes)), -attributes.exponent);
@@ -69,11 +69,11 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 }
 
 void forward(const OpContext& c) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  const BatchNormWorkspace work(c.workspace, channels);
+  const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
+  const BatchNormWorkspace work(c.memory.workspace, channels);
   // The maximum is known if the output is computed again.
   kernels::ChannelSums sums{};
-  if (!c.recomputes) sums = channel_sums(c, work, channels, rows);
+  if (!c.mode.recomputes) sums = channel_sums(c, work, channels, rows);
   const Real factor = factor_of(c);
   const auto affine = [&](int64_t i) {
     return of_mantissas(c, i,
@@ -81,10 +81,11 @@ void forward(const OpContext& c) {
   };
   const int wide_exponent =
       fixed_point_affine(c, channels, affine, work.reals, work.multiplier, work.offset);
-  const Extremes extremes =
-      c.recomputes ? Extremes{} : affine_extremes(sums, work.multiplier, work.offset, channels);
+  const Extremes extremes = c.mode.recomputes
+                                ? Extremes{}
+                                : affine_extremes(sums, work.multiplier, work.offset, channels);
   const uint64_t above = magnitude(extremes.highest), below = magnitude(extremes.lowest);
-  narrow_by_maximum(c, c.relu ? above : std::max(above, below), wide_exponent,
+  narrow_by_maximum(c, c.mode.relu ? above : std::max(above, below), wide_exponent,
                     [&](int shift, const kernels::PassCounts& counts) {
                       return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent,
                                               counts);
@@ -93,25 +94,25 @@ void forward(const OpContext& c) {
 
 // The gradient that comes in, through the ReLU that is part of the instruction, and the input.
 kernels::BatchNormGradient gradient_arguments(const OpContext& c) {
-  return {.grad_out = gradient_of(c.grad_output),
+  return {.grad_out = gradient_of(c.grad_output()),
           .in = value_of(c.inputs[0]),
-          .output = c.relu ? value_of(c.output) : kernels::MantissaSpan{},
-          .channels = c.grad_output.shape.last()};
+          .output = c.mode.relu ? value_of(c.output()) : kernels::MantissaSpan{},
+          .channels = c.grad_output().shape.last()};
 }
 
 // The scale gets the sum of g * x * factor, the bias the sum of g.
 void backward_weights(const OpContext& c) {
-  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  const BatchNormWorkspace work(c.workspace, channels);
+  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  const BatchNormWorkspace work(c.memory.workspace, channels);
   const auto args = gradient_arguments(c);
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, batch_norm_grain(channels),
       [&](int64_t begin, int64_t end, int64_t part) {
         int64_t* sums = work.partial + part * 2 * channels;
         std::fill_n(sums, 2 * channels, 0);
-        c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
+        c.kernel.table->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
       });
-  const int exponent = *c.grad_output.exponent;
+  const int exponent = *c.grad_output().exponent;
   const Tensor &scale = scale_of(c).gradient, &bias = bias_of(c).gradient;
   const Real factor = factor_of(c);
   for_channels(c, channels, [&](int64_t begin, int64_t end) {
@@ -135,16 +136,16 @@ void backward_weights(const OpContext& c) {
 void backward_input(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
-  const BatchNormWorkspace work(c.workspace, channels);
+  const BatchNormWorkspace work(c.memory.workspace, channels);
   const Real factor = factor_of(c);
   Peak peak;
   for (int64_t i = 0; i < channels; ++i) {
     work.reals[i] = real(scale_of(c).mantissa, i) * factor;
     peak.add(work.reals[i]);
   }
-  if (!peak.is_finite) c.totals->exponent_overflow = true;
+  if (!peak.is_finite) c.step.totals->exponent_overflow = true;
   // Products stay below 2^59, as in batch norm.
-  const int wide = fixed_point_shift(peak.value, c.grad_output.bits <= 16 ? 31 : 28);
+  const int wide = fixed_point_shift(peak.value, c.grad_output().bits <= 16 ? 31 : 28);
   for (int64_t i = 0; i < channels; ++i) {
     work.multiplier[i] =
         static_cast<int32_t>(to_fixed_point(work.reals[i], wide, mantissa_limit(32)));
@@ -156,7 +157,7 @@ void backward_input(const OpContext& c) {
   args.in_multiplier = work.in_multiplier;
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - wide,
+  narrow_gradient(c, grad_input, *c.grad_output().exponent - wide,
                   [&](int shift, const kernels::PassCounts& counts) {
                     args.shift = shift;
                     return write_pieces(
@@ -164,7 +165,7 @@ void backward_input(const OpContext& c) {
                         [&](int64_t begin, int64_t end, uint64_t seen) {
                           auto piece = args;
                           piece.seen = seen;
-                          return c.kernels->batch_norm->gradient(piece, begin, end);
+                          return c.kernel.table->batch_norm->gradient(piece, begin, end);
                         },
                         WideGradient(c, c.inputs[0], args));
                   });

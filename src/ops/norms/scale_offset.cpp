@@ -31,9 +31,9 @@ std::vector<Parameter> parameters(const Attributes&, std::span<const Shape> inpu
 
 void forward(const OpContext& c) {
   const Tensor& multiplier = c.parameters[0].mantissa;
-  *c.output.saturated +=
+  *c.output().saturated +=
       scale_and_offset(c, multiplier.as<int32_t>(), c.parameters[1].mantissa.as<int64_t>(),
-                       *c.output.exponent - *multiplier.exponent, *multiplier.exponent);
+                       *c.output().exponent - *multiplier.exponent, *multiplier.exponent);
 }
 
 }  // namespace
@@ -41,24 +41,24 @@ void forward(const OpContext& c) {
 int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
                          int shift, int wide_exponent, const kernels::PassCounts& counts,
                          const int32_t* negative_shift) {
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const auto wide_of = [&, in = Mantissas(c.inputs[0])](int64_t i) {
     const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
-    return c.relu ? std::max<int64_t>(0, wide) : wide;
+    return c.mode.relu ? std::max<int64_t>(0, wide) : wide;
   };
   calibrate(c, wide_exponent, wide_of);
   const kernels::ScaleOffset args{.in = value_of(c.inputs[0]),
                                   .channels = channels,
                                   .multiplier = multiplier,
                                   .offset = offset,
-                                  .relu = c.relu && negative_shift == nullptr,
+                                  .relu = c.mode.relu && negative_shift == nullptr,
                                   .shift = shift,
-                                  .out = value_of(c.output),
+                                  .out = value_of(c.output()),
                                   .negative_shift = negative_shift ? *negative_shift : -1};
   return write_pieces(
-             c, c.output, c.output.count() / channels, batch_norm_grain(channels), counts,
+             c, c.output(), c.output().count() / channels, batch_norm_grain(channels), counts,
              [&](int64_t begin, int64_t end) {
-               return c.kernels->batch_norm->scale_offset(args, begin, end);
+               return c.kernel.table->batch_norm->scale_offset(args, begin, end);
              },
              wide_of)
       .saturated;

@@ -6,7 +6,7 @@
 
 namespace mantissa::ops {
 
-// context.output = narrow(relu?(input * multiplier[c] + offset[c]) >> shift) for each channel c,
+// The output = narrow(relu?(input * multiplier[c] + offset[c]) >> shift) for each channel c,
 // rounded to nearest even; returns how many were clipped. wide_exponent is the exponent of the
 // result before the shift; under kCalibrate wide values are counted. |multiplier| < 2^31 (2^29 for
 // inputs of 16 bits), |offset| <= 2^44. Counts what the pass counts.

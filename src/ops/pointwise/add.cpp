@@ -44,14 +44,16 @@ void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
   narrow_by_passes(
       c, wide_exponent,
       [&](bool writes, int shift, const kernels::PassCounts& counts) {
-        if (shift < 0) return narrow_elements(c, c.output, writes, shift, wide_of);  // it is fixed
-        kernels::AddWide args = wide_sum(c.inputs[0], c.inputs[1], wide_exponent, c.output, shift);
-        args.relu = c.relu;
+        if (shift < 0)
+          return narrow_elements(c, c.output(), writes, shift, wide_of);  // it is fixed
+        kernels::AddWide args =
+            wide_sum(c.inputs[0], c.inputs[1], wide_exponent, c.output(), shift);
+        args.relu = c.mode.relu;
         if (!writes) args.out.data = nullptr;
         return write_pieces(
-            c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+            c, c.output(), c.output().count(), kernels::kElementsPerThread, counts,
             [&](int64_t begin, int64_t end) {
-              return c.kernels->elementwise->add_wide(args, begin, end);
+              return c.kernel.table->elementwise->add_wide(args, begin, end);
             },
             wide_of);
       },
@@ -60,14 +62,14 @@ void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
 
 void add_rows(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const auto exponent_at = [&](int64_t row) {
     return aligned_exponent(a.row_exponent(row), b.row_exponent(row), kAlignBits16);
   };
   write_rows(c, exponent_at, [&](int64_t row, int exponent, int64_t* wide) {
     rescale_row(c, a, row, exponent, false, wide);
     rescale_row(c, b, row, exponent, true, wide);
-    if (!c.relu) return;
+    if (!c.mode.relu) return;
     for (int64_t i = 0; i < channels; ++i) wide[i] = std::max<int64_t>(0, wide[i]);
   });
 }
@@ -98,19 +100,19 @@ kernels::WideStatistics add_half_up(const kernels::Add& add, int64_t begin, int6
 }
 
 void add_forward(const OpContext& c) {
-  if (has_rows(c.output)) return add_rows(c);
+  if (has_rows(c.output())) return add_rows(c);
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
-  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
+  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output());
   const int wide_exponent =
       aligned_exponent(*a.exponent, *b.exponent, bytes ? kAlignBits8 : kAlignBits16);
   const int shift_a = wide_exponent - *a.exponent, shift_b = wide_exponent - *b.exponent;
   const Mantissas of_a(a), of_b(b);
   const auto wide = [&](int64_t i) {
     const int64_t sum = rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
-    return c.relu ? std::max<int64_t>(0, sum) : sum;
+    return c.mode.relu ? std::max<int64_t>(0, sum) : sum;
   };
   const bool has_half_up = bytes && shift_a <= 0 && shift_b <= 0;
-  if (c.half_up && !has_half_up) return write_half_up(c, wide_exponent, wide);
+  if (c.mode.half_up && !has_half_up) return write_half_up(c, wide_exponent, wide);
   if (a.type == DataType::kInt16 && b.type == DataType::kInt16) {
     return add_words(c, wide_exponent, wide);
   }
@@ -120,16 +122,16 @@ void add_forward(const OpContext& c) {
                    .b = b.as<int8_t>(),
                    .shift_a = shift_a,
                    .shift_b = shift_b,
-                   .relu = c.relu,
-                   .bits = c.output.bits};
+                   .relu = c.mode.relu,
+                   .bits = c.output().bits};
   narrow_value(c, wide_exponent, [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
     add.out = out;
     add.shift = shift;
     return write_pieces(
-        c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+        c, c.output(), c.output().count(), kernels::kElementsPerThread, counts,
         [&](int64_t begin, int64_t end) {
-          if (c.half_up) return add_half_up(add, begin, end);
-          return c.kernels->elementwise->add(add, begin, end);
+          if (c.mode.half_up) return add_half_up(add, begin, end);
+          return c.kernel.table->elementwise->add(add, begin, end);
         },
         wide);
   });
@@ -140,13 +142,14 @@ void add_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
   kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kernels::kElementsPerThread,
                            [&](int64_t begin, int64_t end, int64_t) {
-                             if (c.relu) return mask_gradient(c, c.output, grad_input, begin, end);
+                             if (c.mode.relu)
+                               return mask_gradient(c, c.output(), grad_input, begin, end);
                              const int64_t bytes = element_bytes(grad_input.type);
-                             std::copy_n(c.grad_output.as<std::byte>() + begin * bytes,
+                             std::copy_n(c.grad_output().as<std::byte>() + begin * bytes,
                                          (end - begin) * bytes,
                                          grad_input.as<std::byte>() + begin * bytes);
                            });
-  *grad_input.exponent = *c.grad_output.exponent;
+  *grad_input.exponent = *c.grad_output().exponent;
 }
 
 // The wide sum of elements, brought to this exponent.
@@ -174,7 +177,7 @@ void sum_gradients(const OpContext& c) {
     return write_pieces(
         c, sum, sum.count(), kernels::kElementsPerThread, counts,
         [&](int64_t begin, int64_t end) {
-          return c.kernels->elementwise->add_wide(args, begin, end);
+          return c.kernel.table->elementwise->add_wide(args, begin, end);
         },
         sum_at(a, b, wide_exponent));
   });

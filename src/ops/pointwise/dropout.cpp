@@ -41,27 +41,28 @@ int64_t scale_of(const OpContext& c) {
 }
 
 void copy(const OpContext& c) {
-  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kernels::kRandomElementsPerThread,
+  kernels::parallel_ranges(*c.kernel.pool, c.output().count(), kernels::kRandomElementsPerThread,
                            [&](int64_t begin, int64_t end, int64_t) {
-                             const int64_t bytes = element_bytes(c.output.type);
+                             const int64_t bytes = element_bytes(c.output().type);
                              std::copy_n(c.inputs[0].as<std::byte>() + begin * bytes,
                                          (end - begin) * bytes,
-                                         c.output.as<std::byte>() + begin * bytes);
+                                         c.output().as<std::byte>() + begin * bytes);
                            });
-  *c.output.exponent = *c.inputs[0].exponent;
+  *c.output().exponent = *c.inputs[0].exponent;
 }
 
 // Multiplies the output, which holds the elements kept, in place: their maximum decides everything
 // about the exponent.
 void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
-  const Mantissas kept(c.output);
+  const Mantissas kept(c.output());
   const auto wide = [&](int64_t i) { return kept[i] * scale; };
-  const uint64_t maximum = c.recomputes ? 0 : narrow_elements(c, c.output, false, 0, wide).maximum;
+  const uint64_t maximum =
+      c.mode.recomputes ? 0 : narrow_elements(c, c.output(), false, 0, wide).maximum;
   const auto write = [&](int shift, const kernels::PassCounts&) {
-    return narrow_elements(c, c.output, true, shift, wide).saturated;
+    return narrow_elements(c, c.output(), true, shift, wide).saturated;
   };
   const auto count = [&](kernels::WideCounts* counts) {
-    kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kernels::kRandomElementsPerThread,
+    kernels::parallel_ranges(*c.kernel.pool, c.output().count(), kernels::kRandomElementsPerThread,
                              [&](int64_t begin, int64_t end, int64_t part) {
                                for (int64_t i = begin; i < end; ++i) {
                                  counts[part].add(magnitude(wide(i)));
@@ -72,19 +73,19 @@ void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
 }
 
 void forward(const OpContext& c) {
-  if (!is_training(c.exponent_mode)) return copy(c);
+  if (!is_training(c.mode.exponents)) return copy(c);
   kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kernels::kRandomElementsPerThread,
+      *c.kernel.pool, c.output().count(), kernels::kRandomElementsPerThread,
       [&](int64_t begin, int64_t end, int64_t) {
         for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
           // Values are masked in the same way as gradients.
-          c.kernels->elementwise->relu_gradient(keep, gradient_from(c.inputs[0], at),
-                                                gradient_from(c.output, at), 0, count);
+          c.kernel.table->elementwise->relu_gradient(keep, gradient_from(c.inputs[0], at),
+                                                     gradient_from(c.output(), at), 0, count);
         });
       });
   const int64_t scale = scale_of(c);
-  if (!is_bytes(c.output)) return scale_wide(c, scale, *c.inputs[0].exponent - 30);
-  write_by_table(c, c.output.as<int8_t>(), make_value_table([&](int64_t q) { return q * scale; }),
+  if (!is_bytes(c.output())) return scale_wide(c, scale, *c.inputs[0].exponent - 30);
+  write_by_table(c, c.output().as<int8_t>(), make_value_table([&](int64_t q) { return q * scale; }),
                  *c.inputs[0].exponent - 30);
 }
 
@@ -96,7 +97,8 @@ struct GradientScale {
 
 GradientScale gradient_scale(const OpContext& c) {
   const int64_t scale = scale_of(c);
-  const int excess = c.grad_output.bits <= 16 ? 0 : std::max(0, bit_length(magnitude(scale)) - 30);
+  const int excess =
+      c.grad_output().bits <= 16 ? 0 : std::max(0, bit_length(magnitude(scale)) - 30);
   return {shift_right_rne(scale, excess), excess - 30};
 }
 
@@ -105,22 +107,22 @@ void backward(const OpContext& c) {
   const GradientScale scale = gradient_scale(c);
   ValueTable factors = {};
   factors[1] = scale.multiplier;
-  const Mantissas grads(c.grad_output);
+  const Mantissas grads(c.grad_output());
   const auto pass = [&](int64_t begin, int64_t end, int shift, kernels::WideCounts* counts) {
     kernels::WideStatistics found;
     for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
-      const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output, at),
+      const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output(), at),
                                         .by = keep,
                                         .factors = factors.data(),
                                         .shift = shift,
                                         .grad_in = gradient_from(grad_input, at)};
-      found += c.kernels->elementwise->scale_gradient(args, 0, count);
+      found += c.kernel.table->elementwise->scale_gradient(args, 0, count);
       count_written(counts, grad_input, at, at + count,
                     [&](int64_t i) { return keep[i - at] == 0 ? 0 : grads[i] * scale.multiplier; });
     });
     return found;
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + scale.exponent,
+  narrow_gradient(c, grad_input, *c.grad_output().exponent + scale.exponent,
                   [&](int shift, const kernels::PassCounts& counts) {
                     return kernels::parallel_statistics(
                         *c.kernel.pool, grad_input.count(), kernels::kRandomElementsPerThread,

@@ -14,28 +14,28 @@ namespace mantissa::ops {
 namespace {
 
 void relu_forward(const OpContext& c) {
-  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kernels::kElementsPerThread,
+  kernels::parallel_ranges(*c.kernel.pool, c.output().count(), kernels::kElementsPerThread,
                            [&](int64_t begin, int64_t end, int64_t) {
-                             if (!is_bytes(c.output)) {
+                             if (!is_bytes(c.output())) {
                                const auto* in = c.inputs[0].as<int16_t>();
-                               auto* out = c.output.as<int16_t>();
+                               auto* out = c.output().as<int16_t>();
                                for (int64_t i = begin; i < end; ++i)
                                  out[i] = std::max<int16_t>(0, in[i]);
                                return;
                              }
-                             c.kernels->elementwise->relu(c.inputs[0].as<int8_t>(),
-                                                          c.output.as<int8_t>(), begin, end);
+                             c.kernel.table->elementwise->relu(c.inputs[0].as<int8_t>(),
+                                                               c.output().as<int8_t>(), begin, end);
                            });
-  *c.output.exponent = *c.inputs[0].exponent;
+  *c.output().exponent = *c.inputs[0].exponent;
 }
 
 void relu_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kernels::kElementsPerThread,
                            [&](int64_t begin, int64_t end, int64_t) {
-                             mask_gradient(c, c.output, grad_input, begin, end);
+                             mask_gradient(c, c.output(), grad_input, begin, end);
                            });
-  *grad_input.exponent = *c.grad_output.exponent;
+  *grad_input.exponent = *c.grad_output().exponent;
 }
 
 Result<Shape> infer_flatten(const Attributes&, std::span<const Shape> inputs) {

@@ -80,7 +80,7 @@ void forward(const OpContext& c) {
   const int wide_exponent = *a.exponent + *b.exponent;
   const Mantissas of_a(a), of_b(b);
   const auto wide = [&](int64_t i) { return of_a[i] * of_b[other_of(rows, i)]; };
-  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
+  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output());
   if (!bytes) return write_wide(c, wide_exponent, wide);
   calibrate(c, wide_exponent, wide);
   narrow_value(c, wide_exponent, [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
@@ -90,10 +90,10 @@ void forward(const OpContext& c) {
                                    .period = rows.period,
                                    .shift = shift,
                                    .out = out == nullptr ? nullptr : out + begin,
-                                   .bits = c.output.bits};
-      return c.kernels->elementwise->multiply(args, 0, end - begin);
+                                   .bits = c.output().bits};
+      return c.kernel.table->elementwise->multiply(args, 0, end - begin);
     };
-    return over_parts(c, rows, c.output, counts, pass, wide);
+    return over_parts(c, rows, c.output(), counts, pass, wide);
   });
 }
 
@@ -101,29 +101,29 @@ void forward(const OpContext& c) {
 void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& other,
                     const Rows& rows) {
   const ValueTable factors = make_value_table([](int64_t q) { return q; });
-  const Mantissas grads(c.grad_output), others(other);
+  const Mantissas grads(c.grad_output()), others(other);
   const auto wide = [&](int64_t i) { return grads[i] * others[other_of(rows, i)]; };
   const auto narrow = [&](int shift, const kernels::PassCounts& counts) {
     if (!is_bytes(other)) return narrow_elements(c, grad_input, true, shift, wide, counts);
     const auto pass = [&](int64_t begin, int64_t end) {
-      const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output, begin),
+      const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output(), begin),
                                         .by = other.as<int8_t>() + at_gate(rows, begin),
                                         .factors = factors.data(),
                                         .period = rows.period,
                                         .shift = shift,
                                         .grad_in = gradient_from(grad_input, begin)};
-      return c.kernels->elementwise->scale_gradient(args, 0, end - begin);
+      return c.kernel.table->elementwise->scale_gradient(args, 0, end - begin);
     };
     return over_parts(c, rows, grad_input, counts, pass, wide);
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, narrow);
+  narrow_gradient(c, grad_input, *c.grad_output().exponent + *other.exponent, narrow);
 }
 
 // The gradient of a gate: sums over the pixels of each image, then narrowed.
 void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& image,
                    const Rows& rows) {
-  auto* sums = reinterpret_cast<int64_t*>(c.workspace);
-  const Mantissas grads(c.grad_output), values(image);
+  auto* sums = reinterpret_cast<int64_t*>(c.memory.workspace);
+  const Mantissas grads(c.grad_output()), values(image);
   kernels::parallel_ranges(
       *c.kernel.pool, rows.images, 1, [&](int64_t first, int64_t last, int64_t) {
         std::fill(sums + first * rows.period, sums + last * rows.period, 0);
@@ -134,12 +134,12 @@ void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& im
           return;
         }
         for (int64_t n = first; n < last; ++n) {
-          c.kernels->elementwise->sum_products(gradient_from(c.grad_output, n * rows.size),
-                                               image.as<int8_t>() + n * rows.size, rows.period, 0,
-                                               rows.size / rows.period, sums + n * rows.period);
+          c.kernel.table->elementwise->sum_products(
+              gradient_from(c.grad_output(), n * rows.size), image.as<int8_t>() + n * rows.size,
+              rows.period, 0, rows.size / rows.period, sums + n * rows.period);
         }
       });
-  narrow_gradient(c, grad_gate, *c.grad_output.exponent + *image.exponent,
+  narrow_gradient(c, grad_gate, *c.grad_output().exponent + *image.exponent,
                   [&](int shift, const kernels::PassCounts& counts) {
                     return narrow_wide(c, sums, grad_gate, true, shift, counts);
                   });

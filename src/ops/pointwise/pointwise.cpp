@@ -33,7 +33,7 @@ void derive_fraction(LeakyReluAttributes& attributes) {
 template <const PointFunction& kFunction>
 Fraction slope_of(const OpContext& c) {
   if constexpr (&kFunction == &kLeakyReluFunction) {
-    return c.attributes->as<LeakyReluAttributes>().fraction;
+    return c.attributes<LeakyReluAttributes>().fraction;
   }
   return {};
 }
@@ -70,7 +70,7 @@ void with_wide_function(const OpContext& c, const Function& function, const Use&
     return use([in = Mantissas(input), &function](int64_t i) { return function(in[i]); });
   }
   const int64_t half = int64_t{1} << (input.bits - 1);
-  auto* const table = reinterpret_cast<int64_t*>(c.workspace) + half;  // by signed mantissas
+  auto* const table = reinterpret_cast<int64_t*>(c.memory.workspace) + half;  // by signed mantissas
   kernels::parallel_ranges(*c.kernel.pool, 2 * half, 1024,
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t i = std::max<int64_t>(1, begin); i < end; ++i) {
@@ -109,7 +109,7 @@ void forward_rows(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Mantissas in(input);
   const Fraction slope = slope_of<kFunction>(c);
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const auto exponent_at = [&](int64_t row) {
     return kFunction.wide_exponent(input.row_exponent(row));
   };
@@ -117,7 +117,7 @@ void forward_rows(const OpContext& c) {
     const int e = input.row_exponent(row);
     const int64_t first = row * channels;
     if constexpr (&kFunction == &kGeluFunction) {
-      c.kernels->wide->gelu({gradient_from(input, first), e, wide}, 0, channels);
+      c.kernel.table->wide->gelu({gradient_from(input, first), e, wide}, 0, channels);
     } else {
       for (int64_t i = 0; i < channels; ++i) wide[i] = kFunction.value(in[first + i], e, slope);
     }
@@ -126,8 +126,8 @@ void forward_rows(const OpContext& c) {
 
 template <const PointFunction& kFunction>
 void forward(const OpContext& c) {
-  if (has_rows(c.output)) return forward_rows<kFunction>(c);
-  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) return forward_wide<kFunction>(c);
+  if (has_rows(c.output())) return forward_rows<kFunction>(c);
+  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output())) return forward_wide<kFunction>(c);
   const int e = *c.inputs[0].exponent;
   const Fraction slope = slope_of<kFunction>(c);
   const ValueTable table =
@@ -136,7 +136,7 @@ void forward(const OpContext& c) {
 }
 
 // Bits that f' in Q30 has to leave to gradients of 32, so that products stay below 2^61.
-int cut_bits(const OpContext& c) { return c.grad_output.bits <= 16 ? 0 : 1; }
+int cut_bits(const OpContext& c) { return c.grad_output().bits <= 16 ? 0 : 1; }
 
 template <const PointFunction& kFunction>
 ValueTable derivatives(const OpContext& c) {
@@ -150,13 +150,13 @@ ValueTable derivatives(const OpContext& c) {
 template <const PointFunction& kFunction>
 void backward_wide(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const Mantissas grads(c.grad_output);
+  const Mantissas grads(c.grad_output());
   const int e = *c.inputs[0].exponent, cut = cut_bits(c);
   const Fraction slope = slope_of<kFunction>(c);
   with_wide_function(
       c, [&](int64_t q) { return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut); },
       [&](const auto& derivative) {
-        write_wide_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut,
+        write_wide_gradient(c, grad_input, *c.grad_output().exponent - 30 + cut,
                             [&](int64_t i) { return grads[i] * derivative(i); });
       });
 }
@@ -164,7 +164,7 @@ void backward_wide(const OpContext& c) {
 template <const PointFunction& kFunction>
 void backward_rows(const OpContext& c) {
   const Tensor &input = c.inputs[0], &grad_input = c.grad_inputs[0];
-  const Mantissas in(input), grads(c.grad_output);
+  const Mantissas in(input), grads(c.grad_output());
   const Fraction slope = slope_of<kFunction>(c);
   const int cut = cut_bits(c);
   const int64_t channels = input.shape.last();
@@ -176,7 +176,7 @@ void backward_rows(const OpContext& c) {
       wide[i] = grads[at] * derivative;
     }
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut,
+  narrow_gradient(c, grad_input, *c.grad_output().exponent - 30 + cut,
                   [&](int shift, const kernels::PassCounts& counts) {
                     return narrow_rows(c, grad_input, true, shift, fill, counts);
                   });
@@ -188,7 +188,7 @@ void backward(const OpContext& c) {
   if (!is_bytes(c.inputs[0])) return backward_wide<kFunction>(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const ValueTable factors = derivatives<kFunction>(c);
-  kernels::ScaleGradient args{.grad_out = gradient_of(c.grad_output),
+  kernels::ScaleGradient args{.grad_out = gradient_of(c.grad_output()),
                               .by = c.inputs[0].as<int8_t>(),
                               .factors = factors.data(),
                               .grad_in = gradient_of(grad_input)};
@@ -197,13 +197,13 @@ void backward(const OpContext& c) {
     return write_pieces(
         c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
         [&](int64_t begin, int64_t end) {
-          return c.kernels->elementwise->scale_gradient(args, begin, end);
+          return c.kernel.table->elementwise->scale_gradient(args, begin, end);
         },
-        [&, grads = Mantissas(c.grad_output)](int64_t i) {
+        [&, grads = Mantissas(c.grad_output())](int64_t i) {
           return grads[i] * factors[static_cast<uint8_t>(args.by[i])];
         });
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut_bits(c), narrow);
+  narrow_gradient(c, grad_input, *c.grad_output().exponent - 30 + cut_bits(c), narrow);
 }
 
 // mask[i] = whether in[at + i] is in the range, for `count` elements.
@@ -211,8 +211,8 @@ void mask_within(const OpContext& c, MantissaRange range, int64_t at, int64_t co
   const Tensor& in = c.inputs[0];
   if (is_bytes(in)) {
     const auto most = static_cast<int8_t>(std::min<int64_t>(range.high, INT8_MAX));
-    return c.kernels->elementwise->within(in.as<int8_t>() + at, static_cast<int8_t>(range.low),
-                                          most, mask, 0, count);
+    return c.kernel.table->elementwise->within(in.as<int8_t>() + at, static_cast<int8_t>(range.low),
+                                               most, mask, 0, count);
   }
   const int16_t* values = in.as<int16_t>() + at;
   const auto least = static_cast<int16_t>(range.low);
@@ -227,19 +227,20 @@ void backward_by_mask(const OpContext& c) {
   const Tensor& in = c.inputs[0];
   constexpr int64_t kMost = 4096;
   const int64_t length = has_rows(in) ? in.shape.last() : in.count();  // with one exponent
-  kernels::parallel_ranges(
-      *c.kernel.pool, in.count(), kernels::kElementsPerThread,
-      [&](int64_t begin, int64_t end, int64_t) {
-        std::array<int8_t, kMost> mask;
-        for (int64_t at = begin, count = 0; at < end; at += count) {
-          count = std::min({kMost, end - at, length - at % length});
-          const MantissaRange range = kFunction.passes(in.row_exponent(at / length));
-          mask_within(c, range, at, count, mask.data());
-          c.kernels->elementwise->relu_gradient(mask.data(), gradient_from(c.grad_output, at),
-                                                gradient_from(grad_input, at), 0, count);
-        }
-      });
-  *grad_input.exponent = *c.grad_output.exponent;
+  kernels::parallel_ranges(*c.kernel.pool, in.count(), kernels::kElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             std::array<int8_t, kMost> mask;
+                             for (int64_t at = begin, count = 0; at < end; at += count) {
+                               count = std::min({kMost, end - at, length - at % length});
+                               const MantissaRange range =
+                                   kFunction.passes(in.row_exponent(at / length));
+                               mask_within(c, range, at, count, mask.data());
+                               c.kernel.table->elementwise->relu_gradient(
+                                   mask.data(), gradient_from(c.grad_output(), at),
+                                   gradient_from(grad_input, at), 0, count);
+                             }
+                           });
+  *grad_input.exponent = *c.grad_output().exponent;
 }
 
 // A row for one function.

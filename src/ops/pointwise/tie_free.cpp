@@ -22,17 +22,17 @@ Result<Shape> infer_add_half_up(const Attributes&, std::span<const Shape> inputs
 // floor((a 2^left_a + b 2^left_b) / 2^shift + 1/2), clipped.
 void add_half_up(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
-  const int unit = std::min({*a.exponent, *b.exponent, *c.output.exponent});
+  const int unit = std::min({*a.exponent, *b.exponent, *c.output().exponent});
   const auto above = [unit](int exponent) { return std::min(exponent - unit, kMostAddShift); };
   const int left_a = above(*a.exponent), left_b = above(*b.exponent);
-  const int shift = above(*c.output.exponent);
+  const int shift = above(*c.output().exponent);
   const int64_t half = (int64_t{1} << shift) >> 1;
-  const int64_t least = c.relu ? 0 : INT8_MIN;
-  const int64_t most = c.relu ? mantissa_limit(c.output.bits) : INT8_MAX;
+  const int64_t least = c.mode.relu ? 0 : INT8_MIN;
+  const int64_t most = c.mode.relu ? mantissa_limit(c.output().bits) : INT8_MAX;
   const auto *from_a = a.as<int8_t>(), *from_b = b.as<int8_t>();
-  auto* to = c.output.as<int8_t>();
+  auto* to = c.output().as<int8_t>();
   kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kernels::kElementsPerThread,
+      *c.kernel.pool, c.output().count(), kernels::kElementsPerThread,
       [&](int64_t begin, int64_t end, int64_t) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t sum =
@@ -44,8 +44,8 @@ void add_half_up(const OpContext& c) {
 
 // Mantissas of 8 bits in the int32 that losses and predictions read.
 void widen(const OpContext& c) {
-  std::copy_n(c.inputs[0].as<int8_t>(), c.output.count(), c.output.as<int32_t>());
-  set_exponent(c, c.output, *c.inputs[0].exponent);
+  std::copy_n(c.inputs[0].as<int8_t>(), c.output().count(), c.output().as<int32_t>());
+  set_exponent(c, c.output(), *c.inputs[0].exponent);
 }
 
 }  // namespace

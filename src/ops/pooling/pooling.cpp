@@ -47,25 +47,26 @@ kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
 
 void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* taps) {
   const Tensor& input = c.inputs[0];
-  const auto shape = window_shape(pool_shape(c.attributes->as<PoolAttributes>(), input.shape));
+  const auto shape = window_shape(pool_shape(c.attributes<PoolAttributes>(), input.shape));
   kernels::parallel_ranges(
       *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->pooling->max_pool_windows(shape, value_of(input), output, taps, begin, end);
+        c.kernel.table->pooling->max_pool_windows(shape, value_of(input), output, taps, begin, end);
       });
 }
 
 // Windows that do not overlap sum nothing: the shift of 0 rounds nothing either.
 void wide_max_pool_gradient(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = window_shape(pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape));
-  auto* taps = reinterpret_cast<int8_t*>(c.workspace);
+  const auto shape = window_shape(pool_shape(c.attributes<PoolAttributes>(), grad_input.shape));
+  auto* taps = reinterpret_cast<int8_t*>(c.memory.workspace);
   wide_max_pool(c, {}, taps);
-  kernels::parallel_ranges(
-      *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->pooling->max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), 0,
-                                                      gradient_of(grad_input), begin, end, nullptr);
-      });
-  *grad_input.exponent = *c.grad_output.exponent;
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.shape[0], 1,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernel.table->pooling->max_pool_windows_gradient(
+                                 shape, taps, gradient_of(c.grad_output()), 0,
+                                 gradient_of(grad_input), begin, end, nullptr);
+                           });
+  *grad_input.exponent = *c.grad_output().exponent;
 }
 
 OpMemory max_pool_memory(const OpShapes& s, const PlanningContext&) {
@@ -76,29 +77,30 @@ OpMemory max_pool_memory(const OpShapes& s, const PlanningContext&) {
 void max_pool_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   if (!is_bytes(input)) {
-    wide_max_pool(c, value_of(c.output), nullptr);
-    *c.output.exponent = *input.exponent;
+    wide_max_pool(c, value_of(c.output()), nullptr);
+    *c.output().exponent = *input.exponent;
     return;
   }
-  const auto shape = pool_shape(c.attributes->as<PoolAttributes>(), input.shape);
-  kernels::parallel_ranges(
-      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->pooling->max_pool(shape, input.as<int8_t>(), c.output.as<int8_t>(), begin, end);
-      });
-  *c.output.exponent = *input.exponent;
+  const auto shape = pool_shape(c.attributes<PoolAttributes>(), input.shape);
+  kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernel.table->pooling->max_pool(shape, input.as<int8_t>(),
+                                                               c.output().as<int8_t>(), begin, end);
+                           });
+  *c.output().exponent = *input.exponent;
 }
 
 void max_pool_backward(const OpContext& c) {
   if (!is_bytes(c.inputs[0])) return wide_max_pool_gradient(c);
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape);
+  const auto shape = pool_shape(c.attributes<PoolAttributes>(), grad_input.shape);
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
-                                              gradient_of(c.grad_output), gradient_of(grad_input),
-                                              begin, end);
+        c.kernel.table->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
+                                                   gradient_of(c.grad_output()),
+                                                   gradient_of(grad_input), begin, end);
       });
-  *grad_input.exponent = *c.grad_output.exponent;
+  *grad_input.exponent = *c.grad_output().exponent;
 }
 
 Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
@@ -130,17 +132,17 @@ void wide_average(const OpContext& c) {
     return sum * mean.multiplier;
   };
   const int exponent = *input.exponent + mean.exponent;
-  c.half_up ? write_half_up(c, exponent, wide) : write_wide(c, exponent, wide);
+  c.mode.half_up ? write_half_up(c, exponent, wide) : write_wide(c, exponent, wide);
 }
 
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  if (!is_bytes(input) || !is_bytes(c.output) || c.half_up) return wide_average(c);
+  if (!is_bytes(input) || !is_bytes(c.output()) || c.mode.half_up) return wide_average(c);
   const int64_t images = input.shape[0], channels = input.shape[3];
   const int64_t pixels = input.shape[1] * input.shape[2];
-  auto* sums = reinterpret_cast<int32_t*>(c.workspace);
+  auto* sums = reinterpret_cast<int32_t*>(c.memory.workspace);
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
-    c.kernels->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
+    c.kernel.table->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
   });
   const Reciprocal mean = reciprocal(pixels);
   const int wide_exponent = *input.exponent + mean.exponent;
@@ -149,14 +151,15 @@ void average_forward(const OpContext& c) {
   for (int64_t i = 0; i < images * channels; ++i) maximum = std::max(maximum, magnitude(wide(i)));
   calibrate(c, wide_exponent, wide);
   narrow_by_maximum(c, maximum, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
+    auto* const out = c.output().as<int8_t>();
+    const int64_t limit = mantissa_limit(c.output().bits);
     int64_t saturated = 0;
     for (int64_t i = 0; i < images * channels; ++i) {
       const int64_t rounded = rescale_rne(wide(i), shift);
-      c.output.as<int8_t>()[i] =
-          static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
-      saturated += c.output.as<int8_t>()[i] != rounded;
+      out[i] = static_cast<int8_t>(saturate(rounded, limit));
+      saturated += out[i] != rounded;
     }
-    count_written(counts.wide, c.output, 0, images * channels, wide);
+    count_written(counts.wide, c.output(), 0, images * channels, wide);
     return saturated;
   });
 }
@@ -167,17 +170,18 @@ void rescaled_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const int64_t images = input.shape[0], channels = input.shape[3];
   const int64_t pixels = input.shape[1] * input.shape[2];
-  auto* sums = reinterpret_cast<int32_t*>(c.workspace);
+  auto* sums = reinterpret_cast<int32_t*>(c.memory.workspace);
   const Reciprocal mean = reciprocal(pixels, kFloatBits);
-  const FloatParts factor{mean.multiplier, mean.exponent + *input.exponent - *c.output.exponent};
-  const int64_t limit = mantissa_limit(c.output.bits);
-  *c.output.saturated +=
+  const FloatParts factor{mean.multiplier, mean.exponent + *input.exponent - *c.output().exponent};
+  const int64_t limit = mantissa_limit(c.output().bits);
+  auto* const out = c.output().as<int8_t>();
+  *c.output().saturated +=
       kernels::parallel_statistics(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end) {
-        c.kernels->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
+        c.kernel.table->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
         kernels::WideStatistics found;
         for (int64_t i = begin * channels; i < end * channels; ++i) {
           const int64_t wide = times_float(sums[i], factor), narrow = saturate(wide, limit);
-          c.output.as<int8_t>()[i] = static_cast<int8_t>(narrow);
+          out[i] = static_cast<int8_t>(narrow);
           found.saturated += narrow != wide;
         }
         return found;
@@ -206,23 +210,24 @@ void average_backward(const OpContext& c) {
   const int64_t images = grad_input.shape[0], channels = grad_input.shape[3];
   const int64_t pixels = grad_input.shape[1] * grad_input.shape[2];
   // Products stay below 2^61.
-  const Reciprocal mean = reciprocal(pixels, c.grad_output.bits <= 16 ? 31 : 30);
-  const kernels::MantissaSpan narrow{c.workspace, grad_input.bits};
+  const Reciprocal mean = reciprocal(pixels, c.grad_output().bits <= 16 ? 31 : 30);
+  const kernels::MantissaSpan narrow{c.memory.workspace, grad_input.bits};
   const auto write = [&](int shift, const kernels::PassCounts& counts) {
     const kernels::WideStatistics found =
-        kernels::with_wide_gradient_type(c.grad_output.bits, [&](auto from) {
+        kernels::with_wide_gradient_type(c.grad_output().bits, [&](auto from) {
           using From = decltype(from);
           return kernels::with_gradient_type_from<From>(narrow.bits, [&](auto to) {
-            return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
+            return narrow_means<From>(c.grad_output().as<From>(), mean.multiplier, shift, pixels,
                                       images * channels, narrow, counts.wide, to);
           });
         });
     kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
-      c.kernels->pooling->broadcast(narrow, pixels, channels, gradient_of(grad_input), begin, end);
+      c.kernel.table->pooling->broadcast(narrow, pixels, channels, gradient_of(grad_input), begin,
+                                         end);
     });
     return found;
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, write);
+  narrow_gradient(c, grad_input, *c.grad_output().exponent + mean.exponent, write);
 }
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {

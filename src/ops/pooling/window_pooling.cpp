@@ -82,14 +82,13 @@ kernels::WideStatistics over_images(const OpContext& c, int64_t images, Function
 
 void maximum_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const PoolShape shape =
-      pool_shape(c.attributes->as<PoolAttributes>(), input.shape, c.output.shape);
+  const PoolShape shape = pool_shape(c.attributes<PoolAttributes>(), input.shape, c.output().shape);
   kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
                            [&](int64_t begin, int64_t end, int64_t) {
-                             c.kernels->pooling->max_pool_windows(
-                                 shape, value_of(input), value_of(c.output), nullptr, begin, end);
+                             c.kernel.table->pooling->max_pool_windows(
+                                 shape, value_of(input), value_of(c.output()), nullptr, begin, end);
                            });
-  *c.output.exponent = *input.exponent;
+  *c.output().exponent = *input.exponent;
 }
 
 // Finds the maxima again rather than keeping them: a byte for each output in the workspace.
@@ -97,20 +96,20 @@ void maximum_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t images = grad_input.shape[0];
   const PoolShape shape =
-      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
-  auto* taps = reinterpret_cast<int8_t*>(c.workspace);
-  const auto& kernel = *c.kernels->pooling;
+      pool_shape(c.attributes<PoolAttributes>(), grad_input.shape, c.grad_output().shape);
+  auto* taps = reinterpret_cast<int8_t*>(c.memory.workspace);
+  const auto& kernel = *c.kernel.table->pooling;
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
     kernel.max_pool_windows(shape, value_of(c.inputs[0]), {}, taps, begin, end);
   });
   const auto write = [&](int shift, const kernels::PassCounts& counts) {
     return over_images(c, images, [&](int64_t begin, int64_t end, int64_t part) {
-      return kernel.max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), shift,
+      return kernel.max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output()), shift,
                                               gradient_of(grad_input), begin, end,
                                               counts.wide_of(part));
     });
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent, write);
+  narrow_gradient(c, grad_input, *c.grad_output().exponent, write);
 }
 
 OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
@@ -180,18 +179,17 @@ int64_t wide_average(const PoolShape& s, const Means& means, const Mantissas& in
 
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const PoolShape shape =
-      pool_shape(c.attributes->as<PoolAttributes>(), input.shape, c.output.shape);
-  const Means means(c.attributes->as<PoolAttributes>(), shape, 31, c.workspace);
+  const PoolShape shape = pool_shape(c.attributes<PoolAttributes>(), input.shape, c.output().shape);
+  const Means means(c.attributes<PoolAttributes>(), shape, 31, c.memory.workspace);
   const int wide_exponent = *input.exponent + means.exponent;
   const Mantissas in(input);
   const auto wide = [&](int64_t i) { return wide_average(shape, means, in, i); };
-  if (!is_bytes(input) || !is_bytes(c.output)) return write_wide(c, wide_exponent, wide);
+  if (!is_bytes(input) || !is_bytes(c.output())) return write_wide(c, wide_exponent, wide);
   calibrate(c, wide_exponent, wide);
   kernels::AveragePool pool{.shape = shape,
                             .in = input.as<int8_t>(),
                             .multipliers = means.multipliers,
-                            .bits = c.output.bits};
+                            .bits = c.output().bits};
   narrow_value(
       c, wide_exponent,
       [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
@@ -200,7 +198,7 @@ void average_forward(const OpContext& c) {
         return over_images(c, input.shape[0], [&](int64_t begin, int64_t end, int64_t part) {
           kernels::AveragePool images = pool;
           images.counts = counts.wide_of(part);
-          return c.kernels->pooling->average_pool(images, begin, end);
+          return c.kernel.table->pooling->average_pool(images, begin, end);
         });
       },
       64);
@@ -253,14 +251,14 @@ void exact_means(const PoolShape& s, const int8_t* in, int64_t wy, int64_t wx, c
 // once, to nearest even.
 void exact_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const PoolShape s = pool_shape(c.attributes->as<PoolAttributes>(), input.shape, c.output.shape);
-  const bool padded = c.attributes->as<PoolAttributes>().count_padding;
-  const MeanTables tables{reinterpret_cast<int8_t*>(c.workspace)};
+  const PoolShape s = pool_shape(c.attributes<PoolAttributes>(), input.shape, c.output().shape);
+  const bool padded = c.attributes<PoolAttributes>().count_padding;
+  const MeanTables tables{reinterpret_cast<int8_t*>(c.memory.workspace)};
   std::array<bool, kernels::kLargestPoolWindow * kernels::kLargestPoolWindow + 1> filled{};
   for (int64_t w = 0; w < s.out_height * s.out_width; ++w) {
     const int64_t cells = cells_of(s, padded, w / s.out_width, w % s.out_width);
     if (std::exchange(filled[cells], true)) continue;
-    tables.fill(cells, *c.output.exponent - *input.exponent, mantissa_limit(c.output.bits));
+    tables.fill(cells, *c.output().exponent - *input.exponent, mantissa_limit(c.output().bits));
   }
   kernels::parallel_ranges(
       *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -270,7 +268,7 @@ void exact_average(const OpContext& c) {
           const int64_t wy = i / s.out_width % s.out_height, wx = i % s.out_width;
           exact_means(s, input.as<int8_t>() + image * s.in_image(), wy, wx,
                       tables.at(cells_of(s, padded, wy, wx)),
-                      c.output.as<int8_t>() + i * s.channels);
+                      c.output().as<int8_t>() + i * s.channels);
         }
       });
 }
@@ -283,17 +281,17 @@ OpMemory exact_average_memory(const OpShapes& s, const PlanningContext&) {
 void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const PoolShape shape =
-      pool_shape(c.attributes->as<PoolAttributes>(), grad_input.shape, c.grad_output.shape);
-  const int bits = gradient_multiplier_bits(shape, c.grad_output.bits);
-  const Means means(c.attributes->as<PoolAttributes>(), shape, bits, c.workspace);
+      pool_shape(c.attributes<PoolAttributes>(), grad_input.shape, c.grad_output().shape);
+  const int bits = gradient_multiplier_bits(shape, c.grad_output().bits);
+  const Means means(c.attributes<PoolAttributes>(), shape, bits, c.memory.workspace);
   const auto write = [&](int shift, const kernels::PassCounts& counts) {
     return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end, int64_t part) {
-      return c.kernels->pooling->average_pool_gradient(
-          shape, means.multipliers, gradient_of(c.grad_output), shift, gradient_of(grad_input),
+      return c.kernel.table->pooling->average_pool_gradient(
+          shape, means.multipliers, gradient_of(c.grad_output()), shift, gradient_of(grad_input),
           begin, end, counts.wide_of(part));
     });
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + means.exponent, write);
+  narrow_gradient(c, grad_input, *c.grad_output().exponent + means.exponent, write);
 }
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {

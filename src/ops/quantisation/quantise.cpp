@@ -64,7 +64,7 @@ int own_bits(const Attributes& given) {
 }
 
 QuantiseSteps steps_of(const OpContext& c) {
-  const auto& attributes = c.attributes->as<QuantiseAttributes>();
+  const auto& attributes = c.attributes<QuantiseAttributes>();
   return {attributes, grid_number(c.parameters[0].mantissa), *c.inputs[0].exponent,
           attributes.offset ? grid_number(c.parameters[1].mantissa) : GridNumber{}};
 }
@@ -89,15 +89,15 @@ void write_steps(const OpContext& c, const QuantiseSteps& steps, T* out) {
 void forward(const OpContext& c) {
   const Tensor& in = c.inputs[0];
   const QuantiseSteps steps = steps_of(c);
-  set_exponent(c, c.output, c.attributes->as<QuantiseAttributes>().exponent);
-  if (!is_bytes(c.output)) return write_steps(c, steps, c.output.as<int16_t>());
-  auto* const out = c.output.as<int8_t>();
+  set_exponent(c, c.output(), c.attributes<QuantiseAttributes>().exponent);
+  if (!is_bytes(c.output())) return write_steps(c, steps, c.output().as<int16_t>());
+  auto* const out = c.output().as<int8_t>();
   if (is_bytes(in)) {
     const auto table = byte_table(make_value_table([&](int64_t q) { return steps.step(q); }));
     kernels::parallel_ranges(*c.kernel.pool, in.count(), kernels::kElementsPerThread,
                              [&](int64_t begin, int64_t end, int64_t) {
-                               c.kernels->elementwise->look_up(in.as<int8_t>(), table.data(), out,
-                                                               begin, end);
+                               c.kernel.table->elementwise->look_up(in.as<int8_t>(), table.data(),
+                                                                    out, begin, end);
                              });
     return;
   }
@@ -113,8 +113,8 @@ struct Slope {
 
 Slope slope_of(const OpContext& c, const QuantiseSteps& steps) {
   const Real slope =
-      ldexp(Real(steps.levels()), c.attributes->as<QuantiseAttributes>().exponent) / steps.range();
-  const int bits = c.grad_output.bits <= 16 ? 30 : 29;
+      ldexp(Real(steps.levels()), c.attributes<QuantiseAttributes>().exponent) / steps.range();
+  const int bits = c.grad_output().bits <= 16 ? 30 : 29;
   const int shift = fixed_point_shift(slope, bits);
   return {to_fixed_point(slope, shift, int64_t{1} << bits), shift};
 }
@@ -123,14 +123,14 @@ void backward_input(const OpContext& c) {
   const Tensor &in = c.inputs[0], &grad_input = c.grad_inputs[0];
   const QuantiseSteps steps = steps_of(c);
   const Slope slope = slope_of(c, steps);
-  const int wide_exponent = *c.grad_output.exponent - slope.shift;
+  const int wide_exponent = *c.grad_output().exponent - slope.shift;
   const auto factor = [&](int64_t q) { return steps.is_within(q) ? slope.mantissa : 0; };
-  const auto wide = [&, q = Mantissas(in), g = Mantissas(c.grad_output)](int64_t i) {
+  const auto wide = [&, q = Mantissas(in), g = Mantissas(c.grad_output())](int64_t i) {
     return g[i] * factor(q[i]);
   };
   if (!is_bytes(in)) return write_wide_gradient(c, grad_input, wide_exponent, wide);
   const MantissaRange within = steps.bytes_within();
-  kernels::ScaleWithin args{.grad_out = gradient_of(c.grad_output),
+  kernels::ScaleWithin args{.grad_out = gradient_of(c.grad_output()),
                             .by = in.as<int8_t>(),
                             .low = static_cast<int8_t>(within.low),
                             .high = static_cast<int8_t>(within.high),
@@ -141,7 +141,7 @@ void backward_input(const OpContext& c) {
     return write_pieces(
         c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
         [&](int64_t begin, int64_t end) {
-          return c.kernels->elementwise->scale_within(args, begin, end);
+          return c.kernel.table->elementwise->scale_within(args, begin, end);
         },
         wide);
   });
@@ -151,15 +151,14 @@ void backward_input(const OpContext& c) {
 template <typename Factor>
 int64_t sum_of_products(const OpContext& c, const Factor& factor) {
   const Tensor& in = c.inputs[0];
-  const bool fits =
-      is_bytes(in) && quantise_levels(c.attributes->as<QuantiseAttributes>()) <= INT8_MAX;
+  const bool fits = is_bytes(in) && quantise_levels(c.attributes<QuantiseAttributes>()) <= INT8_MAX;
   const auto table = fits ? byte_table(make_value_table(factor)) : std::array<int8_t, 256>();
   const auto part_of = [&](int64_t begin, int64_t end) {
     if (fits) {
-      return c.kernels->elementwise->sum_by_table(gradient_of(c.grad_output), in.as<int8_t>(),
-                                                  table.data(), begin, end);
+      return c.kernel.table->elementwise->sum_by_table(gradient_of(c.grad_output()),
+                                                       in.as<int8_t>(), table.data(), begin, end);
     }
-    const Mantissas mantissas(in), gradients(c.grad_output);
+    const Mantissas mantissas(in), gradients(c.grad_output());
     int64_t sum = 0;
     for (int64_t i = begin; i < end; ++i) sum += gradients[i] * factor(mantissas[i]);
     return sum;
@@ -178,8 +177,8 @@ void add_gradient(const OpContext& c, const QuantiseSteps& steps, int parameter,
                   const Factor& factor) {
   const Tensor& gradient = c.parameters[parameter].gradient;
   if (gradient.data == nullptr) return;
-  const Real unit = ldexp(Real(1), c.attributes->as<QuantiseAttributes>().exponent +
-                                       *c.grad_output.exponent - fraction);
+  const Real unit = ldexp(
+      Real(1), c.attributes<QuantiseAttributes>().exponent + *c.grad_output().exponent - fraction);
   const Real value = Real(sum_of_products(c, factor)) * unit / steps.range();
   int64_t& total = gradient.as<int64_t>()[0];
   total = accumulate(total, to_fixed_point(value, -*gradient.exponent, kWideLimit));
@@ -193,7 +192,7 @@ void backward_weights(const OpContext& c) {
   int fraction = 0;
   while (steps.levels() << (fraction + 1) <= INT8_MAX) ++fraction;
   add_gradient(c, steps, 0, fraction, [&](int64_t q) { return steps.range_factor(q, fraction); });
-  if (!c.attributes->as<QuantiseAttributes>().offset) return;
+  if (!c.attributes<QuantiseAttributes>().offset) return;
   add_gradient(c, steps, 1, 0,
                [&](int64_t q) { return steps.is_within(q) ? int64_t{0} : steps.levels(); });
 }

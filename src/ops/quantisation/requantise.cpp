@@ -24,7 +24,7 @@ OpMemory memory(const OpShapes&, const PlanningContext& planning) {
 void forward_rows(const OpContext& c) {
   const Tensor& in = c.inputs[0];
   const Mantissas mantissas(in);
-  const int64_t channels = c.output.shape.last();
+  const int64_t channels = c.output().shape.last();
   const auto exponent_at = [&](int64_t row) { return in.row_exponent(row); };
   write_rows(c, exponent_at, [&](int64_t row, int, int64_t* wide) {
     for (int64_t i = 0; i < channels; ++i) wide[i] = mantissas[row * channels + i];
@@ -32,9 +32,9 @@ void forward_rows(const OpContext& c) {
 }
 
 void forward(const OpContext& c) {
-  if (has_rows(c.output)) return forward_rows(c);
+  if (has_rows(c.output())) return forward_rows(c);
   const Tensor& in = c.inputs[0];
-  if (is_bytes(in) && is_bytes(c.output)) {
+  if (is_bytes(in) && is_bytes(c.output())) {
     const ValueTable table = make_value_table([](int64_t q) { return q; });
     return write_by_table(c, in.as<int8_t>(), table, *in.exponent);
   }
@@ -46,11 +46,11 @@ void backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   kernels::parallel_ranges(*c.kernel.pool, grad_input.count() * element_bytes(grad_input.type),
                            kCopiedBytesPerThread, [&](int64_t begin, int64_t end, int64_t) {
-                             std::copy(c.grad_output.as<std::byte>() + begin,
-                                       c.grad_output.as<std::byte>() + end,
+                             std::copy(c.grad_output().as<std::byte>() + begin,
+                                       c.grad_output().as<std::byte>() + end,
                                        grad_input.as<std::byte>() + begin);
                            });
-  *grad_input.exponent = *c.grad_output.exponent;
+  *grad_input.exponent = *c.grad_output().exponent;
 }
 
 }  // namespace

@@ -21,10 +21,11 @@ void at_exact_exponent(const OpContext& c, const Round& round) {
     return kernels::parallel_statistics(*c.kernel.pool, wide.count(),
                                         kernels::kRandomElementsPerThread, part);
   };
-  const uint64_t maximum = over_parts([&](int64_t begin, int64_t end) {
-                             return kernels::WideStatistics{
-                                 c.kernels->rounding->maximum(gradient_of(wide), begin, end), 0};
-                           }).maximum;
+  const uint64_t maximum =
+      over_parts([&](int64_t begin, int64_t end) {
+        return kernels::WideStatistics{
+            c.kernel.table->rounding->maximum(gradient_of(wide), begin, end), 0};
+      }).maximum;
   const int shift = exact_shift(maximum, rounded.bits);
   set_exponent(c, rounded, exact_exponent(maximum, *wide.exponent, rounded.bits));
   *rounded.saturated += over_parts([&](int64_t begin, int64_t end) {
@@ -34,23 +35,24 @@ void at_exact_exponent(const OpContext& c, const Round& round) {
 
 void round_to_nearest(const OpContext& c) {
   at_exact_exponent(c, [&](int shift, int64_t begin, int64_t end) {
-    return c.kernels->rounding->round_to_nearest(
+    return c.kernel.table->rounding->round_to_nearest(
         {gradient_of(c.inputs[0]), shift, gradient_of(c.grad_inputs[0])}, begin, end);
   });
 }
 
 void round_stochastically(const OpContext& c) {
   const Tensor& rounded = c.grad_inputs[0];
-  kernels::RoundStochastically args{.key = {.seed = c.scalars->seed,
-                                            .micro_batch = static_cast<uint32_t>(
-                                                c.scalars->step * c.micro_batches + c.micro_batch),
-                                            .tensor = static_cast<uint32_t>(rounded.key)},
-                                    .in = c.inputs[0].as<int16_t>(),
-                                    .out = gradient_of(rounded)};
+  kernels::RoundStochastically args{
+      .key = {.seed = c.step.scalars->seed,
+              .micro_batch = static_cast<uint32_t>(c.step.scalars->step * c.step.micro_batches +
+                                                   c.step.micro_batch),
+              .tensor = static_cast<uint32_t>(rounded.key)},
+      .in = c.inputs[0].as<int16_t>(),
+      .out = gradient_of(rounded)};
   at_exact_exponent(c, [&](int shift, int64_t begin, int64_t end) {
     kernels::RoundStochastically part = args;
     part.shift = shift;
-    return c.kernels->rounding->round(part, begin, end);
+    return c.kernel.table->rounding->round(part, begin, end);
   });
 }
 

@@ -86,15 +86,15 @@ uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tenso
 
 void forward(const OpContext& c) {
   const AttentionSizes s(c);
-  const WideResults wide(c.workspace, s, false);
+  const WideResults wide(c.memory.workspace, s, false);
   for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
     const kernels::AttentionHead head = pack(c, s, at, room, false);
     if (head.queries > 0) {
-      c.kernels->attention->forward(head, room.kernel, wide.q + at.offset, s.width);
+      c.kernel.table->attention->forward(head, room.kernel, wide.q + at.offset, s.width);
     }
     clear_padding(s, at, head.queries, wide.q);
   });
-  if (has_rows(c.output)) {
+  if (has_rows(c.output())) {
     const auto exponent_at = [&](int64_t row) {
       const int64_t sequence = row / s.queries;
       return key_exponent(c.inputs[2], s, sequence, valid_keys(c, s, sequence)) -
@@ -107,9 +107,9 @@ void forward(const OpContext& c) {
   const int wide_exponent = *c.inputs[2].exponent - kernels::kProbabilityBits;
   calibrate(c, wide_exponent, [&](int64_t i) { return wide.q[i]; });
   const auto write = [&](int shift, const kernels::PassCounts& counts) {
-    return narrow_wide(c, wide.q, c.output, true, shift, counts).saturated;
+    return narrow_wide(c, wide.q, c.output(), true, shift, counts).saturated;
   };
-  narrow_by_maximum(c, maximum_of(c, wide.q, c.output), wide_exponent, write);
+  narrow_by_maximum(c, maximum_of(c, wide.q, c.output()), wide_exponent, write);
 }
 
 // The gradients of one head in units that keep all sums within int64.
@@ -117,9 +117,9 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
   const Real scale = Real(1) / sqrt(Real(s.channels));
   constexpr int64_t kMostScale = int64_t{1} << kernels::kGradientScaleBits;
   const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
-  return {.grad_out_bits = c.grad_output.bits,
+  return {.grad_out_bits = c.grad_output().bits,
           .grad_p_shift =
-              std::max(0, c.grad_output.bits - 16) + std::max(0, shared_bits(c.inputs[2]) - 8),
+              std::max(0, c.grad_output().bits - 16) + std::max(0, shared_bits(c.inputs[2]) - 8),
           .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
                                   kMostScale),
           .shift = 22 + bits,
@@ -134,12 +134,12 @@ InputExponents gradient_exponents(const OpContext& c, const AttentionSizes& s,
                                   const kernels::AttentionGradient& g, int64_t sequence) {
   const Real scale = Real(1) / sqrt(Real(s.channels));
   const int64_t valid = valid_keys(c, s, sequence);
-  const int scores = *c.grad_output.exponent + key_exponent(c.inputs[2], s, sequence, valid) +
+  const int scores = *c.grad_output().exponent + key_exponent(c.inputs[2], s, sequence, valid) +
                      g.grad_p_shift - 2 * kernels::kProbabilityBits + g.shift -
                      fixed_point_shift(scale, kernels::kGradientScaleBits);
   return {scores + key_exponent(c.inputs[1], s, sequence, valid),
           scores + query_exponent(c.inputs[0], s, sequence, valid_queries(c, s, sequence)),
-          *c.grad_output.exponent - kernels::kProbabilityBits};
+          *c.grad_output().exponent - kernels::kProbabilityBits};
 }
 
 // The exponents that all sequences' gradients get.
@@ -157,13 +157,13 @@ InputExponents largest_exponents(const OpContext& c, const AttentionSizes& s,
 void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                    const HeadRoom& room, const WideResults& wide) {
   const kernels::AttentionHead head = pack(c, s, at, room, true);
-  pack_rows(c.grad_output, at.offset, head.queries, s, room.grad_out);
+  pack_rows(c.grad_output(), at.offset, head.queries, s, room.grad_out);
   kernels::AttentionGradient g = gradient_of_head(c, s);
   g.grad_out = room.grad_out;
   g.grad_q = wide.q + at.offset;
   g.grad_k = wide.k + at.key_offset;
   g.grad_v = wide.v + at.key_offset;
-  c.kernels->attention->backward(head, room.kernel, g);
+  c.kernel.table->attention->backward(head, room.kernel, g);
   clear_padding(s, at, head.queries, wide.q);
 }
 
@@ -196,7 +196,7 @@ void align_sequences(const OpContext& c, const AttentionSizes& s,
 
 void backward(const OpContext& c) {
   const AttentionSizes s(c);
-  const WideResults wide(c.workspace, s, true);
+  const WideResults wide(c.memory.workspace, s, true);
   for_heads(c, s, wide.rooms, true,
             [&](const HeadOf& at, const HeadRoom& room) { backward_head(c, s, at, room, wide); });
   const kernels::AttentionGradient g = gradient_of_head(c, s);

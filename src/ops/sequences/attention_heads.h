@@ -33,8 +33,8 @@ struct AttentionSizes {
     if (cached_positions > 0 && !attributes.cross) keys = cached_positions;
   }
   explicit AttentionSizes(const OpContext& c)
-      : AttentionSizes(c.attributes->as<AttentionAttributes>(), c.inputs[0].shape,
-                       c.inputs[1].shape, c.cache.positions) {}
+      : AttentionSizes(c.attributes<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
+                       c.memory.cache.positions) {}
 
   // Keys, or values, of a head.
   int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
@@ -151,14 +151,14 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
                         int64_t valid, const HeadRoom& room) {
   HeadKeys keys{room.k, room.v};
   int64_t first = 0;
-  if (c.cache.exists()) {
-    std::byte* const of_head = c.cache.of(at.sequence) + 2 * at.head * s.key_bytes();
+  if (c.memory.cache.exists()) {
+    std::byte* const of_head = c.memory.cache.of(at.sequence) + 2 * at.head * s.key_bytes();
     keys = {reinterpret_cast<int16_t*>(of_head),
             reinterpret_cast<int16_t*>(of_head + s.key_bytes())};
-    if (c.attributes->as<AttentionAttributes>().cross) {
-      if (c.scalars->position > 0) return keys;
+    if (c.attributes<AttentionAttributes>().cross) {
+      if (c.step.scalars->position > 0) return keys;
     } else {
-      first = c.scalars->position * s.channels;
+      first = c.step.scalars->position * s.channels;
     }
   }
   pack_keys(c.inputs[1], at, valid, s, keys.k + first);
@@ -170,7 +170,7 @@ constexpr double kLog2E = 1.4426950408889634;
 
 // The queries of a sequence without padding; all of them if keys are another sequence's.
 inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
-  return c.attributes->as<AttentionAttributes>().cross
+  return c.attributes<AttentionAttributes>().cross
              ? s.queries
              : std::min(s.queries, valid_keys(c, s, sequence));
 }
@@ -180,8 +180,8 @@ inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_
 inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                                    const HeadRoom& room, bool is_backward) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
-  const bool is_causal = c.attributes->as<AttentionAttributes>().causal;
-  const int64_t valid = valid_keys(c, s, at.sequence), first = c.scalars->position;
+  const bool is_causal = c.attributes<AttentionAttributes>().causal;
+  const int64_t valid = valid_keys(c, s, at.sequence), first = c.step.scalars->position;
   const int64_t queries = valid_queries(c, s, at.sequence), first_row = at.sequence * s.queries;
   pack_rows(q, at.offset, queries, s, room.q);
   const HeadKeys keys = keys_of(c, s, at, valid, room);
@@ -228,7 +228,7 @@ inline void clear_padding(const AttentionSizes& s, const HeadOf& at, int64_t que
 template <typename Function>
 inline void for_heads(const OpContext& c, const AttentionSizes& s, std::byte* rooms,
                       bool is_backward, const Function& function) {
-  const bool is_cached = c.cache.exists();
+  const bool is_cached = c.memory.cache.exists();
   const int64_t room_bytes = HeadRoom(nullptr, s, is_backward, is_cached).bytes;
   kernels::parallel_ranges(
       *c.kernel.pool, s.sequences * s.heads, 1, [&](int64_t begin, int64_t end, int64_t part) {

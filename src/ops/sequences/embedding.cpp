@@ -122,11 +122,11 @@ void add_sums(std::span<const int64_t> sums, int shift, const Tensor& gradient, 
 void embedding_backward_weights(const OpContext& c) {
   const Tensor& gradient = c.parameters[0].gradient;
   const int64_t rows = gradient.shape[0], channels = gradient.shape[1];
-  const ByRow by_row(c.workspace, rows);
+  const ByRow by_row(c.memory.workspace, rows);
   sort_by_row(c.inputs[0], rows, by_row);
-  const Mantissas grads(c.grad_output);
-  if (gradient.type == DataType::kInt32) *gradient.exponent = *c.grad_output.exponent;
-  const int shift = *gradient.exponent - *c.grad_output.exponent;
+  const Mantissas grads(c.grad_output());
+  if (gradient.type == DataType::kInt32) *gradient.exponent = *c.grad_output().exponent;
+  const int shift = *gradient.exponent - *c.grad_output().exponent;
   kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
@@ -181,27 +181,27 @@ void position_forward(const OpContext& c) {
     return aligned_exponent(x.row_exponent(row), least, kAlignBits16);
   };
   write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
-    const int64_t position = c.scalars->position + row % positions;
+    const int64_t position = c.step.scalars->position + row % positions;
     rescale_row(c, x, row, wide_exponent, false, wide);
-    c.kernels->wide->rescale({gradient_from(table, position * channels),
-                              wide_exponent - table.block_exponent(position), true, wide},
-                             0, channels);
+    c.kernel.table->wide->rescale({gradient_from(table, position * channels),
+                                   wide_exponent - table.block_exponent(position), true, wide},
+                                  0, channels);
   });
 }
 
 void position_backward(const OpContext& c) {
-  const Tensor &from = c.grad_output, &to = c.grad_inputs[0];
+  const Tensor &from = c.grad_output(), &to = c.grad_inputs[0];
   std::copy_n(from.as<std::byte>(), to.count() * element_bytes(to.type), to.as<std::byte>());
   *to.exponent = *from.exponent;
 }
 
 void position_backward_weights(const OpContext& c) {
   const Tensor& gradient = c.parameters[0].gradient;
-  const Shape& shape = c.grad_output.shape;
+  const Shape& shape = c.grad_output().shape;
   const int64_t channels = shape.last(), size = shape[shape.rank - 2] * channels;
-  const int64_t count = c.grad_output.count();
-  const Mantissas grads(c.grad_output);
-  const int shift = *gradient.exponent - *c.grad_output.exponent;
+  const int64_t count = c.grad_output().count();
+  const Mantissas grads(c.grad_output());
+  const int shift = *gradient.exponent - *c.grad_output().exponent;
   kernels::parallel_ranges(*c.kernel.pool, size, kernels::kElementsPerThread,
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t i = begin; i < end; ++i) {

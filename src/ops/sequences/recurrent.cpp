@@ -134,7 +134,7 @@ int16_t start_number(const Tensor& from, int64_t at, int fraction, int64_t& clip
 
 // The end state of a sequence's last piece: h, then the record.
 int16_t* cached_state(const OpContext& c, int64_t sequence) {
-  return reinterpret_cast<int16_t*>(c.cache.of(sequence));
+  return reinterpret_cast<int16_t*>(c.memory.cache.of(sequence));
 }
 
 // Writes the state at a sequence's start, zeros unless it is given, or at the start of its next
@@ -142,7 +142,7 @@ int16_t* cached_state(const OpContext& c, int64_t sequence) {
 template <typename Cell>
 int64_t start(const OpContext& c, const Sizes& s, int64_t sequence, int16_t* h, int16_t* record) {
   int64_t clipped = 0;
-  if (c.scalars->position > 0) {
+  if (c.step.scalars->position > 0) {
     const int16_t* const cached = cached_state(c, sequence);
     std::copy_n(cached, s.channels, h);
     std::copy_n(cached + s.channels, s.channels * Cell::kRecord, record);
@@ -183,7 +183,7 @@ class ForwardSequences {
       if (t < longest) multiply(first, count, t);
       for (int64_t i = first; i < first + count; ++i) clipped += step(i, t, i - first);
     }
-    if (c_.cache.exists()) {
+    if (c_.memory.cache.exists()) {
       for (int64_t i = first; i < first + count; ++i) keep(i);
     }
     return clipped;
@@ -197,14 +197,14 @@ class ForwardSequences {
 
   void multiply(int64_t first, int64_t count, int64_t t) const {
     const int bits = weight_bits(c_.parameters[0].mantissa);
-    c_.kernels->recurrent->products({.a = h_at(s_.state_before(first * s_.steps + t)),
-                                     .a_row = s_.states_apart(t) * s_.channels,
-                                     .b = space_.weights,
-                                     .rows = count,
-                                     .columns = padded_columns(s_.gates),
-                                     .depth = s_.channels,
-                                     .block = kernels::block_of(bits, kGateFraction),
-                                     .sums = room_.sums});
+    c_.kernel.table->recurrent->products({.a = h_at(s_.state_before(first * s_.steps + t)),
+                                          .a_row = s_.states_apart(t) * s_.channels,
+                                          .b = space_.weights,
+                                          .rows = count,
+                                          .columns = padded_columns(s_.gates),
+                                          .depth = s_.channels,
+                                          .block = kernels::block_of(bits, kGateFraction),
+                                          .sums = room_.sums});
   }
 
   int64_t step(int64_t sequence, int64_t t, int64_t place) const {
@@ -247,9 +247,9 @@ class ForwardSequences {
 
 template <typename Cell>
 void forward(const OpContext& c) {
-  const Sizes s(c.output.shape, Cell::kGates);
-  const ForwardSpace space(c.workspace, s, Cell::kRecord);
-  const Steps steps(c.saved != nullptr ? c.saved : space.steps, s, Cell::kRecord);
+  const Sizes s(c.output().shape, Cell::kGates);
+  const ForwardSpace space(c.memory.workspace, s, Cell::kRecord);
+  const Steps steps(c.memory.saved != nullptr ? c.memory.saved : space.steps, s, Cell::kRecord);
   pack_rows(c, s, space);
   rescale_bias<Cell>(c, s, space.bias);
   std::atomic<int64_t> clipped = 0;
@@ -259,7 +259,7 @@ void forward(const OpContext& c) {
       });
   write_wide(c, -kGateFraction,
              [&](int64_t i) -> int64_t { return steps.h[s.sequences * s.channels + i]; });
-  *c.output.saturated += clipped;
+  *c.output().saturated += clipped;
 }
 
 template <typename Cell>

@@ -68,14 +68,14 @@ class BackwardSequences {
   }
 
  private:
-  const kernels::RecurrentKernels& kernels() const { return *c_.kernels->recurrent; }
+  const kernels::RecurrentKernels& kernels() const { return *c_.kernel.table->recurrent; }
 
   // Whether the step is no padding.
   bool step(int64_t sequence, int64_t t, int64_t place) {
     const int64_t row = sequence * s_.steps + t;
     int32_t* const carry_h = room_.carry_h + place * s_.channels;
     int32_t* const grad_x = space_.gradients + row * s_.gates;
-    const Tensor& output = c_.grad_output;
+    const Tensor& output = c_.grad_output();
     const int64_t offset = row * s_.channels * element_bytes(output.type);
     kernels().add_output_gradient({static_cast<const std::byte*>(output.data) + offset,
                                    8 * static_cast<int>(element_bytes(output.type))},
@@ -135,7 +135,7 @@ class BackwardSequences {
 
 template <typename Cell>
 BackwardSpace go_back(const OpContext& c, const Sizes& s, const Steps& steps, bool of_weights) {
-  const BackwardSpace space(c.workspace, s, of_weights);
+  const BackwardSpace space(c.memory.workspace, s, of_weights);
   pack_columns(c.parameters[0].mantissa, s, space);
   for_sequences<BackwardRoom>(c, s, space.rooms,
                               [&](int64_t first, int64_t count, const BackwardRoom& room) {
@@ -146,14 +146,15 @@ BackwardSpace go_back(const OpContext& c, const Sizes& s, const Steps& steps, bo
 
 template <typename Cell>
 void backward_input(const OpContext& c) {
-  const Sizes s(c.grad_output.shape, Cell::kGates);
-  const Steps steps(c.saved, s, Cell::kRecord);
-  const BackwardSpace space =
-      c.workspace_is_left ? BackwardSpace(c.workspace, s, true) : go_back<Cell>(c, s, steps, false);
+  const Sizes s(c.grad_output().shape, Cell::kGates);
+  const Steps steps(c.memory.saved, s, Cell::kRecord);
+  const BackwardSpace space = c.memory.workspace_is_left
+                                  ? BackwardSpace(c.memory.workspace, s, true)
+                                  : go_back<Cell>(c, s, steps, false);
   const auto write = [&](size_t input, const int32_t* gradients) {
     if (input >= c.grad_inputs.size() || c.grad_inputs[input].empty()) return;
     const Tensor& to = c.grad_inputs[input];
-    write_wide_gradient(c, to, *c.grad_output.exponent - lift_of(c.grad_output),
+    write_wide_gradient(c, to, *c.grad_output().exponent - lift_of(c.grad_output()),
                         [&](int64_t i) -> int64_t { return gradients[i]; });
   };
   write(kGatesInput, space.gradients);

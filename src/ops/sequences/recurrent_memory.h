@@ -146,7 +146,7 @@ kernels::Peepholes peepholes_of(const OpContext& c) {
 
 template <typename Cell>
 const kernels::CellKernels& cell_kernels(const OpContext& c) {
-  const kernels::RecurrentKernels& all = *c.kernels->recurrent;
+  const kernels::RecurrentKernels& all = *c.kernel.table->recurrent;
   if constexpr (std::is_same_v<Cell, RnnCell>) return all.rnn;
   if constexpr (std::is_same_v<Cell, LstmCell>) return all.lstm;
   return all.gru;

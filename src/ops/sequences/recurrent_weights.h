@@ -48,7 +48,7 @@ void for_row_pairs(const OpContext& c, const Sizes& s, const BackwardSpace& spac
 template <typename Cell>
 SumShifts prepare_sums(const OpContext& c, const Sizes& s, const Steps& steps,
                        const BackwardSpace& space) {
-  const kernels::RecurrentKernels& kernels = *c.kernels->recurrent;
+  const kernels::RecurrentKernels& kernels = *c.kernel.table->recurrent;
   std::array<uint64_t, kernels::kMaximumParts> largest_of_parts = {};
   for_row_pairs(c, s, space, [&](int64_t begin, int64_t end, int64_t part, const auto& room) {
     uint64_t& largest = largest_of_parts[static_cast<size_t>(part)];
@@ -127,15 +127,15 @@ inline void add_products(const OpContext& c, const Sizes& s, const BackwardSpace
                          int exponent) {
   const int64_t columns = padded_columns(s.channels), room_bytes = BackwardRoom(nullptr, s).bytes;
   const auto add_rows = [&](int64_t first, int64_t count, int64_t* sums) {
-    c.kernels->recurrent->products({.a = space.short_grad + 2 * first,
-                                    .a_row = 2,
-                                    .a_pair = 2 * s.gates,
-                                    .b = space.short_h,
-                                    .rows = count,
-                                    .columns = columns,
-                                    .depth = 2 * s.row_pairs(),
-                                    .block = kernels::block_of(kShortBits, kShortGradientBits),
-                                    .sums = sums});
+    c.kernel.table->recurrent->products({.a = space.short_grad + 2 * first,
+                                         .a_row = 2,
+                                         .a_pair = 2 * s.gates,
+                                         .b = space.short_h,
+                                         .rows = count,
+                                         .columns = columns,
+                                         .depth = 2 * s.row_pairs(),
+                                         .block = kernels::block_of(kShortBits, kShortGradientBits),
+                                         .sums = sums});
     for (int64_t i = 0; i < count * s.channels; ++i) {
       const int64_t k = i / s.channels, j = i % s.channels;
       add_sum(c.parameters[0].gradient, (first + k) * s.channels + j, sums[k * columns + j],
@@ -153,11 +153,11 @@ inline void add_products(const OpContext& c, const Sizes& s, const BackwardSpace
 
 template <typename Cell>
 void backward_weights(const OpContext& c) {
-  const Sizes s(c.grad_output.shape, Cell::kGates);
-  const Steps steps(c.saved, s, Cell::kRecord);
+  const Sizes s(c.grad_output().shape, Cell::kGates);
+  const Steps steps(c.memory.saved, s, Cell::kRecord);
   const BackwardSpace space = go_back<Cell>(c, s, steps, true);
   const SumShifts shifts = prepare_sums<Cell>(c, s, steps, space);
-  const int exponent = *c.grad_output.exponent - lift_of(c.grad_output) + shifts.gradients;
+  const int exponent = *c.grad_output().exponent - lift_of(c.grad_output()) + shifts.gradients;
   small_parameters<Cell>(c, s, steps, space, exponent);
   if (c.parameters[0].gradient.empty()) return;
   add_products(c, s, space, exponent - kGateFraction + shifts.h);

@@ -67,36 +67,36 @@ void for_each_slice(const OpContext& c, std::span<const Tensor> slices, const Sh
 void forward(const OpContext& c) {
   int exponent = *c.inputs[0].exponent;
   for (const Tensor& input : c.inputs) exponent = std::max<int>(exponent, *input.exponent);
-  const int64_t out_channels = c.output.shape.last();
-  for_each_slice(c, c.inputs, c.output.shape,
+  const int64_t out_channels = c.output().shape.last();
+  for_each_slice(c, c.inputs, c.output().shape,
                  [&](const Tensor& input, int64_t first, int64_t begin, int64_t end) {
                    const int64_t channels = input.shape.last();
                    kernels::with_value_type(input.bits, [&](auto from) {
-                     kernels::with_value_type(c.output.bits, [&](auto to) {
+                     kernels::with_value_type(c.output().bits, [&](auto to) {
                        place(input.as<decltype(from)>() + begin * channels, channels,
                              exponent - *input.exponent, out_channels, end - begin,
-                             c.output.as<decltype(to)>() + begin * out_channels + first);
+                             c.output().as<decltype(to)>() + begin * out_channels + first);
                      });
                    });
                  });
-  *c.output.exponent = static_cast<int16_t>(exponent);
+  *c.output().exponent = static_cast<int16_t>(exponent);
 }
 
 void backward(const OpContext& c) {
-  const int64_t element = element_bytes(c.grad_output.type);
-  const int64_t row_bytes = c.grad_output.shape.last() * element;
-  for_each_slice(c, c.grad_inputs, c.grad_output.shape,
+  const int64_t element = element_bytes(c.grad_output().type);
+  const int64_t row_bytes = c.grad_output().shape.last() * element;
+  for_each_slice(c, c.grad_inputs, c.grad_output().shape,
                  [&](const Tensor& slice, int64_t first, int64_t begin, int64_t end) {
                    if (slice.empty()) return;
                    const int64_t bytes = slice.shape.last() * element;
-                   const auto* from = c.grad_output.as<std::byte>() + first * element;
+                   const auto* from = c.grad_output().as<std::byte>() + first * element;
                    for (int64_t row = begin; row < end; ++row) {
                      std::copy_n(from + row * row_bytes, bytes,
                                  slice.as<std::byte>() + row * bytes);
                    }
                  });
   for (const Tensor& slice : c.grad_inputs) {
-    if (!slice.empty()) *slice.exponent = *c.grad_output.exponent;
+    if (!slice.empty()) *slice.exponent = *c.grad_output().exponent;
   }
 }
 

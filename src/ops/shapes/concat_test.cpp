@@ -38,7 +38,8 @@ void check_forward(const std::vector<int64_t>& channels, std::vector<int16_t> ex
   ThreadPool pool(threads);
   OpContext c;
   c.inputs = inputs;
-  c.output = view(out.data(), DataType::kInt8, total, &out_exponent);
+  const Tensor output_view = view(out.data(), DataType::kInt8, total, &out_exponent);
+  c.outputs = {&output_view, 1};
   c.kernel.pool = &pool;
   kConcat.integer.forward.run(c);
   const int16_t largest = *std::max_element(exponents.begin(), exponents.end());
@@ -77,7 +78,8 @@ void check_backward(DataType type, bool second_wanted) {
   }
   ThreadPool pool(2);
   OpContext c;
-  c.grad_output = view(const_cast<T*>(grad.data()), type, 24, &exponent);
+  const Tensor grad_view = view(const_cast<T*>(grad.data()), type, 24, &exponent);
+  c.grad_outputs = {&grad_view, 1};
   c.grad_inputs = grad_inputs;
   c.kernel.pool = &pool;
   kConcat.integer.grad_input.run(c);

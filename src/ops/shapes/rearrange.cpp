@@ -51,8 +51,8 @@ void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int6
 }
 
 void pad_forward(const OpContext& c) {
-  const Tensor &in = c.inputs[0], &out = c.output;
-  const auto& p = c.attributes->as<PadAttributes>();
+  const Tensor &in = c.inputs[0], &out = c.output();
+  const auto& p = c.attributes<PadAttributes>();
   const int64_t bytes = element_bytes(in.type);
   const int64_t channels = in.shape[3] * bytes, width = in.shape[2] * channels;
   const int64_t left = p.left * channels, right = p.right * channels;
@@ -70,8 +70,8 @@ void pad_forward(const OpContext& c) {
 }
 
 void pad_backward(const OpContext& c) {
-  const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output;
-  const auto& p = c.attributes->as<PadAttributes>();
+  const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output();
+  const auto& p = c.attributes<PadAttributes>();
   const int64_t bytes = element_bytes(grad_input.type);
   const int64_t channels = grad_input.shape[3] * bytes, width = grad_input.shape[2] * channels;
   for_each_row(*c.kernel.pool, grad_output.shape, grad_input.shape, p.top, bytes,
@@ -134,27 +134,27 @@ void shuffle(ThreadPool& pool, const T* from, T* to, int64_t count, int64_t grou
 }
 
 void shuffle_forward(const OpContext& c) {
-  const int64_t groups = c.attributes->as<ShuffleAttributes>().groups;
-  kernels::with_value_type(c.output.bits, [&](auto type) {
+  const int64_t groups = c.attributes<ShuffleAttributes>().groups;
+  kernels::with_value_type(c.output().bits, [&](auto type) {
     using T = decltype(type);
-    shuffle(*c.kernel.pool, c.inputs[0].as<T>(), c.output.as<T>(), c.output.count(), groups,
-            c.output.shape.last() / groups);
+    shuffle(*c.kernel.pool, c.inputs[0].as<T>(), c.output().as<T>(), c.output().count(), groups,
+            c.output().shape.last() / groups);
   });
-  *c.output.exponent = *c.inputs[0].exponent;
+  *c.output().exponent = *c.inputs[0].exponent;
 }
 
 // The inverse is the shuffle with as many groups as a group had channels.
 void shuffle_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const int64_t groups = c.attributes->as<ShuffleAttributes>().groups;
+  const int64_t groups = c.attributes<ShuffleAttributes>().groups;
   const int64_t size = grad_input.shape.last() / groups;
   const auto back = [&](auto type) {
     using T = decltype(type);
-    shuffle(*c.kernel.pool, c.grad_output.as<T>(), grad_input.as<T>(), grad_input.count(), size,
+    shuffle(*c.kernel.pool, c.grad_output().as<T>(), grad_input.as<T>(), grad_input.count(), size,
             groups);
   };
   kernels::with_wide_gradient_type(grad_input.bits, back);
-  *grad_input.exponent = *c.grad_output.exponent;
+  *grad_input.exponent = *c.grad_output().exponent;
 }
 
 Result<Shape> infer_reverse(const Attributes&, std::span<const Shape> inputs) {
@@ -178,9 +178,9 @@ void reverse(ThreadPool& pool, const Tensor& from, const Tensor& to) {
   *to.exponent = *from.exponent;
 }
 
-void reverse_forward(const OpContext& c) { reverse(*c.kernel.pool, c.inputs[0], c.output); }
+void reverse_forward(const OpContext& c) { reverse(*c.kernel.pool, c.inputs[0], c.output()); }
 void reverse_backward(const OpContext& c) {
-  reverse(*c.kernel.pool, c.grad_output, c.grad_inputs[0]);
+  reverse(*c.kernel.pool, c.grad_output(), c.grad_inputs[0]);
 }
 
 }  // namespace

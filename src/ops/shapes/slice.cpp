@@ -47,7 +47,7 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
 template <typename Row>
 void for_each_row(const OpContext& c, const Tensor& whole, const Tensor& slice, const Row& row) {
   const int64_t element = element_bytes(whole.type);
-  const int64_t size = sliced_row(c.attributes->as<SliceAttributes>(), whole.shape).size;
+  const int64_t size = sliced_row(c.attributes<SliceAttributes>(), whole.shape).size;
   const int64_t whole_bytes = size * element, slice_bytes = slice.shape.last() * element;
   kernels::parallel_ranges(*c.kernel.pool, whole.count() / size,
                            std::max<int64_t>(1, kernels::kBytesPerThread / whole_bytes),
@@ -60,9 +60,9 @@ void for_each_row(const OpContext& c, const Tensor& whole, const Tensor& slice, 
 }
 
 void forward(const OpContext& c) {
-  const Tensor &in = c.inputs[0], &out = c.output;
+  const Tensor &in = c.inputs[0], &out = c.output();
   const int64_t element = element_bytes(in.type);
-  const SlicedRow sliced = sliced_row(c.attributes->as<SliceAttributes>(), in.shape);
+  const SlicedRow sliced = sliced_row(c.attributes<SliceAttributes>(), in.shape);
   const int64_t first = sliced.first * element;
   const auto bytes = static_cast<size_t>(out.shape.last() * element);
   for_each_row(c, in, out, [&](const std::byte* whole, std::byte* slice) {
@@ -78,9 +78,9 @@ void forward(const OpContext& c) {
 }
 
 void backward(const OpContext& c) {
-  const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output;
+  const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output();
   const int64_t element = element_bytes(grad_input.type);
-  const SlicedRow sliced = sliced_row(c.attributes->as<SliceAttributes>(), grad_input.shape);
+  const SlicedRow sliced = sliced_row(c.attributes<SliceAttributes>(), grad_input.shape);
   const int64_t first = sliced.first * element;
   const int64_t bytes = grad_output.shape.last() * element;
   const int64_t rest = sliced.size * element - first - bytes;

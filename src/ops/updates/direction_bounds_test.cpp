@@ -122,7 +122,7 @@ struct AnyParameter {
 };
 
 void check_exponents(const OpContext& c, AnyParameter& parameter, bool moves) {
-  const Real momentum(c.scalars->momentum);
+  const Real momentum(c.step.scalars->momentum);
   kernels::Update update = update_of(c);
   DirectionBounds bounds;
   if (moves) {

@@ -19,7 +19,7 @@ Real sum_of_squares(const OpContext& c, const ParameterView& parameter) {
   const auto total = over_parameter<kernels::SquareSum>(
       c, parameter.gradient.count(),
       [&](int64_t begin, int64_t end) {
-        return c.kernels->update->sum_of_squares(sums, measured.shift, begin, end);
+        return c.kernel.table->update->sum_of_squares(sums, measured.shift, begin, end);
       },
       [](const kernels::SquareSum& a, const kernels::SquareSum& b) {
         return kernels::SquareSum{a.low + b.low, a.high + b.high};
@@ -42,10 +42,10 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 
 void note_gradient_norm(const OpContext& c, const Real& sum_of_squares) {
   constexpr Real kSmallestNorm(1e-6);  // as in PyTorch: no division by zero
-  const Real norm = sqrt(sum_of_squares) * Real(c.scalars->gradient_scale);
-  const Real factor = Real(c.scalars->clip_norm) / (norm + kSmallestNorm);
-  c.totals->gradient_norm = norm.to_double();
-  c.totals->gradient_factor = std::min(Real(1), factor).to_double();
+  const Real norm = sqrt(sum_of_squares) * Real(c.step.scalars->gradient_scale);
+  const Real factor = Real(c.step.scalars->clip_norm) / (norm + kSmallestNorm);
+  c.step.totals->gradient_norm = norm.to_double();
+  c.step.totals->gradient_factor = std::min(Real(1), factor).to_double();
 }
 
 const Op kGradientNorm = {

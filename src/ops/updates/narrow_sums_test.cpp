@@ -161,18 +161,18 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
     with_context(view, {}, 2, [&](OpContext& c) {
       std::vector<std::byte> scratch(
           kernels::convolution_scratch_bytes(
-              c.kernels->convolution, {kernels::ConvolutionPass::kGradWeights, shape, 16}, 2) +
+              c.kernel.table->convolution, {kernels::ConvolutionPass::kGradWeights, shape, 16}, 2) +
           64);
       void* aligned = scratch.data();
       size_t space = scratch.size();
       std::align(64, space - 64, aligned, space);
       c.kernel.scratch = {static_cast<std::byte*>(aligned), space};
-      c.attributes = &attributes;
+      c.node.attributes = &attributes;
       c.inputs = {&inputs, 1};
-      c.grad_output = grad_output;
-      c.workspace = workspace.data();
+      c.grad_outputs = {&grad_output, 1};
+      c.memory.workspace = workspace.data();
       const Prepared prepared = kLinear.integer.grad_weights.prepare(c);
-      c.prepared = prepared.get();
+      c.kernel.prepared = prepared.get();
       kLinear.integer.grad_weights.run(c);
     });
     EXPECT_EQ(narrow, fits ? 1 : 0);
@@ -215,8 +215,8 @@ TEST(NarrowSums, OfTablesFitByTheNumberOfPositions) {
     view.gradient = tensor_of(sums, Shape{kRows, kChannels}, &sum_exponent, nullptr);
     with_context(view, {}, 2, [&](OpContext& c) {
       c.inputs = {&indices, 1};
-      c.grad_output = grad_output;
-      c.workspace = workspace.data();
+      c.grad_outputs = {&grad_output, 1};
+      c.memory.workspace = workspace.data();
       kEmbedding.integer.grad_weights.run(c);
     });
     EXPECT_EQ(sum_exponent, sizeof(zero) == 4 ? gradient_exponent : gradient_exponent - 3);

@@ -17,7 +17,7 @@ struct Rate {
 
 Rate rate_of(const OpContext& c, int missed) {
   const Real rate =
-      Real(c.scalars->learning_rate) * Real(c.parameters[0].rate_factor) * Real(missed);
+      Real(c.step.scalars->learning_rate) * Real(c.parameters[0].rate_factor) * Real(missed);
   const int shift = fixed_point_shift(rate, 31);
   return {to_fixed_point(rate, shift, mantissa_limit(32)), shift};
 }
@@ -80,7 +80,7 @@ void predict_by_adam(const OpContext& c, int missed, std::byte* predicted) {
   const ParameterView& p = c.parameters[0];
   const auto* first = p.moments[0].as<int16_t>();
   const auto* root = p.moments[1].as<int16_t>();
-  const int64_t updates = c.scalars->step - missed;
+  const int64_t updates = c.step.scalars->step - missed;
   kernels::Adam adam;
   if (updates > 0) choose_quotient(c, updates, adam);
   const int shift = std::max(adam.numerator_shift, 0);

@@ -37,7 +37,7 @@ void use_decided_exponent(const OpContext& c, const DirectionExponents& exact,
       c, update,
       [&](const kernels::Update& own, int64_t begin, int64_t end) {
         kernels::WideCounts part = empty;
-        c.kernels->update->count_directions(own, begin, end, &part);
+        c.kernel.table->update->count_directions(own, begin, end, &part);
         return part;
       },
       std::plus());
@@ -51,7 +51,7 @@ void count_velocity(const OpContext& c, const DirectionExponents& exact, int64_t
   const ExponentPredictor& predictor = velocity.predictor;
   if (predictor.rule->warms_up) return;
   *predictor.bits +=
-      kernels::bit_statistics(kernels::count_block(*c.kernels->bit_counts, *c.kernel.pool,
+      kernels::bit_statistics(kernels::count_block(*c.kernel.table->bit_counts, *c.kernel.pool,
                                                    gradient_of(velocity), velocity.count()),
                               velocity.count(),
                               {.decided_exponent = *predictor.predicted,
@@ -68,7 +68,7 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
   kernels::Update update = update_of(c);
   update.velocity = velocity_of(velocity);
   update.direction_bits = update.velocity.bits;
-  const Real momentum(c.scalars->momentum);
+  const Real momentum(c.step.scalars->momentum);
   DirectionBounds bounds;
   const auto gradient = measure_gradient(c, momentum, update, bounds);
   if (!gradient) return;
@@ -76,7 +76,7 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
       gradient_term(c, *gradient, update),
       {ldexp(momentum, *velocity.exponent), update.velocity.bits - 1, &update.velocity_multiplier},
       decay_term(c, update)};
-  const bool decides = c.exponent_mode == ExponentMode::kDecided;
+  const bool decides = c.mode.exponents == ExponentMode::kDecided;
   const DirectionExponents exact = choose_direction(c, terms, bounds, update);
   if (decides) use_decided_exponent(c, exact, update);
   int direction = decides ? exact.wide + update.direction_shift : exact.direction;
@@ -86,7 +86,7 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
     *p.mantissa.saturated += over_blocks<int64_t>(
         c, update,
         [&](const kernels::Update& own, int64_t begin, int64_t end) {
-          return c.kernels->update->look_ahead(own, begin, end);
+          return c.kernel.table->update->look_ahead(own, begin, end);
         },
         std::plus());
     // |v' * multiplier| is at most |wide|, up to its rounding.

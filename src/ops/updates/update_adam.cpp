@@ -38,7 +38,7 @@ void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponen
   const uint64_t largest_first = largest(e.first);
   const Narrowed m = narrow(largest_first, first_exponent, 16);
   adam.first_shift = m.shift;
-  adam.first_offset = rounding_offset(c.scalars->step, m.shift);
+  adam.first_offset = rounding_offset(c.step.scalars->step, m.shift);
   if (largest_first != 0) set_exponent(c, first, m.exponent);
   adam.root_floor = e.largest_square == 0 ? 0 : 1;
   if (e.largest_square == 0) return;
@@ -47,7 +47,7 @@ void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponen
   const Narrowed s =
       narrow(static_cast<uint64_t>(integer_square_root(e.largest_square)), root_exponent, 16);
   adam.root_shift = s.shift;
-  adam.root_offset = rounding_offset(c.scalars->step, s.shift);
+  adam.root_offset = rounding_offset(c.step.scalars->step, s.shift);
   set_exponent(c, root, s.exponent);
 }
 
@@ -55,7 +55,7 @@ void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponen
 void make_adam_direction(const OpContext& c, const kernels::Update& update, int exponent) {
   const ParameterView& p = c.parameters[0];
   const auto& [first, root] = p.moments;
-  const StepScalars& scalars = *c.scalars;
+  const StepScalars& scalars = *c.step.scalars;
   Adam adam{.first = first.as<int16_t>(), .root = root.as<int16_t>()};
   const Term terms[] = {
       {ldexp(Real(1) - Real(scalars.beta1), exponent), kGradientBits, &adam.gradient_multiplier},
@@ -64,7 +64,7 @@ void make_adam_direction(const OpContext& c, const kernels::Update& update, int 
   const int square_exponent = align_squares(exponent, *root.exponent, adam);
   adam.square_multiplier = to_fixed_point(Real(1) - Real(scalars.beta2), kernels::kAdamWeightBits,
                                           int64_t{1} << kernels::kAdamWeightBits);
-  const kernels::UpdateKernels& kernel = *c.kernels->update;
+  const kernels::UpdateKernels& kernel = *c.kernel.table->update;
   const auto e = over_blocks<AdamExtremes>(
       c, update,
       [&](const kernels::Update& own, int64_t begin, int64_t end) {
@@ -77,7 +77,7 @@ void make_adam_direction(const OpContext& c, const kernels::Update& update, int 
   narrow_moments(c, e, first_exponent, square_exponent, adam);
   choose_quotient(c, scalars.step + 1, adam);
   // Dynamic fixed point does without floating point, and takes longer.
-  const auto direction = c.exponent_mode == ExponentMode::kDecided
+  const auto direction = c.mode.exponents == ExponentMode::kDecided
                              ? kernel.adam_direction_in_integers
                              : kernel.adam_direction;
   *p.mantissa.saturated += over_parameter<int64_t>(
@@ -116,7 +116,7 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 
 // m^ / (s^ + epsilon) = m / ((1 - beta1^t) (s / sqrt(1 - beta2^t) + epsilon)).
 void choose_quotient(const OpContext& c, int64_t updates, Adam& adam) {
-  const StepScalars& scalars = *c.scalars;
+  const StepScalars& scalars = *c.step.scalars;
   const auto& [first, root] = c.parameters[0].moments;
   const Real first_part = Real(1) - power(Real(scalars.beta1), updates);
   const Real second_part = Real(1) - power(Real(scalars.beta2), updates);

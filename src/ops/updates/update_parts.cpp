@@ -67,7 +67,7 @@ template <typename EachRange>
 int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_exponent,
                    int largest_exponent, int smallest_exponent, int16_t& exponent,
                    EachRange&& each_range) {
-  const kernels::UpdateKernels& kernel = *c.kernels->update;
+  const kernels::UpdateKernels& kernel = *c.kernel.table->update;
   kernels::Update update = with_decay_of_block(of_all, largest_exponent - exponent);
   update.update_shift = exponent - update.shift - step_exponent;
   const auto on_range = [&](auto&& function) {
@@ -117,12 +117,13 @@ std::optional<MeasuredGradient> usable(const OpContext& c, const MeasuredGradien
 
 // The value of one unit of the sums in the direction.
 Real gradient_unit(const OpContext& c, int exponent) {
-  return ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor), exponent);
+  return ldexp(Real(c.step.scalars->gradient_scale) * Real(c.step.totals->gradient_factor),
+               exponent);
 }
 
 // The coefficient of the decay per weight.
 Real weight_decay(const OpContext& c) {
-  return c.parameters[0].decays ? Real(c.scalars->weight_decay) : Real();
+  return c.parameters[0].decays ? Real(c.step.scalars->weight_decay) : Real();
 }
 
 // The most that the decay adds to a direction: V has the bits of the weights plus the shift.
@@ -210,20 +211,20 @@ kernels::Update update_of(const OpContext& c) {
           .direction_bits = 32,
           .stochastic = p.rounds_stochastically,
           .key = {.stream = RandomStream::kUpdate,
-                  .seed = c.scalars->seed,
-                  .micro_batch = static_cast<uint32_t>(c.scalars->step),
+                  .seed = c.step.scalars->seed,
+                  .micro_batch = static_cast<uint32_t>(c.step.scalars->step),
                   .tensor = static_cast<uint32_t>(p.index)}};
 }
 
 MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter) {
   return gradient_with(
       parameter,
-      over_gradient<Extremes>(c, parameter, c.kernels->update->gradient_extremes, combined));
+      over_gradient<Extremes>(c, parameter, c.kernel.table->update->gradient_extremes, combined));
 }
 
 bool has_overflowed(const OpContext& c, const MeasuredGradient& measured) {
   if (measured.maximum < static_cast<uint64_t>(kWideLimit / 2)) return false;
-  c.totals->gradient_overflow = true;
+  c.step.totals->gradient_overflow = true;
   return true;
 }
 
@@ -237,7 +238,7 @@ std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real&
   const ParameterView& p = c.parameters[0];
   const Tensor& velocity = p.moments[0];
   if (velocity.type == DataType::kInt32) return measure_gradient(c, update);
-  if (reads_by_rows(c, p)) set_row_exponent(c, p);
+  if (reads_by_rows(p)) set_row_exponent(c, p);
   // As many bits as the last step's gradient had.
   const int exponent = *p.gradient.exponent;
   const ScaledSketch sketch = sketch_direction(
@@ -246,7 +247,7 @@ std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real&
   const auto found = over_gradient<SketchExtremes>(
       c, p,
       [&](const kernels::GradientSums& sums, int64_t begin, int64_t end) {
-        return c.kernels->update->sketch_extremes(sums, sketch.sketch, begin, end);
+        return c.kernel.table->update->sketch_extremes(sums, sketch.sketch, begin, end);
       },
       [](const SketchExtremes& a, const SketchExtremes& b) {
         return SketchExtremes{combined(a.gradient, b.gradient), combined(a.direction, b.direction)};
@@ -277,7 +278,7 @@ DirectionExponents narrow_direction(const OpContext& c, kernels::Update& update,
   const auto wide = over_blocks<Extremes>(
       c, update,
       [&](const kernels::Update& own, int64_t begin, int64_t end) {
-        return c.kernels->update->direction_extremes(own, begin, end);
+        return c.kernel.table->update->direction_extremes(own, begin, end);
       },
       combined);
   const uint64_t maximum = largest(wide);
@@ -306,7 +307,7 @@ DirectionExponents choose_direction(const OpContext& c, std::span<const Term> te
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,
                uint64_t gradient_maximum) {
   const ParameterView& p = c.parameters[0];
-  const Real rate = Real(c.scalars->learning_rate) * Real(c.parameters[0].rate_factor);
+  const Real rate = Real(c.step.scalars->learning_rate) * Real(c.parameters[0].rate_factor);
   const int rate_shift = fixed_point_shift(rate, 31);
   update.rate_multiplier = to_fixed_point(rate, rate_shift, mantissa_limit(32));
   const int step_exponent = direction_exponent - rate_shift;

@@ -36,9 +36,9 @@ StepTotals with_context(ParameterView view, const StepScalars& scalars, int thre
   OpContext c;
   c.parameters = std::span(&view, 1);
   c.kernel.pool = &pool;
-  c.kernels = &kernels;
-  c.scalars = &scalars;
-  c.totals = &totals;
+  c.kernel.table = &kernels;
+  c.step.scalars = &scalars;
+  c.step.totals = &totals;
   function(c);
   return totals;
 }

@@ -21,7 +21,7 @@ class BackwardPass {
   void write_node(int n) {
     const Node& node = graph_.nodes[n];
     const GradientEmitter emitted =
-        mantissa::gradient_of(*node.op, nodes_.rows(node), writer_.values().fused_relu[n]);
+        mantissa::gradient_of(*node.op, nodes_.rows(*node.op), writer_.values().fused_relu[n]);
     const std::vector<Operand> gradients = grad_outputs(node);
     if (gradients.empty() && !graph_.is_loss(n)) return;
     if (emitted.leaves_mask()) {
@@ -74,7 +74,9 @@ class BackwardPass {
   }
 
   Exponent exponent(ExponentOwner owner, int n, int input, bool rounds, int bits) const {
-    Exponent row = gradient_exponent(writer_.slots(), owner, n, input, rounds, writer_.format());
+    const Grid& grid = nodes_.grid_of(graph_.nodes[n].inputs[input]);
+    Exponent row =
+        gradient_exponent(writer_.slots(), owner, n, input, grid, rounds, writer_.format());
     row.bits = bits;
     return row;
   }
@@ -105,7 +107,7 @@ class BackwardPass {
                  wide.input, true, format.gradient_bits);
     Instruction round;
     round.op = format.nearest_gradients ? &ops::kRoundGradient : &ops::kRoundGradientStochastic;
-    round.row = &round.op->rows(format).grad_input;
+    round.row = &nodes_.rows(*round.op).grad_input;
     round.name = name_of(value);
     round.add(gradient, Role::kInput, Access::kReads);
     const Operand rounded = writer_.gradient_operand(value, narrow);
@@ -122,7 +124,7 @@ class BackwardPass {
     for (size_t i = 1; i < parts.size(); ++i) {
       Instruction sum;
       sum.op = &ops::kSumGradients;
-      sum.row = &sum.op->rows(writer_.format()).grad_input;
+      sum.row = &nodes_.rows(*sum.op).grad_input;
       sum.name = name;
       sum.add(total, Role::kInput, Access::kReads);
       sum.add(parts[i].gradient, Role::kInput, Access::kReads);

@@ -37,7 +37,7 @@ bool slices_a_row(const ProgramWriter& writer, const Node& node) {
 
 // Values whose rows have exponents of their own.
 Status check_row_exponents(const ProgramWriter& writer) {
-  if (writer.format().tensor_values || writer.format().is_float()) return {};
+  if (!writer.format().has_row_exponents()) return {};
   const auto is_own = [&](int value) { return has_own_rows(writer, value); };
   for (int n = 0; n < writer.node_count(); ++n) {
     const Node& node = writer.node(n);
@@ -61,7 +61,7 @@ Status check_row_exponents(const ProgramWriter& writer) {
 
 Status check_node(const ProgramWriter& writer, int n) {
   const Node& node = writer.node(n);
-  const OpRows& op = writer.operands().rows(node);
+  const OpRows& op = writer.operands().rows(*node.op);
   if (!op.forward) {
     return in_node(writer, node, "does not compute in " + to_string(writer.format()));
   }
@@ -171,7 +171,7 @@ Status check_network(const ProgramWriter& writer) {
   }
   if (!writer.training()) return {};
   const Op& update = *optimizer(writer.options().optimizer).update;
-  if (update.rows(writer.format()).forward) return {};
+  if (writer.operands().rows(update).forward) return {};
   return invalid_input(writer.graph().name + ": " + update.name + " does not compute in " +
                        to_string(writer.format()));
 }

@@ -5,11 +5,11 @@ namespace mantissa {
 namespace {
 
 // By value: its channels, if each may get an exponent of its own.
-std::vector<int64_t> guarded_channels(const Graph& graph, const Format& format) {
+std::vector<int64_t> guarded_channels(const Graph& graph, const Program& program) {
   std::vector<int64_t> channels(graph.values.size(), 0);
-  if (format.is_float()) return channels;
   const auto readers = readers_of(graph);
   for (int value = 0; value < static_cast<int>(channels.size()); ++value) {
+    if (program.exponents[value].rule == ExponentRule::kNone) continue;
     if (is_guardable(graph, readers, value)) channels[value] = graph.values[value].shape.last();
   }
   return channels;
@@ -25,7 +25,7 @@ Result<Program> compile(const Graph& graph, const ProgramOptions& options,
   if (writer.training()) write_backward(writer);
   write_end_of_step(writer);
   Program& program = writer.program();
-  program.guarded_channels = guarded_channels(graph, options.format);
+  program.guarded_channels = guarded_channels(graph, program);
   program.segments = find_segments(program);
   program.schedule = synchronous_schedule(program);
   find_lifetimes(program);

@@ -42,7 +42,7 @@ bool inverting_saves(const Graph& graph, const ValueFacts& facts, const Grids& g
 Graph with_inverted_batch_norms(Graph graph, const Format& format) {
   // Kept channels of the input should cost little if the output only takes the input's place.
   constexpr int64_t kRoomBehindRelu = 32;
-  if (format.is_float() || format.keeps_norm_inputs) return graph;
+  if (format.keeps_norm_inputs) return graph;
   ValueFacts facts = value_facts(graph);
   Grids widths = grids(graph, facts, format);
   for (Node& node : graph.nodes) {
@@ -66,8 +66,14 @@ bool has_wide_results(const Graph& graph, const Format& format) {
                      [](const Node& node) { return least_bits(node) > 0; });
 }
 
+// Whether a value is written with more bits than layers take. Real numbers have none.
+bool is_wider(const Grids& grids, int value) {
+  const Grid& written = grids.values[value];
+  return written.scaling == Scaling::kExponent && written.bits > grids.activations[value].bits;
+}
+
 Graph with_requantised_inputs(const Graph& graph, const Format& format) {
-  if (format.is_float() || !has_wide_results(graph, format)) return graph;
+  if (!has_wide_results(graph, format)) return graph;
   const Grids widths = grids(graph, format);
   Graph result = graph;
   result.nodes.clear();
@@ -86,9 +92,7 @@ Graph with_requantised_inputs(const Graph& graph, const Format& format) {
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     Node node = graph.nodes[n];
     for (int& input : node.inputs) {
-      if (!takes_activations(*node.op)) continue;
-      const bool is_wider = widths.values[input].bits > widths.activations[input].bits;
-      if (is_wider) input = activations_of(input);
+      if (takes_activations(*node.op) && is_wider(widths, input)) input = activations_of(input);
     }
     if (graph.is_loss(n)) result.losses.push_back(static_cast<int>(result.nodes.size()));
     result.nodes.push_back(std::move(node));
@@ -106,12 +110,10 @@ Graph in_format(const Graph& graph, const Format& format) {
 }
 
 Status check_linear_values(const Graph& graph, const Format& format) {
-  if (format.is_float() || !format.has_linear_values()) return {};
+  if (!format.has_linear_values()) return {};
   const Grids widths = grids(graph, format);
   for (const Node& node : graph.nodes) {
-    if (!may_leave_wide(*node.op)) continue;
-    const int output = node.outputs[0];
-    if (widths.values[output].bits > widths.activations[output].bits) return {};
+    if (may_leave_wide(*node.op) && is_wider(widths, node.outputs[0])) return {};
   }
   return invalid_input(graph.name + ": linear=" + std::to_string(format.linear_bits) +
                        " changes nothing: all results of linear and convolution have as many bits "
@@ -119,7 +121,7 @@ Status check_linear_values(const Graph& graph, const Format& format) {
 }
 
 Status check_inversion(const Graph& graph, const Format& format) {
-  if (format.is_float() || format.keeps_norm_inputs) return {};
+  if (format.keeps_norm_inputs) return {};
   for (const Node& node : graph.nodes) {
     if (node.op == &ops::kBatchNormInverted) return {};
   }

@@ -15,8 +15,14 @@ constexpr int64_t kRowTile = 16;
 
 }  // namespace
 
+const OpRows& rows_in(const Op& op, const Format& format) {
+  static constexpr OpRows kNone;
+  if (!format.is_float()) return op.integer;
+  return op.fp32 != nullptr ? *op.fp32 : kNone;
+}
+
 OpMemory NodeOperands::memory_of(const Node& node) const {
-  const auto memory = rows(node).memory;
+  const auto memory = rows(*node.op).memory;
   if (memory == nullptr) return {};
   return with_shapes(node, [&](const OpShapes& shapes) { return memory(shapes, planning_); });
 }
@@ -55,7 +61,7 @@ int NodeOperands::grad_input_bits(GradientWidth width, int gradient_bits) const 
 }
 
 SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
-  const auto width = rows(node).sum_width;
+  const auto width = rows(*node.op).sum_width;
   if (!first || width == nullptr || options_.micro_batches != 1 || shares_parameters(node)) {
     return SumWidth::kInt64;
   }
@@ -121,10 +127,10 @@ bool NodeOperands::input_comes_first(const Node& node, const EmittedInstruction&
   const GradientWidth width = input.find(Role::kGradInput)->width;
   const bool reads_inputs = weights.names(Role::kInput);
   int64_t inputs = 0, gradients = 0, sums = 0;
-  for (const int input : node.inputs) {
-    const int64_t count = shape_of(input).count();
-    if (reads_inputs) inputs += count * element_bytes(type_of(input));
-    if (wants_gradient(input)) {
+  for (const int each : node.inputs) {
+    const int64_t count = shape_of(each).count();
+    if (reads_inputs) inputs += count * element_bytes(type_of(each));
+    if (wants_gradient(each)) {
       gradients += count * element_bytes(gradient_type(grad_input_bits(width, gradient_bits)));
     }
   }

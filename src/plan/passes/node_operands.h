@@ -17,6 +17,9 @@ struct RowsAtOnce {
   int64_t sum_bytes = 0, scratch_bytes = 0;
 };
 
+// The rows of an op in the arithmetic of a format, which is chosen here; none if the op has none.
+const OpRows& rows_in(const Op& op, const Format& format);
+
 class NodeOperands {
  public:
   NodeOperands(const Graph& graph, const ResolvedValues& values, const ProgramOptions& options,
@@ -27,7 +30,7 @@ class NodeOperands {
         options_(options),
         planning_(planning) {}
 
-  const OpRows& rows(const Node& node) const { return node.op->rows(options_.format); }
+  const OpRows& rows(const Op& op) const { return rows_in(op, options_.format); }
   // Calls function(shapes) with the shapes of the node, for a micro-batch.
   template <typename Function>
   auto with_shapes(const Node& node, Function&& function) const {

@@ -61,14 +61,15 @@ Exponent ProgramWriter::exponent_of_value(int value) const {
   }
   if (graph_.values[value].element != Element::kMantissa) return exponent;
   const ExponentMode mode = options().exponents;
+  const Grid& grid = nodes_.grid_of(value);
   exponent.rule = ExponentRule::kFixed;
   if (const int n = values_.producer[values_.canonical[value]]; n >= 0) {
     exponent.rule = value_rule(*graph_.nodes[n].op, nodes_.is_wide(value), mode);
-    exponent.bits = nodes_.grid_of(value).bits;
-    exponent.limit = nodes_.grid_of(value).exponent_limit;
+    exponent.bits = grid.bits;
+    exponent.limit = grid.exponent_limit;
   }
-  if (!format().tensor_values) exponent.rule = ExponentRule::kRows;
-  if (format().is_float()) exponent.rule = ExponentRule::kNone;
+  if (grid.blocks == Blocks::kRow) exponent.rule = ExponentRule::kRows;
+  if (grid.scaling == Scaling::kReal) exponent.rule = ExponentRule::kNone;
   if (mode == ExponentMode::kDecided) exponent.predictor = slots_.value_predictor(value);
   return exponent;
 }
@@ -100,7 +101,7 @@ Instruction ProgramWriter::instruction_of(int n, const OpRow& row) const {
 
 Instruction ProgramWriter::forward_instruction(int n) {
   const Node& node = graph_.nodes[n];
-  Instruction instruction = instruction_of(n, nodes_.rows(node).forward);
+  Instruction instruction = instruction_of(n, nodes_.rows(*node.op).forward);
   for (const int input : node.inputs) {
     instruction.add(operand(input), Role::kInput, Access::kReads);
   }

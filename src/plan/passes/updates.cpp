@@ -9,15 +9,16 @@ namespace {
 Instruction update_instruction(const ProgramWriter& writer) {
   Instruction update;
   update.op = optimizer(writer.options().optimizer).update;
-  update.row = &update.op->rows(writer.format()).forward;
+  update.row = &writer.operands().rows(*update.op).forward;
   return update;
 }
 
 // The parameter, and its velocity if the optimiser keeps one.
 void add_updated(ProgramWriter& writer, int parameter, Instruction& update) {
   update.add(parameter_operand(parameter), Role::kParameter, Access::kUpdates);
+  const bool is_real = writer.operands().parameter_grids()[parameter].scaling == Scaling::kReal;
+  if (is_real || !optimizer(writer.options().optimizer).has_velocity) return;
   const Format& format = writer.format();
-  if (format.is_float() || !optimizer(writer.options().optimizer).has_velocity) return;
   Exponent velocity{.owner = ExponentOwner::kVelocity,
                     .of = parameter,
                     .rule = ExponentRule::kOwnMaximum,
@@ -34,7 +35,7 @@ void add_updated(ProgramWriter& writer, int parameter, Instruction& update) {
 // For weights that are trained through tanh, or whose gradients stop.
 void write_bend(ProgramWriter& writer, int n, const Operand& sums) {
   const Parameter& parameter = writer.graph().parameters[n];
-  const OpRow& row = ops::kBendGradient.rows(writer.format()).forward;
+  const OpRow& row = writer.operands().rows(ops::kBendGradient).forward;
   if (!parameter.bends_gradient() || !row) return;
   Instruction bend;
   bend.op = &ops::kBendGradient;
@@ -48,7 +49,7 @@ void write_bend(ProgramWriter& writer, int n, const Operand& sums) {
 void write_gradient_norm(ProgramWriter& writer) {
   Instruction norm;
   norm.op = &ops::kGradientNorm;
-  norm.row = &ops::kGradientNorm.rows(writer.format()).forward;
+  norm.row = &writer.operands().rows(ops::kGradientNorm).forward;
   norm.name = "all";
   for (const auto& [parameter, sums] : writer.sums()) {
     norm.add(parameter_operand(parameter), Role::kParameter, Access::kReads);
@@ -58,7 +59,7 @@ void write_gradient_norm(ProgramWriter& writer) {
 }
 
 void write_statistics(ProgramWriter& writer, int n) {
-  const OpRow& row = writer.operands().rows(writer.node(n)).statistics;
+  const OpRow& row = writer.operands().rows(*writer.node(n).op).statistics;
   if (!row || writer.values().skipped[n]) return;
   writer.begin_layer(n);
   Instruction update = writer.instruction_of(n, row);

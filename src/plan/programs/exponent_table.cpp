@@ -22,15 +22,15 @@ ExponentRule value_rule(const Op& producer, bool is_wide, ExponentMode mode) {
   return ExponentRule::kNone;
 }
 
-ExponentRule gradient_rule(bool rounds, const Format& format) {
-  if (format.is_float()) return ExponentRule::kNone;
+ExponentRule gradient_rule(const Grid& grid, bool rounds, const Format& format) {
+  if (grid.scaling == Scaling::kReal) return ExponentRule::kNone;
   if (!rounds) return ExponentRule::kInherited;
   if (format.is_dynamic()) return ExponentRule::kDecided;
   return format.headroom ? ExponentRule::kHeadroom : ExponentRule::kOwnMaximum;
 }
 
 Exponent gradient_exponent(const ExponentSlots& slots, ExponentOwner owner, int node, int input,
-                           bool rounds, const Format& format) {
+                           const Grid& grid, bool rounds, const Format& format) {
   const bool is_sum = owner == ExponentOwner::kGradientSum || owner == ExponentOwner::kRoundedSum;
   const bool is_rounded =
       owner == ExponentOwner::kRoundedGradient || owner == ExponentOwner::kRoundedSum;
@@ -38,7 +38,7 @@ Exponent gradient_exponent(const ExponentSlots& slots, ExponentOwner owner, int 
   Exponent exponent{.owner = owner,
                     .of = node,
                     .input = input,
-                    .rule = gradient_rule(rounds, format),
+                    .rule = gradient_rule(grid, rounds, format),
                     .key = slot};
   if (is_rounded) {
     exponent.rule = ExponentRule::kOwnMaximum;

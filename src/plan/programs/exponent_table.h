@@ -10,6 +10,7 @@
 #include "graph/op.h"
 #include "numerics/exponent.h"
 #include "plan/programs/state_layout.h"
+#include "tensor/grid.h"
 
 namespace mantissa {
 
@@ -55,12 +56,12 @@ struct Exponent {
 
 // The rules for values and gradients in a program.
 ExponentRule value_rule(const Op& producer, bool is_wide, ExponentMode mode);
-// `rounds`: else mantissas are passed on.
-ExponentRule gradient_rule(bool rounds, const Format& format);
+// `rounds`: else mantissas are passed on. The grid is the value's.
+ExponentRule gradient_rule(const Grid& grid, bool rounds, const Format& format);
 
 // The row of a gradient of a node's input.
 Exponent gradient_exponent(const ExponentSlots& slots, ExponentOwner owner, int node, int input,
-                           bool rounds, const Format& format);
+                           const Grid& grid, bool rounds, const Format& format);
 
 // Whether mantissas are rounded to such an exponent.
 constexpr bool rounds(ExponentRule rule) {

@@ -80,7 +80,7 @@ std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
                                     : parameter.storage == Storage::kBias ? format.bias_bits
                                                                           : 16));
     if (is_weights && !format.tensor_blocks) grids.back().blocks = Blocks::kChannel;
-    if (parameter.grid.bits > 0 && !format.is_float()) {
+    if (parameter.grid.bits > 0 && grids.back().scaling == Scaling::kExponent) {
       grids.back() = {.bits = parameter.grid.mantissa_bits(), .weights = parameter.grid};
     }
   }

@@ -215,11 +215,14 @@ std::string operand_text(const Graph& graph, const Program& program, const Opera
       .end();
 }
 
-std::string_view row_word(const Instruction& instruction, const Format& format) {
-  const OpRows& rows = instruction.op->rows(format);
-  const auto found = std::ranges::find_if(
-      program_words::kRows,
-      [&](const program_words::NamedRow& named) { return &(rows.*named.row) == instruction.row; });
+std::string_view row_word(const Instruction& instruction) {
+  const Op& op = *instruction.op;
+  const auto is_its = [&](const OpRows* rows, const program_words::NamedRow& named) {
+    return rows != nullptr && &(rows->*named.row) == instruction.row;
+  };
+  const auto found = std::ranges::find_if(program_words::kRows, [&](const auto& named) {
+    return is_its(&op.integer, named) || is_its(op.fp32, named);
+  });
   return found == program_words::kRows.end() ? "?" : found->name;
 }
 
@@ -245,7 +248,7 @@ std::string attributes_word(const Graph& graph, const Instruction& instruction) 
 std::string instruction_text(const Graph& graph, const Program& program, int number) {
   const Instruction& i = program.instructions[number];
   Line line(2);
-  line.number(number, 4).word(i.op->name, 21).word(row_word(i, program.options.format), 12);
+  line.number(number, 4).word(i.op->name, 21).word(row_word(i), 12);
   line.word(name_word(i.name), 20);
   const auto value = [&](std::string_view key, int64_t number_of, int64_t none) {
     if (number_of != none) line.word(std::string(key) + "=" + std::to_string(number_of));

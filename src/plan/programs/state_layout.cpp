@@ -151,16 +151,16 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
   StateLayout layout;
   layout.lazy_shift = format.lazy_shift();
   LayoutBuilder builder(layout);
-  const std::vector<Grid> grids = parameter_grids(graph, format);
+  const Grids all = grids(graph, format);
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const Parameter& parameter = graph.parameters[i];
-    layout.parameters.push_back(
-        parameter.trained
-            ? add_trained(parameter, grids[i], format.update_bits, optimizer(kind), builder)
-            : add_untrained(parameter, grids[i], builder));
-    if (grids[i].weights.bits > 0) keep_grid(parameter, layout.parameters.back());
+    layout.parameters.push_back(parameter.trained
+                                    ? add_trained(parameter, all.parameters[i], format.update_bits,
+                                                  optimizer(kind), builder)
+                                    : add_untrained(parameter, all.parameters[i], builder));
+    if (all.parameters[i].weights.bits > 0) keep_grid(parameter, layout.parameters.back());
   }
-  if (format.is_float()) return layout;
+  if (all.gradient.scaling == Scaling::kReal) return layout;
   layout.slots = exponent_slots(graph);
   const int64_t values = layout.slots.values;
   const int64_t predictors = predictor_slots(graph, format);
@@ -179,10 +179,10 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
 StateLayout frozen_layout(const Graph& graph, const Format& format) {
   StateLayout layout;
   LayoutBuilder builder(layout);
-  const std::vector<Grid> grids = parameter_grids(graph, format);
+  const Grids all = grids(graph, format);
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const Parameter& parameter = graph.parameters[i];
-    const Grid& grid = grids[i];
+    const Grid& grid = all.parameters[i];
     const bool is_integer = grid.scaling == Scaling::kExponent;
     ParameterState state;
     state.mantissa = builder.add(parameter.name, element_type(parameter.storage, grid),
@@ -198,7 +198,7 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
     if (grid.weights.bits > 0) keep_grid(parameter, state);
     layout.parameters.push_back(state);
   }
-  if (format.is_float()) return layout;
+  if (all.gradient.scaling == Scaling::kReal) return layout;
   layout.slots = exponent_slots(graph);
   const int64_t values = layout.slots.values;
   layout.exponents =

@@ -77,6 +77,8 @@ struct StateLayout {
   int64_t bytes = 0;
   int lazy_shift = 15;
 
+  // Whether values have exponents; else they are real numbers.
+  bool has_exponents() const { return guards >= 0; }
   // Bytes of weights, accumulators and optimiser state, with their exponents.
   int64_t weight_state_bytes() const;
 };

@@ -35,7 +35,9 @@ int64_t buffer_bytes(const Program& program, int buffer) {
 
 double macs_per_ns(const Graph& graph, const Program& program, const Instruction& instruction,
                    const MachineProfile& profile) {
-  if (program.options.format.is_float()) return profile.float_macs_per_ns;
+  const bool is_real = std::ranges::any_of(
+      instruction.operands, [](const Operand& each) { return each.type == DataType::kFloat; });
+  if (is_real) return profile.float_macs_per_ns;
   if (instruction.node < 0 || instruction.inputs().empty()) return profile.dense_macs_per_ns;
   for (const Operand& input : instruction.inputs()) {
     const bool is_wide = input.exponent >= 0 && program.exponents[input.exponent].bits > 8;

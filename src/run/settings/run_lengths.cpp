@@ -26,7 +26,7 @@ BatchLengths batch_lengths(const RunConfig& config) {
 }
 
 BatchLengths evaluation_lengths(const RunConfig& config) {
-  const bool has_row_exponents = !config.format.is_float() && !config.format.tensor_values;
+  const bool has_row_exponents = config.format.has_row_exponents();
   return has_row_exponents ? BatchLengths{} : batch_lengths(config);
 }
 

@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kOwn = -1;  // version of the weights: the state's
 
-// Null: the optimiser keeps nothing to predict from.
-ops::PredictWeights prediction_of(const Program& program) {
-  const ops::WeightPrediction* const prediction = optimizer(program.options.optimizer).prediction;
-  if (prediction == nullptr) return nullptr;
-  return program.options.format.is_float() ? prediction->fp32 : prediction->integers;
+// Of the arithmetic of this update.
+ops::PredictWeights prediction_of(const ops::WeightPrediction& prediction,
+                                  const OpContext& update) {
+  const bool is_real = update.parameters[0].mantissa.type == DataType::kFloat;
+  return is_real ? prediction.fp32 : prediction.integers;
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Stage::Stage(const Graph& graph, const Program& program, const StagePlan& plan, 
       arena_(arena),
       pool_(threads),
       instructions_(plan.instructions()),
-      predict_(prediction_of(program)) {
+      prediction_(optimizer(program.options.optimizer).prediction) {
   inputs_.resize(static_cast<size_t>(plan.window));
   updates_at_forward_.resize(static_cast<size_t>(plan.window));
   for (int i = 0; i < plan.window; ++i) {
@@ -252,8 +252,8 @@ void Stage::write_version(int version, int missed, const StepScalars& scalars) {
       continue;
     }
     OpContext context = any().context(parameter.update);
-    context.scalars = &scalars;
-    predict_(context, missed, base + parameter.mantissas);
+    context.step.scalars = &scalars;
+    prediction_of(*prediction_, context)(context, missed, base + parameter.mantissas);
   }
 }
 

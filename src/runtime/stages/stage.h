@@ -88,7 +88,8 @@ class Stage {
   std::span<std::byte> arena_;
   ThreadPool pool_;
   std::vector<int> instructions_;
-  ops::PredictWeights predict_;
+  // Null: the optimiser keeps nothing to predict from.
+  const ops::WeightPrediction* prediction_;
   std::vector<std::unique_ptr<Executor>> instances_;  // micro-batch i: i modulo the window
   std::vector<Executor*> others_;                     // all but the first
   std::vector<const UpdateInput*> inputs_;            // by instance: of its micro-batch
