@@ -9,6 +9,7 @@
 #include "base/files/file_system.h"
 #include "device/export_c.h"
 #include "device/export_training.h"
+#include "networks/frozen_graph.h"
 #include "run/checkpoint.h"
 #include "run/plan/steps.h"
 #include "run/settings/starting_point.h"
@@ -91,6 +92,54 @@ Result<CheckpointInfo> load_state(const CExport& request, const ExportedRun& run
 }
 
 }  // namespace
+
+namespace {
+
+std::string bytes_text(int64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
+// The frozen network of a run, with weights of zero.
+Result<FrozenNetwork> frozen_zeros(const RunConfig& config, const RunPlan& plan) {
+  const FrozenForm form = frozen_form(plan.graph, config.format);
+  MANTISSA_ASSIGN(State state, State::create(plan.frozen_layout));
+  return FrozenNetwork{.description = {.network = plan.network,
+                                       .options = plan.options,
+                                       .format = config.format,
+                                       .class_names = {},
+                                       .data = config.data,
+                                       .weights_sha256 = {},
+                                       .form = form},
+                       .graph = freeze_graph(plan.graph, form),
+                       .state = std::move(state)};
+}
+
+}  // namespace
+
+Result<std::string> memory_as_c(const RunConfig& config, const RunPlan& plan) {
+  MANTISSA_ASSIGN(FrozenNetwork network, frozen_zeros(config, plan));
+  const auto predicts = device::c_of_frozen(network, "mantissa");
+  std::string text = "as C (export --target c)\n  predicting: ";
+  text += predicts.ok() ? "memory " + bytes_text(predicts->arena_bytes) + ", weights " +
+                              bytes_text(plan.frozen_layout.bytes) +
+                              " or less if they are packed, stack below 2 KiB"
+                        : predicts.error().message;
+  const auto program =
+      device::fitting_program(plan.graph, training_options(config), plan.layout, 0);
+  text += "\n  training: ";
+  if (!program.ok()) return text + program.error().message + "\n";
+  MANTISSA_ASSIGN(State state, State::create(plan.layout));
+  const auto trains = device::c_of_training({.prefix = "mantissa",
+                                             .graph = &plan.graph,
+                                             .program = &*program,
+                                             .state = &state,
+                                             .scalars = step_scalars(config),
+                                             .learning_rates = {{0, config.learning_rate}},
+                                             .total_steps = plan.total_steps});
+  return text +
+         (trains.ok() ? "state " + bytes_text(trains->constant_bytes) + ", arena " +
+                            bytes_text(trains->arena_bytes) + ", stack below 2 KiB"
+                      : trains.error().message) +
+         "\n";
+}
 
 Outcome<ExportedModel> export_to_c(const CExport& request) {
   MANTISSA_RETURN_IF_ERROR(check_folder(request.out));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "api/commands/export_c.h"
 #include "api/commands/stages.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
@@ -59,7 +60,7 @@ Result<std::string> shown(const std::string& what, const RunPlan& plan) {
   if (what == "exponents") return exponents_to_string(plan.graph, plan.training);
   if (what == "schedule") return schedule_to_string(plan.training);
   if (what != "program") {
-    return invalid_input("show: '" + what + "' is none of program, exponents and schedule");
+    return invalid_input("show: '" + what + "' is none of program, exponents, schedule and c");
   }
   return to_string(plan.graph) + "\n" + to_string(plan.graph, plan.training);
 }
@@ -84,8 +85,10 @@ constexpr SettingOf<PlanConfig> kPlanRows[] = {
      "show per value what keeping it and computing it again takes, and what was decided, instead "
      "of the program",
      "false", parse_switch<&PlanConfig::explains>, traits::kSwitch},
-    {"show", "what to print before the memory: program, exponents or schedule", "program",
-     parse_text<&PlanConfig::show>},
+    {"show",
+     "what to print before the memory: program, exponents, schedule, or c: the bytes that export "
+     "--target c needs",
+     "program", parse_text<&PlanConfig::show>},
     {"diagram", "with --stages: draw who works on which micro-batch when, instead", "false",
      parse_switch<&PlanConfig::draws>, traits::kSwitch},
     {"svg", "with --stages: file to draw it to, in estimated proportions", "",
@@ -108,7 +111,11 @@ Outcome<Plan> plan(const Settings& given) {
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
   Plan planned;
-  MANTISSA_ASSIGN(planned.text, shown(own.explains ? "decisions" : own.show, plan));
+  if (own.show == "c" && !own.explains) {
+    MANTISSA_ASSIGN(planned.text, memory_as_c(config, plan));
+  } else {
+    MANTISSA_ASSIGN(planned.text, shown(own.explains ? "decisions" : own.show, plan));
+  }
   nlohmann::ordered_json stages = nullptr;
   if (plan.staged) {
     MANTISSA_ASSIGN(StagesReport report, report_stages(config, plan));
