@@ -55,6 +55,7 @@ check "training lenet5, Adam, stochastic rounding" training train-adam 4 8 --mod
 check "training resnet8, two micro-batches" training train-resnet8 3 8 --model resnet8 \
   --micro-batch-size 4 --weight-decay 1e-4
 
+check "training ds_cnn, with dropout" training train-ds-cnn 2 2 --model ds_cnn --width 0.25
 check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \
   --freeze 'conv*,linear1*'
 # What stays is no part of the state.

@@ -1,5 +1,6 @@
 // Inputs, element-wise operators, pools and losses of training programs.
 #include "device/rows/training_rows.h"
+#include "numerics/rounding.h"
 #include "ops/attributes.h"
 #include "ops/pixels.h"
 
@@ -156,6 +157,63 @@ Status write_image_average_gradient(TrainingWriter& writer, const Instruction& i
   return {};
 }
 
+// A DevDropout of a value or a gradient.
+std::string dropout(TrainingWriter& writer, const Instruction& i, const std::string& in) {
+  constexpr int64_t kOne = 65536;  // probability 1
+  const int64_t dropped = attributes<ops::DropoutAttributes>(writer, i).dropped;
+  writer.include("device/training/elements.h");
+  return writer.structure(
+      "DevDropout", "dropout",
+      {{"in", in},
+       {"node", c_number(i.node)},
+       {"dropped", c_number(dropped)},
+       {"scale", "INT64_C(" + c_number(divide_rne(kOne << 30, kOne - dropped)) + ")"}});
+}
+
+Status write_dropout(TrainingWriter& writer, const Instruction& i) {
+  const std::string of = dropout(writer, i, writer.tensor(i.inputs()[0], "in"));
+  writer.statement("dev_train_dropout(step, " + of + ", " + writer.tensor(i.output(), "out") +
+                   ");");
+  return {};
+}
+
+Status write_dropout_gradient(TrainingWriter& writer, const Instruction& i) {
+  const std::string of = dropout(writer, i, writer.tensor(i.grad_output(), "grad_out"));
+  const std::string grad_in = writer.tensor(written_gradient(i), "grad_in");
+  writer.statement("dev_train_dropout_gradient(step, " + of + ", " + grad_in + ");");
+  return {};
+}
+
+std::string padding(TrainingWriter& writer, const Instruction& i, const Shape& in,
+                    const Shape& out) {
+  const auto& of = attributes<ops::PadAttributes>(writer, i);
+  writer.include("device/training/elements.h");
+  return writer.constant("DevPadding", "padding",
+                         {{"in_height", c_number(in[1])},
+                          {"in_width", c_number(in[2])},
+                          {"out_height", c_number(out[1])},
+                          {"out_width", c_number(out[2])},
+                          {"top", c_number(of.top)},
+                          {"left", c_number(of.left)}});
+}
+
+Status write_train_pad(TrainingWriter& writer, const Instruction& i) {
+  const std::string of = padding(writer, i, i.inputs()[0].shape, i.output().shape);
+  const std::string in = writer.tensor(i.inputs()[0], "in");
+  writer.statement("dev_train_pad(" + of + ", " + in + ", " + writer.tensor(i.output(), "out") +
+                   ");");
+  return {};
+}
+
+Status write_pad_gradient(TrainingWriter& writer, const Instruction& i) {
+  const Operand& grad = written_gradient(i);
+  const std::string of = padding(writer, i, grad.shape, i.grad_output().shape);
+  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
+  writer.statement("dev_train_pad_gradient(" + of + ", " + grad_out + ", " +
+                   writer.tensor(grad, "grad_in") + ");");
+  return {};
+}
+
 // A loss; declares the logits.
 std::string loss(TrainingWriter& writer, const Instruction& i) {
   const std::string logits = writer.tensor(i.inputs()[0], "logits");
@@ -209,6 +267,10 @@ constexpr TrainingRow kTrainingElementRows[] = {
     {"max_pool", &OpRows::grad_input, write_max_pool_gradient},
     {"global_average_pool", &OpRows::forward, write_image_average},
     {"global_average_pool", &OpRows::grad_input, write_image_average_gradient},
+    {"dropout", &OpRows::forward, write_dropout},
+    {"dropout", &OpRows::grad_input, write_dropout_gradient},
+    {"pad", &OpRows::forward, write_train_pad},
+    {"pad", &OpRows::grad_input, write_pad_gradient},
     {"softmax_cross_entropy", &OpRows::forward, write_loss},
     {"softmax_cross_entropy", &OpRows::grad_input, write_loss_gradient},
     {"mean_squared_error", &OpRows::forward, write_loss},

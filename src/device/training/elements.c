@@ -193,3 +193,64 @@ void dev_train_image_average_gradient(DevStep* step, const DevImages* images) {
   const DevElements elements = {spread_of, &average, images->to};
   dev_write_gradient(step, &elements, *images->from->exponent - mean.shift);
 }
+
+typedef struct Dropout {
+  const DevDropout* dropout;
+  RefRandomKey key;
+} Dropout;
+
+static Dropout dropout_of(const DevStep* step, const DevDropout* d) {
+  enum { kDropout = 6 };
+  const uint32_t batch = (uint32_t)(step->scalars.step * step->micro_batches + step->micro_batch);
+  const Dropout dropout = {d, {kDropout, step->scalars.seed, batch, d->node}};
+  return dropout;
+}
+
+static int64_t kept(const void* work, int32_t i, int32_t c) {
+  const Dropout* d = (const Dropout*)work;
+  int8_t keep = 0;
+  (void)c;
+  ref_keep_mask(&d->key, d->dropout->dropped, i, (int64_t)i + 1, &keep);
+  return keep == 0 ? 0 : dev_at(d->dropout->in, i) * d->dropout->scale;
+}
+
+enum { kScaleBits = 30 };
+
+void dev_train_dropout(DevStep* step, const DevDropout* d, const DevTensor* out) {
+  const Dropout dropout = dropout_of(step, d);
+  const DevElements elements = {kept, &dropout, out};
+  dev_write_value(step, &elements, *d->in->exponent - kScaleBits, kMostShift);
+}
+
+void dev_train_dropout_gradient(DevStep* step, const DevDropout* d, const DevTensor* grad_in) {
+  const Dropout dropout = dropout_of(step, d);
+  const DevElements elements = {kept, &dropout, grad_in};
+  dev_write_gradient(step, &elements, *d->in->exponent - kScaleBits);
+}
+
+// The element of the image inside at an element of the padded one, or -1.
+static int32_t inside_at(const DevPadding* p, int32_t i, int32_t channels) {
+  const int32_t pixel = i / channels, x = pixel % p->out_width - p->left;
+  const int32_t row = pixel / p->out_width, y = row % p->out_height - p->top;
+  if (x < 0 || x >= p->in_width || y < 0 || y >= p->in_height) return -1;
+  return ((row / p->out_height * p->in_height + y) * p->in_width + x) * channels + i % channels;
+}
+
+void dev_train_pad(const DevPadding* p, const DevTensor* in, const DevTensor* out) {
+  RefStatistics unused = {0, 0};
+  for (int32_t i = 0; i < out->count; ++i) {
+    const int32_t at = inside_at(p, i, out->channels);
+    dev_put(out, i, at < 0 ? 0 : dev_at(in, at), 0, &unused);
+  }
+  *out->exponent = *in->exponent;
+}
+
+void dev_train_pad_gradient(const DevPadding* p, const DevTensor* grad_out,
+                            const DevTensor* grad_in) {
+  RefStatistics unused = {0, 0};
+  for (int32_t i = 0; i < grad_out->count; ++i) {
+    const int32_t at = inside_at(p, i, grad_out->channels);
+    if (at >= 0) dev_put(grad_in, at, dev_at(grad_out, i), 0, &unused);
+  }
+  *grad_in->exponent = *grad_out->exponent;
+}

@@ -17,8 +17,26 @@ typedef struct DevImages {
   int32_t pixels;
 } DevImages;
 
+// Dropout: elements are kept by the random bits of a key.
+typedef struct DevDropout {
+  const DevTensor* in;  // or the gradient of the output
+  uint32_t node;        // part of the key
+  uint32_t dropped;     // the probability times 2^16
+  int64_t scale;        // 1 / (1 - probability) in units of 2^-30
+} DevDropout;
+
+// An image [in_height, in_width] within a larger one of zeros.
+typedef struct DevPadding {
+  int32_t in_height, in_width, out_height, out_width, top, left;
+} DevPadding;
+
 REF_BEGIN
 
+void dev_train_dropout(DevStep*, const DevDropout*, const DevTensor* out) REF_NOEXCEPT;
+void dev_train_dropout_gradient(DevStep*, const DevDropout*, const DevTensor* grad_in) REF_NOEXCEPT;
+void dev_train_pad(const DevPadding*, const DevTensor* in, const DevTensor* out) REF_NOEXCEPT;
+void dev_train_pad_gradient(const DevPadding*, const DevTensor* grad_out,
+                            const DevTensor* grad_in) REF_NOEXCEPT;
 void dev_train_pixels(DevStep*, const DevTrainingPixels*, const DevTensor* out) REF_NOEXCEPT;
 void dev_train_numbers(DevStep*, const int16_t* numbers, int exponent,
                        const DevTensor* out) REF_NOEXCEPT;
