@@ -8,8 +8,8 @@
 
 #include "base/checked.h"
 #include "device/rows/training_rows.h"
-#include "device/sources.h"
 #include "device/text/training_writer.h"
+#include "device/training_files.h"
 #include "kernels/kernel_table.h"
 #include "plan/retention/compile_training.h"
 #include "runtime/decided_exponents.h"
@@ -19,19 +19,6 @@ namespace {
 
 std::string upper_case(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
-}
-
-using Words = std::map<std::string, std::string>;
-
-// Replaces @NAME@ by its word.
-std::string with_words(std::string text, const Words& words) {
-  for (const auto& [word, value] : words) {
-    const std::string mark = "@" + word + "@";
-    for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + value.size())) {
-      text.replace(at, mark.size(), value);
-    }
-  }
   return text;
 }
 
@@ -180,202 +167,6 @@ std::string widths_table(const StateLayout& layout, const StatePlaces& places) {
   }
   return text + "};\n";
 }
-
-constexpr const char* kTrainingHeader =
-    R"C(// Training of @model@ (@format@, @optimizer@) for machines without an operating system, written by
-// Mantissa. A step computes the bits that `mantissa train` computes with the same settings.
-//
-// It calls no library, allocates nothing, and computes without floating point. All of its memory is
-// a @p@_training and the stack; several may be used at once.
-#ifndef @P@_TRAINING_H
-#define @P@_TRAINING_H
-
-#include "device/training/program.h"
-#include "device/training/saved.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-enum {
-  @P@_BATCH = @batch@,  // examples of a step
-  @P@_STATE_BYTES = @state_bytes@,
-  @P@_ARENA_BYTES = @arena_bytes@,
-  @P@_SAVED_BYTES = @P@_STATE_BYTES + DEV_SAVED_HEADER_BYTES
-};
-
-typedef struct @p@_training {
-  int64_t step;  // steps done
-  union {
-    int64_t aligned;
-    uint8_t bytes[@P@_STATE_BYTES];
-  } state;
-  union {
-    int64_t aligned;
-    uint8_t bytes[@P@_ARENA_BYTES];
-  } arena;
-  DevCounts counts[@counts@];
-  int16_t exponents[@exponents@];
-  int16_t measured[@measured@];
-  int8_t channel_exponents[@channels@];
-  uint8_t violated[@guards@];
-} @p@_training;
-
-typedef struct @p@_result {
-  // Sums over the examples: the loss, in units of 2^-24 @loss_unit@; examples that the network
-  // classified right before the step; examples.
-  int64_t loss, correct, examples;
-  int64_t clipped;  // mantissas
-} @p@_result;
-
-// The state that the program was written with, after @step@ steps.
-void @p@_begin(@p@_training* training);
-
-// One step on a batch of @P@_BATCH examples:
-@inputs@// False if training diverged: load an earlier state.
-bool @p@_step(@p@_training* training, @parameters@, @p@_result* result);
-
-// The same with a learning rate of the caller: the bits of a double (0x3fb999999999999a is 0.1).
-bool @p@_step_with_rate(@p@_training* training, @parameters@, uint64_t rate, @p@_result* result);
-
-// The state as one block of bytes, the same on every machine, to keep and to bring back: `mantissa
-// import` reads it. Loading refuses a block of another program, and a damaged one.
-void @p@_save(const @p@_training* training, uint8_t block[@P@_SAVED_BYTES]);
-DevLoaded @p@_load(@p@_training* training, const uint8_t block[@P@_SAVED_BYTES]);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif
-)C";
-
-constexpr const char* kTrainingSource = R"C(
-static const DevProgram program = {
-    .rules = @rules@,
-    .predictors = @predictors@,
-    .measured = @measured_slots@,
-    .predicted = @predicted@,
-    .counts = @bit_counts@,
-    .guards = @guard_place@,
-    .guarded = @guarded@,
-    .arena_bytes = @P@_ARENA_BYTES,
-    .deciding_steps = @deciding@,
-    .decision_steps = @decision@};
-
-static const DevSavedForm form = {
-    .runs = runs, .count = (int32_t)(sizeof(runs) / sizeof(runs[0])), .bytes = @P@_STATE_BYTES,
-    .identity = UINT64_C(@identity@)};
-
-@functions@// Learning rates from a step on, as bits of doubles.
-static const DevRate rates[] = {
-@rates@};
-
-void @p@_begin(@p@_training* training) {
-  training->step = @step@;
-  dev_unpack(&form, first_state, training->state.bytes);
-  for (int i = 0; i < @exponents@; ++i) training->exponents[i] = -15;
-  for (int i = 0; i < @channels@; ++i) training->channel_exponents[i] = 0;
-}
-
-bool @p@_step_with_rate(@p@_training* training, @parameters@, uint64_t rate, @p@_result* result) {
-  const void* const inputs[] = {@arguments@};
-  DevMemory m = {.program = &program,
-                 .state = training->state.bytes,
-                 .arena = training->arena.bytes,
-                 .exponents = training->exponents,
-                 .measured = training->measured,
-                 .channel_exponents = training->channel_exponents,
-                 .violated = training->violated,
-                 .counts = training->counts};
-  m.step.micro_batches = @micro_batches@;
-  m.step.scalars.learning_rate = dev_real_of_bits(rate);
-  m.step.scalars.momentum = dev_real_of_bits(@momentum@);
-  m.step.scalars.weight_decay = dev_real_of_bits(@decay@);
-  m.step.scalars.beta1 = dev_real_of_bits(@beta1@);
-  m.step.scalars.beta2 = dev_real_of_bits(@beta2@);
-  m.step.scalars.epsilon = dev_real_of_bits(@epsilon@);
-  m.step.scalars.gradient_scale = dev_real_of_bits(@scale@);
-  m.step.scalars.statistics_momentum = dev_real_of_bits(@statistics@);
-  m.step.scalars.seed = UINT64_C(@seed@);
-  m.step.scalars.step = training->step;
-  dev_begin_step(&m);
-@calls@  result->loss = m.step.loss;
-  result->correct = m.step.correct;
-  result->examples = m.step.counted;
-  result->clipped = m.step.clipped;
-  if (!dev_end_step(&m)) return false;
-  training->step = m.step.scalars.step;
-  return true;
-}
-
-bool @p@_step(@p@_training* training, @parameters@, @p@_result* result) {
-  const uint64_t rate = dev_rate_at(rates, (int32_t)(sizeof(rates) / sizeof(rates[0])),
-                                    training->step);
-  return @p@_step_with_rate(training, @names@, rate, result);
-}
-
-void @p@_save(const @p@_training* training, uint8_t block[@P@_SAVED_BYTES]) {
-  dev_save(&form, training->state.bytes, training->step, block);
-}
-
-DevLoaded @p@_load(@p@_training* training, const uint8_t block[@P@_SAVED_BYTES]) {
-  return dev_load(&form, block, training->state.bytes, &training->step);
-}
-)C";
-
-constexpr const char* kTrainingExample =
-    R"C(// Trains on batches from the standard input, one after the other, each input of a batch in turn (in
-// the byte order of this machine). Prints a line for each step, and writes the state to the file that
-// the argument names.
-#include <stdio.h>
-
-@header@
-int main(int argc, char** argv) {
-  static @p@_training training;
-  static uint8_t block[@P@_SAVED_BYTES];
-@buffers@  @p@_begin(&training);
-  while (@reads@) {
-    @p@_result result;
-    if (!@p@_step(&training, @names@, &result)) {
-      printf("diverged\n");
-      return 1;
-    }
-    printf("step %ld  loss %ld  correct %ld of %ld\n", (long)training.step, (long)result.loss,
-           (long)result.correct, (long)result.examples);
-  }
-  if (argc < 2) return 0;
-  FILE* file = fopen(argv[1], "wb");
-  if (file == NULL) return 1;
-  @p@_save(&training, block);
-  return fwrite(block, sizeof(block), 1, file) == 1 && fclose(file) == 0 ? 0 : 1;
-}
-)C";
-
-constexpr const char* kTrainingMakefile =
-    R"M(# make: the library lib@p@.a, and the example. For another machine:
-#   make CC=arm-none-eabi-gcc AR=arm-none-eabi-ar CFLAGS='-Os -mcpu=cortex-m4 -mthumb' lib@p@.a
-CFLAGS ?= -O2
-FLAGS = -std=c99 -Wall -Wextra -Wconversion -pedantic -ffunction-sections -fdata-sections -I.
-SOURCES = @p@_training.c $(wildcard reference/*/*.c device/*/*.c)
-OBJECTS = $(SOURCES:.c=.o)
-
-all: train
-
-lib@p@.a: $(OBJECTS)
-	$(AR) rcs $@ $(OBJECTS)
-
-train: train.o lib@p@.a
-	$(CC) $(CFLAGS) -Wl,--gc-sections $^ -o $@
-
-%.o: %.c
-	$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
-
-clean:
-	rm -f $(OBJECTS) train.o train lib@p@.a
-
-.PHONY: all clean
-)M";
 
 // What a batch consists of: each input of the graph that the program reads.
 struct BatchWords {
@@ -561,24 +352,13 @@ Result<CProgram> c_of_training(const CTraining& t) {
       {"statistics", real_bits(s.statistics_momentum)},
       {"seed", std::to_string(s.seed)},
       {"calls", calls}};
-  std::string source = with_words("@header@\n", words);
-  for (const std::string& header : writer.headers()) source += "#include \"" + header + "\"\n";
-  source += "\n" + writer.tables();
-  if (is_dynamic) source += rules_of(graph, program, predictors);
-  source += widths_table(layout, places) + state_table(*t.state, places);
-  source += with_words(kTrainingSource, words);
+  std::string tables = writer.tables();
+  if (is_dynamic) tables += rules_of(graph, program, predictors);
+  tables += widths_table(layout, places) + state_table(*t.state, places);
   std::vector<std::string> headers(writer.headers().begin(), writer.headers().end());
-  headers.insert(headers.end(), {"device/training/program.h", "device/training/saved.h"});
-  CProgram result{.files = sources_of(headers),
+  CProgram result{.files = training_files(words, headers, tables),
                   .arena_bytes = program.arena_bytes,
                   .constant_bytes = places.bytes + writer.constant_bytes()};
-  result.files.push_back({t.prefix + "_training.h", with_words(kTrainingHeader, words)});
-  result.files.push_back({t.prefix + "_training.c", source});
-  result.files.push_back({"train.c", with_words(kTrainingExample, words)});
-  result.files.push_back({"Makefile", with_words(kTrainingMakefile, words)});
-  result.files.push_back(
-      {"export.json",
-       with_words("{\"kind\": \"mantissa c training 1\", \"prefix\": \"@p@\"}\n", words)});
   return result;
 }
 
