@@ -52,7 +52,8 @@ const Setting kStepRows[] = {
     {"format",
      "number format: bfp8, bfp8-text, dfp8 (dynamic fixed point), fp32 (the reference), or "
      "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, ends, unsigned, linear, g, gw, gr, "
-     "acc, shift, round, bias, block, blocks, exponents, inversion, ties; mantissa info lists their "
+     "acc, shift, round, bias, block, blocks, exponents, inversion, ties; mantissa info lists "
+     "their "
      "values), or dfp:key=value,... such as dfp:g=8 (also r_max, warmup, threshold, every, start, "
      "decide, pretraining)",
      "bfp8", parse_by<parse_format, &Config::format>, kIdentity | kSteps | kInBench,
