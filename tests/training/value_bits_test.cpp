@@ -243,9 +243,10 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     const bool keeps_sign = traits.sign == Sign::kKept;
     if (!never_negative && !keeps_sign && !traits.clips.negatives) continue;
     if (is_view(*op)) continue;  // computes nothing
-    const bool two = op == &ops::kAdd || op == &ops::kMultiply;
+    const bool two = op == &ops::kAdd || op == &ops::kAddHalfUp || op == &ops::kMultiply;
     // Operators of frozen networks, which have 8 bits and fixed exponents.
-    const bool only_bytes = op == &ops::kExactAveragePool || op == &ops::kRescaledGlobalAverage;
+    const bool only_bytes = op == &ops::kExactAveragePool || op == &ops::kRescaledGlobalAverage ||
+                            op == &ops::kAddHalfUp;
     const Attributes attributes =
         op == &ops::kSlice ? Attributes{{"first", 1}, {"channels", 2}} : Attributes{};
     SingleOp single(*op, attributes, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
@@ -274,7 +275,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips.negatives;
   }
   EXPECT_EQ(never, 5);
-  EXPECT_EQ(keeping, 15);
+  EXPECT_EQ(keeping, 16);
   EXPECT_EQ(clipping, 3);
 }
 
