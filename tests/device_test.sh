@@ -37,6 +37,12 @@ prints() {
 
 has() { command -v "$1" >/dev/null || { echo "skipped: no $1"; return 1; }; }
 
+# analyzed FOLDER: gcc follows the paths through each file, and finds no fault.
+analyzed() {
+  find "$1" -name '*.c' -print0 |
+    xargs -0 -n 1 gcc -std=c99 -O2 -Wall -Wextra -Werror -fanalyzer -I "$1" -o /dev/null -c
+}
+
 # on_all NAME KIND FLAG...: the program runs on all machines, and prints what it prints here.
 on_all() {
   local export=$folder/$1.$2 data=$folder/$2 flags=("${@:3}") name=$1.$2 hash board
@@ -46,6 +52,7 @@ on_all() {
   check "$name, clang -O3" prints "$hash" run_hosted clang3 clang "" "$export" "$data" -O3 "${flags[@]}"
   check "$name, sanitizers" prints "$hash" run_hosted sanitized gcc "" "$export" "$data" -O1 -g \
     -fsanitize=undefined,address -fno-sanitize-recover=all "${flags[@]}"
+  check "$name, -fanalyzer" analyzed "$export"
   if has i686-linux-gnu-gcc; then
     check "$name, i686" prints "$hash" run_hosted i686 i686-linux-gnu-gcc "" "$export" "$data" \
       -O2 -static "${flags[@]}"
