@@ -1,6 +1,8 @@
 # Writes OUTPUT, a C++ file with the texts of the C sources in FOLDERS, below ROOT, as data:
 #   cmake -DROOT=... -DFOLDERS="a;b" -DOUTPUT=... -P mantissa_sources.cmake
 set(text "#include \"device/sources.h\"\n\nnamespace mantissa::device {\nnamespace {\n\n")
+string(APPEND text "using std::string_view_literals::operator\"\"sv;\n\n")
+# With ""sv compilers know the length of a text, and do not count its characters (clang++ gives up).
 string(APPEND text "constexpr SourceText kTexts[] = {\n")
 set(files)
 foreach(folder IN LISTS FOLDERS)
@@ -10,7 +12,7 @@ endforeach()
 list(SORT files)
 foreach(file IN LISTS files)
   file(READ ${ROOT}/${file} content)
-  string(APPEND text "    {\"${file}\", R\"~C(${content})~C\"},\n")
+  string(APPEND text "    {\"${file}\", R\"~C(${content})~C\"sv},\n")
 endforeach()
 string(APPEND text "};\n\n}  // namespace\n\n")
 string(APPEND text "std::span<const SourceText> source_texts() { return kTexts; }\n\n")
