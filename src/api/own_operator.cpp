@@ -22,10 +22,16 @@ struct OwnRow : Op {
 
 const OwnOperator& own_of(const Op& op) { return static_cast<const OwnRow&>(op).own; }
 
-// The struct of an own operator's attributes is the map that its functions get.
+// The attributes of an own operator: the map that its functions get. In a struct of this file,
+// since the library would export the tag of a public type.
+struct OwnAttributes {
+  OperatorSettings settings;
+};
+
 std::shared_ptr<const void> make_settings(std::span<const AttributeSpec>,
                                           std::span<const AttributeItem> items) {
-  return std::make_shared<const OperatorSettings>(items.begin(), items.end());
+  return std::make_shared<const OwnAttributes>(
+      OwnAttributes{.settings = {items.begin(), items.end()}});
 }
 
 Result<std::vector<ValueType>> infer(const Op& op, const Attributes& attributes,
@@ -37,7 +43,7 @@ Result<std::vector<ValueType>> infer(const Op& op, const Attributes& attributes,
   if (!own.shape) return std::vector<ValueType>{{inputs[0]}};
   std::vector<Dims> dims;
   for (const Shape& shape : inputs) dims.push_back(dims_of(shape));
-  const Outcome<Dims> found = own.shape(attributes.as<OperatorSettings>(), dims);
+  const Outcome<Dims> found = own.shape(attributes.as<OwnAttributes>().settings, dims);
   if (!found.ok()) return invalid_input(found.error());
   MANTISSA_ASSIGN(const Shape shape, shape_of(*found));
   return std::vector<ValueType>{{shape}};
@@ -52,7 +58,7 @@ MantissaView view_of(const Tensor& tensor) {
 }
 
 OperatorCall call_of(const OpContext& c) {
-  OperatorCall call{c.attributes<OperatorSettings>(), {}, {}, {}};
+  OperatorCall call{c.attributes<OwnAttributes>().settings, {}, {}, {}};
   for (const Tensor& input : c.inputs) call.inputs.push_back(view_of(input));
   call.output = dims_of(c.output().empty() ? c.grad_output().shape : c.output().shape);
   call.gradient = view_of(c.grad_output());
@@ -117,7 +123,7 @@ Outcome<Done> register_operator(OwnOperator op) {
   row->own = std::move(op);
   row->name = row->texts.emplace_back(row->own.name).c_str();
   row->attributes = {
-      .specs = row->schema, .make = make_settings, .type_tag = &kTypeTag<OperatorSettings>};
+      .specs = row->schema, .make = make_settings, .type_tag = &kTypeTag<OwnAttributes>};
   row->infer_own = infer;
   row->integer.forward = {.run = forward};
   if (row->own.gradient) {
