@@ -147,3 +147,13 @@ function(mantissa_folder name)
     target_link_libraries(${name}_bench PRIVATE mantissa_${name} benchmark::benchmark_main)
   endif()
 endfunction()
+
+# mantissa_generated_source(TARGET FILE)
+#
+# A source of TARGET that a custom command writes. It belongs to a target without libraries, too: so
+# the command waits for none, and neither do all who link TARGET.
+function(mantissa_generated_source target file)
+  add_custom_target(${target}_generated DEPENDS ${file})
+  add_dependencies(${target} ${target}_generated)
+  target_sources(${target} PRIVATE ${file})
+endfunction()

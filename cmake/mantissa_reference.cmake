@@ -35,6 +35,6 @@ function(mantissa_device_sources)
     COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR}/src "-DFOLDERS=${folders}"
             -DOUTPUT=${output} -P ${script}
     DEPENDS ${script} ${depends} VERBATIM)
-  target_sources(mantissa_device PRIVATE ${output})
+  mantissa_generated_source(mantissa_device ${output})
   set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

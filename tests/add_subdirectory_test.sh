@@ -27,6 +27,7 @@ has_no_tests() { (cd "$build" && ctest -N) | grep -q 'Total Tests: 0'; }
 check "configures" cmake -S tests/add_subdirectory -B "$build" -G Ninja -DMANTISSA_SOURCE="$PWD"
 check "includes the public headers, and nothing else" \
   cmake --build "$build" --target CMakeFiles/consumer.dir/main.cpp.o
+check "waits for no code of the library" would_not_run CMakeFiles/consumer.dir/main.cpp.o 'src/base/.*\.cpp\.o'
 check "links the library" would_run consumer ' -o consumer .*mantissa/libmantissa.a'
 check "keeps the command in its own folder" would_run all ' -o mantissa/mantissa '
 check "brings no tests" has_no_tests

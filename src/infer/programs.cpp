@@ -5,6 +5,7 @@
 
 #include "data/batches/examples.h"
 #include "infer/length_programs.h"
+#include "networks/network.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 

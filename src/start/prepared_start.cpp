@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/files/file_system.h"
-#include "networks/network.h"
+#include "models/json/network_json.h"
 #include "run/settings/run_folder.h"
 #include "run/settings/run_network.h"
 #include "run/settings/starting_point.h"
