@@ -27,7 +27,7 @@ Error refuse_instruction(const Instruction& instruction, const std::string& why)
                        std::string(phase_name(instruction)) + "): " + why);
 }
 
-// What C takes of a format.
+// Refuses formats that the C functions do not compute.
 Status check_format(const Format& format, const StepScalars& scalars) {
   const auto refuse = [](const std::string& why) { return invalid_input("C " + why); };
   if (format.is_float()) return refuse("trains in integers; the run is in fp32");
@@ -168,7 +168,7 @@ std::string widths_table(const StateLayout& layout, const StatePlaces& places) {
   return text + "};\n";
 }
 
-// What a batch consists of: each input of the graph that the program reads.
+// The parts of a batch: each input of the graph that the program reads.
 struct BatchWords {
   std::string parameters, arguments, names, comments, buffers, reads;
 };

@@ -66,7 +66,7 @@ enum {
   @P@_CONSTANT_BYTES = @constants@
 };
 
-// What it holds between two calls does not matter.
+// Its contents between two calls do not matter.
 typedef union @p@_memory {
   int64_t aligned;
   uint8_t bytes[@P@_MEMORY_BYTES];
@@ -150,7 +150,7 @@ if(NOT CMAKE_CROSSCOMPILING)
 endif()
 )M";
 
-// What the folder holds: the command overwrites only folders that have it.
+// A list of the folder's files. The command overwrites only folders that have one.
 constexpr const char* kRecord =
     R"J({"kind": "mantissa c 1", "prefix": "@p@", "weights_sha256": "@sha256@"}
 )J";

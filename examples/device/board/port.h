@@ -1,4 +1,4 @@
-// What a machine gives an example: text, an end, and how much stack was used.
+// An example needs three things of its machine: text, an end, and how much stack was used.
 #pragma once
 
 #include <stdint.h>

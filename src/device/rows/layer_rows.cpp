@@ -3,6 +3,7 @@
 #include <bit>
 #include <numeric>
 
+#include "device/rows/convolution_members.h"
 #include "device/rows/frozen_rows.h"
 #include "device/text/packed_weights.h"
 #include "numerics/rounding.h"
@@ -34,22 +35,7 @@ void write_layer(CWriter& writer, const OpContext& c, const std::string& bias,
   const ConvolutionShape s = shape_of(c);
   writer.include("device/runtime/convolution.h");
   writer.include("device/runtime/narrow.h");
-  const std::string shape = writer.structure("DevConvolution", "shape",
-                                             {{"batch", c_number(s.batch)},
-                                              {"in_height", c_number(s.in_height)},
-                                              {"in_width", c_number(s.in_width)},
-                                              {"in_channels", c_number(s.in_channels)},
-                                              {"out_height", c_number(s.out_height)},
-                                              {"out_width", c_number(s.out_width)},
-                                              {"out_channels", c_number(s.out_channels)},
-                                              {"kernel_height", c_number(s.kernel_height)},
-                                              {"kernel_width", c_number(s.kernel_width)},
-                                              {"stride_height", c_number(s.stride_height)},
-                                              {"stride_width", c_number(s.stride_width)},
-                                              {"padding_height", c_number(s.padding_height)},
-                                              {"padding_width", c_number(s.padding_width)},
-                                              {"groups", c_number(s.groups)},
-                                              {"dilation", c_number(s.dilation)}});
+  const std::string shape = writer.structure("DevConvolution", "shape", convolution_members(s));
   const Tensor& mantissas = c.parameters[0].mantissa;
   const auto* data = mantissas.as<int8_t>();
   const PackedWeights packed = pack_weights({data, data + mantissas.count()});

@@ -1,4 +1,5 @@
 // Convolutions, linear layers and optimisers of training programs.
+#include "device/rows/convolution_members.h"
 #include "device/rows/training_rows.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/convolution_shape.h"
@@ -17,22 +18,7 @@ std::string layer_shape(TrainingWriter& writer, const Instruction& i, const Shap
       writer.graph().parameters[static_cast<size_t>(i.parameters()[0].index)].shape;
   const kernels::ConvolutionShape s =
       ops::convolution_shape(attributes_of(writer, i).as<ops::LayerAttributes>(), in, out, weights);
-  return writer.constant("DevConvolution", "shape",
-                         {{"batch", c_number(s.batch)},
-                          {"in_height", c_number(s.in_height)},
-                          {"in_width", c_number(s.in_width)},
-                          {"in_channels", c_number(s.in_channels)},
-                          {"out_height", c_number(s.out_height)},
-                          {"out_width", c_number(s.out_width)},
-                          {"out_channels", c_number(s.out_channels)},
-                          {"kernel_height", c_number(s.kernel_height)},
-                          {"kernel_width", c_number(s.kernel_width)},
-                          {"stride_height", c_number(s.stride_height)},
-                          {"stride_width", c_number(s.stride_width)},
-                          {"padding_height", c_number(s.padding_height)},
-                          {"padding_width", c_number(s.padding_width)},
-                          {"groups", c_number(s.groups)},
-                          {"dilation", c_number(s.dilation)}});
+  return writer.constant("DevConvolution", "shape", convolution_members(s));
 }
 
 // A DevLayer. `in` is its input's name, or "NULL" where it is not read.

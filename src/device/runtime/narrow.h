@@ -30,7 +30,7 @@ typedef struct DevLeave {
 
 REF_BEGIN
 
-// Of type DevTake; `work` is the structure above.
+// A DevTake; `work` is the structure above.
 void dev_take_shifted(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;
 void dev_take_shifted_channels(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;
 void dev_take_rescaled(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;

@@ -7,7 +7,7 @@ typedef struct DevRange {
   int32_t begin, end;
 } DevRange;
 
-// Of `taps` taps, `step` apart from `first` on, those inside [0, size).
+// The taps inside [0, size), among `taps` of them, `step` apart, from `first` on.
 static inline DevRange dev_inside(int32_t first, int32_t taps, int32_t step, int32_t size) {
   DevRange range = {0, taps};
   while (range.begin < taps && first + range.begin * step < 0) ++range.begin;
