@@ -14,7 +14,8 @@ namespace mantissa::device {
 struct CProgram {
   std::vector<SourceFile> files;
   int64_t arena_bytes = 0;
-  int64_t constant_bytes = 0;  // weights and tables
+  int64_t state_bytes = 0;     // training: what a step changes and keeps
+  int64_t constant_bytes = 0;  // weights and tables; training: the state to begin with, too
 };
 
 // The frozen network for one example at a time: `prefix`.h, `prefix`.c, the sources that they call,

@@ -59,10 +59,11 @@ Status check_operands(const Instruction& instruction) {
 // instruction's own memory.
 std::vector<int64_t> plan_work(const Graph& graph, std::span<const TrainingRow* const> rows,
                                Program& program) {
+  // Running statistics are updated where a batch is measured, without a record of it.
+  constexpr BufferKind kLeftOut[] = {BufferKind::kWorkspace, BufferKind::kScratch,
+                                     BufferKind::kStatistics};
   for (Buffer& buffer : program.buffers) {
-    if (buffer.kind == BufferKind::kWorkspace || buffer.kind == BufferKind::kScratch) {
-      buffer.bytes = 0;
-    }
+    if (std::ranges::find(kLeftOut, buffer.kind) != std::end(kLeftOut)) buffer.bytes = 0;
   }
   const size_t first = program.buffers.size();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -330,6 +331,7 @@ Result<CProgram> c_of_training(const CTraining& t) {
       {"names", batch.names},
       {"buffers", batch.buffers},
       {"reads", batch.reads},
+      {"dynamic", is_dynamic ? "&dev_dynamic" : "NULL"},
       {"rules", is_dynamic ? "rules" : "NULL"},
       {"predictors", c_number(predictors)},
       {"measured_slots", c_number(measured)},
@@ -355,9 +357,11 @@ Result<CProgram> c_of_training(const CTraining& t) {
   std::string tables = writer.tables();
   if (is_dynamic) tables += rules_of(graph, program, predictors);
   tables += widths_table(layout, places) + state_table(*t.state, places);
+  if (is_dynamic) writer.include("device/training/dynamic.h");
   std::vector<std::string> headers(writer.headers().begin(), writer.headers().end());
   CProgram result{.files = training_files(words, headers, tables),
                   .arena_bytes = program.arena_bytes,
+                  .state_bytes = places.bytes,
                   .constant_bytes = places.bytes + writer.constant_bytes()};
   return result;
 }

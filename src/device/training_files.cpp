@@ -85,6 +85,7 @@ DevLoaded @p@_load(@p@_training* training, const uint8_t block[@P@_SAVED_BYTES])
 
 constexpr const char* kTrainingSource = R"C(
 static const DevProgram program = {
+    .dynamic = @dynamic@,
     .rules = @rules@,
     .predictors = @predictors@,
     .measured = @measured_slots@,

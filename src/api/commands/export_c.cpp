@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kExportRecord = "export.json";
 
+std::string bytes_text(int64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
 // The folder is new, empty, or holds an earlier export: nothing else is overwritten.
 Status check_folder(const std::string& folder) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(folder));
@@ -40,16 +42,19 @@ Status write_sources(const fs::path& folder, const std::vector<device::SourceFil
 }
 
 Outcome<ExportedModel> written(const CExport& request, int64_t nodes,
-                               Result<device::CProgram> program, const std::string& constants) {
+                               Result<device::CProgram> program) {
   if (!program.ok()) {
     return make_error(program.error().code, request.checkpoint + ": " + program.error().message);
   }
   MANTISSA_RETURN_IF_ERROR(write_sources(request.out, program->files));
-  return ExportedModel{.file = request.out,
-                       .nodes = nodes,
-                       .notes = {"memory " + std::to_string(program->arena_bytes) + " bytes, " +
-                                 constants + " " + std::to_string(program->constant_bytes) +
-                                 " bytes; docs/device.md says how to build it"}};
+  const std::string memory = program->state_bytes > 0
+                                 ? "state " + bytes_text(program->state_bytes) + ", arena "
+                                 : "memory ";
+  return ExportedModel{
+      .file = request.out,
+      .nodes = nodes,
+      .notes = {memory + bytes_text(program->arena_bytes) + ", constants " +
+                bytes_text(program->constant_bytes) + "; docs/device.md says how to build it"}};
 }
 
 // The rates from a step on, each where it changes. A schedule that changes them in each step makes
@@ -91,12 +96,6 @@ Result<CheckpointInfo> load_state(const CExport& request, const ExportedRun& run
   return invalid_input("'" + request.checkpoint + "' has no checkpoint; --initial begins anew");
 }
 
-}  // namespace
-
-namespace {
-
-std::string bytes_text(int64_t bytes) { return std::to_string(bytes) + " bytes"; }
-
 // The frozen network of a run, with weights of zero.
 Result<FrozenNetwork> frozen_zeros(const RunConfig& config, const RunPlan& plan) {
   const FrozenForm form = frozen_form(plan.graph, config.format);
@@ -135,7 +134,7 @@ Result<std::string> memory_as_c(const RunConfig& config, const RunPlan& plan) {
                                              .learning_rates = {{0, config.learning_rate}},
                                              .total_steps = plan.total_steps});
   return text +
-         (trains.ok() ? "state " + bytes_text(trains->constant_bytes) + ", arena " +
+         (trains.ok() ? "state " + bytes_text(trains->state_bytes) + ", arena " +
                             bytes_text(trains->arena_bytes) + ", stack below 2 KiB"
                       : trains.error().message) +
          "\n";
@@ -145,7 +144,7 @@ Outcome<ExportedModel> export_to_c(const CExport& request) {
   MANTISSA_RETURN_IF_ERROR(check_folder(request.out));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(request.checkpoint));
   return written(request, std::ssize(network.graph.nodes),
-                 device::c_of_frozen(network, request.prefix), "constants");
+                 device::c_of_frozen(network, request.prefix));
 }
 
 Outcome<ExportedModel> export_training_to_c(const CExport& request) {
@@ -174,7 +173,7 @@ Outcome<ExportedModel> export_training_to_c(const CExport& request) {
                                       .scalars = scalars,
                                       .learning_rates = std::move(rates),
                                       .total_steps = plan.total_steps};
-  return written(of_folder, std::ssize(plan.graph.nodes), device::c_of_training(training), "state");
+  return written(of_folder, std::ssize(plan.graph.nodes), device::c_of_training(training));
 }
 
 }  // namespace mantissa

@@ -27,22 +27,23 @@ std::string layer(TrainingWriter& writer, const Instruction& i, const std::strin
   const int weights = i.parameters()[0].index;
   const ParameterState& state = writer.layout().parameters[static_cast<size_t>(weights)];
   const auto& tensors = writer.layout().tensors;
-  CMembers members = {
-      {"shape", layer_shape(writer, i, in_shape, out_shape)},
-      {"in", in},
-      {"weights", writer.data(weights, "int8_t")},
-      {"exponents", writer.exponents(weights)},
-      {"blocks", c_number(tensors[static_cast<size_t>(state.exponent)].shape.count())}};
-  if (i.parameters().size() > 1) {
-    const int bias = i.parameters()[1].index;
-    members.push_back({"bias", writer.data(bias, "int16_t")});
-    members.push_back({"bias_exponent", writer.exponents(bias)});
-    members.push_back(
-        {"bias_bits", c_number(writer.program().parameter_grids[static_cast<size_t>(bias)].bits)});
-  }
-  members.push_back({"work", writer.work("int32_t")});
+  const bool has_bias = i.parameters().size() > 1;
+  const int bias = has_bias ? i.parameters()[1].index : -1;
+  const int64_t bias_bits =
+      has_bias ? writer.program().parameter_grids[static_cast<size_t>(bias)].bits : 0;
+  const std::string place = writer.constant(
+      "DevLayerPlace", "layer",
+      {{"shape", layer_shape(writer, i, in_shape, out_shape)},
+       {"weights", writer.data(weights)},
+       {"exponents", writer.exponents(weights)},
+       {"bias", has_bias ? writer.data(bias) : kNotKept},
+       {"bias_exponent", has_bias ? writer.exponents(bias) : kNotKept},
+       {"blocks", c_number(tensors[static_cast<size_t>(state.exponent)].shape.count())},
+       {"bias_bits", c_number(bias_bits)}});
   writer.include("device/training/layers.h");
-  return writer.structure("DevLayer", "layer", members);
+  return writer.declared(
+      "DevLayer", "layer",
+      "dev_layer(m, " + place + ", " + in + ", " + c_number(writer.work()) + ")");
 }
 
 // Four numbers for each output channel.

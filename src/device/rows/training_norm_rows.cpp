@@ -4,10 +4,6 @@
 namespace mantissa::device {
 namespace {
 
-int64_t channels_of(const TrainingWriter& writer, const Instruction& i) {
-  return writer.graph().parameters[static_cast<size_t>(i.parameters()[0].index)].shape.count();
-}
-
 // Multipliers, multipliers of inputs, and offsets.
 int64_t norm_work(const Graph& graph, const Instruction& i) {
   return graph.parameters[static_cast<size_t>(i.parameters()[0].index)].shape.count() * 16;
@@ -16,28 +12,21 @@ int64_t norm_work(const Graph& graph, const Instruction& i) {
 // A DevNorm; `out` is "NULL" where it is not read.
 std::string norm(TrainingWriter& writer, const Instruction& i, const std::string& in,
                  const std::string& out) {
-  const int64_t channels = channels_of(writer, i), bytes = 8 * channels;
-  const Operand& saved = i.first(Role::kSaved);
   const int scale = i.parameters()[0].index, offset = i.parameters()[1].index;
-  CMembers members = {{"in", in},
-                      {"out", out},
-                      {"relu", i.relu ? "true" : "false"},
-                      {"scale", writer.data(scale, "int16_t")},
-                      {"scale_exponent", writer.exponents(scale)},
-                      {"offset", writer.data(offset, "int16_t")},
-                      {"offset_exponent", writer.exponents(offset)},
-                      {"mean", writer.arena(saved, "uint64_t")},
-                      {"inverse_sigma", writer.arena(saved, "uint64_t", bytes)},
-                      {"sum_grad", writer.arena(saved, "int64_t", 2 * bytes)},
-                      {"sum_grad_in", writer.arena(saved, "int64_t", 3 * bytes)}};
-  if (i.first(Role::kStatistics).exists() && !i.again) {
-    members.push_back({"record", writer.arena(i.first(Role::kStatistics), "uint64_t")});
-  }
-  members.push_back({"multiplier", writer.work("int32_t")});
-  members.push_back({"in_multiplier", writer.work("int32_t", 4 * channels)});
-  members.push_back({"wide_offset", writer.work("int64_t", 8 * channels)});
+  const std::string place =
+      writer.constant("DevNormPlace", "norm",
+                      {{"scale", writer.data(scale)},
+                       {"scale_exponent", writer.exponents(scale)},
+                       {"offset", writer.data(offset)},
+                       {"offset_exponent", writer.exponents(offset)},
+                       {"running_mean", writer.data(i.parameters()[2].index)},
+                       {"running_variance", writer.data(i.parameters()[3].index)},
+                       {"saved", c_number(writer.offset(i.first(Role::kSaved)))},
+                       {"relu", i.relu ? "true" : "false"}});
   writer.include("device/training/norms.h");
-  return writer.structure("DevNorm", "norm", members);
+  return writer.declared(
+      "DevNorm", "norm",
+      "dev_norm(m, " + place + ", " + in + ", " + out + ", " + c_number(writer.work()) + ")");
 }
 
 Status write_norm(TrainingWriter& writer, const Instruction& i) {
@@ -73,15 +62,8 @@ Status write_norm_grad_input(TrainingWriter& writer, const Instruction& i) {
   return {};
 }
 
-Status write_norm_statistics(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/norms.h");
-  writer.statement("dev_norm_statistics(step, " +
-                   writer.arena(i.first(Role::kStatistics), "uint64_t") + ", " +
-                   c_number(channels_of(writer, i)) + ",");
-  writer.statement("                    " + writer.data(i.parameters()[2].index, "uint64_t") +
-                   ", " + writer.data(i.parameters()[3].index, "uint64_t") + ");");
-  return {};
-}
+// The forward pass updates them.
+Status write_norm_statistics(TrainingWriter&, const Instruction&) { return {}; }
 
 constexpr TrainingRow kTrainingNormRows[] = {
     {"batch_norm", &OpRows::forward, write_norm, norm_work},

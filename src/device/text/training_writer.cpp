@@ -166,10 +166,8 @@ std::vector<int64_t> numbers_of(const State& state, int tensor) {
 
 }  // namespace
 
-std::string TrainingWriter::state(int tensor, std::string_view type) {
-  if (!state_.is_constant(tensor)) {
-    return "(" + std::string(type) + "*)(void*)(m->state + " + c_number(state_offset(tensor)) + ")";
-  }
+std::string TrainingWriter::kept(int tensor) {
+  if (!state_.is_constant(tensor)) return "{NULL, " + c_number(state_offset(tensor)) + "}";
   std::string& name = constants_[tensor];
   const StateTensor& of = layout_.tensors[static_cast<size_t>(tensor)];
   if (name.empty()) {
@@ -178,17 +176,11 @@ std::string TrainingWriter::state(int tensor, std::string_view type) {
                        numbers_of(numbers_, tensor));
     constant_bytes_ += of.bytes();
   }
-  return "(const " + std::string(type) + "*)(const void*)" + name;
+  return "{" + name + ", -1}";
 }
 
-std::string TrainingWriter::arena(const Operand& operand, std::string_view type,
-                                  int64_t offset) const {
-  const int64_t at = program_.buffers[static_cast<size_t>(operand.index)].offset + offset;
-  return "(" + std::string(type) + "*)(void*)(m->arena + " + c_number(at) + ")";
-}
-
-std::string TrainingWriter::work(std::string_view type, int64_t offset) const {
-  return "(" + std::string(type) + "*)(void*)(m->arena + " + c_number(work_ + offset) + ")";
+int64_t TrainingWriter::offset(const Operand& operand) const {
+  return program_.buffers[static_cast<size_t>(operand.index)].offset;
 }
 
 std::string TrainingWriter::input(const Operand& operand, std::string_view type) const {
@@ -196,12 +188,12 @@ std::string TrainingWriter::input(const Operand& operand, std::string_view type)
          "] + m->step.micro_batch * " + c_number(operand.shape.count());
 }
 
-std::string TrainingWriter::data(int parameter, std::string_view type) {
-  return state(layout_.parameters[static_cast<size_t>(parameter)].mantissa, type);
+std::string TrainingWriter::data(int parameter) {
+  return kept(layout_.parameters[static_cast<size_t>(parameter)].mantissa);
 }
 
 std::string TrainingWriter::exponents(int parameter) {
-  return state(layout_.parameters[static_cast<size_t>(parameter)].exponent, "int16_t");
+  return kept(layout_.parameters[static_cast<size_t>(parameter)].exponent);
 }
 
 std::string TrainingWriter::table(std::string_view type, std::string_view what,
@@ -213,17 +205,25 @@ std::string TrainingWriter::table(std::string_view type, std::string_view what,
 
 std::string TrainingWriter::constant(std::string_view type, std::string_view what,
                                      const CMembers& members) {
-  const std::string name = name_ + "_" + std::string(what);
-  tables_ +=
-      "static const " + std::string(type) + " " + name + " = " + c_structure(members, 0) + ";\n";
+  const std::string text = c_structure(members, 0);
+  std::string& name = named_[std::string(type) + text];
+  if (name.empty()) {
+    name = name_ + "_" + std::string(what);
+    tables_ += "static const " + std::string(type) + " " + name + " = " + text + ";\n";
+  }
   return "&" + name;
+}
+
+std::string TrainingWriter::declared(std::string_view type, std::string_view what,
+                                     std::string_view expression) {
+  statement("const " + std::string(type) + " " + std::string(what) + " = " +
+            std::string(expression) + ";");
+  return "&" + std::string(what);
 }
 
 std::string TrainingWriter::structure(std::string_view type, std::string_view what,
                                       const CMembers& members) {
-  block_ += "    const " + std::string(type) + " " + std::string(what) + " = " +
-            c_structure(members, 4) + ";\n";
-  return "&" + std::string(what);
+  return declared(type, what, c_structure(members, 4));
 }
 
 void TrainingWriter::statement(std::string_view text) {

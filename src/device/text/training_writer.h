@@ -26,6 +26,8 @@ struct StatePlaces {
 };
 StatePlaces state_places(const Graph& graph, const StateLayout& layout);
 
+inline constexpr const char* kNotKept = "{NULL, -1}";  // a DevKept that there is not
+
 class TrainingWriter {
  public:
   TrainingWriter(const Graph& graph, const Program& program, const State& state,
@@ -47,21 +49,20 @@ class TrainingWriter {
   std::string parameter(const Operand& parameter, const Operand& sums, std::string_view name);
   // `clears`: sets them to zero first, in the first micro-batch, unless another use came before.
   std::string sums(const Operand& operand, std::string_view name, bool clears);
-  // An expression for a tensor of the state: "(int16_t*)(m->state + 64)".
-  // Of a constant: its table.
-  std::string state(int tensor, std::string_view type);
-  std::string arena(const Operand& operand, std::string_view type, int64_t offset = 0) const;
-  std::string work(std::string_view type, int64_t offset = 0) const;
+  // Offsets in the arena: of an operand, and of the instruction's own memory.
+  int64_t offset(const Operand& operand) const;
+  int64_t work() const { return work_; }
   // The batch's input, at the micro-batch: as many elements of `type` in each.
   std::string input(const Operand& operand, std::string_view type) const;
-  // The 16-bit parameter's data and exponent, of the state.
-  std::string data(int parameter, std::string_view type);
+  // A parameter's data and exponents, as DevKept.
+  std::string data(int parameter);
   std::string exponents(int parameter);
 
   // "static const TYPE name_what[N] = ...", or one structure.
   std::string table(std::string_view type, std::string_view what, std::span<const int64_t> numbers);
   std::string constant(std::string_view type, std::string_view what, const CMembers& members);
-  // "const TYPE what = {...};" inside the block; returns "&what".
+  // "const TYPE what = expression;" inside the block, and "... = {...};"; both return "&what".
+  std::string declared(std::string_view type, std::string_view what, std::string_view expression);
   std::string structure(std::string_view type, std::string_view what, const CMembers& members);
   void statement(std::string_view text);
   void include(std::string_view header) { headers_.insert(std::string(header)); }
@@ -77,6 +78,7 @@ class TrainingWriter {
   int64_t constant_bytes() const { return constant_bytes_; }  // of the state's constants
 
  private:
+  std::string kept(int tensor);
   std::string place(std::string_view table, const std::string& text);
   int64_t state_offset(int tensor) const {
     return tensor < 0 ? -1 : state_.offsets[static_cast<size_t>(tensor)];
@@ -92,6 +94,7 @@ class TrainingWriter {
   int64_t work_ = 0;
   std::string name_, block_, tables_;
   std::map<std::string, int> names_;
+  std::map<std::string, std::string> named_;  // names of constants by their texts
   // By the name of a table of places: its entries, and where each is.
   std::map<std::string, std::vector<std::string>, std::less<>> places_;
   std::map<int, int64_t> channel_places_;  // of guarded values

@@ -46,17 +46,9 @@ int64_t dev_at(const DevTensor*, int32_t i) REF_NOEXCEPT;
 // Writes rescale_rne(wide, shift), clipped, and adds to the statistics.
 void dev_put(const DevTensor*, int32_t i, int64_t wide, int shift, RefStatistics*) REF_NOEXCEPT;
 
-// The warm-up's decision about wide values that were counted: the shift to use. `largest` is the
-// exponent that clips nothing, or REF_UNMEASURED if all are zero.
-int dev_decide(const DevStep*, const DevTensor*, int largest, int wide_exponent, int most,
-               const RefWideCounts*) REF_NOEXCEPT;
-// The shift to the exponent decided before, from 0 to `most`.
-int dev_decided_shift(const DevTensor*, int wide_exponent, int most) REF_NOEXCEPT;
-// Empty counts of wide values that are narrowed by `shift`.
-void dev_empty_counts(const DevStep*, const DevTensor*, int shift, RefWideCounts*) REF_NOEXCEPT;
-// Counts the bits of a tensor that was written with the decided exponent.
-void dev_count_written(const DevTensor*, int largest, int64_t clipped) REF_NOEXCEPT;
 // The exponent that clips nothing, or REF_UNMEASURED.
 int dev_largest_exponent(const DevTensor*, uint64_t maximum, int wide_exponent) REF_NOEXCEPT;
+// Adds clipped mantissas to the step's, except those that all readers clip.
+void dev_add_clipped(DevStep*, const DevTensor*, int64_t count) REF_NOEXCEPT;
 
 REF_END

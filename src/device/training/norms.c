@@ -5,11 +5,49 @@
 // 2^-17 + ..., numerics/real.h: 1e-5 as a double.
 static DevReal epsilon(void) { return dev_real_of_bits(UINT64_C(0x3ee4f8b588e368f1)); }
 
+DevNorm dev_norm(const DevMemory* m, const DevNormPlace* p, const DevTensor* in,
+                 const DevTensor* out, int32_t work) {
+  const DevNorm norm = {in,
+                        out,
+                        p->relu,
+                        (const int16_t*)dev_kept(m, &p->scale),
+                        (const int16_t*)dev_kept(m, &p->scale_exponent),
+                        (const int16_t*)dev_kept(m, &p->offset),
+                        (const int16_t*)dev_kept(m, &p->offset_exponent),
+                        (uint64_t*)dev_kept(m, &p->running_mean),
+                        (uint64_t*)dev_kept(m, &p->running_variance),
+                        (uint64_t*)(void*)(m->arena + p->saved),
+                        m->arena + work};
+  return norm;
+}
+
 static DevReal real_of(const int16_t* mantissas, const int16_t* exponent, int32_t c) {
   return dev_scaled(dev_real(mantissas[c]), *exponent);
 }
 
-static int32_t rows_of(const DevNorm* n) { return n->in->count / n->in->channels; }
+static int32_t channels_of(const DevNorm* n) { return n->in->channels; }
+static int32_t rows_of(const DevNorm* n) { return n->in->count / channels_of(n); }
+
+// The parts of what is saved.
+static uint64_t* mean_of(const DevNorm* n) { return n->saved; }
+static uint64_t* inverse_sigma_of(const DevNorm* n) { return n->saved + channels_of(n); }
+static int64_t* sum_grad_of(const DevNorm* n) {
+  return (int64_t*)(void*)n->saved + 2 * channels_of(n);
+}
+static int64_t* sum_grad_in_of(const DevNorm* n) { return sum_grad_of(n) + channels_of(n); }
+
+// The parts of the work memory.
+static int64_t* wide_offset_of(const DevNorm* n) { return (int64_t*)n->work; }
+static int32_t* multiplier_of(const DevNorm* n) {
+  return (int32_t*)(void*)(wide_offset_of(n) + channels_of(n));
+}
+static int32_t* in_multiplier_of(const DevNorm* n) { return multiplier_of(n) + channels_of(n); }
+
+static void approach(uint64_t* running, DevReal batch, DevReal momentum) {
+  const DevReal before = dev_real_of_bits(*running);
+  const DevReal difference = dev_difference(batch, before);
+  *running = dev_bits_of_real(dev_sum(before, dev_product(momentum, difference)));
+}
 
 // Statistics of a channel, rounded from exact integers. Rows are at most 2^24, mantissas of 8 bits:
 // rows * sum of squares <= 2^62.
@@ -27,16 +65,14 @@ static bool channel_statistics(const DevStep* step, const DevNorm* n, int32_t c)
   const DevReal mean = dev_quotient(dev_real(sum), count);
   const DevReal variance = dev_quotient(dev_quotient(dev_real(spread), count), count);
   const DevReal sigma = dev_root(dev_sum(variance, dev_scaled(epsilon(), -2 * exponent)));
-  n->mean[c] = dev_bits_of_real(mean);
+  mean_of(n)[c] = dev_bits_of_real(mean);
   // A constant channel gives beta: x - mean is zero everywhere, whatever 1 / sigma is.
-  n->inverse_sigma[c] = spread == 0 ? 0 : dev_bits_of_real(dev_quotient(dev_real(1), sigma));
-  if (n->record != NULL) {
-    uint64_t* record = n->record + step->micro_batch * 2 * channels;
-    const DevReal unbiased =
-        rows > 1 ? dev_quotient(dev_product(variance, count), dev_real(rows - 1)) : variance;
-    record[c] = dev_bits_of_real(dev_scaled(mean, exponent));
-    record[channels + c] = dev_bits_of_real(dev_scaled(unbiased, 2 * exponent));
-  }
+  inverse_sigma_of(n)[c] = spread == 0 ? 0 : dev_bits_of_real(dev_quotient(dev_real(1), sigma));
+  const DevReal momentum = step->scalars.statistics_momentum;
+  const DevReal unbiased =
+      rows > 1 ? dev_quotient(dev_product(variance, count), dev_real(rows - 1)) : variance;
+  approach(n->running_mean + c, dev_scaled(mean, exponent), momentum);
+  approach(n->running_variance + c, dev_scaled(unbiased, 2 * exponent), momentum);
   return spread >= (int64_t)rows * rows;
 }
 
@@ -48,8 +84,8 @@ typedef struct Affine {
 static Affine affine_of(const DevNorm* n, int32_t c) {
   const DevReal gamma = real_of(n->scale, n->scale_exponent, c);
   const DevReal beta = real_of(n->offset, n->offset_exponent, c);
-  const DevReal scale = dev_product(gamma, dev_real_of_bits(n->inverse_sigma[c]));
-  const DevReal shift = dev_product(scale, dev_real_of_bits(n->mean[c]));
+  const DevReal scale = dev_product(gamma, dev_real_of_bits(inverse_sigma_of(n)[c]));
+  const DevReal shift = dev_product(scale, dev_real_of_bits(mean_of(n)[c]));
   const Affine affine = {scale, dev_difference(beta, shift)};
   return affine;
 }
@@ -70,15 +106,15 @@ static int fixed_point_affine(DevStep* step, const DevNorm* n) {
   const int shift = dev_fixed_point_shift(peak, (int)ref_smaller(31, 45 - bits));
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const Affine a = affine_of(n, c);
-    n->multiplier[c] = (int32_t)dev_fixed_point(a.scale, shift, ref_mantissa_limit(32));
-    n->wide_offset[c] = dev_fixed_point(a.offset, shift, offset_limit);
+    multiplier_of(n)[c] = (int32_t)dev_fixed_point(a.scale, shift, ref_mantissa_limit(32));
+    wide_offset_of(n)[c] = dev_fixed_point(a.offset, shift, offset_limit);
   }
   return -shift;
 }
 
 static int64_t normalised(const void* work, int32_t i, int32_t c) {
   const DevNorm* n = (const DevNorm*)work;
-  const int64_t wide = dev_at(n->in, i) * n->multiplier[c] + n->wide_offset[c];
+  const int64_t wide = dev_at(n->in, i) * multiplier_of(n)[c] + wide_offset_of(n)[c];
   return n->relu ? ref_larger(0, wide) : wide;
 }
 
@@ -110,8 +146,9 @@ static int64_t passing(const DevNorm* n, const DevTensor* grad_out, int32_t i) {
 
 // sum of g * q - mean * sum of g.
 static DevReal centred(const DevNorm* n, int32_t c) {
-  const DevReal mean = dev_real_of_bits(n->mean[c]);
-  return dev_difference(dev_real(n->sum_grad_in[c]), dev_product(mean, dev_real(n->sum_grad[c])));
+  const DevReal mean = dev_real_of_bits(mean_of(n)[c]);
+  return dev_difference(dev_real(sum_grad_in_of(n)[c]),
+                        dev_product(mean, dev_real(sum_grad_of(n)[c])));
 }
 
 void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const DevSums* scale,
@@ -119,19 +156,19 @@ void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const De
   const int32_t channels = n->in->channels;
   const int exponent = *grad_out->exponent;
   for (int32_t c = 0; c < channels; ++c) {
-    n->sum_grad[c] = n->sum_grad_in[c] = 0;
+    sum_grad_of(n)[c] = sum_grad_in_of(n)[c] = 0;
     for (int32_t i = c; i < grad_out->count; i += channels) {
       const int64_t gradient = passing(n, grad_out, i);
-      n->sum_grad[c] += gradient;
-      n->sum_grad_in[c] += gradient * dev_at(n->in, i);
+      sum_grad_of(n)[c] += gradient;
+      sum_grad_in_of(n)[c] += gradient * dev_at(n->in, i);
     }
-    const DevReal of_scale = dev_product(centred(n, c), dev_real_of_bits(n->inverse_sigma[c]));
+    const DevReal of_scale = dev_product(centred(n, c), dev_real_of_bits(inverse_sigma_of(n)[c]));
     int64_t* scales = (int64_t*)scale->data;
     int64_t* offsets = (int64_t*)offset->data;
     const int64_t part = dev_fixed_point(of_scale, exponent - *scale->exponent, REF_WIDE_LIMIT);
     scales[c] = ref_accumulate(scales[c], part);
-    offsets[c] =
-        ref_accumulate(offsets[c], ref_rescale_rne(n->sum_grad[c], *offset->exponent - exponent));
+    offsets[c] = ref_accumulate(offsets[c],
+                                ref_rescale_rne(sum_grad_of(n)[c], *offset->exponent - exponent));
   }
 }
 
@@ -141,9 +178,9 @@ typedef struct GradientAffine {
 } GradientAffine;
 
 static GradientAffine gradient_affine(const DevNorm* n, int32_t c) {
-  const DevReal inverse = dev_real_of_bits(n->inverse_sigma[c]);
-  const DevReal mean = dev_real_of_bits(n->mean[c]), rows = dev_real(rows_of(n));
-  const DevReal sum = dev_real(n->sum_grad[c]);
+  const DevReal inverse = dev_real_of_bits(inverse_sigma_of(n)[c]);
+  const DevReal mean = dev_real_of_bits(mean_of(n)[c]), rows = dev_real(rows_of(n));
+  const DevReal sum = dev_real(sum_grad_of(n)[c]);
   const DevReal grad = dev_scaled(dev_product(real_of(n->scale, n->scale_exponent, c), inverse),
                                   -dev_channel_exponent(n->in, c));
   const DevReal negative = dev_negative(grad);
@@ -163,8 +200,8 @@ typedef struct NormGradient {
 static int64_t gradient_of(const void* work, int32_t i, int32_t c) {
   const NormGradient* g = (const NormGradient*)work;
   const DevNorm* n = g->norm;
-  return passing(n, g->grad_out, i) * n->multiplier[c] + dev_at(n->in, i) * n->in_multiplier[c] +
-         n->wide_offset[c];
+  return passing(n, g->grad_out, i) * multiplier_of(n)[c] +
+         dev_at(n->in, i) * in_multiplier_of(n)[c] + wide_offset_of(n)[c];
 }
 
 void dev_norm_grad_input(DevStep* step, const DevNorm* n, const DevTensor* grad_out,
@@ -182,28 +219,11 @@ void dev_norm_grad_input(DevStep* step, const DevNorm* n, const DevTensor* grad_
   const int shift = dev_fixed_point_shift(peak, 31);
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const GradientAffine a = gradient_affine(n, c);
-    n->multiplier[c] = (int32_t)dev_fixed_point(a.grad, shift, ref_mantissa_limit(32));
-    n->in_multiplier[c] = (int32_t)dev_fixed_point(a.in, shift, ref_mantissa_limit(32));
-    n->wide_offset[c] = dev_fixed_point(a.offset, shift, offset_limit);
+    multiplier_of(n)[c] = (int32_t)dev_fixed_point(a.grad, shift, ref_mantissa_limit(32));
+    in_multiplier_of(n)[c] = (int32_t)dev_fixed_point(a.in, shift, ref_mantissa_limit(32));
+    wide_offset_of(n)[c] = dev_fixed_point(a.offset, shift, offset_limit);
   }
   const NormGradient gradient = {n, grad_out};
   const DevElements elements = {gradient_of, &gradient, grad_in};
   dev_write_gradient(step, &elements, *grad_out->exponent - shift);
-}
-
-static uint64_t approached(uint64_t running, uint64_t batch, DevReal momentum) {
-  const DevReal before = dev_real_of_bits(running);
-  const DevReal difference = dev_difference(dev_real_of_bits(batch), before);
-  return dev_bits_of_real(dev_sum(before, dev_product(momentum, difference)));
-}
-
-void dev_norm_statistics(const DevStep* step, const uint64_t* records, int32_t channels,
-                         uint64_t* mean, uint64_t* variance) {
-  const DevReal momentum = step->scalars.statistics_momentum;
-  for (int32_t m = 0; m < step->micro_batches; ++m, records += 2 * channels) {
-    for (int32_t c = 0; c < channels; ++c) {
-      mean[c] = approached(mean[c], records[c], momentum);
-      variance[c] = approached(variance[c], records[channels + c], momentum);
-    }
-  }
 }

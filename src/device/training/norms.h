@@ -2,7 +2,7 @@
 // results are those of reference/layers/batch_norm.h.
 #pragma once
 
-#include "device/training/layers.h"
+#include "device/training/program.h"
 
 // Arrays are [channels].
 typedef struct DevNorm {
@@ -11,16 +11,29 @@ typedef struct DevNorm {
   bool relu;             // is part of the instruction
   const int16_t *scale, *scale_exponent;
   const int16_t *offset, *offset_exponent;
-  // From the forward pass to the backward pass: doubles, as bits; and sums.
-  uint64_t *mean, *inverse_sigma;
-  int64_t *sum_grad, *sum_grad_in;
-  uint64_t* record;  // [2 * channels] per micro-batch: batch mean and variance; or null
-  int32_t *multiplier, *in_multiplier;
-  int64_t* wide_offset;
+  // Doubles, as bits, that approach those of each micro-batch.
+  uint64_t *running_mean, *running_variance;
+  // From the forward pass to the backward pass, [4 * channels]: mean and 1 / sigma as bits of
+  // doubles; the sums of the gradient and of gradient times input.
+  uint64_t* saved;
+  void* work;  // [channels] of int64, then two times [channels] of int32
 } DevNorm;
+
+typedef struct DevNormPlace {
+  DevKept scale, scale_exponent, offset, offset_exponent;
+  DevKept running_mean, running_variance;
+  int32_t saved;  // in the arena
+  bool relu;
+} DevNormPlace;
 
 REF_BEGIN
 
+// `in`, `out`: null where they are not read. `work`: in the arena.
+DevNorm dev_norm(const DevMemory*, const DevNormPlace*, const DevTensor* in, const DevTensor* out,
+                 int32_t work) REF_NOEXCEPT;
+
+// Also the running statistics: the engine updates them at the end of a step, but nothing reads them
+// before, and so that no micro-batch's have to be kept.
 void dev_norm_forward(DevStep*, const DevNorm*) REF_NOEXCEPT;
 // The same again, from the statistics that are there, to the exponent of `out`.
 void dev_norm_again(DevStep*, const DevNorm*) REF_NOEXCEPT;
@@ -28,8 +41,5 @@ void dev_norm_grad_weights(const DevNorm*, const DevTensor* grad_out, const DevS
                            const DevSums* offset) REF_NOEXCEPT;
 void dev_norm_grad_input(DevStep*, const DevNorm*, const DevTensor* grad_out,
                          const DevTensor* grad_in) REF_NOEXCEPT;
-// Running mean and variance (doubles, as bits) approach those of each micro-batch.
-void dev_norm_statistics(const DevStep*, const uint64_t* records, int32_t channels, uint64_t* mean,
-                         uint64_t* variance) REF_NOEXCEPT;
 
 REF_END

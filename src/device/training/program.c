@@ -1,5 +1,7 @@
 #include "device/training/program.h"
 
+#include "device/training/dynamic.h"
+
 static int16_t* in_state(const DevMemory* m, int32_t place) {
   return place < 0 ? NULL : (int16_t*)(void*)(m->state + place);
 }
@@ -75,6 +77,23 @@ DevParameter dev_parameter(const DevMemory* m, const DevParameterPlace* p) {
   return v;
 }
 
+void* dev_kept(const DevMemory* m, const DevKept* p) {
+  return p->constant != NULL || p->state < 0 ? (void*)p->constant : m->state + p->state;
+}
+
+DevLayer dev_layer(const DevMemory* m, const DevLayerPlace* p, const DevTensor* in, int32_t work) {
+  const DevLayer layer = {p->shape,
+                          in,
+                          (const int8_t*)dev_kept(m, &p->weights),
+                          (const int16_t*)dev_kept(m, &p->exponents),
+                          p->blocks,
+                          (const int16_t*)dev_kept(m, &p->bias),
+                          (const int16_t*)dev_kept(m, &p->bias_exponent),
+                          p->bias_bits,
+                          (int32_t*)(void*)(m->arena + work)};
+  return layer;
+}
+
 DevSums dev_sums(const DevMemory* m, const DevSumsPlace* p) {
   const DevSums sums = {m->arena + p->data, sums_exponent(m, p->exponent, p->fixed_exponent),
                         p->bits};
@@ -104,11 +123,11 @@ void dev_begin_step(DevMemory* m) {
   step->clipped = step->loss = step->correct = step->counted = step->weight = 0;
   step->micro_batch = 0;
   step->again = false;
-  step->decides = program->rules != NULL;
+  step->dynamic = program->dynamic;
   step->warms_up = step->scalars.step < program->deciding_steps;
   for (int32_t i = 0; i < program->measured; ++i) m->measured[i] = REF_UNMEASURED;
   for (int32_t i = 0; i < program->guarded; ++i) m->violated[i] = 0;
-  if (!step->decides) return;
+  if (step->dynamic == NULL) return;
   const DevCounts none = {{0, {0}, REF_UNMEASURED}, INT32_MIN};
   for (int32_t i = 0; i < program->predictors; ++i) m->counts[i] = none;
 }
@@ -118,10 +137,10 @@ bool dev_end_step(DevMemory* m) {
   DevStep* step = &m->step;
   if (step->exponent_overflow || step->gradient_overflow) return false;
   int16_t* predicted = in_state(m, program->predicted);
-  if (step->decides) {
-    dev_commit_decided(step, program->rules, m->counts, predicted,
-                       (RefBitStatistics*)(void*)(m->state + program->counts), program->predictors,
-                       step->scalars.step + 1, program->decision_steps);
+  if (step->dynamic != NULL) {
+    step->dynamic->commit(step, program->rules, m->counts, predicted,
+                          (RefBitStatistics*)(void*)(m->state + program->counts),
+                          program->predictors, step->scalars.step + 1, program->decision_steps);
   } else if (predicted != NULL) {
     dev_commit_measured(predicted, m->measured, program->measured);
   }

@@ -15,6 +15,19 @@ typedef struct DevTensorPlace {
   int8_t bits, limit;
 } DevTensorPlace;
 
+// What a step reads of a parameter: a constant, or a place in the state; -1: there is none.
+typedef struct DevKept {
+  const void* constant;
+  int32_t state;
+} DevKept;
+
+typedef struct DevLayerPlace {
+  const DevConvolution* shape;
+  DevKept weights, exponents, bias, bias_exponent;
+  int32_t blocks;
+  int8_t bias_bits;
+} DevLayerPlace;
+
 // A parameter's places in the state, and of its sums in the arena.
 typedef struct DevParameterPlace {
   uint64_t rate_factor;  // a double, as bits
@@ -41,13 +54,14 @@ typedef struct DevSumsPlace {
 
 // The state's places that a step ends with.
 typedef struct DevProgram {
-  const DevRule* rules;  // [predictors], of dynamic fixed point; or null
-  int32_t predictors;    // exponents that are decided or predicted
-  int32_t measured;      // predictors of gradients, which a step measures
-  int32_t predicted;     // in the state; -1: there are none
-  int32_t counts;        // in the state: of dynamic fixed point
-  int32_t guards;        // in the state
-  int32_t guarded;       // guards
+  const DevDynamic* dynamic;  // or null
+  const DevRule* rules;       // [predictors], of dynamic fixed point; or null
+  int32_t predictors;         // exponents that are decided or predicted
+  int32_t measured;           // predictors of gradients, which a step measures
+  int32_t predicted;          // in the state; -1: there are none
+  int32_t counts;             // in the state: of dynamic fixed point
+  int32_t guards;             // in the state
+  int32_t guarded;            // guards
   int32_t arena_bytes;
   int16_t deciding_steps, decision_steps;
 } DevProgram;
@@ -67,6 +81,10 @@ typedef struct DevMemory {
 REF_BEGIN
 
 DevTensor dev_tensor(const DevMemory*, const DevTensorPlace*) REF_NOEXCEPT;
+void* dev_kept(const DevMemory*, const DevKept*) REF_NOEXCEPT;
+// `in`: null where it is not read. `work`: in the arena.
+DevLayer dev_layer(const DevMemory*, const DevLayerPlace*, const DevTensor* in,
+                   int32_t work) REF_NOEXCEPT;
 DevParameter dev_parameter(const DevMemory*, const DevParameterPlace*) REF_NOEXCEPT;
 DevSums dev_sums(const DevMemory*, const DevSumsPlace*) REF_NOEXCEPT;
 // Sets sums to zero, in the first micro-batch of a step.

@@ -21,11 +21,13 @@ typedef struct DevScalars {
   int64_t step;  // steps done before
 } DevScalars;
 
+typedef struct DevDynamic DevDynamic;  // device/training/dynamic.h
+
 typedef struct DevStep {
   DevScalars scalars;
   int32_t micro_batch, micro_batches;
-  bool decides;   // dynamic fixed point
-  bool warms_up;  // and in its warm-up
+  const DevDynamic* dynamic;  // dynamic fixed point; null in other formats
+  bool warms_up;              // and in its warm-up
   // An instruction computes a value again that was not kept: its exponent is there.
   bool again;
   bool exponent_overflow, gradient_overflow;
@@ -96,10 +98,5 @@ int16_t dev_checked(DevStep*, int exponent) REF_NOEXCEPT;
 
 // Ends a step of block floating point: exponents that were measured are the predictors of the next.
 void dev_commit_measured(int16_t* predicted, int16_t* measured, int32_t slots) REF_NOEXCEPT;
-// Ends a step of dynamic fixed point, after `steps` steps: decides the exponents of the next.
-// `bits` are the counts since the last decision.
-void dev_commit_decided(DevStep*, const DevRule*, DevCounts*, int16_t* decided,
-                        RefBitStatistics* bits, int32_t slots, int64_t steps,
-                        int64_t decision_steps) REF_NOEXCEPT;
 
 REF_END
