@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The C of an exported network computes the same bits on every machine: x86-64 by two compilers,
-# 32-bit x86, aarch64, big-endian s390x, and Cortex-M0, M3, M4, M7 and M55 under qemu, with a stack of 2
-# KiB. Its programs link nothing of a library but division of whole numbers.
+# 32-bit x86, aarch64, 32-bit ARM, riscv64, big-endian s390x, and Cortex-M0, M3, M4, M7 and M55 under
+# qemu, with a stack of 2 KiB. Its programs link nothing of a library but division of whole numbers.
 #
 #   MANTISSA=build/dev/mantissa tests/device_test.sh
 #
@@ -57,10 +57,12 @@ on_all() {
     check "$name, i686" prints "$hash" run_hosted i686 i686-linux-gnu-gcc "" "$export" "$data" \
       -O2 -static "${flags[@]}"
   fi
-  local machine
-  for machine in aarch64 s390x; do
-    if has "$machine-linux-gnu-gcc" && has "qemu-$machine"; then
-      check "$name, $machine" prints "$hash" run_hosted "$machine" "$machine-linux-gnu-gcc" \
+  local machine compiler
+  for machine in aarch64 arm riscv64 s390x; do
+    compiler=$machine-linux-gnu
+    [[ $machine != arm ]] || compiler=arm-linux-gnueabihf
+    if has "$compiler-gcc" && has "qemu-$machine"; then
+      check "$name, $machine" prints "$hash" run_hosted "$machine" "$compiler-gcc" \
         "qemu-$machine" "$export" "$data" -O2 -static "${flags[@]}"
     fi
   done
