@@ -89,7 +89,7 @@ bool possible_counts(std::span<const std::byte> data) {
   constexpr int64_t kMostElements = int64_t{1} << 58;  // so that they can be added
   return all<BitStatistics>(data, [](const BitStatistics& s) {
     const auto is_count = [](int64_t n) { return 0 <= n && n <= kMostElements; };
-    return is_count(s.too_large) && std::all_of(s.fits.begin(), s.fits.end(), is_count) &&
+    return is_count(s.too_large) && std::all_of(std::begin(s.fits), std::end(s.fits), is_count) &&
            (s.largest_exponent == kUnmeasured ||
             (-kMostExponent <= s.largest_exponent && s.largest_exponent <= kMostExponent));
   });

@@ -10,79 +10,28 @@
 #include <span>
 
 #include "numerics/exponent.h"
+#include "reference/numerics/decisions.h"
 
 namespace mantissa {
 
 // How many exponents below the decided one are counted separately. Elements that would fit a still
 // finer one are counted with the last.
-constexpr int kFinerExponents = 4;
+constexpr int kFinerExponents = REF_FINER_EXPONENTS;
 
-// Elements of a tensor that was narrowed to an exponent decided before, by the bits that they need.
-// Counts of parts, micro-batches and steps with one decided exponent add up to the whole's. Kept in
-// checkpoints as it lies in memory: int64 each.
-struct BitStatistics {
-  int64_t too_large = 0;  // clipped at the decided exponent
-  // fits[k]: would be clipped at k + 1 below the decided exponent and not at k below it. The last:
-  // not clipped at kFinerExponents below either. Counts mantissas after rounding.
-  std::array<int64_t, kFinerExponents + 1> fits = {};
-  // The exponent at which nothing is clipped (exact_exponent), the largest of the parts; or
-  // kUnmeasured if all were zeros.
-  int64_t largest_exponent = kUnmeasured;
-
-  bool operator==(const BitStatistics&) const = default;
-
-  int64_t elements() const {
-    int64_t sum = too_large;
-    for (const int64_t count : fits) sum += count;
-    return sum;
-  }
-  BitStatistics& operator+=(const BitStatistics& other) {
-    too_large += other.too_large;
-    for (size_t k = 0; k < fits.size(); ++k) fits[k] += other.fits[k];
-    largest_exponent = std::max(largest_exponent, other.largest_exponent);
-    return *this;
-  }
-};
+using BitStatistics = RefBitStatistics;
 // Words of a state tensor for one BitStatistics.
 constexpr int64_t kBitStatisticsWords = sizeof(BitStatistics) / sizeof(int64_t);
 static_assert(kBitStatisticsWords == kFinerExponents + 3);
 
 // Counts `count` elements that need exactly the exponent `needed` in statistics about `decided`.
 constexpr void count_needed(BitStatistics& statistics, int decided, int needed, int64_t count) {
-  if (needed > decided) {
-    statistics.too_large += count;
-  } else {
-    statistics.fits[static_cast<size_t>(std::min(decided - needed, kFinerExponents))] += count;
-  }
+  ref_count_needed(&statistics, decided, needed, count);
 }
 
-// The next exponent for b-bit mantissas: the smallest, among the decided one and those below it
-// that are counted separately, at which at most clipped_ppm millionths of the elements are clipped.
-// If more are clipped already: one more; or, if a sixteenth is, the exponent that holds the largest
-// element; never more than that one. If all are zero: the exponent of a zero block. Without a
-// measurement the exponent stays.
-inline int next_decided_exponent(const BitStatistics& statistics, int decided, int clipped_ppm,
-                                 int bits) {
-  const int64_t elements = statistics.elements();
-  if (elements == 0) return decided;
-  if (statistics.largest_exponent == kUnmeasured) return zero_exponent(bits);
-  const auto largest = static_cast<int>(statistics.largest_exponent);
-  const auto too_many = [&](int64_t clipped) {
-    return static_cast<__int128>(clipped) * 1'000'000 >
-           static_cast<__int128>(elements) * clipped_ppm;
-  };
-  if (too_many(statistics.too_large)) {
-    const bool far = statistics.too_large >= elements / 16;
-    return far ? std::max(decided, largest) : std::max(decided, std::min(decided + 1, largest));
-  }
-  int exponent = decided;
-  int64_t clipped = statistics.too_large;
-  for (int k = 0; k < kFinerExponents; ++k) {
-    clipped += statistics.fits[static_cast<size_t>(k)];
-    if (too_many(clipped)) break;
-    exponent = decided - k - 1;
-  }
-  return std::min(exponent, largest);
+// The next exponent for b-bit mantissas (reference/numerics/decisions.h).
+constexpr int next_decided_exponent(const BitStatistics& statistics, int decided, int clipped_ppm,
+                                    int bits) {
+  return ref_next_decided_exponent(&statistics, decided, clipped_ppm, bits);
 }
 
 // The warm-up's histogram of wide values, by the exponents that they need. It goes from the largest
@@ -111,17 +60,7 @@ class NeededExponents {
   // b-bit mantissas: METHODS section 2, the rule. Some element is not clipped. If all are zero: the
   // exponent of a zero block.
   int decided(int clipped_ppm, int bits) const {
-    const auto all = static_cast<__int128>(elements());
-    const auto lowest = std::find_if(by_exponent_.begin(), by_exponent_.end(),
-                                     [](int64_t count) { return count != 0; });
-    if (lowest == by_exponent_.end()) return zero_exponent(bits);
-    auto exponent = by_exponent_.end() - 1;
-    int64_t clipped = 0;
-    for (; exponent > lowest; --exponent) {
-      clipped += *exponent;
-      if (static_cast<__int128>(clipped) * 1'000'000 > all * clipped_ppm) break;
-    }
-    return kExponentMin + static_cast<int>(exponent - by_exponent_.begin());
+    return ref_decided_exponent(by_exponent_.data(), zeros_, clipped_ppm, bits);
   }
 
  private:
@@ -157,8 +96,7 @@ inline int exponent_of_lengths(std::span<const int64_t> by_length, int unit, int
   size_t length = by_length.size() - 1;
   for (; length > 1; --length) {
     clipped += by_length[length];
-    if (static_cast<__int128>(clipped) * 1'000'000 > static_cast<__int128>(elements) * clipped_ppm)
-      break;
+    if (ref_too_many(clipped, elements, clipped_ppm)) break;
   }
   return unit + static_cast<int>(length) - (bits - 1);
 }

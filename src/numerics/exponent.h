@@ -26,6 +26,15 @@ constexpr int zero_exponent(int bits) { return ref_zero_exponent(bits); }
 // max(0, bit_length(maximum - 1) - (b - 1)). A maximum that rounds to 2^(b-1) saturates.
 constexpr int exact_shift(uint64_t maximum, int bits) { return ref_exact_shift(maximum, bits); }
 
+// The same, and the exponent of the block, if its exponent is at most `limit` (from kExponentMax
+// on: any).
+constexpr int limited_shift(uint64_t maximum, int wide_exponent, int bits, int limit) {
+  return ref_limited_shift(maximum, wide_exponent, bits, limit);
+}
+constexpr int limited_exponent(uint64_t maximum, int wide_exponent, int bits, int limit) {
+  return ref_limited_exponent(maximum, wide_exponent, bits, limit);
+}
+
 // The exponent of the block after requantising to b bits exactly.
 constexpr int exact_exponent(uint64_t maximum, int wide_exponent, int bits) {
   return ref_exact_exponent(maximum, wide_exponent, bits);
@@ -50,8 +59,8 @@ constexpr int kMostChannelSpread = 12;
 constexpr int16_t kUnmeasured = REF_UNMEASURED;
 
 // The headroom rule for gradients: step t uses the exponent measured in step t - 1, plus one, never
-// finer than the wide exponent. The caller redoes the block with the measured exponent if that is
-// larger. `measured` != kUnmeasured.
+// finer than the wide exponent; without a measurement the wide exponent. The caller redoes the
+// block with the measured exponent if that is larger, or if there was none.
 constexpr int headroom_exponent(int16_t measured, int wide_exponent) {
   return ref_headroom_exponent(measured, wide_exponent);
 }

@@ -6,11 +6,8 @@
 #include <array>
 #include <vector>
 
-#include "numerics/bit_statistics.h"
+#include "numerics/exponent.h"
 #include "numerics/rounding.h"
-#include "reference/elements/wide.h"
-#include "reference/numerics/decisions.h"
-#include "reference/numerics/narrowing.h"
 #include "reference/numerics/normal.h"
 #include "reference/training/losses.h"
 
@@ -145,94 +142,22 @@ TEST(Reference, NormalTablesAreTheSeries) {
   }
 }
 
-// Counts of tensors of all sizes, many of them at the borders of what may be clipped.
-RC_GTEST_PROP(Reference, DecidesAsStatisticsDo, ()) {
-  BitStatistics wide;
-  RefBitStatistics plain = {};
-  const int decided = *rc::gen::inRange(-20, 20), ppm = *rc::gen::element(0, 1, 100, 62500, 999999);
-  for (int needed = decided - 6; needed < decided + 3; ++needed) {
-    const int64_t count = *rc::gen::element(int64_t{0}, int64_t{1}, std::abs(*number_of(50)));
-    count_needed(wide, decided, needed, count);
-    ref_count_needed(&plain, decided, needed, count);
-    if (count != 0) wide.largest_exponent = std::max<int64_t>(wide.largest_exponent, needed);
+// The least shift that leaves at most 2^(bits-1) of the maximum, or reaches the limit.
+TEST(Reference, LimitedShiftsByTheirDefinition) {
+  constexpr int kWide = -10;
+  for (const int bits : {2, 4, 8, 16}) {
+    for (const int limit : {-19, -9, -3, 5, int{kExponentMax}}) {
+      for (const uint64_t maximum : {0, 1, 2, 127, 128, 129, 1000, 32767, 32769, 1 << 30}) {
+        int shift = 0;
+        while (maximum > (uint64_t{1} << (bits - 1)) << shift && kWide + shift < limit) ++shift;
+        ASSERT_EQ(ref_limited_shift(maximum, kWide, bits, limit), shift)
+            << maximum << ", " << bits << ", " << limit;
+        ASSERT_EQ(ref_limited_exponent(maximum, kWide, bits, limit),
+                  maximum == 0 ? zero_exponent(bits) : kWide + shift);
+      }
+    }
   }
-  plain.largest_exponent = wide.largest_exponent;
-  for (int k = 0; k <= kFinerExponents; ++k) RC_ASSERT(plain.fits[k] == wide.fits[k]);
-  RC_ASSERT(plain.too_large == wide.too_large);
-  RC_ASSERT(ref_next_decided_exponent(&plain, decided, ppm, 8) ==
-            next_decided_exponent(wide, decided, ppm, 8));
-}
-
-RC_GTEST_PROP(Reference, DecidesAsTheWarmUpDoes, ()) {
-  std::array<int64_t, kExponentMax - kExponentMin + 1> by_exponent = {};
-  NeededExponents needed;
-  const int64_t zeros = *rc::gen::element<int64_t>(0, 1, 1'000'000);
-  needed.add_zeros(zeros);
-  for (int i = *rc::gen::inRange(0, 6); i > 0; --i) {
-    const int exponent = *rc::gen::inRange(kExponentMin, kExponentMax + 1);
-    const int64_t count = std::abs(*number_of(50));
-    needed.add(exponent, count);
-    by_exponent[static_cast<size_t>(exponent - kExponentMin)] += count;
-  }
-  for (const int ppm : {0, 1, 1000, 500'000}) {
-    RC_ASSERT(ref_decided_exponent(by_exponent.data(), zeros, ppm, 8) == needed.decided(ppm, 8));
-  }
-}
-
-// Wide numbers that are narrowed by passes.
-struct Block {
-  std::vector<int64_t> wide;
-  std::vector<int8_t> out = std::vector<int8_t>(wide.size());
-  int passes = 0;
-
-  RefNarrowing narrowing(int wide_exponent, int limit = kExponentMax) {
-    const auto pass = [](void* work, int shift) {
-      Block& block = *static_cast<Block*>(work);
-      ++block.passes;
-      const RefNarrowWide args = {block.wide.data(), shift, {block.out.data(), 8}};
-      return ref_narrow_wide(&args, 0, std::ssize(block.wide));
-    };
-    return {pass, this, wide_exponent, 8, limit, 62};
-  }
-  uint64_t maximum() const {
-    uint64_t largest = 0;
-    for (const int64_t n : wide) largest = std::max(largest, magnitude(n));
-    return largest;
-  }
-};
-
-RC_GTEST_PROP(Reference, GuessesChangeNoBit, ()) {
-  Block exact{*rc::gen::container<std::vector<int64_t>>(number_of(50))}, guessed{exact.wide};
-  const int limit = *rc::gen::element(int{kExponentMax}, 3);
-  const RefNarrowing by_maximum = exact.narrowing(-10, limit),
-                     by_guess = guessed.narrowing(-10, limit);
-  const RefNarrowed wanted = ref_narrow_exactly(&by_maximum, exact.maximum());
-  const RefNarrowed got = ref_narrow_by_guess(&by_guess, *rc::gen::inRange(-30, 60));
-  RC_ASSERT(got.exponent == wanted.exponent);
-  RC_ASSERT(guessed.out == exact.out);
-  RC_ASSERT(got.statistics.saturated == wanted.statistics.saturated);
-  RC_ASSERT(guessed.passes == (got.ran_again ? 2 : 1));
-}
-
-TEST(Reference, HeadroomIsOneBit) {
-  Block block{{1000, -127 * 64}};  // needs a shift of 6
-  const RefNarrowing narrowing = block.narrowing(-10);
-  const RefNarrowed fits = ref_narrow_with_headroom(&narrowing, -5);
-  EXPECT_EQ(fits.exponent, -4);
-  EXPECT_EQ(fits.measured, -4);
-  EXPECT_FALSE(fits.ran_again);
-  const RefNarrowed outgrew = ref_narrow_with_headroom(&narrowing, -7);
-  EXPECT_EQ(outgrew.exponent, -4);
-  EXPECT_TRUE(outgrew.ran_again);
-  const RefNarrowed first = ref_narrow_with_headroom(&narrowing, kUnmeasured);
-  EXPECT_EQ(first.exponent, -4);
-  EXPECT_EQ(block.passes, 5);
-  EXPECT_EQ(ref_narrow_as_decided(&narrowing, -20).exponent, -10)
-      << "no finer than the wide values";
-  EXPECT_EQ(ref_narrow_to(&narrowing, -12).exponent, -12);
-  Block zeros{{0, 0}};
-  const RefNarrowing of_zeros = zeros.narrowing(-10);
-  EXPECT_EQ(ref_narrow_with_headroom(&of_zeros, 5).exponent, zero_exponent(8));
+  EXPECT_EQ(ref_headroom_exponent(REF_UNMEASURED, -10), -10);
 }
 
 }  // namespace

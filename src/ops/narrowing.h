@@ -56,18 +56,15 @@ constexpr bool finds_maximum_first(ExponentMode mode) {
 
 // The shift from wide mantissas with this maximum to a tensor's width.
 inline int limited_shift(const Tensor& tensor, uint64_t maximum, int wide_exponent) {
-  const int exact = exact_shift(maximum, tensor.bits);
-  // An exponent that leaves its range is no limit: the step fails.
-  if (tensor.exponent_limit >= kExponentMax) return exact;
-  return std::clamp(exact, 0, std::max(0, tensor.exponent_limit - wide_exponent));
+  return mantissa::limited_shift(maximum, wide_exponent, tensor.bits, tensor.exponent_limit);
 }
 
 // Sets a tensor's exponent from the maximum of its wide mantissas, and returns their shift.
 inline int set_exact_exponent(const OpContext& context, const Tensor& tensor, uint64_t maximum,
                               int wide_exponent) {
-  const int shift = limited_shift(tensor, maximum, wide_exponent);
-  set_exponent(context, tensor, maximum == 0 ? zero_exponent(tensor.bits) : wide_exponent + shift);
-  return shift;
+  set_exponent(context, tensor,
+               limited_exponent(maximum, wide_exponent, tensor.bits, tensor.exponent_limit));
+  return limited_shift(tensor, maximum, wide_exponent);
 }
 
 // Counts clipped mantissas, except those that all readers clip.
@@ -395,8 +392,7 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
     return narrow_by_guess(context, gradient, wide_exponent, 62, pass);
   }
   const int16_t predicted = *gradient.predictor.predicted;
-  int exponent = wide_exponent;
-  if (predicted != kUnmeasured) exponent = headroom_exponent(predicted, wide_exponent);
+  int exponent = headroom_exponent(predicted, wide_exponent);
   // Beyond 62 everything rounds to zero, which 62 does as well.
   kernels::WideStatistics found =
       pass(std::min(62, exponent - wide_exponent), kernels::PassCounts{});

@@ -32,16 +32,9 @@ RefStatistics dev_pass_elements(const void* work, int shift, RefWideCounts* coun
   return found;
 }
 
-// The shift from wide mantissas with this maximum. An exponent that leaves its range is no limit:
-// the step fails.
-static int limited_shift(const DevTensor* t, uint64_t maximum, int wide_exponent) {
-  const int exact = ref_exact_shift(maximum, t->bits);
-  if (t->limit >= REF_EXPONENT_MAX) return exact;
-  return (int)ref_clamp(exact, 0, ref_larger(0, t->limit - wide_exponent));
-}
-
 int dev_largest_exponent(const DevTensor* t, uint64_t maximum, int wide_exponent) {
-  return maximum == 0 ? REF_UNMEASURED : wide_exponent + limited_shift(t, maximum, wide_exponent);
+  if (maximum == 0) return REF_UNMEASURED;
+  return ref_limited_exponent(maximum, wide_exponent, t->bits, t->limit);
 }
 
 void dev_add_clipped(DevStep* step, const DevTensor* t, int64_t count) {
@@ -54,10 +47,11 @@ static void narrow_by_guess(DevStep* step, const DevNarrowing* n) {
   const DevTensor* t = n->to;
   const int guess = (int)ref_clamp(*t->exponent - n->wide_exponent, 0, n->most);
   RefStatistics found = n->pass(n->work, guess, NULL);
-  const int exact = limited_shift(t, found.maximum, n->wide_exponent);
-  const bool is_zero = found.maximum == 0;
-  if (!is_zero && exact != guess) found = n->pass(n->work, exact, NULL);
-  *t->exponent = dev_checked(step, is_zero ? ref_zero_exponent(t->bits) : n->wide_exponent + exact);
+  const uint64_t maximum = found.maximum;
+  const int exact = ref_limited_shift(maximum, n->wide_exponent, t->bits, t->limit);
+  if (maximum != 0 && exact != guess) found = n->pass(n->work, exact, NULL);
+  *t->exponent =
+      dev_checked(step, ref_limited_exponent(maximum, n->wide_exponent, t->bits, t->limit));
   dev_add_clipped(step, t, found.saturated);
 }
 
@@ -84,8 +78,7 @@ void dev_narrow_gradient(DevStep* step, const DevNarrowing* narrowing) {
     return;
   }
   const int predicted = *t->predicted;
-  int exponent = predicted == REF_UNMEASURED ? n.wide_exponent
-                                             : ref_headroom_exponent(predicted, n.wide_exponent);
+  int exponent = ref_headroom_exponent(predicted, n.wide_exponent);
   RefStatistics found = n.pass(n.work, (int)ref_smaller(62, exponent - n.wide_exponent), NULL);
   const int measured = ref_exact_exponent(found.maximum, n.wide_exponent, t->bits);
   if (found.maximum == 0) {

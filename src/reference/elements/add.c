@@ -43,10 +43,7 @@ REF_LOOP RefStatistics add_aligned(bool right, const RefAdd* args, int64_t begin
       const int32_t wide = sum < floor ? floor : sum;
       ref_include32(&range, wide);
       const int32_t rounded = ref_rounded32(&round, wide * ((int32_t)1 << up));
-      const int32_t above = rounded < -limit ? -limit : rounded;
-      const int32_t narrow = above > limit ? limit : above;
-      clipped += narrow != rounded;
-      out[i] = (int8_t)narrow;
+      clipped += ref_store_narrow32(out, 1, i, rounded, limit);
     }
     saturated += clipped;
   }
@@ -86,11 +83,7 @@ REF_LOOP RefStatistics add_narrow(int bytes, int out_bytes, bool relu, const Ref
                           ref_load32(b, bytes, i) * ((int32_t)1 << left_b);
       const int32_t wide = relu && sum < 0 ? 0 : sum;
       ref_include32(&range, wide);
-      const int32_t rounded = ref_rounded32(&round, wide);
-      const int32_t above = rounded < -limit ? -limit : rounded;
-      const int32_t narrow = above > limit ? limit : above;
-      clipped += narrow != rounded;
-      ref_store(out, out_bytes, i, narrow);
+      clipped += ref_store_narrow32(out, out_bytes, i, ref_rounded32(&round, wide), limit);
     }
     saturated += clipped;
   }
@@ -119,10 +112,7 @@ REF_LOOP RefStatistics add_any(bool right, int bytes, int out_bytes, bool relu,
     const int64_t wide = relu && sum < 0 ? 0 : sum;
     ref_include64(&range, wide);
     if (out == NULL) continue;
-    const int64_t rounded = ref_rounded64(&round, wide);
-    const int64_t narrow = ref_saturate(rounded, limit);
-    saturated += narrow != rounded;
-    ref_store(out, out_bytes, i, narrow);
+    saturated += ref_store_narrow(out, out_bytes, i, ref_rounded64(&round, wide), limit);
   }
   return ref_statistics(range.low, range.high, saturated);
 }

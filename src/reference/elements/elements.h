@@ -132,6 +132,21 @@ REF_LOOP int64_t ref_rounded64(const RefRound64* round, int64_t n) {
   return (n + round->below_half + ((n >> round->shift) & round->odd)) >> round->shift;
 }
 
+// Stores a rounded number, clipped; whether it was clipped.
+REF_LOOP bool ref_store_narrow(void* to, int bytes, int64_t i, int64_t rounded, int64_t limit) {
+  const int64_t narrow = ref_saturate(rounded, limit);
+  ref_store(to, bytes, i, narrow);
+  return narrow != rounded;
+}
+
+// The same in 32 bits.
+REF_LOOP bool ref_store_narrow32(void* to, int bytes, int64_t i, int32_t rounded, int32_t limit) {
+  const int32_t above = rounded < -limit ? -limit : rounded;
+  const int32_t narrow = above > limit ? limit : above;
+  ref_store(to, bytes, i, narrow);
+  return narrow != rounded;
+}
+
 // Extremes of wide results, zero among them.
 typedef struct RefRange32 {
   int32_t low, high;
@@ -160,4 +175,12 @@ REF_LOOP void ref_include(RefStatistics* statistics, int64_t wide, int64_t round
   const uint64_t size = ref_magnitude(wide);
   statistics->maximum = size > statistics->maximum ? size : statistics->maximum;
   statistics->saturated += narrow != rounded;
+}
+
+// Notes element i of a loss's wide gradient and stores it, narrowed by a right shift.
+REF_LOOP void ref_store_gradient(RefSpan grad, int bytes, int64_t i, int64_t wide, int shift,
+                                 RefStatistics* found) {
+  const int64_t rounded = ref_shift_right_rne(wide, shift > 62 ? 62 : shift);
+  ref_include(found, wide, 0, 0);
+  found->saturated += ref_store_narrow(grad.data, bytes, i, rounded, ref_mantissa_limit(grad.bits));
 }

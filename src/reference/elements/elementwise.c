@@ -21,10 +21,7 @@ RefStatistics ref_requantise(const RefRequantise* args, int64_t begin, int64_t e
   const int shift = args->shift;
   if (shift < 0 || shift > 30) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t rounded = ref_rescale_rne(wide[i], shift);
-      const int64_t narrow = ref_saturate(rounded, limit);
-      out[i] = (int8_t)narrow;
-      found.saturated += narrow != rounded;
+      found.saturated += ref_store_narrow(out, 1, i, ref_rescale_rne(wide[i], shift), limit);
     }
     return found;
   }
@@ -38,10 +35,7 @@ RefStatistics ref_requantise(const RefRequantise* args, int64_t begin, int64_t e
       const int32_t remainder = wide[i] & (half * 2 + odd_mask);
       const int32_t floor = wide[i] >> shift;
       const int32_t rounded = floor + ((remainder + half + (floor & odd_mask)) >> shift);
-      const int32_t low = rounded < -limit ? -limit : rounded;
-      const int32_t narrow = low > limit ? limit : low;
-      clipped += narrow != rounded;
-      out[i] = (int8_t)narrow;
+      clipped += ref_store_narrow32(out, 1, i, rounded, limit);
     }
     found.saturated += clipped;
   }
@@ -88,9 +82,7 @@ static RefStatistics normalise_pattern(const RefNormaliseInput* args, int64_t be
     int32_t clipped = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t rounded = ref_rounded32(&round, pixels[i] - means[i]);
-      const int32_t narrow = rounded < -limit ? -limit : rounded > limit ? limit : rounded;
-      clipped += narrow != rounded;
-      out[i] = (int8_t)narrow;
+      clipped += ref_store_narrow32(out, 1, i, rounded, limit);
     }
     saturated += clipped;
   }
@@ -202,10 +194,7 @@ int64_t ref_requantise_channels(const RefRequantiseChannels* args, int64_t begin
       const uint32_t tie = shift == 0 ? 0 : (uint32_t)floor & 1;
       const uint32_t rest = ((uint32_t)from[c] & mask) + (mask >> 1) + tie;
       const int32_t rounded = floor + (int32_t)(rest >> shift);
-      const int32_t above = rounded < -limit ? -limit : rounded;
-      const int32_t narrow = above > limit ? limit : above;
-      saturated += narrow != rounded;
-      to[c] = (int8_t)narrow;
+      saturated += ref_store_narrow32(to, 1, c, rounded, limit);
     }
   }
   return saturated;

@@ -34,9 +34,7 @@ int64_t ref_round_stochastically(const RefRoundStochastically* args, int64_t beg
   for (int64_t i = begin; i < end; ++i) {
     const int64_t added = random_half(&args->key, i) >> (16 - args->shift);
     const int64_t rounded = (args->in[i] + added) >> args->shift;
-    const int64_t narrow = ref_saturate(rounded, limit);
-    ref_store(args->out.data, args->out.bits <= 8 ? 1 : 2, i, narrow);
-    clipped += narrow != rounded;
+    clipped += ref_store_narrow(args->out.data, args->out.bits <= 8 ? 1 : 2, i, rounded, limit);
   }
   return clipped;
 }
@@ -50,9 +48,7 @@ REF_LOOP int64_t round_range(int bytes, int to_bytes, const RefRoundToNearest* a
   int64_t clipped = 0;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t rounded = ref_rounded64(&round, ref_load(in, bytes, i));
-    const int64_t narrow = ref_saturate(rounded, limit);
-    ref_store(out, to_bytes, i, narrow);
-    clipped += narrow != rounded;
+    clipped += ref_store_narrow(out, to_bytes, i, rounded, limit);
   }
   return clipped;
 }

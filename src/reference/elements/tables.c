@@ -72,9 +72,7 @@ RefStatistics ref_multiply(const RefMultiply* args, int64_t begin, int64_t end) 
     int8_t* restrict out = args->out + first;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t rounded = ref_rounded32(&round, a[i] * b[i] * ((int32_t)1 << up));
-      const int32_t narrow = rounded < -limit ? -limit : rounded > limit ? limit : rounded;
-      saturated += narrow != rounded;
-      out[i] = (int8_t)narrow;
+      saturated += ref_store_narrow32(out, 1, i, rounded, limit);
     }
   }
   return ref_statistics(range.low, range.high, saturated);
@@ -92,9 +90,8 @@ REF_LOOP RefStatistics scale_rows(int bytes, int to_bytes, const RefScaleGradien
     for (int64_t i = 0; i < count; ++i) {
       const int64_t wide = ref_load(args->grad_out.data, bytes, first + i) * args->factors[by[i]];
       ref_include64(&range, wide);
-      const int64_t rounded = ref_rounded64(&round, wide), narrow = ref_saturate(rounded, limit);
-      saturated += narrow != rounded;
-      ref_store(args->grad_in.data, to_bytes, first + i, narrow);
+      const int64_t rounded = ref_rounded64(&round, wide);
+      saturated += ref_store_narrow(args->grad_in.data, to_bytes, first + i, rounded, limit);
     }
   }
   return ref_statistics(range.low, range.high, saturated);
@@ -132,9 +129,8 @@ REF_LOOP RefStatistics scale_within(int bytes, int to_bytes, const RefScaleWithi
     const bool passes = args->by[i] >= args->low && args->by[i] <= args->high;
     const int64_t wide = passes ? ref_load(args->grad_out.data, bytes, i) * args->factor : 0;
     ref_include64(&range, wide);
-    const int64_t rounded = ref_rounded64(&round, wide), narrow = ref_saturate(rounded, limit);
-    saturated += narrow != rounded;
-    ref_store(args->grad_in.data, to_bytes, i, narrow);
+    const int64_t rounded = ref_rounded64(&round, wide);
+    saturated += ref_store_narrow(args->grad_in.data, to_bytes, i, rounded, limit);
   }
   return ref_statistics(range.low, range.high, saturated);
 }

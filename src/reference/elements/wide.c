@@ -17,11 +17,8 @@ REF_LOOP RefStatistics narrow_range(int bytes, const RefNarrowWide* args, int64_
   RefRange64 range = {0, 0};
   int64_t saturated = 0;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t rounded = ref_rescale_rne(wide[i], args->shift);
-    const int64_t narrow = ref_saturate(rounded, limit);
     ref_include64(&range, wide[i]);
-    saturated += narrow != rounded;
-    ref_store(out, bytes, i, narrow);
+    saturated += ref_store_narrow(out, bytes, i, ref_rescale_rne(wide[i], args->shift), limit);
   }
   return ref_statistics(range.low, range.high, saturated);
 }

@@ -116,9 +116,7 @@ REF_LOOP RefStatistics scale_offset_rows(int bytes, int out_bytes, bool coarse,
         ref_store(out, out_bytes, i,
                   ref_smaller(above, limit) + ref_larger((below + half) >> fewer, -limit));
       } else {
-        const int64_t narrow = ref_saturate(rounded, limit);
-        found.saturated += narrow != rounded;
-        ref_store(out, out_bytes, i, narrow);
+        found.saturated += ref_store_narrow(out, out_bytes, i, rounded, limit);
       }
     }
   }
@@ -230,9 +228,7 @@ REF_LOOP RefStatistics gradient_rows(int bytes, int in_bytes, int mask_bytes, in
       const int64_t wide = grad * grad_multiplier[c] + of_input + offset[c];
       ref_include64(&range, wide);
       if (out_bytes == 0) continue;
-      const int64_t rounded = ref_rounded64(&round, wide), narrow = ref_saturate(rounded, limit);
-      saturated += narrow != rounded;
-      ref_store(grad_in, out_bytes, i, narrow);
+      saturated += ref_store_narrow(grad_in, out_bytes, i, ref_rounded64(&round, wide), limit);
     }
   }
   return ref_statistics(range.low, range.high, saturated);

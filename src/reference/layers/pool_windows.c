@@ -150,10 +150,7 @@ REF_LOOP void narrow_words(int bytes, int64_t width, const int32_t* restrict sum
   for (int64_t c = 0; c < width; ++c) {
     ref_include32(&range, sums[c]);
     const int32_t rounded = ref_rounded32(&round, sums[c]);
-    const int32_t above = rounded < -limit ? -limit : rounded;
-    const int32_t narrow = above > limit ? limit : above;
-    clipped += narrow != rounded;
-    ref_store(out, bytes, to + c, narrow);
+    clipped += ref_store_narrow32(out, bytes, to + c, rounded, limit);
   }
   if (!add_statistics(found, g->counts, range.low, range.high, clipped)) return;
   for (int64_t c = 0; c < width; ++c) ref_count_wide(g->counts, sums[c]);

@@ -6,13 +6,31 @@
 #include "reference/numerics/exponents.h"
 
 // Elements of a tensor that was narrowed to an exponent decided before, by the bits that they need.
+// Counts of parts, micro-batches and steps with one decided exponent add up to the whole's. Kept in
+// checkpoints as it lies in memory.
 typedef struct RefBitStatistics {
-  int64_t too_large;  // clipped at the decided exponent
+  int64_t too_large REF_CXX(= 0);  // clipped at the decided exponent
   // fits[k]: would be clipped at k + 1 below the decided exponent and not at k below it. The last:
   // not clipped at REF_FINER_EXPONENTS below either. Counts mantissas after rounding.
-  int64_t fits[REF_FINER_EXPONENTS + 1];
-  // The exponent at which nothing is clipped, or REF_UNMEASURED if all were zeros.
-  int64_t largest_exponent;
+  int64_t fits[REF_FINER_EXPONENTS + 1] REF_CXX(= {});
+  // The exponent at which nothing is clipped, the largest of the parts; or REF_UNMEASURED if all
+  // were zeros.
+  int64_t largest_exponent REF_CXX(= REF_UNMEASURED);
+#ifdef __cplusplus
+  bool operator==(const RefBitStatistics&) const = default;
+
+  int64_t elements() const {
+    int64_t sum = too_large;
+    for (const int64_t count : fits) sum += count;
+    return sum;
+  }
+  RefBitStatistics& operator+=(const RefBitStatistics& other) {
+    too_large += other.too_large;
+    for (int k = 0; k <= REF_FINER_EXPONENTS; ++k) fits[k] += other.fits[k];
+    largest_exponent = ref_larger(largest_exponent, other.largest_exponent);
+    return *this;
+  }
+#endif
 } RefBitStatistics;
 
 // Whether so many of the elements are more than clipped_ppm millionths of them.

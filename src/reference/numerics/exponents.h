@@ -55,9 +55,21 @@ REF_INLINE int ref_needed_shift(uint64_t size, int bits) {
   return shift + (size >= ref_least_clipped(shift, bits) ? 1 : 0);
 }
 
+// The shift that a block gets from wide mantissas with this maximum, and its exponent: exact, but
+// at most `limit`. A limit that leaves the range is none: the step fails.
+REF_INLINE int ref_limited_shift(uint64_t maximum, int wide_exponent, int bits, int limit) {
+  const int exact = ref_exact_shift(maximum, bits);
+  if (limit >= REF_EXPONENT_MAX) return exact;
+  return (int)ref_clamp(exact, 0, ref_larger(0, limit - wide_exponent));
+}
+REF_INLINE int ref_limited_exponent(uint64_t maximum, int wide_exponent, int bits, int limit) {
+  if (maximum == 0) return ref_zero_exponent(bits);
+  return wide_exponent + ref_limited_shift(maximum, wide_exponent, bits, limit);
+}
+
 // The headroom rule for gradients: step t uses the exponent measured in step t - 1, plus one, never
-// finer than the wide exponent. The caller redoes the block with the measured exponent if that is
-// larger. `measured` is not REF_UNMEASURED.
+// finer than the wide exponent; without a measurement the wide exponent. The caller redoes the
+// block with the measured exponent if that is larger, or if there was none.
 REF_INLINE int ref_headroom_exponent(int measured, int wide_exponent) {
   return measured + 1 > wide_exponent ? measured + 1 : wide_exponent;
 }

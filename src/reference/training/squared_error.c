@@ -42,7 +42,6 @@ RefLossSums ref_squared_error_loss(const RefSquaredError* args, int64_t begin_ro
 REF_LOOP RefStatistics gradient_of(int bytes, const RefSquaredError* args, int shift, RefSpan grad,
                                    int64_t begin_row, int64_t end_row) {
   const RefRowWeights weights = weights_of(args);
-  const int64_t limit = ref_mantissa_limit(grad.bits);
   RefStatistics found = {0, 0};
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int64_t factor = ref_row_factor(&weights, row);
@@ -50,11 +49,8 @@ REF_LOOP RefStatistics gradient_of(int bytes, const RefSquaredError* args, int s
       // 2 d in Q30, at most 2^44.
       const int64_t twice = error_q24(args, row, c) * 128;
       const int64_t wide = ref_divide_rne(twice, args->classes) * factor;
-      const int64_t rounded = ref_shift_right_rne(wide, shift > 62 ? 62 : shift);
-      const int64_t narrow = ref_saturate(rounded, limit);
-      ref_include(&found, wide, rounded, narrow);
+      ref_store_gradient(grad, bytes, row * args->classes + c, wide, shift, &found);
       ref_count_wide(args->counts, wide);
-      ref_store(grad.data, bytes, row * args->classes + c, narrow);
     }
   }
   return found;
