@@ -62,11 +62,15 @@ const SquaredErrorKernels kSquaredErrorReference = {.name = "squared_error_refer
                                                     .loss = c_row<ref_squared_error_loss>,
                                                     .gradient = c_row<ref_squared_error_gradient>};
 
-const SoftmaxKernels kSoftmaxReference = {.name = "softmax_reference",
-                                          .needs = kNeedsNothing,
-                                          .loss = c_row<ref_softmax_loss>,
-                                          .gradient = c_row<ref_softmax_gradient>,
-                                          .probabilities = c_row<ref_softmax_probabilities>};
+const SoftmaxKernels kSoftmaxReference = {
+    .name = "softmax_reference",
+    .needs = kNeedsNothing,
+    .loss = c_row<ref_softmax_loss>,
+    .gradient = c_row<ref_softmax_gradient>,
+    .probabilities = c_row<ref_softmax_probabilities>,
+    .sigmoid_loss = c_row<ref_sigmoid_loss>,
+    .sigmoid_gradient = c_row<ref_sigmoid_gradient>,
+    .sigmoid_probabilities = c_row<ref_sigmoid_probabilities>};
 
 const WideKernels kWideReference = {.name = "wide_reference",
                                     .needs = kNeedsNothing,

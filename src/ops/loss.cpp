@@ -10,7 +10,7 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "kernels/softmax/sigmoid.h"
+#include "kernels/softmax/softmax.h"
 #include "numerics/exponential.h"
 #include "numerics/nearest_fraction.h"
 #include "ops/attributes.h"
@@ -108,19 +108,18 @@ struct ByFamily {
   static constexpr auto kKernel = kernel_name<kFamily>;
 };
 
-// Sigmoids by the kernels of softmax.
+// Sigmoids, which the family of softmax computes, too.
 struct BySigmoid {
   static auto arguments(const OpContext& c, int64_t row) { return sigmoid_arguments(c, row); }
   static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
-    return kernels::sigmoid_loss(*c.kernel.table->softmax, sigmoid_arguments(c, first), first,
-                                 next);
+    return c.kernel.table->softmax->sigmoid_loss(sigmoid_arguments(c, first), first, next);
   }
   static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
                                           int64_t first, int64_t next,
                                           kernels::WideCounts* counts) {
     auto args = sigmoid_arguments(c, first);
     args.counts = counts;
-    return kernels::sigmoid_gradient(*c.kernel.table->softmax, args, shift, grad, first, next);
+    return c.kernel.table->softmax->sigmoid_gradient(args, shift, grad, first, next);
   }
   static constexpr auto kKernel = kernel_name<&kernels::KernelTable::softmax>;
 };

@@ -12,7 +12,7 @@
 #include "infer/tasks/label_scores.h"
 #include "infer/tasks/regression.h"
 #include "kernels/kernel_table.h"
-#include "kernels/softmax/sigmoid.h"
+#include "kernels/softmax/softmax.h"
 #include "ops/wide_values.h"
 
 namespace mantissa {
@@ -117,11 +117,10 @@ std::vector<double> label_probabilities(const Tensor& logits,
   }
   std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
   for (int64_t n = 0; n < logits.shape[0]; ++n) {
-    kernels::sigmoid_probabilities(softmax,
-                                   {.logits = logits.as<int32_t>(),
-                                    .targets = {.outputs = logits.shape.last()},
-                                    .exponent = logits.row_exponent(n)},
-                                   q30.data(), n, n + 1);
+    softmax.sigmoid_probabilities({.logits = logits.as<int32_t>(),
+                                   .targets = {.outputs = logits.shape.last()},
+                                   .exponent = logits.row_exponent(n)},
+                                  q30.data(), n, n + 1);
   }
   for (const int32_t probability : q30) result.push_back(probability * 0x1p-30);
   return result;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/softmax/sigmoid.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/targets.h"
 #include "numerics/exponential.h"
@@ -20,10 +21,17 @@ namespace {
 #include "kernels/softmax/row_loops.h"
 // Built on both.
 #include "kernels/softmax/choose_loops.h"
+using Sigmoids = SigmoidsBy<MANTISSA_ROW(Softmax)>;
 }  // namespace
 
-const SoftmaxKernels MANTISSA_ROW(Softmax) = {MANTISSA_ROW_NAME("softmax"), MANTISSA_ISA_NEEDS,
-                                              loss, gradient, probabilities};
+const SoftmaxKernels MANTISSA_ROW(Softmax) = {MANTISSA_ROW_NAME("softmax"),
+                                              MANTISSA_ISA_NEEDS,
+                                              loss,
+                                              gradient,
+                                              probabilities,
+                                              Sigmoids::loss,
+                                              Sigmoids::gradient,
+                                              Sigmoids::probabilities};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

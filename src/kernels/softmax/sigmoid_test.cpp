@@ -1,6 +1,6 @@
-// Sigmoid cross-entropy against its definition in long double. It uses the softmax of every
-// instruction set: all give the same bits.
-#include "kernels/softmax/sigmoid.h"
+// Sigmoid cross-entropy against its definition in long double: in C, and by the softmax of every
+// instruction set. All give the same bits.
+#include "kernels/softmax/softmax.h"
 
 #include <gtest/gtest.h>
 
@@ -58,11 +58,11 @@ class SigmoidRows : public RowTest<SoftmaxKernels> {
                                       exponent,
                                       weighted ? weights.data() : nullptr};
     std::vector<int32_t> probabilities(kExamples * outputs);
-    sigmoid_probabilities(softmax, args, probabilities.data(), 0, kExamples);
+    softmax.sigmoid_probabilities(args, probabilities.data(), 0, kExamples);
     std::vector<int16_t> gradient(kExamples * outputs);
     const int shift = weighted ? 31 : 16;
     const WideStatistics statistics =
-        sigmoid_gradient(softmax, args, shift, {gradient.data(), 16}, 0, kExamples);
+        softmax.sigmoid_gradient(args, shift, {gradient.data(), 16}, 0, kExamples);
     long double lost = 0;
     int64_t correct = 0;
     uint64_t maximum = 0;
@@ -86,20 +86,20 @@ class SigmoidRows : public RowTest<SoftmaxKernels> {
       }
       correct += known > 0 && known == right;
     }
-    const LossSums loss = sigmoid_loss(softmax, args, 0, kExamples);
+    const LossSums loss = softmax.sigmoid_loss(args, 0, kExamples);
     const double factor = weighted ? 23 : 1;
     EXPECT_NEAR(std::ldexp(static_cast<double>(loss.loss_q24), -24), static_cast<double>(lost),
                 factor * static_cast<double>(kExamples * outputs) * 1e-3);
     EXPECT_EQ(loss.correct, correct);
     EXPECT_EQ(statistics.maximum, maximum);
     // In parts, and with the reference.
-    LossSums parts = sigmoid_loss(softmax, args, 0, 5);
-    const LossSums rest = sigmoid_loss(softmax, args, 5, kExamples);
+    LossSums parts = softmax.sigmoid_loss(args, 0, 5);
+    const LossSums rest = softmax.sigmoid_loss(args, 5, kExamples);
     EXPECT_EQ(parts.loss_q24 + rest.loss_q24, loss.loss_q24);
-    EXPECT_EQ(sigmoid_loss(kSoftmaxReference, args, 0, kExamples).loss_q24, loss.loss_q24);
+    EXPECT_EQ(kSoftmaxReference.sigmoid_loss(args, 0, kExamples).loss_q24, loss.loss_q24);
     std::vector<int16_t> wanted(gradient.size());
-    sigmoid_gradient(kSoftmaxReference, args, shift, {wanted.data(), 16}, 0, 5);
-    sigmoid_gradient(kSoftmaxReference, args, shift, {wanted.data(), 16}, 5, kExamples);
+    kSoftmaxReference.sigmoid_gradient(args, shift, {wanted.data(), 16}, 0, 5);
+    kSoftmaxReference.sigmoid_gradient(args, shift, {wanted.data(), 16}, 5, kExamples);
     EXPECT_EQ(gradient, wanted);
   }
 };
@@ -126,7 +126,7 @@ TEST_P(SigmoidRows, OneOutputIsASoftmaxOfTwo) {
   for (const int32_t logit : logits) pairs.insert(pairs.end(), {0, logit});
   const SigmoidCrossEntropy one = {logits.data(), {labels.data(), 1, false}, -16};
   const SoftmaxCrossEntropy two = {pairs.data(), labels.data(), -16, 2};
-  const LossSums a = sigmoid_loss(*GetParam(), one, 0, kExamples);
+  const LossSums a = GetParam()->sigmoid_loss(one, 0, kExamples);
   const LossSums b = GetParam()->loss(two, 0, kExamples);
   EXPECT_EQ(a.loss_q24, b.loss_q24);
   EXPECT_EQ(a.correct, b.correct);
@@ -138,18 +138,18 @@ TEST_P(SigmoidRows, ExtremeLogitsAreCertain) {
   for (const int exponent : {-31, 0, 40}) {
     const SigmoidCrossEntropy args = {logits.data(), {labels.data(), 3, true}, exponent};
     std::vector<int32_t> gradient(3);
-    sigmoid_gradient(*GetParam(), args, 0, {gradient.data(), 32}, 0, 1);
+    GetParam()->sigmoid_gradient(args, 0, {gradient.data(), 32}, 0, 1);
     EXPECT_EQ(gradient[2], 1 << 29);
-    EXPECT_EQ(sigmoid_loss(*GetParam(), args, 0, 1).correct, 1) << "0 is no sign of 1";
+    EXPECT_EQ(GetParam()->sigmoid_loss(args, 0, 1).correct, 1) << "0 is no sign of 1";
     if (exponent < 0) continue;
     EXPECT_EQ(gradient[0], 0);
     EXPECT_EQ(gradient[1], 0);
-    EXPECT_EQ(sigmoid_loss(*GetParam(), args, 0, 1).loss_q24, 1 << 24);
+    EXPECT_EQ(GetParam()->sigmoid_loss(args, 0, 1).loss_q24, 1 << 24);
   }
   const std::vector<int32_t> wrong(3, -1);
   const SigmoidCrossEntropy unknown = {logits.data(), {wrong.data(), 3, true}, 0};
-  EXPECT_EQ(sigmoid_loss(*GetParam(), unknown, 0, 1).loss_q24, 0);
-  EXPECT_EQ(sigmoid_loss(*GetParam(), unknown, 0, 1).correct, 0);
+  EXPECT_EQ(GetParam()->sigmoid_loss(unknown, 0, 1).loss_q24, 0);
+  EXPECT_EQ(GetParam()->sigmoid_loss(unknown, 0, 1).correct, 0);
 }
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-// Softmax and cross-entropy in integers, on wide logits. Source: METHODS section 0.6.
+// Softmax, or sigmoids, and cross-entropy in integers, on wide logits. Source: METHODS section 0.6.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ namespace mantissa::kernels {
 constexpr int64_t kMaximumClasses = 65536;  // sums of powers stay below 2^46
 
 using SoftmaxCrossEntropy = RefSoftmaxCrossEntropy;
+using SigmoidTargets = RefSigmoidTargets;
+using SigmoidCrossEntropy = RefSigmoidCrossEntropy;
 
 struct SoftmaxKernels {
   const char* name;
@@ -28,6 +30,12 @@ struct SoftmaxKernels {
   // probabilities[row, class] in Q30.
   void (*probabilities)(const SoftmaxCrossEntropy&, int32_t* probabilities, int64_t begin_row,
                         int64_t end_row) noexcept;
+  // The same of logits that do not depend on one another (reference/training/losses.h).
+  LossSums (*sigmoid_loss)(const SigmoidCrossEntropy&, int64_t begin_row, int64_t end_row) noexcept;
+  WideStatistics (*sigmoid_gradient)(const SigmoidCrossEntropy&, int shift, MantissaSpan grad,
+                                     int64_t begin_row, int64_t end_row) noexcept;
+  void (*sigmoid_probabilities)(const SigmoidCrossEntropy&, int32_t* probabilities,
+                                int64_t begin_row, int64_t end_row) noexcept;
 };
 
 // Exponent of the wide gradient without weights.

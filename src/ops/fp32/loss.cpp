@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "kernels/softmax/sigmoid.h"
+#include "kernels/softmax/softmax.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
 

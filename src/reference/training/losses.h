@@ -67,6 +67,47 @@ typedef struct RefSoftmaxCrossEntropy {
 #endif
 } RefSoftmaxCrossEntropy;
 
+// The target of each logit that does not depend on the others: 0, 1, or below 0 if it is not known.
+typedef struct RefSigmoidTargets {
+  const int32_t* labels REF_CXX(= nullptr);
+  int64_t outputs REF_CXX(= 1);
+  // Labels are [rows, outputs], the targets themselves; else [rows], the only output that is 1, or
+  // of one output its target.
+  bool by_output REF_CXX(= false);
+#ifdef __cplusplus
+  constexpr int32_t at(int64_t row, int64_t output) const;
+#endif
+} RefSigmoidTargets;
+
+REF_INLINE int32_t ref_sigmoid_target(const RefSigmoidTargets* targets, int64_t row,
+                                      int64_t output) {
+  if (targets->by_output) return targets->labels[row * targets->outputs + output];
+  const int32_t label = targets->labels[row];
+  if (targets->outputs == 1 || label < 0) return label;
+  return label == output ? 1 : 0;
+}
+
+#ifdef __cplusplus
+constexpr int32_t RefSigmoidTargets::at(int64_t row, int64_t output) const {
+  return ref_sigmoid_target(this, row, output);
+}
+#endif
+
+// Logits are [rows, outputs]. A logit whose target is not known counts nowhere.
+typedef struct RefSigmoidCrossEntropy {
+  const int32_t* logits REF_CXX(= nullptr);
+  RefSigmoidTargets targets;
+  int exponent REF_CXX(= 0);
+  const int16_t* weights REF_CXX(= nullptr);  // [rows] in 2^-10; null: each row counts 1
+  RefWideCounts* counts REF_CXX(= nullptr);   // of the wide gradient, if it is counted
+#ifdef __cplusplus
+  int64_t outputs() const { return targets.outputs; }
+  RefRowWeights row_weights() const {
+    return {weights, targets.by_output ? nullptr : targets.labels};
+  }
+#endif
+} RefSigmoidCrossEntropy;
+
 // Up to 4096 classes. A logit z is taken in Q24, to nearest even and clipped at +-2^12. Its error
 // is d = z - [class = label]. If targets t are given, [rows, classes] with one exponent and
 // converted as logits are, it is d = z - t.
@@ -96,6 +137,18 @@ RefStatistics ref_softmax_gradient(const RefSoftmaxCrossEntropy*, int shift, Ref
                                    int64_t begin_row, int64_t end_row) REF_NOEXCEPT;
 // probabilities[row, class] in Q30.
 void ref_softmax_probabilities(const RefSoftmaxCrossEntropy*, int32_t* probabilities,
+                               int64_t begin_row, int64_t end_row) REF_NOEXCEPT;
+
+// The sigmoid of a logit z is the softmax of 0 and z. loss_q24: of each row the sum of
+// -log2(probability of the target) over its outputs, in Q24 and at most 2^48, times the weight. A
+// row is correct if any target is known, and each known target is 1 for a logit above 0, else 0.
+RefLossSums ref_sigmoid_loss(const RefSigmoidCrossEntropy*, int64_t begin_row,
+                             int64_t end_row) REF_NOEXCEPT;
+// As ref_softmax_gradient, of each output's probability of 1.
+RefStatistics ref_sigmoid_gradient(const RefSigmoidCrossEntropy*, int shift, RefSpan grad,
+                                   int64_t begin_row, int64_t end_row) REF_NOEXCEPT;
+// probabilities[row, output] of 1, in Q30.
+void ref_sigmoid_probabilities(const RefSigmoidCrossEntropy*, int32_t* probabilities,
                                int64_t begin_row, int64_t end_row) REF_NOEXCEPT;
 
 // loss_q24: of each row the mean of d^2 over the classes, in Q24 to nearest even, times the weight.
