@@ -13,9 +13,14 @@ function(mantissa_c_folder name folder)
 endfunction()
 
 # mantissa_reference()
+#
+# The reference, and the real scalars of its rows.
 function(mantissa_reference)
   mantissa_c_folder(reference reference)
-  set(MANTISSA_OBJECTS ${MANTISSA_OBJECTS} $<TARGET_OBJECTS:mantissa_reference> PARENT_SCOPE)
+  mantissa_c_folder(scalars scalars)
+  target_link_libraries(mantissa_scalars PUBLIC mantissa_reference)
+  set(MANTISSA_OBJECTS ${MANTISSA_OBJECTS} $<TARGET_OBJECTS:mantissa_reference>
+                       $<TARGET_OBJECTS:mantissa_scalars> PARENT_SCOPE)
 endfunction()
 
 # mantissa_device_sources()
@@ -24,7 +29,7 @@ endfunction()
 function(mantissa_device_sources)
   set(script ${PROJECT_SOURCE_DIR}/cmake/mantissa_sources.cmake)
   set(output ${PROJECT_BINARY_DIR}/src/device/source_texts.cpp)
-  set(folders reference device/runtime device/training)
+  set(folders reference scalars device/runtime device/training)
   set(depends)
   foreach(folder IN LISTS folders)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.c

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The reference, src/reference, is freestanding C99: it builds without warnings for processors
-# without an operating system, without a library and without floating point. Its objects need
-# nothing but the memory functions that a compiler may call, and on 32-bit processors the compiler's
-# own division of 64-bit integers; they have no variables. And it is short.
+# The reference, src/reference, and the real scalars of its rows, src/scalars, are freestanding C99:
+# they build without warnings for processors without an operating system, without a library and
+# without floating point. Their objects need nothing but the memory functions that a compiler may
+# call, and on 32-bit processors the compiler's own division of 64-bit integers; they have no
+# variables. And the reference is short.
 #
 # Skips a processor whose compiler is not installed.
 set -euo pipefail
@@ -14,7 +15,7 @@ readonly flags=(-std=c99 -Os -Wall -Wextra -Wconversion -Werror -ffreestanding -
 
 # builds COMPILER FLAG...: every file becomes an object in $objects.
 builds() {
-  for file in src/reference/*/*.c; do
+  for file in src/reference/*/*.c src/scalars/*.c; do
     "$@" "${flags[@]}" -c "$file" -o "$objects/$(basename "$file" .c).o" || return 1
   done
 }

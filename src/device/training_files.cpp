@@ -191,7 +191,7 @@ constexpr const char* kTrainingMakefile =
 #   make CC=arm-none-eabi-gcc AR=arm-none-eabi-ar CFLAGS='-Os -mcpu=cortex-m4 -mthumb' lib@p@.a
 CFLAGS ?= -O2
 FLAGS = -std=c99 -Wall -Wextra -Wconversion -pedantic -ffunction-sections -fdata-sections -I.
-SOURCES = @p@_training.c $(wildcard reference/*/*.c device/*/*.c)
+SOURCES = @p@_training.c $(wildcard reference/*/*.c scalars/*.c device/*/*.c)
 OBJECTS = $(SOURCES:.c=.o)
 
 all: train

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "numerics/rounding.h"
+#include "scalars/real.h"
 
 namespace mantissa {
 
@@ -49,6 +50,9 @@ class Real {
     return std::bit_cast<double>(sign | (static_cast<uint64_t>(biased) << kFractionBits) |
                                  fraction);
   }
+
+  // The same number for functions of C.
+  constexpr RefReal plain() const { return {mantissa_, exponent_}; }
 
   // False after a division by zero or a root of a negative number, and for results of these.
   constexpr bool is_finite() const { return exponent_ != kNotFinite; }

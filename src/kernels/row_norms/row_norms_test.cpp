@@ -10,7 +10,9 @@
 #include "kernels/common/test_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/row_norms/elements.h"
+#include "numerics/real.h"
 #include "numerics/rounding.h"
+#include "scalars/row_norm.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -38,17 +40,10 @@ class Row {
   std::vector<int8_t> bytes_;
 };
 
-// The norm of a row. Its factor is computed by floats: here any factor near it will do.
+// The norm of a row, with an epsilon of a unit.
 RowNorm norm_of(const RowNormKernels& kernels, const Row& row, bool centred) {
   const auto channels = std::ssize(row.numbers());
-  const RowSums sums = kernels.sums(row.span(), channels);
-  const int64_t sum = centred ? sums.sum : 0;
-  const double variance = static_cast<double>(channels * sums.squares - sum * sum) + 1;
-  int exponent = 0;
-  const double fraction = std::frexp(1 / std::sqrt(variance), &exponent);
-  return {.sum = sum,
-          .factor = static_cast<int32_t>(fraction * 0x1p31 * (1 - 0x1p-20)),
-          .shift = 31 - exponent};
+  return ref_row_norm(kernels.sums(row.span(), channels), channels, centred, Real(1).plain());
 }
 
 struct Results {
@@ -76,6 +71,26 @@ Results results(const RowNormKernels& kernels, const Row& row, const Row& dy, bo
     kernels.add_gradients(r.x.data(), dy.span(), channels, r.of_scale.data(), r.of_offset.data());
   }
   return r;
+}
+
+// By the arithmetic of doubles, from exact sums: of ordinary rows, of zeros and of the widest.
+TEST(RowNorms, FactorsByTheirDefinition) {
+  for (const int64_t channels : {1, 2, 37, 768, 4096}) {
+    for (const int64_t n : {0, 1, 12, 32767}) {
+      for (const double epsilon : {1e-30, 0.37, 1e-5 * 4096 * 4096, 0x1p70}) {
+        for (const bool centred : {false, true}) {
+          const RowSums sums = {.sum = n * (channels - 1), .squares = n * n * channels};
+          const int64_t sum = centred ? sums.sum : 0;
+          const double spread = static_cast<double>(channels * sums.squares - sum * sum) + epsilon;
+          const Real factor(1 / std::sqrt(spread));
+          const RowNorm norm = ref_row_norm(sums, channels, centred, Real(epsilon).plain());
+          ASSERT_EQ(norm.sum, sum);
+          ASSERT_EQ(norm.shift, fixed_point_shift(factor, kNormFactorBits)) << spread;
+          ASSERT_EQ(norm.factor, to_fixed_point(factor, norm.shift, INT32_MAX)) << spread;
+        }
+      }
+    }
+  }
 }
 
 TEST(RowNorms, HaveMeanZeroAndDeviationOne) {

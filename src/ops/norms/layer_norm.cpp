@@ -19,6 +19,7 @@
 #include "ops/ops.h"
 #include "ops/rows.h"
 #include "ops/wide_values.h"
+#include "scalars/row_norm.h"
 
 namespace mantissa::ops {
 namespace {
@@ -88,19 +89,17 @@ kernels::ConstMantissaSpan row_of(const Tensor& tensor, int64_t row, int64_t cha
   return gradient_from(tensor, row * channels);
 }
 
+// The layer's epsilon for exact sums of C mantissas: times C^2.
+Real scaled_epsilon(const OpContext& c, int64_t channels) {
+  return Real(c.attributes<RowNormAttributes>().epsilon) * Real(channels * channels);
+}
+
 template <bool kCentred>
-RowNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
-  const auto [sum, squares] =
+RowNorm row_norm(const OpContext& c, const Real& epsilon, int64_t row, int64_t channels) {
+  const kernels::RowSums sums =
       c.kernel.table->row_norms->sums(row_of(c.inputs[0], row, channels), channels);
-  RowNorm norm{.sum = kCentred ? sum : 0};
   const int exponent = c.inputs[0].row_exponent(row);
-  const Real epsilon = ldexp(
-      Real(c.attributes<RowNormAttributes>().epsilon) * Real(channels * channels), -2 * exponent);
-  const Real factor = Real(1) / sqrt(Real(channels * squares - norm.sum * norm.sum) + epsilon);
-  norm.shift = fixed_point_shift(factor, kernels::kNormFactorBits);
-  norm.factor = static_cast<int32_t>(
-      to_fixed_point(factor, norm.shift, mantissa_limit(kernels::kNormFactorBits + 1)));
-  return norm;
+  return ref_row_norm(sums, channels, kCentred, ldexp(epsilon, -2 * exponent).plain());
 }
 
 void normalise(const OpContext& c, const RowNorm& norm, int64_t row, int64_t channels,
@@ -127,10 +126,11 @@ template <bool kCentred>
 void forward(const OpContext& c) {
   const int64_t channels = c.output().shape.last(), rows = c.output().count() / channels;
   RowNorm* const norms = rows_of(c, c.memory.workspace + offset_bytes(channels));
+  const Real epsilon = scaled_epsilon(c, channels);
   kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
-                               norms[row] = row_norm<kCentred>(c, row, channels);
+                               norms[row] = row_norm<kCentred>(c, epsilon, row, channels);
                              }
                            });
   const Tensor& scale = c.parameters[0].mantissa;

@@ -12,6 +12,7 @@ enum {
   REF_NORM_PRODUCT_SHIFT = 30
 };
 
+// Its factor follows from the row's sums (scalars/row_norm.h).
 typedef struct RefRowNorm {
   int64_t sum REF_CXX(= 0);
   int32_t factor REF_CXX(= 0);

@@ -1,6 +1,4 @@
-// The real scalars of exported programs against those of the engine.
-#include "device/training/real.h"
-
+// The real scalars of the reference, in 64 bits, against those of C++.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -10,6 +8,7 @@
 #include "base/random.h"
 #include "numerics/adam.h"
 #include "numerics/real.h"
+#include "scalars/real.h"
 
 namespace mantissa {
 namespace {
@@ -29,46 +28,48 @@ double random_double(uint32_t i, uint32_t which) {
 }
 
 uint64_t bits_of(const Real& real) { return std::bit_cast<uint64_t>(real.to_double()); }
-DevReal dev(double number) { return dev_real_of_bits(std::bit_cast<uint64_t>(number)); }
+RefReal plain(double number) { return ref_real_of_bits(std::bit_cast<uint64_t>(number)); }
 
-TEST(DeviceReal, ArithmeticEqualsTheEngines) {
+TEST(ReferenceReal, ArithmeticEqualsTheEngines) {
   for (uint32_t i = 0; i < 200'000; ++i) {
     const double a = random_double(i, 1), b = random_double(i, 2);
-    ASSERT_EQ(dev_bits_of_real(dev_sum(dev(a), dev(b))), bits_of(Real(a) + Real(b)))
+    ASSERT_EQ(ref_bits_of_real(ref_real_sum(plain(a), plain(b))), bits_of(Real(a) + Real(b)))
         << a << " " << b;
-    ASSERT_EQ(dev_bits_of_real(dev_difference(dev(a), dev(b))), bits_of(Real(a) - Real(b)));
-    ASSERT_EQ(dev_bits_of_real(dev_product(dev(a), dev(b))), bits_of(Real(a) * Real(b)));
-    ASSERT_EQ(dev_bits_of_real(dev_quotient(dev(a), dev(b))), bits_of(Real(a) / Real(b)));
-    ASSERT_EQ(dev_bits_of_real(dev_root(dev(std::abs(a)))), bits_of(sqrt(Real(std::abs(a)))));
+    ASSERT_EQ(ref_bits_of_real(ref_real_difference(plain(a), plain(b))),
+              bits_of(Real(a) - Real(b)));
+    ASSERT_EQ(ref_bits_of_real(ref_real_product(plain(a), plain(b))), bits_of(Real(a) * Real(b)));
+    ASSERT_EQ(ref_bits_of_real(ref_real_quotient(plain(a), plain(b))), bits_of(Real(a) / Real(b)));
+    ASSERT_EQ(ref_bits_of_real(ref_real_root(plain(std::abs(a)))),
+              bits_of(sqrt(Real(std::abs(a)))));
     // They are those of doubles, too.
-    ASSERT_EQ(dev_bits_of_real(dev_root(dev(std::abs(a)))),
+    ASSERT_EQ(ref_bits_of_real(ref_real_root(plain(std::abs(a)))),
               std::bit_cast<uint64_t>(std::sqrt(std::abs(a))));
   }
 }
 
-TEST(DeviceReal, WholeNumbersAndFixedPoint) {
+TEST(ReferenceReal, WholeNumbersAndFixedPoint) {
   for (uint32_t i = 0; i < 200'000; ++i) {
     const auto n = static_cast<int64_t>(random_word(i, 3)) >> (random_word(i, 4) % 64);
-    ASSERT_EQ(dev_bits_of_real(dev_real(n)), bits_of(Real(n))) << n;
+    ASSERT_EQ(ref_bits_of_real(ref_real(n)), bits_of(Real(n))) << n;
     const double a = random_double(i, 5);
     const int bits = 1 + static_cast<int>(random_word(i, 6) % 40);
     const int shift = fixed_point_shift(Real(a), bits);
-    ASSERT_EQ(dev_fixed_point_shift(dev(a), bits), shift);
+    ASSERT_EQ(ref_fixed_point_shift(plain(a), bits), shift);
     const int moved = shift + static_cast<int>(random_word(i, 7) % 20) - 10;
     const int64_t limit = mantissa_limit(bits + 1);
-    ASSERT_EQ(dev_fixed_point(dev(a), moved, limit), to_fixed_point(Real(a), moved, limit));
+    ASSERT_EQ(ref_fixed_point(plain(a), moved, limit), to_fixed_point(Real(a), moved, limit));
   }
 }
 
-TEST(DeviceReal, PowersAndNumbersThatAreNotFinite) {
+TEST(ReferenceReal, PowersAndNumbersThatAreNotFinite) {
   for (const int64_t exponent : {0, 1, 2, 7, 1000, 123456}) {
-    ASSERT_EQ(dev_bits_of_real(dev_power(dev(0.999), exponent)),
+    ASSERT_EQ(ref_bits_of_real(ref_real_power(plain(0.999), exponent)),
               bits_of(power(Real(0.999), exponent)));
   }
-  EXPECT_FALSE(dev_is_finite(dev_quotient(dev(1), dev(0))));
-  EXPECT_FALSE(dev_is_finite(dev_root(dev(-1))));
-  EXPECT_FALSE(dev_is_finite(dev_sum(dev_quotient(dev(1), dev(0)), dev(1))));
-  EXPECT_EQ(dev_bits_of_real(dev(0)), 0u);
+  EXPECT_FALSE(ref_real_is_finite(ref_real_quotient(plain(1), plain(0))));
+  EXPECT_FALSE(ref_real_is_finite(ref_real_root(plain(-1))));
+  EXPECT_FALSE(ref_real_is_finite(ref_real_sum(ref_real_quotient(plain(1), plain(0)), plain(1))));
+  EXPECT_EQ(ref_bits_of_real(plain(0)), 0u);
 }
 
 }  // namespace

@@ -1,23 +1,23 @@
-#include "device/training/real.h"
+#include "scalars/real.h"
 
 #include "reference/numerics/numerics.h"
 
 enum { kFractionBits = 52, kBias = 1023, kMostBiased = 2047, kMostExponent = 1 << 20 };
 static const int64_t kHidden = INT64_C(1) << kFractionBits;
 
-static DevReal not_finite(void) {
-  const DevReal result = {0, INT32_MAX};
+static RefReal not_finite(void) {
+  const RefReal result = {0, INT32_MAX};
   return result;
 }
 
-static DevReal zero(void) {
-  const DevReal result = {0, 0};
+static RefReal zero(void) {
+  const RefReal result = {0, 0};
   return result;
 }
 
 // +-size * 2^exponent to 53 bits. If `size` has more than 54 bits, its lowest may stand for all
 // bits below.
-static DevReal rounded(uint64_t size, bool negative, int exponent) {
+static RefReal rounded(uint64_t size, bool negative, int exponent) {
   if (size == 0) return zero();
   const int cut = ref_bit_length(size) - (kFractionBits + 1);
   int64_t mantissa = (int64_t)(cut <= 0 ? size << -cut : size >> cut);
@@ -32,24 +32,24 @@ static DevReal rounded(uint64_t size, bool negative, int exponent) {
   }
   if (exponent < -kMostExponent) return zero();
   if (exponent > kMostExponent) return not_finite();
-  const DevReal result = {negative ? -mantissa : mantissa, exponent};
+  const RefReal result = {negative ? -mantissa : mantissa, exponent};
   return result;
 }
 
-DevReal dev_real(int64_t n) { return rounded(ref_magnitude(n), n < 0, 0); }
+RefReal ref_real(int64_t n) { return rounded(ref_magnitude(n), n < 0, 0); }
 
-DevReal dev_real_of_bits(uint64_t bits) {
+RefReal ref_real_of_bits(uint64_t bits) {
   const int biased = (int)(bits >> kFractionBits & kMostBiased);
   if (biased == 0) return zero();
   if (biased == kMostBiased) return not_finite();
   const int64_t size = (int64_t)(bits & (uint64_t)(kHidden - 1)) | kHidden;
-  const DevReal result = {bits >> 63 != 0 ? -size : size, biased - kBias - kFractionBits};
+  const RefReal result = {bits >> 63 != 0 ? -size : size, biased - kBias - kFractionBits};
   return result;
 }
 
-uint64_t dev_bits_of_real(DevReal a) {
+uint64_t ref_bits_of_real(RefReal a) {
   const uint64_t infinite = (uint64_t)kMostBiased << kFractionBits;
-  if (!dev_is_finite(a)) return infinite | 1;
+  if (!ref_real_is_finite(a)) return infinite | 1;
   const int biased = a.exponent + kBias + kFractionBits;
   const uint64_t sign = a.mantissa < 0 ? (uint64_t)1 << 63 : 0;
   if (a.mantissa == 0 || biased <= 0) return 0;
@@ -58,23 +58,23 @@ uint64_t dev_bits_of_real(DevReal a) {
          (ref_magnitude(a.mantissa) & (uint64_t)(kHidden - 1));
 }
 
-bool dev_is_finite(DevReal a) { return a.exponent != INT32_MAX; }
+bool ref_real_is_finite(RefReal a) { return a.exponent != INT32_MAX; }
 
-DevReal dev_negative(DevReal a) {
+RefReal ref_real_negative(RefReal a) {
   a.mantissa = -a.mantissa;
   return a;
 }
 
-DevReal dev_magnitude(DevReal a) { return a.mantissa < 0 ? dev_negative(a) : a; }
+RefReal ref_real_magnitude(RefReal a) { return a.mantissa < 0 ? ref_real_negative(a) : a; }
 
 // Nine bits below the larger unit. The lowest one is set if anything lies below it. If more than
 // one bit is cancelled, nothing does.
-DevReal dev_sum(DevReal a, DevReal b) {
-  if (!dev_is_finite(a) || !dev_is_finite(b)) return not_finite();
+RefReal ref_real_sum(RefReal a, RefReal b) {
+  if (!ref_real_is_finite(a) || !ref_real_is_finite(b)) return not_finite();
   if (a.mantissa == 0) return b;
   if (b.mantissa == 0) return a;
   enum { kGuardBits = 9 };
-  const DevReal large = a.exponent >= b.exponent ? a : b, small = a.exponent >= b.exponent ? b : a;
+  const RefReal large = a.exponent >= b.exponent ? a : b, small = a.exponent >= b.exponent ? b : a;
   const int distance = (int)ref_smaller(large.exponent - small.exponent, 63);
   const int64_t whole = small.mantissa * (1 << kGuardBits), shifted = whole >> distance;
   const bool inexact = ((uint64_t)whole & (((uint64_t)1 << distance) - 1)) != 0;
@@ -82,13 +82,13 @@ DevReal dev_sum(DevReal a, DevReal b) {
   return rounded(ref_magnitude(sum), sum < 0, large.exponent - kGuardBits);
 }
 
-DevReal dev_difference(DevReal a, DevReal b) { return dev_sum(a, dev_negative(b)); }
+RefReal ref_real_difference(RefReal a, RefReal b) { return ref_real_sum(a, ref_real_negative(b)); }
 
 // The product of 53 by 53 bits, as its upper bits and a lowest one that stands for the rest. By
 // halves of 27 bits: the middle terms are below 2^54, so that their sum with the upper bits of the
 // lowest fits 64.
-DevReal dev_product(DevReal a, DevReal b) {
-  if (!dev_is_finite(a) || !dev_is_finite(b)) return not_finite();
+RefReal ref_real_product(RefReal a, RefReal b) {
+  if (!ref_real_is_finite(a) || !ref_real_is_finite(b)) return not_finite();
   enum { kHalf = 27 };
   const uint64_t mask = ((uint64_t)1 << kHalf) - 1;
   const uint64_t x = ref_magnitude(a.mantissa), y = ref_magnitude(b.mantissa);
@@ -103,62 +103,62 @@ DevReal dev_product(DevReal a, DevReal b) {
                  a.exponent + b.exponent + 44);
 }
 
-// 60 bits of the quotient, by long division: the rest stays below the divisor of 53 bits.
-DevReal dev_quotient(DevReal a, DevReal b) {
-  if (!dev_is_finite(a) || !dev_is_finite(b) || b.mantissa == 0) return not_finite();
-  enum { kGuardBits = 60 };
+// 55 bits of the quotient below the point, 11 at a time: a rest is below the divisor of 53 bits.
+RefReal ref_real_quotient(RefReal a, RefReal b) {
+  if (!ref_real_is_finite(a) || !ref_real_is_finite(b) || b.mantissa == 0) return not_finite();
+  enum { kDigit = 11, kDigits = 5 };
   const uint64_t divisor = ref_magnitude(b.mantissa), numerator = ref_magnitude(a.mantissa);
   uint64_t quotient = numerator / divisor, rest = numerator % divisor;
-  for (int bit = 0; bit < kGuardBits; ++bit) {
-    rest <<= 1;
-    const bool fits = rest >= divisor;
-    rest -= fits ? divisor : 0;
-    quotient = quotient << 1 | (fits ? 1 : 0);
+  for (int digit = 0; digit < kDigits; ++digit) {
+    rest <<= kDigit;
+    quotient = quotient << kDigit | rest / divisor;
+    rest %= divisor;
   }
   return rounded(quotient | (rest != 0 ? 1 : 0), (a.mantissa < 0) != (b.mantissa < 0),
-                 a.exponent - b.exponent - kGuardBits);
+                 a.exponent - b.exponent - kDigit * kDigits);
 }
 
-// 55 or 56 bits of the root, two bits of the square at a time: the rest stays below twice the root.
-DevReal dev_root(DevReal a) {
-  if (!dev_is_finite(a) || a.mantissa < 0) return not_finite();
+// 55 bits of the root of n = mantissa * 2^left: 32 bits from the upper part, the others by one
+// division (P. Zimmermann, "Karatsuba square root", 1999). Proof: with high = s^2 + rest,
+// rest <= 2 s, and rest * 2^23 = digit * 2 s + u, u < 2 s, the root s * 2^23 + digit leaves
+// n - root^2 = u * 2^23 - digit^2. That is below 2 root, and not below -2^46 > -2 root: the root is
+// right, or one too large. The rest is below 2^33, so that products with 2^23 fit 64 bits.
+RefReal ref_real_root(RefReal a) {
+  if (!ref_real_is_finite(a) || a.mantissa < 0) return not_finite();
   if (a.mantissa == 0) return a;
-  const int left = 57 + ((a.exponent + 57) & 1);  // to 110 or 111 bits, and an even exponent
-  uint64_t root = 0, rest = 0;
-  for (int bit = 110; bit >= 0; bit -= 2) {
-    // The bits `bit` + 1 and `bit` of mantissa * 2^left.
-    const int at = bit - left;
-    const uint64_t size = (uint64_t)a.mantissa;
-    const uint64_t pair = at >= 0 ? size >> at & 3 : at == -1 ? size << 1 & 3 : 0;
-    rest = rest << 2 | pair;
-    const uint64_t trial = root << 2 | 1;
-    const bool fits = rest >= trial;
-    rest -= fits ? trial : 0;
-    root = root << 1 | (fits ? 1 : 0);
-  }
-  return rounded(root | (rest != 0 ? 1 : 0), false, (a.exponent - left) / 2);
+  enum { kDigit = 23 };
+  const int odd = a.exponent & 1;                            // n has 109 or 110 bits,
+  const uint64_t high = (uint64_t)a.mantissa << (10 + odd);  // zeros below these 63 or 64
+  const uint64_t s = ref_integer_root(high), rest = (high - s * s) << kDigit;
+  const uint64_t digit = rest / (2 * s), u = rest % (2 * s);
+  uint64_t root = (s << kDigit) + digit;
+  int64_t left = (int64_t)(u << kDigit) - (int64_t)(digit * digit);
+  if (left < 0) left += (int64_t)(2 * --root + 1);
+  return rounded(root | (left != 0 ? 1 : 0), false, (a.exponent - odd) / 2 - 5 - kDigit);
 }
 
-DevReal dev_scaled(DevReal a, int exponent) {
-  if (dev_is_finite(a) && a.mantissa != 0) a.exponent += exponent;
+RefReal ref_real_scaled(RefReal a, int exponent) {
+  if (ref_real_is_finite(a) && a.mantissa != 0) a.exponent += exponent;
   return a;
 }
 
-DevReal dev_power(DevReal base, int64_t exponent) {
-  DevReal result = dev_real(1);
-  for (; exponent > 0; exponent >>= 1, base = dev_product(base, base)) {
-    if ((exponent & 1) != 0) result = dev_product(result, base);
+RefReal ref_real_power(RefReal base, int64_t exponent) {
+  RefReal result = ref_real(1);
+  for (; exponent > 0; exponent >>= 1, base = ref_real_product(base, base)) {
+    if ((exponent & 1) != 0) result = ref_real_product(result, base);
   }
   return result;
 }
 
-DevReal dev_larger(DevReal a, DevReal b) { return dev_difference(a, b).mantissa < 0 ? b : a; }
+RefReal ref_real_larger(RefReal a, RefReal b) {
+  return ref_real_difference(a, b).mantissa < 0 ? b : a;
+}
 
-int dev_fixed_point_shift(DevReal peak, int bits) {
+int ref_fixed_point_shift(RefReal peak, int bits) {
   return peak.mantissa == 0 ? 0 : bits - (peak.exponent + kFractionBits + 1);
 }
 
-int64_t dev_fixed_point(DevReal a, int shift, int64_t limit) {
+int64_t ref_fixed_point(RefReal a, int shift, int64_t limit) {
   if (a.mantissa == 0) return 0;
   const int right = -(a.exponent + shift);
   if (right > 62) return 0;
