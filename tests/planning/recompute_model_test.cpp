@@ -12,9 +12,12 @@
 #include "base/random.h"
 #include "kernels/kernel_table.h"
 #include "models/models.h"
+#include "ops/ops.h"
 #include "plan/passes/network_format.h"
 #include "plan/retention/gradient_rows.h"
+#include "plan/retention/retention.h"
 #include "plan/retention/retention_evaluator.h"
+#include "tests/harness.h"
 
 namespace mantissa {
 namespace {
@@ -192,6 +195,52 @@ TEST(RetentionEvaluator, FindsWhatAPlainReplayFinds) {
       }
     }
   }
+}
+
+// Changes of one value, each taken as the base, of a chain of values that two nodes read whose
+// results are added.
+int64_t words_of_changes(int diamonds) {
+  GraphBuilder builder("diamonds", Shape{28, 28, 1});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  value = builder.add(ops::kConvolution, "stem", {value}, {{"channels", 8}, {"padding", 1}});
+  for (int i = 0; i < diamonds; ++i) {
+    const std::string number = std::to_string(i);
+    const int left = builder.add(ops::kRelu, "left" + number, {value});
+    const int right = builder.add(ops::kMaxPool, "right" + number, {value}, {{"window", 1}});
+    value = builder.add(ops::kAdd, "sum" + number, {left, right});
+  }
+  value = builder.add(ops::kGlobalAveragePool, "average", {value});
+  value = builder.add(ops::kLinear, "classifier", {value}, {{"channels", 10}});
+  const Format format = *parse_format("bfp8");
+  const Graph graph = in_format(testing::with_loss(*builder.finish(value)), format);
+  const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
+  const auto program = compile(
+      graph, {.micro_batch_size = 2, .exponents = training_exponents(format), .format = format},
+      {&table, 2});
+  EXPECT_TRUE(program.ok());
+  const RecomputeModel model(graph, *program, MachineProfile{}, 2);
+  RetentionEvaluator evaluator(model);
+  std::vector<Retention> choice = keep_all(model);
+  evaluator.nanoseconds(choice);
+  evaluator.set_base();
+  const int64_t before = evaluator.compared_words();
+  for (int i = 0; i < 40; ++i) {
+    const int v = static_cast<int>(choice.size()) / 2 + i;
+    if (!model.values()[v].may_go) continue;
+    choice[v] = Retention::kRecomputed;
+    EXPECT_EQ(evaluator.nanoseconds_with(v, choice[v]),
+              model.evaluate(choice, program->live_bytes).nanoseconds);
+    evaluator.set_base();
+  }
+  return evaluator.compared_words() - before;
+}
+
+// The sets of a network that is ten times as long have ten times as many words, at ten times as
+// many instructions. Changes are compared in no more words at each.
+TEST(RetentionEvaluator, ComparesOnlyWordsThatMayDiffer) {
+  const int64_t words = words_of_changes(100);
+  EXPECT_GT(words, 0);
+  EXPECT_LE(words_of_changes(1000), 12 * words);
 }
 
 // Whole numbers have the same sum in any order. Planners add times in any order.

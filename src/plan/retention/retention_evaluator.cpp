@@ -28,6 +28,7 @@ class RetentionEvaluator::Course {
         there_(words_),
         wanted_(words_),
         differ_(words_),
+        is_own_(words_, false),
         moments_(model.reads().size()) {
     std::vector<std::vector<int>> reads_of(model.values().size());
     for (size_t r = 0; r < model.reads().size(); ++r) {
@@ -55,7 +56,10 @@ class RetentionEvaluator::Course {
     taken_.there.resize(taken_.marks.size() * words_);
     taken_.later_uses.resize(taken_.marks.size() * words_);
     taken_.first_use.resize(values_.size());
-    set_base();
+    from_ = 0;
+    to_ = static_cast<int>(checks_.size());
+    for (int w = 0; w < words_; ++w) make_own(w, 0);
+    take_course();
   }
 
   // How long keeping and computing again takes.
@@ -78,23 +82,19 @@ class RetentionEvaluator::Course {
 
   // Others are compared with the choice that nanoseconds() was asked about last.
   void set_base() {
-    for (const int v : changed_) taken_.choice[v] = choice_[v];
-    forget_changes();
     std::swap(of_base_, latest_);
-    there_ = kept_;
-    walked_.clear();
-    walked_ns_ = 0;
-    for (int c = 0;; ++c) {
-      for (int w = 0; w < words_; ++w) taken_.there[c * words_ + w] = there_[w];
-      taken_.marks[c] = {static_cast<int>(walked_.size()), walked_ns_};
-      if (c == std::ssize(checks_)) break;
-      pass(checks_[c]);
+    if (!changed_.empty()) {
+      begin_walk();
+      for (int c = 0; c < from_; ++c) {  // before their first use, changed values are there if kept
+        for (const int w : own_) there_at(c, w) = with_changes(there_at(c, w), w);
+      }
+      take_course();
     }
-    taken_.computed.swap(walked_);
     walked_.clear();
-    note_uses();
     from_ = to_ = static_cast<int>(checks_.size());
   }
+
+  int64_t compared_words() const { return compared_; }
 
   // The outcome of the same choice; none as soon as the excess known so far is not promising.
   template <typename Promising>
@@ -218,13 +218,8 @@ class RetentionEvaluator::Course {
     from_ = static_cast<int>(checks_.size());
     for (const int v : changed_) from_ = std::min(from_, taken_.first_use[v]);
     to_ = from_;
-    for (int w = 0; w < words_; ++w) {
-      const uint64_t there = taken_.there[from_ * words_ + w];
-      there_[w] = (there & ~differ_[w]) | (kept_[w] & differ_[w]);
-    }
-    walked_.clear();
-    walked_ns_ = 0;
-    while (to_ < std::ssize(checks_) && !goes_on_as_taken(to_)) pass(checks_[to_++]);
+    begin_walk();
+    while (to_ < std::ssize(checks_) && !goes_on_as_taken(to_)) pass(to_++);
     const std::vector<Mark>& marks = taken_.marks;
     nanoseconds_ = kept_ns_ + walked_ns_ + marks[from_].nanoseconds + marks.back().nanoseconds -
                    marks[to_].nanoseconds;
@@ -242,47 +237,118 @@ class RetentionEvaluator::Course {
     choice_[v] = state;
   }
 
+  // The walk looks only at its own words of sets: those with changed values, and those with values
+  // that it, or the course taken, has computed since. In the others the same values are there.
+  void begin_walk() {
+    walked_.clear();
+    walked_ns_ = 0;
+    for (const int w : own_) is_own_[w] = false;
+    own_.clear();
+    for (const int v : changed_) make_own(v / kWordBits, from_);
+  }
+
+  void make_own(int w, int check) {
+    if (is_own_[w]) return;
+    is_own_[w] = true;
+    own_.push_back(w);
+    there_[w] = with_changes(there_at(check, w), w);
+  }
+
+  uint64_t with_changes(uint64_t there, int w) const {
+    return (there & ~differ_[w]) | (kept_[w] & differ_[w]);
+  }
+  uint64_t& there_at(int check, int w) { return taken_.there[check * words_ + w]; }
+  uint64_t there_now(int check, int w) { return is_own_[w] ? there_[w] : there_at(check, w); }
+
   // Whether from this check on the course is the same as for the choice taken.
-  bool goes_on_as_taken(int check) const {
-    for (int w = 0; w < words_; ++w) {
-      const size_t at = check * words_ + w;
-      if ((((there_[w] ^ taken_.there[at]) | differ_[w]) & taken_.later_uses[at]) != 0)
-        return false;
+  bool goes_on_as_taken(int check) {
+    compared_ += std::ssize(own_);
+    for (const int w : own_) {
+      const uint64_t other = (there_[w] ^ there_at(check, w)) | differ_[w];
+      if ((other & taken_.later_uses[check * words_ + w]) != 0) return false;
     }
     return true;
   }
 
-  void pass(const Check& check) {
+  // Whether the same values are there, be they used or not.
+  bool is_as_taken(int check) {
+    compared_ += std::ssize(own_);
+    return std::all_of(own_.begin(), own_.end(),
+                       [&](int w) { return there_[w] == there_at(check, w); });
+  }
+
+  void pass(int c) {
+    const Check& check = checks_[c];
+    for (int i = taken_.marks[c].computed; i < taken_.marks[c + 1].computed; ++i) {
+      make_own(taken_.computed[i].value / kWordBits, c);
+    }
     uint64_t missing = 0;
     for (int i = check.begin; i < check.end; ++i) {
-      missing |= parts_[i].values & ~there_[parts_[i].word];
+      missing |= parts_[i].values & ~there_now(c, parts_[i].word);
     }
-    if (missing != 0) restore(check);
+    if (missing != 0) restore(c);
     if (check.ends_node) end_node();
   }
 
-  // Notes the uses of the choice taken: whether a check finds its value, and the values read to
-  // compute it.
-  void note_uses() {
+  // Makes the choice the one taken, from a walk that has begun. Where it ends, there may be other
+  // values that are not used any more: it goes on until there are none.
+  void take_course() {
+    const int end = static_cast<int>(checks_.size()), same = to_;
+    for (to_ = from_; to_ < same || !is_as_taken(to_); ++to_) {
+      for (const int w : own_) there_at(to_, w) = there_[w];
+      if (to_ == end) break;
+      pass(to_);
+    }
+    put_together();
+    for (const int v : changed_) taken_.choice[v] = choice_[v];
+    forget_changes();
+    taken_.computed.swap(computed_);
+    note_marks();
+    note_uses(same);
+  }
+
+  void note_marks() {
+    int i = 0;
+    double nanoseconds = 0;  // whole ones: any order has the same sum
+    for (size_t c = 0; c < checks_.size(); ++c) {
+      taken_.marks[c] = {i, nanoseconds};
+      for (; i < std::ssize(taken_.computed) && taken_.computed[i].read == checks_[c].read; ++i) {
+        nanoseconds += values_[taken_.computed[i].value].compute_ns;
+      }
+    }
+    taken_.marks.back() = {i, nanoseconds};
+  }
+
+  // Calls use(v) for the values that a check of the choice taken uses: those that it looks for, and
+  // those read to compute them.
+  template <typename Use>
+  void for_each_use(int c, const Use& use) const {
+    for (int i = checks_[c].begin; i < checks_[c].end; ++i) {
+      for (uint64_t rest = parts_[i].values; rest != 0; rest &= rest - 1) {
+        use(parts_[i].word * kWordBits + std::countr_zero(rest));
+      }
+    }
+    for (int i = taken_.marks[c].computed; i < taken_.marks[c + 1].computed; ++i) {
+      const Value& value = values_[taken_.computed[i].value];
+      for (int j = value.inputs_begin; j < value.inputs_end; ++j) use(lists_[j]);
+    }
+  }
+
+  // Notes the uses of the choice taken, which differs from the one before in checks from from_ to
+  // `same`.
+  void note_uses(int same) {
     const int end = static_cast<int>(checks_.size());
     std::fill(taken_.first_use.begin(), taken_.first_use.end(), end);
-    std::fill_n(&taken_.later_uses[end * words_], words_, 0);
     for (int c = end - 1; c >= 0; --c) {
-      uint64_t* const uses = &taken_.later_uses[c * words_];
-      for (int w = 0; w < words_; ++w) uses[w] = uses[words_ + w];
-      const auto use = [&](int v) {
-        uses[v / kWordBits] |= bit(v);
-        taken_.first_use[v] = c;
-      };
-      for (int i = checks_[c].begin; i < checks_[c].end; ++i) {
-        for (uint64_t rest = parts_[i].values; rest != 0; rest &= rest - 1) {
-          use(parts_[i].word * kWordBits + std::countr_zero(rest));
-        }
-      }
-      for (int i = taken_.marks[c].computed; i < taken_.marks[c + 1].computed; ++i) {
-        const Value& value = values_[taken_.computed[i].value];
-        for (int j = value.inputs_begin; j < value.inputs_end; ++j) use(lists_[j]);
-      }
+      for_each_use(c, [&](int v) { taken_.first_use[v] = c; });
+    }
+    std::vector<uint64_t>& uses = uses_of_check_;
+    uses.assign(&taken_.later_uses[same * words_], &taken_.later_uses[same * words_] + words_);
+    for (int c = same - 1; c >= 0; --c) {
+      for_each_use(c, [&](int v) { set(uses, v); });
+      uint64_t* const noted = &taken_.later_uses[c * words_];
+      if (c < from_ && std::equal(uses.begin(), uses.end(), noted)) return;
+      std::copy(uses.begin(), uses.end(), noted);
     }
   }
 
@@ -297,36 +363,43 @@ class RetentionEvaluator::Course {
 
   // Computes missing values again, and before them the values that they are computed from: in the
   // order of the forward pass.
-  void restore(const Check& check) {
-    for (int i = check.begin; i < check.end; ++i) {
-      wanted_[parts_[i].word] = parts_[i].values & ~there_[parts_[i].word];
-    }
+  void restore(int c) {
+    const Check& check = checks_[c];
+    int lowest = words_;  // of the words with wanted values
+    const auto want = [&](int w, uint64_t values) {
+      wanted_[w] |= values & ~there_now(c, w);
+      lowest = std::min(lowest, w);
+    };
+    for (int i = check.begin; i < check.end; ++i) want(parts_[i].word, parts_[i].values);
     const size_t before = walked_.size();
-    for (int w = parts_[check.end - 1].word; w >= 0; --w) {
-      uint64_t wanted = std::exchange(wanted_[w], 0), there = there_[w];
+    for (int w = parts_[check.end - 1].word; w >= lowest; --w) {
+      uint64_t wanted = std::exchange(wanted_[w], 0);
+      if (wanted == 0) continue;
+      make_own(w, c);
+      uint64_t present = there_[w];
       while (wanted != 0) {
         const int v = w * kWordBits + std::bit_width(wanted) - 1;
         const Value& value = values_[v];
         walked_.push_back({check.read, v});
         walked_ns_ += value.compute_ns;
         wanted -= bit(v);
-        there |= bit(v);
+        present |= bit(v);
         for (int i = value.inputs_begin; i < value.inputs_end; ++i) {
           const int input = lists_[i], word = input / kWordBits;
           if (word == w) {
-            wanted |= bit(input) & ~there;
+            wanted |= bit(input) & ~present;
           } else {
-            wanted_[word] |= bit(input) & ~there_[word];
+            want(word, bit(input));
           }
         }
       }
-      there_[w] = there;
+      there_[w] = present;
     }
     std::reverse(walked_.begin() + before, walked_.end());
   }
 
   void end_node() {
-    for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
+    for (const int w : own_) there_[w] &= ~each_time_[w];
   }
 
   // The memory of the choice if it was measured last, or for the base.
@@ -461,7 +534,10 @@ class RetentionEvaluator::Course {
   // The choice, its sets, and the values that it computes again, in order.
   std::vector<Retention> choice_;
   double kept_ns_ = 0;
-  std::vector<uint64_t> kept_, each_time_, there_, wanted_, differ_;
+  std::vector<uint64_t> kept_, each_time_, there_, wanted_, differ_, uses_of_check_;
+  std::vector<char> is_own_;  // by word of sets (begin_walk)
+  std::vector<int> own_;
+  int64_t compared_ = 0;
   std::vector<Computed> computed_;
   double nanoseconds_ = 0;
   Taken taken_;
@@ -481,6 +557,8 @@ RetentionEvaluator::RetentionEvaluator(const RecomputeModel& model)
 RetentionEvaluator::~RetentionEvaluator() = default;
 
 void RetentionEvaluator::set_base() { course_->set_base(); }
+
+int64_t RetentionEvaluator::compared_words() const { return course_->compared_words(); }
 
 double RetentionEvaluator::nanoseconds(const std::vector<Retention>& choice) {
   return course_->nanoseconds(choice);

@@ -38,6 +38,9 @@ class RetentionEvaluator {
   // no result changes. The first base recomputes all values.
   void set_base();
 
+  // Words of sets of values that were compared so far: tests count them, since times are noisy.
+  int64_t compared_words() const;
+
  private:
   class Course;
   std::unique_ptr<Course> course_;
