@@ -123,14 +123,14 @@ bool @p@_step_with_rate(@p@_training* training, @parameters@, uint64_t rate, @p@
                  .violated = training->violated,
                  .counts = training->counts};
   m.step.micro_batches = @micro_batches@;
-  m.step.scalars.learning_rate = dev_real_of_bits(rate);
-  m.step.scalars.momentum = dev_real_of_bits(@momentum@);
-  m.step.scalars.weight_decay = dev_real_of_bits(@decay@);
-  m.step.scalars.beta1 = dev_real_of_bits(@beta1@);
-  m.step.scalars.beta2 = dev_real_of_bits(@beta2@);
-  m.step.scalars.epsilon = dev_real_of_bits(@epsilon@);
-  m.step.scalars.gradient_scale = dev_real_of_bits(@scale@);
-  m.step.scalars.statistics_momentum = dev_real_of_bits(@statistics@);
+  m.step.scalars.learning_rate = ref_real_of_bits(rate);
+  m.step.scalars.momentum = ref_real_of_bits(@momentum@);
+  m.step.scalars.weight_decay = ref_real_of_bits(@decay@);
+  m.step.scalars.beta1 = ref_real_of_bits(@beta1@);
+  m.step.scalars.beta2 = ref_real_of_bits(@beta2@);
+  m.step.scalars.epsilon = ref_real_of_bits(@epsilon@);
+  m.step.scalars.gradient_scale = ref_real_of_bits(@scale@);
+  m.step.scalars.statistics_momentum = ref_real_of_bits(@statistics@);
   m.step.scalars.seed = UINT64_C(@seed@);
   m.step.scalars.step = training->step;
   dev_begin_step(&m);

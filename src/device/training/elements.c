@@ -152,9 +152,9 @@ typedef struct Reciprocal {
 } Reciprocal;
 
 static Reciprocal reciprocal(int32_t pixels, int bits) {
-  const DevReal real = dev_quotient(dev_real(1), dev_real(pixels));
-  const int shift = dev_fixed_point_shift(real, bits);
-  const Reciprocal result = {dev_fixed_point(real, shift, ref_mantissa_limit(bits + 1)), shift};
+  const RefReal real = ref_real_quotient(ref_real(1), ref_real(pixels));
+  const int shift = ref_fixed_point_shift(real, bits);
+  const Reciprocal result = {ref_fixed_point(real, shift, ref_mantissa_limit(bits + 1)), shift};
   return result;
 }
 

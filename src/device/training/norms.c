@@ -3,7 +3,7 @@
 #include "reference/elements/elements.h"
 
 // 2^-17 + ..., numerics/real.h: 1e-5 as a double.
-static DevReal epsilon(void) { return dev_real_of_bits(UINT64_C(0x3ee4f8b588e368f1)); }
+static RefReal epsilon(void) { return ref_real_of_bits(UINT64_C(0x3ee4f8b588e368f1)); }
 
 DevNorm dev_norm(const DevMemory* m, const DevNormPlace* p, const DevTensor* in,
                  const DevTensor* out, int32_t work) {
@@ -21,8 +21,8 @@ DevNorm dev_norm(const DevMemory* m, const DevNormPlace* p, const DevTensor* in,
   return norm;
 }
 
-static DevReal real_of(const int16_t* mantissas, const int16_t* exponent, int32_t c) {
-  return dev_scaled(dev_real(mantissas[c]), *exponent);
+static RefReal real_of(const int16_t* mantissas, const int16_t* exponent, int32_t c) {
+  return ref_real_scaled(ref_real(mantissas[c]), *exponent);
 }
 
 static int32_t channels_of(const DevNorm* n) { return n->in->channels; }
@@ -43,10 +43,10 @@ static int32_t* multiplier_of(const DevNorm* n) {
 }
 static int32_t* in_multiplier_of(const DevNorm* n) { return multiplier_of(n) + channels_of(n); }
 
-static void approach(uint64_t* running, DevReal batch, DevReal momentum) {
-  const DevReal before = dev_real_of_bits(*running);
-  const DevReal difference = dev_difference(batch, before);
-  *running = dev_bits_of_real(dev_sum(before, dev_product(momentum, difference)));
+static void approach(uint64_t* running, RefReal batch, RefReal momentum) {
+  const RefReal before = ref_real_of_bits(*running);
+  const RefReal difference = ref_real_difference(batch, before);
+  *running = ref_bits_of_real(ref_real_sum(before, ref_real_product(momentum, difference)));
 }
 
 // Statistics of a channel, rounded from exact integers. Rows are at most 2^24, mantissas of 8 bits:
@@ -61,32 +61,35 @@ static bool channel_statistics(const DevStep* step, const DevNorm* n, int32_t c)
   }
   const int64_t spread = rows * squares - sum * sum;
   const int exponent = dev_channel_exponent(n->in, c);
-  const DevReal count = dev_real(rows);
-  const DevReal mean = dev_quotient(dev_real(sum), count);
-  const DevReal variance = dev_quotient(dev_quotient(dev_real(spread), count), count);
-  const DevReal sigma = dev_root(dev_sum(variance, dev_scaled(epsilon(), -2 * exponent)));
-  mean_of(n)[c] = dev_bits_of_real(mean);
+  const RefReal count = ref_real(rows);
+  const RefReal mean = ref_real_quotient(ref_real(sum), count);
+  const RefReal variance = ref_real_quotient(ref_real_quotient(ref_real(spread), count), count);
+  const RefReal sigma =
+      ref_real_root(ref_real_sum(variance, ref_real_scaled(epsilon(), -2 * exponent)));
+  mean_of(n)[c] = ref_bits_of_real(mean);
   // A constant channel gives beta: x - mean is zero everywhere, whatever 1 / sigma is.
-  inverse_sigma_of(n)[c] = spread == 0 ? 0 : dev_bits_of_real(dev_quotient(dev_real(1), sigma));
-  const DevReal momentum = step->scalars.statistics_momentum;
-  const DevReal unbiased =
-      rows > 1 ? dev_quotient(dev_product(variance, count), dev_real(rows - 1)) : variance;
-  approach(n->running_mean + c, dev_scaled(mean, exponent), momentum);
-  approach(n->running_variance + c, dev_scaled(unbiased, 2 * exponent), momentum);
+  inverse_sigma_of(n)[c] =
+      spread == 0 ? 0 : ref_bits_of_real(ref_real_quotient(ref_real(1), sigma));
+  const RefReal momentum = step->scalars.statistics_momentum;
+  const RefReal unbiased =
+      rows > 1 ? ref_real_quotient(ref_real_product(variance, count), ref_real(rows - 1))
+               : variance;
+  approach(n->running_mean + c, ref_real_scaled(mean, exponent), momentum);
+  approach(n->running_variance + c, ref_real_scaled(unbiased, 2 * exponent), momentum);
   return spread >= (int64_t)rows * rows;
 }
 
 typedef struct Affine {
-  DevReal scale, offset;
+  RefReal scale, offset;
 } Affine;
 
 // A channel's scale and offset in mantissa units of the input.
 static Affine affine_of(const DevNorm* n, int32_t c) {
-  const DevReal gamma = real_of(n->scale, n->scale_exponent, c);
-  const DevReal beta = real_of(n->offset, n->offset_exponent, c);
-  const DevReal scale = dev_product(gamma, dev_real_of_bits(inverse_sigma_of(n)[c]));
-  const DevReal shift = dev_product(scale, dev_real_of_bits(mean_of(n)[c]));
-  const Affine affine = {scale, dev_difference(beta, shift)};
+  const RefReal gamma = real_of(n->scale, n->scale_exponent, c);
+  const RefReal beta = real_of(n->offset, n->offset_exponent, c);
+  const RefReal scale = ref_real_product(gamma, ref_real_of_bits(inverse_sigma_of(n)[c]));
+  const RefReal shift = ref_real_product(scale, ref_real_of_bits(mean_of(n)[c]));
+  const Affine affine = {scale, ref_real_difference(beta, shift)};
   return affine;
 }
 
@@ -94,20 +97,21 @@ static Affine affine_of(const DevNorm* n, int32_t c) {
 static int fixed_point_affine(DevStep* step, const DevNorm* n) {
   const int64_t offset_limit = INT64_C(1) << 44;
   const int bits = (int)ref_larger(8, n->in->bits);
-  DevReal peak = dev_real(0);
+  RefReal peak = ref_real(0);
   bool is_finite = true;
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const Affine a = affine_of(n, c);
-    const DevReal offset = dev_scaled(a.offset, 1 - bits);
-    is_finite = is_finite && dev_is_finite(a.scale) && dev_is_finite(offset);
-    peak = dev_larger(dev_larger(peak, dev_magnitude(a.scale)), dev_magnitude(offset));
+    const RefReal offset = ref_real_scaled(a.offset, 1 - bits);
+    is_finite = is_finite && ref_real_is_finite(a.scale) && ref_real_is_finite(offset);
+    peak = ref_real_larger(ref_real_larger(peak, ref_real_magnitude(a.scale)),
+                           ref_real_magnitude(offset));
   }
   if (!is_finite) step->exponent_overflow = true;
-  const int shift = dev_fixed_point_shift(peak, (int)ref_smaller(31, 45 - bits));
+  const int shift = ref_fixed_point_shift(peak, (int)ref_smaller(31, 45 - bits));
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const Affine a = affine_of(n, c);
-    multiplier_of(n)[c] = (int32_t)dev_fixed_point(a.scale, shift, ref_mantissa_limit(32));
-    wide_offset_of(n)[c] = dev_fixed_point(a.offset, shift, offset_limit);
+    multiplier_of(n)[c] = (int32_t)ref_fixed_point(a.scale, shift, ref_mantissa_limit(32));
+    wide_offset_of(n)[c] = ref_fixed_point(a.offset, shift, offset_limit);
   }
   return -shift;
 }
@@ -145,10 +149,10 @@ static int64_t passing(const DevNorm* n, const DevTensor* grad_out, int32_t i) {
 }
 
 // sum of g * q - mean * sum of g.
-static DevReal centred(const DevNorm* n, int32_t c) {
-  const DevReal mean = dev_real_of_bits(mean_of(n)[c]);
-  return dev_difference(dev_real(sum_grad_in_of(n)[c]),
-                        dev_product(mean, dev_real(sum_grad_of(n)[c])));
+static RefReal centred(const DevNorm* n, int32_t c) {
+  const RefReal mean = ref_real_of_bits(mean_of(n)[c]);
+  return ref_real_difference(ref_real(sum_grad_in_of(n)[c]),
+                             ref_real_product(mean, ref_real(sum_grad_of(n)[c])));
 }
 
 void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const DevSums* scale,
@@ -162,10 +166,11 @@ void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const De
       sum_grad_of(n)[c] += gradient;
       sum_grad_in_of(n)[c] += gradient * dev_at(n->in, i);
     }
-    const DevReal of_scale = dev_product(centred(n, c), dev_real_of_bits(inverse_sigma_of(n)[c]));
+    const RefReal of_scale =
+        ref_real_product(centred(n, c), ref_real_of_bits(inverse_sigma_of(n)[c]));
     int64_t* scales = (int64_t*)scale->data;
     int64_t* offsets = (int64_t*)offset->data;
-    const int64_t part = dev_fixed_point(of_scale, exponent - *scale->exponent, REF_WIDE_LIMIT);
+    const int64_t part = ref_fixed_point(of_scale, exponent - *scale->exponent, REF_WIDE_LIMIT);
     scales[c] = ref_accumulate(scales[c], part);
     offsets[c] = ref_accumulate(offsets[c],
                                 ref_rescale_rne(sum_grad_of(n)[c], *offset->exponent - exponent));
@@ -174,20 +179,22 @@ void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const De
 
 // dx = A dy + D q + C per channel.
 typedef struct GradientAffine {
-  DevReal grad, in, offset;
+  RefReal grad, in, offset;
 } GradientAffine;
 
 static GradientAffine gradient_affine(const DevNorm* n, int32_t c) {
-  const DevReal inverse = dev_real_of_bits(inverse_sigma_of(n)[c]);
-  const DevReal mean = dev_real_of_bits(mean_of(n)[c]), rows = dev_real(rows_of(n));
-  const DevReal sum = dev_real(sum_grad_of(n)[c]);
-  const DevReal grad = dev_scaled(dev_product(real_of(n->scale, n->scale_exponent, c), inverse),
-                                  -dev_channel_exponent(n->in, c));
-  const DevReal negative = dev_negative(grad);
-  const DevReal in = dev_quotient(
-      dev_product(dev_product(negative, inverse), dev_product(centred(n, c), inverse)), rows);
-  const DevReal offset =
-      dev_difference(dev_quotient(dev_product(negative, sum), rows), dev_product(in, mean));
+  const RefReal inverse = ref_real_of_bits(inverse_sigma_of(n)[c]);
+  const RefReal mean = ref_real_of_bits(mean_of(n)[c]), rows = ref_real(rows_of(n));
+  const RefReal sum = ref_real(sum_grad_of(n)[c]);
+  const RefReal grad =
+      ref_real_scaled(ref_real_product(real_of(n->scale, n->scale_exponent, c), inverse),
+                      -dev_channel_exponent(n->in, c));
+  const RefReal negative = ref_real_negative(grad);
+  const RefReal in = ref_real_quotient(ref_real_product(ref_real_product(negative, inverse),
+                                                        ref_real_product(centred(n, c), inverse)),
+                                       rows);
+  const RefReal offset = ref_real_difference(
+      ref_real_quotient(ref_real_product(negative, sum), rows), ref_real_product(in, mean));
   const GradientAffine affine = {grad, in, offset};
   return affine;
 }
@@ -207,21 +214,22 @@ static int64_t gradient_of(const void* work, int32_t i, int32_t c) {
 void dev_norm_grad_input(DevStep* step, const DevNorm* n, const DevTensor* grad_out,
                          const DevTensor* grad_in) {
   const int64_t offset_limit = INT64_C(1) << 60;
-  DevReal peak = dev_real(0);
+  RefReal peak = ref_real(0);
   bool is_finite = true;
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const GradientAffine a = gradient_affine(n, c);
-    is_finite =
-        is_finite && dev_is_finite(a.grad) && dev_is_finite(a.in) && dev_is_finite(a.offset);
-    peak = dev_larger(dev_larger(peak, dev_magnitude(a.grad)), dev_magnitude(a.in));
+    is_finite = is_finite && ref_real_is_finite(a.grad) && ref_real_is_finite(a.in) &&
+                ref_real_is_finite(a.offset);
+    peak = ref_real_larger(ref_real_larger(peak, ref_real_magnitude(a.grad)),
+                           ref_real_magnitude(a.in));
   }
   if (!is_finite) step->exponent_overflow = true;
-  const int shift = dev_fixed_point_shift(peak, 31);
+  const int shift = ref_fixed_point_shift(peak, 31);
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const GradientAffine a = gradient_affine(n, c);
-    multiplier_of(n)[c] = (int32_t)dev_fixed_point(a.grad, shift, ref_mantissa_limit(32));
-    in_multiplier_of(n)[c] = (int32_t)dev_fixed_point(a.in, shift, ref_mantissa_limit(32));
-    wide_offset_of(n)[c] = dev_fixed_point(a.offset, shift, offset_limit);
+    multiplier_of(n)[c] = (int32_t)ref_fixed_point(a.grad, shift, ref_mantissa_limit(32));
+    in_multiplier_of(n)[c] = (int32_t)ref_fixed_point(a.in, shift, ref_mantissa_limit(32));
+    wide_offset_of(n)[c] = ref_fixed_point(a.offset, shift, offset_limit);
   }
   const NormGradient gradient = {n, grad_out};
   const DevElements elements = {gradient_of, &gradient, grad_in};

@@ -62,7 +62,7 @@ DevParameter dev_parameter(const DevMemory* m, const DevParameterPlace* p) {
                     .shift = p->shift,
                     .decays = p->decays,
                     .stochastic = p->stochastic,
-                    .rate_factor = dev_real_of_bits(p->rate_factor),
+                    .rate_factor = ref_real_of_bits(p->rate_factor),
                     .index = (uint32_t)p->index};
   if (p->velocity < 0 || m->program->rules == NULL) return v;
   v.velocity.data = v.first;

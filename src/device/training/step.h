@@ -1,8 +1,8 @@
 // A training step of an exported program: its scalars, its tensors and what it counts.
 #pragma once
 
-#include "device/training/real.h"
 #include "reference/numerics/decisions.h"
+#include "scalars/real.h"
 
 // A function with much memory on the stack, which its caller must not get.
 #if defined(__GNUC__)
@@ -13,10 +13,10 @@
 
 // Scalars of a step, as doubles of the engine.
 typedef struct DevScalars {
-  DevReal learning_rate, momentum, weight_decay;
-  DevReal beta1, beta2, epsilon;  // Adam
-  DevReal gradient_scale;         // 1 / batch size
-  DevReal statistics_momentum;
+  RefReal learning_rate, momentum, weight_decay;
+  RefReal beta1, beta2, epsilon;  // Adam
+  RefReal gradient_scale;         // 1 / batch size
+  RefReal statistics_momentum;
   uint64_t seed;
   int64_t step;  // steps done before
 } DevScalars;
@@ -78,7 +78,7 @@ typedef struct DevParameter {
   int32_t count, blocks;
   int bits, shift;
   bool decays, stochastic;
-  DevReal rate_factor;
+  RefReal rate_factor;
   uint32_t index;
   DevTensor velocity;  // dynamic fixed point: how its exponent is decided
 } DevParameter;

@@ -47,15 +47,16 @@ DEV_APART void narrow_moments(DevStep* step, const DevParameter* p, const RefAda
 // m^ / (s^ + epsilon) = m / ((1 - beta1^t) (s / sqrt(1 - beta2^t) + epsilon)).
 DEV_APART void choose_quotient(const DevStep* step, const DevParameter* p, RefAdam* adam) {
   const int64_t updates = step->scalars.step + 1, limit = INT64_C(1) << kDenominatorBits;
-  const DevReal one = dev_real(1);
-  const DevReal first = dev_difference(one, dev_power(step->scalars.beta1, updates));
-  const DevReal second = dev_difference(one, dev_power(step->scalars.beta2, updates));
-  const DevReal unit = dev_scaled(dev_quotient(first, dev_root(second)), *p->second_exponent);
-  const DevReal epsilon = dev_product(first, step->scalars.epsilon);
+  const RefReal one = ref_real(1);
+  const RefReal first = ref_real_difference(one, ref_real_power(step->scalars.beta1, updates));
+  const RefReal second = ref_real_difference(one, ref_real_power(step->scalars.beta2, updates));
+  const RefReal unit =
+      ref_real_scaled(ref_real_quotient(first, ref_real_root(second)), *p->second_exponent);
+  const RefReal epsilon = ref_real_product(first, step->scalars.epsilon);
   const int shift =
-      dev_fixed_point_shift(dev_larger(dev_scaled(unit, 15), epsilon), kDenominatorBits);
-  adam->root_multiplier = dev_fixed_point(unit, shift, limit >> 15);
-  adam->epsilon = dev_fixed_point(epsilon, shift, limit);
+      ref_fixed_point_shift(ref_real_larger(ref_real_scaled(unit, 15), epsilon), kDenominatorBits);
+  adam->root_multiplier = ref_fixed_point(unit, shift, limit >> 15);
+  adam->epsilon = ref_fixed_point(epsilon, shift, limit);
   adam->numerator_shift =
       (int)ref_smaller(*p->first_exponent + REF_ADAM_DIRECTION_BITS + shift, 46);
 }
@@ -64,16 +65,16 @@ DEV_APART void choose_quotient(const DevStep* step, const DevParameter* p, RefAd
 DEV_APART void make_direction(DevStep* step, const DevParameter* p, const RefUpdate* update,
                               int exponent) {
   const DevScalars* scalars = &step->scalars;
-  const DevReal one = dev_real(1);
+  const RefReal one = ref_real(1);
   RefAdam adam = {.first = p->first, .root = p->second, .root_floor = 1};
   const DevTerm terms[] = {
-      {dev_scaled(dev_difference(one, scalars->beta1), exponent), kGradientBits,
+      {ref_real_scaled(ref_real_difference(one, scalars->beta1), exponent), kGradientBits,
        &adam.gradient_multiplier},
-      {dev_scaled(scalars->beta1, *p->first_exponent), 15, &adam.first_multiplier}};
+      {ref_real_scaled(scalars->beta1, *p->first_exponent), 15, &adam.first_multiplier}};
   const int first_exponent = dev_choose_multipliers(terms, 2);
   const int square_exponent = align_squares(exponent, *p->second_exponent, &adam);
   adam.square_multiplier =
-      dev_fixed_point(dev_difference(one, scalars->beta2), REF_ADAM_WEIGHT_BITS,
+      ref_fixed_point(ref_real_difference(one, scalars->beta2), REF_ADAM_WEIGHT_BITS,
                       INT64_C(1) << REF_ADAM_WEIGHT_BITS);
   const int32_t length = p->count / p->blocks;
   RefAdamExtremes all = {{INT64_MAX, INT64_MIN, 0}, 0};
@@ -104,7 +105,8 @@ static void apply_adam(DevStep* step, const DevParameter* p, bool decoupled) {
   const DevTerm decay = dev_decay_term(step, p, &update);
   if (decoupled && decay.coefficient.mantissa != 0) {
     const DevTerm sum[] = {
-        {dev_scaled(dev_real(1), direction), kDirectionBits, &update.gradient_multiplier}, decay};
+        {ref_real_scaled(ref_real(1), direction), kDirectionBits, &update.gradient_multiplier},
+        decay};
     direction = dev_direction(p, &update, dev_choose_multipliers(sum, 2)).exponent;
   }
   dev_take_step(step, p, &update, direction, gradient.maximum);

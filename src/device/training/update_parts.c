@@ -55,14 +55,14 @@ DevGradient dev_measure(DevStep* step, const DevParameter* p, RefUpdate* update)
 }
 
 DevTerm dev_gradient_term(const DevStep* step, const DevGradient* g, RefUpdate* update) {
-  const DevTerm term = {dev_scaled(step->scalars.gradient_scale, g->exponent), kGradientBits,
+  const DevTerm term = {ref_real_scaled(step->scalars.gradient_scale, g->exponent), kGradientBits,
                         &update->gradient_multiplier};
   return term;
 }
 
 DevTerm dev_decay_term(const DevStep* step, const DevParameter* p, RefUpdate* update) {
-  const DevReal decay = p->decays ? step->scalars.weight_decay : dev_real(0);
-  const DevTerm term = {dev_scaled(decay, dev_largest_exponent_of(p) - p->shift),
+  const RefReal decay = p->decays ? step->scalars.weight_decay : ref_real(0);
+  const DevTerm term = {ref_real_scaled(decay, dev_largest_exponent_of(p) - p->shift),
                         update->weight_bits + p->shift, &update->decay_multiplier};
   return term;
 }
@@ -72,13 +72,13 @@ int dev_choose_multipliers(const DevTerm* terms, int count) {
   int exponent = 0;
   for (int i = 0; i < count; ++i) {
     if (terms[i].coefficient.mantissa == 0) continue;
-    const int wanted = terms[i].bits - kTermBits - dev_fixed_point_shift(terms[i].coefficient, 0);
+    const int wanted = terms[i].bits - kTermBits - ref_fixed_point_shift(terms[i].coefficient, 0);
     exponent = any ? (int)ref_larger(exponent, wanted) : wanted;
     any = true;
   }
   for (int i = 0; i < count; ++i) {
     const int64_t limit = INT64_C(1) << (kTermBits - terms[i].bits + 1);
-    *terms[i].multiplier = dev_fixed_point(terms[i].coefficient, -exponent, limit);
+    *terms[i].multiplier = ref_fixed_point(terms[i].coefficient, -exponent, limit);
   }
   return exponent;
 }
@@ -130,9 +130,9 @@ static void step_block(DevStep* step, const DevParameter* p, const RefUpdate* of
 
 void dev_take_step(DevStep* step, const DevParameter* p, RefUpdate* update, int direction_exponent,
                    uint64_t gradient_maximum) {
-  const DevReal rate = dev_product(step->scalars.learning_rate, p->rate_factor);
-  const int rate_shift = dev_fixed_point_shift(rate, 31);
-  update->rate_multiplier = dev_fixed_point(rate, rate_shift, ref_mantissa_limit(32));
+  const RefReal rate = ref_real_product(step->scalars.learning_rate, p->rate_factor);
+  const int rate_shift = ref_fixed_point_shift(rate, 31);
+  update->rate_multiplier = ref_fixed_point(rate, rate_shift, ref_mantissa_limit(32));
   const int step_exponent = direction_exponent - rate_shift;
   const int largest = dev_largest_exponent_of(p);
   const int smallest = p->blocks == 1

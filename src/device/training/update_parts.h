@@ -12,7 +12,7 @@ enum {
 
 // A term of a sum: its coefficient times a mantissa of `bits` bits.
 typedef struct DevTerm {
-  DevReal coefficient;
+  RefReal coefficient;
   int bits;
   int64_t* multiplier;
 } DevTerm;

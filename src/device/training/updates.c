@@ -13,7 +13,7 @@ void dev_update_sgd(DevStep* step, const DevParameter* p) {
 }
 
 // Nesterov's first half: the velocity is replaced before the step.
-DEV_APART int look_ahead(DevStep* step, const DevParameter* p, DevReal momentum,
+DEV_APART int look_ahead(DevStep* step, const DevParameter* p, RefReal momentum,
                          const DevDirection* exact, RefUpdate* update) {
   const int32_t length = p->count / p->blocks;
   int64_t clipped = 0;
@@ -24,7 +24,7 @@ DEV_APART int look_ahead(DevStep* step, const DevParameter* p, DevReal momentum,
   step->clipped += clipped;
   // |v' * multiplier| is at most |wide|, up to its rounding.
   update->velocity_multiplier =
-      dev_fixed_point(momentum, update->direction_shift, INT64_C(1) << 47);
+      ref_fixed_point(momentum, update->direction_shift, INT64_C(1) << 47);
   if (step->dynamic != NULL) step->dynamic->count_velocity(step, p, exact, clipped);
   update->looks_ahead = true;
   update->direction_bits = 32;
@@ -35,12 +35,12 @@ static void apply_momentum(DevStep* step, const DevParameter* p, bool looks_ahea
   RefUpdate update = dev_update_of(step, p);
   update.velocity.data = p->first;
   update.velocity.bits = update.direction_bits = 16;
-  const DevReal momentum = step->scalars.momentum;
+  const RefReal momentum = step->scalars.momentum;
   const DevGradient gradient = dev_measure(step, p, &update);
   if (!gradient.is_usable) return;
   const DevTerm terms[] = {
       dev_gradient_term(step, &gradient, &update),
-      {dev_scaled(momentum, *p->first_exponent), 15, &update.velocity_multiplier},
+      {ref_real_scaled(momentum, *p->first_exponent), 15, &update.velocity_multiplier},
       dev_decay_term(step, p, &update)};
   const DevDirection exact = dev_direction(p, &update, dev_choose_multipliers(terms, 3));
   const DevDynamic* dynamic = step->dynamic;
