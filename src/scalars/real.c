@@ -118,23 +118,41 @@ RefReal ref_real_quotient(RefReal a, RefReal b) {
                  a.exponent - b.exponent - kDigit * kDigits);
 }
 
-// 55 bits of the root of n = mantissa * 2^left: 32 bits from the upper part, the others by one
-// division (P. Zimmermann, "Karatsuba square root", 1999). Proof: with high = s^2 + rest,
-// rest <= 2 s, and rest * 2^23 = digit * 2 s + u, u < 2 s, the root s * 2^23 + digit leaves
-// n - root^2 = u * 2^23 - digit^2. That is below 2 root, and not below -2^46 > -2 root: the root is
-// right, or one too large. The rest is below 2^33, so that products with 2^23 fit 64 bits.
+// The root of a number, and the number less its square, from 0 to twice the root.
+typedef struct Root {
+  uint64_t root;
+  int64_t rest;
+} Root;
+
+// The root of n * 2^(2 bits) + below from that of n, by one division (P. Zimmermann, "Karatsuba
+// square root", 1999). Proof: with rest * 2^bits + (below >> bits) = digit * 2 root + u the number
+// is (root * 2^bits + digit)^2 + u * 2^bits + (below mod 2^bits) - digit^2. u < 2 root, so the new
+// root is not too small; where n has an even number of bits, digit^2 is at most twice the new root,
+// and it is too large by one at most.
+static Root with_digit(Root n, uint64_t below, int bits) {
+  const uint64_t dividend = ((uint64_t)n.rest << bits) + (below >> bits), twice = 2 * n.root;
+  const uint64_t digit = dividend / twice, u = dividend % twice;
+  const uint64_t low = (u << bits) + (below & (((uint64_t)1 << bits) - 1));
+  Root longer = {(n.root << bits) + digit, (int64_t)low - (int64_t)(digit * digit)};
+  if (longer.rest < 0) longer.rest += (int64_t)(2 * --longer.root + 1);
+  return longer;
+}
+
+// 55 bits of the root of n = mantissa * 2^56 or 2^57, of 109 or 110 bits: 8 of the uppermost 16
+// bits, 16 of 32, 32 of 64, and the others with zeros below, whose rest of 33 bits times 2^23 fits
+// 64.
 RefReal ref_real_root(RefReal a) {
   if (!ref_real_is_finite(a) || a.mantissa < 0) return not_finite();
   if (a.mantissa == 0) return a;
-  enum { kDigit = 23 };
-  const int odd = a.exponent & 1;                            // n has 109 or 110 bits,
-  const uint64_t high = (uint64_t)a.mantissa << (10 + odd);  // zeros below these 63 or 64
-  const uint64_t s = ref_integer_root(high), rest = (high - s * s) << kDigit;
-  const uint64_t digit = rest / (2 * s), u = rest % (2 * s);
-  uint64_t root = (s << kDigit) + digit;
-  int64_t left = (int64_t)(u << kDigit) - (int64_t)(digit * digit);
-  if (left < 0) left += (int64_t)(2 * --root + 1);
-  return rounded(root | (left != 0 ? 1 : 0), false, (a.exponent - odd) / 2 - 5 - kDigit);
+  const int odd = a.exponent & 1;
+  const uint64_t high = (uint64_t)a.mantissa << (10 + odd), top = high >> 48;
+  const uint64_t first = ref_integer_root(top);
+  Root n = {first, (int64_t)(top - first * first)};
+  for (int left = 32; left >= -32; left -= 32) {  // a loop, since its body is long
+    const uint64_t below = left > 0 ? high >> 32 & UINT16_MAX : left == 0 ? high & UINT32_MAX : 0;
+    n = with_digit(n, below, left > 0 ? 8 : left == 0 ? 16 : 23);
+  }
+  return rounded(n.root | (n.rest != 0 ? 1 : 0), false, (a.exponent - odd) / 2 - 28);
 }
 
 RefReal ref_real_scaled(RefReal a, int exponent) {
