@@ -8,10 +8,14 @@ source tests/checks.sh
 
 export XDG_CACHE_HOME=$folder/cache  # where profiles are kept
 readonly numbers=tests/cli/export_c.py
-readonly flags=(CFLAGS="-O2 -Werror")
+readonly flags=(CFLAGS="-O1 -Werror")  # of tests/device_test.sh: more
 
-pictures=$folder/squares
+pictures=$folder/squares small=$folder/small
 python3 "$numbers" data "$pictures"
+python3 "$numbers" data "$small" 8
+for name in functions windows; do
+  python3 tests/device/networks.py $name >"$folder/$name.json"
+done
 
 # network NAME ARGUMENT...: trains some steps, exports the frozen network, compares all logits.
 network() {
@@ -56,6 +60,14 @@ check "training resnet8, two micro-batches" training train-resnet8 3 8 --model r
   --micro-batch-size 4 --weight-decay 1e-4
 
 check "training ds_cnn, with dropout" training train-ds-cnn 2 2 --model ds_cnn --width 0.25
+pictures=$small check "training every point-wise function, dfp8" training train-functions 50 4 \
+  --model "$folder/functions.json" --format dfp8 --learning-rate 0.02
+pictures=$small budget=33000B check "... computed again" training train-functions-again 20 1 \
+  --model "$folder/functions.json" --optimizer sgd --learning-rate 0.01
+check "... as the program says" grep -q "many_gelu: gelu, recompute" \
+  "$folder/train-functions-again.c/mantissa_training.c"
+pictures=$small check "training pools with windows, and concat" training train-windows 50 4 \
+  --model "$folder/windows.json" --micro-batch-size 2 --learning-rate 0.02
 check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \
   --freeze 'conv*,linear1*'
 # What stays is no part of the state.

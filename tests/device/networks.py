@@ -2,6 +2,8 @@
 
   networks.py perceptron      a hidden layer of 8
   networks.py convolutions    a convolution, a depthwise one, batch norms, a shortcut, a pool
+  networks.py functions       every point-wise function, over many elements and over few
+  networks.py windows         pools whose windows overlap or leave the image, a concatenation
 """
 
 import json
@@ -20,6 +22,16 @@ def ends(last, channels):
 
 BEGIN = [{"name": "pixels", "op": "input", "type": "uint8", "shape": [8, 8, 1]},
          node("normalise", "normalise_input", "pixels")]
+FUNCTIONS = ["relu6", "leaky_relu", "sigmoid", "tanh", "hard_sigmoid", "hard_swish", "gelu", "silu"]
+
+
+def functions(last, prefix):
+    """All functions of one value, side by side."""
+    names = [prefix + name for name in FUNCTIONS]
+    return [*(node(prefix + name, name, last) for name in FUNCTIONS),
+            node(prefix + "all", "concat", *names)]
+
+
 NETWORKS = {
     "perceptron": [*BEGIN, node("flatten", "flatten", "normalise"),
                    node("hidden", "linear", "flatten", channels=8),
@@ -31,7 +43,26 @@ NETWORKS = {
         node("deep_norm", "batch_norm", "deep"), node("deep_relu", "relu", "deep_norm"),
         node("point", "convolution", "deep_relu", channels=8, kernel=1),
         node("sum", "add", "point", "stem_relu"), node("pool", "max_pool", "sum", window=2),
-        node("average", "global_average_pool", "pool"), *ends("average", 8)]}
+        node("average", "global_average_pool", "pool"), *ends("average", 8)],
+    "functions": [
+        *BEGIN, node("stem", "convolution", "normalise", channels=4, padding=1),
+        *functions("stem", "many_"), node("pool", "max_pool", "many_all", window=2),
+        node("flatten", "flatten", "pool"), node("hidden", "linear", "flatten", channels=8),
+        *functions("hidden", "few_"), *ends("few_all", 64)],
+    "windows": [
+        *BEGIN, node("stem", "convolution", "normalise", channels=6, padding=1),
+        node("relu", "relu", "stem"),
+        node("maxima", "overlapping_max_pool", "relu", window=3, stride=1, padding=1),
+        node("means", "average_pool", "relu", window=3, stride=1, padding=1),
+        node("inner", "average_pool", "stem", window=3, stride=1, padding=1, count_padding=False),
+        node("beside", "concat", "maxima", "means", "inner", "relu"),
+        node("mix", "convolution", "beside", channels=8, kernel=1, stride=2),
+        node("last_maxima", "overlapping_max_pool", "mix", window=3, stride=2, ceil=True,
+             window_width=2, stride_width=1),
+        node("last_means", "average_pool", "mix", window=3, stride=2, ceil=True,
+             window_width=2, stride_width=1),
+        node("both", "concat", "last_maxima", "last_means"), node("flatten", "flatten", "both"),
+        *ends("flatten", 16)]}
 
 if __name__ == "__main__":
     name = sys.argv[1]

@@ -1,4 +1,5 @@
-// Inputs, element-wise operators, pools and losses of training programs.
+// Inputs, element-wise operators, moves and losses of training programs.
+#include "device/rows/training_parts.h"
 #include "device/rows/training_rows.h"
 #include "numerics/rounding.h"
 #include "ops/attributes.h"
@@ -6,11 +7,6 @@
 
 namespace mantissa::device {
 namespace {
-
-template <typename T>
-const T& attributes(const TrainingWriter& writer, const Instruction& i) {
-  return writer.graph().nodes[static_cast<size_t>(i.node)].attributes.as<T>();
-}
 
 const Value& input_value(const TrainingWriter& writer, const Operand& operand) {
   const Graph& graph = writer.graph();
@@ -46,14 +42,6 @@ Status write_train_relu(TrainingWriter& writer, const Instruction& i) {
   const std::string in = writer.tensor(i.inputs()[0], "in");
   writer.statement("dev_train_relu(" + in + ", " + writer.tensor(i.output(), "out") + ");");
   return {};
-}
-
-// The one gradient that an instruction writes.
-const Operand& written_gradient(const Instruction& i) {
-  for (const Operand& operand : i.grad_inputs()) {
-    if (operand.exists()) return operand;
-  }
-  return i.grad_inputs()[0];
 }
 
 Status write_masked(TrainingWriter& writer, const Instruction& i) {
@@ -101,59 +89,6 @@ Status write_round_at_random(TrainingWriter& writer, const Instruction& i) {
   const int key = writer.program().exponents[static_cast<size_t>(written.exponent)].key;
   writer.statement("dev_train_round_at_random(step, " + wide + ", " + c_number(key) + ", " + out +
                    ");");
-  return {};
-}
-
-std::string pool_shape(TrainingWriter& writer, const Instruction& i, const Shape& in) {
-  writer.include("device/training/elements.h");
-  return writer.constant("RefMaxPoolShape", "pool",
-                         {{"in_height", c_number(in[1])},
-                          {"in_width", c_number(in[2])},
-                          {"channels", c_number(in[3])},
-                          {"window", c_number(attributes<ops::PoolAttributes>(writer, i).window)}});
-}
-
-Status write_train_max_pool(TrainingWriter& writer, const Instruction& i) {
-  const Shape& shape = i.inputs()[0].shape;
-  const std::string pool = pool_shape(writer, i, shape);
-  const std::string in = writer.tensor(i.inputs()[0], "in");
-  const std::string out = writer.tensor(i.output(), "out");
-  writer.statement("dev_train_max_pool(" + pool + ", " + in + ", " + out + ", " +
-                   c_number(shape[0]) + ");");
-  return {};
-}
-
-Status write_max_pool_gradient(TrainingWriter& writer, const Instruction& i) {
-  const Shape& shape = written_gradient(i).shape;
-  const std::string pool = pool_shape(writer, i, shape);
-  const std::string in = writer.tensor(i.inputs()[0], "in");
-  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
-  const std::string grad_in = writer.tensor(written_gradient(i), "grad_in");
-  writer.statement("dev_train_max_pool_gradient(" + pool + ", " + in + ", " + grad_out + ", " +
-                   grad_in + ", " + c_number(shape[0]) + ");");
-  return {};
-}
-
-std::string images(TrainingWriter& writer, const std::string& from, const std::string& to,
-                   const Shape& shape) {
-  writer.include("device/training/elements.h");
-  return writer.structure("DevImages", "images",
-                          {{"from", from}, {"to", to}, {"pixels", c_number(shape[1] * shape[2])}});
-}
-
-Status write_image_average(TrainingWriter& writer, const Instruction& i) {
-  const std::string in = writer.tensor(i.inputs()[0], "in");
-  const std::string out = writer.tensor(i.output(), "out");
-  writer.statement("dev_train_image_average(step, " + images(writer, in, out, i.inputs()[0].shape) +
-                   ");");
-  return {};
-}
-
-Status write_image_average_gradient(TrainingWriter& writer, const Instruction& i) {
-  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
-  const std::string grad_in = writer.tensor(written_gradient(i), "grad_in");
-  writer.statement("dev_train_image_average_gradient(step, " +
-                   images(writer, grad_out, grad_in, written_gradient(i).shape) + ");");
   return {};
 }
 
@@ -214,6 +149,43 @@ Status write_pad_gradient(TrainingWriter& writer, const Instruction& i) {
   return {};
 }
 
+// Calls write(first channel) for each part that exists, in a block where `part` is its tensor.
+template <typename Write>
+void for_each_part(TrainingWriter& writer, std::span<const Operand> parts, const Write& write) {
+  int64_t first = 0;
+  writer.include("device/training/elements.h");
+  for (const Operand& part : parts) {
+    if (part.exists()) {
+      writer.statement("{");
+      writer.tensor(part, "part");
+      write(c_number(first));
+      writer.statement("}");
+    }
+    first += part.shape.last();
+  }
+}
+
+Status write_train_concat(TrainingWriter& writer, const Instruction& i) {
+  std::vector<int64_t> exponents;
+  for (const Operand& part : i.inputs()) exponents.push_back(part.exponent);
+  const std::string out = writer.tensor(i.output(), "out");
+  writer.statement("dev_train_largest(m->exponents, " +
+                   writer.table("int16_t", "exponents", exponents) + ", " +
+                   c_number(std::ssize(exponents)) + ", " + out + ");");
+  for_each_part(writer, i.inputs(), [&](const std::string& first) {
+    writer.statement("dev_train_part(&part, " + out + ", " + first + ");");
+  });
+  return {};
+}
+
+Status write_concat_gradient(TrainingWriter& writer, const Instruction& i) {
+  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
+  for_each_part(writer, i.grad_inputs(), [&](const std::string& first) {
+    writer.statement("dev_train_slice(" + grad_out + ", " + first + ", &part);");
+  });
+  return {};
+}
+
 // A loss; declares the logits.
 std::string loss(TrainingWriter& writer, const Instruction& i) {
   const std::string logits = writer.tensor(i.inputs()[0], "logits");
@@ -263,14 +235,12 @@ constexpr TrainingRow kTrainingElementRows[] = {
     {"sum_gradients", &OpRows::grad_input, write_train_sum},
     {"round_gradient", &OpRows::grad_input, write_round},
     {"round_gradient_stochastic", &OpRows::grad_input, write_round_at_random},
-    {"max_pool", &OpRows::forward, write_train_max_pool},
-    {"max_pool", &OpRows::grad_input, write_max_pool_gradient},
-    {"global_average_pool", &OpRows::forward, write_image_average},
-    {"global_average_pool", &OpRows::grad_input, write_image_average_gradient},
     {"dropout", &OpRows::forward, write_dropout},
     {"dropout", &OpRows::grad_input, write_dropout_gradient},
     {"pad", &OpRows::forward, write_train_pad},
     {"pad", &OpRows::grad_input, write_pad_gradient},
+    {"concat", &OpRows::forward, write_train_concat},
+    {"concat", &OpRows::grad_input, write_concat_gradient},
     {"softmax_cross_entropy", &OpRows::forward, write_loss},
     {"softmax_cross_entropy", &OpRows::grad_input, write_loss_gradient},
     {"mean_squared_error", &OpRows::forward, write_loss},

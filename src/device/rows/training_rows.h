@@ -22,6 +22,8 @@ const TrainingRow* find_training_row(const Instruction& instruction, const Forma
 
 std::span<const TrainingRow> training_layer_rows();
 std::span<const TrainingRow> training_element_rows();
+std::span<const TrainingRow> training_activation_rows();
+std::span<const TrainingRow> training_pool_rows();
 std::span<const TrainingRow> training_norm_rows();
 
 }  // namespace mantissa::device

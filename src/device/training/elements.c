@@ -254,3 +254,33 @@ void dev_train_pad_gradient(const DevPadding* p, const DevTensor* grad_out,
   }
   *grad_in->exponent = *grad_out->exponent;
 }
+
+void dev_train_largest(const int16_t* exponents, const int16_t* which, int32_t count,
+                       const DevTensor* whole) {
+  int16_t largest = exponents[which[0]];
+  for (int32_t i = 1; i < count; ++i) {
+    if (exponents[which[i]] > largest) largest = exponents[which[i]];
+  }
+  *whole->exponent = largest;
+}
+
+// The place of element i of a part in the whole.
+static int32_t in_whole(const DevTensor* part, int32_t i, const DevTensor* whole, int32_t first) {
+  return i / part->channels * whole->channels + first + i % part->channels;
+}
+
+void dev_train_part(const DevTensor* part, const DevTensor* whole, int32_t first) {
+  RefStatistics unused = {0, 0};
+  const int shift = *whole->exponent - *part->exponent;
+  for (int32_t i = 0; i < part->count; ++i) {
+    dev_put(whole, in_whole(part, i, whole, first), dev_at(part, i), shift, &unused);
+  }
+}
+
+void dev_train_slice(const DevTensor* whole, int32_t first, const DevTensor* part) {
+  RefStatistics unused = {0, 0};
+  for (int32_t i = 0; i < part->count; ++i) {
+    dev_put(part, i, dev_at(whole, in_whole(part, i, whole, first)), 0, &unused);
+  }
+  *part->exponent = *whole->exponent;
+}

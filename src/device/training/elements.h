@@ -37,6 +37,13 @@ void dev_train_dropout_gradient(DevStep*, const DevDropout*, const DevTensor* gr
 void dev_train_pad(const DevPadding*, const DevTensor* in, const DevTensor* out) REF_NOEXCEPT;
 void dev_train_pad_gradient(const DevPadding*, const DevTensor* grad_out,
                             const DevTensor* grad_in) REF_NOEXCEPT;
+// Concatenation: sets the largest of some exponents, so that nothing is clipped; and writes a part,
+// from a channel of the whole on.
+void dev_train_largest(const int16_t* exponents, const int16_t* which, int32_t count,
+                       const DevTensor* whole) REF_NOEXCEPT;
+void dev_train_part(const DevTensor* part, const DevTensor* whole, int32_t first) REF_NOEXCEPT;
+// The gradient of a part.
+void dev_train_slice(const DevTensor* whole, int32_t first, const DevTensor* part) REF_NOEXCEPT;
 void dev_train_pixels(DevStep*, const DevTrainingPixels*, const DevTensor* out) REF_NOEXCEPT;
 void dev_train_numbers(DevStep*, const int16_t* numbers, int exponent,
                        const DevTensor* out) REF_NOEXCEPT;

@@ -10,13 +10,13 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
-#include "numerics/real.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/pooling/pool_axes.h"
+#include "ops/pooling/window_means.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -116,24 +116,6 @@ OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
   return {.grad_input = {.workspace_bytes = s.output.count()}};
 }
 
-// Bits of multipliers of gradients: few enough that the sum of the products of all windows over a
-// cell stays below 2^61.
-int gradient_multiplier_bits(const PoolShape& s, int gradient_bits) {
-  const auto along = [](const PoolAxis& axis) { return divide_up(axis.window, axis.stride); };
-  const int windows = bit_length(magnitude(along(s.vertical) * along(s.horizontal) - 1));
-  return std::min(31, 62 - gradient_bits - windows);
-}
-
-// Cells that the mean of each window is over.
-int64_t cells_of(const PoolShape& s, bool padded, int64_t wy, int64_t wx) {
-  const auto along = [&](const PoolAxis& axis, int64_t index, int64_t size) {
-    const int64_t first = axis.first(index);
-    return padded ? std::min(first + axis.window, size + axis.padding) - first
-                  : axis.inside(index, size).size();
-  };
-  return along(s.vertical, wy, s.in_height) * along(s.horizontal, wx, s.in_width);
-}
-
 // 1 / cells of each window of an image, as multipliers of at most this many bits, and their
 // exponent.
 struct Means {
@@ -143,23 +125,10 @@ struct Means {
   Means(const PoolAttributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
       : multipliers(reinterpret_cast<int64_t*>(workspace)) {
     const bool padded = attributes.count_padding;
-    int64_t least = s.window_cells();
-    for (int64_t wy = 0; wy < s.out_height; ++wy) {
-      for (int64_t wx = 0; wx < s.out_width; ++wx) {
-        const int64_t count = cells_of(s, padded, wy, wx);
-        multipliers[wy * s.out_width + wx] = count;
-        least = std::min(least, count);
-      }
-    }
-    exponent = -fixed_point_shift(Real(1) / Real(least), bits);
-    std::array<int64_t, kernels::kLargestPoolWindow * kernels::kLargestPoolWindow + 1>
-        reciprocals{};
-    for (int64_t count = least; count <= s.window_cells(); ++count) {
-      const Real real = Real(1) / Real(count);
-      reciprocals[count] = to_fixed_point(real, -exponent, mantissa_limit(bits + 1));
-    }
+    const Reciprocals reciprocals(least_cells(s, padded), s.window_cells(), bits);
+    exponent = reciprocals.exponent;
     for (int64_t i = 0; i < s.out_height * s.out_width; ++i) {
-      multipliers[i] = reciprocals[multipliers[i]];
+      multipliers[i] = reciprocals.of[cells_of(s, padded, i / s.out_width, i % s.out_width)];
     }
   }
 };
@@ -180,7 +149,7 @@ int64_t wide_average(const PoolShape& s, const Means& means, const Mantissas& in
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const PoolShape shape = pool_shape(c.attributes<PoolAttributes>(), input.shape, c.output().shape);
-  const Means means(c.attributes<PoolAttributes>(), shape, 31, c.memory.workspace);
+  const Means means(c.attributes<PoolAttributes>(), shape, kMeanBits, c.memory.workspace);
   const int wide_exponent = *input.exponent + means.exponent;
   const Mantissas in(input);
   const auto wide = [&](int64_t i) { return wide_average(shape, means, in, i); };
