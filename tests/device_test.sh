@@ -89,11 +89,13 @@ on_all perceptron infers
 on_all perceptron trains -DTRAINS
 on_all convolutions infers
 on_all convolutions trains -DTRAINS
-# Layers that those two lack, on the machines that differ most.
+# Layers and rounding that those two lack, on the machines that differ most.
 machines=(s390x) cortexes=(mps2-an386)
 exports functions --model "$folder/functions.json" --learning-rate 0.02
 exports windows --model "$folder/windows.json" --learning-rate 0.02 --format dfp8
+exports portable --model "$folder/convolutions.json" --format bfp8-portable
 on_all functions trains -DTRAINS
+on_all portable trains -DTRAINS
 on_all windows trains -DTRAINS
 check "all sources, -fanalyzer" analyzed "$folder"/{perceptron,convolutions}.{infers,trains} \
   "$folder"/{functions,windows}.trains

@@ -37,7 +37,6 @@ Status check_format(const Format& format, const StepScalars& scalars) {
   if (format.gradient_bits > 16 || format.wide_gradient_bits() > 16 || format.update_bits > 16) {
     return refuse("trains with gradients and updates of up to 16 bits");
   }
-  if (!format.even_ties) return refuse("trains with ties to even; the run has ties=up");
   if (!format.tensor_values) return refuse("wants one exponent for a value: not blocks=token");
   if (scalars.clip_norm > 0) return refuse("does not clip gradients: train without --clip-norm");
   return {};

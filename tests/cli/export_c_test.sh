@@ -13,7 +13,7 @@ readonly flags=(CFLAGS="-O1 -Werror")  # of tests/device_test.sh: more
 pictures=$folder/squares small=$folder/small
 python3 "$numbers" data "$pictures"
 python3 "$numbers" data "$small" 8
-for name in functions windows; do
+for name in functions windows convolutions; do
   python3 tests/device/networks.py $name >"$folder/$name.json"
 done
 
@@ -68,6 +68,14 @@ check "... as the program says" grep -q "many_gelu: gelu, recompute" \
   "$folder/train-functions-again.c/mantissa_training.c"
 pictures=$small check "training pools with windows, and concat" training train-windows 50 4 \
   --model "$folder/windows.json" --micro-batch-size 2 --learning-rate 0.02
+pictures=$small check "training with ties=up" training train-portable 50 4 \
+  --model "$folder/convolutions.json" --format bfp8-portable --learning-rate 0.05
+pictures=$small check "... in dynamic fixed point" training train-portable-dfp 50 4 \
+  --model "$folder/convolutions.json" --format dfp:w=7,ties=up --learning-rate 0.05
+pictures=$small check "... of a network without its batch norms" training train-folded 20 4 \
+  --from "$folder/train-portable" --fold-batch-norm --format bfp8-portable --learning-rate 0.02
+check "... whose layers are rounded half up" eval \
+  '(($(grep -c dev_layer_forward_half_up "$folder/train-folded.c/mantissa_training.c") == 3))'
 check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \
   --freeze 'conv*,linear1*'
 # What stays is no part of the state.

@@ -25,7 +25,7 @@ Status write_train_pixels(TrainingWriter& writer, const Instruction& i) {
                         {"means", writer.table("int32_t", "means", means)},
                         {"fraction", c_number(of.fraction_bits)},
                         {"exponent", c_number(ops::kPixelExponent - of.fraction_bits)}});
-  writer.statement("dev_train_pixels(step, " + pixels + ", " + out + ");");
+  writer.statement("dev_train_pixels" + rounding(writer) + "(step, " + pixels + ", " + out + ");");
   return {};
 }
 
@@ -59,8 +59,8 @@ Status write_train_add(TrainingWriter& writer, const Instruction& i) {
   const std::string a = writer.tensor(i.inputs()[0], "a");
   const std::string b = writer.tensor(i.inputs()[1], "b");
   const std::string out = writer.tensor(i.output(), "out");
-  writer.statement("dev_train_add(step, " + a + ", " + b + ", " + (i.relu ? "true" : "false") +
-                   ", " + out + ");");
+  writer.statement("dev_train_add" + rounding(writer) + "(step, " + a + ", " + b + ", " +
+                   (i.relu ? "true" : "false") + ", " + out + ");");
   return {};
 }
 
@@ -122,7 +122,7 @@ Status write_dropout_gradient(TrainingWriter& writer, const Instruction& i) {
 std::string padding(TrainingWriter& writer, const Instruction& i, const Shape& in,
                     const Shape& out) {
   const auto& of = attributes<ops::PadAttributes>(writer, i);
-  writer.include("device/training/elements.h");
+  writer.include("device/training/moves.h");
   return writer.constant("DevPadding", "padding",
                          {{"in_height", c_number(in[1])},
                           {"in_width", c_number(in[2])},
@@ -153,7 +153,7 @@ Status write_pad_gradient(TrainingWriter& writer, const Instruction& i) {
 template <typename Write>
 void for_each_part(TrainingWriter& writer, std::span<const Operand> parts, const Write& write) {
   int64_t first = 0;
-  writer.include("device/training/elements.h");
+  writer.include("device/training/moves.h");
   for (const Operand& part : parts) {
     if (part.exists()) {
       writer.statement("{");

@@ -1,5 +1,6 @@
 // Convolutions, linear layers and optimisers of training programs.
 #include "device/rows/convolution_members.h"
+#include "device/rows/training_parts.h"
 #include "device/rows/training_rows.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/convolution_shape.h"
@@ -56,8 +57,8 @@ Status write_forward(TrainingWriter& writer, const Instruction& i) {
   const std::string out = writer.tensor(i.output(), "out");
   const std::string of = layer(writer, i, in, i.inputs()[0].shape, i.output().shape);
   const bool is_wide = i.output().type == DataType::kInt32;
-  writer.statement(std::string(is_wide ? "dev_layer_sums" : "dev_layer_forward") + "(step, " + of +
-                   ", " + out + ");");
+  writer.statement(std::string(is_wide ? "dev_layer_sums" : "dev_layer_forward") +
+                   rounding(writer) + "(step, " + of + ", " + out + ");");
   return {};
 }
 

@@ -1,4 +1,5 @@
 // Batch norm of training programs.
+#include "device/rows/training_parts.h"
 #include "device/rows/training_rows.h"
 
 namespace mantissa::device {
@@ -32,8 +33,8 @@ std::string norm(TrainingWriter& writer, const Instruction& i, const std::string
 Status write_norm(TrainingWriter& writer, const Instruction& i) {
   const std::string in = writer.tensor(i.inputs()[0], "in");
   const std::string out = writer.tensor(i.output(), "out");
-  writer.statement(std::string(i.again ? "dev_norm_again" : "dev_norm_forward") + "(step, " +
-                   norm(writer, i, in, out) + ");");
+  writer.statement(std::string(i.again ? "dev_norm_again" : "dev_norm_forward") + rounding(writer) +
+                   "(step, " + norm(writer, i, in, out) + ");");
   return {};
 }
 

@@ -18,6 +18,11 @@ inline const Operand& written_gradient(const Instruction& i) {
   return i.grad_inputs()[0];
 }
 
+// The end of a function's name where values are rounded half up.
+inline std::string rounding(const TrainingWriter& writer) {
+  return writer.program().options.format.even_ties ? "" : "_half_up";
+}
+
 // The instruction's own memory as an expression.
 inline std::string work_memory(const TrainingWriter& writer, std::string_view type) {
   return "(" + std::string(type) + "*)(void*)(m->arena + " + c_number(writer.work()) + ")";

@@ -48,8 +48,8 @@ std::string images(TrainingWriter& writer, const std::string& from, const std::s
 Status write_image_average(TrainingWriter& writer, const Instruction& i) {
   const std::string in = writer.tensor(i.inputs()[0], "in");
   const std::string out = writer.tensor(i.output(), "out");
-  writer.statement("dev_train_image_average(step, " + images(writer, in, out, i.inputs()[0].shape) +
-                   ");");
+  writer.statement("dev_train_image_average" + rounding(writer) + "(step, " +
+                   images(writer, in, out, i.inputs()[0].shape) + ");");
   return {};
 }
 

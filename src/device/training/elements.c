@@ -1,5 +1,6 @@
 #include "device/training/elements.h"
 
+#include "device/training/half_up.h"
 #include "reference/elements/elements.h"
 #include "reference/elements/rounding.h"
 
@@ -14,6 +15,12 @@ void dev_train_pixels(DevStep* step, const DevTrainingPixels* pixels, const DevT
   const DevElements elements = {pixel_of, pixels, out};
   const int wide_bits = pixels->fraction == 0 ? 32 : 64;
   dev_write_value(step, &elements, pixels->exponent, wide_bits - out->bits);
+}
+
+void dev_train_pixels_half_up(DevStep* step, const DevTrainingPixels* pixels,
+                              const DevTensor* out) {
+  const DevElements elements = {pixel_of, pixels, out};
+  dev_write_half_up(step, &elements, pixels->exponent);
 }
 
 static int64_t number_of(const void* work, int32_t i, int32_t c) {
@@ -68,6 +75,20 @@ void dev_train_add(DevStep* step, const DevTensor* a, const DevTensor* b, bool r
   const Sum sum = sum_at(a, b, relu, exponent);
   const DevElements elements = {sum_of, &sum, out};
   dev_write_value(step, &elements, exponent, 32 - out->bits);
+}
+
+// If no addend is shifted right, the sum is exact, and is rounded half up itself.
+void dev_train_add_half_up(DevStep* step, const DevTensor* a, const DevTensor* b, bool relu,
+                           const DevTensor* out) {
+  const int exponent = ref_aligned_exponent(*a->exponent, *b->exponent, kAlignBits8);
+  const Sum sum = sum_at(a, b, relu, exponent);
+  const DevElements elements = {sum_of, &sum, out};
+  if (sum.shift_a > 0 || sum.shift_b > 0) {
+    dev_write_half_up(step, &elements, exponent);
+    return;
+  }
+  const DevNarrowing narrowing = {dev_pass_half_up, &elements, out, exponent, 32 - out->bits};
+  dev_narrow_value(step, &narrowing);
 }
 
 void dev_train_sum(DevStep* step, const DevTensor* a, const DevTensor* b, const DevTensor* to) {
@@ -180,6 +201,13 @@ void dev_train_image_average(DevStep* step, const DevImages* images) {
   dev_write_value(step, &elements, *images->from->exponent - mean.shift, kMostShift);
 }
 
+void dev_train_image_average_half_up(DevStep* step, const DevImages* images) {
+  const Reciprocal mean = reciprocal(images->pixels, 31);
+  const Average average = {images, mean.multiplier};
+  const DevElements elements = {average_of, &average, images->to};
+  dev_write_half_up(step, &elements, *images->from->exponent - mean.shift);
+}
+
 static int64_t spread_of(const void* work, int32_t i, int32_t c) {
   const Average* a = (const Average*)work;
   const DevImages* m = a->images;
@@ -226,61 +254,4 @@ void dev_train_dropout_gradient(DevStep* step, const DevDropout* d, const DevTen
   const Dropout dropout = dropout_of(step, d);
   const DevElements elements = {kept, &dropout, grad_in};
   dev_write_gradient(step, &elements, *d->in->exponent - kScaleBits);
-}
-
-// The element of the image inside at an element of the padded one, or -1.
-static int32_t inside_at(const DevPadding* p, int32_t i, int32_t channels) {
-  const int32_t pixel = i / channels, x = pixel % p->out_width - p->left;
-  const int32_t row = pixel / p->out_width, y = row % p->out_height - p->top;
-  if (x < 0 || x >= p->in_width || y < 0 || y >= p->in_height) return -1;
-  return ((row / p->out_height * p->in_height + y) * p->in_width + x) * channels + i % channels;
-}
-
-void dev_train_pad(const DevPadding* p, const DevTensor* in, const DevTensor* out) {
-  RefStatistics unused = {0, 0};
-  for (int32_t i = 0; i < out->count; ++i) {
-    const int32_t at = inside_at(p, i, out->channels);
-    dev_put(out, i, at < 0 ? 0 : dev_at(in, at), 0, &unused);
-  }
-  *out->exponent = *in->exponent;
-}
-
-void dev_train_pad_gradient(const DevPadding* p, const DevTensor* grad_out,
-                            const DevTensor* grad_in) {
-  RefStatistics unused = {0, 0};
-  for (int32_t i = 0; i < grad_out->count; ++i) {
-    const int32_t at = inside_at(p, i, grad_out->channels);
-    if (at >= 0) dev_put(grad_in, at, dev_at(grad_out, i), 0, &unused);
-  }
-  *grad_in->exponent = *grad_out->exponent;
-}
-
-void dev_train_largest(const int16_t* exponents, const int16_t* which, int32_t count,
-                       const DevTensor* whole) {
-  int16_t largest = exponents[which[0]];
-  for (int32_t i = 1; i < count; ++i) {
-    if (exponents[which[i]] > largest) largest = exponents[which[i]];
-  }
-  *whole->exponent = largest;
-}
-
-// The place of element i of a part in the whole.
-static int32_t in_whole(const DevTensor* part, int32_t i, const DevTensor* whole, int32_t first) {
-  return i / part->channels * whole->channels + first + i % part->channels;
-}
-
-void dev_train_part(const DevTensor* part, const DevTensor* whole, int32_t first) {
-  RefStatistics unused = {0, 0};
-  const int shift = *whole->exponent - *part->exponent;
-  for (int32_t i = 0; i < part->count; ++i) {
-    dev_put(whole, in_whole(part, i, whole, first), dev_at(part, i), shift, &unused);
-  }
-}
-
-void dev_train_slice(const DevTensor* whole, int32_t first, const DevTensor* part) {
-  RefStatistics unused = {0, 0};
-  for (int32_t i = 0; i < part->count; ++i) {
-    dev_put(part, i, dev_at(whole, in_whole(part, i, whole, first)), 0, &unused);
-  }
-  *part->exponent = *whole->exponent;
 }

@@ -1,4 +1,5 @@
-// Inputs, element-wise operators and pools of a training step.
+// Inputs, element-wise operators and pools of a training step. Functions `_half_up` round as
+// formats with ties=up do.
 #pragma once
 
 #include "device/runtime/pools.h"
@@ -25,26 +26,13 @@ typedef struct DevDropout {
   int64_t scale;        // 1 / (1 - probability) in units of 2^-30
 } DevDropout;
 
-// An image [in_height, in_width] within a larger one of zeros.
-typedef struct DevPadding {
-  int32_t in_height, in_width, out_height, out_width, top, left;
-} DevPadding;
-
 REF_BEGIN
 
 void dev_train_dropout(DevStep*, const DevDropout*, const DevTensor* out) REF_NOEXCEPT;
 void dev_train_dropout_gradient(DevStep*, const DevDropout*, const DevTensor* grad_in) REF_NOEXCEPT;
-void dev_train_pad(const DevPadding*, const DevTensor* in, const DevTensor* out) REF_NOEXCEPT;
-void dev_train_pad_gradient(const DevPadding*, const DevTensor* grad_out,
-                            const DevTensor* grad_in) REF_NOEXCEPT;
-// Concatenation: sets the largest of some exponents, so that nothing is clipped; and writes a part,
-// from a channel of the whole on.
-void dev_train_largest(const int16_t* exponents, const int16_t* which, int32_t count,
-                       const DevTensor* whole) REF_NOEXCEPT;
-void dev_train_part(const DevTensor* part, const DevTensor* whole, int32_t first) REF_NOEXCEPT;
-// The gradient of a part.
-void dev_train_slice(const DevTensor* whole, int32_t first, const DevTensor* part) REF_NOEXCEPT;
 void dev_train_pixels(DevStep*, const DevTrainingPixels*, const DevTensor* out) REF_NOEXCEPT;
+void dev_train_pixels_half_up(DevStep*, const DevTrainingPixels*,
+                              const DevTensor* out) REF_NOEXCEPT;
 void dev_train_numbers(DevStep*, const int16_t* numbers, int exponent,
                        const DevTensor* out) REF_NOEXCEPT;
 void dev_train_relu(const DevTensor* in, const DevTensor* out) REF_NOEXCEPT;
@@ -53,6 +41,8 @@ void dev_train_masked(const DevTensor* out, const DevTensor* grad_out,
                       const DevTensor* grad_in) REF_NOEXCEPT;
 void dev_train_add(DevStep*, const DevTensor* a, const DevTensor* b, bool relu,
                    const DevTensor* out) REF_NOEXCEPT;
+void dev_train_add_half_up(DevStep*, const DevTensor* a, const DevTensor* b, bool relu,
+                           const DevTensor* out) REF_NOEXCEPT;
 // The sum of two gradients of one value.
 void dev_train_sum(DevStep*, const DevTensor* a, const DevTensor* b,
                    const DevTensor* sum) REF_NOEXCEPT;
@@ -66,6 +56,7 @@ void dev_train_max_pool_gradient(const RefMaxPoolShape*, const DevTensor* in,
                                  const DevTensor* grad_out, const DevTensor* grad_in,
                                  int32_t images) REF_NOEXCEPT;
 void dev_train_image_average(DevStep*, const DevImages*) REF_NOEXCEPT;
+void dev_train_image_average_half_up(DevStep*, const DevImages*) REF_NOEXCEPT;
 void dev_train_image_average_gradient(DevStep*, const DevImages*) REF_NOEXCEPT;
 
 REF_END

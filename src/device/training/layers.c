@@ -6,7 +6,7 @@
 enum {
   kMostGradientShift = 30,  // from 16 on nothing is left
   kMostChannelShift = 31,
-  kBiasLimitBits = 30
+  kBiasLimit = 1 << 30
 };
 
 static bool is_depthwise(const DevConvolution* s) {
@@ -36,10 +36,9 @@ static uint32_t* maxima_of(const DevLayer* l) {
 }
 
 // The bias at the sums' exponents, clipped; null without a bias.
-static const int32_t* align_bias(DevStep* step, const DevLayer* l) {
+static const int32_t* align_bias(DevStep* step, const DevLayer* l, int64_t limit) {
   if (l->bias == NULL) return NULL;
   int32_t* aligned = bias_of(l);
-  const int64_t limit = INT64_C(1) << kBiasLimitBits;
   for (int32_t o = 0; o < l->shape->out_channels; ++o) {
     const int64_t mantissa =
         l->bias_bits <= 8 ? ((const int8_t*)(const void*)l->bias)[o] : l->bias[o];
@@ -61,26 +60,41 @@ typedef struct Pass {
   RefStatistics found;
 } Pass;
 
-static void take(void* work, const int32_t* sums, int32_t pixel) {
+REF_LOOP void take_sums(void* work, const int32_t* sums, int32_t pixel, bool odd) {
   Pass* p = (Pass*)work;
   const int32_t channels = p->layer->shape->out_channels;
   for (int32_t o = 0; o < channels; ++o) {
+    const int32_t sum = odd ? 2 * sums[o] + 1 : sums[o];
     const int shift = p->shifts == NULL ? p->shift : p->shifts[o];
-    dev_put(p->out, pixel * channels + o, sums[o], shift, &p->found);
-    ref_count_wide(p->counts, sums[o]);
+    dev_put(p->out, pixel * channels + o, sum, shift, &p->found);
+    ref_count_wide(p->counts, sum);
     if (p->maxima == NULL) continue;
-    const uint32_t size = (uint32_t)ref_magnitude(sums[o]);
+    const uint32_t size = (uint32_t)ref_magnitude(sum);
     p->maxima[o] = size > p->maxima[o] ? size : p->maxima[o];
   }
 }
 
-static void take_wide(void* work, const int32_t* sums, int32_t pixel) {
+REF_LOOP void take_wide_sums(void* work, const int32_t* sums, int32_t pixel, bool odd) {
   const Pass* p = (const Pass*)work;
   const int32_t channels = p->layer->shape->out_channels;
   int32_t* out = (int32_t*)p->out->data + pixel * channels;
   for (int32_t o = 0; o < channels; ++o) {
-    out[o] = p->shifts == NULL ? sums[o] : (int32_t)ref_rescale_rne(sums[o], p->shifts[o]);
+    const int32_t sum = odd ? 2 * sums[o] + 1 : sums[o];
+    out[o] = p->shifts == NULL ? sum : (int32_t)ref_rescale_rne(sum, p->shifts[o]);
   }
+}
+
+static void take(void* work, const int32_t* sums, int32_t pixel) {
+  take_sums(work, sums, pixel, false);
+}
+static void take_odd(void* work, const int32_t* sums, int32_t pixel) {
+  take_sums(work, sums, pixel, true);
+}
+static void take_wide(void* work, const int32_t* sums, int32_t pixel) {
+  take_wide_sums(work, sums, pixel, false);
+}
+static void take_wide_odd(void* work, const int32_t* sums, int32_t pixel) {
+  take_wide_sums(work, sums, pixel, true);
 }
 
 static void run(const Pass* pass, DevTake function, const int32_t* bias) {
@@ -102,15 +116,23 @@ typedef struct Plain {
   const int32_t* bias;
 } Plain;
 
-static RefStatistics pass_plain(const void* work, int shift, RefWideCounts* counts) {
+REF_LOOP RefStatistics pass_sums(const void* work, int shift, RefWideCounts* counts,
+                                 DevTake function) {
   const Plain* plain = (const Plain*)work;
   Pass pass = {plain->layer, plain->out, shift, NULL, NULL, counts, {0, 0}};
-  run(&pass, take, plain->bias);
+  run(&pass, function, plain->bias);
   return pass.found;
 }
 
+static RefStatistics pass_plain(const void* work, int shift, RefWideCounts* counts) {
+  return pass_sums(work, shift, counts, take);
+}
+static RefStatistics pass_odd(const void* work, int shift, RefWideCounts* counts) {
+  return pass_sums(work, shift, counts, take_odd);
+}
+
 // Shifts from the sums of each channel to its exponent.
-static void set_shifts(const DevLayer* l, const DevTensor* out) {
+REF_LOOP void set_shifts(const DevLayer* l, const DevTensor* out) {
   for (int32_t o = 0; o < l->shape->out_channels; ++o) {
     const int shift = dev_channel_exponent(out, o) - sum_exponent(l, o);
     shifts_of(l)[o] = (int32_t)ref_clamp(shift, 0, kMostChannelShift);
@@ -119,7 +141,7 @@ static void set_shifts(const DevLayer* l, const DevTensor* out) {
 
 // Sets the exponent that holds all channels, and of guarded values each channel's offset from it.
 // Without a guard channels of zeros have no influence.
-static void set_exponents(DevStep* step, const DevLayer* l, const DevTensor* out) {
+REF_LOOP void set_exponents(DevStep* step, const DevLayer* l, const DevTensor* out) {
   const bool guarded = dev_is_guarded(out);
   const uint32_t* maxima = maxima_of(l);
   int largest = INT16_MIN;
@@ -136,40 +158,76 @@ static void set_exponents(DevStep* step, const DevLayer* l, const DevTensor* out
 
 // Channels that differ in the exponents of their sums or of their results: a pass for the maxima,
 // and one that writes.
-static void forward_by_channels(DevStep* step, const DevLayer* l, const DevTensor* out,
-                                const int32_t* bias) {
+REF_LOOP void forward_by_channels(DevStep* step, const DevLayer* l, const DevTensor* out,
+                                  const int32_t* bias, DevTake function) {
   uint32_t* maxima = maxima_of(l);
   for (int32_t o = 0; o < l->shape->out_channels; ++o) maxima[o] = 0;
   Pass pass = {l, out, 0, NULL, maxima, NULL, {0, 0}};
   if (!step->again) {
-    run(&pass, take, bias);
+    run(&pass, function, bias);
     set_exponents(step, l, out);
   }
   set_shifts(l, out);
   const Pass written = {l, out, 0, shifts_of(l), NULL, NULL, {0, 0}};
   Pass last = written;
-  run(&last, take, bias);
+  run(&last, function, bias);
   step->clipped += last.found.saturated;
 }
 
-void dev_layer_forward(DevStep* step, const DevLayer* l, const DevTensor* out) {
-  const int32_t* bias = align_bias(step, l);
+REF_LOOP void forward(DevStep* step, const DevLayer* l, const DevTensor* out, const int32_t* bias,
+                      DevTake function, DevPass pass) {
   if (l->blocks > 1 || dev_is_guarded(out)) {
-    forward_by_channels(step, l, out, bias);
+    forward_by_channels(step, l, out, bias, function);
     return;
   }
   const Plain plain = {l, out, bias};
-  const DevNarrowing narrowing = {pass_plain, &plain, out, sum_exponent(l, 0), 32 - out->bits};
+  const DevNarrowing narrowing = {pass, &plain, out, sum_exponent(l, 0), 32 - out->bits};
   dev_narrow_value(step, &narrowing);
 }
 
-void dev_layer_sums(DevStep* step, const DevLayer* l, const DevTensor* out) {
+REF_LOOP void wide_sums(DevStep* step, const DevLayer* l, const DevTensor* out, const int32_t* bias,
+                        DevTake function) {
   const int largest = *l->in->exponent + largest_weight_exponent(l);
   for (int32_t o = 0; o < l->shape->out_channels; ++o)
     shifts_of(l)[o] = largest - sum_exponent(l, o);
   const Pass pass = {l, out, 0, l->blocks > 1 ? shifts_of(l) : NULL, NULL, NULL, {0, 0}};
-  run(&pass, take_wide, align_bias(step, l));
+  run(&pass, function, bias);
   *out->exponent = dev_checked(step, largest);
+}
+
+void dev_layer_forward(DevStep* step, const DevLayer* l, const DevTensor* out) {
+  forward(step, l, out, align_bias(step, l, kBiasLimit), take, pass_plain);
+}
+
+void dev_layer_sums(DevStep* step, const DevLayer* l, const DevTensor* out) {
+  wide_sums(step, l, out, align_bias(step, l, kBiasLimit), take_wide);
+}
+
+// Sums that are twice as large, plus one, are odd: never halfway between mantissas. `in` is the
+// layer's input, with half its unit.
+REF_LOOP DevLayer with_odd_sums(const DevLayer* l, int16_t* exponent, DevTensor* in) {
+  DevLayer odd = *l;
+  *in = *l->in;
+  *exponent = (int16_t)(*in->exponent - 1);
+  in->exponent = exponent;
+  odd.in = in;
+  return odd;
+}
+
+void dev_layer_forward_half_up(DevStep* step, const DevLayer* l, const DevTensor* out) {
+  const int32_t* bias = align_bias(step, l, kBiasLimit / 2 - 1);
+  int16_t exponent;
+  DevTensor in;
+  const DevLayer odd = with_odd_sums(l, &exponent, &in);
+  forward(step, &odd, out, bias, take_odd, pass_odd);
+}
+
+void dev_layer_sums_half_up(DevStep* step, const DevLayer* l, const DevTensor* out) {
+  const int32_t* bias = align_bias(step, l, kBiasLimit / 2 - 1);
+  int16_t exponent;
+  DevTensor in;
+  const DevLayer odd = with_odd_sums(l, &exponent, &in);
+  wide_sums(step, &odd, out, bias, take_wide_odd);
 }
 
 // The gradient of an input element.

@@ -122,6 +122,14 @@ static int64_t normalised(const void* work, int32_t i, int32_t c) {
   return n->relu ? ref_larger(0, wide) : wide;
 }
 
+// An even multiplier and an odd offset: the sum is never halfway between mantissas.
+static int64_t normalised_odd(const void* work, int32_t i, int32_t c) {
+  const DevNorm* n = (const DevNorm*)work;
+  const int64_t multiplier = multiplier_of(n)[c] & ~1, offset = wide_offset_of(n)[c] | 1;
+  const int64_t wide = dev_at(n->in, i) * multiplier + offset;
+  return n->relu ? ref_larger(0, wide) : wide;
+}
+
 // The extremes of the channels decide, with 0: the maximum may be of a value that no element has.
 static RefStatistics pass_normalised(const void* work, int shift, RefWideCounts* counts) {
   const DevNorm* n = (const DevNorm*)work;
@@ -129,20 +137,31 @@ static RefStatistics pass_normalised(const void* work, int shift, RefWideCounts*
   return dev_pass_elements(&elements, shift, counts);
 }
 
-void dev_norm_forward(DevStep* step, const DevNorm* n) {
+static RefStatistics pass_odd(const void* work, int shift, RefWideCounts* counts) {
+  const DevNorm* n = (const DevNorm*)work;
+  const DevElements elements = {normalised_odd, n, n->out};
+  return dev_pass_elements(&elements, shift, counts);
+}
+
+REF_LOOP void forward(DevStep* step, const DevNorm* n, DevPass pass) {
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const bool is_wide = channel_statistics(step, n, c);
     if (!is_wide && n->in->violated != NULL) *n->in->violated = 1;
   }
   const int exponent = fixed_point_affine(step, n);
-  const DevNarrowing narrowing = {pass_normalised, n, n->out, exponent, 62};
+  const DevNarrowing narrowing = {pass, n, n->out, exponent, 62};
   dev_narrow_value(step, &narrowing);
 }
 
-void dev_norm_again(DevStep* step, const DevNorm* n) {
+REF_LOOP void again(DevStep* step, const DevNorm* n, DevPass pass) {
   const int exponent = fixed_point_affine(step, n);
-  (void)pass_normalised(n, (int)ref_clamp(*n->out->exponent - exponent, 0, 62), NULL);
+  (void)pass(n, (int)ref_clamp(*n->out->exponent - exponent, 0, 62), NULL);
 }
+
+void dev_norm_forward(DevStep* step, const DevNorm* n) { forward(step, n, pass_normalised); }
+void dev_norm_again(DevStep* step, const DevNorm* n) { again(step, n, pass_normalised); }
+void dev_norm_forward_half_up(DevStep* step, const DevNorm* n) { forward(step, n, pass_odd); }
+void dev_norm_again_half_up(DevStep* step, const DevNorm* n) { again(step, n, pass_odd); }
 
 static int64_t passing(const DevNorm* n, const DevTensor* grad_out, int32_t i) {
   return n->relu && dev_at(n->out, i) <= 0 ? 0 : dev_at(grad_out, i);
