@@ -1,18 +1,17 @@
 #include "device/export_training.h"
 
 #include <algorithm>
-#include <bit>
 #include <cctype>
 #include <limits>
 #include <map>
 
 #include "base/checked.h"
+#include "device/dynamic_tables.h"
 #include "device/rows/training_rows.h"
 #include "device/text/training_writer.h"
 #include "device/training_files.h"
 #include "kernels/kernel_table.h"
 #include "plan/retention/compile_training.h"
-#include "runtime/decided_exponents.h"
 
 namespace mantissa::device {
 namespace {
@@ -28,7 +27,7 @@ Error refuse_instruction(const Instruction& instruction, const std::string& why)
 }
 
 // Refuses formats that the C functions do not compute.
-Status check_format(const Format& format, const StepScalars& scalars) {
+Status check_format(const Format& format) {
   const auto refuse = [](const std::string& why) { return invalid_input("C " + why); };
   if (format.is_float()) return refuse("trains in integers; the run is in fp32");
   if (format.weight_bits > 8 || format.most_activation_bits() > 8) {
@@ -38,7 +37,6 @@ Status check_format(const Format& format, const StepScalars& scalars) {
     return refuse("trains with gradients and updates of up to 16 bits");
   }
   if (!format.tensor_values) return refuse("wants one exponent for a value: not blocks=token");
-  if (scalars.clip_norm > 0) return refuse("does not clip gradients: train without --clip-norm");
   return {};
 }
 
@@ -55,7 +53,7 @@ Status check_operands(const Instruction& instruction) {
 }
 
 // The program with the memory that the C functions need, packed anew; the offsets of each
-// instruction's own memory.
+// instruction's own memory, and behind them of the exponents of a DevNeeded.
 std::vector<int64_t> plan_work(const Graph& graph, std::span<const TrainingRow* const> rows,
                                Program& program) {
   // Running statistics are updated where a batch is measured, without a record of it.
@@ -76,6 +74,12 @@ std::vector<int64_t> plan_work(const Graph& graph, std::span<const TrainingRow* 
                                .first = at,
                                .last = at});
   }
+  const std::vector<int64_t> noted = needed_places(graph, program);
+  program.buffers.push_back({.name = "needed",
+                             .kind = BufferKind::kWorkspace,
+                             .bytes = noted.empty() ? 0 : noted.back(),
+                             .first = 0,
+                             .last = static_cast<int>(rows.size()) - 1});
   std::vector<Buffer> packed;
   for (const Buffer& buffer : program.buffers) {
     if (buffer.bytes > 0) packed.push_back(buffer);
@@ -114,31 +118,10 @@ std::string stretches(const Program& program, const std::vector<std::string>& bl
   return functions;
 }
 
-std::string real_bits(double number) {
-  return "UINT64_C(" + std::to_string(std::bit_cast<uint64_t>(number)) + ")";
-}
-
-// The rules of all predictors in dynamic fixed point; those that the program does not write have no
-// bits.
-std::string rules_of(const Graph& graph, const Program& program, int64_t predictors) {
-  const Format& format = program.options.format;
-  std::vector<CMembers> rules(static_cast<size_t>(predictors), CMembers{{"bits", "0"}});
-  for (const Instruction& instruction : program.instructions) {
-    for (const Operand& operand : instruction.operands) {
-      if (!writes(operand.access) || operand.exponent < 0 || instruction.again) continue;
-      const Exponent& e = program.exponents[static_cast<size_t>(operand.exponent)];
-      if (e.predictor < 0) continue;
-      rules[static_cast<size_t>(e.predictor)] = {
-          {"bits", c_number(e.bits)},
-          {"limit", c_number(e.limit)},
-          {"clipped_ppm", c_number(clipped_ppm(e, graph, format))},
-          {"threshold", c_number(format.threshold)},
-          {"decides_at_once", format.decides_by_op ? "false" : "true"}};
-    }
-  }
-  std::string text = "static const DevRule rules[" + std::to_string(predictors) + "] = {\n";
-  for (const CMembers& rule : rules) text += "  " + c_structure(rule, 2) + ",\n";
-  return text + "};\n";
+// Statements for a step in which micro-batches note exponents, at an offset of the arena.
+std::string needed_text(int64_t offset) {
+  return "  const DevNeeded needed = {rules, needed_places, (int8_t*)training->arena.bytes + " +
+         c_number(offset) + "};\n  m.step.needed = &needed;\n";
 }
 
 // The bytes of the state to begin with, as they lie in C: numbers of this machine, little-endian.
@@ -275,14 +258,11 @@ Result<CProgram> c_of_training(const CTraining& t) {
   Program program = *t.program;
   const Format& format = program.options.format;
   const StateLayout& layout = t.state->layout();
-  MANTISSA_RETURN_IF_ERROR(check_format(format, t.scalars));
-  if (format.deciding_steps() > t.scalars.step && program.options.micro_batches > 1) {
-    return invalid_input("C has no warm-up of dynamic fixed point over several micro-batches");
-  }
+  MANTISSA_RETURN_IF_ERROR(check_format(format));
   MANTISSA_ASSIGN(const auto rows, training_rows_of(program));
   const std::vector<int64_t> work = plan_work(graph, rows, program);
   const StatePlaces places = state_places(graph, layout);
-  TrainingWriter writer(graph, program, *t.state, places);
+  TrainingWriter writer(graph, program, *t.state, places, t.scalars);
   std::vector<std::string> blocks;
   for (size_t i = 0; i < rows.size(); ++i) {
     writer.begin(program.instructions[i], work[i]);
@@ -292,9 +272,10 @@ Result<CProgram> c_of_training(const CTraining& t) {
   std::string calls, rates;
   const std::string functions = stretches(program, blocks, calls);
   for (const auto& [step, rate] : t.learning_rates) {
-    rates += "    {" + std::to_string(step) + ", " + real_bits(rate) + "},\n";
+    rates += "    {" + std::to_string(step) + ", " + c_real(rate) + "},\n";
   }
   const bool is_dynamic = format.is_dynamic();
+  const std::vector<int64_t> noted = needed_places(graph, program);
   const auto tensor_shape = [&](int tensor) {
     return tensor < 0 ? 0 : layout.tensors[static_cast<size_t>(tensor)].shape.count();
   };
@@ -330,7 +311,10 @@ Result<CProgram> c_of_training(const CTraining& t) {
       {"names", batch.names},
       {"buffers", batch.buffers},
       {"reads", batch.reads},
-      {"dynamic", is_dynamic ? "&dev_dynamic" : "NULL"},
+      {"dynamic", !is_dynamic     ? "NULL"
+                  : noted.empty() ? "&dev_dynamic"
+                                  : "&dev_dynamic_of_micro_batches"},
+      {"needed", noted.empty() ? "" : needed_text(work.back())},
       {"rules", is_dynamic ? "rules" : "NULL"},
       {"predictors", c_number(predictors)},
       {"measured_slots", c_number(measured)},
@@ -344,17 +328,18 @@ Result<CProgram> c_of_training(const CTraining& t) {
       {"functions", functions},
       {"rates", rates},
       {"micro_batches", c_number(program.options.micro_batches)},
-      {"momentum", real_bits(s.momentum)},
-      {"decay", real_bits(s.weight_decay)},
-      {"beta1", real_bits(s.beta1)},
-      {"beta2", real_bits(s.beta2)},
-      {"epsilon", real_bits(s.epsilon)},
-      {"scale", real_bits(s.gradient_scale)},
-      {"statistics", real_bits(s.statistics_momentum)},
+      {"momentum", c_real(s.momentum)},
+      {"decay", c_real(s.weight_decay)},
+      {"beta1", c_real(s.beta1)},
+      {"beta2", c_real(s.beta2)},
+      {"epsilon", c_real(s.epsilon)},
+      {"scale", c_real(s.gradient_scale)},
+      {"statistics", c_real(s.statistics_momentum)},
       {"seed", std::to_string(s.seed)},
       {"calls", calls}};
   std::string tables = writer.tables();
   if (is_dynamic) tables += rules_of(graph, program, predictors);
+  if (!noted.empty()) tables += c_table("int32_t", "needed_places", noted);
   tables += widths_table(layout, places) + state_table(*t.state, places);
   if (is_dynamic) writer.include("device/training/dynamic.h");
   std::vector<std::string> headers(writer.headers().begin(), writer.headers().end());

@@ -123,7 +123,7 @@ bool @p@_step_with_rate(@p@_training* training, @parameters@, uint64_t rate, @p@
                  .violated = training->violated,
                  .counts = training->counts};
   m.step.micro_batches = @micro_batches@;
-  m.step.scalars.learning_rate = ref_real_of_bits(rate);
+@needed@  m.step.scalars.learning_rate = ref_real_of_bits(rate);
   m.step.scalars.momentum = ref_real_of_bits(@momentum@);
   m.step.scalars.weight_decay = ref_real_of_bits(@decay@);
   m.step.scalars.beta1 = ref_real_of_bits(@beta1@);

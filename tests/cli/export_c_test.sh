@@ -76,6 +76,9 @@ pictures=$small check "... of a network without its batch norms" training train-
   --from "$folder/train-portable" --fold-batch-norm --format bfp8-portable --learning-rate 0.02
 check "... whose layers are rounded half up" eval \
   '(($(grep -c dev_layer_forward_half_up "$folder/train-folded.c/mantissa_training.c") == 3))'
+pictures=$small check "training with --clip-norm, and a warm-up of four micro-batches" training \
+  train-clipped 20 8 --model "$folder/convolutions.json" --format dfp:r_max=0.01 --clip-norm 0.5 \
+  --micro-batch-size 2 --learning-rate 0.05
 check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \
   --freeze 'conv*,linear1*'
 # What stays is no part of the state.

@@ -101,6 +101,21 @@ constexpr char kSgd[] = "dev_update_sgd", kMomentum[] = "dev_update_momentum",
                kNesterov[] = "dev_update_nesterov", kAdam[] = "dev_update_adam",
                kAdamW[] = "dev_update_adamw";
 
+// Before the updates; a parameter's sums stay as they are.
+Status write_gradient_norm(TrainingWriter& writer, const Instruction& i) {
+  writer.include("device/training/gradient_norm.h");
+  writer.statement("RefReal squares = ref_real(0);");
+  for (size_t k = 0; k < i.parameters().size(); ++k) {
+    writer.statement("{");
+    const std::string parameter = writer.parameter(i.parameters()[k], i.sums()[k], "p");
+    writer.statement("dev_add_squares(step, " + parameter + ", &squares);");
+    writer.statement("}");
+  }
+  writer.statement("dev_clip_gradients(step, squares, " + c_real(writer.scalars().clip_norm) +
+                   ");");
+  return {};
+}
+
 constexpr TrainingRow kTrainingLayerRows[] = {
     {"linear", &OpRows::forward, write_forward, layer_work},
     {"linear", &OpRows::grad_input, write_grad_input},
@@ -108,6 +123,7 @@ constexpr TrainingRow kTrainingLayerRows[] = {
     {"convolution", &OpRows::forward, write_forward, layer_work},
     {"convolution", &OpRows::grad_input, write_grad_input},
     {"convolution", &OpRows::grad_weights, write_grad_weights},
+    {"gradient_norm", &OpRows::forward, write_gradient_norm},
     {"update_sgd", &OpRows::forward, write_update<kSgd>},
     {"update_momentum", &OpRows::forward, write_update<kMomentum>},
     {"update_nesterov", &OpRows::forward, write_update<kNesterov>},

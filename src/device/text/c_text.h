@@ -1,6 +1,7 @@
 // Pieces of C as text: names, tables of numbers, structures.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,6 +16,11 @@ namespace mantissa::device {
 std::string c_name(std::string_view name);
 
 inline std::string c_number(int64_t number) { return std::to_string(number); }
+
+// The bits of a double, as a C constant.
+inline std::string c_real(double number) {
+  return "UINT64_C(" + std::to_string(std::bit_cast<uint64_t>(number)) + ")";
+}
 
 // A C string literal.
 std::string c_string(std::string_view text);

@@ -1,7 +1,6 @@
 #include "device/text/training_writer.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/checked.h"
 
@@ -123,9 +122,8 @@ std::string TrainingWriter::parameter(const Operand& operand, const Operand& sum
   const int64_t velocity = format.is_dynamic() && of.moments[0].mantissa >= 0
                                ? layout_.slots.velocity_predictor(operand.index)
                                : -1;
-  const auto rate = static_cast<int64_t>(std::bit_cast<uint64_t>(parameter.rate_factor));
   const std::string text = c_structure(
-      {{"rate_factor", "UINT64_C(" + c_number(rate) + ")"},
+      {{"rate_factor", c_real(parameter.rate_factor)},
        {"weights", c_number(state_offset(of.mantissa))},
        {"exponents", c_number(state_offset(of.exponent))},
        {"accumulator", c_number(state_offset(of.accumulator))},

@@ -31,12 +31,13 @@ inline constexpr const char* kNotKept = "{NULL, -1}";  // a DevKept that there i
 class TrainingWriter {
  public:
   TrainingWriter(const Graph& graph, const Program& program, const State& state,
-                 const StatePlaces& places)
+                 const StatePlaces& places, const StepScalars& scalars)
       : graph_(graph),
         program_(program),
         layout_(state.layout()),
         numbers_(state),
-        state_(places) {}
+        state_(places),
+        scalars_(scalars) {}
 
   // What follows belongs to this instruction. `work`: its own memory in the arena.
   void begin(const Instruction& instruction, int64_t work);
@@ -71,6 +72,7 @@ class TrainingWriter {
   const Graph& graph() const { return graph_; }
   const Program& program() const { return program_; }
   const StateLayout& layout() const { return layout_; }
+  const StepScalars& scalars() const { return scalars_; }
   const std::set<std::string>& headers() const { return headers_; }
   // All tables, with the places.
   std::string tables() const;
@@ -90,6 +92,7 @@ class TrainingWriter {
   const StateLayout& layout_;
   const State& numbers_;
   const StatePlaces& state_;
+  const StepScalars& scalars_;
   const Instruction* instruction_ = nullptr;
   int64_t work_ = 0;
   std::string name_, block_, tables_;

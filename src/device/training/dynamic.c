@@ -1,5 +1,7 @@
 #include "device/training/dynamic.h"
 
+#include "reference/elements/elements.h"
+
 enum { kMostShift = 62 };  // of a velocity
 
 // The shift to the exponent decided before, from 0 to `most`.
@@ -66,7 +68,34 @@ static void check_largest(DevStep* step, int largest) {
   if (largest > REF_EXPONENT_MAX) step->exponent_overflow = true;
 }
 
-DEV_APART void narrow_and_decide(DevStep* step, const DevNarrowing* n) {
+// Keeps an exponent among the `room` largest; whether it is one.
+static bool insert(int8_t* exponents, int32_t* count, int32_t room, int exponent) {
+  if (*count == room && exponents[room - 1] >= exponent) return false;
+  int32_t at = *count < room ? (*count)++ : room - 1;
+  for (; at > 0 && exponents[at - 1] < exponent; --at) exponents[at] = exponents[at - 1];
+  exponents[at] = (int8_t)exponent;
+  return true;
+}
+
+// Adds the exponents that a micro-batch's elements need, and decides by those of all so far.
+static void note_needed(const DevStep* step, const DevTensor* t, int largest, int wide_exponent,
+                        const RefWideCounts* counts) {
+  const DevNeeded* needed = step->needed;
+  const int32_t* place = needed->places + (t->rule - needed->rules);
+  int8_t* exponents = needed->exponents + place[0];
+  int64_t rest = t->count;
+  for (int shift = REF_MOST_SHIFT; largest != REF_UNMEASURED && shift >= counts->floor; --shift) {
+    int64_t here = shift == counts->floor ? rest : counts->by_shift[shift];
+    rest -= here;
+    const int wanted = (int)ref_clamp(ref_smaller(wide_exponent + shift, largest), REF_EXPONENT_MIN,
+                                      REF_EXPONENT_MAX);
+    while (here > 0 && insert(exponents, &t->counts->needed, place[1] - place[0], wanted)) --here;
+  }
+  const int32_t count = t->counts->needed;
+  t->counts->decided = count == 0 ? ref_zero_exponent(t->bits) : exponents[count - 1];
+}
+
+REF_LOOP void narrow_in_warm_up(DevStep* step, const DevNarrowing* n, bool notes) {
   const DevTensor* t = n->to;
   const int before = decided_shift(t, n->wide_exponent, n->most);
   RefWideCounts counts;
@@ -75,9 +104,17 @@ DEV_APART void narrow_and_decide(DevStep* step, const DevNarrowing* n) {
   const int largest = dev_largest_exponent(t, found.maximum, n->wide_exponent);
   check_largest(step, largest);
   const int shift = decide(t, largest, n->wide_exponent, n->most, &counts);
+  if (notes) note_needed(step, t, largest, n->wide_exponent, &counts);
   if (shift != before) found = n->pass(n->work, shift, NULL);
   *t->exponent = dev_checked(step, n->wide_exponent + shift);
   dev_add_clipped(step, t, found.saturated);
+}
+
+DEV_APART void narrow_and_decide(DevStep* step, const DevNarrowing* n) {
+  narrow_in_warm_up(step, n, false);
+}
+DEV_APART void narrow_and_note(DevStep* step, const DevNarrowing* n) {
+  narrow_in_warm_up(step, n, true);
 }
 
 // Counts the bits of a tensor that was written with the decided exponent.
@@ -107,11 +144,7 @@ static void count_written(const DevTensor* t, int largest, int64_t clipped) {
   sum->largest_exponent = ref_larger(sum->largest_exponent, found.largest_exponent);
 }
 
-static void narrow_as_decided(DevStep* step, const DevNarrowing* n) {
-  if (step->warms_up) {
-    narrow_and_decide(step, n);
-    return;
-  }
+static void narrow_as_decided_before(DevStep* step, const DevNarrowing* n) {
   const DevTensor* t = n->to;
   const int shift = decided_shift(t, n->wide_exponent, n->most);
   *t->exponent = dev_checked(step, n->wide_exponent + shift);
@@ -120,6 +153,22 @@ static void narrow_as_decided(DevStep* step, const DevNarrowing* n) {
   check_largest(step, largest);
   count_written(t, largest, found.saturated);
   dev_add_clipped(step, t, found.saturated);
+}
+
+static void narrow_as_decided(DevStep* step, const DevNarrowing* n) {
+  if (step->warms_up) {
+    narrow_and_decide(step, n);
+  } else {
+    narrow_as_decided_before(step, n);
+  }
+}
+
+static void narrow_micro_batch(DevStep* step, const DevNarrowing* n) {
+  if (step->warms_up) {
+    narrow_and_note(step, n);
+  } else {
+    narrow_as_decided_before(step, n);
+  }
 }
 
 DEV_APART void use_velocity(DevStep* step, const DevParameter* p, const DevDirection* exact,
@@ -172,3 +221,5 @@ static void commit(DevStep* step, const DevRule* rules, DevCounts* counts, int16
 }
 
 const DevDynamic dev_dynamic = {narrow_as_decided, use_velocity, count_velocity, commit};
+const DevDynamic dev_dynamic_of_micro_batches = {narrow_micro_batch, use_velocity, count_velocity,
+                                                 commit};

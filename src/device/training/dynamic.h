@@ -19,8 +19,18 @@ struct DevDynamic {
                  int32_t slots, int64_t steps, int64_t decision_steps);
 };
 
+// The warm-up of a step with several micro-batches, which decides for the next step by the elements
+// of all: of each tensor the largest exponents that elements need, from the largest down. There is
+// room for one more than may be clipped: the last is decided.
+struct DevNeeded {
+  const DevRule* rules;
+  const int32_t* places;  // [predictors + 1], among the exponents
+  int8_t* exponents;
+};
+
 REF_BEGIN
 
 extern const DevDynamic dev_dynamic;
+extern const DevDynamic dev_dynamic_of_micro_batches;
 
 REF_END

@@ -128,7 +128,7 @@ void dev_begin_step(DevMemory* m) {
   for (int32_t i = 0; i < program->measured; ++i) m->measured[i] = REF_UNMEASURED;
   for (int32_t i = 0; i < program->guarded; ++i) m->violated[i] = 0;
   if (step->dynamic == NULL) return;
-  const DevCounts none = {{0, {0}, REF_UNMEASURED}, INT32_MIN};
+  const DevCounts none = {{0, {0}, REF_UNMEASURED}, INT32_MIN, 0};
   for (int32_t i = 0; i < program->predictors; ++i) m->counts[i] = none;
 }
 

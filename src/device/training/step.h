@@ -22,12 +22,14 @@ typedef struct DevScalars {
 } DevScalars;
 
 typedef struct DevDynamic DevDynamic;  // device/training/dynamic.h
+typedef struct DevNeeded DevNeeded;
 
 typedef struct DevStep {
   DevScalars scalars;
   int32_t micro_batch, micro_batches;
   const DevDynamic* dynamic;  // dynamic fixed point; null in other formats
   bool warms_up;              // and in its warm-up
+  const DevNeeded* needed;    // with several micro-batches
   // An instruction computes a value again that was not kept: its exponent is there.
   bool again;
   bool exponent_overflow, gradient_overflow;
@@ -46,6 +48,7 @@ typedef struct DevRule {
 typedef struct DevCounts {
   RefBitStatistics written;
   int32_t decided;  // by the warm-up; INT32_MIN: not yet
+  int32_t needed;   // exponents that micro-batches have noted
 } DevCounts;
 
 // mantissa * 2^(*exponent), the last dimension innermost.

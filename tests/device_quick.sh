@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# The C of an exported network computes the same bits on every machine: x86-64 by two compilers,
+# 32-bit x86, aarch64, 32-bit ARM, riscv64, big-endian s390x, and Cortex-M0, M3, M4, M7 and M55 under
+# qemu, with a stack of 2 KiB. Its programs link nothing of a library but division of whole numbers.
+#
+#   MANTISSA=build/dev/mantissa tests/device_test.sh
+#
+# Machines whose tools are missing are skipped, by name (tools/install_packages device).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tests/checks.sh
+source tests/device/targets.sh
+export XDG_CACHE_HOME=$folder/cache
+
+readonly steps=24 batch=4 seed=3
+pictures=$folder/pictures
+python3 tests/cli/export_c.py data "$pictures" 8
+mkdir "$folder/infers" "$folder/trains"
+python3 tests/device/make_data.py "$pictures" 32 >"$folder/infers/data.h"
+python3 tests/device/make_data.py "$pictures" $steps $batch $seed >"$folder/trains/data.h"
+
+# exports NAME ARGUMENT...: a trained network in $folder/NAME.infers, its training in NAME.trains.
+exports() {
+  local run=$folder/$1.run
+  "$MANTISSA" train --data "$pictures" --steps $steps --batch-size $batch --seed $seed \
+    --lr-schedule constant --quiet --out "$run" "${@:2}" &&
+    "$MANTISSA" export --checkpoint "$run" --target c --out "$folder/$1.infers" --quiet &&
+    "$MANTISSA" export --checkpoint "$run" --target c --train --initial --quiet \
+      --out "$folder/$1.trains"
+}
+
+# prints HASH COMMAND...: the command prints this hash.
+prints() {
+  local said
+  said=$("${@:2}") && echo "$said" && [[ $said == *"hash $1"* ]]
+}
+
+has() { command -v "$1" >/dev/null || { echo "skipped: no $1"; return 1; }; }
+
+# analyzed EXPORT...: gcc follows the paths through each file, and finds no fault. Files that several
+# exports share are read once.
+analyzed() {
+  find "$@" -name '*.c' -exec sha256sum {} + | sort | awk '!seen[$1]++ { print $2 }' |
+    while read -r file; do
+      for export in "$@"; do [[ $file != "$export"/* ]] || printf '%s\n%s\n' "$export" "$file"; done
+    done |
+    xargs -P 2 -n 2 sh -c 'exec gcc -std=c99 -O2 -Wall -Wextra -Werror -fanalyzer -I "$0" -o /dev/null -c "$1"'
+}
+
+machines=(aarch64 arm riscv64 s390x) cortexes=(microbit mps2-an385 mps2-an386 mps2-an500 mps3-an547)
+
+# on_all NAME KIND FLAG...: the program runs on all machines, and prints what it prints here.
+on_all() {
+  local export=$folder/$1.$2 data=$folder/$2 flags=("${@:3}") name=$1.$2 hash board
+  hash=$(run_hosted here cc "" "$export" "$data" -O2 "${flags[@]}") && hash=${hash##*hash }
+  [[ $hash =~ ^[0-9a-f]{8}$ ]] || { check "$name runs here" false; return; }
+  check "$name, gcc -O0" prints "$hash" run_hosted gcc0 gcc "" "$export" "$data" -O0 "${flags[@]}"
+  check "$name, clang -O3" prints "$hash" run_hosted clang3 clang "" "$export" "$data" -O3 "${flags[@]}"
+  check "$name, sanitizers" prints "$hash" run_hosted sanitized gcc "" "$export" "$data" -O1 -g \
+    -fsanitize=undefined,address -fno-sanitize-recover=all "${flags[@]}"
+  if has i686-linux-gnu-gcc; then
+    check "$name, i686" prints "$hash" run_hosted i686 i686-linux-gnu-gcc "" "$export" "$data" \
+      -O2 -static "${flags[@]}"
+  fi
+  local machine compiler
+  for machine in "${machines[@]}"; do
+    compiler=$machine-linux-gnu
+    [[ $machine != arm ]] || compiler=arm-linux-gnueabihf
+    if has "$compiler-gcc" && has "qemu-$machine"; then
+      check "$name, $machine" prints "$hash" run_hosted "$machine" "$compiler-gcc" \
+        "qemu-$machine" "$export" "$data" -O2 -static "${flags[@]}"
+    fi
+  done
+  has arm-none-eabi-gcc && has qemu-system-arm || return 0
+  for board in "${cortexes[@]}"; do
+    # 16 KiB of memory.
+    [[ $board != microbit || $name != convolutions.trains ]] || continue
+    check "$name, $board" prints "$hash" run_board "$board" "$export" "$data" -Os "${flags[@]}"
+    check "$name, $board: no library" has_no_library "$export/$board.elf"
+  done
+}
+
+for network in perceptron convolutions functions windows gates; do
+  python3 tests/device/networks.py $network >"$folder/$network.json"
+done
+exports perceptron --model "$folder/perceptron.json" --format dfp8 --optimizer sgd
+exports convolutions --model "$folder/convolutions.json" --micro-batch-size 2
+# What those two lack, on the machines that differ most.
+machines=(s390x) cortexes=(mps2-an386)
+exports functions --model "$folder/functions.json" --learning-rate 0.02
+exports windows --model "$folder/windows.json" --learning-rate 0.02 --format dfp8 \
+  --micro-batch-size 2 --clip-norm 1
+exports gates --model "$folder/gates.json" --learning-rate 0.05
+exports portable --model "$folder/convolutions.json" --format bfp8-portable
+exports inverted --model "$folder/convolutions.json" --format bfp:inversion=yes
+on_all functions trains -DTRAINS
+on_all windows trains -DTRAINS
+on_all gates infers
+on_all gates trains -DTRAINS
+on_all portable trains -DTRAINS
+on_all inverted trains -DTRAINS
+check "all sources, -fanalyzer" analyzed "$folder"/{perceptron,convolutions,gates}.{infers,trains} \
+  "$folder"/{functions,windows,portable,inverted}.trains
+finish
