@@ -1,7 +1,6 @@
 #include "device/export_training.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <map>
 
@@ -15,11 +14,6 @@
 
 namespace mantissa::device {
 namespace {
-
-std::string upper_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
-}
 
 Error refuse_instruction(const Instruction& instruction, const std::string& why) {
   return invalid_input("node '" + instruction.name + "' (" + instruction.op->name + ", " +

@@ -1,43 +1,30 @@
 #include "device/project_files.h"
 
-#include <cctype>
-
+#include "device/build_files.h"
 #include "device/text/c_text.h"
+#include "device/text/words.h"
 
 namespace mantissa::device {
 namespace {
 
-std::string upper(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
-}
-
-// Replaces @NAME@ by the network's words.
-std::string filled(std::string text, const CNetwork& n) {
+Words words_of(const CNetwork& n) {
   const bool pixels = n.input->type == DataType::kUint8;
   const FrozenDescription& d = *n.description;
-  const std::pair<std::string_view, std::string> words[] = {
-      {"@header@", "#include \"" + n.prefix + ".h\"\n"},
-      {"@p@", n.prefix},
-      {"@P@", upper(n.prefix)},
-      {"@model@", d.network.name},
-      {"@format@", to_string(d.format)},
-      {"@sha256@", d.weights_sha256},
-      {"@input_type@", pixels ? "uint8_t" : "int16_t"},
-      {"@input_what@",
-       pixels ? "Pixels " + to_string(n.input->shape) + ": height, width, channels"
-              : "Numbers: mantissas in units of 2^" + std::to_string(n.input->exponent)},
-      {"@inputs@", std::to_string(n.input->shape.count())},
-      {"@results@", std::to_string(n.results)},
-      {"@exponent@", std::to_string(n.exponent)},
-      {"@arena@", std::to_string((n.arena_bytes + 7) / 8 * 8)},
-      {"@constants@", std::to_string(n.constant_bytes)}};
-  for (const auto& [word, value] : words) {
-    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + value.size())) {
-      text.replace(at, word.size(), value);
-    }
-  }
-  return text;
+  return {{"header", "#include \"" + n.prefix + ".h\"\n"},
+          {"p", n.prefix},
+          {"P", upper_case(n.prefix)},
+          {"model", d.network.name},
+          {"format", to_string(d.format)},
+          {"sha256", d.weights_sha256},
+          {"input_type", pixels ? "uint8_t" : "int16_t"},
+          {"input_what",
+           pixels ? "Pixels " + to_string(n.input->shape) + ": height, width, channels"
+                  : "Numbers: mantissas in units of 2^" + std::to_string(n.input->exponent)},
+          {"inputs", std::to_string(n.input->shape.count())},
+          {"results", std::to_string(n.results)},
+          {"exponent", std::to_string(n.exponent)},
+          {"arena", std::to_string((n.arena_bytes + 7) / 8 * 8)},
+          {"constants", std::to_string(n.constant_bytes)}};
 }
 
 constexpr const char* kHeader =
@@ -110,46 +97,6 @@ int main(void) {
 }
 )C";
 
-constexpr const char* kMakefile =
-    R"M(# make: the library lib@p@.a, and the example. For another machine:
-#   make CC=arm-none-eabi-gcc AR=arm-none-eabi-ar CFLAGS='-Os -mcpu=cortex-m4 -mthumb' lib@p@.a
-CFLAGS ?= -O2
-FLAGS = -std=c99 -Wall -Wextra -Wconversion -pedantic -ffunction-sections -fdata-sections -I.
-SOURCES = @p@.c $(wildcard reference/*/*.c device/runtime/*.c)
-OBJECTS = $(SOURCES:.c=.o)
-
-all: example
-
-lib@p@.a: $(OBJECTS)
-	$(AR) rcs $@ $(OBJECTS)
-
-example: example.o lib@p@.a
-	$(CC) $(CFLAGS) -Wl,--gc-sections $^ -o $@
-
-%.o: %.c
-	$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
-
-clean:
-	rm -f $(OBJECTS) example.o example lib@p@.a
-
-.PHONY: all clean
-)M";
-
-constexpr const char* kCmake = R"M(cmake_minimum_required(VERSION 3.16)
-project(@p@ C)
-
-file(GLOB sources reference/*/*.c device/runtime/*.c)
-add_library(@p@ STATIC @p@.c ${sources})
-target_include_directories(@p@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
-set_target_properties(@p@ PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON)
-target_compile_options(@p@ PRIVATE -ffunction-sections -fdata-sections)
-
-if(NOT CMAKE_CROSSCOMPILING)
-  add_executable(example example.c)
-  target_link_libraries(example PRIVATE @p@)
-endif()
-)M";
-
 // A list of the folder's files. The command overwrites only folders that have one.
 constexpr const char* kRecord =
     R"J({"kind": "mantissa c 1", "prefix": "@p@", "weights_sha256": "@sha256@"}
@@ -162,19 +109,19 @@ std::string copied_results(const CNetwork& n) {
          ")[i];\n";
 }
 
-std::string source(const CNetwork& n) {
+std::string source(const CNetwork& n, const Words& words) {
   const CWriter& writer = *n.writer;
   std::string text = "@header@\n";
   for (const std::string& header : writer.headers()) text += "#include \"" + header + "\"\n";
-  text = filled(text, n) + "\n" + writer.tables();
-  text += filled(R"C(
+  text = with_words(text, words) + "\n" + writer.tables();
+  text += with_words(R"C(
 void @p@_predict(@p@_memory* memory, const @input_type@ input[@P@_INPUTS],
                  int32_t results[@P@_RESULTS]) {
   uint8_t* const arena = memory->bytes;
 )C",
-                 n);
+                     words);
   text += writer.body() + copied_results(n);
-  text += filled(R"C(}
+  text += with_words(R"C(}
 
 int @p@_best(const int32_t results[@P@_RESULTS]) {
   int best = 0;
@@ -183,7 +130,7 @@ int @p@_best(const int32_t results[@P@_RESULTS]) {
 }
 
 const char* const @p@_labels[] = {)C",
-                 n);
+                     words);
   for (const std::string& name : n.description->class_names)
     text += "\n    " + c_string(name) + ",";
   return text + "\n    0};\n";
@@ -193,14 +140,14 @@ const char* const @p@_labels[] = {)C",
 
 std::vector<SourceFile> project_files(const CNetwork& n) {
   const std::set<std::string>& headers = n.writer->headers();
+  const Words words = words_of(n);
   std::vector<SourceFile> files =
       sources_of(std::vector<std::string>(headers.begin(), headers.end()));
-  files.push_back({n.prefix + ".h", filled(kHeader, n)});
-  files.push_back({n.prefix + ".c", source(n)});
-  files.push_back({"example.c", filled(kExample, n)});
-  files.push_back({"Makefile", filled(kMakefile, n)});
-  files.push_back({"CMakeLists.txt", filled(kCmake, n)});
-  files.push_back({"export.json", filled(kRecord, n)});
+  files.push_back({n.prefix + ".h", with_words(kHeader, words)});
+  files.push_back({n.prefix + ".c", source(n, words)});
+  files.push_back({"example.c", with_words(kExample, words)});
+  append_build_files(n.prefix, n.prefix, "example", files);
+  files.push_back({"export.json", with_words(kRecord, words)});
   return files;
 }
 

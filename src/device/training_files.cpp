@@ -1,18 +1,9 @@
 #include "device/training_files.h"
 
+#include "device/build_files.h"
+
 namespace mantissa::device {
 namespace {
-
-// Replaces @NAME@ by its word.
-std::string with_words(std::string text, const Words& words) {
-  for (const auto& [word, value] : words) {
-    const std::string mark = "@" + word + "@";
-    for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + value.size())) {
-      text.replace(at, mark.size(), value);
-    }
-  }
-  return text;
-}
 
 constexpr const char* kTrainingHeader =
     R"C(// Training of @model@ (@format@, @optimizer@) for machines without an operating system, written by
@@ -23,12 +14,13 @@ constexpr const char* kTrainingHeader =
 #ifndef @P@_TRAINING_H
 #define @P@_TRAINING_H
 
-#include "device/training/program.h"
-#include "device/training/saved.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "device/training/program.h"
+#include "device/training/saved.h"
+#include "device/training/shuffle.h"  // the order of examples
 
 enum {
   @P@_BATCH = @batch@,  // examples of a step
@@ -186,31 +178,6 @@ int main(int argc, char** argv) {
 }
 )C";
 
-constexpr const char* kTrainingMakefile =
-    R"M(# make: the library lib@p@.a, and the example. For another machine:
-#   make CC=arm-none-eabi-gcc AR=arm-none-eabi-ar CFLAGS='-Os -mcpu=cortex-m4 -mthumb' lib@p@.a
-CFLAGS ?= -O2
-FLAGS = -std=c99 -Wall -Wextra -Wconversion -pedantic -ffunction-sections -fdata-sections -I.
-SOURCES = @p@_training.c $(wildcard reference/*/*.c scalars/*.c device/*/*.c)
-OBJECTS = $(SOURCES:.c=.o)
-
-all: train
-
-lib@p@.a: $(OBJECTS)
-	$(AR) rcs $@ $(OBJECTS)
-
-train: train.o lib@p@.a
-	$(CC) $(CFLAGS) -Wl,--gc-sections $^ -o $@
-
-%.o: %.c
-	$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
-
-clean:
-	rm -f $(OBJECTS) train.o train lib@p@.a
-
-.PHONY: all clean
-)M";
-
 }  // namespace
 
 std::vector<SourceFile> training_files(const Words& words, const std::vector<std::string>& headers,
@@ -220,12 +187,13 @@ std::vector<SourceFile> training_files(const Words& words, const std::vector<std
   for (const std::string& header : headers) source += "#include \"" + header + "\"\n";
   source += "\n" + tables + with_words(kTrainingSource, words);
   std::vector<std::string> all = headers;
-  all.insert(all.end(), {"device/training/program.h", "device/training/saved.h"});
+  all.insert(all.end(), {"device/training/program.h", "device/training/saved.h",
+                         "device/training/shuffle.h"});
   std::vector<SourceFile> files = sources_of(all);
   files.push_back({prefix + "_training.h", with_words(kTrainingHeader, words)});
   files.push_back({prefix + "_training.c", source});
   files.push_back({"train.c", with_words(kTrainingExample, words)});
-  files.push_back({"Makefile", with_words(kTrainingMakefile, words)});
+  append_build_files(prefix, prefix + "_training", "train", files);
   files.push_back(
       {"export.json",
        with_words("{\"kind\": \"mantissa c training 1\", \"prefix\": \"@p@\"}\n", words)});

@@ -89,6 +89,67 @@ budget=450KiB check "training resnet8 in 450 KiB: values are computed again" tra
   --model resnet8 --optimizer sgd
 check "... as the program says" grep -q "dev_begin_again" "$folder/train-budget.c/mantissa_training.c"
 
+# The example of a CMake project trains as the one of make did.
+cmake_trains() {
+  local build=$folder/cmake
+  cmake -S "$folder/train-mlp.c" -B "$build" -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" >/dev/null &&
+    cmake --build "$build" -j2 >/dev/null &&
+    "$build/train" "$build.state" <"$folder/train-mlp.batches" >/dev/null &&
+    cmp "$build.state" "$folder/train-mlp.state"
+}
+cmake_predicts() {
+  cmake -S "$folder/mlp.c" -B "$folder/mlp.cmake" >/dev/null &&
+    cmake --build "$folder/mlp.cmake" -j2 >/dev/null &&
+    python3 "$numbers" logits "$pictures" "$folder/mlp.cmake/example" "$folder/mlp.npz"
+}
+# As the IDE of Arduino does it: a sketch in C++, and all sources below src.
+sketch() {
+  local library=$folder/libraries/mantissa
+  mkdir -p "$library" && cp -r "$folder/train-mlp.c" "$library/src" && rm "$library/src/train.c" &&
+    cat >"$folder/sketch.cpp" <<'end' &&
+#include <mantissa_training.h>
+static mantissa_training training;
+static uint32_t order[8];
+void setup() {
+  mantissa_begin(&training);
+  dev_shuffle(3, 0, order, 8);
+}
+int main() {
+  setup();
+  return training.step == 0 && order[0] + order[7] > 0 ? 0 : 1;
+}
+end
+    c++ -std=gnu++11 -Wall -Wextra -Werror -I"$library/src" -c "$folder/sketch.cpp" \
+      -o "$folder/sketch.o" &&
+    find "$library/src" -name '*.c' -exec cc -std=gnu11 -I"$library/src" -o "$folder/sketch" \
+      "$folder/sketch.o" {} + &&
+    "$folder/sketch"
+}
+# The lines for Zephyr, in a program of CMake.
+target_sources_of_an_app() {
+  local app=$folder/app
+  mkdir -p "$app" && cp -r "$folder/train-mlp.c" "$app/a-trains" &&
+    cp "$folder/train-mlp.c/train.c" "$app/main.c" &&
+    cat >"$app/CMakeLists.txt" <<'end' &&
+cmake_minimum_required(VERSION 3.16)
+project(app C)
+add_executable(app main.c)
+file(GLOB_RECURSE sources a-trains/*_training.c a-trains/device/*.c a-trains/reference/*.c
+     a-trains/scalars/*.c)
+target_sources(app PRIVATE ${sources})
+target_include_directories(app PRIVATE a-trains)
+end
+    cmake -S "$app" -B "$app/build" >/dev/null && cmake --build "$app/build" -j2 >/dev/null &&
+    "$app/build/app" "$app.state" <"$folder/train-mlp.batches" >/dev/null &&
+    cmp "$app.state" "$folder/train-mlp.state"
+}
+if command -v cmake >/dev/null; then
+  check "CMake builds the training" cmake_trains
+  check "... and the network" cmake_predicts
+  check "... and sources of another program, as Zephyr does" target_sources_of_an_app
+fi
+check "a library of Arduino, with a sketch in C++" sketch
+
 refuses() { # WORDS COMMAND...: exit status 2 and an error with these words
   local said status=0
   said=$("${@:2}" 2>&1) || status=$?
