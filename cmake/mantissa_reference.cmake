@@ -29,7 +29,7 @@ endfunction()
 function(mantissa_device_sources)
   set(script ${PROJECT_SOURCE_DIR}/cmake/mantissa_sources.cmake)
   set(output ${PROJECT_BINARY_DIR}/src/device/source_texts.cpp)
-  set(folders reference scalars device/runtime device/training)
+  set(folders reference scalars device/operators device/runtime device/training)
   set(depends)
   foreach(folder IN LISTS folders)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.c

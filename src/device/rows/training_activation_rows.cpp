@@ -35,7 +35,7 @@ int64_t table_work(const Graph&, const Instruction& i) {
 
 // A DevPoint.
 std::string point(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/activations.h");
+  writer.include("device/operators/activations.h");
   const std::string in = writer.tensor(i.inputs()[0], "in");
   CMembers members = {{"function", "&" + std::string(point_row(i).function)}, {"in", in}};
   if (std::string_view(i.op->name) == "leaky_relu") {

@@ -17,7 +17,7 @@ Status write_train_pixels(TrainingWriter& writer, const Instruction& i) {
   const auto& of = attributes<ops::InputAttributes>(writer, i);
   std::vector<int64_t> means(static_cast<size_t>(i.output().shape.last()));
   std::copy(of.means.begin(), of.means.end(), means.begin());
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string out = writer.tensor(i.output(), "out");
   const std::string pixels =
       writer.structure("DevTrainingPixels", "pixels",
@@ -30,7 +30,7 @@ Status write_train_pixels(TrainingWriter& writer, const Instruction& i) {
 }
 
 Status write_train_numbers(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string out = writer.tensor(i.output(), "out");
   writer.statement("dev_train_numbers(step, " + writer.input(i.inputs()[0], "int16_t") + ", " +
                    c_number(input_value(writer, i.inputs()[0]).exponent) + ", " + out + ");");
@@ -38,14 +38,14 @@ Status write_train_numbers(TrainingWriter& writer, const Instruction& i) {
 }
 
 Status write_train_relu(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string in = writer.tensor(i.inputs()[0], "in");
   writer.statement("dev_train_relu(" + in + ", " + writer.tensor(i.output(), "out") + ");");
   return {};
 }
 
 Status write_masked(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string out =
       i.output().exists() ? writer.tensor(i.output(), "out") : std::string("NULL");
   const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
@@ -55,7 +55,7 @@ Status write_masked(TrainingWriter& writer, const Instruction& i) {
 }
 
 Status write_train_add(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string a = writer.tensor(i.inputs()[0], "a");
   const std::string b = writer.tensor(i.inputs()[1], "b");
   const std::string out = writer.tensor(i.output(), "out");
@@ -65,7 +65,7 @@ Status write_train_add(TrainingWriter& writer, const Instruction& i) {
 }
 
 Status write_train_sum(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string a = writer.tensor(i.inputs()[0], "a");
   const std::string b = writer.tensor(i.inputs()[1], "b");
   const std::string sum = writer.tensor(written_gradient(i), "sum");
@@ -74,7 +74,7 @@ Status write_train_sum(TrainingWriter& writer, const Instruction& i) {
 }
 
 Status write_round(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string wide = writer.tensor(i.inputs()[0], "wide");
   const std::string out = writer.tensor(written_gradient(i), "out");
   writer.statement("dev_train_round(step, " + wide + ", " + out + ");");
@@ -82,7 +82,7 @@ Status write_round(TrainingWriter& writer, const Instruction& i) {
 }
 
 Status write_round_at_random(TrainingWriter& writer, const Instruction& i) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   const std::string wide = writer.tensor(i.inputs()[0], "wide");
   const Operand& written = written_gradient(i);
   const std::string out = writer.tensor(written, "out");
@@ -96,7 +96,7 @@ Status write_round_at_random(TrainingWriter& writer, const Instruction& i) {
 std::string dropout(TrainingWriter& writer, const Instruction& i, const std::string& in) {
   constexpr int64_t kOne = 65536;  // probability 1
   const int64_t dropped = attributes<ops::DropoutAttributes>(writer, i).dropped;
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   return writer.structure(
       "DevDropout", "dropout",
       {{"in", in},
@@ -122,7 +122,7 @@ Status write_dropout_gradient(TrainingWriter& writer, const Instruction& i) {
 std::string padding(TrainingWriter& writer, const Instruction& i, const Shape& in,
                     const Shape& out) {
   const auto& of = attributes<ops::PadAttributes>(writer, i);
-  writer.include("device/training/moves.h");
+  writer.include("device/operators/moves.h");
   return writer.constant("DevPadding", "padding",
                          {{"in_height", c_number(in[1])},
                           {"in_width", c_number(in[2])},
@@ -153,7 +153,7 @@ Status write_pad_gradient(TrainingWriter& writer, const Instruction& i) {
 template <typename Write>
 void for_each_part(TrainingWriter& writer, std::span<const Operand> parts, const Write& write) {
   int64_t first = 0;
-  writer.include("device/training/moves.h");
+  writer.include("device/operators/moves.h");
   for (const Operand& part : parts) {
     if (part.exists()) {
       writer.statement("{");
@@ -191,7 +191,7 @@ std::string loss(TrainingWriter& writer, const Instruction& i) {
   const std::string logits = writer.tensor(i.inputs()[0], "logits");
   const bool weighs = i.inputs().size() > 2;
   CMembers members = {{"logits", logits}};
-  writer.include("device/training/losses.h");
+  writer.include("device/operators/losses.h");
   const bool is_softmax = std::string_view(i.op->name) == "softmax_cross_entropy";
   const bool has_targets = std::string_view(i.op->name) == "regression_error";
   if (has_targets) {

@@ -9,7 +9,7 @@ namespace mantissa::device {
 namespace {
 
 std::string pool_shape(TrainingWriter& writer, const Instruction& i, const Shape& in) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   return writer.constant("RefMaxPoolShape", "pool",
                          {{"in_height", c_number(in[1])},
                           {"in_width", c_number(in[2])},
@@ -40,7 +40,7 @@ Status write_max_pool_gradient(TrainingWriter& writer, const Instruction& i) {
 
 std::string images(TrainingWriter& writer, const std::string& from, const std::string& to,
                    const Shape& shape) {
-  writer.include("device/training/elements.h");
+  writer.include("device/operators/elements.h");
   return writer.structure("DevImages", "images",
                           {{"from", from}, {"to", to}, {"pixels", c_number(shape[1] * shape[2])}});
 }
@@ -80,7 +80,7 @@ CMembers windows_members(const kernels::PoolShape& s) {
 }
 
 std::string windows(TrainingWriter& writer, const kernels::PoolShape& s) {
-  writer.include("device/training/window_pools.h");
+  writer.include("device/operators/window_pools.h");
   return writer.constant("DevWindows", "windows", windows_members(s));
 }
 
@@ -113,7 +113,7 @@ std::string means(TrainingWriter& writer, const Instruction& i, const kernels::P
   const bool padded = attributes<ops::PoolAttributes>(writer, i).count_padding;
   const int64_t least = ops::least_cells(s, padded), most = s.window_cells();
   const ops::Reciprocals reciprocals(least, most, bits);
-  writer.include("device/training/window_pools.h");
+  writer.include("device/operators/window_pools.h");
   return writer.constant(
       "DevMeans", "means",
       {{"windows", c_structure(windows_members(s), 4)},

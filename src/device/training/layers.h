@@ -29,7 +29,7 @@ REF_BEGIN
 void dev_layer_forward(DevStep*, const DevLayer*, const DevTensor* out) REF_NOEXCEPT;
 // To sums that stay wide (int32), at the largest exponent of the channels.
 void dev_layer_sums(DevStep*, const DevLayer*, const DevTensor* out) REF_NOEXCEPT;
-// The same, rounded half up (device/training/half_up.h).
+// The same, rounded half up (device/operators/half_up.h).
 void dev_layer_forward_half_up(DevStep*, const DevLayer*, const DevTensor* out) REF_NOEXCEPT;
 void dev_layer_sums_half_up(DevStep*, const DevLayer*, const DevTensor* out) REF_NOEXCEPT;
 void dev_layer_grad_input(DevStep*, const DevLayer*, const DevTensor* grad_out,

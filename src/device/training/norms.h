@@ -37,7 +37,7 @@ DevNorm dev_norm(const DevMemory*, const DevNormPlace*, const DevTensor* in, con
 void dev_norm_forward(DevStep*, const DevNorm*) REF_NOEXCEPT;
 // The same again, from the statistics that are there, to the exponent of `out`.
 void dev_norm_again(DevStep*, const DevNorm*) REF_NOEXCEPT;
-// The same, rounded half up (device/training/half_up.h).
+// The same, rounded half up (device/operators/half_up.h).
 void dev_norm_forward_half_up(DevStep*, const DevNorm*) REF_NOEXCEPT;
 void dev_norm_again_half_up(DevStep*, const DevNorm*) REF_NOEXCEPT;
 void dev_norm_grad_weights(const DevNorm*, const DevTensor* grad_out, const DevSums* scale,

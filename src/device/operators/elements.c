@@ -1,6 +1,6 @@
-#include "device/training/elements.h"
+#include "device/operators/elements.h"
 
-#include "device/training/half_up.h"
+#include "device/operators/half_up.h"
 #include "reference/elements/elements.h"
 #include "reference/elements/rounding.h"
 

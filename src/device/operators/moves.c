@@ -1,4 +1,4 @@
-#include "device/training/moves.h"
+#include "device/operators/moves.h"
 
 // The element of the image inside at an element of the padded one, or -1.
 static int32_t inside_at(const DevPadding* p, int32_t i, int32_t channels) {

@@ -1,4 +1,4 @@
-#include "device/training/losses.h"
+#include "device/operators/losses.h"
 
 enum { kGradientExponent = -30, kWeightBits = 10 };
 

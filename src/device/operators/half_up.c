@@ -1,4 +1,4 @@
-#include "device/training/half_up.h"
+#include "device/operators/half_up.h"
 
 static int64_t odd_of(const void* work, int32_t i, int32_t c) {
   const DevElements* e = (const DevElements*)work;

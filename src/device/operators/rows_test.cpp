@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/random.h"
+#include "device/operators/elements.h"
+#include "device/operators/window_pools.h"
 #include "device/training/dynamic.h"
-#include "device/training/elements.h"
 #include "device/training/gradient_norm.h"
-#include "device/training/window_pools.h"
 #include "kernels/bit_counts/wide_counts.h"
 #include "numerics/real.h"
 #include "reference/layers/pooling.h"

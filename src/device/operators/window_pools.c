@@ -1,4 +1,4 @@
-#include "device/training/window_pools.h"
+#include "device/operators/window_pools.h"
 
 #include "reference/elements/elements.h"
 

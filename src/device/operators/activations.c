@@ -1,4 +1,4 @@
-#include "device/training/activations.h"
+#include "device/operators/activations.h"
 
 enum { kMantissas = 128, kMostShift = 62, kSlopeBits = 30 };
 
