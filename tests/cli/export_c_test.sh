@@ -79,6 +79,14 @@ check "... whose layers are rounded half up" eval \
 pictures=$small check "training with --clip-norm, and a warm-up of four micro-batches" training \
   train-clipped 20 8 --model "$folder/convolutions.json" --format dfp:r_max=0.01 --clip-norm 0.5 \
   --micro-batch-size 2 --learning-rate 0.05
+# Channels that are inverted, kept and left out.
+pictures=$small check "training with inverted batch norms" training train-inverted 30 8 \
+  --model "$folder/convolutions.json" --format bfp:inversion=yes,a=6 --micro-batch-size 4 \
+  --learning-rate 0.3
+pictures=$small budget=18500B check "... computed again" training train-inverted-again 20 4 \
+  --model "$folder/convolutions.json" --format bfp:inversion=yes --learning-rate 0.05
+check "... as the program says" grep -q "dev_inverted_again" \
+  "$folder/train-inverted-again.c/mantissa_training.c"
 check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \
   --freeze 'conv*,linear1*'
 # What stays is no part of the state.
@@ -159,6 +167,10 @@ refuses() { # WORDS COMMAND...: exit status 2 and an error with these words
   --format bfp:a=16
 check "values of 16 bits are refused, with the node" refuses "node 'normalise'" \
   "$MANTISSA" export --checkpoint "$folder/wide" --target c --out "$folder/wide.c"
+"$MANTISSA" train --data "$small" --steps 1 --batch-size 4 --quiet --out "$folder/dfp-inverted" \
+  --model "$folder/convolutions.json" --format dfp:inversion=yes
+check "batch norms inverted in dynamic fixed point are refused" refuses "node 'stem_norm'" \
+  "$MANTISSA" export --checkpoint "$folder/dfp-inverted" --target c --train --out "$folder/wide.c"
 check "... and nothing is written" test ! -e "$folder/wide.c"
 mkdir "$folder/mine" && touch "$folder/mine/notes.txt"
 check "a folder with other files is refused" refuses "is not empty" \

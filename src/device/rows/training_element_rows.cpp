@@ -230,6 +230,7 @@ constexpr TrainingRow kTrainingElementRows[] = {
     {"quantise_input", &OpRows::forward, write_train_numbers},
     {"relu", &OpRows::forward, write_train_relu},
     {"relu", &OpRows::grad_input, write_masked},
+    {"norm_relu", &OpRows::forward, write_train_relu},
     {"add", &OpRows::forward, write_train_add},
     {"add", &OpRows::grad_input, write_masked},
     {"sum_gradients", &OpRows::grad_input, write_train_sum},

@@ -143,11 +143,15 @@ static RefStatistics pass_odd(const void* work, int shift, RefWideCounts* counts
   return dev_pass_elements(&elements, shift, counts);
 }
 
-REF_LOOP void forward(DevStep* step, const DevNorm* n, DevPass pass) {
+static void measure(const DevStep* step, const DevNorm* n) {
   for (int32_t c = 0; c < n->in->channels; ++c) {
     const bool is_wide = channel_statistics(step, n, c);
     if (!is_wide && n->in->violated != NULL) *n->in->violated = 1;
   }
+}
+
+REF_LOOP void forward(DevStep* step, const DevNorm* n, DevPass pass) {
+  measure(step, n);
   const int exponent = fixed_point_affine(step, n);
   const DevNarrowing narrowing = {pass, n, n->out, exponent, 62};
   dev_narrow_value(step, &narrowing);
@@ -156,6 +160,11 @@ REF_LOOP void forward(DevStep* step, const DevNorm* n, DevPass pass) {
 REF_LOOP void again(DevStep* step, const DevNorm* n, DevPass pass) {
   const int exponent = fixed_point_affine(step, n);
   (void)pass(n, (int)ref_clamp(*n->out->exponent - exponent, 0, 62), NULL);
+}
+
+int dev_norm_affine(DevStep* step, const DevNorm* n, bool measures) {
+  if (measures) measure(step, n);
+  return fixed_point_affine(step, n);
 }
 
 void dev_norm_forward(DevStep* step, const DevNorm* n) { forward(step, n, pass_normalised); }

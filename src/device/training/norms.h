@@ -40,6 +40,9 @@ void dev_norm_again(DevStep*, const DevNorm*) REF_NOEXCEPT;
 // The same, rounded half up (device/operators/half_up.h).
 void dev_norm_forward_half_up(DevStep*, const DevNorm*) REF_NOEXCEPT;
 void dev_norm_again_half_up(DevStep*, const DevNorm*) REF_NOEXCEPT;
+// Before a value is written: the batch's statistics, unless they are there, and each channel's
+// offset and multiplier, the first two arrays of `work`. Returns the exponent of their results.
+int dev_norm_affine(DevStep*, const DevNorm*, bool measures) REF_NOEXCEPT;
 void dev_norm_grad_weights(const DevNorm*, const DevTensor* grad_out, const DevSums* scale,
                            const DevSums* offset) REF_NOEXCEPT;
 void dev_norm_grad_input(DevStep*, const DevNorm*, const DevTensor* grad_out,
