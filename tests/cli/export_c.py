@@ -4,6 +4,8 @@
   logits FOLDER EXAMPLE RAW.NPZ    the example's logits of the test pictures are those of the file
   states FOLDER OTHER              two runs' checkpoints have the same tensors
   batches FOLDER STEPS BATCH [SEED]   writes the batches of a run (seed 3) to the standard output
+  table FOLDER                     writes a small table whose last column is a number to predict
+  rows FOLDER STEPS BATCH          the batches of a run on it, by `mantissa data --json` on standard input
 """
 
 import gzip
@@ -119,6 +121,39 @@ def write_batches(folder, steps, batch, seed=SEED):
         sys.stdout.buffer.write(struct.pack(f"={batch}i", *(labels[i] for i in chosen)))
 
 
+def write_table(folder):
+    folder.mkdir()
+    for name, count, first in (("train", TRAIN, 0), ("test", TEST, 7)):
+        lines, state = ["a,b,c,y"], 777 + first
+        for _ in range(count):
+            numbers = []
+            for _ in range(4):
+                state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+                numbers.append((state >> 16) % 201 - 100)
+            a, b, c, noise = numbers
+            lines.append(f"{a},{b / 8},{c},{2 * a - 5 * b + c / 4 + noise / 4}")
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def write_rows(folder, steps, batch):
+    """Standardised numbers at the exponent -12, then targets at -10, to nearest."""
+    table = json.load(sys.stdin)["table"]
+    columns = [*table["columns"], table["target"]]
+    rows = [[float(word) for word in line.split(",")]
+            for line in (folder / "train.csv").read_text().split("\n")[1:-1]]
+    units = [1 << 12] * (len(columns) - 1) + [1 << 10]
+    rows = [[round((x - column["mean"]) / column["deviation"] * unit)
+             for x, column, unit in zip(row, columns, units)] for row in rows]
+    per_epoch, order = len(rows) // batch, []
+    for epoch in range(-(-steps // per_epoch)):
+        order += epoch_order(epoch, len(rows))[: per_epoch * batch]
+    for step in range(steps):
+        chosen = [rows[i] for i in order[step * batch: (step + 1) * batch]]
+        for row in chosen:
+            sys.stdout.buffer.write(struct.pack(f"={len(row) - 1}h", *row[:-1]))
+        sys.stdout.buffer.write(struct.pack(f"={batch}h", *(row[-1] for row in chosen)))
+
+
 def main(command, folder, *rest):
     folder = pathlib.Path(folder)
     if command == "data":
@@ -127,6 +162,10 @@ def main(command, folder, *rest):
         return compare_logits(folder, *rest)
     elif command == "states":
         return compare_states(folder, *rest)
+    elif command == "table":
+        write_table(folder)
+    elif command == "rows":
+        write_rows(folder, *(int(word) for word in rest))
     else:
         write_batches(folder, *(int(word) for word in rest))
     return 0

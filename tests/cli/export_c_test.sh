@@ -10,9 +10,10 @@ export XDG_CACHE_HOME=$folder/cache  # where profiles are kept
 readonly numbers=tests/cli/export_c.py
 readonly flags=(CFLAGS="-O1 -Werror")  # of tests/device_test.sh: more
 
-pictures=$folder/squares small=$folder/small
+pictures=$folder/squares small=$folder/small table=$folder/table
 python3 "$numbers" data "$pictures"
 python3 "$numbers" data "$small" 8
+python3 "$numbers" table "$table"
 for name in functions windows convolutions; do
   python3 tests/device/networks.py $name >"$folder/$name.json"
 done
@@ -27,6 +28,14 @@ network() {
     python3 "$numbers" logits "$pictures" "$run.c/example" "$run.npz"
 }
 
+batches() {
+  if [[ $pictures != "$table" ]]; then
+    python3 "$numbers" batches "$pictures" "$@"
+  else
+    "$MANTISSA" data "$table" --json | python3 "$numbers" rows "$table" "$@"
+  fi
+}
+
 # training NAME STEPS BATCH ARGUMENT...: the same steps here and in C leave the same weights.
 training() {
   local run=$folder/$1
@@ -35,7 +44,7 @@ training() {
     "$MANTISSA" export --checkpoint "$run" --target c --train --initial --out "$run.c" --quiet \
       ${budget:+--memory-budget "$budget"} &&
     make -s -C "$run.c" "${flags[@]}" train &&
-    python3 "$numbers" batches "$pictures" "$2" "$3" >"$run.batches" &&
+    batches "$2" "$3" >"$run.batches" &&
     "$run.c/train" "$run.state" <"$run.batches" >/dev/null &&
     "$MANTISSA" import "$run.state" --run "$run" --out "$run.back" --quiet &&
     python3 "$numbers" states "$run" "$run.back"
@@ -87,6 +96,8 @@ pictures=$small budget=18500B check "... computed again" training train-inverted
   --model "$folder/convolutions.json" --format bfp:inversion=yes --learning-rate 0.05
 check "... as the program says" grep -q "dev_inverted_again" \
   "$folder/train-inverted-again.c/mantissa_training.c"
+pictures=$table check "training on a table: numbers, and a number to predict" training train-table \
+  50 8 --model mlp --hidden 12 --optimizer adamw
 check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \
   --freeze 'conv*,linear1*'
 # What stays is no part of the state.
