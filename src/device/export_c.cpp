@@ -30,12 +30,8 @@ Status check_tensors(const Instruction& instruction, const OpContext& c) {
   if (c.output().row_exponents != nullptr || c.output().is_guarded()) {
     return refuse(instruction, "C wants one exponent for the whole tensor");
   }
-  for (const ParameterView& parameter : c.parameters) {
-    const DataType type = parameter.mantissa.type;
-    if (&parameter == c.parameters.data() && type != DataType::kInt8) {
-      return refuse(instruction, "C takes weights of up to 8 bits only");
-    }
-  }
+  const bool has_words = !c.parameters.empty() && c.parameters[0].mantissa.type == DataType::kInt16;
+  if (has_words) return refuse(instruction, "C takes weights of up to 8 bits only");
   return {};
 }
 

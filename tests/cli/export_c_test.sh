@@ -14,7 +14,7 @@ pictures=$folder/squares small=$folder/small table=$folder/table
 python3 "$numbers" data "$pictures"
 python3 "$numbers" data "$small" 8
 python3 "$numbers" table "$table"
-for name in functions windows convolutions; do
+for name in functions windows convolutions gates; do
   python3 tests/device/networks.py $name >"$folder/$name.json"
 done
 
@@ -58,6 +58,9 @@ check "resnet8" network resnet8 --model resnet8
 check "inception_small" network inception --model inception_small --width 0.25
 check "mobilenet_v2" network mobilenet --model mobilenet_v2 --width 0.25
 
+pictures=$small check "gates, and batch norms behind no layer" network gates \
+  --model "$folder/gates.json" --learning-rate 0.05
+
 check "resnet8 in the tie-free form" network portable --model resnet8 --format bfp8-portable
 check "ds_cnn in the tie-free form" network ds-cnn --model ds_cnn --format bfp8-portable
 
@@ -96,6 +99,8 @@ pictures=$small budget=18500B check "... computed again" training train-inverted
   --model "$folder/convolutions.json" --format bfp:inversion=yes --learning-rate 0.05
 check "... as the program says" grep -q "dev_inverted_again" \
   "$folder/train-inverted-again.c/mantissa_training.c"
+pictures=$small check "training gates" training train-gates 50 4 --model "$folder/gates.json" \
+  --format dfp8 --micro-batch-size 2 --learning-rate 0.05
 pictures=$table check "training on a table: numbers, and a number to predict" training train-table \
   50 8 --model mlp --hidden 12 --optimizer adamw
 check "training the last layers of lenet5" training train-last 6 8 --model lenet5 \

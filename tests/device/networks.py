@@ -4,6 +4,7 @@
   networks.py convolutions    a convolution, a depthwise one, batch norms, a shortcut, a pool
   networks.py functions       every point-wise function, over many elements and over few
   networks.py windows         pools whose windows overlap or leave the image, a concatenation
+  networks.py gates           products with gates and with values, batch norms behind no layer
 """
 
 import json
@@ -62,7 +63,18 @@ NETWORKS = {
         node("last_means", "average_pool", "mix", window=3, stride=2, ceil=True,
              window_width=2, stride_width=1),
         node("both", "concat", "last_maxima", "last_means"), node("flatten", "flatten", "both"),
-        *ends("flatten", 16)]}
+        *ends("flatten", 16)],
+    "gates": [
+        *BEGIN, node("stem", "convolution", "normalise", channels=8, padding=1),
+        node("pool", "max_pool", "stem", window=2), node("norm", "batch_norm", "pool"),
+        node("relu", "relu", "norm"), node("squeeze", "global_average_pool", "relu"),
+        node("reduce", "linear", "squeeze", channels=4), node("reduce_relu", "relu", "reduce"),
+        node("expand", "linear", "reduce_relu", channels=8),
+        node("gate", "hard_sigmoid", "expand"), node("gated", "multiply", "relu", "gate"),
+        node("side", "convolution", "relu", channels=8, padding=1),
+        node("product", "multiply", "gated", "side"), node("sum", "add", "product", "gated"),
+        node("last_norm", "batch_norm", "sum"), node("average", "global_average_pool", "last_norm"),
+        *ends("average", 8)]}
 
 if __name__ == "__main__":
     name = sys.argv[1]

@@ -172,12 +172,56 @@ Status write_pad(CWriter& writer, const OpContext& c) {
   return {};
 }
 
+// The second input may be a gate: a factor for each channel of an image.
+Status write_multiply(CWriter& writer, const OpContext& c) {
+  const Shape &a = c.inputs[0].shape, &b = c.inputs[1].shape;
+  const bool is_gate = a.count() != b.count();
+  writer.include("device/runtime/products.h");
+  const std::string multiply = writer.structure(
+      "DevMultiply", "multiply",
+      {{"a", writer.input(0)},
+       {"b", writer.input(1)},
+       {"out", writer.output()},
+       {"count", c_number(a.count())},
+       {"image", c_number(a.count() / a[0])},
+       {"period", c_number(is_gate ? b.count() / b[0] : 0)},
+       {"shift", c_number(*c.output().exponent - *c.inputs[0].exponent - *c.inputs[1].exponent)},
+       {"limit", c_number(mantissa_limit(c.output().bits))}});
+  writer.statement("dev_multiply(" + multiply + ");");
+  return {};
+}
+
+// A batch norm that no layer took in.
+Status write_scale_offset(CWriter& writer, const OpContext& c) {
+  const Tensor &multiplier = c.parameters[0].mantissa, &offset = c.parameters[1].mantissa;
+  const int64_t channels = c.output().shape.last();
+  const std::vector<int64_t> multipliers(multiplier.as<int32_t>(),
+                                         multiplier.as<int32_t>() + channels);
+  const std::vector<int64_t> offsets(offset.as<int64_t>(), offset.as<int64_t>() + channels);
+  writer.include("device/runtime/products.h");
+  const std::string scale =
+      writer.structure("DevScaleOffset", "scale",
+                       {{"in", writer.input()},
+                        {"out", writer.output()},
+                        {"count", c_number(c.output().count())},
+                        {"channels", c_number(channels)},
+                        {"multipliers", writer.table("int32_t", "multipliers", multipliers)},
+                        {"offsets", writer.table("int64_t", "offsets", offsets)},
+                        {"shift", c_number(*c.output().exponent - *multiplier.exponent)},
+                        {"limit", c_number(mantissa_limit(c.output().bits))},
+                        {"relu", c.mode.relu ? "true" : "false"}});
+  writer.statement("dev_scale_offset(" + scale + ");");
+  return {};
+}
+
 constexpr FrozenRow kElementRows[] = {{"normalise_input", write_pixels},
                                       {"quantise_input", write_numbers},
                                       {"relu", write_relu},
                                       {"add", write_add},
                                       {"add_half_up", write_add_half_up},
                                       {"widen", write_widened},
+                                      {"multiply", write_multiply},
+                                      {"scale_offset", write_scale_offset},
                                       {"relu6", write_table},
                                       {"leaky_relu", write_table},
                                       {"sigmoid", write_table},

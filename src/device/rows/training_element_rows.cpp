@@ -149,6 +149,40 @@ Status write_pad_gradient(TrainingWriter& writer, const Instruction& i) {
   return {};
 }
 
+// A DevFactors of two inputs.
+std::string factors(TrainingWriter& writer, const Instruction& i) {
+  const Shape &a = i.inputs()[0].shape, &b = i.inputs()[1].shape;
+  writer.include("device/operators/multiply.h");
+  return writer.constant("DevFactors", "factors",
+                         {{"image", c_number(a.count() / a[0])},
+                          {"period", c_number(a.count() == b.count() ? 0 : b.count() / b[0])}});
+}
+
+Status write_train_multiply(TrainingWriter& writer, const Instruction& i) {
+  const std::string of = factors(writer, i);
+  const std::string a = writer.tensor(i.inputs()[0], "a");
+  const std::string b = writer.tensor(i.inputs()[1], "b");
+  const std::string out = writer.tensor(i.output(), "out");
+  writer.statement("dev_train_multiply(step, " + of + ", " + a + ", " + b + ", " + out + ");");
+  return {};
+}
+
+Status write_multiply_gradient(TrainingWriter& writer, const Instruction& i) {
+  const std::string of = factors(writer, i);
+  const std::string grad_out = writer.tensor(i.grad_output(), "grad_out");
+  const bool gates = i.inputs()[0].shape.count() != i.inputs()[1].shape.count();
+  for (size_t k = 0; k < 2; ++k) {
+    if (!i.grad_inputs()[k].exists()) continue;
+    const std::string name(1, k == 0 ? 'a' : 'b');
+    const std::string other = writer.tensor(i.inputs()[1 - k], "times_" + name);
+    const std::string grad_in = writer.tensor(i.grad_inputs()[k], "grad_" + name);
+    writer.statement(std::string(k == 1 && gates ? "dev_train_gate" : "dev_train_multiply") +
+                     "_gradient(step, " + of + ", " + grad_out + ", " + other + ", " + grad_in +
+                     ");");
+  }
+  return {};
+}
+
 // Calls write(first channel) for each part that exists, in a block where `part` is its tensor.
 template <typename Write>
 void for_each_part(TrainingWriter& writer, std::span<const Operand> parts, const Write& write) {
@@ -233,6 +267,8 @@ constexpr TrainingRow kTrainingElementRows[] = {
     {"norm_relu", &OpRows::forward, write_train_relu},
     {"add", &OpRows::forward, write_train_add},
     {"add", &OpRows::grad_input, write_masked},
+    {"multiply", &OpRows::forward, write_train_multiply},
+    {"multiply", &OpRows::grad_input, write_multiply_gradient},
     {"sum_gradients", &OpRows::grad_input, write_train_sum},
     {"round_gradient", &OpRows::grad_input, write_round},
     {"round_gradient_stochastic", &OpRows::grad_input, write_round_at_random},
