@@ -80,7 +80,7 @@ on_all() {
   done
 }
 
-for network in perceptron convolutions functions windows; do
+for network in perceptron convolutions functions windows gates; do
   python3 tests/device/networks.py $network >"$folder/$network.json"
 done
 exports perceptron --model "$folder/perceptron.json" --format dfp8 --optimizer sgd
@@ -89,14 +89,20 @@ on_all perceptron infers
 on_all perceptron trains -DTRAINS
 on_all convolutions infers
 on_all convolutions trains -DTRAINS
-# Layers and rounding that those two lack, on the machines that differ most.
+# What those two lack, on the machines that differ most.
 machines=(s390x) cortexes=(mps2-an386)
 exports functions --model "$folder/functions.json" --learning-rate 0.02
-exports windows --model "$folder/windows.json" --learning-rate 0.02 --format dfp8
+exports windows --model "$folder/windows.json" --learning-rate 0.02 --format dfp8 \
+  --micro-batch-size 2 --clip-norm 1
+exports gates --model "$folder/gates.json" --learning-rate 0.05
 exports portable --model "$folder/convolutions.json" --format bfp8-portable
+exports inverted --model "$folder/convolutions.json" --format bfp:inversion=yes
 on_all functions trains -DTRAINS
-on_all portable trains -DTRAINS
 on_all windows trains -DTRAINS
-check "all sources, -fanalyzer" analyzed "$folder"/{perceptron,convolutions}.{infers,trains} \
-  "$folder"/{functions,windows}.trains
+on_all gates infers
+on_all gates trains -DTRAINS
+on_all portable trains -DTRAINS
+on_all inverted trains -DTRAINS
+check "all sources, -fanalyzer" analyzed "$folder"/{perceptron,convolutions,gates}.{infers,trains} \
+  "$folder"/{functions,windows,portable,inverted}.trains
 finish
