@@ -64,25 +64,23 @@ Status write_point_gradient(TrainingWriter& writer, const Instruction& i) {
 }
 constexpr char kGradient[] = "dev_train_point_gradient(step, ", kMask[] = "dev_train_point_mask(";
 
-constexpr auto write_slopes = write_point_gradient<kGradient>;
-
 constexpr TrainingRow kTrainingActivationRows[] = {
     {"relu6", &OpRows::forward, write_point},
     {"relu6", &OpRows::grad_input, write_point_gradient<kMask>},
     {"leaky_relu", &OpRows::forward, write_point, table_work},
-    {"leaky_relu", &OpRows::grad_input, write_slopes, table_work},
+    {"leaky_relu", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
     {"sigmoid", &OpRows::forward, write_point, table_work},
-    {"sigmoid", &OpRows::grad_input, write_slopes, table_work},
+    {"sigmoid", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
     {"tanh", &OpRows::forward, write_point, table_work},
-    {"tanh", &OpRows::grad_input, write_slopes, table_work},
+    {"tanh", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
     {"hard_sigmoid", &OpRows::forward, write_point, table_work},
-    {"hard_sigmoid", &OpRows::grad_input, write_slopes, table_work},
+    {"hard_sigmoid", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
     {"hard_swish", &OpRows::forward, write_point, table_work},
-    {"hard_swish", &OpRows::grad_input, write_slopes, table_work},
+    {"hard_swish", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
     {"gelu", &OpRows::forward, write_point, table_work},
-    {"gelu", &OpRows::grad_input, write_slopes, table_work},
+    {"gelu", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
     {"silu", &OpRows::forward, write_point, table_work},
-    {"silu", &OpRows::grad_input, write_slopes, table_work}};
+    {"silu", &OpRows::grad_input, write_point_gradient<kGradient>, table_work}};
 
 }  // namespace
 
