@@ -158,7 +158,7 @@ target_sources_of_an_app() {
 cmake_minimum_required(VERSION 3.16)
 project(app C)
 add_executable(app main.c)
-file(GLOB_RECURSE sources a-trains/*_training.c a-trains/device/*.c a-trains/reference/*.c
+file(GLOB_RECURSE sources a-trains/mantissa*.c a-trains/device/*.c a-trains/reference/*.c
      a-trains/scalars/*.c)
 target_sources(app PRIVATE ${sources})
 target_include_directories(app PRIVATE a-trains)
