@@ -187,8 +187,8 @@ std::vector<SourceFile> training_files(const Words& words, const std::vector<std
   for (const std::string& header : headers) source += "#include \"" + header + "\"\n";
   source += "\n" + tables + with_words(kTrainingSource, words);
   std::vector<std::string> all = headers;
-  all.insert(all.end(), {"device/training/program.h", "device/training/saved.h",
-                         "device/training/shuffle.h"});
+  all.insert(all.end(),
+             {"device/training/program.h", "device/training/saved.h", "device/training/shuffle.h"});
   std::vector<SourceFile> files = sources_of(all);
   files.push_back({prefix + "_training.h", with_words(kTrainingHeader, words)});
   files.push_back({prefix + "_training.c", source});

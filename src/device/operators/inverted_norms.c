@@ -80,17 +80,32 @@ static int64_t write_before_relu(const DevInversion* v, int shift) {
   return above.saturated;
 }
 
-// Before a ReLU, whose result decides the exponent.
-static void forward_before_relu(DevStep* step, const DevInversion* v) {
+static int64_t positive_of(const void* work, int32_t i, int32_t c) {
+  return ref_larger(0, normalised((const DevInversion*)work, i, c));
+}
+
+// The shift for positive values, which alone decide the exponent. Dynamic fixed point counts them
+// as they are written.
+static int shift_of_positive(DevStep* step, const DevInversion* v, uint64_t above, int exponent) {
   const DevTensor* out = v->norm->out;
+  if (step->dynamic != NULL) {
+    const DevElements elements = {positive_of, v, out};
+    dev_write_value(step, &elements, exponent, kMostShift);
+    return *out->exponent - exponent;
+  }
+  const int shift = ref_exact_shift(above, out->bits);
+  *out->exponent = dev_checked(step, above == 0 ? ref_zero_exponent(out->bits) : exponent + shift);
+  return shift;
+}
+
+static void forward_before_relu(DevStep* step, const DevInversion* v) {
   const int exponent = dev_norm_affine(step, v->norm, true);
   const Extremes found = extremes_of(v);
-  const uint64_t above = ref_magnitude(found.high), below = ref_magnitude(found.low);
-  const int shift = ref_exact_shift(above, out->bits);
-  *negative_shift_of(v) =
-      (int32_t)ref_clamp(ref_exact_shift(below, out->bits) - shift, 0, kMostNegativeShift);
-  *out->exponent = dev_checked(step, above == 0 ? ref_zero_exponent(out->bits) : exponent + shift);
-  step->clipped += write_before_relu(v, shift);
+  const int shift = shift_of_positive(step, v, ref_magnitude(found.high), exponent);
+  const int more = ref_exact_shift(ref_magnitude(found.low), v->norm->out->bits) - shift;
+  *negative_shift_of(v) = (int32_t)ref_clamp(more, 0, kMostNegativeShift);
+  const int64_t clipped = write_before_relu(v, shift);
+  if (step->dynamic == NULL) step->clipped += clipped;
 }
 
 // Whether rounding to units of the output hides too much of x^: more than a quarter of a standard

@@ -81,10 +81,6 @@ std::string inversion(TrainingWriter& writer, const Instruction& i, const std::s
 }
 
 Status write_inverted(TrainingWriter& writer, const Instruction& i) {
-  if (i.relu && writer.program().options.format.is_dynamic()) {
-    return invalid_input("node '" + i.name +
-                         "': C inverts a batch norm before a ReLU in block floating point only");
-  }
   const std::string in = writer.tensor(i.inputs()[0], "in");
   const std::string of = norm(writer, i, in, writer.tensor(i.output(), "out"));
   writer.statement(std::string(i.again ? "dev_inverted_again" : "dev_inverted_forward") +
