@@ -56,20 +56,29 @@ TEST(DeviceSources, FollowIncludes) {
   EXPECT_FALSE(has("reference/layers/convolution.c"));
 }
 
+// Two channels of five weights: each fills up a word, or two of 8 bits.
 TEST(PackedWeights, FewestBits) {
-  const int8_t two[] = {-2, 1, 0, -1, 1};
-  const PackedWeights of_two = pack_weights(two);
+  const int8_t two[] = {-2, 1, 0, -1, 1, 0, 0, 0, 0, -2};
+  const PackedWeights of_two = pack_pairs(two, 1, 2);
   EXPECT_EQ(of_two.bits, 2);
   EXPECT_EQ(of_two.shift, 0);
-  EXPECT_EQ(of_two.bytes, (std::vector<int64_t>{0b11'00'01'10, 0b01}));
+  // In a byte: weights i, i + 4, i + 8 and i + 12, the first in the highest bits.
+  EXPECT_EQ(of_two.words, (std::vector<int64_t>{0xc0'00'40'90, 0x00'00'00'20}));
   const int8_t four[] = {-64, 56, 8};  // multiples of 8
-  const PackedWeights of_four = pack_weights(four);
+  const PackedWeights of_four = pack_pairs(four, 1, 1);
   EXPECT_EQ(of_four.bits, 4);
   EXPECT_EQ(of_four.shift, 3);
-  EXPECT_EQ(of_four.bytes, (std::vector<int64_t>{0x78, 0x1}));
+  EXPECT_EQ(of_four.words, (std::vector<int64_t>{0x00'10'70'80, 0}));  // and no partner
   const int8_t eight[] = {-127, 2};
-  EXPECT_EQ(pack_weights(eight).bits, 8);
-  EXPECT_EQ(pack_weights({}).bits, 2);
+  EXPECT_EQ(pack_pairs(eight, 1, 2).bits, 8);
+  EXPECT_EQ(pack_pairs(eight, 1, 2).words, (std::vector<int64_t>{0x81, 2}));
+  EXPECT_EQ(packed_bits({}), 2);
+}
+
+// Two channels of two taps.
+TEST(PackedWeights, TapByTap) {
+  const int8_t weights[] = {1, 2, 3, -100};
+  EXPECT_EQ(pack_taps(weights, 2).words, (std::vector<int64_t>{0x03'01, 0x9c'02}));
 }
 
 }  // namespace

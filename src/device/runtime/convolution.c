@@ -1,68 +1,24 @@
 #include "device/runtime/convolution.h"
 
-#if defined(__ARM_FEATURE_SIMD32)
-#include <arm_acle.h>
-#endif
-
+#include "device/runtime/four.h"
 #include "device/runtime/windows.h"
-#include "reference/elements/elements.h"
 
-// Weight i, of 8, 4 or 2 bits.
-REF_LOOP int32_t weight(const void* weights, int bits, int32_t i) {
-  if (bits == 8) return ((const int8_t*)weights)[i];
-  const int per_byte = 8 / bits;
-  const uint32_t byte = ((const uint8_t*)weights)[i / per_byte];
-  const uint32_t field = byte >> (i % per_byte * bits) & ((1u << bits) - 1);
-  const uint32_t sign = 1u << (bits - 1);
-  return (int32_t)(field ^ sign) - (int32_t)sign;
-}
-
-// The sum of products of `count` inputs with the weights from `first` on: |sum| < 2^31, as all sums
-// of a layer together (reference/layers/convolution.h).
-REF_LOOP int32_t dot(const int8_t* restrict in, const void* restrict weights, int bits,
-                     int32_t first, int32_t count) {
+// The sum of products of `count` inputs with weights: |sum| < 2^31, as all sums of a layer together
+// (reference/layers/convolution.h).
+REF_LOOP int32_t dot(const int8_t* restrict in, const int8_t* restrict weights, int32_t count) {
   int32_t sum = 0;
-  for (int32_t i = 0; i < count; ++i) sum += in[i] * weight(weights, bits, first + i);
+  for (int32_t i = 0; i < count; ++i) sum += in[i] * weights[i];
   return sum;
 }
 
-#if defined(__ARM_FEATURE_SIMD32)
-// Two products in each of two instructions, on four mantissas of a word: Cortex-M4, M7, M33 and
-// above. Sums of products are exact, so that their order is free.
-REF_LOOP uint32_t four(const int8_t* from) {
-  uint32_t word;
-  __builtin_memcpy(&word, from, sizeof(word));
-  return word;
-}
-
-// The word by a byte to the right: a part of the instruction that widens.
-REF_LOOP uint32_t next(uint32_t word) { return word >> 8 | word << 24; }
-
-enum { kAtOnce = 4 };
-REF_LOOP void add_products(const int8_t* in, const int8_t* weights, int32_t to_second,
-                           int32_t* first, int32_t* second) {
-  const uint32_t x = four(in), a = four(weights), b = four(weights + to_second);
-  const int16x2_t even = __sxtb16((int8x4_t)x), odd = __sxtb16((int8x4_t)next(x));
-  *first = __smlad(even, __sxtb16((int8x4_t)a), *first);
-  *first = __smlad(odd, __sxtb16((int8x4_t)next(a)), *first);
-  *second = __smlad(even, __sxtb16((int8x4_t)b), *second);
-  *second = __smlad(odd, __sxtb16((int8x4_t)next(b)), *second);
-}
-#else
-enum { kAtOnce = 1 };
-REF_LOOP void add_products(const int8_t* in, const int8_t* weights, int32_t to_second,
-                           int32_t* first, int32_t* second) {
-  *first += *in * weights[0];
-  *second += *in * weights[to_second];
-}
-#endif
-
-// The products of `count` inputs with two rows of weights, of 8 bits: an input is loaded once.
+// The products of `count` inputs with two rows of weights: an input is loaded once.
 REF_LOOP void dot_two(const int8_t* restrict in, const int8_t* restrict weights, int32_t to_second,
                       int32_t count, int32_t* sums) {
   int32_t first = sums[0], second = sums[1], i = 0;
-  for (; i + kAtOnce <= count; i += kAtOnce) {
-    add_products(in + i, weights + i, to_second, &first, &second);
+  for (; i + 4 <= count; i += 4) {
+    const DevFour x = dev_four(in + i);
+    first = dev_add_products(x, dev_four(weights + i), first);
+    second = dev_add_products(x, dev_four(weights + i + to_second), second);
   }
   for (; i < count; ++i) {
     first += in[i] * weights[i];
@@ -91,7 +47,7 @@ REF_LOOP void sum_two(const DevConvolution* s, const int8_t* image, const int8_t
 }
 
 // The sum of output channel o. Taps of a row that lie beside each other are one run of products.
-REF_LOOP int32_t sum_of(const DevConvolution* s, const int8_t* image, const void* weights, int bits,
+REF_LOOP int32_t sum_of(const DevConvolution* s, const int8_t* image, const int8_t* weights,
                         const DevWindow* w, int32_t o) {
   const int32_t channels = s->in_channels / s->groups;
   const int32_t group = s->groups == 1 ? 0 : o / (s->out_channels / s->groups) * channels;
@@ -104,14 +60,28 @@ REF_LOOP int32_t sum_of(const DevConvolution* s, const int8_t* image, const void
     for (int32_t kx = w->columns.begin; kx < w->columns.end; kx += is_run ? taps : 1) {
       const int8_t* in =
           image + (y * s->in_width + w->left + kx * s->dilation) * s->in_channels + group;
-      sum += dot(in, weights, bits, (from + kx) * channels, is_run ? taps * channels : channels);
+      sum += dot(in, weights + (from + kx) * channels, is_run ? taps * channels : channels);
     }
   }
   return sum;
 }
 
-REF_LOOP void convolve(int bits, const DevConvolution* s, const int8_t* input,
-                       const DevWeights* weights, int32_t* sums, DevTake take, void* work) {
+// Adds the products of all channels at one tap.
+REF_LOOP void add_tap(const int8_t* restrict in, const int8_t* restrict weights, int32_t step,
+                      int32_t channels, int32_t* restrict sums) {
+  for (int32_t c = 0; c < channels; ++c) sums[c] += in[c] * weights[c * step];
+}
+
+static void add_bias(const DevConvolution* s, const DevWeights* weights, int32_t* sums) {
+  for (int32_t o = 0; o < s->out_channels; ++o) {
+    const int32_t bias = weights->bias == NULL ? 0 : weights->bias[o];
+    sums[o] = sums[o] * (1 << weights->shift) + bias;
+  }
+}
+
+void dev_convolution_8(const DevConvolution* s, const int8_t* input, const DevWeights* weights,
+                       int32_t* sums, DevTake take, void* work) {
+  const int8_t* const mantissas = (const int8_t*)weights->mantissas;
   int32_t pixel = 0;
   for (int32_t n = 0; n < s->batch; ++n) {
     const int8_t* image = input + n * (s->in_height * s->in_width * s->in_channels);
@@ -119,30 +89,20 @@ REF_LOOP void convolve(int bits, const DevConvolution* s, const int8_t* input,
       for (int32_t x = 0; x < s->out_width; ++x, ++pixel) {
         const DevWindow window = dev_window(s, y, x);
         int32_t o = 0;
-        for (; bits == 8 && s->groups == 1 && o + 2 <= s->out_channels; o += 2) {
-          sum_two(s, image, (const int8_t*)weights->mantissas, &window, o, sums + o);
+        for (; s->groups == 1 && o + 2 <= s->out_channels; o += 2) {
+          sum_two(s, image, mantissas, &window, o, sums + o);
         }
-        for (; o < s->out_channels; ++o) {
-          sums[o] = sum_of(s, image, weights->mantissas, bits, &window, o);
-        }
-        for (o = 0; o < s->out_channels; ++o) {
-          const int32_t bias = weights->bias == NULL ? 0 : weights->bias[o];
-          sums[o] = sums[o] * (1 << weights->shift) + bias;
-        }
+        for (; o < s->out_channels; ++o) sums[o] = sum_of(s, image, mantissas, &window, o);
+        add_bias(s, weights, sums);
         take(work, sums, pixel);
       }
     }
   }
 }
 
-// Adds the products of all channels at one tap.
-REF_LOOP void add_tap(int bits, const int8_t* restrict in, const void* weights, int32_t first,
-                      int32_t step, int32_t channels, int32_t* restrict sums) {
-  for (int32_t c = 0; c < channels; ++c) sums[c] += in[c] * weight(weights, bits, first + c * step);
-}
-
-REF_LOOP void depthwise(int bits, const DevConvolution* s, const int8_t* input,
-                        const DevWeights* weights, int32_t* sums, DevTake take, void* work) {
+void dev_depthwise_8(const DevConvolution* s, const int8_t* input, const DevWeights* weights,
+                     int32_t* sums, DevTake take, void* work) {
+  const int8_t* const mantissas = (const int8_t*)weights->mantissas;
   const int32_t channels = s->out_channels, taps = s->kernel_height * s->kernel_width;
   int32_t pixel = 0;
   for (int32_t n = 0; n < s->batch; ++n) {
@@ -154,30 +114,13 @@ REF_LOOP void depthwise(int bits, const DevConvolution* s, const int8_t* input,
         for (int32_t ky = w.rows.begin; ky < w.rows.end; ++ky) {
           for (int32_t kx = w.columns.begin; kx < w.columns.end; ++kx) {
             const int32_t at = (w.top + ky * s->dilation) * s->in_width + w.left + kx * s->dilation;
-            add_tap(bits, image + at * channels, weights->mantissas, ky * s->kernel_width + kx,
-                    taps, channels, sums);
+            add_tap(image + at * channels, mantissas + ky * s->kernel_width + kx, taps, channels,
+                    sums);
           }
         }
-        for (int32_t c = 0; c < channels; ++c) {
-          const int32_t bias = weights->bias == NULL ? 0 : weights->bias[c];
-          sums[c] = sums[c] * (1 << weights->shift) + bias;
-        }
+        add_bias(s, weights, sums);
         take(work, sums, pixel);
       }
     }
   }
 }
-
-#define DEV_WIDTH(bits)                                                                           \
-  void dev_convolution_##bits(const DevConvolution* s, const int8_t* input,                       \
-                              const DevWeights* weights, int32_t* sums, DevTake take,             \
-                              void* work) {                                                       \
-    convolve(bits, s, input, weights, sums, take, work);                                          \
-  }                                                                                               \
-  void dev_depthwise_##bits(const DevConvolution* s, const int8_t* input,                         \
-                            const DevWeights* weights, int32_t* sums, DevTake take, void* work) { \
-    depthwise(bits, s, input, weights, sums, take, work);                                         \
-  }
-DEV_WIDTH(8)
-DEV_WIDTH(4)
-DEV_WIDTH(2)

@@ -2,8 +2,7 @@
 // the sums of a pixel. A linear layer is a 1x1 convolution on 1x1 images.
 //
 // The sums are those of ref_convolution_forward (reference/layers/convolution.h): exact, so that
-// their order is free. Layouts are the same; packed weights hold the first of several in the lowest
-// bits of a byte.
+// their order is free. Layouts are the same. Weights that stay as they are: words.h.
 #pragma once
 
 #include "reference/types.h"
@@ -30,19 +29,11 @@ typedef void (*DevTake)(void* work, const int32_t* sums, int32_t pixel);
 
 REF_BEGIN
 
-// `sums` has room for a number per output channel. Weights of 8, 4 or 2 bits.
+// `sums` has room for a number per output channel. Weights of 8 bits.
 void dev_convolution_8(const DevConvolution*, const int8_t* input, const DevWeights*, int32_t* sums,
-                       DevTake, void* work) REF_NOEXCEPT;
-void dev_convolution_4(const DevConvolution*, const int8_t* input, const DevWeights*, int32_t* sums,
-                       DevTake, void* work) REF_NOEXCEPT;
-void dev_convolution_2(const DevConvolution*, const int8_t* input, const DevWeights*, int32_t* sums,
                        DevTake, void* work) REF_NOEXCEPT;
 // One input channel for each output channel (G = C = O).
 void dev_depthwise_8(const DevConvolution*, const int8_t* input, const DevWeights*, int32_t* sums,
-                     DevTake, void* work) REF_NOEXCEPT;
-void dev_depthwise_4(const DevConvolution*, const int8_t* input, const DevWeights*, int32_t* sums,
-                     DevTake, void* work) REF_NOEXCEPT;
-void dev_depthwise_2(const DevConvolution*, const int8_t* input, const DevWeights*, int32_t* sums,
                      DevTake, void* work) REF_NOEXCEPT;
 
 REF_END

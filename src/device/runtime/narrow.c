@@ -3,19 +3,22 @@
 #include "reference/elements/elements.h"
 #include "reference/elements/rescale.h"
 
-// rne(n * 2^-shift) for shifts >= 0. In 32 bits: the quotient's floor and its rest decide.
+static int8_t clipped(int32_t n, int least, int most) {
+  return (int8_t)(n < least ? least : n > most ? most : n);
+}
+
+// rne(n * 2^-shift) for shifts >= 0. Halves first become larger; on a tie the even one is smaller.
 static int32_t rounded(int32_t n, int shift) {
   if (shift > 31) return 0;  // |n| < 2^31: at most half a unit
   if (shift == 0) return n;
-  const uint32_t rest = (uint32_t)n & ((1u << shift) - 1), half = 1u << (shift - 1);
-  const int32_t quotient = n >> shift;
-  return quotient + (rest > half || (rest == half && (quotient & 1) != 0) ? 1 : 0);
+  const int32_t halves = n >> (shift - 1), up = (halves >> 1) + (halves & 1);
+  const bool is_tie = (uint32_t)n << (32 - shift) == UINT32_C(1) << 31;
+  return is_tie ? up & ~1 : up;
 }
 
 static int8_t narrowed(int32_t n, int shift, int least, int most) {
   if (shift < 0) return (int8_t)ref_clamp(ref_rescale_rne(n, shift), least, most);
-  const int32_t quotient = rounded(n, shift);
-  return (int8_t)(quotient < least ? least : quotient > most ? most : quotient);
+  return clipped(rounded(n, shift), least, most);
 }
 
 void dev_take_shifted(void* work, const int32_t* sums, int32_t pixel) {
@@ -34,12 +37,41 @@ void dev_take_shifted_channels(void* work, const int32_t* sums, int32_t pixel) {
   }
 }
 
+void dev_take_floored(void* work, const int32_t* sums, int32_t pixel) {
+  const DevNarrow* args = (const DevNarrow*)work;
+  int8_t* out = args->out + pixel * args->channels;
+  for (int32_t c = 0; c < args->channels; ++c) {
+    out[c] = clipped(sums[c] >> args->shifts[c], args->least, args->most);
+  }
+}
+
+// The rounded product of a sum and a positive float32 number, where that is sure: false near ties.
+// Its upper half is high / 2^shift, too small by less than a unit of `high`. The two roundings to
+// float32 change products below 256 by less than 2^-15; from 255 on results are clipped.
+static bool is_sure(int32_t sum, uint32_t number, int32_t* product) {
+  const int shift = 125 - (int)(number >> 23);
+  if (shift < 2 || shift > 30) return false;
+  const int32_t size = (int32_t)((number << 7 & 0x3fffffff) | 0x40000000);
+  const int32_t high = (int32_t)((int64_t)sum * size >> 32);
+  const uint32_t unit = UINT32_C(1) << shift, near = 2 + (unit >> 15);
+  *product = ((high >> (shift - 1)) + 1) >> 1;
+  return (((uint32_t)high + unit / 2 + near) & (unit - 1)) > 2 * near;
+}
+
 void dev_take_rescaled(void* work, const int32_t* sums, int32_t pixel) {
   const DevRescale* args = (const DevRescale*)work;
-  const RefRescale all = {sums,           (const float*)(const void*)args->multipliers,
-                          args->channels, args->out + pixel * args->channels,
-                          args->least,    args->most};
-  (void)ref_rescale_rows(&all, 0, 1);
+  int8_t* out = args->out + pixel * args->channels;
+  const RefRescale exact = {sums,           (const float*)(const void*)args->multipliers,
+                            args->channels, out,
+                            args->least,    args->most};
+  for (int32_t c = 0; c < args->channels; ++c) {
+    int32_t product;
+    if (is_sure(sums[c], args->multipliers[c], &product)) {
+      out[c] = clipped(product, args->least, args->most);
+    } else {
+      (void)ref_rescale_element(&exact, c, c);
+    }
+  }
 }
 
 void dev_take_left(void* work, const int32_t* sums, int32_t pixel) {

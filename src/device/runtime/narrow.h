@@ -9,7 +9,7 @@ typedef struct DevNarrow {
   int32_t channels;
   int shift;  // left if it is negative
   int least, most;
-  const int32_t* shifts;  // dev_take_shifted_channels: one for each channel, in [0, 31]
+  const int32_t* shifts;  // one for each channel, in [0, 31]; dev_take_shifted reads none
 } DevNarrow;
 
 // out = clip(rne(float32(float32(sum) * multiplier))), as IEEE 754 rounds, by integers
@@ -33,6 +33,8 @@ REF_BEGIN
 // A DevTake; `work` is the structure above.
 void dev_take_shifted(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;
 void dev_take_shifted_channels(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;
+// out = clip(floor(sum / 2^shift), least, most), of sums that have half a unit in their bias.
+void dev_take_floored(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;
 void dev_take_rescaled(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;
 void dev_take_left(void* work, const int32_t* sums, int32_t pixel) REF_NOEXCEPT;
 

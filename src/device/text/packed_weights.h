@@ -1,4 +1,4 @@
-// Weights of few bits, several in a byte.
+// Weights in words, as the loops of device/runtime/words.h read them.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,21 @@
 
 namespace mantissa::device {
 
-// Weights are mantissas * 2^shift. Mantissas of 4 bits lie two in a byte, of 2 bits four, in two's
-// complement, the first in the lowest bits.
+// Weights are mantissas * 2^shift, with the fewest bits that hold all of them.
 struct PackedWeights {
   int bits = 8;  // 8, 4 or 2
   int shift = 0;
-  std::vector<int64_t> bytes;  // signed if bits is 8
+  std::vector<int64_t> words;
 };
 
-// With the fewest bits that hold all weights.
-PackedWeights pack_weights(std::span<const int8_t> weights);
+// The bits that weights are packed with.
+int packed_bits(std::span<const int8_t> weights);
+// Mantissas in a word.
+constexpr int64_t per_word(int bits) { return 32 / bits; }
+
+// Of a convolution, [groups, channels, K]: two channels at a time.
+PackedWeights pack_pairs(std::span<const int8_t> weights, int64_t groups, int64_t channels);
+// Of a depthwise convolution, [channels, taps]: tap by tap.
+PackedWeights pack_taps(std::span<const int8_t> weights, int64_t channels);
 
 }  // namespace mantissa::device
