@@ -71,16 +71,33 @@ on_all() {
         "qemu-$machine" "$export" "$data" -O2 -static "${flags[@]}"
     fi
   done
+  on_boards "$1" "$2" "$hash" "${cortexes[*]}" "${flags[@]}"
+}
+
+# on_boards NAME KIND HASH BOARDS FLAG...
+on_boards() {
+  local export=$folder/$1.$2 data=$folder/$2 name=$1.$2 board
   has arm-none-eabi-gcc && has qemu-system-arm || return 0
-  for board in "${cortexes[@]}"; do
+  for board in $4; do
     # 16 KiB of memory.
     [[ $board != microbit || $name != convolutions.trains ]] || continue
-    check "$name, $board" prints "$hash" run_board "$board" "$export" "$data" -Os "${flags[@]}"
+    check "$name, $board" prints "$3" run_board "$board" "$export" "$data" -Os "${@:5}"
     check "$name, $board: no library" has_no_library "$export/$board.elf"
   done
 }
 
-for network in perceptron convolutions functions windows gates; do
+# uneven BITS: the same of weights of few bits, on machines with and without SMLAD.
+uneven() {
+  local name=uneven$1 hash
+  exports "$name" --model "$folder/uneven.json" --format "bfp:w=$1" --learning-rate 0.001
+  hash=$(run_hosted sanitized gcc "" "$folder/$name.infers" "$folder/infers" -O1 -g \
+    -fsanitize=undefined,address -fno-sanitize-recover=all) && hash=${hash##*hash }
+  check "$name has weights of $1 bits" grep -q "dev_convolution_words_$1(" \
+    "$folder/$name.infers/mantissa.c"
+  on_boards "$name" infers "$hash" "microbit mps2-an386"
+}
+
+for network in perceptron convolutions functions windows gates uneven; do
   python3 tests/device/networks.py $network >"$folder/$network.json"
 done
 exports perceptron --model "$folder/perceptron.json" --format dfp8 --optimizer sgd
@@ -105,4 +122,5 @@ on_all portable trains -DTRAINS
 on_all inverted trains -DTRAINS
 check "all sources, -fanalyzer" analyzed "$folder"/{perceptron,convolutions,gates}.{infers,trains} \
   "$folder"/{functions,windows,portable,inverted}.trains
+for bits in 8 4 2; do uneven $bits; done
 finish

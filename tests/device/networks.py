@@ -5,6 +5,7 @@
   networks.py functions       every point-wise function, over many elements and over few
   networks.py windows         pools whose windows overlap or leave the image, a concatenation
   networks.py gates           products with gates and with values, batch norms behind no layer
+  networks.py uneven          convolutions in groups, dilated, of odd numbers of channels
 """
 
 import json
@@ -74,7 +75,16 @@ NETWORKS = {
         node("side", "convolution", "relu", channels=8, padding=1),
         node("product", "multiply", "gated", "side"), node("sum", "add", "product", "gated"),
         node("last_norm", "batch_norm", "sum"), node("average", "global_average_pool", "last_norm"),
-        *ends("average", 8)]}
+        *ends("average", 8)],
+    "uneven": [
+        *BEGIN, node("stem", "convolution", "normalise", channels=6, padding=1),
+        node("stem_relu", "relu", "stem"),
+        node("deep", "convolution", "stem_relu", channels=6, padding=1, groups=6),
+        node("groups", "convolution", "deep", channels=10, padding=1, groups=2, stride=2),
+        node("dilated", "convolution", "groups", channels=5, padding=2, dilation=2),
+        node("wide", "convolution", "dilated", channels=32, kernel=1),
+        node("point", "convolution", "wide", channels=7, kernel=1),
+        node("flatten", "flatten", "point"), *ends("flatten", 7)]}
 
 if __name__ == "__main__":
     name = sys.argv[1]
