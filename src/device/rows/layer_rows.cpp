@@ -33,15 +33,16 @@ std::span<const int8_t> weights_of(const OpContext& c) {
 // The memory that the functions of device/runtime/words.h need.
 int64_t work_bytes(const OpContext& c) {
   const ConvolutionShape s = shape_of(c);
-  const int64_t sums = s.out_channels * int64_t{sizeof(int32_t)};
-  if (is_depthwise(s)) return sums;
+  if (is_depthwise(s)) return s.out_channels * int64_t{sizeof(int32_t)};
+  const int64_t sums = (s.out_channels + 1) * int64_t{sizeof(int32_t)};
   const int64_t taps = int64_t{s.kernel_height} * s.kernel_width;
   const int64_t inputs = taps * s.in_channels / s.groups;
   const int64_t in_word = per_word(packed_bits(weights_of(c)));
   const int64_t column = (inputs + in_word - 1) / in_word * in_word;
   const bool is_pixel = taps == 1 && s.padding_height + s.padding_width == 0 && column == inputs;
-  const int64_t at_once = int64_t{s.out_height} * s.out_width > 1 ? 2 : 1;
-  return at_once * (sums + (is_pixel ? 0 : column));
+  const int64_t of_bytes = is_pixel ? 0 : column;
+  const bool has_pairs = int64_t{s.out_height} * s.out_width > 1;
+  return has_pairs ? 2 * (sums + column * int64_t{sizeof(int16_t)}) + of_bytes : sums + of_bytes;
 }
 
 // Writes the call; `take` is a function of narrow.h, and `work` its structure.

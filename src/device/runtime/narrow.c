@@ -38,10 +38,10 @@ void dev_take_shifted_channels(void* work, const int32_t* sums, int32_t pixel) {
 }
 
 void dev_take_floored(void* work, const int32_t* sums, int32_t pixel) {
-  const DevNarrow* args = (const DevNarrow*)work;
-  int8_t* out = args->out + pixel * args->channels;
-  for (int32_t c = 0; c < args->channels; ++c) {
-    out[c] = clipped(sums[c] >> args->shifts[c], args->least, args->most);
+  const DevNarrow args = *(const DevNarrow*)work;  // a copy: `out` may be anything
+  int8_t* out = args.out + pixel * args.channels;
+  for (int32_t c = 0; c < args.channels; ++c) {
+    out[c] = clipped(sums[c] >> args.shifts[c], args.least, args.most);
   }
 }
 

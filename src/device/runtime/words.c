@@ -15,33 +15,35 @@ REF_LOOP int32_t words_of(int32_t mantissas, int bits) {
   return (mantissas + 32 / bits - 1) / (32 / bits);
 }
 
-// The sums of two pixels with two channels: [pixel][channel].
-REF_LOOP void sum_four(int bits, const int8_t* first, const int8_t* second,
-                       const uint32_t* restrict weights, int32_t words, int32_t sums[4]) {
-  int32_t a = 0, b = 0, c = 0, d = 0;
+// The sums of two pixels with two channels, [pixel][channel]. Inputs are [K / 4][pixel].
+// The sums of two channels begin at `bias`.
+REF_LOOP void sum_four(int bits, const DevFour* restrict inputs, const uint32_t* restrict weights,
+                       int32_t words, const int32_t bias[2], int32_t* first_sums,
+                       int32_t* second_sums) {
+  int32_t a = bias[0], b = bias[1], c = a, d = b;
   for (const uint32_t* end = weights + 2 * words; weights != end; weights += 2) {
-    for (int j = 0; j < 8 / bits; ++j, first += 4, second += 4) {
+    for (int j = 0; j < 8 / bits; ++j, inputs += 2) {
       const DevFour one = four_of(weights[0], bits, j), other = four_of(weights[1], bits, j);
-      const DevFour x = dev_four(first), y = dev_four(second);
-      a = dev_add_products(x, one, a);
-      b = dev_add_products(x, other, b);
-      c = dev_add_products(y, one, c);
-      d = dev_add_products(y, other, d);
+      const DevFour first = inputs[0], second = inputs[1];
+      a = dev_add_products(first, one, a);
+      b = dev_add_products(first, other, b);
+      c = dev_add_products(second, one, c);
+      d = dev_add_products(second, other, d);
     }
   }
-  sums[0] = a;
-  sums[1] = b;
-  sums[2] = c;
-  sums[3] = d;
+  first_sums[0] = a;
+  first_sums[1] = b;
+  second_sums[0] = c;
+  second_sums[1] = d;
 }
 
-// The same of one pixel.
-REF_LOOP void sum_two(int bits, const int8_t* input, const uint32_t* restrict weights,
-                      int32_t words, int32_t sums[2]) {
-  int32_t a = 0, b = 0;
+// The sums of one pixel with two channels.
+REF_LOOP void sum_two(int bits, const int8_t* restrict inputs, const uint32_t* restrict weights,
+                      int32_t words, const int32_t bias[2], int32_t* sums) {
+  int32_t a = bias[0], b = bias[1];
   for (const uint32_t* end = weights + 2 * words; weights != end; weights += 2) {
-    for (int j = 0; j < 8 / bits; ++j, input += 4) {
-      const DevFour x = dev_four(input);
+    for (int j = 0; j < 8 / bits; ++j, inputs += 4) {
+      const DevFour x = dev_four(inputs);
       a = dev_add_products(x, four_of(weights[0], bits, j), a);
       b = dev_add_products(x, four_of(weights[1], bits, j), b);
     }
@@ -50,10 +52,16 @@ REF_LOOP void sum_two(int bits, const int8_t* input, const uint32_t* restrict we
   sums[1] = b;
 }
 
-// The sum in its units, with the bias. Weights of 8 bits have no shift.
-REF_LOOP int32_t finished(int bits, int32_t sum, const DevWeights* weights, int32_t channel) {
-  const int32_t bias = weights->bias == NULL ? 0 : weights->bias[channel];
-  return (bits == 8 ? sum : (sum >> (8 - bits)) * (1 << weights->shift)) + bias;
+// Sums of weights of 8 bits begin at the bias. The others come into their units first.
+REF_LOOP int32_t start(int bits, const DevWeights* weights, int32_t channel) {
+  return bits < 8 || weights->bias == NULL ? 0 : weights->bias[channel];
+}
+
+REF_LOOP void finish(int bits, const DevWeights* weights, int32_t* sums, int32_t channels) {
+  for (int32_t c = 0; bits < 8 && c < channels; ++c) {
+    const int32_t bias = weights->bias == NULL ? 0 : weights->bias[c];
+    sums[c] = (sums[c] >> (8 - bits)) * (1 << weights->shift) + bias;
+  }
 }
 
 static int8_t* add_zeros(int8_t* to, int32_t count) {
@@ -92,120 +100,134 @@ static void gather(const DevConvolution* s, const int8_t* image, int32_t y, int3
   }
 }
 
-// Where the inputs of pixels come from, of one group.
-typedef struct Source {
+// A layer's work on one group of channels.
+typedef struct Group {
   const DevConvolution* shape;
-  const int8_t* image;  // from the group's first channel on
-  int8_t* columns;      // null: the pixels themselves are the inputs, in their order
-  int32_t size;         // of a column
-} Source;
+  const DevWeights* weights;
+  const int8_t* image;    // from the group's first channel on
+  const uint32_t* words;  // of its first channel
+  int32_t channels, first;
+  int32_t count;    // words of a channel
+  int8_t* column;   // null: a pixel is its own column
+  DevFour* inputs;  // [K / 4][2]
+} Group;
 
-REF_LOOP const int8_t* inputs_of(const Source* source, int32_t pixel, int which) {
-  const DevConvolution* s = source->shape;
+// A pixel's inputs in the order of its weights.
+REF_LOOP const int8_t* column_of(const Group* g, int32_t pixel) {
+  const DevConvolution* s = g->shape;
   const int32_t y = pixel / s->out_width, x = pixel - y * s->out_width;
-  if (source->columns == NULL) {
+  if (g->column == NULL) {
     const int32_t at = y * s->stride_height * s->in_width + x * s->stride_width;
-    return source->image + at * s->in_channels;
+    return g->image + at * s->in_channels;
   }
-  int8_t* column = source->columns + which * source->size;
-  gather(s, source->image, y, x, column);
-  return column;
+  gather(s, g->image, y, x, g->column);
+  return g->column;
 }
 
-// The sums of one or two pixels from `pixel` on, of the channels of a group.
-REF_LOOP void sum_group(int bits, const Source* source, int32_t pixel, int pixels,
-                        const DevWeights* weights, int32_t group, int32_t* sums) {
-  const DevConvolution* s = source->shape;
-  const int32_t channels = s->out_channels / s->groups, begin = group * channels;
-  const int32_t words = source->size / covered(1, bits), pairs = (channels + 1) / 2;
-  const uint32_t* at = (const uint32_t*)weights->mantissas + group * pairs * 2 * words;
-  const int8_t* const first = inputs_of(source, pixel, 0);
-  const int8_t* const second = pixels == 2 ? inputs_of(source, pixel + 1, 1) : NULL;
-  for (int32_t o = 0; o < channels; o += 2, at += 2 * words) {
-    int32_t found[4];
-    if (pixels == 2) sum_four(bits, first, second, at, words, found);
-    if (pixels == 1) sum_two(bits, first, at, words, found);
-    for (int p = 0; p < pixels; ++p) {
-      int32_t* const to = sums + p * s->out_channels + begin + o;
-      to[0] = finished(bits, found[2 * p], weights, begin + o);
-      if (o + 1 < channels) to[1] = finished(bits, found[2 * p + 1], weights, begin + o + 1);
-    }
+// The biases of a channel and the next one, if there is one.
+REF_LOOP void start_two(int bits, const Group* g, int32_t o, int32_t bias[2]) {
+  bias[0] = start(bits, g->weights, g->first + o);
+  bias[1] = o + 1 < g->channels ? start(bits, g->weights, g->first + o + 1) : 0;
+}
+
+// The sums of a pixel and the next one.
+REF_LOOP void sum_pixels(int bits, const Group* g, int32_t pixel, int32_t* sums) {
+  const int32_t fours = g->count * (8 / bits);
+  for (int p = 0; p < 2; ++p) {
+    const int8_t* const column = column_of(g, pixel + p);
+    for (int32_t i = 0; i < fours; ++i) g->inputs[2 * i + p] = dev_four(column + 4 * i);
+  }
+  int32_t *first = sums + g->first, *second = first + g->shape->out_channels + 1;
+  const uint32_t* words = g->words;
+  for (int32_t o = 0; o < g->channels; o += 2) {
+    int32_t bias[2];
+    start_two(bits, g, o, bias);
+    sum_four(bits, g->inputs, words, g->count, bias, first + o, second + o);
+    words += 2 * g->count;
   }
 }
 
-REF_LOOP void sum_pixels(int bits, Source* source, int32_t pixel, int pixels,
-                         const DevWeights* weights, int32_t* sums) {
-  const DevConvolution* s = source->shape;
-  const int8_t* const image = source->image;
-  for (int32_t g = 0; g < s->groups; ++g) {
-    source->image = image + g * (s->in_channels / s->groups);
-    sum_group(bits, source, pixel, pixels, weights, g, sums);
+// The sums of the last pixel.
+REF_LOOP void sum_pixel(int bits, const Group* g, int32_t pixel, int32_t* sums) {
+  const int8_t* const column = column_of(g, pixel);
+  const uint32_t* words = g->words;
+  for (int32_t o = 0; o < g->channels; o += 2) {
+    int32_t bias[2];
+    start_two(bits, g, o, bias);
+    sum_two(bits, column, words, g->count, bias, sums + g->first + o);
+    words += 2 * g->count;
   }
-  source->image = image;
 }
 
 REF_LOOP void convolve(int bits, const DevConvolution* s, const int8_t* input,
                        const DevWeights* weights, void* work, DevTake take, void* takes) {
   const int32_t kernel = s->kernel_height * s->kernel_width;
-  const int32_t inputs = kernel * (s->in_channels / s->groups);
-  const int32_t size = covered(words_of(inputs, bits), bits);
-  const bool is_pixel = kernel == 1 && s->padding_height + s->padding_width == 0 && size == inputs;
+  const int32_t in_channels = s->in_channels / s->groups, channels = s->out_channels / s->groups;
+  const int32_t count = words_of(kernel * in_channels, bits), size = covered(count, bits);
+  const bool is_pixel =
+      kernel == 1 && s->padding_height + s->padding_width == 0 && size == in_channels;
   const int32_t pixels = s->out_height * s->out_width, at_once = pixels > 1 ? 2 : 1;
   int32_t* const sums = (int32_t*)work;
-  int8_t* const columns = (int8_t*)(sums + at_once * s->out_channels);
-  if (!is_pixel) (void)add_zeros(columns, at_once * size);
+  DevFour* const inputs = (DevFour*)(void*)(sums + at_once * (s->out_channels + 1));
+  int8_t* const column = (int8_t*)(inputs + (at_once == 2 ? size / 2 : 0));
+  if (!is_pixel) (void)add_zeros(column, size);
   for (int32_t n = 0; n < s->batch; ++n) {
     const int8_t* const image = input + n * (s->in_height * s->in_width * s->in_channels);
-    Source source = {s, image, is_pixel ? NULL : columns, size};
-    int32_t pixel = 0;
-    for (; pixel + 2 <= pixels; pixel += 2) {
-      sum_pixels(bits, &source, pixel, 2, weights, sums);
-      take(takes, sums, n * pixels + pixel);
-      take(takes, sums + s->out_channels, n * pixels + pixel + 1);
-    }
-    if (pixel < pixels) {
-      sum_pixels(bits, &source, pixel, 1, weights, sums);
-      take(takes, sums, n * pixels + pixel);
+    for (int32_t pixel = 0; pixel < pixels; pixel += 2) {
+      const bool is_pair = pixel + 1 < pixels;
+      for (int32_t i = 0; i < s->groups; ++i) {
+        const Group group = {
+            s,
+            weights,
+            image + i * in_channels,
+            (const uint32_t*)weights->mantissas + i * ((channels + 1) / 2 * 2 * count),
+            channels,
+            i * channels,
+            count,
+            is_pixel ? NULL : column,
+            inputs};
+        if (is_pair) {
+          sum_pixels(bits, &group, pixel, sums);
+        } else {
+          sum_pixel(bits, &group, pixel, sums);
+        }
+      }
+      for (int p = 0; p < (is_pair ? 2 : 1); ++p) {
+        int32_t* const of_pixel = sums + p * (s->out_channels + 1);
+        finish(bits, weights, of_pixel, s->out_channels);
+        take(takes, of_pixel, n * pixels + pixel + p);
+      }
     }
   }
 }
 
-// Up to four mantissas.
-REF_LOOP DevFour some_of(const int8_t* from, int32_t count) {
-  int8_t some[4] = {0, 0, 0, 0};
-  for (int32_t i = 0; i < count; ++i) some[i] = from[i];
-  return dev_four(some);
-}
-
-// The sums of channels c to c + 3, of which `count` exist.
-REF_LOOP void sum_taps(int bits, const DevConvolution* s, const int8_t* image, const DevWindow* w,
-                       const uint32_t* words, int32_t c, int32_t count, int32_t* sums) {
-  const int32_t per_tap = words_of(s->out_channels, bits), channels = s->out_channels;
-  const int32_t ky = w->rows.begin, kx = w->columns.begin, d = s->dilation;
-  const int8_t* in = image + c + ((w->top + ky * d) * s->in_width + w->left + kx * d) * channels;
-  words += (ky * s->kernel_width + kx) * per_tap + c / covered(1, bits);
-  int32_t found[4] = {0, 0, 0, 0};
-  for (int32_t rows = w->rows.end - ky; rows > 0; --rows) {
-    const int8_t* tap = in;
-    const uint32_t* word = words;
-    for (int32_t taps = w->columns.end - kx; taps > 0; --taps) {
-      const DevFour weights = four_of(*word, bits, c % covered(1, bits) / 4);
-      dev_add_each(count == 4 ? dev_four(tap) : some_of(tap, count), weights, found);
-      tap += d * channels;
-      word += per_tap;
-    }
-    in += d * s->in_width * channels;
-    words += s->kernel_width * per_tap;
+// Adds the products of all channels at a tap, or at two taps that lie beside each other.
+REF_LOOP void add_taps(int bits, int taps, const int8_t* restrict in, int32_t to_next,
+                       const uint32_t* restrict words, int32_t count, int32_t channels,
+                       int32_t* restrict sums) {
+  int j = 0;  // the four of the word
+  for (; channels >= 4; channels -= 4, in += 4, sums += 4) {
+    int32_t found[4] = {sums[0], sums[1], sums[2], sums[3]};
+    dev_add_each(dev_four(in), four_of(words[0], bits, j), found);
+    if (taps == 2) dev_add_each(dev_four(in + to_next), four_of(words[count], bits, j), found);
+    sums[0] = found[0];
+    sums[1] = found[1];
+    sums[2] = found[2];
+    sums[3] = found[3];
+    if (++j == 8 / bits) ++words, j = 0;
   }
-  sums[c] = found[0];
-  if (count > 1) sums[c + 1] = found[1];
-  if (count > 2) sums[c + 2] = found[2];
-  if (count > 3) sums[c + 3] = found[3];
+  for (int32_t c = 0; c < channels; ++c) {
+    for (int tap = 0; tap < taps; ++tap) {
+      const uint32_t weight =
+          (words[tap * count] << (j * bits)) >> (8 * c) & 0xffu & 0xff00u >> bits;
+      sums[c] += in[c + tap * to_next] * (int8_t)weight;
+    }
+  }
 }
 
 REF_LOOP void depthwise(int bits, const DevConvolution* s, const int8_t* input,
                         const DevWeights* weights, int32_t* sums, DevTake take, void* takes) {
-  const int32_t channels = s->out_channels;
+  const int32_t channels = s->out_channels, count = words_of(channels, bits);
   const uint32_t* const words = (const uint32_t*)weights->mantissas;
   int32_t pixel = 0;
   for (int32_t n = 0; n < s->batch; ++n) {
@@ -213,10 +235,20 @@ REF_LOOP void depthwise(int bits, const DevConvolution* s, const int8_t* input,
     for (int32_t y = 0; y < s->out_height; ++y) {
       for (int32_t x = 0; x < s->out_width; ++x, ++pixel) {
         const DevWindow w = dev_window(s, y, x);
-        int32_t c = 0;
-        for (; c + 4 <= channels; c += 4) sum_taps(bits, s, image, &w, words, c, 4, sums);
-        if (c < channels) sum_taps(bits, s, image, &w, words, c, channels - c, sums);
-        for (c = 0; c < channels; ++c) sums[c] = finished(bits, sums[c], weights, c);
+        for (int32_t c = 0; c < channels; ++c) sums[c] = start(bits, weights, c);
+        for (int32_t ky = w.rows.begin; ky < w.rows.end; ++ky) {
+          const int8_t* in = image + (w.top + ky * s->dilation) * s->in_width * channels;
+          for (int32_t kx = w.columns.begin; kx < w.columns.end; kx += 2) {
+            const int8_t* tap = in + (w.left + kx * s->dilation) * channels;
+            const uint32_t* of_tap = words + (ky * s->kernel_width + kx) * count;
+            if (kx + 1 < w.columns.end) {
+              add_taps(bits, 2, tap, s->dilation * channels, of_tap, count, channels, sums);
+            } else {
+              add_taps(bits, 1, tap, 0, of_tap, count, channels, sums);
+            }
+          }
+        }
+        finish(bits, weights, sums, channels);
         take(takes, sums, pixel);
       }
     }

@@ -12,9 +12,10 @@ REF_BEGIN
 
 // Words are [groups, pairs of output channels of a group, words, 2]; a channel's K = KH * KW * C /
 // G weights fill up with zeros, a last channel without a partner with a channel of zeros. |sums|
-// are below 2^31, also with weights in the highest bits of 8. `work` has room for the sums of two
-// pixels, and, but for 1x1 convolutions without padding that fill their words, for two columns: the
-// inputs of all words of a channel. Of one pixel and column if there is only one.
+// are below 2^31, also with weights in the highest bits of 8. `work` has room for the sums of two pixels
+// and another one each, their inputs widened to 16 bits, and, but for 1x1 convolutions without padding that fill their
+// words, one pixel's inputs as bytes, all that a channel's words cover. If there is only one pixel:
+// for its sums and another one, and inputs as bytes.
 void dev_convolution_words_8(const DevConvolution*, const int8_t* input, const DevWeights*,
                              void* work, DevTake, void* takes) REF_NOEXCEPT;
 void dev_convolution_words_4(const DevConvolution*, const int8_t* input, const DevWeights*,
