@@ -86,7 +86,7 @@ on_boards() {
   done
 }
 
-# uneven BITS: the same of weights of few bits, on machines with and without SMLAD.
+# uneven BITS: the same of weights of few bits, on machines without SMLAD, with it, and with MVE.
 uneven() {
   local name=uneven$1 hash
   exports "$name" --model "$folder/uneven.json" --format "bfp:w=$1" --learning-rate 0.001
@@ -95,6 +95,14 @@ uneven() {
   check "$name has weights of $1 bits" grep -q "dev_convolution_words_$1(" \
     "$folder/$name.infers/mantissa.c"
   on_boards "$name" infers "$hash" "microbit mps2-an386"
+  FLOAT_ABI=hard on_boards "$name" infers "$hash" mps3-an547
+}
+
+# has_instruction INSTRUCTION FLAG...: the loops over words have it (objdump knows no vectors).
+has_instruction() {
+  local sources=$folder/uneven8.infers
+  arm-none-eabi-gcc -std=c99 -Os -mthumb -ffreestanding "${@:2}" -I"$sources" -S -o - \
+    "$sources/device/runtime/words.c" | grep "$1"
 }
 
 for network in perceptron convolutions functions windows gates uneven; do
@@ -123,4 +131,8 @@ on_all inverted trains -DTRAINS
 check "all sources, -fanalyzer" analyzed "$folder"/{perceptron,convolutions,gates}.{infers,trains} \
   "$folder"/{functions,windows,portable,inverted}.trains
 for bits in 8 4 2; do uneven $bits; done
+if has arm-none-eabi-gcc; then
+  check "SMLAD" has_instruction smlad -mcpu=cortex-m4 -mfloat-abi=soft
+  check "MVE" has_instruction vmladava -mcpu=cortex-m55 -mfloat-abi=hard
+fi
 finish

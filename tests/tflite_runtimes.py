@@ -1,11 +1,14 @@
 """Computes a TensorFlow Lite file in four runtimes, and compares their logits with predict --raw.
 
     tflite_runtimes.py FILE RAW.npz IMAGES [--ties] [--row NAME]
+    tflite_runtimes.py FILE --random COUNT [--row NAME]
 
 IMAGES: an IDX file of pictures, the first of which RAW has the logits of. With --ties the file's
 biases become even first, so that sums lie on ties: runtimes then differ, which shows that the
 comparison finds such differences. Prints how many pictures differ in each runtime, with --row as a
 row of a table. Exits with 1 if any does (with --ties: if none does).
+
+With --random, on random bytes: how many results differ from the first runtime's.
 """
 import gzip
 import struct
@@ -24,6 +27,14 @@ def images_of(path, count):
         _, _, height, width = struct.unpack(">4I", file.read(16))
         pixels = numpy.frombuffer(file.read(count * height * width), numpy.uint8)
     return pixels.reshape(count, height, width, 1)
+
+
+def random_inputs(content, count):
+    graph = tflite.Model.GetRootAs(content).Subgraphs(0)
+    tensor = graph.Tensors(graph.Inputs(0))
+    kind = {tflite.TensorType.INT8: numpy.int8, tflite.TensorType.UINT8: numpy.uint8}[tensor.Type()]
+    size = (count, *tensor.ShapeAsNumpy()[1:])
+    return numpy.random.default_rng(1).integers(0, 256, size).astype(numpy.uint8).view(kind)
 
 
 def on_ties(content):
@@ -73,19 +84,22 @@ RUNTIMES = {
 
 def main():
     path, raw, images = sys.argv[1:4]
-    ties = "--ties" in sys.argv
-    expected = numpy.load(raw)["mantissas"]
-    assert len(numpy.unique(expected)) > 10, "logits that are alike show nothing"
-    pictures = images_of(images, len(expected))
+    ties, is_random = "--ties" in sys.argv, raw == "--random"
     with open(path, "rb") as file:
         content = file.read()
+    if is_random:
+        expected, pictures = None, random_inputs(content, int(images))
+    else:
+        expected = numpy.load(raw)["mantissas"]
+        assert len(numpy.unique(expected)) > 10, "logits that are alike show nothing"
+        pictures = images_of(images, len(expected))
     if ties:
         content, expected = on_ties(content), None
     counts = []
     for compute in RUNTIMES.values():
         logits = numpy.stack(list(compute(content, pictures)))
         if expected is None:
-            expected = logits  # with ties: of the first runtime
+            expected = logits  # of the first runtime
         counts.append(int((logits != expected).any(axis=1).sum()))
     if "--row" in sys.argv:
         name = sys.argv[sys.argv.index("--row") + 1]
@@ -93,7 +107,7 @@ def main():
     else:
         for name, count in zip(RUNTIMES, counts):
             print(f"{name}: {count} of {len(pictures)} pictures differ")
-    return int(any(counts) != ties)
+    return int(any(counts) != ties and not is_random)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ board_folder=$(dirname "${BASH_SOURCE[0]}")
 
 # build_for_board BOARD OUTPUT FLAG-OR-SOURCE...: with STACK_SIZE (2048), FLASH_SIZE and
 # RAM_SIZE (the board's).
+# FLOAT_ABI=hard (soft) lets the compiler use a Cortex-M55's vectors, also for whole numbers.
 build_for_board() {
   local line name cpu flash_at flash_size ram_at ram_size
   line=$(grep "^$1:" <<<"$boards")
   IFS=: read -r name cpu flash_at flash_size ram_at ram_size <<<"$line"
-  arm-none-eabi-gcc -std=c99 -mcpu="$cpu" -mthumb -mfloat-abi=soft -ffreestanding \
+  arm-none-eabi-gcc -std=c99 -mcpu="$cpu" -mthumb -mfloat-abi="${FLOAT_ABI:-soft}" -ffreestanding \
     -ffunction-sections -fdata-sections -nostdlib -I"$board_folder" "${@:3}" \
     "$board_folder/cortexm.c" -T "$board_folder/cortexm.ld" -Wl,--gc-sections,--fatal-warnings \
     -Wl,-Map="$2.map" -Wl,--defsym=FLASH_AT="$flash_at",--defsym=FLASH_SIZE="${FLASH_SIZE:-$flash_size}" \

@@ -7,12 +7,10 @@
 #if defined(__ARM_FEATURE_SIMD32)
 #include <arm_acle.h>
 
-// Two products in one instruction: Cortex-M4, M7, M33 and above.
-typedef struct DevFour {
-  int16x2_t even, odd;  // mantissas 0 and 2, 1 and 3
-} DevFour;
-
-// Widens bytes 1 and 3. The compiler does not find that the instruction can also turn the word.
+// Two products in one instruction: Cortex-M4, M7, M33 and above, of two mantissas that are widened
+// to 16 bits: 0 and 2, or 1 and 3.
+REF_LOOP int16x2_t dev_even(uint32_t word) { return __sxtb16((int8x4_t)word); }
+// The compiler does not find that the instruction can also turn the word.
 REF_LOOP int16x2_t dev_odd(uint32_t word) {
 #if defined(__GNUC__)
   int16x2_t odd;
@@ -23,11 +21,33 @@ REF_LOOP int16x2_t dev_odd(uint32_t word) {
 #endif
 }
 
-// Four mantissas in a word, the first in its lowest bits.
+#if defined(__ARM_FEATURE_MVE)
+#include <arm_mve.h>
+
+// Vectors want bytes: Cortex-M55 and above.
+typedef struct DevFour {
+  uint32_t word;
+} DevFour;
+
 REF_LOOP DevFour dev_four_in(uint32_t word) {
-  const DevFour four = {__sxtb16((int8x4_t)word), dev_odd(word)};
+  const DevFour four = {word};
   return four;
 }
+REF_LOOP int16x2_t dev_even_of(DevFour four) { return dev_even(four.word); }
+REF_LOOP int16x2_t dev_odd_of(DevFour four) { return dev_odd(four.word); }
+#else
+typedef struct DevFour {
+  int16x2_t even, odd;
+} DevFour;
+
+// Four mantissas in a word, the first in its lowest bits.
+REF_LOOP DevFour dev_four_in(uint32_t word) {
+  const DevFour four = {dev_even(word), dev_odd(word)};
+  return four;
+}
+REF_LOOP int16x2_t dev_even_of(DevFour four) { return four.even; }
+REF_LOOP int16x2_t dev_odd_of(DevFour four) { return four.odd; }
+#endif
 
 REF_LOOP DevFour dev_four(const int8_t* from) {
   uint32_t word;
@@ -37,15 +57,15 @@ REF_LOOP DevFour dev_four(const int8_t* from) {
 
 // The sum of the four products and `sum`.
 REF_LOOP int32_t dev_add_products(DevFour a, DevFour b, int32_t sum) {
-  return __smlad(a.odd, b.odd, __smlad(a.even, b.even, sum));
+  return __smlad(dev_odd_of(a), dev_odd_of(b), __smlad(dev_even_of(a), dev_even_of(b), sum));
 }
 
 // Adds each product to a sum of its own.
 REF_LOOP void dev_add_each(DevFour a, DevFour b, int32_t sums[4]) {
-  sums[0] = __smlabb(a.even, b.even, sums[0]);
-  sums[1] = __smlabb(a.odd, b.odd, sums[1]);
-  sums[2] = __smlatt(a.even, b.even, sums[2]);
-  sums[3] = __smlatt(a.odd, b.odd, sums[3]);
+  sums[0] = __smlabb(dev_even_of(a), dev_even_of(b), sums[0]);
+  sums[1] = __smlabb(dev_odd_of(a), dev_odd_of(b), sums[1]);
+  sums[2] = __smlatt(dev_even_of(a), dev_even_of(b), sums[2]);
+  sums[3] = __smlatt(dev_odd_of(a), dev_odd_of(b), sums[3]);
 }
 
 #else

@@ -9,6 +9,13 @@ REF_LOOP DevFour four_of(uint32_t word, int bits, int j) {
   return dev_four_in((word << (bits * j)) & highest);
 }
 
+#if defined(__ARM_FEATURE_MVE)
+// The sum of sixteen products and `sum`.
+REF_LOOP int32_t add_sixteen(uint32x4_t a, uint32x4_t b, int32_t sum) {
+  return vmladavaq_s8(sum, vreinterpretq_s8_u32(a), vreinterpretq_s8_u32(b));
+}
+#endif
+
 // Mantissas that the words of a channel cover.
 REF_LOOP int32_t covered(int32_t words, int bits) { return words * (32 / bits); }
 REF_LOOP int32_t words_of(int32_t mantissas, int bits) {
@@ -21,6 +28,15 @@ REF_LOOP void sum_four(int bits, const DevFour* restrict inputs, const uint32_t*
                        int32_t words, const int32_t bias[2], int32_t* first_sums,
                        int32_t* second_sums) {
   int32_t a = bias[0], b = bias[1], c = a, d = b;
+#if defined(__ARM_FEATURE_MVE)
+  for (; bits == 8 && words >= 4; words -= 4, weights += 8, inputs += 8) {
+    const uint32x4x2_t w = vld2q_u32(weights), x = vld2q_u32(&inputs->word);
+    a = add_sixteen(x.val[0], w.val[0], a);
+    b = add_sixteen(x.val[0], w.val[1], b);
+    c = add_sixteen(x.val[1], w.val[0], c);
+    d = add_sixteen(x.val[1], w.val[1], d);
+  }
+#endif
   for (const uint32_t* end = weights + 2 * words; weights != end; weights += 2) {
     for (int j = 0; j < 8 / bits; ++j, inputs += 2) {
       const DevFour one = four_of(weights[0], bits, j), other = four_of(weights[1], bits, j);
@@ -41,6 +57,14 @@ REF_LOOP void sum_four(int bits, const DevFour* restrict inputs, const uint32_t*
 REF_LOOP void sum_two(int bits, const int8_t* restrict inputs, const uint32_t* restrict weights,
                       int32_t words, const int32_t bias[2], int32_t* sums) {
   int32_t a = bias[0], b = bias[1];
+#if defined(__ARM_FEATURE_MVE)
+  for (; bits == 8 && words >= 4; words -= 4, weights += 8, inputs += 16) {
+    const uint32x4x2_t w = vld2q_u32(weights);
+    const uint32x4_t x = vreinterpretq_u32_s8(vld1q_s8(inputs));
+    a = add_sixteen(x, w.val[0], a);
+    b = add_sixteen(x, w.val[1], b);
+  }
+#endif
   for (const uint32_t* end = weights + 2 * words; weights != end; weights += 2) {
     for (int j = 0; j < 8 / bits; ++j, inputs += 4) {
       const DevFour x = dev_four(inputs);
