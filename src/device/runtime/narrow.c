@@ -46,16 +46,17 @@ void dev_take_floored(void* work, const int32_t* sums, int32_t pixel) {
 }
 
 // The rounded product of a sum and a positive float32 number, where that is sure: false near ties.
-// Its upper half is high / 2^shift, too small by less than a unit of `high`. The two roundings to
-// float32 change products below 256 by less than 2^-15; from 255 on results are clipped.
-static bool is_sure(int32_t sum, uint32_t number, int32_t* product) {
+// The product is exact, in units of 2^-(32 + shift). The two roundings to float32 change products
+// below 256 by less than 2^-15, which is `near`; from 255 on results are clipped.
+static bool is_sure(int32_t sum, uint32_t number, int32_t* rounded_product) {
   const int shift = 125 - (int)(number >> 23);
-  if (shift < 2 || shift > 30) return false;
+  if (shift < 1 || shift > 13) return false;
   const int32_t size = (int32_t)((number << 7 & 0x3fffffff) | 0x40000000);
-  const int32_t high = (int32_t)((int64_t)sum * size >> 32);
-  const uint32_t unit = UINT32_C(1) << shift, near = 2 + (unit >> 15);
-  *product = ((high >> (shift - 1)) + 1) >> 1;
-  return (((uint32_t)high + unit / 2 + near) & (unit - 1)) > 2 * near;
+  const int64_t product = (int64_t)sum * size;
+  *rounded_product = (((int32_t)(product >> 32) >> (shift - 1)) + 1) >> 1;
+  const uint32_t unit = UINT32_C(1) << shift, near = UINT32_C(1) << (17 + shift);
+  const uint64_t from_tie = (uint64_t)product + ((uint64_t)(unit / 2) << 32 | near);
+  return ((uint32_t)(from_tie >> 32) & (unit - 1)) != 0 || (uint32_t)from_tie > 2 * near;
 }
 
 void dev_take_rescaled(void* work, const int32_t* sums, int32_t pixel) {
