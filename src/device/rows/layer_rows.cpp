@@ -25,6 +25,11 @@ bool is_depthwise(const ConvolutionShape& s) {
   return s.groups > 1 && s.groups == s.in_channels && s.groups == s.out_channels;
 }
 
+bool is_linear(const ConvolutionShape& s) {
+  return s.groups == 1 && s.in_height * s.in_width == 1 && s.kernel_height * s.kernel_width == 1 &&
+         s.padding_height + s.padding_width == 0;
+}
+
 std::span<const int8_t> weights_of(const OpContext& c) {
   const Tensor& mantissas = c.parameters[0].mantissa;
   return {mantissas.as<int8_t>(), static_cast<size_t>(mantissas.count())};
@@ -61,10 +66,9 @@ void write_layer(CWriter& writer, const OpContext& c, const std::string& bias,
                         {"bias", bias},
                         {"shift", c_number(packed.shift)}});
   const Instruction& instruction = writer.instruction();
-  writer.statement(
-      std::string(is_depthwise(s) ? "dev_depthwise_words_" : "dev_convolution_words_") +
-      c_number(packed.bits) + "(" + shape + ", " + writer.at(instruction.inputs()[0], "int8_t") +
-      ", " + weights + ",");
+  const std::string kind = is_depthwise(s) ? "depthwise" : is_linear(s) ? "linear" : "convolution";
+  writer.statement("dev_" + kind + "_words_" + c_number(packed.bits) + "(" + shape + ", " +
+                   writer.at(instruction.inputs()[0], "int8_t") + ", " + weights + ",");
   writer.statement("    " + writer.work("void") + ", " + std::string(take) + ", (void*)" + work +
                    ");");
 }

@@ -136,15 +136,25 @@ typedef struct Group {
   DevFour* inputs;  // [K / 4][2]
 } Group;
 
+// An output pixel.
+typedef struct Place {
+  int32_t y, x;
+} Place;
+
+REF_LOOP Place after(Place at, const DevConvolution* s) {
+  const bool is_last = at.x + 1 == s->out_width;
+  const Place next = {is_last ? at.y + 1 : at.y, is_last ? 0 : at.x + 1};
+  return next;
+}
+
 // A pixel's inputs in the order of its weights.
-REF_LOOP const int8_t* column_of(const Group* g, int32_t pixel) {
+REF_LOOP const int8_t* column_of(const Group* g, Place at) {
   const DevConvolution* s = g->shape;
-  const int32_t y = pixel / s->out_width, x = pixel - y * s->out_width;
   if (g->column == NULL) {
-    const int32_t at = y * s->stride_height * s->in_width + x * s->stride_width;
-    return g->image + at * s->in_channels;
+    const int32_t pixel = at.y * s->stride_height * s->in_width + at.x * s->stride_width;
+    return g->image + pixel * s->in_channels;
   }
-  gather(s, g->image, y, x, g->column);
+  gather(s, g->image, at.y, at.x, g->column);
   return g->column;
 }
 
@@ -155,10 +165,10 @@ REF_LOOP void start_two(int bits, const Group* g, int32_t o, int32_t bias[2]) {
 }
 
 // The sums of a pixel and the next one.
-REF_LOOP void sum_pixels(int bits, const Group* g, int32_t pixel, int32_t* sums) {
+REF_LOOP void sum_pixels(int bits, const Group* g, Place at, int32_t* sums) {
   const int32_t fours = g->count * (8 / bits);
-  for (int p = 0; p < 2; ++p) {
-    const int8_t* const column = column_of(g, pixel + p);
+  for (int p = 0; p < 2; ++p, at = after(at, g->shape)) {
+    const int8_t* const column = column_of(g, at);
     for (int32_t i = 0; i < fours; ++i) g->inputs[2 * i + p] = dev_four(column + 4 * i);
   }
   int32_t *first = sums + g->first, *second = first + g->shape->out_channels + 1;
@@ -171,9 +181,8 @@ REF_LOOP void sum_pixels(int bits, const Group* g, int32_t pixel, int32_t* sums)
   }
 }
 
-// The sums of the last pixel.
-REF_LOOP void sum_pixel(int bits, const Group* g, int32_t pixel, int32_t* sums) {
-  const int8_t* const column = column_of(g, pixel);
+// The sums of a pixel with these inputs.
+REF_LOOP void sum_pixel(int bits, const Group* g, const int8_t* column, int32_t* sums) {
   const uint32_t* words = g->words;
   for (int32_t o = 0; o < g->channels; o += 2) {
     int32_t bias[2];
@@ -197,23 +206,25 @@ REF_LOOP void convolve(int bits, const DevConvolution* s, const int8_t* input,
   if (!is_pixel) (void)add_zeros(column, size);
   for (int32_t n = 0; n < s->batch; ++n) {
     const int8_t* const image = input + n * (s->in_height * s->in_width * s->in_channels);
+    Place at = {0, 0};
     for (int32_t pixel = 0; pixel < pixels; pixel += 2) {
       const bool is_pair = pixel + 1 < pixels;
       for (int32_t i = 0; i < s->groups; ++i) {
-        const Group group = {
-            s,
-            weights,
-            image + i * in_channels,
-            (const uint32_t*)weights->mantissas + i * ((channels + 1) / 2 * 2 * count),
-            channels,
-            i * channels,
-            count,
-            is_pixel ? NULL : column,
-            inputs};
+        const uint32_t* words = (const uint32_t*)weights->mantissas;
+        words += i * ((channels + 1) / 2 * 2 * count);
+        const Group group = {s,
+                             weights,
+                             image + i * in_channels,
+                             words,
+                             channels,
+                             i * channels,
+                             count,
+                             is_pixel ? NULL : column,
+                             inputs};
         if (is_pair) {
-          sum_pixels(bits, &group, pixel, sums);
+          sum_pixels(bits, &group, at, sums);
         } else {
-          sum_pixel(bits, &group, pixel, sums);
+          sum_pixel(bits, &group, column_of(&group, at), sums);
         }
       }
       for (int p = 0; p < (is_pair ? 2 : 1); ++p) {
@@ -221,7 +232,25 @@ REF_LOOP void convolve(int bits, const DevConvolution* s, const int8_t* input,
         finish(bits, weights, of_pixel, s->out_channels);
         take(takes, of_pixel, n * pixels + pixel + p);
       }
+      at = after(after(at, s), s);
     }
+  }
+}
+
+REF_LOOP void linear(int bits, const DevConvolution* s, const int8_t* input,
+                     const DevWeights* weights, void* work, DevTake take, void* takes) {
+  const int32_t count = words_of(s->in_channels, bits), size = covered(count, bits);
+  const Group all = {s,     weights, input, (const uint32_t*)weights->mantissas, s->out_channels, 0,
+                     count, NULL,    NULL};
+  int32_t* const sums = (int32_t*)work;
+  int8_t* const column = (int8_t*)(sums + s->out_channels + 1);
+  for (int32_t n = 0; n < s->batch; ++n, input += s->in_channels) {
+    if (size != s->in_channels) {
+      (void)add_zeros(add_numbers(column, input, s->in_channels), size - s->in_channels);
+    }
+    sum_pixel(bits, &all, size == s->in_channels ? input : column, sums);
+    finish(bits, weights, sums, s->out_channels);
+    take(takes, sums, n);
   }
 }
 
@@ -279,16 +308,20 @@ REF_LOOP void depthwise(int bits, const DevConvolution* s, const int8_t* input,
   }
 }
 
-#define DEV_WIDTH(bits)                                                                  \
-  void dev_convolution_words_##bits(const DevConvolution* s, const int8_t* input,        \
-                                    const DevWeights* weights, void* work, DevTake take, \
-                                    void* takes) {                                       \
-    convolve(bits, s, input, weights, work, take, takes);                                \
-  }                                                                                      \
-  void dev_depthwise_words_##bits(const DevConvolution* s, const int8_t* input,          \
-                                  const DevWeights* weights, void* work, DevTake take,   \
-                                  void* takes) {                                         \
-    depthwise(bits, s, input, weights, (int32_t*)work, take, takes);                     \
+#define DEV_WIDTH(bits)                                                                            \
+  void dev_linear_words_##bits(const DevConvolution* s, const int8_t* input,                       \
+                               const DevWeights* weights, void* work, DevTake take, void* takes) { \
+    linear(bits, s, input, weights, work, take, takes);                                            \
+  }                                                                                                \
+  void dev_convolution_words_##bits(const DevConvolution* s, const int8_t* input,                  \
+                                    const DevWeights* weights, void* work, DevTake take,           \
+                                    void* takes) {                                                 \
+    convolve(bits, s, input, weights, work, take, takes);                                          \
+  }                                                                                                \
+  void dev_depthwise_words_##bits(const DevConvolution* s, const int8_t* input,                    \
+                                  const DevWeights* weights, void* work, DevTake take,             \
+                                  void* takes) {                                                   \
+    depthwise(bits, s, input, weights, (int32_t*)work, take, takes);                               \
   }
 DEV_WIDTH(8)
 DEV_WIDTH(4)

@@ -60,17 +60,22 @@ void expect_equal_sums(const DevConvolution& s, int bits, int shift, const char*
   ASSERT_EQ(packed.bits, bits);
   const std::vector<uint32_t> words(packed.words.begin(), packed.words.end());
   const DevWeights in_words{words.data(), bias.data(), packed.shift};
-  const Layer layers[2][3] = {
+  const Layer layers[3][3] = {
       {dev_convolution_words_2, dev_convolution_words_4, dev_convolution_words_8},
-      {dev_depthwise_words_2, dev_depthwise_words_4, dev_depthwise_words_8}};
+      {dev_depthwise_words_2, dev_depthwise_words_4, dev_depthwise_words_8},
+      {dev_linear_words_2, dev_linear_words_4, dev_linear_words_8}};
   std::fill(work.begin(), work.end(), -1);
   layers[is_depthwise ? 1 : 0][bits / 4](&s, input.data(), &in_words, work.data(), keep, &found);
+  EXPECT_EQ(found.all, expected.all);
+  if (s.in_height * s.in_width > 1) return;
+  std::fill(found.all.begin(), found.all.end(), -1);
+  layers[2][bits / 4](&s, input.data(), &in_words, work.data(), keep, &found);
   EXPECT_EQ(found.all, expected.all);
 }
 
 // batch, in, out, kernel, stride, padding, groups, dilation.
 const std::pair<const char*, DevConvolution> kShapes[] = {
-    {"linear", {1, 1, 1, 37, 1, 1, 11, 1, 1, 1, 1, 0, 0, 1, 1}},
+    {"linear", {3, 1, 1, 37, 1, 1, 11, 1, 1, 1, 1, 0, 0, 1, 1}},
     {"linear of whole words", {1, 1, 1, 64, 1, 1, 10, 1, 1, 1, 1, 0, 0, 1, 1}},
     {"one pixel's channels", {2, 5, 3, 16, 5, 3, 6, 1, 1, 1, 1, 0, 0, 1, 1}},
     {"one pixel's channels, strided", {1, 5, 5, 32, 3, 3, 5, 1, 1, 2, 2, 0, 0, 1, 1}},
