@@ -29,12 +29,13 @@ def images_of(path, count):
     return pixels.reshape(count, height, width, 1)
 
 
-def random_inputs(content, count):
+def inputs_of(content, count, data):
+    """Bytes as inputs of a model."""
     graph = tflite.Model.GetRootAs(content).Subgraphs(0)
     tensor = graph.Tensors(graph.Inputs(0))
     kind = {tflite.TensorType.INT8: numpy.int8, tflite.TensorType.UINT8: numpy.uint8}[tensor.Type()]
     size = (count, *tensor.ShapeAsNumpy()[1:])
-    return numpy.random.default_rng(1).integers(0, 256, size).astype(numpy.uint8).view(kind)
+    return numpy.frombuffer(data, kind, int(numpy.prod(size))).reshape(size)
 
 
 def on_ties(content):
@@ -88,7 +89,8 @@ def main():
     with open(path, "rb") as file:
         content = file.read()
     if is_random:
-        expected, pictures = None, random_inputs(content, int(images))
+        numbers = numpy.random.default_rng(1).bytes(int(images) << 17)
+        expected, pictures = None, inputs_of(content, int(images), numbers)
     else:
         expected = numpy.load(raw)["mantissas"]
         assert len(numpy.unique(expected)) > 10, "logits that are alike show nothing"
