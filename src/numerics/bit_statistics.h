@@ -80,8 +80,7 @@ struct DecisionRule {
 
   // The most of a step's elements that may be clipped, if a micro-batch has `elements`.
   int64_t most_clipped(int64_t elements) const {
-    return static_cast<int64_t>(static_cast<__int128>(elements) * micro_batches * clipped_ppm /
-                                1'000'000);
+    return ref_most_clipped(elements * micro_batches, clipped_ppm);
   }
 };
 
@@ -92,11 +91,12 @@ inline int exponent_of_lengths(std::span<const int64_t> by_length, int unit, int
                                int bits) {
   const int64_t elements = std::accumulate(by_length.begin(), by_length.end(), int64_t{0});
   if (by_length.empty() || by_length[0] == elements) return zero_exponent(bits);
+  const int64_t most = ref_most_clipped(elements, clipped_ppm);
   int64_t clipped = 0;
   size_t length = by_length.size() - 1;
   for (; length > 1; --length) {
     clipped += by_length[length];
-    if (ref_too_many(clipped, elements, clipped_ppm)) break;
+    if (clipped > most) break;
   }
   return unit + static_cast<int>(length) - (bits - 1);
 }

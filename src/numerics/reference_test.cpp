@@ -8,6 +8,7 @@
 
 #include "numerics/exponent.h"
 #include "numerics/rounding.h"
+#include "reference/numerics/decisions.h"
 #include "reference/numerics/normal.h"
 #include "reference/training/losses.h"
 
@@ -92,11 +93,11 @@ TEST(Reference, DividesTiesOfSums) {
   }
 }
 
-RC_GTEST_PROP(Reference, ComparesProducts, ()) {
-  const int64_t a = std::abs(*number_of(62)), b = std::abs(*number_of(62));
-  const int64_t factor = *positive_of(30), other = *positive_of(30);
-  RC_ASSERT(ref_exceeds(a, factor, b, other) == (Wide{a} * factor > Wide{b} * other));
-  RC_ASSERT(!ref_exceeds(a, factor, a, factor));
+RC_GTEST_PROP(Reference, MostClippedAreMillionths, ()) {
+  const int64_t elements = std::abs(*number_of(62));
+  const int ppm = *rc::gen::inRange(0, 1'000'001);
+  RC_ASSERT(ref_most_clipped(elements, ppm) ==
+            static_cast<int64_t>(Wide{elements} * ppm / 1'000'000));
 }
 
 RC_GTEST_PROP(Reference, WeighsLosses, ()) {

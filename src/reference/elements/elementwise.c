@@ -82,7 +82,9 @@ static RefStatistics normalise_pattern(const RefNormaliseInput* args, int64_t be
     int32_t clipped = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t rounded = ref_rounded32(&round, pixels[i] - means[i]);
-      clipped += ref_store_narrow32(out, 1, i, rounded, limit);
+      const int32_t narrow = rounded < -limit ? -limit : rounded > limit ? limit : rounded;
+      clipped += narrow != rounded;
+      out[i] = (int8_t)narrow;
     }
     saturated += clipped;
   }

@@ -72,7 +72,9 @@ RefStatistics ref_multiply(const RefMultiply* args, int64_t begin, int64_t end) 
     int8_t* restrict out = args->out + first;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t rounded = ref_rounded32(&round, a[i] * b[i] * ((int32_t)1 << up));
-      saturated += ref_store_narrow32(out, 1, i, rounded, limit);
+      const int32_t narrow = rounded < -limit ? -limit : rounded > limit ? limit : rounded;
+      saturated += narrow != rounded;
+      out[i] = (int8_t)narrow;
     }
   }
   return ref_statistics(range.low, range.high, saturated);

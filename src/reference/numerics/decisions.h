@@ -33,9 +33,15 @@ typedef struct RefBitStatistics {
 #endif
 } RefBitStatistics;
 
-// Whether so many of the elements are more than clipped_ppm millionths of them.
+// The most elements that may be clipped: clipped_ppm millionths of them, rounded down. No product
+// leaves 64 bits, since whole millions and the rest are taken apart.
+REF_INLINE int64_t ref_most_clipped(int64_t elements, int clipped_ppm) {
+  return elements / 1000000 * clipped_ppm + elements % 1000000 * clipped_ppm / 1000000;
+}
+
+// Whether so many of the elements are more than may be clipped.
 REF_INLINE bool ref_too_many(int64_t clipped, int64_t elements, int clipped_ppm) {
-  return ref_exceeds(clipped, 1000000, elements, clipped_ppm);
+  return clipped > ref_most_clipped(elements, clipped_ppm);
 }
 
 // Counts elements that need exactly the exponent `needed` in statistics about `decided`.
@@ -60,15 +66,16 @@ REF_INLINE int ref_next_decided_exponent(const RefBitStatistics* statistics, int
   if (elements == 0) return decided;
   if (statistics->largest_exponent == REF_UNMEASURED) return ref_zero_exponent(bits);
   const int largest = (int)statistics->largest_exponent;
+  const int64_t most = ref_most_clipped(elements, clipped_ppm);
   int64_t clipped = statistics->too_large;
-  if (ref_too_many(clipped, elements, clipped_ppm)) {
+  if (clipped > most) {
     const bool far = clipped >= elements / 16;
     return (int)ref_larger(decided, far ? largest : ref_smaller(decided + 1, largest));
   }
   int exponent = decided;
   for (int k = 0; k < REF_FINER_EXPONENTS; ++k) {
     clipped += statistics->fits[k];
-    if (ref_too_many(clipped, elements, clipped_ppm)) break;
+    if (clipped > most) break;
     exponent = decided - k - 1;
   }
   return (int)ref_smaller(exponent, largest);
@@ -82,16 +89,14 @@ REF_INLINE int ref_decided_exponent(const int64_t* by_exponent, int64_t zeros, i
                                     int bits) {
   const int count = REF_EXPONENT_MAX - REF_EXPONENT_MIN + 1;
   int64_t elements = zeros, clipped = 0;
-  int lowest = count;
-  for (int i = count - 1; i >= 0; --i) {
-    elements += by_exponent[i];
-    lowest = by_exponent[i] != 0 ? i : lowest;
-  }
+  int lowest = 0, i = count - 1;
+  for (int k = 0; k < count; ++k) elements += by_exponent[k];
+  while (lowest < count && by_exponent[lowest] == 0) ++lowest;
   if (lowest == count) return ref_zero_exponent(bits);
-  int i = count - 1;
+  const int64_t most = ref_most_clipped(elements, clipped_ppm);
   for (; i > lowest; --i) {
     clipped += by_exponent[i];
-    if (ref_too_many(clipped, elements, clipped_ppm)) break;
+    if (clipped > most) break;
   }
   return REF_EXPONENT_MIN + i;
 }

@@ -159,12 +159,3 @@ REF_INLINE int64_t ref_divide_wide_rne(RefWide n, uint64_t divisor) {
   const uint64_t cut = lower & 0xffffff, half = (uint64_t)1 << 23;
   return floor + (cut > half || (cut == half && (last != 0 || floor % 2 != 0)) ? 1 : 0);
 }
-
-// Whether a * factor > b * other, for factors below 2^31 and a, b >= 0: compared by digits of 32
-// bits.
-REF_INLINE bool ref_exceeds(int64_t a, int64_t factor, int64_t b, int64_t other) {
-  const int64_t mask = 0xffffffff, low_a = (a & mask) * factor, low_b = (b & mask) * other;
-  const int64_t high_a = (a >> 32) * factor + (low_a >> 32);
-  const int64_t high_b = (b >> 32) * other + (low_b >> 32);
-  return high_a > high_b || (high_a == high_b && (low_a & mask) > (low_b & mask));
-}
