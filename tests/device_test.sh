@@ -47,28 +47,30 @@ analyzed() {
     xargs -P 2 -n 2 sh -c 'exec gcc -std=c99 -O2 -Wall -Wextra -Werror -fanalyzer -I "$0" -o /dev/null -c "$1"'
 }
 
-machines=(aarch64 arm riscv64 s390x) cortexes=(microbit mps2-an385 mps2-an386 mps2-an500 mps3-an547)
+compilers=("gcc -O0" "clang -O3") machines=(i686 aarch64 arm riscv64 s390x)
+cortexes=(microbit mps2-an385 mps2-an386 mps2-an500 mps3-an547)
 
 # on_all NAME KIND FLAG...: the program runs on all machines, and prints what it prints here.
 on_all() {
   local export=$folder/$1.$2 data=$folder/$2 flags=("${@:3}") name=$1.$2 hash board
   hash=$(run_hosted here cc "" "$export" "$data" -O2 "${flags[@]}") && hash=${hash##*hash }
   [[ $hash =~ ^[0-9a-f]{8}$ ]] || { check "$name runs here" false; return; }
-  check "$name, gcc -O0" prints "$hash" run_hosted gcc0 gcc "" "$export" "$data" -O0 "${flags[@]}"
-  check "$name, clang -O3" prints "$hash" run_hosted clang3 clang "" "$export" "$data" -O3 "${flags[@]}"
+  local compiler level machine emulator
+  for compiler in "${compilers[@]}"; do
+    read -r compiler level <<<"$compiler"
+    check "$name, $compiler $level" prints "$hash" run_hosted "$compiler" "$compiler" "" "$export" \
+      "$data" "$level" "${flags[@]}"
+  done
   check "$name, sanitizers" prints "$hash" run_hosted sanitized gcc "" "$export" "$data" -O1 -g \
     -fsanitize=undefined,address -fno-sanitize-recover=all "${flags[@]}"
-  if has i686-linux-gnu-gcc; then
-    check "$name, i686" prints "$hash" run_hosted i686 i686-linux-gnu-gcc "" "$export" "$data" \
-      -O2 -static "${flags[@]}"
-  fi
-  local machine compiler
   for machine in "${machines[@]}"; do
     compiler=$machine-linux-gnu
     [[ $machine != arm ]] || compiler=arm-linux-gnueabihf
-    if has "$compiler-gcc" && has "qemu-$machine"; then
-      check "$name, $machine" prints "$hash" run_hosted "$machine" "$compiler-gcc" \
-        "qemu-$machine" "$export" "$data" -O2 -static "${flags[@]}"
+    emulator=qemu-$machine
+    [[ $machine != i686 ]] || emulator=env
+    if has "$compiler-gcc" && has "$emulator"; then
+      check "$name, $machine" prints "$hash" run_hosted "$machine" "$compiler-gcc" "$emulator" \
+        "$export" "$data" -O2 -static "${flags[@]}"
     fi
   done
   on_boards "$1" "$2" "$hash" "${cortexes[*]}" "${flags[@]}"
@@ -115,7 +117,7 @@ on_all perceptron trains -DTRAINS
 on_all convolutions infers
 on_all convolutions trains -DTRAINS
 # What those two lack, on the machines that differ most.
-machines=(s390x) cortexes=(mps2-an386)
+compilers=("clang -O3") machines=(s390x) cortexes=(mps2-an386)
 exports functions --model "$folder/functions.json" --learning-rate 0.02
 exports windows --model "$folder/windows.json" --learning-rate 0.02 --format dfp8 \
   --micro-batch-size 2 --clip-norm 1

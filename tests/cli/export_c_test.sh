@@ -72,6 +72,9 @@ check "training resnet8, two micro-batches" training train-resnet8 3 8 --model r
   --micro-batch-size 4 --weight-decay 1e-4
 
 check "training ds_cnn, with dropout" training train-ds-cnn 2 2 --model ds_cnn --width 0.25
+budget=256KiB check "training ds_cnn in 256 KiB" training train-whole 1 1 --model ds_cnn
+budget=64KiB check "training its last layer in 64 KiB, with micro-batches" training train-layer 1 8 \
+  --model ds_cnn --micro-batch-size 1 --freeze 'stem*,block*'
 pictures=$small check "training every point-wise function, dfp8" training train-functions 50 4 \
   --model "$folder/functions.json" --format dfp8 --learning-rate 0.02
 pictures=$small budget=33000B check "... computed again" training train-functions-again 20 1 \
