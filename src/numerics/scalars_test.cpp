@@ -1,4 +1,4 @@
-// The real scalars of the reference, in 64 bits, against those of C++.
+// The real scalars of C, in 64 bits, against Real of C++, in 128.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 

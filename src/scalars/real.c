@@ -124,7 +124,7 @@ typedef struct Root {
   int64_t rest;
 } Root;
 
-// The root of n * 2^(2 bits) + below from that of n, by one division (P. Zimmermann, "Karatsuba
+// The root of n * 2^(2 bits) + below from the root of n, by one division (P. Zimmermann, "Karatsuba
 // square root", 1999). Proof: with rest * 2^bits + (below >> bits) = digit * 2 root + u the number
 // is (root * 2^bits + digit)^2 + u * 2^bits + (below mod 2^bits) - digit^2. u < 2 root, so the new
 // root is not too small; where n has an even number of bits, digit^2 is at most twice the new root,

@@ -7,7 +7,7 @@ REF_BEGIN
 
 // A value of wide values: twice one, plus one, is odd, so never halfway between mantissas.
 void dev_write_half_up(DevStep*, const DevElements*, int wide_exponent) REF_NOEXCEPT;
-// Of type DevPass: `work` is a DevElements, whose wide values are rounded half up themselves.
+// A DevPass over a DevElements, whose wide values are rounded half up themselves.
 RefStatistics dev_pass_half_up(const void* work, int shift, RefWideCounts* counts) REF_NOEXCEPT;
 
 REF_END

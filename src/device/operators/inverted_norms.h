@@ -8,7 +8,7 @@
 #include "device/training/norms.h"
 
 typedef struct DevInversion {
-  const DevNorm* norm;  // backward without its input; `relu`: that of the next instruction
+  const DevNorm* norm;  // backward without its input; `relu`: the next instruction has one
   bool odd;             // rounded half up
   int32_t room;         // channels whose inputs are kept, at most
 } DevInversion;

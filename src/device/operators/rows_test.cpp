@@ -187,7 +187,7 @@ int64_t number_of(const void* work, int32_t i, int32_t) {
   return static_cast<const int64_t*>(work)[i];
 }
 
-// The exponents that micro-batches decide together are those of the engine's histograms.
+// Micro-batches decide together the exponents that the engine's histograms decide.
 TEST(DeviceRows, MicroBatchesDecideTogether) {
   constexpr int kMicroBatches = 3, kElements = 400, kUnit = -20;
   for (uint32_t i = 0; i < 400; ++i) {

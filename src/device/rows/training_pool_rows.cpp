@@ -107,7 +107,7 @@ Status write_window_maxima_gradient(TrainingWriter& writer, const Instruction& i
   return {};
 }
 
-// A DevMeans with multipliers of so many bits.
+// A DevMeans whose multipliers have `bits` bits.
 std::string means(TrainingWriter& writer, const Instruction& i, const kernels::PoolShape& s,
                   int bits) {
   const bool padded = attributes<ops::PoolAttributes>(writer, i).count_padding;

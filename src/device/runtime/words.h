@@ -3,7 +3,7 @@
 // twice.
 //
 // Weights are mantissas * 2^shift, in units of the sums. A word of 8, 4 or 2 bits has N = 1, 2 or 4
-// fours of mantissas: those of four j are the bits of byte 0 to 3 from bit 8 - bits * (j + 1) on.
+// fours of mantissas: four j begins at bit 8 - bits * (j + 1) of each byte.
 #pragma once
 
 #include "device/runtime/convolution.h"

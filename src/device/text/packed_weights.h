@@ -19,9 +19,9 @@ int packed_bits(std::span<const int8_t> weights);
 // Mantissas in a word.
 constexpr int64_t per_word(int bits) { return 32 / bits; }
 
-// Of a convolution, [groups, channels, K]: two channels at a time.
+// The weights of a convolution, [groups, channels, K]: two channels at a time.
 PackedWeights pack_pairs(std::span<const int8_t> weights, int64_t groups, int64_t channels);
-// Of a depthwise convolution, [channels, taps]: tap by tap.
+// The weights of a depthwise convolution, [channels, taps]: tap by tap.
 PackedWeights pack_taps(std::span<const int8_t> weights, int64_t channels);
 
 }  // namespace mantissa::device

@@ -77,7 +77,7 @@ static bool insert(int8_t* exponents, int32_t* count, int32_t room, int exponent
   return true;
 }
 
-// Adds the exponents that a micro-batch's elements need, and decides by those of all so far.
+// Adds the exponents that a micro-batch's elements need, and decides by all micro-batches so far.
 static void note_needed(const DevStep* step, const DevTensor* t, int largest, int wide_exponent,
                         const RefWideCounts* counts) {
   const DevNeeded* needed = step->needed;

@@ -11,7 +11,7 @@ typedef struct DevNorm {
   bool relu;             // is part of the instruction
   const int16_t *scale, *scale_exponent;
   const int16_t *offset, *offset_exponent;
-  // Doubles, as bits, that approach those of each micro-batch.
+  // Doubles, as bits. Each micro-batch brings them nearer to its own.
   uint64_t *running_mean, *running_variance;
   // From the forward pass to the backward pass, [4 * channels]: mean and 1 / sigma as bits of
   // doubles; the sums of the gradient and of gradient times input.

@@ -15,7 +15,7 @@ typedef struct DevTensorPlace {
   int8_t bits, limit;
 } DevTensorPlace;
 
-// What a step reads of a parameter: a constant, or a place in the state; -1: there is none.
+// A tensor of a parameter: a constant, or a place in the state; -1: there is none.
 typedef struct DevKept {
   const void* constant;
   int32_t state;

@@ -39,7 +39,7 @@ REF_INLINE int64_t ref_most_clipped(int64_t elements, int clipped_ppm) {
   return elements / 1000000 * clipped_ppm + elements % 1000000 * clipped_ppm / 1000000;
 }
 
-// Whether so many of the elements are more than may be clipped.
+// Whether more elements are clipped than may be.
 REF_INLINE bool ref_too_many(int64_t clipped, int64_t elements, int clipped_ppm) {
   return clipped > ref_most_clipped(elements, clipped_ppm);
 }
