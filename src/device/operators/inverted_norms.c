@@ -190,12 +190,9 @@ static int64_t passing(const DevInversion* v, const DevTensor* grad_out, int32_t
   return v->norm->relu && dev_at(v->norm->out, i) <= 0 ? 0 : dev_at(grad_out, i);
 }
 
-typedef struct Normalisation {
-  RefReal mean, inverse_sigma;
-} Normalisation;
-
-static Normalisation normalisation_of(const DevInversion* v, int32_t c) {
-  Normalisation n = {ref_real_of_bits(mean_of(v)[c]), ref_real_of_bits(inverse_sigma_of(v)[c])};
+static DevNormSums sums_of(const DevInversion* v, int32_t c) {
+  DevNormSums n = {ref_real_of_bits(mean_of(v)[c]), ref_real_of_bits(inverse_sigma_of(v)[c]),
+                   sum_grad_of(v)[c], sum_grad_in_of(v)[c]};
   const int32_t place = places_of(v)[c];
   if (place >= 0) return n;
   const int exponent = *v->norm->out->exponent;
@@ -206,12 +203,6 @@ static Normalisation normalisation_of(const DevInversion* v, int32_t c) {
                         ? ref_real(0)
                         : ref_real_quotient(ref_real_scaled(ref_real(1), exponent), gamma_of(v, c));
   return n;
-}
-
-// sum of g * q - mean * sum of g.
-static RefReal centred(const DevInversion* v, int32_t c, RefReal mean) {
-  return ref_real_difference(ref_real(sum_grad_in_of(v)[c]),
-                             ref_real_product(mean, ref_real(sum_grad_of(v)[c])));
 }
 
 void dev_inverted_grad_weights(const DevInversion* v, const DevTensor* grad_out,
@@ -226,35 +217,17 @@ void dev_inverted_grad_weights(const DevInversion* v, const DevTensor* grad_out,
     }
     sum_grad_of(v)[c] = sum;
     sum_grad_in_of(v)[c] = sum_in;
-    const Normalisation n = normalisation_of(v, c);
-    const RefReal of_scale = ref_real_product(centred(v, c, n.mean), n.inverse_sigma);
-    int64_t* scales = (int64_t*)scale->data;
-    int64_t* offsets = (int64_t*)offset->data;
-    const int64_t part = ref_fixed_point(of_scale, exponent - *scale->exponent, REF_WIDE_LIMIT);
-    scales[c] = ref_accumulate(scales[c], part);
-    offsets[c] = ref_accumulate(offsets[c], ref_rescale_rne(sum, *offset->exponent - exponent));
+    const DevNormSums sums = sums_of(v, c);
+    dev_add_norm_gradients(&sums, c, exponent, scale, offset);
   }
 }
 
-// dx = A dy + D q + C per channel.
-typedef struct GradientAffine {
-  RefReal grad, in, offset;
-} GradientAffine;
-
-static GradientAffine gradient_affine(const DevInversion* v, int32_t c) {
-  const Normalisation n = normalisation_of(v, c);
+static DevGradientAffine affine_gradient(const void* work, int32_t c) {
+  const DevInversion* v = (const DevInversion*)work;
+  const DevNormSums sums = sums_of(v, c);
   const RefReal grad =
       ref_real_product(gamma_of(v, c), ref_real_of_bits(inverse_deviation_of(v)[c]));
-  const RefReal negative = ref_real_negative(grad), rows = ref_real(rows_of(v));
-  const RefReal sum = ref_real(sum_grad_of(v)[c]);
-  const RefReal in =
-      ref_real_quotient(ref_real_product(ref_real_product(negative, n.inverse_sigma),
-                                         ref_real_product(centred(v, c, n.mean), n.inverse_sigma)),
-                        rows);
-  const RefReal offset = ref_real_difference(
-      ref_real_quotient(ref_real_product(negative, sum), rows), ref_real_product(in, n.mean));
-  const GradientAffine affine = {grad, in, offset};
-  return affine;
+  return dev_gradient_affine(&sums, grad, rows_of(v));
 }
 
 typedef struct Gradient {
@@ -271,25 +244,9 @@ static int64_t gradient_of(const void* work, int32_t i, int32_t c) {
 
 void dev_inverted_grad_input(DevStep* step, const DevInversion* v, const DevTensor* grad_out,
                              const DevTensor* grad_in) {
-  const int64_t offset_limit = INT64_C(1) << 60;
-  RefReal peak = ref_real(0);
-  bool is_finite = true;
-  for (int32_t c = 0; c < channels_of(v); ++c) {
-    const GradientAffine a = gradient_affine(v, c);
-    is_finite = is_finite && ref_real_is_finite(a.grad) && ref_real_is_finite(a.in) &&
-                ref_real_is_finite(a.offset);
-    peak = ref_real_larger(ref_real_larger(peak, ref_real_magnitude(a.grad)),
-                           ref_real_magnitude(a.in));
-  }
-  if (!is_finite) step->exponent_overflow = true;
-  const int shift = ref_fixed_point_shift(peak, 31);
-  for (int32_t c = 0; c < channels_of(v); ++c) {
-    const GradientAffine a = gradient_affine(v, c);
-    multiplier_of(v)[c] = (int32_t)ref_fixed_point(a.grad, shift, ref_mantissa_limit(32));
-    in_multiplier_of(v)[c] = (int32_t)ref_fixed_point(a.in, shift, ref_mantissa_limit(32));
-    wide_offset_of(v)[c] = ref_fixed_point(a.offset, shift, offset_limit);
-  }
+  const DevFixedGradient fixed = {multiplier_of(v), in_multiplier_of(v), wide_offset_of(v)};
+  const int exponent = dev_fix_gradient(step, affine_gradient, v, channels_of(v), &fixed);
   const Gradient gradient = {v, grad_out};
   const DevElements elements = {gradient_of, &gradient, grad_in};
-  dev_write_gradient(step, &elements, *grad_out->exponent - shift);
+  dev_write_gradient(step, &elements, *grad_out->exponent + exponent);
 }

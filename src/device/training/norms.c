@@ -177,16 +177,66 @@ static int64_t passing(const DevNorm* n, const DevTensor* grad_out, int32_t i) {
 }
 
 // sum of g * q - mean * sum of g.
-static RefReal centred(const DevNorm* n, int32_t c) {
-  const RefReal mean = ref_real_of_bits(mean_of(n)[c]);
-  return ref_real_difference(ref_real(sum_grad_in_of(n)[c]),
-                             ref_real_product(mean, ref_real(sum_grad_of(n)[c])));
+static RefReal centred(const DevNormSums* s) {
+  return ref_real_difference(ref_real(s->grad_in), ref_real_product(s->mean, ref_real(s->grad)));
+}
+
+void dev_add_norm_gradients(const DevNormSums* s, int32_t c, int exponent, const DevSums* scale,
+                            const DevSums* offset) {
+  const RefReal of_scale = ref_real_product(centred(s), s->inverse_sigma);
+  int64_t* scales = (int64_t*)scale->data;
+  int64_t* offsets = (int64_t*)offset->data;
+  const int64_t part = ref_fixed_point(of_scale, exponent - *scale->exponent, REF_WIDE_LIMIT);
+  scales[c] = ref_accumulate(scales[c], part);
+  offsets[c] = ref_accumulate(offsets[c], ref_rescale_rne(s->grad, *offset->exponent - exponent));
+}
+
+DevGradientAffine dev_gradient_affine(const DevNormSums* s, RefReal grad, int32_t rows) {
+  const RefReal negative = ref_real_negative(grad), count = ref_real(rows);
+  const RefReal in =
+      ref_real_quotient(ref_real_product(ref_real_product(negative, s->inverse_sigma),
+                                         ref_real_product(centred(s), s->inverse_sigma)),
+                        count);
+  const RefReal offset =
+      ref_real_difference(ref_real_quotient(ref_real_product(negative, ref_real(s->grad)), count),
+                          ref_real_product(in, s->mean));
+  const DevGradientAffine affine = {grad, in, offset};
+  return affine;
+}
+
+int dev_fix_gradient(DevStep* step, DevAffineOf of, const void* work, int32_t channels,
+                     const DevFixedGradient* to) {
+  const int64_t offset_limit = INT64_C(1) << 60;
+  RefReal peak = ref_real(0);
+  bool is_finite = true;
+  for (int32_t c = 0; c < channels; ++c) {
+    const DevGradientAffine a = of(work, c);
+    is_finite = is_finite && ref_real_is_finite(a.grad) && ref_real_is_finite(a.in) &&
+                ref_real_is_finite(a.offset);
+    peak = ref_real_larger(ref_real_larger(peak, ref_real_magnitude(a.grad)),
+                           ref_real_magnitude(a.in));
+  }
+  if (!is_finite) step->exponent_overflow = true;
+  const int shift = ref_fixed_point_shift(peak, 31);
+  for (int32_t c = 0; c < channels; ++c) {
+    const DevGradientAffine a = of(work, c);
+    to->multiplier[c] = (int32_t)ref_fixed_point(a.grad, shift, ref_mantissa_limit(32));
+    to->in_multiplier[c] = (int32_t)ref_fixed_point(a.in, shift, ref_mantissa_limit(32));
+    to->wide_offset[c] = ref_fixed_point(a.offset, shift, offset_limit);
+  }
+  return -shift;
+}
+
+static DevNormSums sums_of(const DevNorm* n, int32_t c) {
+  const DevNormSums sums = {ref_real_of_bits(mean_of(n)[c]),
+                            ref_real_of_bits(inverse_sigma_of(n)[c]), sum_grad_of(n)[c],
+                            sum_grad_in_of(n)[c]};
+  return sums;
 }
 
 void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const DevSums* scale,
                            const DevSums* offset) {
   const int32_t channels = n->in->channels;
-  const int exponent = *grad_out->exponent;
   for (int32_t c = 0; c < channels; ++c) {
     sum_grad_of(n)[c] = sum_grad_in_of(n)[c] = 0;
     for (int32_t i = c; i < grad_out->count; i += channels) {
@@ -194,37 +244,18 @@ void dev_norm_grad_weights(const DevNorm* n, const DevTensor* grad_out, const De
       sum_grad_of(n)[c] += gradient;
       sum_grad_in_of(n)[c] += gradient * dev_at(n->in, i);
     }
-    const RefReal of_scale =
-        ref_real_product(centred(n, c), ref_real_of_bits(inverse_sigma_of(n)[c]));
-    int64_t* scales = (int64_t*)scale->data;
-    int64_t* offsets = (int64_t*)offset->data;
-    const int64_t part = ref_fixed_point(of_scale, exponent - *scale->exponent, REF_WIDE_LIMIT);
-    scales[c] = ref_accumulate(scales[c], part);
-    offsets[c] = ref_accumulate(offsets[c],
-                                ref_rescale_rne(sum_grad_of(n)[c], *offset->exponent - exponent));
+    const DevNormSums sums = sums_of(n, c);
+    dev_add_norm_gradients(&sums, c, *grad_out->exponent, scale, offset);
   }
 }
 
-// dx = A dy + D q + C per channel.
-typedef struct GradientAffine {
-  RefReal grad, in, offset;
-} GradientAffine;
-
-static GradientAffine gradient_affine(const DevNorm* n, int32_t c) {
-  const RefReal inverse = ref_real_of_bits(inverse_sigma_of(n)[c]);
-  const RefReal mean = ref_real_of_bits(mean_of(n)[c]), rows = ref_real(rows_of(n));
-  const RefReal sum = ref_real(sum_grad_of(n)[c]);
+static DevGradientAffine affine_gradient(const void* work, int32_t c) {
+  const DevNorm* n = (const DevNorm*)work;
+  const DevNormSums sums = sums_of(n, c);
   const RefReal grad =
-      ref_real_scaled(ref_real_product(real_of(n->scale, n->scale_exponent, c), inverse),
+      ref_real_scaled(ref_real_product(real_of(n->scale, n->scale_exponent, c), sums.inverse_sigma),
                       -dev_channel_exponent(n->in, c));
-  const RefReal negative = ref_real_negative(grad);
-  const RefReal in = ref_real_quotient(ref_real_product(ref_real_product(negative, inverse),
-                                                        ref_real_product(centred(n, c), inverse)),
-                                       rows);
-  const RefReal offset = ref_real_difference(
-      ref_real_quotient(ref_real_product(negative, sum), rows), ref_real_product(in, mean));
-  const GradientAffine affine = {grad, in, offset};
-  return affine;
+  return dev_gradient_affine(&sums, grad, rows_of(n));
 }
 
 typedef struct NormGradient {
@@ -241,25 +272,9 @@ static int64_t gradient_of(const void* work, int32_t i, int32_t c) {
 
 void dev_norm_grad_input(DevStep* step, const DevNorm* n, const DevTensor* grad_out,
                          const DevTensor* grad_in) {
-  const int64_t offset_limit = INT64_C(1) << 60;
-  RefReal peak = ref_real(0);
-  bool is_finite = true;
-  for (int32_t c = 0; c < n->in->channels; ++c) {
-    const GradientAffine a = gradient_affine(n, c);
-    is_finite = is_finite && ref_real_is_finite(a.grad) && ref_real_is_finite(a.in) &&
-                ref_real_is_finite(a.offset);
-    peak = ref_real_larger(ref_real_larger(peak, ref_real_magnitude(a.grad)),
-                           ref_real_magnitude(a.in));
-  }
-  if (!is_finite) step->exponent_overflow = true;
-  const int shift = ref_fixed_point_shift(peak, 31);
-  for (int32_t c = 0; c < n->in->channels; ++c) {
-    const GradientAffine a = gradient_affine(n, c);
-    multiplier_of(n)[c] = (int32_t)ref_fixed_point(a.grad, shift, ref_mantissa_limit(32));
-    in_multiplier_of(n)[c] = (int32_t)ref_fixed_point(a.in, shift, ref_mantissa_limit(32));
-    wide_offset_of(n)[c] = ref_fixed_point(a.offset, shift, offset_limit);
-  }
+  const DevFixedGradient fixed = {multiplier_of(n), in_multiplier_of(n), wide_offset_of(n)};
+  const int exponent = dev_fix_gradient(step, affine_gradient, n, n->in->channels, &fixed);
   const NormGradient gradient = {n, grad_out};
   const DevElements elements = {gradient_of, &gradient, grad_in};
-  dev_write_gradient(step, &elements, *grad_out->exponent - shift);
+  dev_write_gradient(step, &elements, *grad_out->exponent + exponent);
 }

@@ -26,7 +26,35 @@ typedef struct DevNormPlace {
   bool relu;
 } DevNormPlace;
 
+// A channel in the backward pass: its statistics, and the sums of the gradient and of gradient
+// times input.
+typedef struct DevNormSums {
+  RefReal mean, inverse_sigma;
+  int64_t grad, grad_in;
+} DevNormSums;
+
+// dx = A dy + D q + C of a channel.
+typedef struct DevGradientAffine {
+  RefReal grad, in, offset;
+} DevGradientAffine;
+typedef DevGradientAffine (*DevAffineOf)(const void* work, int32_t c);
+
+// The same of all channels as integers with one exponent: arrays [channels].
+typedef struct DevFixedGradient {
+  int32_t *multiplier, *in_multiplier;
+  int64_t* wide_offset;
+} DevFixedGradient;
+
 REF_BEGIN
+
+// Adds the gradients of a channel's scale and offset to their sums; `exponent`: of dy.
+void dev_add_norm_gradients(const DevNormSums*, int32_t c, int exponent, const DevSums* scale,
+                            const DevSums* offset) REF_NOEXCEPT;
+// `grad` is A; a channel has `rows` numbers.
+DevGradientAffine dev_gradient_affine(const DevNormSums*, RefReal grad, int32_t rows) REF_NOEXCEPT;
+// Returns the exponent. The step fails if a number is not finite.
+int dev_fix_gradient(DevStep*, DevAffineOf of, const void* work, int32_t channels,
+                     const DevFixedGradient*) REF_NOEXCEPT;
 
 // `in`, `out`: null where they are not read. `work`: in the arena.
 DevNorm dev_norm(const DevMemory*, const DevNormPlace*, const DevTensor* in, const DevTensor* out,
