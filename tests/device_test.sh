@@ -3,13 +3,16 @@
 # 32-bit x86, aarch64, 32-bit ARM, riscv64, big-endian s390x, and Cortex-M0, M3, M4, M7 and M55 under
 # qemu, with a stack of 2 KiB. Its programs link nothing of a library but division of whole numbers.
 #
-#   MANTISSA=build/dev/mantissa tests/device_test.sh
+#   MANTISSA=build/dev/mantissa tests/device_test.sh          each machine with one of the networks
+#   MANTISSA=build/dev/mantissa tests/device_test.sh --all    with all of them
 #
 # Machines whose tools are missing are skipped, by name (tools/install_packages device).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tests/checks.sh
 source tests/device/targets.sh
+every=no
+[[ ${1:-} != --all ]] || every=yes
 export XDG_CACHE_HOME=$folder/cache
 
 readonly steps=24 batch=4 seed=3
@@ -47,8 +50,14 @@ analyzed() {
     xargs -P 2 -n 2 sh -c 'exec gcc -std=c99 -O2 -Wall -Wextra -Werror -fanalyzer -I "$0" -o /dev/null -c "$1"'
 }
 
-compilers=("gcc -O0" "clang -O3") machines=(i686 aarch64 arm riscv64 s390x)
-cortexes=(microbit mps2-an385 mps2-an386 mps2-an500 mps3-an547)
+# machines_of COMPILERS MACHINES BOARDS: for the calls of on_all that follow; --all takes all.
+machines_of() {
+  [[ $every == no ]] || set -- "gcc -O0,clang -O3" "i686 aarch64 arm riscv64 s390x" \
+    "microbit mps2-an385 mps2-an386 mps2-an500 mps3-an547"
+  IFS=, read -ra compilers <<<"$1"
+  read -ra machines <<<"$2"
+  read -ra cortexes <<<"$3"
+}
 
 # on_all NAME KIND FLAG...: the program runs on all machines, and prints what it prints here.
 on_all() {
@@ -112,12 +121,14 @@ for network in perceptron convolutions functions windows gates uneven; do
 done
 exports perceptron --model "$folder/perceptron.json" --format dfp8 --optimizer sgd
 exports convolutions --model "$folder/convolutions.json" --micro-batch-size 2
+machines_of "gcc -O0" "i686 arm riscv64" "microbit mps2-an500"
 on_all perceptron infers
 on_all perceptron trains -DTRAINS
+machines_of "clang -O3" "aarch64 s390x" "mps2-an385 mps2-an386 mps3-an547"
 on_all convolutions infers
 on_all convolutions trains -DTRAINS
 # What those two lack, on the machines that differ most.
-compilers=("clang -O3") machines=(s390x) cortexes=(mps2-an386)
+machines_of "" s390x mps2-an386
 exports functions --model "$folder/functions.json" --learning-rate 0.02
 exports windows --model "$folder/windows.json" --learning-rate 0.02 --format dfp8 \
   --micro-batch-size 2 --clip-norm 1
