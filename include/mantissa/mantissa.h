@@ -142,6 +142,12 @@ struct Sensitivity {
 MANTISSA_EXPORT Outcome<Sensitivity> layer_sensitivity(const Settings& settings,
                                                        const Observer& observer = nullptr);
 
+// How far the predictions of a number are from it.
+struct NumberEvaluation {
+  std::string target;
+  double r2 = 0, rmse = 0, mae = 0;
+};
+
 struct Evaluation {
   std::string json;  // everything that "out" gets, and the seconds
   int64_t examples = 0;
@@ -164,6 +170,8 @@ struct Evaluation {
   // of accuracy and confusion. The loss is in units of the variance of training targets.
   std::string target;
   double r2 = 0, rmse = 0, mae = 0;
+  // Of each number. With several, `target` is "a, b", and the three above are means.
+  std::vector<NumberEvaluation> targets;
 };
 
 // Evaluates the frozen network of a run (or a model.safetensors file) on the test split. Writes the
@@ -176,17 +184,24 @@ struct Prediction {
   int label = -1;      // true class, -1 if unknown
   int guess = -1;
   std::vector<double> probabilities = {};  // per class
+  std::vector<int> labels = {};  // of labels that do not exclude one another: those that are guessed
   int64_t height = 0, width = 0, channels = 0;
   // [height][width][channels], as the network saw it; of the first 256 predictions only.
   std::vector<uint8_t> pixels = {};
   // In place of classes, if numbers are predicted.
   double number = 0;
   std::optional<double> truth = std::nullopt;
+  // The same of several: all numbers, and all true ones if they are known.
+  std::vector<double> numbers = {}, truths = {};
+  std::vector<int> true_labels = {};  // of each label 0 or 1, if they are known
 };
 
 struct Predictions {
   std::vector<std::string> class_names;
+  bool has_labels = false;      // classes do not exclude one another
+  bool several_labels = false;  // and an example may have several, or none
   std::string target;  // the name of the predicted number; "": classes are predicted
+  std::vector<std::string> targets;  // the names of all numbers
   std::vector<Prediction> predictions;
   std::vector<std::string> problems;    // a line for each picture or folder that could not be read
   std::vector<std::string> notes;       // further notes for the user, a line each

@@ -76,6 +76,25 @@ struct BuiltInOptions {
   bool squared_error = false;  // against one-hot targets, in place of cross-entropy
 };
 
+// The form of a cross-entropy of sigmoids.
+struct SigmoidLoss {
+  bool by_output = false;  // labels of 0 and 1, one for each logit [..., outputs]
+  // Labels are ranks, from 0 to the number of outputs: of a label r the first r outputs are 1.
+  bool ordinal = false;
+  double label_smoothing = 0;  // half of it is the target 0, and as much is missing from 1
+  double focal = 0;  // 0 to 5: the power of what a probability misses that multiplies its loss
+  // Weights of targets of 1, from 0 to 31: none, one, or one for each output.
+  std::vector<double> positive_weights = {};
+  std::string weights = {};  // an input of weights of rows
+};
+
+// The penalty of an error d of a number.
+struct NumberLoss {
+  std::string penalty = "squared";  // d^2, "absolute" |d|, or "huber"
+  double delta = 1;                 // huber: d^2 / 2 up to it, delta * (|d| - delta / 2) beyond
+  std::string weights = {};         // an input of weights of examples
+};
+
 // A network: a value, cheap to copy.
 class MANTISSA_EXPORT Network {
  public:
@@ -157,8 +176,18 @@ class MANTISSA_EXPORT NetworkBuilder {
   // row of logits: the index of the only output that is 1; or, for a single output, 0 or 1.
   void sigmoid_cross_entropy(Var logits, const std::string& labels, bool by_output,
                              const std::string& weights = "");
+  void sigmoid_cross_entropy(Var logits, const std::string& labels, const SigmoidLoss& form);
   void squared_error(Var results, const std::string& targets, int exponent,
                      const std::string& weights = "");
+  void number_error(Var results, const std::string& targets, int exponent, const NumberLoss& form);
+  // Against a distribution over the classes: numbers from 0 to 1 as many as logits, in steps of
+  // 2^-14.
+  void soft_cross_entropy(Var logits, const std::string& targets, const std::string& weights = "");
+  // (1 - teacher_weight) * the cross-entropy against labels + teacher_weight * temperature^2 * the
+  // cross-entropy of the softmax of logits / temperature, from 1 to 100, against a distribution.
+  void distilled_cross_entropy(Var logits, const std::string& labels, const std::string& targets,
+                               double temperature, double teacher_weight,
+                               const std::string& weights = "");
 
   Dims dims(Var value = {}) const;
   // "" while there is no error.

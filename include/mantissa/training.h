@@ -151,6 +151,9 @@ class MANTISSA_EXPORT Model {
   // For each output of the network its numbers, example after example. If a table's number is
   // predicted, it is in the units of the table's file.
   Outcome<std::vector<std::vector<double>>> predict(const ArraySet& examples) const;
+  // The class that the logits of an example stand for: that of the largest; of two classes by the
+  // threshold of the network, of classes in an order how many logits are above 0.
+  int guess(const std::vector<double>& logits) const;
   // Losses of labelled examples.
   Outcome<StepReport> evaluate(const ArraySet& examples) const;
   // The names of the classes in the order of the logits; empty if it predicts numbers.

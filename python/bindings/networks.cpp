@@ -79,14 +79,33 @@ class Builder {
     builder_.cross_entropy({logits}, labels, smoothing, weights);
     check();
   }
-  void sigmoid_cross_entropy(int logits, const std::string& labels, bool by_output,
+  void sigmoid_cross_entropy(int logits, const std::string& labels, bool by_output, bool ordinal,
+                             double smoothing, double focal, const std::vector<double>& positive,
                              const std::string& weights) {
-    builder_.sigmoid_cross_entropy({logits}, labels, by_output, weights);
+    builder_.sigmoid_cross_entropy({logits}, labels,
+                                   {.by_output = by_output,
+                                    .ordinal = ordinal,
+                                    .label_smoothing = smoothing,
+                                    .focal = focal,
+                                    .positive_weights = positive,
+                                    .weights = weights});
     check();
   }
-  void squared_error(int results, const std::string& targets, int exponent,
-                     const std::string& weights) {
-    builder_.squared_error({results}, targets, exponent, weights);
+  void number_error(int results, const std::string& targets, int exponent,
+                    const std::string& penalty, double delta, const std::string& weights) {
+    builder_.number_error({results}, targets, exponent,
+                          {.penalty = penalty, .delta = delta, .weights = weights});
+    check();
+  }
+  void soft_cross_entropy(int logits, const std::string& targets, const std::string& weights) {
+    builder_.soft_cross_entropy({logits}, targets, weights);
+    check();
+  }
+  void distilled_cross_entropy(int logits, const std::string& labels, const std::string& targets,
+                               double temperature, double teacher_weight,
+                               const std::string& weights) {
+    builder_.distilled_cross_entropy({logits}, labels, targets, temperature, teacher_weight,
+                                     weights);
     check();
   }
   Network finish(const std::vector<int>& outputs) {
@@ -147,9 +166,15 @@ void bind_networks(nb::module_& module) {
       .def("cross_entropy", &Builder::cross_entropy, nb::arg("logits"), nb::arg("labels"),
            nb::arg("smoothing"), nb::arg("weights"))
       .def("sigmoid_cross_entropy", &Builder::sigmoid_cross_entropy, nb::arg("logits"),
-           nb::arg("labels"), nb::arg("by_output"), nb::arg("weights"))
-      .def("squared_error", &Builder::squared_error, nb::arg("results"), nb::arg("targets"),
-           nb::arg("exponent"), nb::arg("weights"))
+           nb::arg("labels"), nb::arg("by_output"), nb::arg("ordinal"), nb::arg("smoothing"),
+           nb::arg("focal"), nb::arg("positive"), nb::arg("weights"))
+      .def("number_error", &Builder::number_error, nb::arg("results"), nb::arg("targets"),
+           nb::arg("exponent"), nb::arg("penalty"), nb::arg("delta"), nb::arg("weights"))
+      .def("soft_cross_entropy", &Builder::soft_cross_entropy, nb::arg("logits"),
+           nb::arg("targets"), nb::arg("weights"))
+      .def("distilled_cross_entropy", &Builder::distilled_cross_entropy, nb::arg("logits"),
+           nb::arg("labels"), nb::arg("targets"), nb::arg("temperature"),
+           nb::arg("teacher_weight"), nb::arg("weights"))
       .def("finish", &Builder::finish, nb::arg("outputs"));
   module.def("exponent_for", &exponent_for, nb::arg("largest"));
 }

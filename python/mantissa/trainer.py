@@ -14,7 +14,7 @@ from ._arrays import as_array, is_readable
 from .data import Data, as_data
 from .errors import InvalidInput
 from .model import Model
-from .network import Network
+from .network import (Loss, Network, Var, cross_entropy, sigmoid_cross_entropy, squared_error)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,9 +83,23 @@ class Trainer:
         >>> trainer = mt.Trainer(net, format="bfp8", batch_size=50, seed=1)
         >>> print(trainer.plan)
         >>> history = trainer.fit(mt.Data(x, y), epochs=8)
+
+    loss: another loss of the network's first output, as a function of it: `loss=mt.soft_cross_entropy`, or
+        `loss=lambda z: mt.huber_error(z, largest=4)`.
+    task: the same by the targets: "classes" (labels [N]), "binary" (one output, labels [N] of 0 and 1),
+        "labels" (labels [N, outputs] of 0 and 1), "numbers" (targets [N, outputs] from -8 to 8, mean 0 and
+        deviation 1 at best), "ordinal" (labels [N], ranks from 0 to the number of outputs).
     """
 
-    def __init__(self, network: Network, *, memory: str | int | None = None, **settings: Any):
+    def __init__(self, network: Network, *, memory: str | int | None = None,
+                 loss: Callable[[Var], Loss] | None = None, task: str | None = None,
+                 **settings: Any):
+        if loss is not None and task is not None:
+            raise InvalidInput("Trainer: give either `loss` or `task`")
+        if task is not None:
+            loss = loss_of_task(task)
+        if loss is not None:
+            network = network.with_loss(loss)
         if memory is not None:
             settings["memory_budget"] = f"{memory}B" if isinstance(memory, int) else memory
         import numpy
@@ -322,6 +336,19 @@ class Trainer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Trainer cannot be pickled: save() keeps its state, freeze() its network")
+
+
+def loss_of_task(task: str) -> Callable[[Var], Loss]:
+    """The loss of a task: see Trainer."""
+    losses: dict[str, Callable[[Var], Loss]] = {
+        "classes": cross_entropy,
+        "binary": sigmoid_cross_entropy,
+        "labels": sigmoid_cross_entropy,
+        "numbers": lambda results: squared_error(results, largest=8.0),
+        "ordinal": lambda logits: sigmoid_cross_entropy(logits, ordinal=True)}
+    if task not in losses:
+        raise InvalidInput(f"Trainer: the task '{task}' is none of {', '.join(losses)}")
+    return losses[task]
 
 
 def _warn(text: str) -> None:

@@ -13,6 +13,7 @@
 #include "ops/attributes.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
+#include "tensor/table_numbers.h"
 
 namespace mantissa {
 
@@ -138,6 +139,31 @@ struct NetworkBuilder::Data {
   std::string name_for(const std::string& op, const std::string& name) {
     return name.empty() ? op + std::to_string(++numbers[op]) : name;
   }
+  // An input that a loss compares with: labels, or targets with an exponent.
+  struct Compared {
+    std::string labels = {};
+    bool by_output = false;
+    std::string targets = {};
+    int exponent = 0;
+  };
+  void add_loss(const Op& op, Var result, const std::vector<Compared>& compared,
+                const std::string& weights, Attributes attributes) {
+    const int value = index(result);
+    if (failed()) return;
+    const Shape shape = graph.shape(value);
+    std::vector<int> inputs = {value};
+    for (const Compared& each : compared) {
+      inputs.push_back(each.targets.empty()
+                           ? graph.add_input(each.labels, ops::labels_shape(shape, each.by_output),
+                                             Element::kIndex)
+                           : graph.add_numbers(each.targets, shape, each.exponent));
+    }
+    if (!weights.empty()) {
+      inputs.push_back(graph.add_numbers(weights, ops::rows_shape(shape), kWeightExponent));
+    }
+    graph.add_loss(op, name_for("loss", ""), std::move(inputs), std::move(attributes));
+  }
+
   Var last_is(int value) {
     last = value;
     return {value};
@@ -269,38 +295,56 @@ Var NetworkBuilder::dropout(double probability, Var input, const std::string& na
 
 void NetworkBuilder::cross_entropy(Var logits, const std::string& labels, double label_smoothing,
                                    const std::string& weights) {
-  const int value = data_->index(logits);
-  if (data_->failed()) return;
-  const Shape rows = ops::rows_shape(data_->graph.shape(value));
-  std::vector<int> inputs = {value, data_->graph.add_input(labels, rows, Element::kIndex)};
-  if (!weights.empty()) inputs.push_back(data_->graph.add_numbers(weights, rows, kWeightExponent));
-  data_->graph.add_loss(ops::kSoftmaxCrossEntropy, data_->name_for("loss", ""), std::move(inputs),
-                        {{"smoothing", label_smoothing}});
+  data_->add_loss(ops::kSoftmaxCrossEntropy, logits, {{.labels = labels}}, weights,
+                  {{"smoothing", label_smoothing}});
 }
 
 void NetworkBuilder::sigmoid_cross_entropy(Var logits, const std::string& labels, bool by_output,
                                            const std::string& weights) {
-  const int value = data_->index(logits);
-  if (data_->failed()) return;
-  const Shape shape = data_->graph.shape(value);
-  std::vector<int> inputs = {
-      value, data_->graph.add_input(labels, ops::labels_shape(shape, by_output), Element::kIndex)};
-  if (!weights.empty()) {
-    inputs.push_back(data_->graph.add_numbers(weights, ops::rows_shape(shape), kWeightExponent));
+  sigmoid_cross_entropy(logits, labels, {.by_output = by_output, .weights = weights});
+}
+
+void NetworkBuilder::sigmoid_cross_entropy(Var logits, const std::string& labels,
+                                           const SigmoidLoss& form) {
+  WholeList positive;
+  for (const double weight : form.positive_weights) {
+    if (!(weight >= 0 && weight <= 31)) {
+      data_->refuse("positive weights are numbers from 0 to 31");
+      return;
+    }
+    positive.push_back(std::llrint(std::ldexp(weight, -kWeightExponent)));
   }
-  data_->graph.add_loss(ops::kSigmoidCrossEntropy, data_->name_for("loss", ""), std::move(inputs));
+  data_->add_loss(ops::kSigmoidCrossEntropy, logits,
+                  {{.labels = labels, .by_output = form.by_output}}, form.weights,
+                  {{"smoothing", form.label_smoothing},
+                   {"focal", form.focal},
+                   {"positive_weights", positive},
+                   {"ordinal", int64_t{form.ordinal}}});
 }
 
 void NetworkBuilder::squared_error(Var results, const std::string& targets, int exponent,
                                    const std::string& weights) {
-  const int value = data_->index(results);
-  if (data_->failed()) return;
-  const Shape& shape = data_->graph.shape(value);
-  std::vector<int> inputs = {value, data_->graph.add_numbers(targets, shape, exponent)};
-  if (!weights.empty()) {
-    inputs.push_back(data_->graph.add_numbers(weights, ops::rows_shape(shape), kWeightExponent));
-  }
-  data_->graph.add_loss(ops::kRegressionError, data_->name_for("loss", ""), std::move(inputs));
+  number_error(results, targets, exponent, {.weights = weights});
+}
+
+void NetworkBuilder::number_error(Var results, const std::string& targets, int exponent,
+                                  const NumberLoss& form) {
+  data_->add_loss(ops::kRegressionError, results, {{.targets = targets, .exponent = exponent}},
+                  form.weights, {{"penalty", form.penalty}, {"delta", form.delta}});
+}
+
+void NetworkBuilder::soft_cross_entropy(Var logits, const std::string& targets,
+                                        const std::string& weights) {
+  data_->add_loss(ops::kSoftCrossEntropy, logits,
+                  {{.targets = targets, .exponent = kShareExponent}}, weights, {});
+}
+
+void NetworkBuilder::distilled_cross_entropy(Var logits, const std::string& labels,
+                                             const std::string& targets, double temperature,
+                                             double teacher_weight, const std::string& weights) {
+  data_->add_loss(ops::kDistilledCrossEntropy, logits,
+                  {{.labels = labels}, {.targets = targets, .exponent = kShareExponent}}, weights,
+                  {{"temperature", temperature}, {"teacher_weight", teacher_weight}});
 }
 
 Dims NetworkBuilder::dims(Var value) const {

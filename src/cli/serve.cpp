@@ -73,9 +73,9 @@ class Served {
     Json rows = Json::array(), guesses = Json::array();
     for (int64_t i = 0; i < examples.count; ++i) {
       const auto first = logits.begin() + i * classes;
-      const bool one_logit = classes == 1;  // of the second of two classes
-      guesses.push_back(one_logit ? *first > 0 : std::max_element(first, first + classes) - first);
-      rows.push_back(std::vector<double>(first, first + classes));
+      const std::vector<double> row(first, first + classes);
+      guesses.push_back(model_->guess(row));
+      rows.push_back(row);
     }
     answer.body = text_of({{"classes", guesses}, {"logits", rows}});
   }

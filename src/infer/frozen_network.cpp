@@ -55,6 +55,7 @@ std::string description_text(const FrozenDescription& d) {
                                 {"weights_sha256", d.weights_sha256}};
   if (d.table) description["table"] = to_json(*d.table);
   if (!d.tokenizer.empty()) description["tokenizer"] = d.tokenizer;
+  if (!d.thresholds.empty()) description["thresholds"] = d.thresholds;
   return description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -101,6 +102,7 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
       MANTISSA_ASSIGN(d.table, parse_table_schema(json.at("table").get<std::string>()));
     }
     d.tokenizer = json.value("tokenizer", "");
+    d.thresholds = json.value("thresholds", std::vector<double>());
     MANTISSA_RETURN_IF_ERROR(vocabulary_of(d));
     if (network == nullptr) MANTISSA_RETURN_IF_ERROR(take_model(json, model, d.options));
   } catch (const nlohmann::json::exception&) {
@@ -116,7 +118,11 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
     if (!options.ok()) return d;
     d.options = *options;
   }
-  const bool is_regression = d.options.loss == ops::LossKind::kRegression;
+  const bool has_thresholds = d.thresholds.size() == threshold_count(d.options) &&
+                              std::all_of(d.thresholds.begin(), d.thresholds.end(),
+                                          [](double threshold) { return std::isfinite(threshold); });
+  if (!d.thresholds.empty() && !has_thresholds) return damaged;
+  const bool is_regression = ops::is_for_numbers(d.options.loss);
   const bool has_table = !d.table || (d.table->features() == d.options.features &&
                                       d.table->is_regression() == is_regression);
   if (has_table && std::ssize(d.class_names) == (is_regression ? 0 : d.options.classes)) return d;
@@ -177,11 +183,18 @@ std::vector<int> weight_tensors(const Graph& graph, const StateLayout& layout) {
 
 }  // namespace
 
+size_t threshold_count(const ModelOptions& options) {
+  const bool are_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
+  if (are_labels) return static_cast<size_t>(options.classes);
+  const bool has_ranks = options.loss == ops::LossKind::kOrdinal;
+  return options.classes == 2 && !ops::is_for_numbers(options.loss) && !has_ranks ? 1 : 0;
+}
+
 Target target_of(const FrozenDescription& description) {
   if (description.table) return target_of(*description.table);
   Target target{.classes = static_cast<int>(description.class_names.size()),
                 .names = description.class_names};
-  if (description.options.loss == ops::LossKind::kRegression) target.kind = TargetKind::kNumber;
+  if (ops::is_for_numbers(description.options.loss)) target.kind = TargetKind::kNumber;
   if (reads_tokens(description.network)) target.kind = TargetKind::kTokens;
   return target;
 }

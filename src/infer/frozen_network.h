@@ -33,6 +33,9 @@ struct FrozenDescription {
   FrozenForm form = FrozenForm::kScaleOffset;
   std::optional<TableSchema> table = {};  // the columns of the tables that it takes
   std::string tokenizer = {};             // to_json(WordPiece), of a language model that has one
+  // Logits above which labels, or the second of two classes, are guessed
+  // (ClassificationEvaluation); empty: 0.
+  std::vector<double> thresholds = {};
 };
 
 struct FrozenNetwork {
@@ -40,6 +43,9 @@ struct FrozenNetwork {
   Graph graph;
   State state;
 };
+
+// How many thresholds a network may have: one for each label, or one for two classes.
+size_t threshold_count(const ModelOptions& options);
 
 // The target of the network's predictions.
 Target target_of(const FrozenDescription& description);

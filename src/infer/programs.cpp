@@ -46,8 +46,9 @@ Status check_labels(const Graph& graph, const Node& loss, std::span<const void* 
   if (graph.values[loss.inputs[1]].element != Element::kIndex) return {};
   const int64_t outputs = graph.values[loss.inputs[0]].shape.last();
   const bool by_output = is_by_output(graph, loss);
-  const bool two = loss.op == &ops::kSigmoidCrossEntropy && (by_output || outputs == 1);
-  const int64_t classes = two ? 2 : outputs;
+  const bool ordinal = ops::is_ordinal(loss);
+  const bool two = loss.op == &ops::kSigmoidCrossEntropy && (by_output || outputs == 1) && !ordinal;
+  const int64_t classes = two ? 2 : outputs + ordinal;
   const auto* labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
   const int64_t count = examples * rows_of_example(graph, loss) * (by_output ? outputs : 1);
   for (int64_t i = 0; labels != nullptr && i < count; ++i) {
@@ -64,14 +65,40 @@ Status check_labels(const Graph& graph, const Node& loss, std::span<const void* 
 
 Status check_weights(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
                      int64_t examples) {
-  if (loss.inputs.size() < 3) return {};
-  const auto* weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[2]));
+  const size_t input = ops::weights_input(loss);
+  if (loss.inputs.size() <= input) return {};
+  const auto* weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[input]));
   const int64_t rows = examples * rows_of_example(graph, loss);
   for (int64_t i = 0; weights != nullptr && i < rows; ++i) {
     if (weights[i] < 0) {
-      return invalid_input("'" + graph.values[loss.inputs[2]].name +
+      return invalid_input("'" + graph.values[loss.inputs[input]].name +
                            "': a weight of the loss is below 0");
     }
+  }
+  return {};
+}
+
+// The shares of a target that is a distribution are from 0 up, and their sum at most 2: sums of
+// the loss rely on it.
+Status check_shares(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
+                    int64_t examples) {
+  const bool is_soft =
+      loss.op == &ops::kSoftCrossEntropy || loss.op == &ops::kDistilledCrossEntropy;
+  if (!is_soft) return {};
+  const Value& value = graph.values[loss.inputs[ops::weights_input(loss) - 1]];
+  const auto* shares = static_cast<const int16_t*>(
+      tensor_of(graph, inputs, loss.inputs[ops::weights_input(loss) - 1]));
+  const int64_t classes = value.shape.last(), rows = examples * rows_of_example(graph, loss);
+  const int64_t most = int64_t{2} << -value.exponent;
+  for (int64_t row = 0; shares != nullptr && row < rows; ++row) {
+    int64_t sum = 0, least = 0;
+    for (const int16_t share : std::span(shares + row * classes, static_cast<size_t>(classes))) {
+      sum += share;
+      least = std::min<int64_t>(least, share);
+    }
+    if (least >= 0 && sum <= most) continue;
+    return invalid_input("'" + value.name + "' has shares of classes that " +
+                         (least < 0 ? "are below 0" : "add up to more than 2"));
   }
   return {};
 }
@@ -80,6 +107,7 @@ Status check_losses(const Graph& graph, std::span<const void* const> inputs, int
   for (const int n : graph.losses) {
     MANTISSA_RETURN_IF_ERROR(check_labels(graph, graph.nodes[n], inputs, examples));
     MANTISSA_RETURN_IF_ERROR(check_weights(graph, graph.nodes[n], inputs, examples));
+    MANTISSA_RETURN_IF_ERROR(check_shares(graph, graph.nodes[n], inputs, examples));
   }
   return {};
 }
@@ -95,8 +123,9 @@ StepScalars with_counted_mean(const Graph& whole, const Graph& graph,
   if (graph.values[loss.inputs[1]].element == Element::kIndex && !is_by_output(graph, loss)) {
     weights.labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
   }
-  if (loss.inputs.size() > 2) {
-    weights.weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[2]));
+  const size_t input = ops::weights_input(loss);
+  if (loss.inputs.size() > input) {
+    weights.weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[input]));
   }
   LossTotals totals;
   ops::count_rows(weights, examples * rows_of_example(graph, loss), totals);

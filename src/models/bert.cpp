@@ -82,7 +82,7 @@ Result<Graph> masked_model(std::string_view name, BertSizes sizes, const ModelOp
   sizes.inner = 4 * sizes.channels;
   sizes.vocabulary = options.classes;
   MANTISSA_ASSIGN(Graph graph, bert_with_head(name, sizes, options.sequence, options.tied));
-  return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
+  return ops::with_loss(std::move(graph), loss_options(options));
 }
 
 }  // namespace

@@ -176,11 +176,20 @@ bool is_translation_model(std::string_view name) {
   });
 }
 
+ops::LossOptions loss_options(const ModelOptions& options) {
+  return {.kind = options.loss,
+          .smoothing = options.label_smoothing,
+          .focal = options.focal,
+          .positive_weights = options.positive_weights,
+          .delta = options.huber_delta,
+          .by_output = options.has_labels};
+}
+
 Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
   if (!(options.width_multiplier > 0) || options.width_multiplier > 64) {
     return invalid_input("width must be above 0 and at most 64");
   }
-  const bool is_regression = options.loss == ops::LossKind::kRegression;
+  const bool is_regression = ops::is_for_numbers(options.loss);
   const int64_t most = is_language_model(name) ? kMostTokens : kMostClasses;
   if (options.classes < (is_regression ? 1 : 2) || options.classes > most) {
     return invalid_input("classes must be between 2 and " + std::to_string(most));

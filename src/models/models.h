@@ -23,16 +23,24 @@ struct ModelOptions {
   int64_t features = 0;                           // of a table's rows; 0: these are pictures
   int64_t classes = 10;                           // or numbers to predict
   bool one_logit = false;                         // for two classes; the other has the logit 0
+  bool has_labels = false;                        // classes are labels, each 0 or 1 of an example
   double width_multiplier = 1;                    // multiplies channels, at least 1 each
   std::vector<int> channel_means = {};  // subtracted from pixels, one per channel (empty: 128)
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double label_smoothing = 0;
+  double focal = 0;                            // of sigmoids (ops/loss.h)
+  std::vector<int64_t> positive_weights = {};  // of sigmoids, in units of 2^-10
+  double huber_delta = 1;
   std::vector<int64_t> hidden = {};  // widths of mlp's hidden layers; none: its own
   int64_t sequence = 0;  // of language models: tokens of an example; classes are the vocabulary
   bool tied = false;     // of language models: the classifier has the embedding's weights
 
-  int64_t outputs() const { return one_logit ? 1 : classes; }
+  int64_t outputs() const {
+    return one_logit ? 1 : loss == ops::LossKind::kOrdinal ? classes - 1 : classes;
+  }
 };
+
+ops::LossOptions loss_options(const ModelOptions& options);
 
 // Names that build_model takes, with a line about each.
 struct ModelInfo {

@@ -30,7 +30,7 @@ Result<Graph> recurrent_lm(std::string_view name, const ModelOptions& options, c
   }
   const int logits = add_classifier(builder, h, options.classes, options.tied, embedded);
   MANTISSA_ASSIGN(Graph graph, builder.finish(logits));
-  return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
+  return ops::with_loss(std::move(graph), loss_options(options));
 }
 
 }  // namespace

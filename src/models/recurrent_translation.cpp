@@ -80,7 +80,7 @@ Result<Graph> lstm_translator(std::string_view name, const TranslationSizes& siz
 
 Result<Graph> lstm_nmt(std::string_view name, const ModelOptions& options) {
   MANTISSA_ASSIGN(Graph graph, lstm_translator(name, translation_sizes(options)));
-  return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
+  return ops::with_loss(std::move(graph), loss_options(options));
 }
 
 }  // namespace mantissa

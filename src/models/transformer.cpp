@@ -45,7 +45,7 @@ class Transformer {
     const int normed = norm("norm");
     const int logits = add_classifier(builder_, normed, options_.classes, options_.tied, embedded_);
     MANTISSA_ASSIGN(Graph graph, builder_.finish(logits));
-    return ops::with_loss(std::move(graph), options_.loss, options_.label_smoothing);
+    return ops::with_loss(std::move(graph), loss_options(options_));
   }
 
  private:

@@ -118,7 +118,7 @@ TranslationSizes translation_sizes(const ModelOptions& options) {
 
 Result<Graph> transformer_nmt(std::string_view name, const ModelOptions& options) {
   MANTISSA_ASSIGN(Graph graph, transformer_translator(name, translation_sizes(options)));
-  return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
+  return ops::with_loss(std::move(graph), loss_options(options));
 }
 
 }  // namespace mantissa

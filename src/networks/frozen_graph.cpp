@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "networks/tie_free_graph.h"
+#include "ops/loss.h"
 #include "ops/ops.h"
 #include "plan/programs/grids.h"
 
@@ -21,8 +22,7 @@ Graph with_frozen_operators(const Graph& graph) {
     node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
     frozen.parameters.push_back(std::move(parameter));
   };
-  // Weights are of training.
-  for (const int loss : frozen.losses) frozen.nodes[loss].inputs.resize(2);
+  for (const int loss : frozen.losses) ops::take_plain_loss(frozen.nodes[loss]);
   for (Node& node : frozen.nodes) {
     const std::vector<int> old = std::exchange(node.parameters, {});
     if (node.op->frozen != nullptr) {

@@ -21,7 +21,7 @@ Error not_for_examples(const Graph& network, const std::string& why) {
                        "(int16, [columns], exponent " +
                        std::to_string(kFeatureExponent) +
                        ") and 'labels' or 'targets' (int16, "
-                       "[1], exponent " +
+                       "[numbers], exponent " +
                        std::to_string(kTargetExponent) +
                        "), one output, and one loss that reads both");
 }
@@ -53,7 +53,7 @@ constexpr KnownInput kKnownInputs[] = {
      [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank <= 1; }},
     {kTargetTensor,
      [](const Value& value) {
-       return value.element == Element::kNumber && value.shape == Shape{1} &&
+       return value.element == Element::kNumber && value.shape.rank == 1 &&
               value.exponent == kTargetExponent;
      }},
 };
@@ -101,6 +101,20 @@ Result<const Node*> loss_of_examples(const Graph& network) {
   return &loss;
 }
 
+// The settings of a loss as the attributes of its node.
+void take_loss(const Node& loss, ModelOptions& options) {
+  if (options.loss == ops::LossKind::kCrossEntropy) {
+    options.label_smoothing = loss.attributes.as<ops::LossAttributes>().smoothing;
+  } else if (options.loss == ops::LossKind::kSigmoids || options.loss == ops::LossKind::kOrdinal) {
+    const auto& own = loss.attributes.as<ops::SigmoidLossAttributes>();
+    options.label_smoothing = own.smoothing;
+    options.focal = own.focal;
+    options.positive_weights = own.positive_weights;
+  } else if (options.loss == ops::LossKind::kHuber) {
+    options.huber_delta = loss.attributes.as<ops::RegressionAttributes>().delta;
+  }
+}
+
 }  // namespace
 
 const Value* input_named(const Graph& network, const std::string& name) {
@@ -121,15 +135,14 @@ std::vector<TensorSpec> input_specs(const Graph& network) {
 Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));
   MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
-  const ops::Loss* known = nullptr;
-  for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError,
-                          ops::LossKind::kSigmoids, ops::LossKind::kRegression}) {
-    if (ops::loss_of(kind).op == loss->op) known = &ops::loss_of(kind);
-  }
+  const ops::Loss* const known = ops::loss_of_node(*loss);
   if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
   const bool one_logit = known->kind == ops::LossKind::kSigmoids && network.classes() == 1;
+  const bool has_ranks = known->kind == ops::LossKind::kOrdinal;
   ModelOptions options{
-      .classes = one_logit ? 2 : network.classes(), .one_logit = one_logit, .loss = known->kind};
+      .classes = network.classes() + (one_logit || has_ranks), .one_logit = one_logit, .loss = known->kind};
+  options.has_labels = network.values[loss->inputs[1]].element == Element::kIndex &&
+                       network.values[loss->inputs[1]].shape.rank == 1 && !one_logit;
   if (const Value* const pixels = input_named(network, kPixelTensor)) {
     options.height = pixels->shape[0];
     options.width = pixels->shape[1];
@@ -139,10 +152,8 @@ Result<ModelOptions> example_options(const Graph& network) {
   } else {
     options.features = input_named(network, kNumberTensor)->shape[0];
   }
-  if (known->smooths) {
-    options.label_smoothing = loss->attributes.as<ops::LossAttributes>().smoothing;
-  }
-  const int64_t least = known->kind == ops::LossKind::kRegression ? 1 : 2;
+  take_loss(*loss, options);
+  const int64_t least = ops::is_for_numbers(known->kind) ? 1 : 2;
   if (options.classes >= least && options.classes <= kMostClasses) return options;
   return not_for_examples(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
                                        std::to_string(kMostClasses) + " are possible");

@@ -115,10 +115,43 @@ struct EmbeddingAttributes {
   int64_t rows = 0, channels = 0;
 };
 
-// The losses that smooth labels.
+// softmax_cross_entropy.
 struct LossAttributes {
   double smoothing = 0;
   int64_t smoothing_q16 = 0;  // a whole number of 2^-16
+};
+
+// sigmoid_cross_entropy.
+struct SigmoidLossAttributes {
+  double smoothing = 0;  // half of it is the target 0, and as much is missing from the target 1
+  int64_t smoothing_q16 = 0;
+  double focal = 0;  // the power of what a probability misses, by which its loss is multiplied
+  int64_t focal_q16 = 0;
+  WholeList positive_weights;  // of targets of 1, in 2^-10: none, one, or one for each output
+  bool ordinal = false;        // a label r is the target 1 of the first r outputs
+
+  // Without these, kernels compute the loss.
+  bool is_plain() const {
+    return smoothing_q16 == 0 && focal_q16 == 0 && positive_weights.empty() && !ordinal;
+  }
+};
+
+enum class Penalty : uint8_t { kSquared, kAbsolute, kHuber };
+
+// regression_error.
+struct RegressionAttributes {
+  Penalty penalty = Penalty::kSquared;
+  double delta = 0;  // of Huber's penalty: where the square ends
+  int64_t delta_q24 = 0;
+};
+
+// soft_cross_entropy and distilled_cross_entropy.
+struct SoftLossAttributes {
+  double temperature = 0;  // by which logits are divided
+  int64_t temperature_q16 = 0;
+  double teacher_weight = 0;  // distilled: of the loss against the teacher; labels have the rest
+  // Factors of gradients and losses, in Q16: of labels, and of the soft targets.
+  int64_t label_q16 = 0, soft_gradient_q16 = 0, soft_loss_q16 = 0;
 };
 
 // Op::bits of an op whose results have at least so many.

@@ -52,6 +52,8 @@ extern const OpRows kSoftmaxCrossEntropy;
 extern const OpRows kSigmoidCrossEntropy;
 extern const OpRows kMeanSquaredError;
 extern const OpRows kRegressionError;
+extern const OpRows kSoftCrossEntropy;
+extern const OpRows kDistilledCrossEntropy;
 extern const OpRows kUpdateSgd;
 extern const OpRows kUpdateMomentum;
 extern const OpRows kUpdateNesterov;

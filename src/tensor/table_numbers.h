@@ -9,6 +9,9 @@ namespace mantissa {
 constexpr int kFeatureExponent = -12;
 constexpr int kTargetExponent = -10;
 
+// Exponent of the shares of classes in a target that is a distribution: 1 is exact.
+constexpr int kShareExponent = -14;
+
 // Exponent of the weights of rows in losses, 16-bit mantissas from 0 up: to 31 in steps of 1/1024.
 constexpr int kWeightExponent = -10;
 

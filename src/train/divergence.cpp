@@ -37,7 +37,7 @@ TrainingLoss last_training_loss(std::span<const MetricsLine> lines, int64_t step
 std::string divergence(const Task& task, const TrainingLoss& training, double test_loss) {
   const std::string guessing = ", that of guessing " + short_text(task.guessing_loss);
   // Not a number is absurd, too.
-  if (training.steps > 0 && !(training.mean <= kTooHigh * task.high_loss)) {
+  if (training.steps > 0 && !(training.mean <= kTooHigh * task.high_loss * task.training_scale)) {
     return "the loss of the last " + std::to_string(training.steps) +
            (training.steps == 1 ? " step is " : " steps is ") + short_text(training.mean) +
            guessing;
@@ -57,10 +57,11 @@ Status check_converged(const RunConfig& config, const std::string& diverged) {
 }
 
 std::string learning_note(const RunConfig& config, const Task& task, const TrainingLoss& training) {
-  if (training.steps == 0 || training.mean < 0.99 * task.guessing_loss) return "";
+  const double of_guessing = task.guessing_loss * task.training_scale;
+  if (training.steps == 0 || training.mean < 0.99 * of_guessing) return "";
   return "the loss of the last " + std::to_string(training.steps) + " steps is " +
          short_text(training.mean) + ", no better than that of guessing (" +
-         short_text(task.guessing_loss) +
+         short_text(of_guessing) +
          "): nothing was learned; try another --learning-rate than " +
          real_text(config.learning_rate) + ", a smaller one first";
 }

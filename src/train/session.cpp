@@ -169,7 +169,7 @@ Result<FrozenNetwork> Session::freeze(const Examples& examples) {
   const auto options = example_options(network_);
   if (options.ok()) {
     frozen.description.options = *options;
-    const bool is_regression = options->loss == ops::LossKind::kRegression;
+    const bool is_regression = ops::is_for_numbers(options->loss);
     for (int64_t label = 0; label < (is_regression ? 0 : options->classes); ++label) {
       frozen.description.class_names.push_back(std::to_string(label));
     }

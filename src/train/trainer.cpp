@@ -109,6 +109,12 @@ Result<std::unique_ptr<ShuffledBatches>> training_batches(const RunConfig& confi
                                   .lengths = std::move(lengths)});
 }
 
+// The batches with the probabilities of the run's teacher; null: it has none.
+Result<std::unique_ptr<TaughtBatches>> taught_batches(const Run& run, BatchSource& batches) {
+  if (!run.plan.teacher) return std::unique_ptr<TaughtBatches>();
+  return TaughtBatches::create(batches, *run.plan.teacher, run.machine.pool, run.machine.isa);
+}
+
 // Steps in fp32 that give a run in dynamic fixed point its first weights and exponents.
 Status start_from_float(Run& run, const TrainedFile* trained) {
   const int64_t steps = run.config.format.float_steps();
@@ -116,7 +122,9 @@ Status start_from_float(Run& run, const TrainedFile* trained) {
   const auto report = [&](int64_t done) {
     return tell_done(run.observer, TrainEventKind::kPretraining, done, steps);
   };
-  return pretrain(run.config, run.plan, *batches, run.machine, report, run.state, trained);
+  MANTISSA_ASSIGN(const auto taught, taught_batches(run, *batches));
+  BatchSource& source = taught ? static_cast<BatchSource&>(*taught) : *batches;
+  return pretrain(run.config, run.plan, source, run.machine, report, run.state, trained);
 }
 
 // Takes the weights that the run starts from, and tells which.
@@ -177,7 +185,9 @@ Status reestimate_statistics(Run& run) {
     if (tell_done(run.observer, TrainEventKind::kReestimating, taken.step + 1, count)) return true;
     return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
   };
-  MANTISSA_RETURN_IF_ERROR(take_steps({programs, *batches, scalars, nullptr, after}, 0, count));
+  MANTISSA_ASSIGN(const auto taught, taught_batches(run, *batches));
+  BatchSource& source = taught ? static_cast<BatchSource&>(*taught) : *batches;
+  MANTISSA_RETURN_IF_ERROR(take_steps({programs, source, scalars, nullptr, after}, 0, count));
   for (size_t t = 0; t < layout.tensors.size(); ++t) {
     const StateTensor& tensor = layout.tensors[t];
     if (tensor.group == StateGroup::kStatistics) continue;
@@ -257,9 +267,11 @@ Status train(Run& run) {
     programs.add(run.plan.training);
     for (const LengthProgram& each : run.plan.shorter) programs.add(each.graph, each.program);
   }
+  MANTISSA_ASSIGN(const auto taught, taught_batches(run, *batches));
+  BatchSource& source = taught ? static_cast<BatchSource&>(*taught) : *batches;
   MANTISSA_RETURN_IF_ERROR(
       run_loop({run.config, run.plan, run.task, run.observer, programs, validate},
-               {run.state, run.info, run.times}, *batches));
+               {run.state, run.info, run.times}, source));
   run.idle = programs.idle();
   run.missed = programs.missed_updates();
   run.bytes_sent = programs.bytes_sent();
@@ -294,8 +306,12 @@ Result<Score> test_frozen(Run& run) {
   };
   report(0);
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run.inference(), run.state));
+  MANTISSA_ASSIGN(frozen.description.thresholds,
+                  run_thresholds(run.inference(), run.task, frozen, nullptr));
   MANTISSA_RETURN_IF_ERROR(save_frozen(folder / kModelFile, frozen));
-  MANTISSA_ASSIGN(const Task::Report tested, test_run(run.inference(), run.task, frozen, report));
+  MANTISSA_ASSIGN(const Task task,
+                  run_task(run.config, run.plan, run.data, frozen.description.thresholds));
+  MANTISSA_ASSIGN(const Task::Report tested, test_run(run.inference(), task, frozen, report));
   MANTISSA_RETURN_IF_ERROR(write_text_atomically(
       folder / kEvaluationFile,
       tested.json(frozen.state.sha256(StateGroup::kPredictor), std::nullopt)));

@@ -85,6 +85,29 @@ check_labels() {
   holds "the exported labels" exported "ten labels" "$folder/ten"
 }
 
+# Models that end with their logits.
+check_logits() {
+  refuses "one logit without its loss" 2 "has 1 numbers an example.*--loss sigmoid" \
+    train --from "$fixtures/binary_logit.onnx" --positive 3 "${short[@]}" --out "$folder/none"
+  accepts "--loss sigmoid, one logit" "test AUC" train --from "$fixtures/binary_logit.onnx" \
+    --loss sigmoid --positive 3 "${short[@]}" --out "$folder/logit"
+  holds "as with a Sigmoid" same_entry weights_sha256 "$folder/logit" "$folder/one-bfp8"
+  holds "goes on from a checkpoint" go_on_from_the_checkpoint_before "$folder/logit"
+  holds "the exported file" exported "one logit" "$folder/logit"
+  accepts "--loss sigmoid, ten logits" "test micro F1" train \
+    --model "$fixtures/multilabel_logits.onnx" --loss sigmoid --label-smoothing 0.1 "${short[@]}" \
+    --out "$folder/smooth"
+  accepts "imported with the loss" "" import "$fixtures/multilabel_logits.onnx" --loss sigmoid \
+    --out "$folder/ten.safetensors"
+  accepts "and trained" "test micro F1" train --from "$folder/ten.safetensors" "${short[@]}" \
+    --out "$folder/imported"
+  holds "as with Sigmoids" same_entry weights_sha256 "$folder/imported" "$folder/ten"
+  refuses "another loss than the end's" 2 "ends with the probabilities of --loss sigmoid" \
+    train --from "$fixtures/multilabel_sigmoid.onnx" --loss mse "${short[@]}" --out "$folder/none"
+  refuses "a loss for a file that says its own" 2 "loss: is for built-in networks" train \
+    --from "$folder/ten.safetensors" --loss sigmoid "${short[@]}" --out "$folder/none"
+}
+
 check_built_in_networks() {
   accepts "--loss sigmoid, ten classes" "test micro F1" \
     train --model lenet5 --loss sigmoid "${short[@]}" --out "$folder/lenet"
@@ -110,6 +133,7 @@ PYTHON
 
 check_one_logit
 check_labels
+check_logits
 check_built_in_networks
 check_tables
 finish

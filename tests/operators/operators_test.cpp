@@ -226,6 +226,7 @@ TEST(AllOperators, AreInTheNetworks) {
   for (const Op* op :
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
         &ops::kMeanSquaredError, &ops::kSigmoidCrossEntropy, &ops::kRegressionError,
+        &ops::kSoftCrossEntropy, &ops::kDistilledCrossEntropy,
         &ops::kSumGradients, &ops::kRoundGradient, &ops::kRoundGradientStochastic,
         &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
         &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm, &ops::kBendGradient}) {

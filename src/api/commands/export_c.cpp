@@ -143,6 +143,11 @@ Result<std::string> memory_as_c(const RunConfig& config, const RunPlan& plan) {
 Outcome<ExportedModel> export_to_c(const CExport& request) {
   MANTISSA_RETURN_IF_ERROR(check_folder(request.out));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(request.checkpoint));
+  if (network.description.options.loss == ops::LossKind::kOrdinal) {
+    return invalid_input(request.checkpoint +
+                         ": C takes the largest result for the best class, and results of ranks "
+                         "(sigmoid_cross_entropy, ordinal) are not those of classes");
+  }
   return written(request, std::ssize(network.graph.nodes),
                  device::c_of_frozen(network, request.prefix));
 }

@@ -48,6 +48,7 @@ Result<ImportConfig> import_config(const Settings& settings) {
   run.import_options.height = run.input_size.height;
   run.import_options.width = run.input_size.width;
   run.import_options.sequence = run.sequence;
+  take_import_loss(settings, run);
   if (config.out.empty()) return invalid_input("--out: name the safetensors file to write");
   if (run.classes == 0 && !run.classifier.empty()) {
     return invalid_input("classifier: goes with --classes");

@@ -13,6 +13,7 @@
 #include "base/files/file_system.h"
 #include "base/system/thread_pool.h"
 #include "data/batches/ordered_batches.h"
+#include "infer/tasks/regression.h"
 #include "infer/text/translate.h"
 #include "kernels/kernel_table.h"
 #include "run/settings/run_folder.h"
@@ -58,6 +59,9 @@ Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork
   result.r2 = numbers.r2;
   result.rmse = numbers.rmse;
   result.mae = numbers.mae;
+  for (const NumberScore& one : numbers.each) {
+    result.targets.push_back({one.name, one.r2, one.rmse, one.mae});
+  }
   return report;
 }
 
@@ -106,10 +110,10 @@ Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer)
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, network));
   for (const std::string& note : data.info.notes) tell(observer, data.info.name + ": " + note);
   MANTISSA_ASSIGN(const Task task, task_of(target, description.network, description.options,
-                                           data.info.name, config.isa));
+                                           data.info.name, config.isa, description.thresholds));
   Evaluation result;
   result.class_names = description.class_names;
-  result.target = target.column;
+  result.target = target_names(target);
   MANTISSA_ASSIGN(const Task::Report report,
                   evaluate_task(config, network, task, examples_of(data.test), observer, result));
   MANTISSA_RETURN_IF_ERROR(write_report(config, report, result));

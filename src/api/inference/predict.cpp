@@ -17,6 +17,7 @@
 #include "data/pictures/picture_files.h"
 #include "formats/arrays/npz.h"
 #include "formats/pictures/image.h"
+#include "infer/tasks/regression.h"
 #include "mantissa/mantissa.h"
 #include "tensor/table_numbers.h"
 
@@ -187,8 +188,17 @@ Prediction test_example(const Dataset& data, int64_t i) {
   Prediction example =
       with_pixels("test " + std::to_string(i), form, {first, first + form.bytes()});
   if (target.is_number()) {
-    const int16_t mantissa = test.numbers<int16_t>(kTargetTensor)[at];
-    example.truth = std::ldexp(mantissa, kTargetExponent) * target.deviation + target.mean;
+    const size_t count = target.numbers.size();
+    for (size_t k = 0; k < count; ++k) {
+      const int16_t mantissa = test.numbers<int16_t>(kTargetTensor)[at * count + k];
+      const TargetNumber& number = target.numbers[k];
+      example.truths.push_back(std::ldexp(mantissa, kTargetExponent) * number.deviation +
+                               number.mean);
+    }
+    example.truth = example.truths[0];
+  } else if (target.has_labels()) {
+    const auto first_label = test.labels().begin() + i * target.classes;
+    example.true_labels.assign(first_label, first_label + target.classes);
   } else {
     example.label = test.labels()[at];
   }
@@ -247,7 +257,12 @@ Outcome<Predictions> predict(const Settings& settings) {
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   Predictions result;
   result.class_names = network.description.class_names;
-  result.target = target_of(network.description).column;
+  const ModelOptions& options = network.description.options;
+  result.has_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
+  result.several_labels = options.has_labels;
+  const Target target = target_of(network.description);
+  result.target = target_names(target);
+  for (const TargetNumber& number : target.numbers) result.targets.push_back(number.column);
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {
     result.notes.push_back(std::move(shortage));

@@ -44,7 +44,26 @@ std::string name_of(const Predictions& predictions, int index) {
   return known ? predictions.class_names[static_cast<size_t>(index)] : "";
 }
 
+// Of several numbers: the truth and the prediction of each.
+std::string numbers_csv(const Predictions& predictions) {
+  std::string csv = "source";
+  for (const std::string& name : predictions.targets) {
+    csv += "," + field("truth of " + name) + "," + field(name);
+  }
+  csv += "\n";
+  for (const Prediction& one : predictions.predictions) {
+    csv += field(one.source);
+    for (size_t k = 0; k < one.numbers.size(); ++k) {
+      csv += "," + (one.truths.empty() ? "" : real_text(one.truths[k])) + "," +
+             real_text(one.numbers[k]);
+    }
+    csv += "\n";
+  }
+  return csv;
+}
+
 std::string number_csv(const Predictions& predictions) {
+  if (predictions.targets.size() > 1) return numbers_csv(predictions);
   std::string csv = "source,truth," + field(predictions.target) + "\n";
   for (const Prediction& one : predictions.predictions) {
     csv += field(one.source) + "," + (one.truth ? real_text(*one.truth) : "") + "," +
@@ -53,10 +72,54 @@ std::string number_csv(const Predictions& predictions) {
   return csv;
 }
 
+// "sport;news": names of labels.
+std::string names_of(const Predictions& predictions, const std::vector<int>& labels) {
+  std::string names;
+  for (const int label : labels) names += (names.empty() ? "" : ";") + name_of(predictions, label);
+  return names;
+}
+
+// Labels that go together: the true ones, if they are known, and those that are guessed.
+std::string labels_csv(const Predictions& predictions) {
+  std::string csv = "source,truth,labels";
+  for (const std::string& name : predictions.class_names) csv += "," + field(name);
+  csv += "\n";
+  for (const Prediction& one : predictions.predictions) {
+    std::vector<int> truth;
+    for (size_t k = 0; k < one.true_labels.size(); ++k) {
+      if (one.true_labels[k] == 1) truth.push_back(static_cast<int>(k));
+    }
+    csv += field(one.source) + "," + field(names_of(predictions, truth)) + "," +
+           field(names_of(predictions, one.labels));
+    for (const double probability : one.probabilities) csv += "," + real_text(probability);
+    csv += "\n";
+  }
+  return csv;
+}
+
+std::string label_csv(const Predictions& predictions) {
+  std::string csv = "source,label,label_name,guess,guess_name,probability,labels";
+  for (const std::string& name : predictions.class_names) csv += "," + field(name);
+  csv += "\n";
+  for (const Prediction& one : predictions.predictions) {
+    csv += field(one.source) + "," + (one.label >= 0 ? std::to_string(one.label) : "") + "," +
+           field(name_of(predictions, one.label)) + "," + std::to_string(one.guess) + "," +
+           field(name_of(predictions, one.guess)) + "," +
+           real_text(one.probabilities[static_cast<size_t>(one.guess)]) + "," +
+           field(names_of(predictions, one.labels));
+    for (const double probability : one.probabilities) csv += "," + real_text(probability);
+    csv += "\n";
+  }
+  return csv;
+}
+
 }  // namespace
 
 std::string prediction_csv(const Predictions& predictions) {
   if (!predictions.target.empty()) return number_csv(predictions);
+  if (predictions.has_labels) {
+    return predictions.several_labels ? labels_csv(predictions) : label_csv(predictions);
+  }
   std::string csv = "source,label,label_name,guess,guess_name,probability";
   for (const std::string& name : predictions.class_names) csv += "," + field(name);
   csv += "\n";

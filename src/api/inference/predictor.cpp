@@ -24,7 +24,9 @@ void take_target(TableEncoder& encoder, std::span<const TableField> row, Predict
   const auto target = encoder.target(row);
   if (!target.ok() || !target->is_known) return;
   prediction.label = static_cast<int>(target->label);
-  if (target->label < 0) prediction.truth = target->number;
+  prediction.true_labels.assign(target->labels.begin(), target->labels.end());
+  prediction.truths = target->numbers;
+  if (!target->numbers.empty()) prediction.truth = target->numbers[0];
 }
 
 Status predict_file(const std::string& file, bool several, Predictor& predictor) {
@@ -55,6 +57,27 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
   return {};
 }
 
+// The most probable class, or of two classes the second above its threshold. Of labels also those
+// above their thresholds.
+void take_guess(const Classified& found, int64_t i, const FrozenDescription& description,
+                Prediction& one) {
+  const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
+  one.guess = static_cast<int>(best - one.probabilities.begin());
+  if (!found.guesses.empty()) one.guess = found.guesses[static_cast<size_t>(i)];
+  if (found.scores.empty()) return;
+  const auto count = static_cast<int64_t>(threshold_count(description.options));
+  std::vector<int> above;
+  for (int64_t k = 0; k < count; ++k) {
+    const double threshold = description.thresholds.empty() ? 0 : description.thresholds[k];
+    if (found.scores[i * count + k] > threshold) above.push_back(static_cast<int>(k));
+  }
+  if (count > 1 || description.options.classes != 2) {
+    one.labels = std::move(above);
+  } else if (!description.thresholds.empty()) {
+    one.guess = above.empty() ? 0 : 1;
+  }
+}
+
 }  // namespace
 
 Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
@@ -69,10 +92,12 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
     Prediction& one = batch[static_cast<size_t>(i)];
     if (result.target.empty()) {
       one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
-      const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
-      one.guess = static_cast<int>(best - one.probabilities.begin());
+      take_guess(found, i, network.description, one);
     } else {
-      one.number = found.numbers[static_cast<size_t>(i)];
+      const auto numbers = std::ssize(found.numbers) / count;
+      one.numbers.assign(found.numbers.begin() + i * numbers,
+                         found.numbers.begin() + (i + 1) * numbers);
+      one.number = one.numbers[0];
     }
     if (result.predictions.size() >= kPredictionPixels) one.pixels = {};
     result.predictions.push_back(std::move(one));

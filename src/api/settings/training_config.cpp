@@ -35,9 +35,11 @@ Result<std::string> config_path(const Settings& settings) {
 bool is_base_of_others(const std::string& name, const std::string& text) {
   if (name == "model" && !is_network_file(text)) return true;
   std::error_code ignored;
-  if (name == "model" || name == "from") return std::filesystem::exists(text, ignored);
+  if (name == "model" || name == "from" || name == "teacher") {
+    return std::filesystem::exists(text, ignored);
+  }
   return name == "optimizer" || name == "lr-schedule" || name == "validation" ||
-         name == "batch-size";
+         name == "batch-size" || name == "loss";
 }
 
 // Whether the command line says other than the file.

@@ -38,6 +38,8 @@ Outcome<LoadedData> load(const Settings& settings) {
   const auto memory = std::make_shared<Dataset>(std::move(data));
   const DatasetInfo& info = memory->info;
   const Target& target = info.target;
+  // Of several numbers the table has the means.
+  const TargetNumber number = target.numbers.size() == 1 ? target.numbers[0] : TargetNumber();
   return LoadedData{.train = arrays_of(memory->train),
                     .validation = arrays_of(memory->validation),
                     .test = arrays_of(memory->test),
@@ -48,8 +50,8 @@ Outcome<LoadedData> load(const Settings& settings) {
                     .table_json = table_json(info.table),
                     .number_exponent = info.table ? kFeatureExponent : 0,
                     .target_exponent = target.is_number() ? kTargetExponent : 0,
-                    .target_mean = target.mean,
-                    .target_deviation = target.deviation,
+                    .target_mean = number.mean,
+                    .target_deviation = number.deviation,
                     .memory = memory};
 }
 

@@ -10,7 +10,9 @@
 #include "api/training/model_data.h"
 #include "base/system/thread_pool.h"
 #include "data/batches/examples.h"
+#include "infer/tasks/classification.h"
 #include "infer/tasks/evaluation.h"
+#include "infer/tasks/regression.h"
 #include "train/session.h"
 
 namespace mantissa {
@@ -70,13 +72,17 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
         for (size_t k = 0; k < outputs; ++k) {
           const Tensor tensor = programs.outputs(static_cast<int>(k));
           for (int64_t i = 0; i < tensor.count(); ++i) {
-            predictions[k].push_back(output_at(tensor, i) * target.deviation + target.mean);
+            predictions[k].push_back(predicted_number(tensor, i, target));
           }
         }
         return {};
       });
   if (!status.ok()) return failure_of(status.error());
   return predictions;
+}
+
+int Model::guess(const std::vector<double>& logits) const {
+  return guessed_class(data_->network.description, logits);
 }
 
 Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {

@@ -64,13 +64,25 @@ std::string listed(const std::string& title, const Json& lines, size_t most,
   return text;
 }
 
+// "price", or "a, b" of several.
+std::string target_text(const Json& table) {
+  std::string text = printable(table.at("target").at("name").get<std::string>());
+  for (const Json& column : table.value("more_targets", Json::array())) {
+    text += ", " + printable(column.at("name").get<std::string>());
+  }
+  return text;
+}
+
 // "13 columns, 24 numbers of each row, to predict classes of 'species'".
 std::string table_text(const Json& data) {
   const Json& table = data.at("table");
   return grouped(static_cast<int64_t>(table.at("columns").size())) + " columns, " +
          grouped(data.at("features").get<int64_t>()) + " numbers of each row, to predict " +
-         (data.at("task") == "regression" ? "the number '" : "the class '") +
-         printable(table.at("target").at("name").get<std::string>()) + "'" +
+         (data.at("task") == "regression" ? table.contains("more_targets") ? "the numbers '"
+                                                                           : "the number '"
+          : table.contains("more_targets") ? "the labels '"
+                                           : "the class '") +
+         target_text(table) + "'" +
          (table.contains("weights")
               ? ", weighted by '" + printable(table.at("weights").get<std::string>()) + "'"
               : "");

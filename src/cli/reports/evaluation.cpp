@@ -123,13 +123,19 @@ std::string frequent_confusions(const Evaluation& evaluation) {
   return text;
 }
 
-// ", AUC 0.9712, average precision 0.8810", of one logit; of labels their F1.
+// ", AUC 0.9712, average precision 0.8810", of two classes; of labels their F1.
 std::string label_scores(const std::string& evaluation_json) {
   constexpr std::pair<const char*, const char*> kScores[] = {
       {"auc", "AUC"},
       {"average_precision", "average precision"},
+      {"precision", "precision"},
+      {"recall", "recall"},
+      {"f1", "F1"},
+      {"rank_mae", "rank error"},
+      {"quadratic_kappa", "quadratic kappa"},
       {"micro_f1", "micro F1"},
-      {"macro_f1", "macro F1"}};
+      {"macro_f1", "macro F1"},
+      {"mean_average_precision", "mean average precision"}};
   const auto json = nlohmann::json::parse(evaluation_json, nullptr, false);
   std::string text;
   for (const auto& [key, name] : kScores) {
@@ -140,15 +146,51 @@ std::string label_scores(const std::string& evaluation_json) {
   return text;
 }
 
+// A line about predicted numbers; of several their means, and a line for each.
+std::string number_report(const Evaluation& evaluation, bool tables, const Terminal& terminal) {
+  std::string text = printable(evaluation.target) + ": R2 " +
+                     terminal.paint("1", decimal(evaluation.r2, 4)) + ", RMSE " +
+                     number_text(evaluation.rmse) + ", mean error " + number_text(evaluation.mae) +
+                     ", loss " + decimal(evaluation.loss, 4) + ", " +
+                     grouped(evaluation.examples) + " examples in " +
+                     duration(evaluation.seconds) + "\n";
+  if (!tables || evaluation.targets.size() < 2) return text;
+  const auto line = [](const std::string& name, const std::string& r2, const std::string& rmse,
+                       const std::string& mae) {
+    return pad_right(name, 24) + pad_left(r2, 10) + pad_left(rmse, 14) + pad_left(mae, 14) + "\n";
+  };
+  text += "\n" + terminal.paint("2", line("target", "R2", "RMSE", "mean error"));
+  for (const NumberEvaluation& one : evaluation.targets) {
+    text += line(shortened(printable(one.target), 22), decimal(one.r2, 4), number_text(one.rmse),
+                 number_text(one.mae));
+  }
+  return text;
+}
+
+// A line for each label.
+std::string label_score_table(const Evaluation& evaluation, const Terminal& terminal) {
+  const auto json = nlohmann::json::parse(evaluation.json, nullptr, false);
+  const auto f1 = json.find("label_f1"), precision = json.find("label_average_precision"),
+             accuracy = json.find("label_accuracy");
+  if (f1 == json.end() || precision == json.end() || accuracy == json.end()) return "";
+  const auto cell = [](const nlohmann::json& value) {
+    return value.is_number() ? decimal(value.get<double>(), 4) : std::string("-");
+  };
+  std::string text = "\n" + terminal.paint("2", pad_right("label", 24) + pad_left("F1", 10) +
+                                                    pad_left("avg. precision", 16) +
+                                                    pad_left("accuracy", 10)) + "\n";
+  for (size_t k = 0; k < evaluation.class_names.size() && k < f1->size(); ++k) {
+    text += pad_right(shortened(printable(evaluation.class_names[k]), 22), 24) +
+            pad_left(cell((*f1)[k]), 10) + pad_left(cell((*precision)[k]), 16) +
+            pad_left(cell((*accuracy)[k]), 10) + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string evaluation_report(const Evaluation& evaluation, bool tables, const Terminal& terminal) {
-  if (!evaluation.target.empty()) {
-    return printable(evaluation.target) + ": R2 " + terminal.paint("1", decimal(evaluation.r2, 4)) +
-           ", RMSE " + number_text(evaluation.rmse) + ", mean error " +
-           number_text(evaluation.mae) + ", loss " + decimal(evaluation.loss, 4) + ", " +
-           grouped(evaluation.examples) + " examples in " + duration(evaluation.seconds) + "\n";
-  }
+  if (!evaluation.target.empty()) return number_report(evaluation, tables, terminal);
   if (evaluation.perplexity >= 0) {
     const std::string scores =
         evaluation.bleu >= 0 ? "BLEU " + terminal.paint("1", decimal(evaluation.bleu, 2)) +
@@ -165,6 +207,7 @@ std::string evaluation_report(const Evaluation& evaluation, bool tables, const T
                      label_scores(evaluation.json) + ", loss " + decimal(evaluation.loss, 4) +
                      ", " + grouped(evaluation.examples) + " examples in " +
                      duration(evaluation.seconds) + "\n";
+  if (tables) text += label_score_table(evaluation, terminal);
   if (!tables || evaluation.confusion.empty()) return text;
   text += "\n" + class_table(evaluation, terminal) + "\n";
   const int classes = static_cast<int>(evaluation.confusion.size());

@@ -41,6 +41,57 @@ std::vector<std::string> table_row(const Predictions& predictions, const Predict
   return row;
 }
 
+// "sport, news": names of labels; "-" for none.
+std::string label_names(const Predictions& predictions, const std::vector<int>& labels) {
+  std::string names;
+  for (const int label : labels) {
+    names += (names.empty() ? "" : ", ") + class_name(predictions.class_names, label);
+  }
+  return names.empty() ? "-" : shortened(names, 40);
+}
+
+std::vector<int> true_labels(const Prediction& prediction) {
+  std::vector<int> labels;
+  for (size_t k = 0; k < prediction.true_labels.size(); ++k) {
+    if (prediction.true_labels[k] == 1) labels.push_back(static_cast<int>(k));
+  }
+  return labels;
+}
+
+// Labels that go together: source, true labels, guessed ones.
+std::string label_table(const Predictions& predictions, const Terminal& terminal) {
+  const auto line = [](const std::string& source, const std::string& truth,
+                       const std::string& guess) {
+    return pad_right(source, 28) + pad_right(truth, 42) + guess;
+  };
+  std::string text = terminal.paint("2", line("example", "truth", "labels")) + "\n";
+  for (const Prediction& one : predictions.predictions) {
+    text += line(shortened_path(printable(one.source), 26),
+                 one.true_labels.empty() ? "" : label_names(predictions, true_labels(one)),
+                 label_names(predictions, one.labels)) +
+            "\n";
+  }
+  return text;
+}
+
+// Of several numbers: source, and the prediction and the truth of each.
+std::string numbers_table(const Predictions& predictions, const Terminal& terminal) {
+  std::string head = pad_right("example", 28);
+  for (const std::string& name : predictions.targets) {
+    head += pad_left(shortened(printable(name), 13), 14) + pad_left("truth", 14);
+  }
+  std::string text = terminal.paint("2", head) + "\n";
+  for (const Prediction& one : predictions.predictions) {
+    text += pad_right(shortened_path(printable(one.source), 26), 28);
+    for (size_t k = 0; k < one.numbers.size(); ++k) {
+      text += pad_left(number_text(one.numbers[k]), 14) +
+              pad_left(one.truths.empty() ? "" : number_text(one.truths[k]), 14);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 // The same of numbers: source, truth, prediction.
 std::string number_table(const Predictions& predictions, const Terminal& terminal) {
   const auto line = [](const std::string& source, const std::string& truth,
@@ -61,7 +112,9 @@ std::string number_table(const Predictions& predictions, const Terminal& termina
 }  // namespace
 
 std::string prediction_table(const Predictions& predictions, const Terminal& terminal) {
+  if (predictions.targets.size() > 1) return numbers_table(predictions, terminal);
   if (!predictions.target.empty()) return number_table(predictions, terminal);
+  if (predictions.several_labels) return label_table(predictions, terminal);
   std::vector<std::vector<std::string>> rows = {{"example", "truth", "", "guess", "or", "or"}};
   for (const Prediction& prediction : predictions.predictions) {
     rows.push_back(table_row(predictions, prediction, terminal));
@@ -95,8 +148,15 @@ std::string prediction_json(const Predictions& predictions) {
     Json entry;
     entry["source"] = prediction.source;
     if (!predictions.target.empty()) {
-      entry["truth"] = prediction.truth ? Json(*prediction.truth) : Json();
-      entry[predictions.target] = prediction.number;
+      if (predictions.targets.size() > 1) {
+        entry["truth"] = prediction.truths.empty() ? Json() : Json(prediction.truths);
+        for (size_t k = 0; k < predictions.targets.size(); ++k) {
+          entry[predictions.targets[k]] = prediction.numbers[k];
+        }
+      } else {
+        entry["truth"] = prediction.truth ? Json(*prediction.truth) : Json();
+        entry[predictions.target] = prediction.number;
+      }
       json["predictions"].push_back(std::move(entry));
       continue;
     }
@@ -104,6 +164,15 @@ std::string prediction_json(const Predictions& predictions) {
     entry["guess"] = prediction.guess;
     entry["guess_name"] = class_name(predictions.class_names, prediction.guess);
     entry["probabilities"] = prediction.probabilities;
+    if (predictions.several_labels) {
+      entry["truth"] = prediction.true_labels.empty() ? Json() : Json(prediction.true_labels);
+    }
+    if (predictions.has_labels) {
+      Json& labels = entry["labels"] = Json::array();
+      for (const int one : prediction.labels) {
+        labels.push_back(class_name(predictions.class_names, one));
+      }
+    }
     if (prediction.height > 0) {
       entry["height"] = prediction.height;
       entry["width"] = prediction.width;

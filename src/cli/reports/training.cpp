@@ -75,8 +75,14 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
   constexpr std::pair<const char*, const char*> kLabelScores[] = {
       {"test_auc", "test AUC"},
       {"test_average_precision", "average precision"},
+      {"test_precision", "test precision"},
+      {"test_recall", "test recall"},
+      {"test_f1", "test F1"},
+      {"test_rank_mae", "test rank error"},
+      {"test_quadratic_kappa", "quadratic kappa"},
       {"test_micro_f1", "test micro F1"},
-      {"test_macro_f1", "test macro F1"}};
+      {"test_macro_f1", "test macro F1"},
+      {"test_mean_average_precision", "mean average precision"}};
   for (const auto& [key, name] : kLabelScores) {
     if (const auto score = number_in(summary, key)) add(name, decimal(*score, 4));
   }

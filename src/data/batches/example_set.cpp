@@ -106,8 +106,11 @@ ExampleSet row_set(const TableSchema& schema, bool with_weights) {
   } else {
     set.tensors.push_back({kNumberTensor, inputs, Numbers()});
   }
+  const auto targets = std::ssize(schema.more_targets) + 1;
   if (schema.is_regression()) {
-    set.tensors.push_back({kTargetTensor, Shape{1}, Numbers()});
+    set.tensors.push_back({kTargetTensor, Shape{targets}, Numbers()});
+  } else if (schema.has_labels()) {
+    set.tensors.push_back({kLabelTensor, Shape{targets}, std::vector<Label>()});
   } else {
     set.tensors.push_back({kLabelTensor, Shape{}, std::vector<Label>()});
   }

@@ -24,8 +24,8 @@ constexpr const char* kNumberTensor = "numbers";    // int16 [features] (tensor/
 constexpr const char* kTokenTensor = "tokens";      // int32 [sequence]
 constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
 constexpr const char* kLengthTensor = "lengths";    // int32 []
-constexpr const char* kLabelTensor = "labels";      // int32 []
-constexpr const char* kTargetTensor = "targets";    // int16 [1], a number to predict
+constexpr const char* kLabelTensor = "labels";      // int32 [], or [labels]: 0 or 1 for each
+constexpr const char* kTargetTensor = "targets";    // int16 [numbers], the numbers to predict
 constexpr const char* kWeightTensor = "weights";    // int16, how much each label counts in training
 
 // A tensor of all examples of a set.

@@ -74,14 +74,20 @@ void hash_set(const ExampleSet& set, Sha256& hash) {
 
 Target target_of(const TableSchema& schema) {
   const TableColumn& column = schema.target;
+  if (schema.has_labels()) {
+    Target labels{.kind = TargetKind::kLabels, .named = true};
+    for (const TableColumn& each : schema.targets()) labels.names.push_back(each.name);
+    labels.classes = static_cast<int>(labels.names.size());
+    return labels;
+  }
   Target target{.classes = static_cast<int>(column.categories.size()),
                 .names = column.categories,
                 .named = true};
   if (!schema.is_regression()) return target;
   target.kind = TargetKind::kNumber;
-  target.column = column.name;
-  target.mean = column.mean;
-  target.deviation = column.deviation;
+  for (const TableColumn& each : schema.targets()) {
+    target.numbers.push_back({each.name, each.mean, each.deviation});
+  }
   return target;
 }
 
@@ -157,7 +163,11 @@ namespace {
 ExampleSet empty_split(const FoundData& found, const FoundSplit& split,
                        const DataOptions& options) {
   if (found.table) return row_set(*found.table, &split == &found.train);
-  return picture_set(loaded_form(found, options), {}, {});
+  ExampleSet set = picture_set(loaded_form(found, options), {}, {});
+  if (found.target.has_labels()) {
+    set.find(kLabelTensor)->shape = Shape{std::ssize(found.target.names)};
+  }
+  return set;
 }
 
 }  // namespace

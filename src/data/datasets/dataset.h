@@ -16,20 +16,26 @@
 
 namespace mantissa {
 
-enum class TargetKind : uint8_t { kClasses, kNumber, kTokens };
+enum class TargetKind : uint8_t { kClasses, kLabels, kNumber, kTokens };
 
-// The prediction for an example: a class, a number, or the tokens of a vocabulary.
-struct Target {
-  TargetKind kind = TargetKind::kClasses;
-  int classes = 0;                      // or tokens; 0 of a number
-  std::vector<std::string> names = {};  // [classes]
-  bool named = false;                   // these are names, not numbers
-  // A number is called so; networks learn (number - mean) / deviation.
+// A number that is predicted: networks learn (number - mean) / deviation.
+struct TargetNumber {
   std::string column = {};
   double mean = 0, deviation = 1;
+};
+
+// The prediction for an example: a class, labels that do not exclude one another, numbers, or the
+// tokens of a vocabulary.
+struct Target {
+  TargetKind kind = TargetKind::kClasses;
+  int classes = 0;                         // or labels, or tokens; 0 of numbers
+  std::vector<std::string> names = {};     // [classes]
+  bool named = false;                      // these are names, not numbers
+  std::vector<TargetNumber> numbers = {};  // of numbers: at least one
 
   bool is_number() const { return kind == TargetKind::kNumber; }
-  int outputs() const { return is_number() ? 1 : classes; }
+  bool has_labels() const { return kind == TargetKind::kLabels; }
+  int outputs() const { return is_number() ? static_cast<int>(numbers.size()) : classes; }
 };
 Target target_of(const TableSchema& schema);
 

@@ -17,7 +17,13 @@ constexpr int64_t kImbalance = 10;
 
 std::vector<int64_t> count_classes(const ExampleSet& set, int classes) {
   std::vector<int64_t> counts(static_cast<size_t>(classes), 0);
-  for (const Label label : set.labels()) ++counts[label];
+  const StoredTensor* const labels = set.find(kLabelTensor);
+  if (labels == nullptr) return counts;
+  const bool by_label = labels->shape.rank > 0;  // examples whose label is 1
+  for (size_t i = 0; i < set.labels().size(); ++i) {
+    const Label label = set.labels()[i];
+    counts[by_label ? i % counts.size() : label] += by_label ? label : 1;
+  }
   return counts;
 }
 
@@ -83,7 +89,8 @@ void add_notes(const Dataset& data, const LocatedData& located, DataSurvey& surv
   }
   for (const SplitRow& row : kSplitRows) {
     const ExampleSet& set = data.*row.set;
-    if ((located.found.*row.found).labels.empty()) {
+    const bool has_classes = survey.info.target.kind == TargetKind::kClasses;
+    if (has_classes && (located.found.*row.found).labels.empty()) {
       std::string note = missing_classes(row.name, set.labels(), located.found.target.names);
       if (!note.empty()) notes.push_back(std::move(note));
     }

@@ -168,14 +168,40 @@ std::string shape_text(const NpyArray& array) {
   return "[" + text + "]";
 }
 
+// How many labels pictures have each, [N, labels]; 0: they have a class, [N].
+int64_t labels_each(const NpyArray& y) {
+  return y.shape.size() == 2 && y.shape[1] > 1 ? y.shape[1] : 0;
+}
+
+// The labels of a split, 0 or 1: [pictures][labels].
+Result<std::vector<Label>> several_labels(const FoundSplit& split, ArrayPair& pair) {
+  const std::string name = quoted(split.file(0)) + ": '" + pair.y.name + "' ";
+  const int64_t pictures = pair.y.shape[0];
+  if (pictures != pair.x.shape[0]) {
+    return invalid_input(quoted(split.file(0)) + ": '" + pair.x.name + "' has " +
+                         std::to_string(pair.x.shape[0]) + " pictures, and there are labels for " +
+                         std::to_string(pictures));
+  }
+  MANTISSA_ASSIGN(const auto rows, array_rows(quoted(split.file(0)), pair.y, {}, {}));
+  std::vector<Label> labels;
+  while (true) {
+    MANTISSA_ASSIGN(const auto row, rows->next());
+    if (row.empty()) break;
+    for (const TableField& field : row) {
+      if (field.is_number() && (field.number == 0 || field.number == 1)) {
+        labels.push_back(static_cast<Label>(field.number));
+        continue;
+      }
+      return invalid_input(name + shape_text(pair.y) +
+                           " of pictures has a label that is neither 0 nor 1");
+    }
+  }
+  return labels;
+}
+
 // The labels of a split, whole numbers below kMaxClasses.
 Result<std::vector<Label>> labels_of(const FoundSplit& split, ArrayPair& pair) {
   const std::string name = quoted(split.file(0)) + ": '" + pair.y.name + "'";
-  if (pair.y.shape.size() == 2 && pair.y.shape[1] > 1) {
-    return invalid_input(name + " " + shape_text(pair.y) +
-                         " has several labels for each picture; one is possible, [N], and several "
-                         "from Python (docs/python.md)");
-  }
   MANTISSA_ASSIGN(const auto rows, array_rows(quoted(split.file(0)), std::move(pair.y), {}));
   std::vector<Label> labels;
   while (true) {
@@ -216,8 +242,18 @@ Status inspect_pictures(FoundSplit& split, FoundData& found) {
     return invalid_input(quoted(split.file(0)) + ": '" + pair.x.name + "' " + shape_text(pair.x) +
                          " differs in size from the training pictures");
   }
-  MANTISSA_ASSIGN(split.labels, labels_of(split, pair));
   split.count = pair.x.shape[0];
+  if (const int64_t labels = labels_each(pair.y); labels > 0) {
+    const auto known = std::ssize(found.target.names);
+    if (known > 0 && (known != labels || !found.target.has_labels())) {
+      return invalid_input(quoted(split.file(0)) + ": '" + pair.y.name + "' " +
+                           shape_text(pair.y) + " has other labels than the training pictures");
+    }
+    found.target = {.kind = TargetKind::kLabels, .names = numbered_classes(static_cast<int>(labels))};
+    const auto read = several_labels(split, pair);
+    return read.ok() ? Status() : read.error();
+  }
+  MANTISSA_ASSIGN(split.labels, labels_of(split, pair));
   if (std::ssize(split.labels) == split.count) return {};
   return invalid_input(quoted(split.file(0)) + ": '" + pair.x.name + "' has " +
                        std::to_string(split.count) + " pictures, and there are " +
@@ -228,14 +264,15 @@ Status inspect_pictures(FoundSplit& split, FoundData& found) {
 void keep_test_pictures(FoundData& found) {
   FoundSplit& train = found.train;
   const std::vector<Label> all = std::exchange(train.labels, {});
+  const int64_t pictures = std::exchange(train.count, 0);
   found.test = train;
   found.test.part = RowPart::kTest;
   train.part = RowPart::kTrain;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const bool is_test = is_of_part(static_cast<int64_t>(i), RowPart::kTest);
-    (is_test ? found.test : train).labels.push_back(all[i]);
+  for (int64_t i = 0; i < pictures; ++i) {
+    FoundSplit& split = is_of_part(i, RowPart::kTest) ? found.test : train;
+    ++split.count;
+    if (!all.empty()) split.labels.push_back(all[static_cast<size_t>(i)]);
   }
-  for (FoundSplit* split : {&train, &found.test}) split->count = std::ssize(split->labels);
   found.notes.push_back("there are no test pictures: one in five is kept for testing");
 }
 
@@ -250,6 +287,7 @@ Status inspect_all_pictures(FoundData& found) {
     found.notes.push_back("there are no test pictures: those for validation are taken for them");
   }
   if (found.test.files.empty()) keep_test_pictures(found);
+  if (found.target.has_labels()) return {};
   Label largest = 0;
   for (const SplitRow& row : kSplitRows) {
     for (const Label label : (found.*row.found).labels) largest = std::max(largest, label);
@@ -330,14 +368,25 @@ Result<FoundData> inspect_arrays(const fs::path& path, const DataOptions& option
 Result<ExampleSet> read_arrays(const FoundData& found, const FoundSplit& split,
                                const ReadOptions& options) {
   if (found.table) return read_table(open, found, split, options);
-  MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
+  MANTISSA_ASSIGN(ArrayPair pair, read_pair(split));
   MANTISSA_ASSIGN(const PictureForm stored, form_of(split, pair.x));
   MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
+  std::vector<Label> several;
+  const int64_t each = labels_each(pair.y);
+  if (each > 0) {
+    MANTISSA_ASSIGN(several, several_labels(split, pair));
+    set.find(kLabelTensor)->shape = Shape{each};
+  }
   const auto* pixels = reinterpret_cast<const uint8_t*>(pair.x.data.data());
   const int64_t all = pair.x.shape[0];
   for (int64_t i = 0; i < all && set.count < split.count; ++i) {
     if (!is_of_part(i, split.part)) continue;
-    append_picture(pixels + i * stored.bytes(), stored, split.labels[set.count], set);
+    const auto first = several.begin() + i * each;
+    append_picture(pixels + i * stored.bytes(), stored,
+                   each > 0 ? *first : split.labels[set.count], set);
+    if (each == 0) continue;
+    auto& labels = set.find(kLabelTensor)->as<Label>();
+    labels.insert(labels.end(), first + 1, first + each);
   }
   if (set.count == split.count) return set;
   return invalid_input(quoted(split.file(0)) + ": changed while it was read");

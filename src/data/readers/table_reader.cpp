@@ -112,10 +112,16 @@ Result<bool> append_row(std::span<const TableField> row, const TableSchema& sche
   ++set.count;
   if (!target.is_known) return false;
   if (StoredTensor* const targets = set.find(kTargetTensor)) {
-    targets->as<int16_t>().push_back(standardised(target.number, schema.target, kTargetExponent));
-  } else {
-    set.find(kLabelTensor)->as<Label>().push_back(static_cast<Label>(target.label));
+    for (size_t i = 0; i < target.numbers.size(); ++i) {
+      const TableColumn& column = i == 0 ? schema.target : schema.more_targets[i - 1];
+      targets->as<int16_t>().push_back(
+          standardised(target.numbers[i], column, kTargetExponent));
+    }
+    return true;
   }
+  auto& labels = set.find(kLabelTensor)->as<Label>();
+  if (!schema.has_labels()) labels.push_back(static_cast<Label>(target.label));
+  labels.insert(labels.end(), target.labels.begin(), target.labels.end());
   return true;
 }
 
@@ -139,8 +145,8 @@ Result<ExampleSet> read_table(OpenRows open, const FoundData& found, const Found
       if (!is_of_part(number, split.part)) continue;
       MANTISSA_ASSIGN(const bool has_target, append_row(row, schema, encoder, set));
       if (!has_target) {
-        return invalid_input(rows->place() + ": has no value of the target '" + schema.target.name +
-                             "'");
+        return invalid_input(rows->place() + ": has no value of the target '" +
+                             schema.target_names() + "'");
       }
       if (weights == nullptr) continue;
       MANTISSA_ASSIGN(const int16_t weight, row_weight(row[weight_column], schema.weights, *rows));

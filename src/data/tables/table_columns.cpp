@@ -43,7 +43,7 @@ size_t usual_target(const std::vector<std::string>& names, const std::set<size_t
 
 struct ChosenColumns {
   std::vector<size_t> inputs;
-  size_t target = 0;
+  std::vector<size_t> targets;
   std::optional<size_t> weights;
 };
 
@@ -70,37 +70,53 @@ Result<std::set<size_t>> other_columns(const TableRows& rows, const TableChoices
   return invalid_input("row-weights: the column '" + choices.weights + "' is ignored");
 }
 
+// The columns that are predicted: those that the user names, with commas between them; else those
+// that the rows name, or the usual one. A column may have commas in its name.
+Result<std::vector<size_t>> chosen_targets(const TableRows& rows, const std::string& choice,
+                                           const std::set<size_t>& ignored) {
+  const std::vector<std::string>& names = rows.names();
+  std::vector<std::string> chosen = rows.targets();
+  if (!choice.empty()) {
+    const bool is_one = std::find(names.begin(), names.end(), choice) != names.end();
+    chosen = is_one ? std::vector<std::string>{choice} : parse_missing(choice);
+  }
+  if (chosen.empty()) return std::vector<size_t>{usual_target(names, ignored)};
+  std::vector<size_t> targets;
+  for (const std::string& name : chosen) {
+    MANTISSA_ASSIGN(const size_t target, find_column(names, name, "target: "));
+    if (std::find(targets.begin(), targets.end(), target) != targets.end()) {
+      return invalid_input("target: the column '" + name + "' is named twice");
+    }
+    targets.push_back(target);
+  }
+  return targets;
+}
+
 Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& choices,
                                      std::vector<std::string>& notes) {
   const std::vector<std::string>& names = rows.names();
   ChosenColumns chosen;
   MANTISSA_ASSIGN(const std::set<size_t> ignored, other_columns(rows, choices, chosen, notes));
-  chosen.target = usual_target(names, ignored);
-  if (!choices.target.empty()) {
-    const bool is_there = std::find(names.begin(), names.end(), choices.target) != names.end();
-    if (!is_there && choices.target.find(',') != std::string::npos) {
-      return invalid_input("target: '" + choices.target +
-                           "' names several columns, and one is predicted of a table; several " +
-                           "labels of an example are learned from Python (docs/python.md)");
+  MANTISSA_ASSIGN(chosen.targets, chosen_targets(rows, choices.target, ignored));
+  const std::set<size_t> targets(chosen.targets.begin(), chosen.targets.end());
+  for (const size_t target : chosen.targets) {
+    if (chosen.weights == target) {
+      return invalid_input("row-weights: the column '" + choices.weights +
+                           "' is the target; --target names another");
     }
-    MANTISSA_ASSIGN(chosen.target, find_column(names, choices.target, "target: "));
-  }
-  if (chosen.weights == chosen.target) {
-    return invalid_input("row-weights: the column '" + choices.weights +
-                         "' is the target; --target names another");
-  }
-  if (ignored.count(chosen.target) > 0) {
-    return invalid_input("target: the column '" + names[chosen.target] +
-                         "' is ignored; --target names another");
+    if (ignored.count(target) > 0) {
+      return invalid_input("target: the column '" + names[target] +
+                           "' is ignored; --target names another");
+    }
   }
   for (size_t i = 0; i < names.size(); ++i) {
-    if (i != chosen.target && ignored.count(i) == 0) chosen.inputs.push_back(i);
+    if (targets.count(i) == 0 && ignored.count(i) == 0) chosen.inputs.push_back(i);
   }
   if (chosen.inputs.empty() && names.size() > 1) {
-    return invalid_input("no column is left but the target '" + names[chosen.target] + "'");
+    return invalid_input("no column is left but the target '" + names[chosen.targets[0]] + "'");
   }
   if (chosen.inputs.empty()) {
-    return invalid_input(rows.place() + ": there is one column alone, '" + names[chosen.target] +
+    return invalid_input(rows.place() + ": there is one column alone, '" + names[chosen.targets[0]] +
                          "'; columns are separated by commas, semicolons or tabs");
   }
   return chosen;
@@ -196,6 +212,36 @@ Result<TableColumn> target_column(const ColumnValues& values, const std::string&
   return values.column(name, is_number);
 }
 
+// Several targets: labels, if each has two values, or numbers.
+Status take_targets(std::span<const ColumnValues> values, std::span<const std::string> names,
+                    TableTask task, FoundSchema& found) {
+  const auto all = [&](const auto& fits) { return std::all_of(values.begin(), values.end(), fits); };
+  const bool are_labels = task != TableTask::kRegression && all([](const ColumnValues& one) {
+    return !one.too_many() && one.different() <= 2;
+  });
+  const bool are_numbers = !are_labels && task != TableTask::kClassification &&
+                           all([](const ColumnValues& one) { return one.is_of_numbers(); });
+  if (!are_labels && !are_numbers) {
+    return invalid_input(
+        "target: several columns are labels, of two values each, or numbers; these are neither");
+  }
+  const TableTask each = are_labels ? TableTask::kClassification : TableTask::kRegression;
+  for (size_t i = 0; i < values.size(); ++i) {
+    MANTISSA_ASSIGN(TableColumn column, target_column(values[i], names[i], each, found.notes));
+    if (i == 0) {
+      found.schema.target = std::move(column);
+    } else {
+      found.schema.more_targets.push_back(std::move(column));
+    }
+  }
+  if (task == TableTask::kByTarget) {
+    found.notes.push_back(std::to_string(values.size()) + " targets are taken for " +
+                          (are_labels ? "labels; --task regression takes them for numbers"
+                                      : "numbers"));
+  }
+  return {};
+}
+
 // Remarks about a column of numbers.
 void note_numbers(const ColumnValues& values, const std::string& name,
                   std::vector<std::string>& notes) {
@@ -278,12 +324,14 @@ void note_missing(const ColumnValues& values, const TableColumn& column,
 }
 
 // The decimal sign of the columns where it is certain; 0 if they differ.
-char usual_decimal(std::span<const ColumnValues> inputs, const ColumnValues& target) {
+char usual_decimal(std::span<const ColumnValues> inputs, std::span<const ColumnValues> targets) {
   std::set<char> signs;
   for (const ColumnValues& values : inputs) {
     if (const auto sign = values.decimal()) signs.insert(*sign);
   }
-  if (const auto sign = target.decimal()) signs.insert(*sign);
+  for (const ColumnValues& values : targets) {
+    if (const auto sign = values.decimal()) signs.insert(*sign);
+  }
   return signs.size() == 1 ? *signs.begin() : '\0';
 }
 
@@ -306,23 +354,25 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
   }
   const std::vector<std::string>& names = rows.names();
   std::vector<ColumnValues> inputs(chosen.inputs.size(), ColumnValues(kMostCategories, false));
-  ColumnValues target(kMaxClasses, true);
+  std::vector<ColumnValues> targets(chosen.targets.size(), ColumnValues(kMaxClasses, true));
   bool counts = !chosen.weights;  // whether any row does
   int64_t number = 0;
   while (true) {
     MANTISSA_ASSIGN(const auto row, rows.next());
     if (row.empty()) break;
     if (!is_of_part(number++, part)) continue;
-    if (row[chosen.target].kind == FieldKind::kMissing) {
-      return invalid_input(rows.place() + ": has no value of the target '" + names[chosen.target] +
-                           "'");
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const size_t column = chosen.targets[i];
+      if (row[column].kind == FieldKind::kMissing) {
+        return invalid_input(rows.place() + ": has no value of the target '" + names[column] + "'");
+      }
+      MANTISSA_RETURN_IF_ERROR(targets[i].add(row[column], names[column], rows));
     }
     if (chosen.weights) {
       MANTISSA_ASSIGN(const int16_t weight,
                       row_weight(row[*chosen.weights], choices.weights, rows));
       counts |= weight > 0;
     }
-    MANTISSA_RETURN_IF_ERROR(target.add(row[chosen.target], names[chosen.target], rows));
     for (size_t i = 0; i < inputs.size(); ++i) {
       const size_t column = chosen.inputs[i];
       MANTISSA_RETURN_IF_ERROR(inputs[i].add(row[column], names[column], rows));
@@ -337,7 +387,7 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
   found.schema.weights = choices.weights;
   found.schema.format = choices.format;
   const bool is_told = choices.decimal != '\0';
-  const char decimal = is_told ? choices.decimal : usual_decimal(inputs, target);
+  const char decimal = is_told ? choices.decimal : usual_decimal(inputs, targets);
   for (size_t i = 0; i < inputs.size(); ++i) {
     inputs[i].choose(decimal, is_told, rows.separator());
     const size_t before = found.schema.columns.size();
@@ -346,11 +396,20 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
       note_missing(inputs[i], found.schema.columns.back(), found.notes);
     }
   }
-  target.choose(decimal, is_told, rows.separator());
-  MANTISSA_ASSIGN(found.schema.target,
-                  target_column(target, names[chosen.target], choices.task, found.notes));
-  if (!target.doubt().empty()) {
-    found.notes.push_back("guessed: column '" + names[chosen.target] + "': " + target.doubt());
+  std::vector<std::string> target_names;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    targets[i].choose(decimal, is_told, rows.separator());
+    target_names.push_back(names[chosen.targets[i]]);
+  }
+  if (targets.size() == 1) {
+    MANTISSA_ASSIGN(found.schema.target,
+                    target_column(targets[0], target_names[0], choices.task, found.notes));
+  } else {
+    MANTISSA_RETURN_IF_ERROR(take_targets(targets, target_names, choices.task, found));
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].doubt().empty()) continue;
+    found.notes.push_back("guessed: column '" + target_names[i] + "': " + targets[i].doubt());
   }
   if (found.schema.text && found.schema.is_regression()) {
     return invalid_input("the target '" + found.schema.target.name +
@@ -358,7 +417,7 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
                          "classification takes it for these");
   }
   if (found.schema.columns.empty() && !found.schema.text) {
-    return invalid_input("no column is left but the target '" + found.schema.target.name + "'");
+    return invalid_input("no column is left but the target '" + found.schema.target_names() + "'");
   }
   if (found.schema.features() <= kMostFeatures) return found;
   return invalid_input("the columns make " + std::to_string(found.schema.features()) +

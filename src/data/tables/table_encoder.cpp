@@ -18,10 +18,14 @@ Result<TableEncoder> TableEncoder::create(const TableSchema& schema, const Table
   if (schema.text) {
     MANTISSA_ASSIGN(encoder.text_, find_column(names, schema.text->name, rows.place() + ": "));
   }
-  const auto target = std::find(names.begin(), names.end(), schema.target.name);
-  if (target != names.end()) {
-    encoder.target_ = {.place = static_cast<size_t>(target - names.begin()),
-                       .numbers = numbers_of(schema.target)};
+  for (const TableColumn& column : schema.targets()) {
+    const auto target = std::find(names.begin(), names.end(), column.name);
+    if (target == names.end()) {
+      encoder.targets_.clear();
+      break;
+    }
+    encoder.targets_.push_back({.place = static_cast<size_t>(target - names.begin()),
+                                .numbers = numbers_of(column)});
   }
   return encoder;
 }
@@ -93,21 +97,40 @@ bool TableEncoder::is_odd(const TableField& field) {
   return field.kind == FieldKind::kText || (field.is_number() && !std::isfinite(field.number));
 }
 
-Result<TableTarget> TableEncoder::target(std::span<const TableField> row) {
-  if (!target_ || row[target_->place].kind == FieldKind::kMissing) return TableTarget{};
-  const TableField& field = row[target_->place];
+Status TableEncoder::add_target(const TableColumn& column, const TableField& field, Place& place,
+                                TableTarget& target) {
   if (schema_.is_regression()) {
-    const TableField styled = field_in(field, schema_.target.style);
-    if (is_odd(styled)) return wrong(schema_.target, field);
+    const TableField styled = field_in(field, column.style);
+    if (is_odd(styled)) return wrong(column, field);
     // Counted here, because both training and testing read it.
-    (void)mantissa(styled.number, schema_.target, kTargetExponent, *target_);
-    return TableTarget{.is_known = true, .number = styled.number};
+    (void)mantissa(styled.number, column, kTargetExponent, place);
+    target.numbers.push_back(styled.number);
+    return {};
   }
   const std::string category = category_of(field);
-  const auto found = target_->numbers.find(category);
-  if (found != target_->numbers.end()) return TableTarget{.is_known = true, .label = found->second};
-  return invalid_input(rows_.place() + ": '" + category.substr(0, 40) +
-                       "' is no class of the training rows (column '" + schema_.target.name + "')");
+  const auto found = place.numbers.find(category);
+  if (found == place.numbers.end()) {
+    return invalid_input(rows_.place() + ": '" + category.substr(0, 40) +
+                         "' is no class of the training rows (column '" + column.name + "')");
+  }
+  if (schema_.has_labels()) {
+    target.labels.push_back(static_cast<uint16_t>(found->second));
+  } else {
+    target.label = found->second;
+  }
+  return {};
+}
+
+Result<TableTarget> TableEncoder::target(std::span<const TableField> row) {
+  TableTarget target;
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    const TableField& field = row[targets_[i].place];
+    if (field.kind == FieldKind::kMissing) return TableTarget{};
+    const TableColumn& column = i == 0 ? schema_.target : schema_.more_targets[i - 1];
+    MANTISSA_RETURN_IF_ERROR(add_target(column, field, targets_[i], target));
+  }
+  target.is_known = has_target();
+  return target;
 }
 
 std::vector<std::string> TableEncoder::notes() const {
@@ -127,7 +150,10 @@ std::vector<std::string> TableEncoder::notes() const {
                     " texts are none of the training rows' categories ('" + place.first_unknown +
                     (place.unknown > 1 ? "', ...)" : "')") + ": they count as missing");
   }
-  if (target_) note_clipped(schema_.target.name, *target_, kTargetExponent);
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    const TableColumn& column = i == 0 ? schema_.target : schema_.more_targets[i - 1];
+    note_clipped(column.name, targets_[i], kTargetExponent);
+  }
   if (truncated_ > 0) {
     notes.push_back(std::to_string(truncated_) + " texts are cut short: they have more than " +
                     std::to_string(schema_.text->sequence) + " tokens (--sequence)");

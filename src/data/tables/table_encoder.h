@@ -17,8 +17,9 @@ namespace mantissa {
 // The known target of a row, if it has one.
 struct TableTarget {
   bool is_known = false;
-  int64_t label = -1;  // of classes
-  double number = 0;   // of regression
+  int64_t label = -1;            // of classes
+  std::vector<double> numbers;   // of regression, one for each target
+  std::vector<uint16_t> labels;  // of several labels: 0 or 1 for each
 };
 
 // Rows as a network takes them. Columns are found by name; there may be more.
@@ -33,10 +34,10 @@ class TableEncoder {
   // An error names the line: a text in a column of numbers.
   Status append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers);
 
-  // An error for an unknown class, or for a text in place of a number.
+  // Known if all targets are. An error for an unknown class, or for a text in place of a number.
   Result<TableTarget> target(std::span<const TableField> row);
 
-  bool has_target() const { return target_.has_value(); }
+  bool has_target() const { return !targets_.empty(); }
   int64_t truncated() const { return truncated_; }  // texts that were cut short
   // Notes, a line each, about values that the network does not get: texts that are none of a
   // column's categories, and numbers that were clipped.
@@ -55,11 +56,13 @@ class TableEncoder {
   static bool is_odd(const TableField& field);
   int16_t mantissa(double number, const TableColumn& column, int exponent, Place& place);
   Error wrong(const TableColumn& column, const TableField& field) const;
+  Status add_target(const TableColumn& column, const TableField& field, Place& place,
+                    TableTarget& target);
 
   const TableSchema& schema_;
   const TableRows& rows_;
   std::vector<Place> columns_;
-  std::optional<Place> target_;
+  std::vector<Place> targets_;  // of all targets, or none
   size_t text_ = 0;  // of the text's column in a row
   int64_t truncated_ = 0;
 };

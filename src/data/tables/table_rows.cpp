@@ -109,7 +109,11 @@ class ArrayRows : public TableRows {
         y_(std::move(y), missing),
         rows_(x_.array.shape[0]) {
     for (int64_t i = 0; i < x_.columns; ++i) names_.push_back(std::to_string(i + 1));
-    if (y_.columns > 0) names_.emplace_back("y");
+    if (y_.columns == 1) names_.emplace_back("y");
+    for (int64_t i = 0; y_.columns > 1 && i < y_.columns; ++i) {
+      names_.push_back("y" + std::to_string(i + 1));
+      targets_.push_back(names_.back());
+    }
   }
 
   const std::vector<std::string>& names() const override { return names_; }
@@ -125,12 +129,13 @@ class ArrayRows : public TableRows {
   }
 
   std::string place() const override { return name_ + ", row " + std::to_string(row_ - 1); }
+  std::vector<std::string> targets() const override { return targets_; }
 
  private:
   std::string name_;
   Cells x_, y_;
   int64_t rows_, row_ = 0;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, targets_;
   std::vector<TableField> fields_;
 };
 
@@ -224,9 +229,11 @@ Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyA
     return invalid_input(name + ": " + shape(x) + " and " + shape(y) +
                          " do not have as many rows as each other");
   }
-  const bool is_column = y.shape.size() == 1 || (y.shape.size() == 2 && y.shape[1] == 1);
-  if (!y.name.empty() && !is_column) {
-    return invalid_input(name + ": " + shape(y) + " has not one number for each row");
+  constexpr int64_t kMostTargets = 4096;
+  const bool are_columns = y.shape.size() == 1 || (y.shape.size() == 2 && y.shape[1] >= 1 &&
+                                                   y.shape[1] <= kMostTargets);
+  if (!y.name.empty() && !are_columns) {
+    return invalid_input(name + ": " + shape(y) + " has not one number for each row, or [N, K]");
   }
   std::vector<double> missing;
   for (const std::string& text : format.missing) {

@@ -56,6 +56,8 @@ class TableRows {
   virtual Result<std::span<const TableField>> next() = 0;
   // "'a.csv', line 7": the last row.
   virtual std::string place() const = 0;
+  // The columns that are predicted if nobody names others; none: the usual one.
+  virtual std::vector<std::string> targets() const { return {}; }
   // Guesses, a line each.
   virtual std::vector<std::string> notes() const { return {}; }
   // Between fields of a file.

@@ -71,6 +71,19 @@ Result<TextColumn> text_column_of(const Json& json) {
   return column;
 }
 
+// Several targets are all numbers, or all of two categories.
+Status check_targets(const TableSchema& schema) {
+  if (schema.more_targets.empty()) return {};
+  for (const TableColumn& column : schema.targets()) {
+    if (column.is_number() == schema.is_regression() &&
+        (column.is_number() || column.categories.size() == 2)) {
+      continue;
+    }
+    return invalid_input("column '" + column.name + "' is damaged");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_text_column(const TextColumn& column) {
@@ -133,6 +146,20 @@ const char* decimal_name(char decimal) {
   return decimal == '\0' ? "auto" : decimal == '.' ? "point" : "comma";
 }
 
+std::vector<TableColumn> TableSchema::targets() const {
+  std::vector<TableColumn> all = {target};
+  all.insert(all.end(), more_targets.begin(), more_targets.end());
+  return all;
+}
+
+std::string TableSchema::target_names() const {
+  std::string names = target.name;
+  for (size_t i = 0; i < more_targets.size(); ++i) {
+    names += (i + 1 == more_targets.size() ? " and " : ", ") + more_targets[i].name;
+  }
+  return names;
+}
+
 int64_t TableSchema::features() const {
   if (text) return text->sequence;
   int64_t features = 0;
@@ -150,6 +177,9 @@ TableFormat TableSchema::file_format() const {
 std::string to_json(const TableSchema& schema) {
   Json json = {{"columns", Json::array()}, {"target", column_json(schema.target)}};
   for (const TableColumn& column : schema.columns) json["columns"].push_back(column_json(column));
+  for (const TableColumn& column : schema.more_targets) {
+    json["more_targets"].push_back(column_json(column));
+  }
   if (schema.text) {
     json["text"] = {{"name", schema.text->name},
                     {"sequence", schema.text->sequence},
@@ -175,6 +205,11 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
       schema.columns.push_back(std::move(one));
     }
     MANTISSA_ASSIGN(schema.target, column_of(json.at("target")));
+    for (const Json& column : json.value("more_targets", Json::array())) {
+      MANTISSA_ASSIGN(TableColumn one, column_of(column));
+      schema.more_targets.push_back(std::move(one));
+    }
+    MANTISSA_RETURN_IF_ERROR(check_targets(schema));
     if (json.contains("text")) {
       MANTISSA_ASSIGN(schema.text, text_column_of(json.at("text")));
     }

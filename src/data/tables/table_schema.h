@@ -59,7 +59,9 @@ const char* decimal_name(char decimal);
 
 // The user's settings for a table.
 struct TableChoices {
-  std::string target = {};  // the column that is predicted; "": one called so, or the last
+  // The column that is predicted, or several with commas between them; "": one called so, or the
+  // last.
+  std::string target = {};
   std::string ignore = {};  // columns that are left out, with commas between them
   TableTask task = TableTask::kByTarget;
   // With a tokenizer the network reads a column of texts: its name; "": one called text, or the
@@ -86,11 +88,18 @@ struct TableColumn {
 struct TableSchema {
   std::vector<TableColumn> columns;  // the inputs, in the order of their numbers
   TableColumn target;                // its categories are the classes; a number: regression
+  // Further targets of the same kind: numbers, or labels, columns of two categories of which the
+  // second is 1.
+  std::vector<TableColumn> more_targets = {};
   std::optional<TextColumn> text = std::nullopt;  // the input, in place of columns
   std::string weights = {};  // the column of the rows' weights in training; "": none
   TableFormat format = {};   // of the files, without names
 
   bool is_regression() const { return target.is_number(); }
+  bool has_labels() const { return !is_regression() && !more_targets.empty(); }
+  std::vector<TableColumn> targets() const;
+  // "a", or "a, b and c" of several.
+  std::string target_names() const;
   // Numbers of a row, or tokens of its text.
   int64_t features() const;
   // How files with these columns are read.

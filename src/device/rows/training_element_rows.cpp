@@ -246,7 +246,16 @@ std::string_view loss_name(const Instruction& i) {
   return std::string_view(i.op->name) == "softmax_cross_entropy" ? "dev_softmax_" : "dev_squares_";
 }
 
+// C has the square of errors alone.
+Status check_penalty(TrainingWriter& writer, const Instruction& i) {
+  if (std::string_view(i.op->name) != "regression_error") return {};
+  const auto& own = attributes<ops::RegressionAttributes>(writer, i);
+  if (own.penalty == ops::Penalty::kSquared) return {};
+  return invalid_input("node '" + i.name + "' (regression_error): C has the penalty 'squared' alone yet");
+}
+
 Status write_loss(TrainingWriter& writer, const Instruction& i) {
+  MANTISSA_RETURN_IF_ERROR(check_penalty(writer, i));
   const std::string of = loss(writer, i);
   writer.statement(std::string(loss_name(i)) + "loss(step, " + of + ");");
   return {};

@@ -27,7 +27,13 @@ std::string describe_classes(const Score& score) {
                                    score.loss, 100 * score.accuracy());
   char* const rest = text.data() + length;
   const size_t room = text.size() - static_cast<size_t>(length);
-  if (score.ranking) std::snprintf(rest, room, ", AUC %.4f", score.ranking->auc);
+  if (score.binary) {
+    std::snprintf(rest, room, ", AUC %.4f, F1 %.4f", score.binary->ranking.auc, score.binary->f1);
+  }
+  if (score.ordinal) {
+    std::snprintf(rest, room, ", rank error %.4f, kappa %.4f", score.ordinal->mae,
+                  score.ordinal->kappa);
+  }
   if (score.labels) {
     std::snprintf(rest, room, ", micro F1 %.4f, macro F1 %.4f", score.labels->micro_f1,
                   score.labels->macro_f1);
@@ -39,11 +45,6 @@ std::string describe_classes(const Score& score) {
 // z.
 class OneLogit {
  public:
-  void add(const Tensor& logits, const int32_t* labels) {
-    for (int64_t n = 0; n < logits.count(); ++n) {
-      scored_.push_back({output_at(logits, n), labels[n] == 1});
-    }
-  }
   // Both, valid until the next call.
   Tensor logits(const Tensor& logits) {
     const int64_t count = logits.count();
@@ -54,45 +55,85 @@ class OneLogit {
     both.data = pairs_.data();
     return both;
   }
-  RankingScore score() { return ranking_score(std::move(scored_)); }
 
  private:
   std::vector<int32_t> pairs_;
-  std::vector<ScoredLabel> scored_;
 };
 
-// Labels that exclude no other: each is guessed if its logit is above 0.
-class LabelCounts {
- public:
-  explicit LabelCounts(ClassificationEvaluation& evaluation)
-      : evaluation_(evaluation), known_(evaluation.classes.size(), 0) {
-    evaluation_.confusion.clear();
+// By how much the logit of the second of two classes is the larger.
+std::vector<double> second_scores(const Tensor& both) {
+  std::vector<double> scores;
+  for (int64_t n = 0; n < both.shape[0]; ++n) {
+    scores.push_back(output_at(both, 2 * n + 1) - output_at(both, 2 * n));
   }
-  void add(const Tensor& logits, const kernels::SigmoidTargets& targets) {
-    for (int64_t n = 0; n < logits.shape[0]; ++n) {
-      int64_t known = 0, right = 0;
-      for (int64_t k = 0; k < targets.outputs; ++k) {
-        const int32_t target = targets.at(n, k);
-        if (target < 0) continue;
-        const bool guess = output_at(logits, n * targets.outputs + k) > 0;
-        ClassCounts& counts = evaluation_.classes[static_cast<size_t>(k)];
-        counts.examples += target;
-        counts.guesses += guess;
-        counts.right += guess && target == 1;
-        ++known_[static_cast<size_t>(k)];
-        ++known;
-        right += guess == (target == 1);
-      }
-      ++evaluation_.examples;
-      evaluation_.correct += known > 0 && right == known;
+  return scores;
+}
+
+// Adds a batch of two classes by two logits.
+void add_two_classes(const Tensor& both, const int32_t* labels, const Batch& batch,
+                     const StepResult& step, const kernels::SoftmaxKernels& softmax,
+                     ClassificationEvaluation& evaluation) {
+  const std::vector<double> scores = second_scores(both);
+  std::vector<int> guesses;
+  evaluation.scored.resize(1);
+  for (size_t n = 0; n < scores.size(); ++n) {
+    evaluation.scored[0].push_back({scores[n], labels[n] == 1});
+    if (evaluation.thresholds.empty()) continue;
+    guesses.push_back(scores[n] > evaluation.thresholds[0] ? 1 : 0);
+  }
+  evaluation.add(both, labels, batch.examples, step.loss_q24, softmax, guesses);
+}
+
+// Adds a batch of labels that exclude no other: each is guessed if its logit is above its
+// threshold.
+void add_labels(const Tensor& logits, const kernels::SigmoidTargets& targets,
+                ClassificationEvaluation& evaluation) {
+  for (int64_t n = 0; n < logits.shape[0]; ++n) {
+    int64_t known = 0, right = 0;
+    for (int64_t k = 0; k < targets.outputs; ++k) {
+      const auto label = static_cast<size_t>(k);
+      const int32_t target = targets.at(n, k);
+      if (target < 0) continue;
+      const double logit = output_at(logits, n * targets.outputs + k);
+      const double threshold = evaluation.thresholds.empty() ? 0 : evaluation.thresholds[label];
+      const bool guess = logit > threshold;
+      evaluation.scored[label].push_back({logit, target == 1});
+      ClassCounts& counts = evaluation.classes[label];
+      counts.examples += target;
+      counts.guesses += guess;
+      counts.right += guess && target == 1;
+      ++known;
+      right += guess == (target == 1);
     }
+    ++evaluation.examples;
+    evaluation.correct += known > 0 && right == known;
   }
-  LabelsScore score() const { return labels_score(evaluation_.classes, known_); }
+}
 
- private:
-  ClassificationEvaluation& evaluation_;
-  std::vector<int64_t> known_;
-};
+// The class of ranked logits [classes - 1]: how many are above 0.
+int rank_of(const Tensor& logits, int64_t row) {
+  const int64_t outputs = logits.shape.last();
+  int rank = 0;
+  for (int64_t k = 0; k < outputs; ++k) rank += output_at(logits, row * outputs + k) > 0;
+  return rank;
+}
+
+// Adds a batch of classes in an order.
+void add_ranks(const Tensor& logits, const int32_t* labels,
+               std::vector<std::pair<int, int>>& labels_and_guesses,
+               ClassificationEvaluation& evaluation) {
+  for (int64_t n = 0; n < logits.shape[0]; ++n) {
+    const int label = labels[n], guess = rank_of(logits, n);
+    labels_and_guesses.emplace_back(label, guess);
+    ++evaluation.examples;
+    ++evaluation.classes[static_cast<size_t>(label)].examples;
+    ++evaluation.classes[static_cast<size_t>(guess)].guesses;
+    evaluation.classes[static_cast<size_t>(label)].right += guess == label;
+    evaluation.correct += guess == label;
+    if (evaluation.confusion.empty()) continue;
+    ++evaluation.confusion[static_cast<size_t>(label)][static_cast<size_t>(guess)];
+  }
+}
 
 bool has_labels(const ClassifierOptions& options) {
   return options.loss == ops::LossKind::kSigmoids && !options.one_logit;
@@ -126,6 +167,22 @@ std::vector<double> label_probabilities(const Tensor& logits,
   return result;
 }
 
+// Probabilities of classes in an order, [count][outputs + 1], from those of being above each but the
+// last. These fall from class to class; where they do not, the least so far counts.
+std::vector<double> rank_probabilities(const std::vector<double>& above, int64_t outputs) {
+  std::vector<double> result;
+  for (size_t first = 0; first < above.size(); first += static_cast<size_t>(outputs)) {
+    double before = 1;
+    for (int64_t k = 0; k < outputs; ++k) {
+      const double next = std::min(before, above[first + static_cast<size_t>(k)]);
+      result.push_back(before - next);
+      before = next;
+    }
+    result.push_back(before);
+  }
+  return result;
+}
+
 }  // namespace
 
 Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batches,
@@ -133,31 +190,45 @@ Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batch
                                           const EvaluationObserver& observer) {
   ClassificationEvaluation evaluation(options.classes);
   const kernels::KernelTable table = kernels::select_kernels(options.isa);
-  OneLogit two_classes;
-  std::optional<LabelCounts> found;
-  if (has_labels(options)) found.emplace(evaluation);
+  evaluation.thresholds = options.thresholds;
+  OneLogit one;
+  std::vector<std::pair<int, int>> ranks;  // labels and guesses
+  const bool are_labels = has_labels(options), are_ranks = options.loss == ops::LossKind::kOrdinal;
+  const bool are_two = options.classes == 2 && !are_labels && !are_ranks;
+  if (are_labels) {
+    evaluation.confusion.clear();
+    evaluation.scored.resize(static_cast<size_t>(options.classes));
+  }
   const auto add = [&](const Batch& batch, const StepResult& step) {
     const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
-    const Tensor logits = programs.outputs();
-    if (found) {
-      found->add(logits, {labels, options.classes, is_by_output(batch)});
+    const Tensor outputs = programs.outputs();
+    const Tensor logits = options.one_logit ? one.logits(outputs) : outputs;
+    if (are_labels) {
+      add_labels(logits, {labels, options.classes, is_by_output(batch)}, evaluation);
       evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
+    } else if (are_ranks) {
+      add_ranks(logits, labels, ranks, evaluation);
+      evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
+    } else if (are_two) {
+      add_two_classes(logits, labels, batch, step, *table.softmax, evaluation);
     } else {
-      if (options.one_logit) two_classes.add(logits, labels);
-      evaluation.add(options.one_logit ? two_classes.logits(logits) : logits, labels,
-                     batch.examples, step.loss_q24, *table.softmax);
+      evaluation.add(logits, labels, batch.examples, step.loss_q24, *table.softmax);
     }
   };
   MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
   evaluation.loss = ops::loss_value(options.loss, evaluation.loss_q24) /
                     static_cast<double>(std::max<int64_t>(1, evaluation.examples));
-  if (options.one_logit) evaluation.ranking = two_classes.score();
-  if (found) evaluation.labels = found->score();
+  if (are_two && !evaluation.scored.empty()) {
+    evaluation.binary = binary_score(evaluation.classes[1], evaluation.scored[0]);
+  }
+  if (are_ranks) evaluation.ordinal = ordinal_score(ranks);
+  if (are_labels) evaluation.labels = labels_score(evaluation.classes, evaluation.scored);
   return evaluation;
 }
 
 double guessing_loss(ops::LossKind loss, int64_t classes) {
   const auto count = static_cast<double>(std::max<int64_t>(2, classes));
+  if (loss == ops::LossKind::kOrdinal) return (count - 1) * std::log(2.0);
   if (loss == ops::LossKind::kSigmoids) {
     return classes == 1 ? std::log(2.0)
                         : std::log(count) + (count - 1) * std::log(count / (count - 1));
@@ -186,15 +257,30 @@ Task classification_task(const ClassifierOptions& options, std::string data,
                   .correct = evaluation.correct,
                   .loss_q24 = evaluation.loss_q24,
                   .loss = evaluation.loss,
-                  .ranking = evaluation.ranking,
-                  .labels = evaluation.labels},
+                  .binary = evaluation.binary,
+                  .labels = evaluation.labels,
+                  .ordinal = evaluation.ordinal},
         .top5_accuracy = evaluation.top5_accuracy(),
         .confusion = evaluation.confusion,
+        .scored = evaluation.scored,
         .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
           return to_json(evaluation, data, class_names, model_sha256, seconds);
         }};
   };
   return task;
+}
+
+int guessed_class(const FrozenDescription& description, std::span<const double> logits) {
+  const ModelOptions& options = description.options;
+  const double threshold = description.thresholds.empty() ? 0 : description.thresholds[0];
+  if (options.loss == ops::LossKind::kOrdinal) {
+    return static_cast<int>(
+        std::count_if(logits.begin(), logits.end(), [](double logit) { return logit > 0; }));
+  }
+  if (logits.size() == 1) return logits[0] > threshold ? 1 : 0;
+  const bool are_two = logits.size() == 2 && threshold_count(options) == 1;
+  if (are_two) return logits[1] - logits[0] > threshold ? 1 : 0;
+  return static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
 namespace {
@@ -235,16 +321,25 @@ Result<Classified> classify(FrozenNetwork& network, const Examples& examples, Th
   const Tensor logits = programs.outputs();
   Classified result;
   const FrozenDescription& description = network.description;
-  if (description.options.loss != ops::LossKind::kRegression) {
+  if (!ops::is_for_numbers(description.options.loss)) {
     const ModelOptions& options = description.options;
     const bool labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
-    OneLogit two;
-    result.probabilities =
-        labels ? label_probabilities(logits, *table.softmax)
-               : probabilities_of(options.one_logit ? two.logits(logits) : logits, *table.softmax);
+    OneLogit one;
+    const Tensor all = options.one_logit ? one.logits(logits) : logits;
+    const bool ranks = options.loss == ops::LossKind::kOrdinal;
+    result.probabilities = labels || ranks ? label_probabilities(logits, *table.softmax)
+                                  : probabilities_of(all, *table.softmax);
+    if (ranks) {
+      result.probabilities = rank_probabilities(result.probabilities, logits.shape.last());
+      for (int64_t n = 0; n < count; ++n) result.guesses.push_back(rank_of(logits, n));
+    } else if (labels) {
+      for (int64_t i = 0; i < logits.count(); ++i) result.scores.push_back(output_at(logits, i));
+    } else if (options.classes == 2) {
+      result.scores = second_scores(all);
+    }
   } else {
     const Target target = target_of(description);
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < logits.count(); ++i) {
       result.numbers.push_back(predicted_number(logits, i, target));
     }
   }

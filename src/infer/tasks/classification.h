@@ -22,6 +22,7 @@ struct ClassifierOptions {
   bool one_logit = false;
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   Isa isa = Isa::kScalar;  // of the softmax that probabilities come from
+  std::vector<double> thresholds = {};  // as in ClassificationEvaluation
 };
 
 // Runs all batches through programs with a loss; each has the tensor kLabelTensor. Results do not
@@ -38,10 +39,15 @@ Task classification_task(const ClassifierOptions& options, std::string data,
 // answer that does not look at the example.
 double guessing_loss(ops::LossKind loss, int64_t classes);
 
+// The class that the logits of an example stand for.
+int guessed_class(const FrozenDescription& description, std::span<const double> logits);
+
 // The results of a network for some examples.
 struct Classified {
   std::vector<double> probabilities;  // [count][classes]
-  std::vector<double> numbers;        // [count], used instead if numbers are predicted
+  std::vector<double> scores;         // of labels [count][labels], of two classes [count]
+  std::vector<int> guesses;           // [count], of classes in an order
+  std::vector<double> numbers;        // [count][numbers], instead if numbers are predicted
   // The logits as they were computed, mantissas * 2^exponent, [count][classes]. Empty in fp32.
   std::vector<int32_t> mantissas;
   int exponent = 0;

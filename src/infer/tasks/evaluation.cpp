@@ -90,20 +90,22 @@ std::vector<double> probabilities_of(const Tensor& logits, const kernels::Softma
 }
 
 std::optional<double> ClassificationEvaluation::top5_accuracy() const {
-  if (std::ssize(classes) < kTop5Classes || labels) return std::nullopt;
+  if (std::ssize(classes) < kTop5Classes || labels || ordinal) return std::nullopt;
   return part(correct_in_5);
 }
 
 void ClassificationEvaluation::add(const Tensor& logits, const int32_t* batch_labels,
                                    std::span<const uint32_t> numbers, int64_t batch_loss_q24,
-                                   const kernels::SoftmaxKernels& softmax) {
+                                   const kernels::SoftmaxKernels& softmax,
+                                   std::span<const int> guesses) {
   const int64_t count = logits.shape.last();
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
   for (int64_t i = 0; i < logits.shape[0]; ++i) {
     const int label = batch_labels[i];
-    const Ranks ranks = logits.type == DataType::kFloat
+    Ranks ranks = logits.type == DataType::kFloat
                             ? ranks_of(logits.as<float>() + i * count, count, label)
                             : ranks_of(logits.as<int32_t>() + i * count, count, label);
+    if (!guesses.empty()) ranks.guess = guesses[static_cast<size_t>(i)];
     ++examples;
     ++classes[label].examples;
     ++classes[ranks.guess].guesses;
@@ -152,14 +154,26 @@ std::string to_json(const ClassificationEvaluation& evaluation, const std::strin
                       {"accuracy", evaluation.accuracy()},
                       {"loss", evaluation.loss}};
   if (const auto top5 = evaluation.top5_accuracy()) json["top5_accuracy"] = *top5;
-  if (evaluation.ranking) {
-    json["auc"] = evaluation.ranking->auc;
-    json["average_precision"] = evaluation.ranking->average_precision;
+  if (evaluation.binary) {
+    json["auc"] = evaluation.binary->ranking.auc;
+    json["average_precision"] = evaluation.binary->ranking.average_precision;
+    json["precision"] = evaluation.binary->precision;
+    json["recall"] = evaluation.binary->recall;
+    json["f1"] = evaluation.binary->f1;
   }
+  if (evaluation.ordinal) {
+    json["rank_mae"] = evaluation.ordinal->mae;
+    json["quadratic_kappa"] = evaluation.ordinal->kappa;
+  }
+  if (!evaluation.thresholds.empty()) json["thresholds"] = evaluation.thresholds;
   if (evaluation.labels) {
     json["micro_f1"] = evaluation.labels->micro_f1;
     json["macro_f1"] = evaluation.labels->macro_f1;
+    json["mean_average_precision"] = evaluation.labels->mean_average_precision;
     json["label_accuracy"] = evaluation.labels->accuracy;
+    json["label_f1"] = evaluation.labels->f1;
+    json["label_average_precision"] = evaluation.labels->average_precision;
+    json["label_auc"] = evaluation.labels->auc;
   }
   if (seconds) json["seconds"] = *seconds;
   json["class_names"] = class_names;

@@ -13,17 +13,36 @@
 
 namespace mantissa {
 
-// How well probabilities of 1 order examples of 0 and 1. NaN if there are only zeros, or
-// only ones.
+// How well probabilities of 1 order examples of 0 and 1.
 struct RankingScore {
-  double auc = 0;                // of the receiver operating characteristic
-  double average_precision = 0;  // over the thresholds
+  double auc = 0;                // of the receiver operating characteristic; NaN without both
+  double average_precision = 0;  // over the thresholds; 0 without ones
+};
+
+// How well the second of two classes is found.
+struct BinaryScore {
+  RankingScore ranking = {};
+  double precision = 0, recall = 0, f1 = 0;  // 0 where there is nothing to divide by
+};
+
+// How near guesses of classes in an order are.
+struct OrdinalScore {
+  double mae = 0;    // mean of |guess - class|
+  double kappa = 0;  // Cohen's, weighted by (guess - class)^2; NaN if all are of one class
 };
 
 // How well labels are found that do not exclude one another.
 struct LabelsScore {
   double micro_f1 = 0, macro_f1 = 0;
-  std::vector<double> accuracy = {};  // of each label
+  double mean_average_precision = 0;
+  // Of each label.
+  std::vector<double> accuracy = {}, f1 = {}, average_precision = {}, auc = {};
+};
+
+// An example's logit, or any other number that grows with the probability, and whether it is 1.
+struct ScoredLabel {
+  double score = 0;
+  bool is_one = false;
 };
 
 // A number of an output.
@@ -64,8 +83,13 @@ struct ClassificationEvaluation {
   // [label][prediction]; empty with more than kConfusionClasses classes.
   std::vector<std::vector<int64_t>> confusion;
   std::vector<WorstPrediction> worst;   // highest loss first; of equals the lower index
-  std::optional<RankingScore> ranking;  // of networks of one logit
+  std::optional<BinaryScore> binary;    // of two classes
   std::optional<LabelsScore> labels;    // of labels that exclude no other
+  std::optional<OrdinalScore> ordinal;  // of classes in an order
+  // Logits, or differences of the two, above which a label or the second class is guessed. Empty: 0.
+  std::vector<double> thresholds;
+  // With these scores: of two classes all examples, else of each label those with a known target.
+  std::vector<std::vector<ScoredLabel>> scored;
 
   explicit ClassificationEvaluation(int64_t class_count = 0);
 
@@ -74,9 +98,11 @@ struct ClassificationEvaluation {
   std::optional<double> top5_accuracy() const;
 
   // Adds a batch: its logits (int32 or float, [N, classes]), labels, numbers of its examples, and
-  // its sum of losses. The mean loss is left to the caller, who knows its unit.
+  // its sum of losses. The mean loss is left to the caller, who knows its unit. `guesses` [N] are
+  // guessed in place of the classes with the largest logits, if there are any.
   void add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
-           int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax);
+           int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax,
+           std::span<const int> guesses = {});
 
  private:
   double part(int64_t count) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <utility>
 
 namespace mantissa {
 namespace {
@@ -23,7 +25,7 @@ RankingScore ranking_score(std::vector<ScoredLabel> labels) {
   const auto count = std::ssize(labels);
   const int64_t ones = std::count_if(labels.begin(), labels.end(),
                                      [](const ScoredLabel& label) { return label.is_one; });
-  if (ones == 0 || ones == count) return {NAN, NAN};
+  if (ones == 0) return {NAN, 0};
   int64_t found = 0;   // examples of 1 with this score or a higher one
   int64_t halves = 0;  // twice the pairs of 1 and 0 in the right order; of equal scores once
   double precisions = 0;
@@ -39,7 +41,60 @@ RankingScore ranking_score(std::vector<ScoredLabel> labels) {
   return {part_of(halves, 2 * ones * (count - ones)), precisions / static_cast<double>(ones)};
 }
 
-LabelsScore labels_score(std::span<const ClassCounts> labels, std::span<const int64_t> known) {
+BinaryScore binary_score(const ClassCounts& second, std::vector<ScoredLabel> labels) {
+  const auto part = [&](int64_t all) { return all > 0 ? part_of(second.right, all) : 0; };
+  return {ranking_score(std::move(labels)), part(second.guesses), part(second.examples),
+          f1_of(second)};
+}
+
+double best_threshold(std::vector<ScoredLabel> labels) {
+  std::sort(labels.begin(), labels.end(),
+            [](const ScoredLabel& a, const ScoredLabel& b) { return a.score > b.score; });
+  const auto count = std::ssize(labels);
+  ClassCounts counts{.examples = std::count_if(labels.begin(), labels.end(),
+                                               [](const ScoredLabel& one) { return one.is_one; })};
+  ClassCounts at_zero = counts;
+  for (const ScoredLabel& one : labels) {
+    at_zero.guesses += one.score > 0;
+    at_zero.right += one.score > 0 && one.is_one;
+  }
+  double best = f1_of(at_zero), threshold = 0;
+  for (int64_t at = 0; at < count; ++at) {
+    ++counts.guesses;
+    counts.right += labels[at].is_one;
+    const bool is_last = at + 1 == count;
+    if (!is_last && labels[at + 1].score == labels[at].score) continue;
+    const double below = is_last ? labels[at].score - 1 : labels[at + 1].score;
+    const double middle = labels[at].score / 2 + below / 2, f1 = f1_of(counts);
+    if (f1 < best || (f1 == best && std::abs(middle) >= std::abs(threshold))) continue;
+    best = f1;
+    threshold = middle;
+  }
+  return threshold;
+}
+
+// Of equal counts the expected squares are by the sums of ranks and of their squares.
+OrdinalScore ordinal_score(std::span<const std::pair<int, int>> labels_and_guesses) {
+  int64_t magnitudes = 0, squares = 0, labels = 0, guesses = 0, label_squares = 0,
+          guess_squares = 0;
+  for (const auto& [label, guess] : labels_and_guesses) {
+    const int64_t distance = guess - label;
+    magnitudes += std::abs(distance);
+    squares += distance * distance;
+    labels += label;
+    guesses += guess;
+    label_squares += int64_t{label} * label;
+    guess_squares += int64_t{guess} * guess;
+  }
+  const auto n = static_cast<double>(labels_and_guesses.size());
+  const double expected = static_cast<double>(label_squares + guess_squares) -
+                          2 * static_cast<double>(labels) * static_cast<double>(guesses) / n;
+  return {n > 0 ? static_cast<double>(magnitudes) / n : 0,
+          expected > 0 ? 1 - static_cast<double>(squares) / expected : NAN};
+}
+
+LabelsScore labels_score(std::span<const ClassCounts> labels,
+                         const std::vector<std::vector<ScoredLabel>>& scored) {
   LabelsScore score;
   ClassCounts all;
   for (size_t k = 0; k < labels.size(); ++k) {
@@ -47,9 +102,14 @@ LabelsScore labels_score(std::span<const ClassCounts> labels, std::span<const in
     all.examples += one.examples;
     all.guesses += one.guesses;
     all.right += one.right;
+    const auto known = std::ssize(scored[k]);
+    const RankingScore ranking = ranking_score(scored[k]);
+    score.f1.push_back(f1_of(one));
+    score.average_precision.push_back(ranking.average_precision);
+    score.auc.push_back(ranking.auc);
     score.macro_f1 += f1_of(one) / static_cast<double>(labels.size());
-    score.accuracy.push_back(
-        part_of(known[k] - one.examples - one.guesses + 2 * one.right, known[k]));
+    score.mean_average_precision += ranking.average_precision / static_cast<double>(labels.size());
+    score.accuracy.push_back(part_of(known - one.examples - one.guesses + 2 * one.right, known));
   }
   score.micro_f1 = f1_of(all);
   return score;

@@ -17,7 +17,7 @@ namespace {
 // Outputs that miss targets by as much, in units of their variance, have learned nothing of use.
 constexpr double kHighRegressionError = 10;
 
-// Sums over examples, in their order: the same bits everywhere.
+// Sums over examples of one output, in their order: the same bits everywhere.
 struct ErrorSums {
   double squares = 0, magnitudes = 0;       // of errors
   double targets = 0, squared_targets = 0;  // less the mean of training targets
@@ -29,14 +29,29 @@ struct ErrorSums {
     targets += target;
     squared_targets += target * target;
   }
-  RegressionScore score(int64_t examples, const Target& target) const {
+  NumberScore score(int64_t examples, const TargetNumber& target) const {
     const auto n = static_cast<double>(std::max<int64_t>(1, examples));
     const double spread = squared_targets - targets * targets / n;
-    return {.rmse = target.deviation * std::sqrt(squares / n),
+    return {.name = target.column,
+            .rmse = target.deviation * std::sqrt(squares / n),
             .mae = target.deviation * magnitudes / n,
-            .r2 = spread > 0 ? 1 - squares / spread : 0};
+            .r2 = spread > 0 ? 1 - squares / spread : squares > 0 ? 0.0 : 1.0};
   }
 };
+
+// The scores of all outputs, and their means.
+RegressionScore score_of(const std::vector<ErrorSums>& sums, int64_t examples,
+                         const Target& target) {
+  RegressionScore score;
+  const auto outputs = static_cast<double>(sums.size());
+  for (size_t k = 0; k < sums.size(); ++k) {
+    const NumberScore& one = score.each.emplace_back(sums[k].score(examples, target.numbers[k]));
+    score.rmse += one.rmse / outputs;
+    score.mae += one.mae / outputs;
+    score.r2 += one.r2 / outputs;
+  }
+  return score;
+}
 
 std::string describe_numbers(const Score& score) {
   std::array<char, 96> text{};
@@ -45,60 +60,80 @@ std::string describe_numbers(const Score& score) {
   return text.data();
 }
 
-std::string to_json(const Score& score, const std::string& data, const std::string& target,
+std::string to_json(const Score& score, const std::string& data, const Target& target,
                     const std::string& model_sha256, std::optional<double> seconds) {
   nlohmann::ordered_json json = {{"data", data},
                                  {"examples", score.examples},
-                                 {"target", target},
+                                 {"target", target_names(target)},
                                  {"r2", score.regression->r2},
                                  {"rmse", score.regression->rmse},
                                  {"mae", score.regression->mae},
                                  {"loss", score.loss}};
+  if (target.numbers.size() > 1) {
+    nlohmann::ordered_json& targets = json["targets"] = nlohmann::ordered_json::array();
+    for (const NumberScore& one : score.regression->each) {
+      targets.push_back(
+          {{"target", one.name}, {"r2", one.r2}, {"rmse", one.rmse}, {"mae", one.mae}});
+    }
+  }
   if (seconds) json["seconds"] = *seconds;
   json["model_sha256"] = model_sha256;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 Result<Score> evaluate_numbers(Programs& programs, BatchSource& batches, const Target& target,
-                               const EvaluationObserver& observer) {
+                               ops::LossKind loss, const EvaluationObserver& observer) {
   Score score;
-  ErrorSums sums;
+  const size_t count = target.numbers.size();
+  std::vector<ErrorSums> sums(count);
   const auto add = [&](const Batch& batch, const StepResult& step) {
     const auto* targets = static_cast<const int16_t*>(batch.find(kTargetTensor));
     const Tensor outputs = programs.outputs();
-    for (int64_t i = 0; i < batch.count; ++i) {
-      sums.add(output_at(outputs, i), std::ldexp(static_cast<double>(targets[i]), kTargetExponent));
+    for (int64_t i = 0; i < batch.count * static_cast<int64_t>(count); ++i) {
+      sums[static_cast<size_t>(i) % count].add(
+          output_at(outputs, i), std::ldexp(static_cast<double>(targets[i]), kTargetExponent));
     }
     score.examples += batch.count;
     score.loss_q24 += step.loss_q24;
   };
   MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
-  score.loss = ops::loss_value(ops::LossKind::kRegression, score.loss_q24) /
+  score.loss = ops::loss_value(loss, score.loss_q24) /
                static_cast<double>(std::max<int64_t>(1, score.examples));
-  score.regression = sums.score(score.examples, target);
+  score.regression = score_of(sums, score.examples, target);
   return score;
 }
 
 }  // namespace
 
-double predicted_number(const Tensor& outputs, int64_t example, const Target& target) {
-  return output_at(outputs, example) * target.deviation + target.mean;
+std::string target_names(const Target& target) {
+  std::string names;
+  for (const TargetNumber& number : target.numbers) {
+    names += (names.empty() ? "" : ", ") + number.column;
+  }
+  return names;
 }
 
-Task regression_task(const Target& target, std::string data) {
-  Task task{.loss = ops::LossKind::kRegression,
+double predicted_number(const Tensor& outputs, int64_t i, const Target& target) {
+  if (target.numbers.empty()) return output_at(outputs, i);
+  const TargetNumber& number = target.numbers[static_cast<size_t>(i) % target.numbers.size()];
+  return output_at(outputs, i) * number.deviation + number.mean;
+}
+
+Task regression_task(const Target& target, std::string data, ops::LossKind loss) {
+  Task task{.loss = loss,
             .counts_correct = false,
             .guessing_loss = 1,  // the variance of standardised targets
             .high_loss = kHighRegressionError,
             .describe = describe_numbers};
-  task.evaluate = [target, data = std::move(data)](
+  task.evaluate = [target, loss, data = std::move(data)](
                       Programs& programs, BatchSource& batches,
                       const EvaluationObserver& observer) -> Result<Task::Report> {
-    MANTISSA_ASSIGN(const Score score, evaluate_numbers(programs, batches, target, observer));
+    MANTISSA_ASSIGN(const Score score,
+                    evaluate_numbers(programs, batches, target, loss, observer));
     return Task::Report{
         .score = score,
         .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
-          return to_json(score, data, target.column, model_sha256, seconds);
+          return to_json(score, data, target, model_sha256, seconds);
         }};
   };
   return task;

@@ -8,11 +8,15 @@
 
 namespace mantissa {
 
-// The task: each batch has the tensor kTargetTensor, a number of `target`. The loss is in units of
-// the variance of training targets. `data` and the target's name go into the report.
-Task regression_task(const Target& target, std::string data);
+// The task: each batch has the tensor kTargetTensor, the numbers of `target`. The loss, one of
+// those for numbers, is of standardised targets. `data` and the targets' names go into the report.
+Task regression_task(const Target& target, std::string data, ops::LossKind loss);
 
-// The number that an output stands for: output * deviation + mean.
-double predicted_number(const Tensor& outputs, int64_t example, const Target& target);
+// "a, b": the names of the numbers.
+std::string target_names(const Target& target);
+
+// The number that the i-th of all outputs stands for: output * deviation + mean. Of a network
+// without known means the output.
+double predicted_number(const Tensor& outputs, int64_t i, const Target& target);
 
 }  // namespace mantissa

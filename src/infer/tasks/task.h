@@ -17,11 +17,18 @@
 
 namespace mantissa {
 
-// How far predicted numbers are from the targets, in the targets' own unit.
-struct RegressionScore {
+// How far a predicted number is from the target, in the target's own unit.
+struct NumberScore {
+  std::string name = {};
   double rmse = 0;  // root of the mean square of errors
   double mae = 0;   // mean of their magnitudes
   double r2 = 0;    // 1 - squared errors / squares around the mean
+};
+
+// The means over the numbers, and each.
+struct RegressionScore {
+  double rmse = 0, mae = 0, r2 = 0;
+  std::vector<NumberScore> each = {};
 };
 
 // How well tokens are told, by the mean loss.
@@ -37,8 +44,9 @@ struct Score {
   int64_t loss_q24 = 0;                                      // sum, as StepTotals counts it
   double loss = 0;                                           // mean
   std::optional<RegressionScore> regression = std::nullopt;  // of tasks that count no correct ones
-  std::optional<RankingScore> ranking = std::nullopt;        // of two classes by one logit
+  std::optional<BinaryScore> binary = std::nullopt;          // of two classes
   std::optional<LabelsScore> labels = std::nullopt;          // of labels that exclude no other
+  std::optional<OrdinalScore> ordinal = std::nullopt;        // of classes in an order
   std::optional<LanguageScore> language = std::nullopt;  // of tokens, which are the examples then
 
   double accuracy() const {
@@ -55,6 +63,7 @@ struct Task {
   bool counts_correct = true;  // examples are right or wrong; numbers are not
   double guessing_loss = 0;    // of the best answers that do not look at the example
   double high_loss = 0;        // of a network that learned nothing; many times as much is absurd
+  double training_scale = 1;   // training losses may be as many times as large: they have weights
 
   // A score in words, for people: "loss 0.3134, accuracy 62.00 %".
   std::string (*describe)(const Score&) = nullptr;
@@ -65,6 +74,7 @@ struct Task {
     // Only for classes: as in ClassificationEvaluation.
     std::optional<double> top5_accuracy = std::nullopt;
     std::vector<std::vector<int64_t>> confusion = {};
+    std::vector<std::vector<ScoredLabel>> scored = {};
     // All results as JSON, for a file. `model_sha256` is the hash of the frozen network's tensors;
     // `seconds` only if the time belongs to the results.
     std::function<std::string(const std::string& model_sha256, std::optional<double> seconds)>
@@ -79,7 +89,11 @@ struct Task {
 // The task of a network whose examples have this target. `data`, the data set's name, goes into
 // reports. An error if the network reads tokens and is no language model.
 Result<Task> task_of(const Target& target, const Graph& network, const ModelOptions& options,
-                     const std::string& data, Isa isa);
+                     const std::string& data, Isa isa, std::vector<double> thresholds = {});
+
+// For each label, or for the second of two classes, the threshold with the best F1 on the examples
+// that were scored.
+std::vector<double> best_thresholds(const Task::Report& report);
 
 // Runs programs with a loss on all batches, and tells the observer of each.
 Status evaluate_all(Programs& programs, BatchSource& batches, const EvaluationObserver& observer,

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "onnx/model.h"
+#include "ops/loss.h"
 
 namespace mantissa::onnx {
 
@@ -17,6 +18,10 @@ struct ImportOptions {
   std::string output;             // of the model; empty: the first
   int64_t height = 0, width = 0;  // of pictures, if the model leaves them open
   int64_t sequence = 0;           // positions of sequences, if the model leaves them open
+  // The loss that is added, and whether its kind is chosen: else it follows from the end of the
+  // model.
+  ops::LossOptions loss = {};
+  bool has_loss = false;
 };
 
 // The numbers of a parameter of the graph: `floats`, or, of running statistics, `doubles`.

@@ -18,6 +18,25 @@ struct Logits {
   std::vector<double> factors;
 };
 
+int64_t least_outputs(ops::LossKind loss) {
+  const bool has_classes =
+      loss == ops::LossKind::kCrossEntropy || loss == ops::LossKind::kSquaredError;
+  return has_classes ? 2 : 1;
+}
+
+// The loss that the settings choose, or that follows from the end of the model.
+Result<ops::LossOptions> loss_of(const ImportContext& context) {
+  ops::LossOptions loss = context.options->loss;
+  if (!context.options->has_loss) {
+    loss.kind = context.loss.value_or(ops::LossKind::kCrossEntropy);
+  } else if (context.loss && context.loss != loss.kind) {
+    return invalid_input("loss " + std::string(ops::loss_of(loss.kind).name) +
+                         ": the model ends with the probabilities of --loss " +
+                         ops::loss_of(*context.loss).name + "; leave --loss out");
+  }
+  return loss;
+}
+
 Result<Logits> logits_of_rows(const ImportContext& context, const std::string& result,
                               const Imported& value, ops::LossKind loss) {
   const Result<int64_t> channels = channels_of(context, value);
@@ -25,15 +44,16 @@ Result<Logits> logits_of_rows(const ImportContext& context, const std::string& r
     return invalid_input("the output '" + readable(result) +
                          "' has its channels not in its last dimension, or a factor behind them");
   }
-  if (*channels < 2 && loss != ops::LossKind::kSigmoids) {
-    return invalid_input("the output '" + readable(result) + "' has one channel");
+  if (*channels < least_outputs(loss)) {
+    return invalid_input("the output '" + readable(result) + "' has one channel; --loss sigmoid " +
+                         "takes it for the logit of the second of two classes");
   }
   return Logits{value.value, *channels, {}};
 }
 
 Result<Logits> logits_of_image(ImportContext& context, const std::string& result, Imported value,
                                ops::LossKind loss) {
-  const int64_t count = value.layout.count(), least = loss == ops::LossKind::kSigmoids ? 1 : 2;
+  const int64_t count = value.layout.count(), least = least_outputs(loss);
   if (!value.layout.reshape(std::vector<int64_t>{count})) {
     return invalid_input("the output '" + readable(result) + "' is no vector");
   }
@@ -42,7 +62,7 @@ Result<Logits> logits_of_image(ImportContext& context, const std::string& result
     return invalid_input("the output '" + readable(result) + "' has " + std::to_string(count) +
                          " numbers an example; a network of pictures has 2 to " +
                          std::to_string(kMostClasses) +
-                         " classes, or one logit with a Sigmoid behind it");
+                         " classes, or one logit with a Sigmoid behind it or --loss sigmoid");
   }
   return Logits{vector.value, count, std::move(vector.scale)};
 }
@@ -82,17 +102,17 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
                          "' is nothing that the graph computes");
   }
   const Imported& value = found->second;
-  const ops::LossKind loss = context.loss.value_or(ops::LossKind::kCrossEntropy);
+  MANTISSA_ASSIGN(ops::LossOptions loss, loss_of(context));
   MANTISSA_ASSIGN(const Logits logits, value.form == Form::kRows
-                                           ? logits_of_rows(context, result, value, loss)
-                                           : logits_of_image(context, result, value, loss));
+                                           ? logits_of_rows(context, result, value, loss.kind)
+                                           : logits_of_image(context, result, value, loss.kind));
   MANTISSA_ASSIGN(const int made, made_by_layer(context, logits));
   MANTISSA_ASSIGN(Graph graph, context.builder.finish(made));
   for (Parameter& parameter : graph.parameters) {
     if (context.untrained.contains(parameter.name)) parameter.trained = false;
   }
-  const bool by_output = loss == ops::LossKind::kSigmoids && logits.channels > 1;
-  return ops::with_loss(std::move(graph), loss, 0, by_output);
+  loss.by_output = loss.kind == ops::LossKind::kSigmoids && logits.channels > 1;
+  return ops::with_loss(std::move(graph), loss);
 }
 
 }  // namespace mantissa::onnx

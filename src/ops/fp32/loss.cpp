@@ -10,11 +10,10 @@
 #include "kernels/softmax/softmax.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
+#include "ops/fp32/loss_parts.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
-
-constexpr double kLn2 = 0.69314718055994530942;
 
 struct Row {
   const float* logits;
@@ -22,16 +21,6 @@ struct Row {
   int64_t label;
   double weight;
 };
-
-kernels::RowWeights row_weights(const OpContext& c) {
-  const bool has_labels = c.inputs[1].type == DataType::kInt32;
-  return {c.inputs.size() > 2 ? c.inputs[2].as<int16_t>() : nullptr,
-          has_labels ? c.inputs[1].as<int32_t>() : nullptr};
-}
-
-double weight_of(const kernels::RowWeights& weights, int64_t n) {
-  return std::ldexp(static_cast<double>(weights.factor(n)), -weights.bits());
-}
 
 // Calls visit(row, n, part) for each row of logits, on several threads: a part's rows on one.
 template <typename Visit>
@@ -47,16 +36,6 @@ int64_t for_rows(const OpContext& c, Visit&& visit) {
                                           n, part);
                                     }
                                   });
-}
-
-// Adds a row's loss, unless it is not finite: then the step fails.
-bool add_loss(double loss_q24, LossTotals& totals, bool& overflow) {
-  if (!(std::abs(loss_q24) < 0x1p50)) {
-    overflow = true;
-    return false;
-  }
-  totals.loss_q24 += std::llrint(loss_q24);
-  return true;
 }
 
 // Whether the label is the first of the largest logits.
@@ -133,98 +112,6 @@ void cross_entropy_backward(const OpContext& c) {
   });
 }
 
-kernels::SigmoidTargets sigmoid_targets(const OpContext& c) {
-  const Tensor& labels = c.inputs[1];
-  return {labels.as<int32_t>(), c.inputs[0].shape.last(),
-          labels.shape.rank == c.inputs[0].shape.rank};
-}
-
-kernels::RowWeights sigmoid_weights(const OpContext& c) {
-  kernels::RowWeights weights = row_weights(c);
-  if (sigmoid_targets(c).by_output) weights.labels = nullptr;
-  return weights;
-}
-
-// In nats.
-double sigmoid_loss(double z, int32_t target) {
-  return std::max(z, 0.0) - target * z + std::log1p(std::exp(-std::abs(z)));
-}
-
-// Logits count one by one, if their targets are known.
-void sigmoid_cross_entropy(const OpContext& c) {
-  const kernels::SigmoidTargets targets = sigmoid_targets(c);
-  const kernels::RowWeights weights = sigmoid_weights(c);
-  const int64_t rows = c.inputs[0].shape.count() / targets.outputs;
-  count_rows(weights, rows, *c.step.loss);
-  for (int64_t n = 0; n < rows; ++n) {
-    const double weight = weight_of(weights, n);
-    if (weight == 0) continue;
-    double lost = 0;
-    int64_t known = 0, right = 0;
-    for (int64_t k = 0; k < targets.outputs; ++k) {
-      const int32_t target = targets.at(n, k);
-      if (target < 0) continue;
-      const double z = c.inputs[0].as<float>()[n * targets.outputs + k];
-      lost += sigmoid_loss(z, target);
-      ++known;
-      right += (z > 0) == (target == 1);
-    }
-    const double loss_q24 = lost / kLn2 * weight * 0x1p24;
-    if (!add_loss(loss_q24, *c.step.loss, c.step.totals->exponent_overflow)) continue;
-    c.step.loss->correct += known > 0 && right == known;
-  }
-}
-
-void sigmoid_cross_entropy_backward(const OpContext& c) {
-  const kernels::SigmoidTargets targets = sigmoid_targets(c);
-  const kernels::RowWeights weights = sigmoid_weights(c);
-  const auto* const logits = c.inputs[0].as<float>();
-  auto* const gradient = c.grad_inputs[0].as<float>();
-  for (int64_t i = 0; i < c.inputs[0].shape.count(); ++i) {
-    const int64_t n = i / targets.outputs;
-    const int32_t target = targets.at(n, i % targets.outputs);
-    const double weight = target < 0 ? 0 : weight_of(weights, n);
-    const double error = 1 / (1 + std::exp(-double{logits[i]})) - target;
-    gradient[i] = weight == 0 ? 0.0F : static_cast<float>(error * weight);
-  }
-}
-
-// Calls visit(n, differences of results and targets) for each row.
-template <typename Visit>
-void for_differences(const OpContext& c, Visit&& visit) {
-  const int64_t outputs = c.inputs[0].shape.last();
-  const double unit = std::ldexp(1.0, *c.inputs[1].exponent);
-  for (int64_t n = 0; n < c.inputs[0].shape[0]; ++n) {
-    const float* results = c.inputs[0].as<float>() + n * outputs;
-    const int16_t* targets = c.inputs[1].as<int16_t>() + n * outputs;
-    visit(n, [=](int64_t k) { return results[k] - targets[k] * unit; });
-  }
-}
-
-void regression_error(const OpContext& c) {
-  const int64_t outputs = c.inputs[0].shape.last();
-  const kernels::RowWeights weights = row_weights(c);
-  count_rows(weights, c.inputs[0].shape[0], *c.step.loss);
-  for_differences(c, [&](int64_t n, const auto& difference) {
-    double sum = 0;
-    for (int64_t k = 0; k < outputs; ++k) sum += difference(k) * difference(k);
-    add_loss(sum / static_cast<double>(outputs) * weight_of(weights, n) * 0x1p24, *c.step.loss,
-             c.step.totals->exponent_overflow);
-  });
-}
-
-void regression_error_backward(const OpContext& c) {
-  const int64_t outputs = c.inputs[0].shape.last();
-  const kernels::RowWeights weights = row_weights(c);
-  for_differences(c, [&](int64_t n, const auto& difference) {
-    float* const gradient = c.grad_inputs[0].as<float>() + n * outputs;
-    const double weight = weight_of(weights, n);
-    for (int64_t k = 0; k < outputs; ++k) {
-      gradient[k] = static_cast<float>(2 * difference(k) / static_cast<double>(outputs) * weight);
-    }
-  });
-}
-
 double error(const Row& row, int64_t k) { return row.logits[k] - (k == row.label ? 1.0 : 0.0); }
 
 void squared_error(const OpContext& c) {
@@ -267,14 +154,8 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 const OpRows kSoftmaxCrossEntropy = {.forward = {.run = cross_entropy},
                                      .grad_input = {.run = cross_entropy_backward},
                                      .kernel = floats_name};
-const OpRows kSigmoidCrossEntropy = {.forward = {.run = sigmoid_cross_entropy},
-                                     .grad_input = {.run = sigmoid_cross_entropy_backward},
-                                     .kernel = loops_name};
 const OpRows kMeanSquaredError = {.forward = {.run = squared_error},
                                   .grad_input = {.run = squared_error_backward},
                                   .kernel = loops_name};
-const OpRows kRegressionError = {.forward = {.run = regression_error},
-                                 .grad_input = {.run = regression_error_backward},
-                                 .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

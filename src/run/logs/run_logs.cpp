@@ -92,7 +92,7 @@ MetricsLine RunLogs::line_of(const FinishedStep& step, const CheckpointInfo& inf
       .learning_rate = step.learning_rate,
       .examples_per_second = examples / seconds,
       .saturation_rate = fraction(info.window_saturated, info.window_requantised)};
-  const bool has_classes = plan_.options.loss != ops::LossKind::kRegression;
+  const bool has_classes = !ops::is_for_numbers(plan_.options.loss);
   if (has_classes) line.accuracy = static_cast<double>(info.window_correct) / labels;
   if (config_.clip_norm > 0) line.gradient_norm = step.result.gradient_norm;
   if (step.validation) {

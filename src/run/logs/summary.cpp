@@ -61,16 +61,31 @@ void add_test_score(const Score& test, nlohmann::ordered_json& json) {
     json["test_r2"] = test.regression->r2;
     json["test_rmse"] = test.regression->rmse;
     json["test_mae"] = test.regression->mae;
+    if (test.regression->each.size() > 1) {
+      nlohmann::ordered_json& targets = json["test_targets"] = nlohmann::ordered_json::array();
+      for (const NumberScore& one : test.regression->each) {
+        targets.push_back(
+            {{"target", one.name}, {"r2", one.r2}, {"rmse", one.rmse}, {"mae", one.mae}});
+      }
+    }
   } else {
     json["test_accuracy"] = test.accuracy();
   }
-  if (test.ranking) {
-    json["test_auc"] = test.ranking->auc;
-    json["test_average_precision"] = test.ranking->average_precision;
+  if (test.binary) {
+    json["test_auc"] = test.binary->ranking.auc;
+    json["test_average_precision"] = test.binary->ranking.average_precision;
+    json["test_precision"] = test.binary->precision;
+    json["test_recall"] = test.binary->recall;
+    json["test_f1"] = test.binary->f1;
+  }
+  if (test.ordinal) {
+    json["test_rank_mae"] = test.ordinal->mae;
+    json["test_quadratic_kappa"] = test.ordinal->kappa;
   }
   if (test.labels) {
     json["test_micro_f1"] = test.labels->micro_f1;
     json["test_macro_f1"] = test.labels->macro_f1;
+    json["test_mean_average_precision"] = test.labels->mean_average_precision;
   }
   json["test_loss"] = test.loss;
   json["test_examples"] = test.examples;

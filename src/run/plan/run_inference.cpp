@@ -1,9 +1,12 @@
 #include "run/plan/run_inference.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "data/batches/ordered_batches.h"
 #include "infer/freeze.h"
+#include "tensor/table_numbers.h"
 
 namespace mantissa {
 namespace {
@@ -14,10 +17,28 @@ Machine behind_frozen(const RunInference& run) {
   return {run.machine.pool, run.machine.arena.subspan(front), run.machine.isa};
 }
 
+// How much larger than the plain loss training losses may be: by the temperature of a teacher, or
+// the largest weight of targets of 1.
+double training_scale(const RunConfig& config) {
+  if (!config.teacher.empty()) {
+    const double t = config.temperature;
+    return std::max(1.0, 1 - config.teacher_weight + config.teacher_weight * t * t);
+  }
+  double largest = 1;
+  for (const int64_t weight : config.positive_weights) {
+    largest = std::max(largest, std::ldexp(static_cast<double>(weight), kWeightExponent));
+  }
+  return largest;
+}
+
 }  // namespace
 
-Result<Task> run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
-  return task_of(data.info.target, plan.network, plan.options, config.data, config.isa);
+Result<Task> run_task(const RunConfig& config, const RunPlan& plan, const RunData& data,
+                      std::vector<double> thresholds) {
+  MANTISSA_ASSIGN(Task task, task_of(data.info.target, plan.network, plan.options, config.data,
+                                     config.isa, std::move(thresholds)));
+  task.training_scale = training_scale(config);
+  return task;
 }
 
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
@@ -38,15 +59,37 @@ Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
   return frozen;
 }
 
-Result<Score> validate_run(const RunInference& run, const Task& task, State& state,
-                           const EvaluationObserver& observer) {
-  MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run, state));
+namespace {
+
+Result<Task::Report> validate_frozen(const RunInference& run, const Task& task,
+                                     FrozenNetwork& frozen, const EvaluationObserver& observer) {
   Programs programs = inference_programs(frozen, run.plan.validation, behind_frozen(run));
   const EvaluationPrograms& plan = run.plan.validation;
   MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create_by_length(
                                               run.data.validation, plan.batch_size, plan.lengths));
-  MANTISSA_ASSIGN(const Task::Report report, task.evaluate(programs, batches, observer));
+  return task.evaluate(programs, batches, observer);
+}
+
+}  // namespace
+
+Result<Score> validate_run(const RunInference& run, const Task& task, State& state,
+                           const EvaluationObserver& observer) {
+  MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run, state));
+  MANTISSA_ASSIGN(const Task::Report report, validate_frozen(run, task, frozen, observer));
   return report.score;
+}
+
+Result<std::vector<double>> run_thresholds(const RunInference& run, const Task& task,
+                                           FrozenNetwork& frozen,
+                                           const EvaluationObserver& observer) {
+  const std::optional<double> chosen = run.config.threshold;
+  if (chosen == 0.5) return std::vector<double>();
+  if (chosen) {
+    const double logit = std::log(*chosen / (1 - *chosen));
+    return std::vector<double>(threshold_count(run.plan.options), logit);
+  }
+  MANTISSA_ASSIGN(const Task::Report report, validate_frozen(run, task, frozen, observer));
+  return best_thresholds(report);
 }
 
 Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,

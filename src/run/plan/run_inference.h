@@ -22,7 +22,8 @@ struct RunInference {
 };
 
 // The purpose of a run's network.
-Result<Task> run_task(const RunConfig& config, const RunPlan& plan, const RunData& data);
+Result<Task> run_task(const RunConfig& config, const RunPlan& plan, const RunData& data,
+                      std::vector<double> thresholds = {});
 
 // Freezes the network with its weights in `state`. It is there until the next step is taken.
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state);
@@ -30,6 +31,12 @@ Result<FrozenNetwork> freeze_run(const RunInference& run, State& state);
 // The task's score on the validation examples, for the network frozen in its present state.
 Result<Score> validate_run(const RunInference& run, const Task& task, State& state,
                            const EvaluationObserver& observer);
+
+// The thresholds of the frozen network as the settings say: chosen on the validation examples, a
+// probability for all, or none.
+Result<std::vector<double>> run_thresholds(const RunInference& run, const Task& task,
+                                           FrozenNetwork& frozen,
+                                           const EvaluationObserver& observer);
 
 // The task's report on the test examples.
 Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,

@@ -99,6 +99,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                                                          plan.graph, plan.training,
                                                          plan.staged->plan, plan.staged->options)});
   }
+  if (plan.teacher) memory.items.push_back({"teacher", plan.teacher->bytes()});
   if (config.reestimate > 0) {
     memory.items.push_back({"averaging of statistics", plan.layout.bytes});
   }
@@ -259,9 +260,23 @@ Status check_weights(const RunConfig& config, const DatasetInfo& data,
                        std::to_string(options.classes) + " classes");
 }
 
+Status check_threshold(const RunConfig& config, const ModelOptions& options,
+                       int64_t validation_examples) {
+  if (config.threshold == 0.5) return {};
+  if (threshold_count(options) == 0) {
+    return invalid_input("threshold: is for two classes, or for labels of --loss sigmoid");
+  }
+  if (config.threshold || validation_examples > 0) return {};
+  return invalid_input("threshold f1: is chosen on validation examples; --validation holds some back");
+}
+
 Status build(const RunConfig& config, RunPlan& plan) {
   MANTISSA_ASSIGN(plan.network, build_network(config, plan.options));
   Graph trained = plan.network;
+  if (!config.teacher.empty()) {
+    MANTISSA_RETURN_IF_ERROR(
+        ops::add_teacher(trained, config.teacher_weight, config.temperature));
+  }
   if (!config.table.weights.empty() || config.class_weights.any()) {
     MANTISSA_RETURN_IF_ERROR(ops::add_row_weights(trained));
   }
@@ -294,6 +309,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   RunPlan plan;
   MANTISSA_ASSIGN(plan.options, model_options(config, data));
   MANTISSA_RETURN_IF_ERROR(check_weights(config, data, plan.options));
+  MANTISSA_RETURN_IF_ERROR(check_threshold(config, plan.options, validation_examples));
   MANTISSA_RETURN_IF_ERROR(build(config, plan));
   if (config.start) {
     MANTISSA_ASSIGN(plan.taken, match_start(plan.graph, *config.start));
@@ -302,6 +318,9 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};
+  if (!config.teacher.empty()) {
+    MANTISSA_ASSIGN(plan.teacher, plan_teacher(config, data, plan.options.classes, planning));
+  }
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration_options(config), planning));
   const FrozenForm form = frozen_form(plan.graph, config.format);
   MANTISSA_RETURN_IF_ERROR(check_form(plan.graph, form));

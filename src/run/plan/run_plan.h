@@ -14,6 +14,7 @@
 #include "plan/programs/program.h"
 #include "run/memory_plan.h"
 #include "run/plan/staged_training.h"
+#include "run/plan/teacher.h"
 #include "run/settings/run_config.h"
 
 namespace mantissa {
@@ -29,6 +30,7 @@ struct RunPlan {
   std::vector<LengthProgram> shorter;    // training programs for the others
   std::optional<StagedTraining> staged;  // if there are several stages
   std::vector<ValueDecision> decisions;  // the values it keeps, and why
+  std::optional<TeacherPlan> teacher;    // if it has one
   Program pretraining;  // in fp32, if the format asks for it; else without instructions
   StateLayout pretraining_layout;
   Program calibration;

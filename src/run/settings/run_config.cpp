@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
+#include "base/files/file_system.h"
 #include "base/hash.h"
 #include "base/real_text.h"
 #include "base/sizes.h"
 #include "base/system/thread_pool.h"
+#include "infer/frozen_network.h"
 #include "infer/tasks/language.h"
 #include "models/json/network_json.h"
 #include "networks/folded_norms.h"
@@ -16,6 +19,7 @@
 #include "run/division.h"
 #include "run/settings/derived_settings.h"
 #include "run/settings/profile_file.h"
+#include "run/settings/run_folder.h"
 #include "run/settings/run_lengths.h"
 #include "run/settings/text_settings.h"
 
@@ -134,6 +138,27 @@ Status resolve_pipeline(RunConfig& config) {
   return {};
 }
 
+// Settings of a loss that is not in use.
+Status check_loss(const RunConfig& config) {
+  const std::string not_with =
+      " only, not with --loss " + std::string(ops::loss_of(config.loss).name);
+  if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
+    return invalid_input("label-smoothing goes with --loss cross-entropy and sigmoid" + not_with);
+  }
+  const bool is_sigmoid =
+      config.loss == ops::LossKind::kSigmoids || config.loss == ops::LossKind::kOrdinal;
+  if (config.focal > 0 && !is_sigmoid) {
+    return invalid_input("focal goes with --loss sigmoid" + not_with);
+  }
+  if (!config.positive_weights.empty() && !is_sigmoid) {
+    return invalid_input("positive-weights goes with --loss sigmoid" + not_with);
+  }
+  if (config.huber_delta != 1 && config.loss != ops::LossKind::kHuber) {
+    return invalid_input("huber-delta goes with --loss huber" + not_with);
+  }
+  return {};
+}
+
 Status resolve(RunConfig& config) {
   MANTISSA_ASSIGN(config.profile, find_profile(config.profile_name));
   if (config.batch_size % config.micro_batch_size != 0) {
@@ -146,10 +171,7 @@ Status resolve(RunConfig& config) {
   }
   MANTISSA_RETURN_IF_ERROR(resolve_pipeline(config));
   MANTISSA_RETURN_IF_ERROR(check_buckets(config));
-  if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
-    return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
-                         std::string(ops::loss_of(config.loss).name));
-  }
+  MANTISSA_RETURN_IF_ERROR(check_loss(config));
   if (config.statistics && config.format.is_float()) {
     return invalid_input("statistics: there are no mantissas to count in fp32; leave it out");
   }
@@ -163,6 +185,23 @@ Status resolve(RunConfig& config) {
   if (config.resume && config.overwrite) {
     return invalid_input("--resume and --overwrite exclude each other");
   }
+  return {};
+}
+
+// Reads the trained network that --teacher names: a file, or the folder of a run.
+Status take_teacher(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  if (config.teacher.empty()) {
+    for (const char* name : {"teacher-weight", "temperature"}) {
+      if (settings.contains(name)) return invalid_input(std::string(name) + ": goes with --teacher");
+    }
+    return {};
+  }
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(config.teacher));
+  const std::filesystem::path path = config.teacher;
+  const bool is_run = kind == PathKind::kFolder;
+  auto network = load_frozen(is_run ? path / kModelFile : path);
+  if (!network.ok()) return make_error(network.error().code, "teacher: " + network.error().message);
+  config.teacher_network = std::make_shared<FrozenNetwork>(std::move(*network));
   return {};
 }
 
@@ -187,6 +226,7 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
   for (const auto& [name, text] : found.settings) {
     if (!settings.contains(name)) MANTISSA_RETURN_IF_ERROR(set(name, text, config));
   }
+  config.is_imported = trained.imported != nullptr;
   config.network = std::move(found.network);
   config.network_file = is_network_file(config.model) ? config.model : trained.path.string();
   config.adapts_classes = true;
@@ -200,10 +240,18 @@ Result<Graph> network_at(const std::string& path, RunConfig& config) {
     return std::move(network.graph);
   }
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
+  config.is_imported = true;
   config.notes = std::move(imported.notes);
   config.model_outputs = std::move(imported.outputs);
   config.adapts_classes = true;
   return std::move(imported.graph);
+}
+
+// A setting of the loss that is added to an imported model.
+bool is_loss_setting(std::string_view name) {
+  constexpr std::string_view kNames[] = {"loss", "label-smoothing", "focal", "positive-weights",
+                                         "huber-delta"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 // Reads the network if the settings name a file.
@@ -215,6 +263,7 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
   }
   for (const auto& [name, text] : settings) {
     if (!has_trait(name, traits::kOfBuiltIn)) continue;
+    if (config.is_imported && is_loss_setting(name)) continue;
     return invalid_input(name + ": is for built-in networks; " + config.network_file +
                          " says it itself: leave it out, or change the file");
   }
@@ -233,6 +282,9 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
   config.model = config.network->name;
   config.loss = options->loss;
   config.label_smoothing = options->label_smoothing;
+  config.focal = options->focal;
+  config.positive_weights = options->positive_weights;
+  config.huber_delta = options->huber_delta;
   return {};
 }
 
@@ -403,6 +455,15 @@ RunConfig default_run_config() {
   return default_config(training_settings(), config);
 }
 
+void take_import_loss(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  config.import_options.has_loss = settings.contains("loss");
+  config.import_options.loss = {.kind = config.loss,
+                                .smoothing = config.label_smoothing,
+                                .focal = config.focal,
+                                .positive_weights = config.positive_weights,
+                                .delta = config.huber_delta};
+}
+
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
                                   const std::map<std::string, std::string>& derived) {
   RunConfig config = default_run_config();
@@ -412,7 +473,9 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   config.import_options.height = config.input_size.height;
   config.import_options.width = config.input_size.width;
   config.import_options.sequence = config.sequence;
+  take_import_loss(settings, config);
   MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_teacher(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_text(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_language(settings, config));
@@ -436,6 +499,9 @@ std::string identity_text(const Setting& setting, RunConfig config) {
   }
   if (config.start && setting.name == std::string_view("from")) {
     return "weights " + config.start->sha256;
+  }
+  if (!config.teacher.empty() && setting.name == std::string_view("teacher")) {
+    return "weights " + config.teacher_network->state.sha256(StateGroup::kPredictor);
   }
   // All that decides which updates a micro-batch misses.
   if (config.pipeline.is_asynchronous() && setting.name == std::string_view("pipeline")) {

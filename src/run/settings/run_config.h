@@ -29,6 +29,8 @@
 
 namespace mantissa {
 
+struct FrozenNetwork;
+
 // The stages that a run's steps are divided among (pipeline/schedule.h).
 struct PipelineConfig {
   int64_t stages = 1;
@@ -64,6 +66,7 @@ struct RunConfig {
   bool adapts_classes = false;
   std::string classifier;              // layers that get them; "": the one that makes the output
   onnx::ImportOptions import_options;  // of a model from ONNX: --model, --from
+  bool is_imported = false;                // the network comes from such a model
   std::vector<std::string> model_outputs;  // of that model
   bool inserts_batch_norm = false;         // after its convolutions
   bool folds_batch_norm = false;           // into its layers
@@ -97,6 +100,15 @@ struct RunConfig {
   double warmup = 0;  // fraction of all steps
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double label_smoothing = 0;
+  double focal = 0;                            // of sigmoids
+  std::vector<int64_t> positive_weights = {};  // of sigmoids, in units of 2^-10
+  double huber_delta = 1;
+  std::string teacher;         // file of a frozen network whose probabilities are learned; "": none
+  std::shared_ptr<FrozenNetwork> teacher_network;
+  double teacher_weight = 0.5, temperature = 1;
+  // The probability above which a label, or the second of two classes, is guessed; nothing: the one
+  // with the best F1 on validation examples.
+  std::optional<double> threshold = 0.5;
   ClassWeights class_weights;
   double plateau_factor = 0;
   int64_t plateau_patience = 0;  // epochs
@@ -161,6 +173,9 @@ bool is_network_file(std::string_view model);
 // `derived`, or anew. Unknown names and impossible values are errors of one line.
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
                                   const std::map<std::string, std::string>& derived = {});
+
+// The loss of an imported model as the settings say.
+void take_import_loss(const std::map<std::string, std::string>& settings, RunConfig& config);
 
 // SHA-256 over the settings that results depend on, and the data's hash.
 std::string run_identity(const RunConfig& config, const std::string& data_sha256);

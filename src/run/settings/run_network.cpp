@@ -30,6 +30,8 @@ ModelOptions options_of(const DatasetInfo& data) {
   }
   options.classes = data.target.outputs();
   if (data.target.is_number()) options.loss = ops::LossKind::kRegression;
+  options.has_labels = data.target.has_labels();
+  if (options.has_labels) options.loss = ops::LossKind::kSigmoids;
   return options;
 }
 
@@ -46,7 +48,13 @@ Status check_examples(const Graph& network, const DatasetInfo& data) {
                          data.name + " has " + is_text +
                          (resizes ? "; --input-size resizes them" : ""));
   }
-  const bool predicts_numbers = wanted.loss == ops::LossKind::kRegression;
+  const bool predicts_numbers = ops::is_for_numbers(wanted.loss);
+  const bool may_have_labels = wanted.loss == ops::LossKind::kSigmoids && !wanted.one_logit;
+  if (data.target.has_labels() && !may_have_labels) {
+    return invalid_input("the network '" + network.name +
+                         "' predicts no labels that go together, and " + data.name +
+                         " has: its loss must be sigmoid_cross_entropy");
+  }
   if (predicts_numbers == data.target.is_number()) return {};
   return invalid_input("the network '" + network.name + "' predicts " +
                        (predicts_numbers ? "numbers" : "classes") + ", and " + data.name + " has " +
@@ -80,13 +88,48 @@ Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) 
   return {};
 }
 
+namespace {
+
+Status take_loss_settings(const RunConfig& config, ModelOptions& options) {
+  options.label_smoothing = config.label_smoothing;
+  options.focal = config.focal;
+  options.positive_weights = config.positive_weights;
+  options.huber_delta = config.huber_delta;
+  return {};
+}
+
+// The loss that --loss names, if it is for data of this kind. Numbers are learned by their squared
+// error unless another penalty is named.
+Status take_loss_of(const RunConfig& config, const DatasetInfo& data, ModelOptions& options) {
+  if (data.target.has_labels()) {
+    if (config.loss == ops::LossKind::kSigmoids || config.loss == ops::LossKind::kCrossEntropy) {
+      return take_loss_settings(config, options);
+    }
+    return invalid_input("loss " + std::string(ops::loss_of(config.loss).name) +
+                         ": labels that do not exclude one another have --loss sigmoid, and " +
+                         data.name + " has such labels");
+  }
+  const bool wants_numbers = ops::is_for_numbers(config.loss);
+  const bool is_of_both = config.loss == ops::LossKind::kSquaredError ||
+                          config.loss == ops::LossKind::kCrossEntropy;
+  if (data.target.is_number() ? !wants_numbers && !is_of_both : wants_numbers) {
+    return invalid_input("loss " + std::string(ops::loss_of(config.loss).name) + ": is for " +
+                         (wants_numbers ? "numbers" : "classes") + ", and " + data.name + " has " +
+                         (wants_numbers ? "classes" : "numbers") + "; see --task");
+  }
+  if (wants_numbers || !data.target.is_number()) options.loss = config.loss;
+  return take_loss_settings(config, options);
+}
+
+}  // namespace
+
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
   MANTISSA_RETURN_IF_ERROR(check_settings_of_data(config, data));
   ModelOptions options = options_of(data);
   options.width_multiplier = config.width;
-  if (options.loss != ops::LossKind::kRegression) options.loss = config.loss;
-  options.one_logit = options.loss == ops::LossKind::kSigmoids && options.classes == 2;
-  options.label_smoothing = config.label_smoothing;
+  MANTISSA_RETURN_IF_ERROR(take_loss_of(config, data, options));
+  options.one_logit =
+      options.loss == ops::LossKind::kSigmoids && options.classes == 2 && !options.has_labels;
   options.hidden = config.hidden;
   options.tied = config.tied;
   if (!config.network) return options;
@@ -104,11 +147,13 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   if (wanted.one_logit && options.classes != 2) return one_logit_for(subject, data);
   options.loss = wanted.loss;
   options.one_logit = wanted.one_logit;
+  options.has_labels = data.target.has_labels();
   if (options.classes != wanted.classes) {
     return invalid_input(
         subject + "has " + std::to_string(wanted.classes) + " outputs, and " + data.name + " " +
-        std::to_string(options.classes) + " classes" +
-        (options.classes < wanted.classes
+        std::to_string(options.classes) +
+        (data.target.is_number() ? " numbers" : data.target.has_labels() ? " labels" : " classes") +
+        (options.classes < wanted.classes && data.target.kind == TargetKind::kClasses
              ? "; --classes " + std::to_string(wanted.classes) + " leaves the others unused"
              : ""));
   }
@@ -117,16 +162,14 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
 
 namespace {
 
-// Data have one class for each example. For a network of several labels it is the only label that
-// is 1.
-void take_classes(Graph& network) {
+// For a network of several labels, data may have a 0 or 1 for each; or one class for each example,
+// which is the only label that is 1.
+void take_labels(bool has_labels, Graph& network) {
   for (const int n : network.losses) {
     const Node& loss = network.nodes[n];
-    Value& labels = network.values[loss.inputs[1]];
+    if (loss.op != &ops::kSigmoidCrossEntropy || ops::is_ordinal(loss)) continue;
     const Shape& logits = network.values[loss.inputs[0]].shape;
-    if (loss.op == &ops::kSigmoidCrossEntropy && labels.shape == logits) {
-      labels.shape = ops::rows_shape(logits);
-    }
+    network.values[loss.inputs[1]].shape = ops::labels_shape(logits, has_labels);
   }
 }
 
@@ -136,7 +179,7 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
   if (!config.network) return build_model(config.model, options);
   Graph network = *config.network;
   fill_means(options.channel_means, network);
-  take_classes(network);
+  take_labels(options.has_labels, network);
   return network;
 }
 
@@ -154,16 +197,18 @@ Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
   if (one_logit && data.target.classes != 2) {
     return one_logit_for("the network '" + config.model + "' ", data);
   }
-  if (one_logit || config.network->classes() == data.target.classes) {
+  const auto options = example_options(*config.network);
+  const bool has_ranks = options.ok() && options->loss == ops::LossKind::kOrdinal;
+  const int64_t outputs = data.target.classes - has_ranks;
+  if (one_logit || config.network->classes() == outputs) {
     if (config.classifier.empty()) return {};
     return invalid_input("classifier: the network '" + config.model + "' has " +
-                         std::to_string(data.target.classes) + " outputs already, as many as " +
+                         std::to_string(outputs) + " outputs already, as many as " +
                          data.name + " has classes; leave it out");
   }
   MANTISSA_RETURN_IF_ERROR(
-      check_output_chosen(config.model_outputs, config.import_options.output, data.target.classes));
-  MANTISSA_ASSIGN(config.network,
-                  with_classes(*config.network, data.target.classes, config.classifier));
+      check_output_chosen(config.model_outputs, config.import_options.output, outputs));
+  MANTISSA_ASSIGN(config.network, with_classes(*config.network, outputs, config.classifier));
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include "run/learning_rate.h"
 #include "run/settings/table/rows.h"
+#include "tensor/table_numbers.h"
 
 namespace mantissa {
 namespace {
@@ -29,6 +30,28 @@ std::string widths_text(const std::vector<int64_t>& widths) {
   return text;
 }
 
+// Weights in units of 2^-10.
+Result<std::vector<int64_t>> parse_positive_weights(const std::string& text) {
+  std::vector<int64_t> weights;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    MANTISSA_ASSIGN(const double weight,
+                    parse_real("positive-weights", text.substr(begin, end - begin), 0, 31));
+    weights.push_back(std::llrint(std::ldexp(weight, -kWeightExponent)));
+    begin = end + 1;
+  }
+  return weights;
+}
+
+std::string positive_weights_text(const std::vector<int64_t>& weights) {
+  std::string text;
+  for (const int64_t weight : weights) {
+    text += (text.empty() ? "" : ",") +
+            real_text(std::ldexp(static_cast<double>(weight), kWeightExponent));
+  }
+  return text;
+}
+
 Status parse_validation(S name, S text, Config& config) {
   MANTISSA_ASSIGN(const double value, parse_real(name, text, 0, double{1 << 30}));
   if (value >= 1 && value != std::floor(value)) {
@@ -37,6 +60,14 @@ Status parse_validation(S name, S text, Config& config) {
   }
   config.validation = value;
   return {};
+}
+
+Status parse_threshold(S name, S text, Config& config) {
+  config.threshold.reset();
+  if (text == "f1") return {};
+  MANTISSA_ASSIGN(config.threshold, parse_real(name, text, 0, 1));
+  if (*config.threshold > 0 && *config.threshold < 1) return {};
+  return invalid_input("threshold: '" + text + "' is neither f1 nor a number between 0 and 1");
 }
 
 // A setting of an optimizer or of the plateau schedule as text, empty if it means nothing.
@@ -115,17 +146,65 @@ const Setting kStepRows[] = {
      "",
      [](S name, S text, Config& c) { return assign(parse_real(name, text, 0, 1), c.weight_decay); },
      kIdentity | kSteps, print_real<&Config::weight_decay>},
-    {"loss", "cross-entropy, or mse: the mean squared error against one-hot targets",
+    {"loss",
+     "of classes: cross-entropy, mse (the mean squared error against one-hot targets), sigmoid "
+     "(labels that do not exclude one another, or one logit for two classes), or ordinal (classes "
+     "in an order); of numbers: mse (also without --loss), l1 or huber (docs/losses.md)",
      "cross-entropy", parse_by<ops::parse_loss, &Config::loss>,
-     kIdentity | kInPlan | kInBench | kInInfo | kInFile | kOfBuiltIn | kOfSource,
+     kIdentity | kInPlan | kInBench | kInInfo | kInFile | kInImport | kOfBuiltIn | kOfSource,
      [](const Config& c) { return of_built_in(c, ops::loss_of(c.loss).name); }},
-    {"label-smoothing", "part of each target that all classes share (cross-entropy; 0.1 is usual)",
+    {"label-smoothing",
+     "part of each target that all classes share, or with --loss sigmoid both values of a label "
+     "(0.1 is usual)",
      "0",
      [](S name, S text, Config& c) {
        return assign(parse_real(name, text, 0, 0.99), c.label_smoothing);
      },
      kIdentity | kInPlan | kInBench | kInInfo | kInFile | kOfBuiltIn | kOfSource,
      [](const Config& c) { return of_built_in(c, real_text(c.label_smoothing)); }},
+    {"focal",
+     "--loss sigmoid: the power of what a probability misses that its loss is multiplied by (0: "
+     "none; 2 is usual)",
+     "0",
+     [](S name, S text, Config& c) {
+       return assign(parse_real(name, text, 0, ops::kMostFocal), c.focal);
+     },
+     kIdentity | kIfGiven | kInPlan | kInFile | kOfBuiltIn | kOfSource,
+     [](const Config& c) { return c.focal > 0 ? of_built_in(c, real_text(c.focal)) : ""; }},
+    {"positive-weights",
+     "--loss sigmoid: weights of targets of 1 in the loss, from 0 to 31: one, or one for each "
+     "output, 1,2,0.5",
+     "", parse_by<parse_positive_weights, &Config::positive_weights>,
+     kIdentity | kIfGiven | kInPlan | kInFile | kOfBuiltIn | kOfSource,
+     [](const Config& c) { return of_built_in(c, positive_weights_text(c.positive_weights)); }},
+    {"huber-delta",
+     "--loss huber: the error, in standard deviations of the target, from which on the loss grows "
+     "as a line",
+     "1",
+     [](S name, S text, Config& c) {
+       return assign(parse_real(name, text, ops::kLeastDelta, ops::kMostDelta), c.huber_delta);
+     },
+     kIdentity | kIfGiven | kInPlan | kInFile | kOfBuiltIn | kOfSource,
+     [](const Config& c) {
+       return c.huber_delta == 1 ? "" : of_built_in(c, real_text(c.huber_delta));
+     }},
+    {"teacher",
+     "a trained network, the folder of a run or a model.safetensors, whose probabilities are "
+     "learned beside the labels (docs/losses.md)",
+     "", parse_text<&Config::teacher>, kIdentity | kIfGiven | kRun, print_text<&Config::teacher>},
+    {"teacher-weight", "part of the loss that is against the teacher, from 0 to 1", "0.5",
+     [](S name, S text, Config& c) {
+       return assign(parse_real(name, text, 0, 1), c.teacher_weight);
+     },
+     kIdentity | kIfGiven | kRun,
+     [](const Config& c) { return c.teacher.empty() ? "" : real_text(c.teacher_weight); }},
+    {"temperature",
+     "by which the logits of teacher and network are divided in that part, from 1 to 100", "1",
+     [](S name, S text, Config& c) {
+       return assign(parse_real(name, text, 1, ops::kMostTemperature), c.temperature);
+     },
+     kIdentity | kIfGiven | kRun,
+     [](const Config& c) { return c.teacher.empty() ? "" : real_text(c.temperature); }},
     {"class-weights",
      "weights of classes in the loss: balanced (each class counts as much as any other), or a "
      "number for each class, 1,2,0.5",
@@ -138,6 +217,13 @@ const Setting kStepRows[] = {
      "training examples held back to measure each epoch: a fraction (0.1) or a number (5000); not "
      "where a folder val beside train has them",
      "0", parse_validation, kIdentity | kRun, print_real<&Config::validation>},
+    {"threshold",
+     "probability above which a label, or the second of two classes, is guessed: a number between 0 "
+     "and 1, or f1: the one with the best F1 on the validation examples",
+     "0.5", parse_threshold, kIdentity | kIfGiven | kRun,
+     [](const Config& c) {
+       return c.threshold == 0.5 ? "" : c.threshold ? real_text(*c.threshold) : std::string("f1");
+     }},
     {"early-stop",
      "stop after this many epochs in a row without a lower loss, of the examples held back or, "
      "without any, of training, and keep the weights of the best epoch (0: never)",

@@ -4,11 +4,10 @@
 #include "ops/loss.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <memory>
 #include <string>
 
-#include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "kernels/softmax/softmax.h"
 #include "numerics/exponential.h"
@@ -16,21 +15,55 @@
 #include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
-#include "ops/narrowing.h"
+#include "ops/losses/loss_rows.h"
+#include "ops/losses/penalties.h"
+#include "ops/losses/sigmoids.h"
+#include "ops/losses/soft_targets.h"
 #include "ops/ops.h"
-#include "ops/rows.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kRowsPerThread = 32;  // rows
+constexpr double kMostSmoothing = 1 - 1.0 / static_cast<double>(kSmoothingOne);
+constexpr int64_t kOneQ16 = int64_t{1} << 16;
 
-constexpr AttributeSpec kSmoothingSchema[] = {real<&LossAttributes::smoothing>(
-    "smoothing", 0, 0, 1 - 1.0 / static_cast<double>(kSmoothingOne))};
+constexpr AttributeSpec kSmoothingSchema[] = {
+    real<&LossAttributes::smoothing>("smoothing", 0, 0, kMostSmoothing)};
 
-void derive(LossAttributes& attributes) {
+void derive_smoothing(LossAttributes& attributes) {
   attributes.smoothing_q16 = nearest_whole(attributes.smoothing, kSmoothingOne);
+}
+
+constexpr AttributeSpec kSigmoidSchema[] = {
+    real<&SigmoidLossAttributes::smoothing>("smoothing", 0, 0, kMostSmoothing),
+    real<&SigmoidLossAttributes::focal>("focal", 0, 0, kMostFocal),
+    whole_list<&SigmoidLossAttributes::positive_weights>("positive_weights", 0, kMostRowWeight),
+    flag<&SigmoidLossAttributes::ordinal>("ordinal", false)};
+
+void derive_sigmoids(SigmoidLossAttributes& attributes) {
+  attributes.smoothing_q16 = nearest_whole(attributes.smoothing, kSmoothingOne);
+  attributes.focal_q16 = nearest_whole(attributes.focal, kOneQ16);
+}
+
+constexpr AttributeSpec kPenaltySchema[] = {
+    text<&RegressionAttributes::penalty>("penalty", "squared", "squared absolute huber"),
+    real<&RegressionAttributes::delta>("delta", 1, kLeastDelta, kMostDelta)};
+
+void derive_penalty(RegressionAttributes& attributes) {
+  attributes.delta_q24 = nearest_whole(attributes.delta, int64_t{1} << 24);
+}
+
+constexpr AttributeSpec kDistilledSchema[] = {
+    real<&SoftLossAttributes::temperature>("temperature", 1, 1, kMostTemperature),
+    real<&SoftLossAttributes::teacher_weight>("teacher_weight", 0.5, 0, 1)};
+
+void derive_distilled(SoftLossAttributes& attributes) {
+  const double temperature = attributes.temperature, teacher = attributes.teacher_weight;
+  attributes.temperature_q16 = nearest_whole(temperature, kOneQ16);
+  attributes.label_q16 = kOneQ16 - nearest_whole(teacher, kOneQ16);
+  attributes.soft_gradient_q16 = nearest_whole(teacher * temperature, kOneQ16);
+  attributes.soft_loss_q16 = nearest_whole(teacher * temperature * temperature, kOneQ16);
 }
 
 Prepared prepare(const OpContext& c) {
@@ -58,9 +91,7 @@ Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> i
   return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
 
-const int16_t* weights_of(const OpContext& c) {
-  return c.inputs.size() > 2 ? c.inputs[2].as<int16_t>() : nullptr;
-}
+const int16_t* weights_of(const OpContext& c) { return row_weights_at(c, 2); }
 
 // inputs: logits int32 [N, ..., classes], labels int32 [N, ...], perhaps weights int16 [N, ...].
 // `row` is one of the rows that they are for.
@@ -81,12 +112,9 @@ kernels::SquaredError squared_error_arguments(const OpContext& c, int64_t row) {
           .weights = weights_of(c)};
 }
 
-// inputs: logits int32 [N, ..., outputs], labels int32 [N, ...] or as the logits, perhaps weights.
 kernels::SigmoidCrossEntropy sigmoid_arguments(const OpContext& c, int64_t row) {
-  const Tensor& labels = c.inputs[1];
   return {.logits = c.inputs[0].as<int32_t>(),
-          .targets = {labels.as<int32_t>(), c.inputs[0].shape.last(),
-                      labels.shape.rank == c.inputs[0].shape.rank},
+          .targets = sigmoid_targets_of(c),
           .exponent = c.inputs[0].row_exponent(row),
           .weights = weights_of(c)};
 }
@@ -124,54 +152,9 @@ struct BySigmoid {
   static constexpr auto kKernel = kernel_name<&kernels::KernelTable::softmax>;
 };
 
-// Rows of logits: one for each example, or for each element of its sequence.
-int64_t rows_of(const OpContext& c) { return c.inputs[0].shape.count() / c.inputs[0].shape.last(); }
-
-// Calls use(begin, end) for the pieces of [begin, end) whose logits have one exponent.
-template <typename Use>
-void for_each_exponent(const Tensor& logits, int64_t begin, int64_t end, const Use& use) {
-  for (int64_t first = begin, next = begin; first < end; first = next) {
-    next = has_rows(logits) ? first + 1 : end;
-    while (next < end && logits.row_exponent(next) == logits.row_exponent(first)) ++next;
-    use(first, next);
-  }
-}
-
-template <typename By>
-void forward(const OpContext& c) {
-  std::array<kernels::LossSums, kernels::kMaximumParts> partial;
-  const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end, int64_t part) {
-        for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
-          const kernels::LossSums sums = By::loss(c, first, next);
-          partial[part].loss_q24 += sums.loss_q24;
-          partial[part].correct += sums.correct;
-        });
-      });
-  for (int64_t part = 0; part < parts; ++part) {
-    c.step.loss->loss_q24 += partial[part].loss_q24;
-    c.step.loss->correct += partial[part].correct;
-  }
-  count_rows(By::arguments(c, 0).row_weights(), rows_of(c), *c.step.loss);
-}
-
-template <typename By, int kWideExponent>
-void backward_input(const OpContext& c) {
-  const Tensor& grad = c.grad_inputs[0];
-  const int wide_exponent = kWideExponent - By::arguments(c, 0).row_weights().bits();
-  narrow_gradient(c, grad, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
-    return kernels::parallel_statistics(
-        *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end, int64_t part) {
-          kernels::WideStatistics found;
-          for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
-            found += By::gradient(c, shift, gradient_of(grad), first, next, counts.wide_of(part));
-          });
-          return found;
-        });
-  });
-}
-
 constexpr Element kTargetElements[] = {Element::kMantissa, Element::kNumber, Element::kNumber};
+constexpr Element kDistilledElements[] = {Element::kMantissa, Element::kIndex, Element::kNumber,
+                                          Element::kNumber};
 
 Result<std::vector<ValueType>> infer_regression(const Attributes&, std::span<const Shape> inputs) {
   if (!is_count(inputs.size()) || inputs[0].rank != 1 || inputs[1] != inputs[0] ||
@@ -194,13 +177,72 @@ kernels::SquaredError regression_arguments(const OpContext& c, int64_t row) {
           .weights = weights_of(c)};
 }
 
+// Sigmoids: by the kernels if they can.
+void sigmoid_losses(const OpContext& c) {
+  const bool is_plain = c.attributes<SigmoidLossAttributes>().is_plain();
+  is_plain ? loss_forward<BySigmoid>(c) : weighed_sigmoids(c);
+}
+void sigmoid_losses_backward(const OpContext& c) {
+  const bool is_plain = c.attributes<SigmoidLossAttributes>().is_plain();
+  is_plain ? loss_backward<BySigmoid, kernels::kSoftmaxGradientExponent>(c)
+           : weighed_sigmoids_backward(c);
+}
+
+using BySquaredNumbers = ByFamily<&kernels::KernelTable::squared_error, regression_arguments>;
+
+// Numbers: the kernels compute the square.
+void number_errors(const OpContext& c) {
+  const bool is_square = c.attributes<RegressionAttributes>().penalty == Penalty::kSquared;
+  is_square ? loss_forward<BySquaredNumbers>(c) : penalty_loss(c);
+}
+void number_errors_backward(const OpContext& c) {
+  const bool is_square = c.attributes<RegressionAttributes>().penalty == Penalty::kSquared;
+  is_square ? loss_backward<BySquaredNumbers, kernels::kSquaredErrorGradientExponent>(c)
+            : penalty_backward(c);
+}
+
+// The shapes of a distribution for each row of logits.
+Result<std::vector<ValueType>> infer_soft(const Attributes&, std::span<const Shape> inputs) {
+  const bool fits = is_count(inputs.size()) && inputs[0].rank >= 1 && inputs[1] == inputs[0] &&
+                    (inputs.size() == 2 || inputs[2] == rows_shape(inputs[0]));
+  if (!fits) {
+    return invalid_input(
+        "wants logits [..., classes], as many targets, and perhaps a weight for each row");
+  }
+  return std::vector<ValueType>{{Shape{}, Element::kReal}};
+}
+
+// The same with labels before it.
+Result<std::vector<ValueType>> infer_distilled(const Attributes& attributes,
+                                               std::span<const Shape> inputs) {
+  const bool has_labels = inputs.size() >= 3 && inputs[0].rank >= 1 && inputs[1] == rows_shape(inputs[0]);
+  if (!has_labels) {
+    return invalid_input(
+        "wants logits [..., classes], a label for each row, as many targets as logits, and perhaps "
+        "a weight for each row");
+  }
+  std::vector<Shape> others(inputs.begin(), inputs.end());
+  others.erase(others.begin() + 1);
+  return infer_soft(attributes, others);
+}
+
 // Labels are the outputs that are 1, one for each row of logits, or a label for each logit.
 Result<std::vector<ValueType>> infer_sigmoid(const Attributes& attributes,
                                              std::span<const Shape> inputs) {
   const bool by_output = is_count(inputs.size()) && inputs[0].rank >= 1 && inputs[1] == inputs[0];
   std::vector<Shape> by_row(inputs.begin(), inputs.end());
   if (by_output) by_row[1] = labels_shape(inputs[0], false);
+  const auto& own = attributes.as<SigmoidLossAttributes>();
   auto outputs = infer<kernels::kMaximumClasses>(attributes, by_row);
+  if (outputs.ok() && own.ordinal && by_output) {
+    return invalid_input("ordinal: wants one label for each row of logits");
+  }
+  const auto weights = std::ssize(own.positive_weights);
+  if (outputs.ok() && weights > 1 && weights != inputs[0].last()) {
+    return invalid_input("positive_weights: there are " + std::to_string(weights) +
+                         " of them and " + std::to_string(inputs[0].last()) +
+                         " outputs; one is for all");
+  }
   if (outputs.ok()) return outputs;
   return invalid_input(
       "wants logits [..., outputs], a label for each row of them or for each of them, and perhaps "
@@ -214,15 +256,16 @@ constexpr Op row(const char* name, AttributeSchema schema, double unit, const Op
           .attributes = schema,
           .infer_outputs = infer<kMostClasses>,
           .input_elements = kInputElements,
-          .integer = {.forward = {.run = forward<By>,
-                                  .prepare = schema.specs.empty() ? nullptr : prepare},
-                      .grad_input = {.run = backward_input<By, kWideExponent>,
-                                     .prepare = schema.specs.empty() ? nullptr : prepare},
+          .integer = {.forward = {.run = loss_forward<By>},
+                      .grad_input = {.run = loss_backward<By, kWideExponent>},
                       .kernel = By::kKernel},
           .emit_gradient = emit_gradient_by_inputs,
           .loss_unit = unit,
           .fp32 = fp32};
 }
+
+// Loops of the operator itself, without kernels.
+const char* reference_name(const OpContext&) { return "reference"; }
 
 constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
 
@@ -230,92 +273,56 @@ using BySoftmax = ByFamily<&kernels::KernelTable::softmax, softmax_arguments>;
 template <auto kArguments>
 using BySquaredError = ByFamily<&kernels::KernelTable::squared_error, kArguments>;
 
-constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
-                            {LossKind::kSquaredError, "mse", &kMeanSquaredError, false},
-                            {LossKind::kSigmoids, "sigmoid", &kSigmoidCrossEntropy, false},
-                            {LossKind::kRegression, "regression", &kRegressionError, false}};
-
 }  // namespace
 
-const Op kSoftmaxCrossEntropy =
-    row<BySoftmax, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
-        "softmax_cross_entropy", schema<LossAttributes, derive>(kSmoothingSchema), kNats,
-        &fp32::kSoftmaxCrossEntropy);
+const Op kSoftmaxCrossEntropy = [] {
+  Op op = row<BySoftmax, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
+      "softmax_cross_entropy", schema<LossAttributes, derive_smoothing>(kSmoothingSchema), kNats,
+      &fp32::kSoftmaxCrossEntropy);
+  op.integer.forward.prepare = op.integer.grad_input.prepare = prepare;
+  return op;
+}();
 const Op kSigmoidCrossEntropy = [] {
   Op op = row<BySigmoid, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
-      "sigmoid_cross_entropy", {}, kNats, &fp32::kSigmoidCrossEntropy);
+      "sigmoid_cross_entropy", schema<SigmoidLossAttributes, derive_sigmoids>(kSigmoidSchema),
+      kNats, &fp32::kSigmoidCrossEntropy);
   op.infer_outputs = infer_sigmoid;
+  op.integer.forward.run = sigmoid_losses;
+  op.integer.grad_input.run = sigmoid_losses_backward;
   return op;
 }();
 const Op kMeanSquaredError =
     row<BySquaredError<squared_error_arguments>, kernels::kSquaredErrorGradientExponent,
         kernels::kMaximumOutputs>("mean_squared_error", {}, kSquares, &fp32::kMeanSquaredError);
 const Op kRegressionError = [] {
-  Op op = row<BySquaredError<regression_arguments>, kernels::kSquaredErrorGradientExponent,
-              kernels::kMaximumOutputs>("regression_error", {}, kSquares, &fp32::kRegressionError);
+  Op op = row<BySquaredNumbers, kernels::kSquaredErrorGradientExponent, kernels::kMaximumOutputs>(
+      "regression_error", schema<RegressionAttributes, derive_penalty>(kPenaltySchema), kSquares,
+      &fp32::kRegressionError);
   op.infer_outputs = infer_regression;
   op.input_elements = kTargetElements;
+  op.integer.forward.run = number_errors;
+  op.integer.grad_input.run = number_errors_backward;
   return op;
 }();
-
-Shape rows_shape(const Shape& logits) { return labels_shape(logits, false); }
-
-Shape labels_shape(const Shape& logits, bool by_output) {
-  Shape shape = logits;
-  if (by_output || shape.rank == 0) return shape;
-  shape.dims[static_cast<size_t>(--shape.rank)] = 1;
-  return shape;
-}
-
-void count_rows(const kernels::RowWeights& weights, int64_t rows, LossTotals& totals) {
-  totals.rows += rows;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t factor = weights.factor(row);
-    totals.counted += factor > 0;
-    totals.weight_q10 += factor << (kernels::kRowWeightBits - weights.bits());
-  }
-}
-
-const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
-
-Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing, bool by_output) {
-  const int logits = graph.outputs[0];
-  const Shape rows = labels_shape(graph.values[logits].shape, by_output);
-  const std::vector<int> results = graph.outputs;
-  GraphBuilder builder(std::move(graph));
-  const int labels = kind == LossKind::kRegression
-                         ? builder.add_numbers("targets", builder.shape(logits), kTargetExponent)
-                         : builder.add_input("labels", rows, Element::kIndex);
-  const Loss& loss = loss_of(kind);
-  builder.add_loss(*loss.op, "loss", {logits, labels},
-                   loss.smooths ? Attributes{{"smoothing", smoothing}} : Attributes());
-  return builder.finish(results);
-}
-
-Status add_row_weights(Graph& graph) {
-  if (graph.losses.empty()) return invalid_input("the network has no loss to give weights to");
-  std::vector<int>& inputs = graph.nodes[graph.losses[0]].inputs;
-  if (inputs.size() > 2) return invalid_input("the network's loss has weights of its own");
-  Value weights;
-  weights.name = "weights";
-  weights.shape = rows_shape(graph.values[inputs[0]].shape);
-  weights.element = Element::kNumber;
-  weights.type = DataType::kInt16;
-  weights.exponent = kWeightExponent;
-  inputs.push_back(static_cast<int>(graph.values.size()));
-  graph.inputs.push_back(inputs.back());
-  graph.values.push_back(std::move(weights));
-  return {};
-}
-
-Result<LossKind> parse_loss(std::string_view name) {
-  std::string names;
-  for (const Loss& loss : kLosses) {
-    if (loss.kind == LossKind::kRegression) continue;
-    if (name == loss.name) return loss.kind;
-    names += (names.empty() ? "" : ", ") + std::string(loss.name);
-  }
-  return invalid_input("unknown loss '" + std::string(name) + "'; choose one of " + names);
-}
+const Op kSoftCrossEntropy = {.name = "soft_cross_entropy",
+                              .infer_outputs = infer_soft,
+                              .input_elements = kTargetElements,
+                              .integer = {.forward = {.run = soft_loss},
+                                          .grad_input = {.run = soft_backward},
+                                          .kernel = reference_name},
+                              .emit_gradient = emit_gradient_by_inputs,
+                              .loss_unit = kNats,
+                              .fp32 = &fp32::kSoftCrossEntropy};
+const Op kDistilledCrossEntropy = {
+    .name = "distilled_cross_entropy",
+    .attributes = schema<SoftLossAttributes, derive_distilled>(kDistilledSchema),
+    .infer_outputs = infer_distilled,
+    .input_elements = kDistilledElements,
+    .integer = {.forward = {.run = distilled_loss},
+                .grad_input = {.run = distilled_backward},
+                .kernel = reference_name},
+    .emit_gradient = emit_gradient_by_inputs,
+    .loss_unit = kNats,
+    .fp32 = &fp32::kDistilledCrossEntropy};
 
 }  // namespace mantissa::ops

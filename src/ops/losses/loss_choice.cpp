@@ -1,0 +1,174 @@
+// The losses by name, and networks with them.
+#include <algorithm>
+#include <string>
+
+#include "ops/attributes.h"
+#include "ops/loss.h"
+#include "ops/ops.h"
+#include "tensor/table_numbers.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
+                            {LossKind::kSquaredError, "mse", &kMeanSquaredError, false},
+                            {LossKind::kSigmoids, "sigmoid", &kSigmoidCrossEntropy, true},
+                            {LossKind::kOrdinal, "ordinal", &kSigmoidCrossEntropy, true},
+                            {LossKind::kRegression, "regression", &kRegressionError, false},
+                            {LossKind::kAbsolute, "l1", &kRegressionError, false},
+                            {LossKind::kHuber, "huber", &kRegressionError, false}};
+
+Penalty penalty_of(LossKind kind) {
+  if (kind == LossKind::kAbsolute) return Penalty::kAbsolute;
+  return kind == LossKind::kHuber ? Penalty::kHuber : Penalty::kSquared;
+}
+
+// The attributes of a loss's node.
+Attributes attributes_of_loss(const LossOptions& options) {
+  switch (options.kind) {
+    case LossKind::kCrossEntropy:
+      return {{"smoothing", options.smoothing}};
+    case LossKind::kSigmoids:
+      return {{"smoothing", options.smoothing},
+              {"focal", options.focal},
+              {"positive_weights", options.positive_weights}};
+    case LossKind::kOrdinal:
+      return {{"smoothing", options.smoothing},
+              {"focal", options.focal},
+              {"positive_weights", options.positive_weights},
+              {"ordinal", int64_t{1}}};
+    case LossKind::kAbsolute:
+      return {{"penalty", "absolute"}};
+    case LossKind::kHuber:
+      return {{"penalty", "huber"}, {"delta", options.delta}};
+    case LossKind::kSquaredError:
+    case LossKind::kRegression:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
+Shape rows_shape(const Shape& logits) { return labels_shape(logits, false); }
+
+Shape labels_shape(const Shape& logits, bool by_output) {
+  Shape shape = logits;
+  if (by_output || shape.rank == 0) return shape;
+  shape.dims[static_cast<size_t>(--shape.rank)] = 1;
+  return shape;
+}
+
+void count_rows(const kernels::RowWeights& weights, int64_t rows, LossTotals& totals) {
+  totals.rows += rows;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t factor = weights.factor(row);
+    totals.counted += factor > 0;
+    totals.weight_q10 += factor << (kernels::kRowWeightBits - weights.bits());
+  }
+}
+
+const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
+
+const Loss* loss_of_node(const Node& node) {
+  const auto found = std::find_if(std::begin(kLosses), std::end(kLosses), [&](const Loss& loss) {
+    if (loss.op != node.op) return false;
+    if (loss.op == &kSigmoidCrossEntropy) return is_ordinal(node) == (loss.kind == LossKind::kOrdinal);
+    if (!is_for_numbers(loss.kind)) return true;
+    const auto& own = node.attributes.as<RegressionAttributes>();
+    return own.penalty == penalty_of(loss.kind);
+  });
+  return found == std::end(kLosses) ? nullptr : &*found;
+}
+
+Result<Graph> with_loss(Graph graph, const LossOptions& options) {
+  const int logits = graph.outputs[0];
+  const Shape rows = labels_shape(graph.values[logits].shape, options.by_output);
+  const std::vector<int> results = graph.outputs;
+  GraphBuilder builder(std::move(graph));
+  const int labels = is_for_numbers(options.kind)
+                         ? builder.add_numbers("targets", builder.shape(logits), kTargetExponent)
+                         : builder.add_input("labels", rows, Element::kIndex);
+  builder.add_loss(*loss_of(options.kind).op, "loss", {logits, labels},
+                   attributes_of_loss(options));
+  return builder.finish(results);
+}
+
+Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing, bool by_output) {
+  return with_loss(std::move(graph),
+                   {.kind = kind, .smoothing = smoothing, .by_output = by_output});
+}
+
+bool is_ordinal(const Node& loss) {
+  return loss.op == &kSigmoidCrossEntropy && loss.attributes.as<SigmoidLossAttributes>().ordinal;
+}
+
+size_t weights_input(const Node& loss) { return loss.op == &kDistilledCrossEntropy ? 3 : 2; }
+
+void take_plain_loss(Node& loss) {
+  if (loss.op == &kDistilledCrossEntropy) {
+    loss.inputs.resize(2);
+    replace_op(loss, kSoftmaxCrossEntropy);
+    return;
+  }
+  loss.inputs.resize(weights_input(loss));
+  if (loss.op == &kSoftmaxCrossEntropy) replace_op(loss, kSoftmaxCrossEntropy);
+  if (loss.op == &kSigmoidCrossEntropy) {
+    replace_op(loss, kSigmoidCrossEntropy, {{"ordinal", int64_t{is_ordinal(loss)}}});
+  }
+}
+
+namespace {
+
+// Adds an input of numbers of 16 bits to a graph that has its losses; returns its value.
+int add_numbers_of_loss(Graph& graph, const char* name, const Shape& shape, int exponent) {
+  Value value;
+  value.name = name;
+  value.shape = shape;
+  value.element = Element::kNumber;
+  value.type = DataType::kInt16;
+  value.exponent = exponent;
+  graph.inputs.push_back(static_cast<int>(graph.values.size()));
+  graph.values.push_back(std::move(value));
+  return graph.inputs.back();
+}
+
+}  // namespace
+
+Status add_teacher(Graph& graph, double teacher_weight, double temperature) {
+  const bool has_one = graph.losses.size() == 1;
+  Node* const loss = has_one ? &graph.nodes[graph.losses[0]] : nullptr;
+  if (!has_one || loss->op != &kSoftmaxCrossEntropy || loss->inputs.size() != 2) {
+    return invalid_input("teacher: goes with --loss cross-entropy only");
+  }
+  if (loss->attributes.as<LossAttributes>().smoothing_q16 != 0) {
+    return invalid_input("teacher: its probabilities are smooth targets; leave label-smoothing out");
+  }
+  const Shape shape = graph.values[loss->inputs[0]].shape;
+  loss->inputs.push_back(add_numbers_of_loss(graph, kTeacherTensor, shape, kShareExponent));
+  replace_op(*loss, kDistilledCrossEntropy,
+             {{"temperature", temperature}, {"teacher_weight", teacher_weight}});
+  return {};
+}
+
+Status add_row_weights(Graph& graph) {
+  if (graph.losses.empty()) return invalid_input("the network has no loss to give weights to");
+  const Node& loss = graph.nodes[graph.losses[0]];
+  std::vector<int>& inputs = graph.nodes[graph.losses[0]].inputs;
+  if (inputs.size() > weights_input(loss)) return invalid_input("the network's loss has weights of its own");
+  const Shape rows = rows_shape(graph.values[inputs[0]].shape);
+  inputs.push_back(add_numbers_of_loss(graph, "weights", rows, kWeightExponent));
+  return {};
+}
+
+Result<LossKind> parse_loss(std::string_view name) {
+  std::string names;
+  for (const Loss& loss : kLosses) {
+    if (loss.kind == LossKind::kRegression) continue;
+    if (name == loss.name) return loss.kind;
+    names += (names.empty() ? "" : ", ") + std::string(loss.name);
+  }
+  return invalid_input("unknown loss '" + std::string(name) + "'; choose one of " + names);
+}
+
+}  // namespace mantissa::ops

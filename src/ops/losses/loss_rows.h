@@ -1,0 +1,126 @@
+// Forward and backward passes of losses over rows of logits, on several threads.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
+#include "numerics/rounding.h"
+#include "ops/loss.h"
+#include "ops/narrowing.h"
+#include "ops/rows.h"
+
+namespace mantissa::ops {
+
+constexpr int64_t kLossRowsPerThread = 32;
+
+// Rows of logits: one for each example, or for each element of its sequence.
+inline int64_t loss_rows(const OpContext& c) {
+  return c.inputs[0].shape.count() / c.inputs[0].shape.last();
+}
+
+// The weights of rows, the input after the targets; null: each row counts 1.
+inline const int16_t* row_weights_at(const OpContext& c, size_t input) {
+  return c.inputs.size() > input ? c.inputs[input].as<int16_t>() : nullptr;
+}
+
+// Calls use(begin, end) for the pieces of [begin, end) whose logits have one exponent.
+template <typename Use>
+void for_each_exponent(const Tensor& logits, int64_t begin, int64_t end, const Use& use) {
+  for (int64_t first = begin, next = begin; first < end; first = next) {
+    next = has_rows(logits) ? first + 1 : end;
+    while (next < end && logits.row_exponent(next) == logits.row_exponent(first)) ++next;
+    use(first, next);
+  }
+}
+
+// By has static functions: arguments(c, row), an object with row_weights(); loss(c, first, next)
+// and gradient(c, shift, grad, first, next, counts) of rows whose logits have one exponent.
+template <typename By>
+void loss_forward(const OpContext& c) {
+  std::array<kernels::LossSums, kernels::kMaximumParts> partial;
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, loss_rows(c), kLossRowsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
+        for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
+          const kernels::LossSums sums = By::loss(c, first, next);
+          partial[part].loss_q24 += sums.loss_q24;
+          partial[part].correct += sums.correct;
+        });
+      });
+  for (int64_t part = 0; part < parts; ++part) {
+    c.step.loss->loss_q24 += partial[part].loss_q24;
+    c.step.loss->correct += partial[part].correct;
+  }
+  count_rows(By::arguments(c, 0).row_weights(), loss_rows(c), *c.step.loss);
+}
+
+// kWideExponent: of the wide gradient of a row without weights.
+template <typename By, int kWideExponent>
+void loss_backward(const OpContext& c) {
+  const Tensor& grad = c.grad_inputs[0];
+  const int wide_exponent = kWideExponent - By::arguments(c, 0).row_weights().bits();
+  narrow_gradient(c, grad, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
+    return kernels::parallel_statistics(
+        *c.kernel.pool, loss_rows(c), kLossRowsPerThread,
+        [&](int64_t begin, int64_t end, int64_t part) {
+          kernels::WideStatistics found;
+          for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
+            found += By::gradient(c, shift, gradient_of(grad), first, next, counts.wide_of(part));
+          });
+          return found;
+        });
+  });
+}
+
+// Losses that are computed a number at a time. Rows is made of a context and the first row. It has
+//   row_weights()
+//   lost(row): a row's loss in Q24, and whether it is correct, without its weight
+//   prepare(row), then gradient(row, k): the gradient in Q30 of a logit, below 2^47, without it.
+template <typename Rows>
+struct ByNumbers {
+  static Rows arguments(const OpContext& c, int64_t row) { return Rows(c, row); }
+  static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
+    const Rows rows(c, first);
+    const kernels::RowWeights weights = rows.row_weights();
+    kernels::LossSums sums;
+    for (int64_t row = first; row < next; ++row) {
+      if (weights.factor(row) == 0) continue;
+      const kernels::LossSums found = rows.lost(row);
+      sums.loss_q24 += weights.weighted(found.loss_q24, row);
+      sums.correct += found.correct;
+    }
+    return sums;
+  }
+  static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
+                                          int64_t first, int64_t next,
+                                          kernels::WideCounts* counts) {
+    return kernels::with_wide_gradient_type(grad.bits, [&](auto type) {
+      Rows rows(c, first);
+      const kernels::RowWeights weights = rows.row_weights();
+      const int64_t outputs = c.inputs[0].shape.last();
+      auto* const out = grad.as<decltype(type)>();
+      kernels::WideStatistics statistics;
+      for (int64_t row = first; row < next; ++row) {
+        const int64_t factor = weights.factor(row);
+        if (factor != 0) rows.prepare(row);
+        for (int64_t k = 0; k < outputs; ++k) {
+          const int64_t wide = factor == 0 ? 0 : rows.gradient(row, k) * factor;
+          const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
+          const int64_t narrow = saturate(rounded, mantissa_limit(grad.bits));
+          statistics += {magnitude(wide), narrow != rounded};
+          if (counts != nullptr) counts->add(magnitude(wide));
+          out[row * outputs + k] = static_cast<decltype(type)>(narrow);
+        }
+      }
+      return statistics;
+    });
+  }
+};
+
+// Exponent of the wide gradients of these losses.
+constexpr int kLossGradientExponent = -30;
+
+}  // namespace mantissa::ops
