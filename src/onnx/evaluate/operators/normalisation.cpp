@@ -236,6 +236,77 @@ Status lp_normalisation(OpCall& call) {
   return {};
 }
 
+// Without a mean: the root of the mean square divides.
+Status rms_normalisation(OpCall& call) {
+  MANTISSA_RETURN_IF_ERROR(call.check_float(2));
+  MANTISSA_ASSIGN(const int64_t axis, call.axis(call.integer("axis", -1), call.rank(0)));
+  if (call.integer("stash_type", 1) != 1) return invalid_input("a stash_type other than float");
+  const Dims& dims = call.dims(0);
+  const Dims inner(dims.begin() + axis, dims.end());
+  MANTISSA_ASSIGN(const Dims both, broadcast(inner, call.dims(1)));
+  if (both != inner) return invalid_input("a scale of dims " + to_text(call.dims(1)));
+  const auto epsilon = static_cast<double>(call.real("epsilon", 1e-5f));
+  MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kFloat, dims));
+  if (call.shapes_only() || count_of(dims) == 0) return {};
+  const int64_t size = count_of(inner);
+  const Loops loops = merged({inner, {broadcast_strides(call.dims(1), inner)}});
+  for (int64_t row = 0; row < count_of(dims) / size; ++row) {
+    const float* in = call.data<float>(0) + row * size;
+    float* out = call.out<float>(0) + row * size;
+    double squares = 0;
+    for (int64_t i = 0; i < size; ++i) squares += static_cast<double>(in[i]) * in[i];
+    const double inverse = 1 / std::sqrt(squares / static_cast<double>(size) + epsilon);
+    walk(loops, [&](const int64_t* offsets, const int64_t* steps, int64_t count) {
+      const float* scale = call.data<float>(1) + offsets[0];
+      for (int64_t i = 0; i < count; ++i) {
+        *out++ = static_cast<float>(*in++ * inverse * scale[i * steps[0]]);
+      }
+    });
+  }
+  return {};
+}
+
+// Over all numbers that differ only in the reduced dimensions.
+Status mean_variance_normalisation(OpCall& call) {
+  MANTISSA_RETURN_IF_ERROR(call.check_float(1));
+  const Dims& dims = call.dims(0);
+  std::vector<int64_t> axes = call.integers("axes");
+  if (!call.has_attribute("axes")) axes = {0, 2, 3};
+  Dims kept = dims;
+  for (const int64_t axis : axes) {
+    MANTISSA_ASSIGN(const int64_t place, call.axis(axis, call.rank(0)));
+    kept[place] = 1;
+  }
+  MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kFloat, dims));
+  if (call.shapes_only() || count_of(dims) == 0) return {};
+  const Dims strides = strides_of(dims);
+  Dims inner = dims;
+  for (size_t d = 0; d < dims.size(); ++d) inner[d] = kept[d] == dims[d] ? 1 : dims[d];
+  const Loops loops = merged({inner, {strides}});
+  const auto size = static_cast<double>(count_of(inner));
+  walk(merged({kept, {strides}}), [&](const int64_t* starts, const int64_t* gaps, int64_t groups) {
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t start = starts[0] + group * gaps[0];
+      const auto each = [&](auto function) {
+        walk(loops, [&](const int64_t* offsets, const int64_t* steps, int64_t count) {
+          for (int64_t i = 0; i < count; ++i) function(start + offsets[0] + i * steps[0]);
+        });
+      };
+      const float* in = call.data<float>(0);
+      double sum = 0;
+      each([&](int64_t place) { sum += in[place]; });
+      const double mean = sum / size;
+      double squares = 0;
+      each([&](int64_t place) { squares += (in[place] - mean) * (in[place] - mean); });
+      const double deviation = std::sqrt(squares / size) + 1e-9;
+      each([&](int64_t place) {
+        call.out<float>(0)[place] = static_cast<float>((in[place] - mean) / deviation);
+      });
+    }
+  });
+  return {};
+}
+
 constexpr OpRow kNormalisationRows[] = {
     {"BatchNormalization", 6, batch_normalisation, 5, "epsilon is_test momentum spatial", 6, 5},
     {"BatchNormalization", 7, batch_normalisation, 5, "epsilon momentum spatial", 8, 5},
@@ -251,6 +322,8 @@ constexpr OpRow kNormalisationRows[] = {
      "axis epsilon stash_type",
      kNewestOpset,
      3},
+    {"RMSNormalization", 23, rms_normalisation, 2, "axis epsilon stash_type"},
+    {"MeanVarianceNormalization", 9, mean_variance_normalisation, 1, "axes"},
     {"LRN", 1, local_response_normalisation, 1, "alpha beta bias size"},
     {"LpNormalization", 1, lp_normalisation, 1, "axis p"},
 };
