@@ -87,8 +87,10 @@ std::string reason_against(std::string_view op_type, Form form) {
       "in evaluation mode has none of these";
   constexpr const char* kLater = "this operator cannot be trained yet; `mantissa run` computes it";
   constexpr const char* kIntegers =
-      "computes with quantised integers; a model that is quantised by pairs of QuantizeLinear and "
-      "DequantizeLinear (QDQ) can be imported";
+      "computes with integers, and stands for no layer of constant weights, scales and zero "
+      "points; "
+      "a model that is quantised by pairs of QuantizeLinear and DequantizeLinear (QDQ) can be "
+      "imported";
   constexpr const char* kSoftmax = "is possible at the end only, over the classes";
   constexpr std::pair<std::string_view, const char*> kReasons[] = {
       {"Bernoulli", kRandom},
