@@ -7,14 +7,39 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr std::string_view kMovers[] = {
-    "Cast",     "CastLike",       "CenterCropPad", "Compress",  "Concat",
-    "Constant", "DepthToSpace",   "Expand",        "EyeLike",   "Flatten",
-    "Gather",   "GatherElements", "GatherND",      "Identity",  "If",
-    "Loop",     "OneHot",         "Pad",           "Reshape",   "ReverseSequence",
-    "Scan",     "Shape",          "Size",          "Slice",     "SpaceToDepth",
-    "Split",    "Squeeze",        "Tile",          "Transpose", "Trilu",
-    "Unsqueeze"};
+constexpr std::string_view kMovers[] = {"BitCast",
+                                        "TensorScatter",
+                                        "Cast",
+                                        "CastLike",
+                                        "CenterCropPad",
+                                        "Compress",
+                                        "Concat",
+                                        "Constant",
+                                        "DepthToSpace",
+                                        "Expand",
+                                        "EyeLike",
+                                        "Flatten",
+                                        "Gather",
+                                        "GatherElements",
+                                        "GatherND",
+                                        "Identity",
+                                        "If",
+                                        "Loop",
+                                        "OneHot",
+                                        "Pad",
+                                        "Reshape",
+                                        "ReverseSequence",
+                                        "Scan",
+                                        "Shape",
+                                        "Size",
+                                        "Slice",
+                                        "SpaceToDepth",
+                                        "Split",
+                                        "Squeeze",
+                                        "Tile",
+                                        "Transpose",
+                                        "Trilu",
+                                        "Unsqueeze"};
 
 // The input whose type the output has; -1: the output is float, whatever the inputs are.
 int type_source(const NodeData& node, size_t output) {

@@ -14,20 +14,17 @@ using Table = std::unordered_multimap<std::string_view, const OpRow*>;
 
 Table make_table() {
   Table table;
-  for (const auto family : {attention_operators(), binary_operators(),
-                            bit_operators(),       cast_operators(),
-                            constant_operators(),  convolution_operators(),
-                            einsum_operators(),    grid_operators(),
-                            index_operators(),     integer_product_operators(),
-                            loss_operators(),      matrix_operators(),
-                            microsoft_operators(), normalisation_operators(),
-                            pooling_operators(),   quantisation_operators(),
-                            recurrent_operators(), reduction_operators(),
-                            region_operators(),    resize_operators(),
-                            sequence_operators(),  set_operators(),
-                            shape_operators(),     signal_operators(),
-                            slice_operators(),     softmax_operators(),
-                            unary_operators(),     unpool_operators()}) {
+  for (const auto family :
+       {attention_operators(), binary_operators(),          bit_operators(),
+        cast_operators(),      constant_operators(),        convolution_operators(),
+        crop_operators(),      einsum_operators(),          grid_operators(),
+        index_operators(),     integer_product_operators(), loss_operators(),
+        matrix_operators(),    microsoft_operators(),       normalisation_operators(),
+        norm_operators(),      pooling_operators(),         quantisation_operators(),
+        recurrent_operators(), reduction_operators(),       region_operators(),
+        resize_operators(),    sequence_operators(),        set_operators(),
+        shape_operators(),     signal_operators(),          slice_operators(),
+        softmax_operators(),   unary_operators(),           unpool_operators()}) {
     for (const OpRow& row : family) table.emplace(row.name, &row);
   }
   return table;
@@ -69,6 +66,12 @@ Status check_node(const NodeData& node, const OpRow& row) {
 }
 
 }  // namespace
+
+bool is_operator(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kControls = {"If", "Loop", "Scan", "SequenceMap"};
+  return operators().contains(name) ||
+         std::find(kControls.begin(), kControls.end(), name) != kControls.end();
+}
 
 const NodeAttribute* unknown_attribute(const NodeData& node) {
   const auto [first, last] = operators().equal_range(node.op_type);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -41,6 +42,7 @@ std::span<const OpRow> bit_operators();
 std::span<const OpRow> cast_operators();
 std::span<const OpRow> constant_operators();
 std::span<const OpRow> convolution_operators();
+std::span<const OpRow> crop_operators();
 std::span<const OpRow> einsum_operators();
 std::span<const OpRow> grid_operators();
 std::span<const OpRow> index_operators();
@@ -49,6 +51,7 @@ std::span<const OpRow> loss_operators();
 std::span<const OpRow> matrix_operators();
 std::span<const OpRow> microsoft_operators();
 std::span<const OpRow> normalisation_operators();
+std::span<const OpRow> norm_operators();
 std::span<const OpRow> pooling_operators();
 std::span<const OpRow> quantisation_operators();
 std::span<const OpRow> recurrent_operators();
@@ -68,6 +71,9 @@ std::span<const OpRow> unpool_operators();
 inline int64_t opset_of(const NodeData& node, int64_t of_model) {
   return node.opset > 0 ? node.opset : of_model;
 }
+
+// Whether some operator set has an operator of this name, of ONNX's own domain, that is known here.
+bool is_operator(std::string_view name);
 
 // An attribute of the node that its operator does not have in any operator set. Null: there is
 // none, or the operator is not known here.

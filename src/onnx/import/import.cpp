@@ -18,7 +18,7 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr size_t kMostReasons = 8, kMostNames = 3;
+constexpr size_t kMostReasons = 32, kMostNames = 3;
 
 // 'name', or the name of its result if it has none.
 std::string subject(const NodeData& node) { return "'" + readable(name_of(node)) + "'"; }

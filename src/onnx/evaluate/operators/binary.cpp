@@ -242,6 +242,23 @@ Status where(OpCall& call) {
   });
 }
 
+// The first value times its logistic function, and times the second.
+Status swi_glu(OpCall& call) {
+  const float alpha = call.real("alpha", 1.0f);
+  if (call.type(0) != call.type(1) || call.dims(0) != call.dims(1)) {
+    return invalid_input("inputs of different types or dims");
+  }
+  return with_type(Floats(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, call.type(0), call.dims(0)));
+    if (call.shapes_only()) return {};
+    combine(call.dims(0), call.data<T>(0), call.dims(1), call.data<T>(1), call.dims(0),
+            call.out<T>(0), [alpha](T x, T factor) {
+              return x / (T{1} + std::exp(-static_cast<T>(alpha) * x)) * factor;
+            });
+    return {};
+  });
+}
+
 constexpr const char* kOld = "axis broadcast consumed_inputs";
 
 constexpr OpRow kBinaryRows[] = {
@@ -257,6 +274,7 @@ constexpr OpRow kBinaryRows[] = {
     {"Mod", 10, mod, 2, "fmod"},
     {"Pow", 7, pow, 2},
     {"PRelu", 6, prelu, 2},
+    {"SwiGLU", 28, swi_glu, 2, "alpha"},
     {"Equal", 7, pairwise<AllTypes, bool, equal>, 2},
     {"Less", 7, pairwise<Numbers, bool, less>, 2},
     {"Greater", 7, pairwise<Numbers, bool, greater>, 2},
