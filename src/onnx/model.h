@@ -93,11 +93,14 @@ struct Dimension {
   std::string name;
 };
 
+enum class ValueKind : uint8_t { kTensor, kSequence, kOptional };
+
 struct ValueData {
   std::string name;
   ElementType type = ElementType::kUndefined;
   bool has_shape = false;
   std::vector<Dimension> dims;
+  ValueKind kind = ValueKind::kTensor;
 };
 
 struct GraphData {

@@ -41,7 +41,7 @@ def model(graph):
 def array(dims, numbers, kind="<f4"):
     text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {tuple(dims)!r}, }}"
     text += " " * (63 - (10 + len(text)) % 64) + "\n"
-    code = {"<f4": "f", "<i8": "q"}[kind]
+    code = {"<f4": "f", "<i8": "q", "<f2": "e"}[kind]
     return (b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() +
             struct.pack(f"<{len(numbers)}{code}", *numbers))
 

@@ -28,9 +28,13 @@ put("escapes", model(tensor("w", [1], part(13, part(1, "location") + part(2, "..
                             number(14, 1))))
 put("open", model(node("Relu", ["x"], ["y"]) + value(11, "x", ["batch", 3, "height"]) +
                   value(12, "y", [])))
-put("strange", model(node("Scan", ["x"], ["a"], "first") + node("Elu", ["a"], ["b"], "second") +
+put("strange", model(node("Sort", ["x"], ["a"], "first") + node("Elu", ["a"], ["b"], "second") +
                      node("NoSuch", ["b"], ["y"], "third") + value(11, "x", ["batch", 3]) +
                      value(12, "y", [])))
+put("half", model(node("Add", ["x", "one"], ["y"]) +
+                  tensor("one", [1], part(9, struct.pack("<e", 1)), 10) +
+                  value(11, "x", ["batch"], 10) + value(12, "y", ["batch"], 10)))
+put_npz("half.npz", {"x": array([2], [0.5, 2048], "<f2")})
 put_npz("in.npz", {"x": array([2, 3], [1, 0, 0, 0, 1, 1])})
 put_npz("wrong.npz", {"x": array([2, 4], [0] * 8)})
 put_npz("surplus.npz", {"x": array([1, 3], [0] * 3), "z": array([1], [0])})
@@ -85,6 +89,11 @@ PYTHON
   prints_json "run --json" run "$net" --inputs "$in" --out "$out" --json
   run run "$folder/external.onnx" --inputs "$in" --out "$out"
   holds "weights in a file of their own" cmp -s "$out" "$folder/first.npz"
+  run run "$folder/half.onnx" --inputs "$folder/half.npz" --out "$out"
+  holds "float16, rounded to its 11 bits" python3 -B -c 'import sys; sys.path.insert(0, sys.argv[1])
+from onnx_files import get_npz
+numbers, header = get_npz(sys.argv[2], "y")
+sys.exit(numbers != [1.5, 2048] or "<f4" not in header)' "$here" "$out"
   check_links
 }
 
@@ -127,7 +136,7 @@ check_refusals() {
   refuses "no file" 2 "nothing.onnx.*No such file" run "$folder/nothing.onnx" --inputs "$in" --out "$out"
   refuses "data from elsewhere" 2 "may lead out of the folder" \
     run "$folder/escapes.onnx" --inputs "$in" --out "$out"
-  refuses "all that is not supported" 2 '2 nodes are not supported: "Scan".*first.*"NoSuch".*third' \
+  refuses "all that is not supported" 2 '2 nodes are not supported: "Sort".*first.*"NoSuch".*third' \
     run "$folder/strange.onnx" --inputs "$in" --out "$out"
 }
 
@@ -137,7 +146,7 @@ check_info() {
   prints_json "info --json" info "$net" --json
   accepts "info names open sizes" "input 'x' has open sizes.*--shape x=1x3x64" info "$folder/open.onnx"
   holds "and knows no multiply-adds" grep -qE "^ *all .*unknown" "$folder/stdout"
-  accepts "info names what is not supported" "first \(Scan\): no such operator" info "$folder/strange.onnx"
+  accepts "info names what is not supported" "first \(Sort\): no such operator" info "$folder/strange.onnx"
   refuses "a shape of no input" 2 "no input 'z'" info "$net" --shape z=1
   refuses "a shape that is none" 2 "not as in x=1x3x224x224" info "$net" --shape x
   refuses "a shape of a run" 2 "--shape is for ONNX networks" info "$folder" --shape x=1

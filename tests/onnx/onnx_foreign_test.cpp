@@ -63,8 +63,8 @@ std::vector<double> below_largest(std::vector<double> numbers) {
   return numbers;
 }
 
-void expect_close(const std::string& name, std::vector<double> wanted,
-                  std::vector<double> numbers) {
+void expect_close(const std::string& name, std::vector<double> wanted, std::vector<double> numbers,
+                  double allowed = 1e-4) {
   ASSERT_EQ(wanted.size(), numbers.size()) << name;
   if (name == "keras_nhwc") {  // its output is behind a softmax
     for (double& number : wanted) number = std::log(number);
@@ -76,7 +76,7 @@ void expect_close(const std::string& name, std::vector<double> wanted,
     largest = std::max(largest, std::abs(wanted[i]));
     difference = std::max(difference, std::abs(wanted[i] - numbers[i]));
   }
-  EXPECT_LE(difference, 1e-4 * largest) << name;
+  EXPECT_LE(difference, allowed * largest) << name;
 }
 
 TEST(OnnxForeign, RunGivesTheLogitsOfOnnxRuntime) {
@@ -119,6 +119,50 @@ TEST(OnnxForeign, ImportedNetworksGiveTheLogitsOfOnnxRuntimeAndTrain) {
     }
     EXPECT_TRUE(sum > 1e-3 && sum < 1e4) << name << ": " << sum;
   }
+}
+
+// Files of onnxruntime.quantization: pairs (QDQ), operators on whole numbers (QOperator), layers
+// that quantise their input as it comes; weights by tensor and by channel, of int8 and uint8. Their
+// network in real numbers differs by the steps of the grids that are left out: the output's, and
+// those of inputs that are quantised as they come.
+TEST(OnnxForeign, QuantisedNetworksAreImportedInRealNumbers) {
+  const auto wanted = logits_of_onnx_runtime();
+  for (const auto& [name, note] : {std::pair{"ort_qdq_pc", ""},
+                                   {"ort_qdq_int8", ""},
+                                   {"ort_qoperator_pc", "5 operators on quantised numbers"},
+                                   {"ort_qoperator_int8", "5 operators on quantised numbers"},
+                                   {"ort_qoperator_uint8", "5 operators on quantised numbers"},
+                                   {"ort_dynamic_int8", "4 layers that quantise their input"},
+                                   {"ort_dynamic_pc", "4 layers that quantise their input"},
+                                   {"ort_dynamic_uint8", "4 layers that quantise their input"}}) {
+    const auto network = imported_file(name);
+    ASSERT_TRUE(network.ok()) << name << ": " << network.error().message;
+    expect_json(*network);
+    const bool has_note =
+        std::any_of(network->notes.begin(), network->notes.end(),
+                    [&, text = note](const std::string& line) { return line.starts_with(text); });
+    EXPECT_TRUE(has_note) << name;
+    auto run = ImportedRun::create(*network, kBatch, false);
+    ASSERT_TRUE(run.ok()) << name << ": " << run.error().message;
+    const auto logits = (*run)->logits(pixels());
+    ASSERT_TRUE(logits.ok()) << name << ": " << logits.error().message;
+    expect_close(name, wanted.at(name), {logits->begin(), logits->end()}, 0.02);
+  }
+}
+
+// The grids of both forms of a file are the same, and so are the networks.
+TEST(OnnxForeign, BothFormsOfAQuantisedNetworkGiveTheSame) {
+  std::vector<std::vector<float>> all;
+  for (const char* name : {"ort_qdq_pc", "ort_qoperator_pc"}) {
+    const auto network = imported_file(name);
+    ASSERT_TRUE(network.ok()) << name << ": " << network.error().message;
+    auto run = ImportedRun::create(*network, kBatch, false);
+    ASSERT_TRUE(run.ok()) << name << ": " << run.error().message;
+    const auto logits = (*run)->logits(pixels());
+    ASSERT_TRUE(logits.ok()) << name << ": " << logits.error().message;
+    all.emplace_back(logits->begin(), logits->end());
+  }
+  EXPECT_EQ(all[0], all[1]);
 }
 
 TEST(OnnxForeign, WhatCannotBeTrainedYetIsNamed) {

@@ -150,7 +150,8 @@ TEST(OnnxSequences, EverythingUnsupportedIsListedAtOnce) {
   EXPECT_EQ(text,
             "3 nodes cannot be imported: node 'conv' (Conv): this operator can be imported in "
             "networks of pictures only; node 'scatter' (ScatterND): this operator cannot be "
-            "imported; node 'channels' (Mul): multiplies by a constant that is not one number");
+            "imported, since nothing here trains it; `mantissa run` computes it; node 'channels' "
+            "(Mul): multiplies by a constant that is not one number");
 }
 
 TEST(OnnxSequences, ASubtractedConstantIsABias) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/float16.h"
 
 namespace mantissa {
 namespace {
@@ -220,6 +221,18 @@ std::vector<std::byte> transposed(std::span<const std::byte> data, size_t elemen
   return result;
 }
 
+// float16 as float.
+std::vector<std::byte> widened(std::span<const std::byte> halves) {
+  std::vector<std::byte> result(2 * halves.size());
+  for (size_t at = 0; at + 2 <= halves.size(); at += 2) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, halves.data() + at, sizeof(bits));
+    const float number = from_float16(bits);
+    std::memcpy(result.data() + 2 * at, &number, sizeof(number));
+  }
+  return result;
+}
+
 }  // namespace
 
 int64_t npy_element_bytes(NpyType type) { return info(type).bytes; }
@@ -255,7 +268,10 @@ Result<NpyHead> parse_npy_head(std::span<const std::byte> begin) {
                .is_fortran = *parser.fortran_order,
                .shape = std::move(*parser.shape),
                .data_at = header.second};
-  if (head.type) head.bytes = bytes_of(*head.type, head.shape);
+  head.is_half = head.type_code.ends_with("f2") && head.type_code.size() == 3;
+  if (head.is_half) head.type = NpyType::kFloat;
+  // As many bytes as of whole numbers of 16 bits.
+  if (head.type) head.bytes = bytes_of(head.is_half ? NpyType::kInt16 : *head.type, head.shape);
   return head;
 }
 
@@ -264,14 +280,14 @@ Result<NpyArray> parse_npy(std::span<const std::byte> file) {
   if (head.type_code.empty()) return invalid_input("it holds records, not numbers");
   if (!head.type) {
     return invalid_input("its numbers have the type '" + head.type_code +
-                         "', and are to be integers, float32, float64 or bool");
+                         "', and are to be integers, float16, float32, float64 or bool");
   }
   const std::span<const std::byte> data = file.subspan(head.data_at);
   if (head.bytes != std::ssize(data)) {
     return damaged(std::to_string(data.size()) + " bytes follow its header, not " +
                    (head.bytes ? std::to_string(*head.bytes) : "so many") + " as its shape says");
   }
-  const auto element = static_cast<size_t>(info(*head.type).bytes);
+  const auto element = head.is_half ? size_t{2} : static_cast<size_t>(info(*head.type).bytes);
   NpyArray array{.name = {}, .type = *head.type, .shape = std::move(head.shape), .data = {}};
   if (head.is_fortran && array.shape.size() > 1) {
     array.data = transposed(data, element, array.shape);
@@ -279,6 +295,7 @@ Result<NpyArray> parse_npy(std::span<const std::byte> file) {
     array.data.assign(data.begin(), data.end());
   }
   if (head.is_big_endian && element > 1) swap_bytes(array.data, element);
+  if (head.is_half) array.data = widened(array.data);
   return array;
 }
 

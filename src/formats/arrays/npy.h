@@ -56,6 +56,7 @@ Result<std::string> npy_header(const NpyView& view);
 struct NpyHead {
   std::string type_code;        // as in the file: "<f4", "|S5", "|O"; "" for records
   std::optional<NpyType> type;  // none: no numbers, or an unsupported type
+  bool is_half = false;         // float16 in the file, float for us
   bool is_big_endian = false;
   bool is_fortran = false;
   std::vector<int64_t> shape = {};

@@ -11,6 +11,15 @@ constexpr int64_t kMostConstantBytes = int64_t{64} << 20;
 
 }  // namespace
 
+EvaluatedValue value_of_items(ValueKind kind, std::vector<EvaluatedValue> items) {
+  EvaluatedValue value;
+  value.kind = kind;
+  value.shaped = value.known = true;
+  for (const EvaluatedValue& item : items) value.known = value.known && item.known;
+  value.items = std::make_shared<const std::vector<EvaluatedValue>>(std::move(items));
+  return value;
+}
+
 OpCall::OpCall(const NodeData& node, int64_t opset, bool shapes_only,
                std::vector<const EvaluatedValue*> inputs, ThreadPool& pool)
     : node_(node),
@@ -124,6 +133,12 @@ Status OpCall::forward(size_t i, size_t input, Dims dims) {
   MANTISSA_RETURN_IF_ERROR(value_bytes(type(input), dims));
   outputs_[i] = *inputs_[input];
   outputs_[i].tensor.dims = std::move(dims);
+  return {};
+}
+
+Status OpCall::give(size_t i, EvaluatedValue value) {
+  if (!fault_.empty()) return invalid_input(fault_);
+  if (i < outputs_.size()) outputs_[i] = std::move(value);
   return {};
 }
 

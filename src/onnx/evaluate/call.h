@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,13 @@ struct EvaluatedValue {
   TensorData tensor;
   bool shaped = false;
   bool known = false;
+  // Of a sequence: its elements. Of an optional value: one element, or none. Else null.
+  ValueKind kind = ValueKind::kTensor;
+  std::shared_ptr<const std::vector<EvaluatedValue>> items = {};
 };
+
+// A sequence, or an optional value. It is known if all of its elements are.
+EvaluatedValue value_of_items(ValueKind kind, std::vector<EvaluatedValue> items);
 
 // An operator's function first checks attributes and inputs and makes the outputs: `make` needs
 // only their type and dims. Then it returns if only shapes are asked for.
@@ -37,6 +44,7 @@ class OpCall {
   size_t input_count() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
   bool known(size_t i) const { return inputs_[i]->known; }
+  const EvaluatedValue& value(size_t i) const { return *inputs_[i]; }
   const TensorData& input(size_t i) const { return inputs_[i]->tensor; }
   const Dims& dims(size_t i) const { return input(i).dims; }
   int64_t rank(size_t i) const { return static_cast<int64_t>(dims(i).size()); }
@@ -75,6 +83,8 @@ class OpCall {
   Status make_known(size_t i, ElementType type, Dims dims);
   // An output with an input's numbers, under other dims of the same product.
   Status forward(size_t i, size_t input, Dims dims);
+  // An output that is there already.
+  Status give(size_t i, EvaluatedValue value);
   TensorData& output(size_t i) { return outputs_[i].tensor; }
   template <typename T>
   T* out(size_t i) {

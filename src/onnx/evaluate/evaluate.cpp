@@ -16,7 +16,13 @@ namespace {
 
 constexpr size_t kMostListed = 8;
 
-Status check_input(const ValueData& input, const TensorData& given) {
+Status check_input(const ValueData& input, const EvaluatedValue& value) {
+  const TensorData& given = value.tensor;
+  if (value.kind != input.kind) {
+    return invalid_input(describe("input", input.name) + " is " +
+                         (input.kind == ValueKind::kTensor ? "a tensor" : "no tensor"));
+  }
+  if (input.kind != ValueKind::kTensor) return {};
   if (given.type != input.type) {
     return invalid_input(describe("input", input.name) + " has the type " +
                          element_name(given.type) + ", but " + element_name(input.type) +
@@ -39,7 +45,7 @@ Status check_input(const ValueData& input, const TensorData& given) {
                        ", but " + (wanted.empty() ? "[" : wanted) + "] is wanted");
 }
 
-Status check_inputs(const GraphData& graph, const Tensors& inputs) {
+Status check_inputs(const GraphData& graph, const NamedValues& inputs) {
   std::set<std::string> known;
   for (const ValueData& input : graph.inputs) {
     known.insert(input.name);
@@ -54,7 +60,7 @@ Status check_inputs(const GraphData& graph, const Tensors& inputs) {
     missing += (missing.empty() ? "" : ", ") + describe("input", input->name).substr(6);
   }
   if (!missing.empty()) return invalid_input("missing inputs: " + missing);
-  for (const auto& [name, tensor] : inputs) {
+  for (const auto& [name, value] : inputs) {
     if (known.contains(name)) continue;
     return invalid_input("the network has no " + describe("input", name) +
                          "; its inputs: " + wanted);
@@ -101,32 +107,45 @@ Shapes input_shapes(const ModelData& model, const Shapes& given) {
   return shapes;
 }
 
-Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& inputs,
-                                         ThreadPool& pool) {
+Result<std::vector<EvaluatedValue>> evaluate_values(const ModelData& model,
+                                                    const NamedValues& inputs, ThreadPool& pool) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(model.graph, inputs));
   Shapes shapes;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.dims;
+  for (const auto& [name, value] : inputs) shapes[name] = value.tensor.dims;
   MANTISSA_ASSIGN(const Survey facts, survey(model, shapes));
   if (!facts.problems.empty()) return invalid_input(describe_problems(facts.problems));
   MANTISSA_RETURN_IF_ERROR(check_memory(facts.peak_bytes));
 
   MANTISSA_ASSIGN(Interpreter interpreter, start(model, false, pool));
   Scope scope;
-  for (const auto& [name, tensor] : inputs) {
-    scope.values.emplace(name, EvaluatedValue{tensor, true, true});
-  }
+  for (const auto& [name, value] : inputs) scope.values.emplace(name, value);
   add_initialisers(model.graph, scope);
   std::vector<EvaluatedValue> values = interpreter.run_graph(model.graph, scope, true);
   if (!interpreter.problems.empty()) {
     return invalid_input(describe_problems(interpreter.problems));
   }
-  std::vector<TensorData> outputs;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].known) {
-      return invalid_input(describe("output", model.graph.outputs[i].name) + " has no numbers");
+    if (values[i].known) continue;
+    return invalid_input(describe("output", model.graph.outputs[i].name) + " has no numbers");
+  }
+  return values;
+}
+
+Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& inputs,
+                                         ThreadPool& pool) {
+  NamedValues values;
+  for (const auto& [name, tensor] : inputs) {
+    values.emplace(name, EvaluatedValue{tensor, true, true});
+  }
+  MANTISSA_ASSIGN(const std::vector<EvaluatedValue> results, evaluate_values(model, values, pool));
+  std::vector<TensorData> outputs;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string& name = model.graph.outputs[i].name;
+    if (results[i].kind != ValueKind::kTensor) {
+      return invalid_input(describe("output", name) + " is a sequence or an optional value");
     }
-    outputs.push_back(std::move(values[i].tensor));
-    outputs.back().name = model.graph.outputs[i].name;
+    outputs.push_back(results[i].tensor);
+    outputs.back().name = name;
   }
   return outputs;
 }

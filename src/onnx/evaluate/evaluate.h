@@ -45,9 +45,13 @@ Result<Survey> survey(const ModelData& model, const Shapes& inputs);
 
 // The outputs of the model, in its order, for inputs by name. Errors: inputs that are missing, too
 // many, of another type or shape; nodes that are not supported, all of them in one line and before
-// anything runs; more memory than there is.
+// anything runs; more memory than there is; an output that is no tensor.
 Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& inputs,
                                          ThreadPool& pool);
+// The same with sequences and optional values among inputs and outputs.
+using NamedValues = std::map<std::string, EvaluatedValue>;
+Result<std::vector<EvaluatedValue>> evaluate_values(const ModelData& model,
+                                                    const NamedValues& inputs, ThreadPool& pool);
 
 // The same network with fewer nodes. Values that do not depend on the numbers of inputs become
 // initialisers. An If on such a condition becomes the nodes of its branch. Identity and Cast to the

@@ -8,66 +8,10 @@
 #include <limits>
 
 #include "onnx/evaluate/op_table.h"
-#include "onnx/files/reader.h"
-#include "onnx/files/test_messages.h"
+#include "onnx/evaluate/test_models.h"
 
 namespace mantissa::onnx {
 namespace {
-
-constexpr int kFloat = 1;
-constexpr int kInt64 = 7;
-constexpr int kBool = 9;
-
-// The bytes must outlive the model.
-ModelData parse(const std::string& bytes) {
-  Result<ModelData> model = parse_model(std::as_bytes(std::span(bytes)), nullptr, "nowhere");
-  EXPECT_TRUE(model.ok()) << model.error().message;
-  return model.ok() ? std::move(*model) : ModelData();
-}
-
-std::string node(std::string_view type, std::initializer_list<std::string_view> in,
-                 std::initializer_list<std::string_view> out, std::string_view attributes = "") {
-  return bytes_field(1, node_message(type, in, out, attributes));
-}
-
-std::string input(std::string_view name, std::initializer_list<int64_t> dims, int type = kFloat) {
-  return bytes_field(11, value_message(name, type, dims));
-}
-
-std::string output(std::string_view name, int type = kFloat) {
-  return bytes_field(12,
-                     bytes_field(1, name) + bytes_field(2, bytes_field(1, number_field(1, type))));
-}
-
-std::string whole_numbers_tensor(std::string_view name, std::initializer_list<int64_t> numbers) {
-  return bytes_field(5, tensor_message(name, kInt64, {static_cast<int64_t>(numbers.size())},
-                                       numbers_field(7, numbers)));
-}
-
-std::string integer_attribute(std::string_view name, int64_t value) {
-  return bytes_field(5, bytes_field(1, name) + number_field(3, value) + number_field(20, 2));
-}
-
-std::string graph_attribute(std::string_view name, const std::string& graph) {
-  return bytes_field(5, bytes_field(1, name) + bytes_field(6, graph) + number_field(20, 5));
-}
-
-TensorData tensor(const Dims& dims, float first = 1) {
-  TensorData result = *allocate(ElementType::kFloat, dims);
-  for (float& number : writable<float>(result)) number = first++;
-  return result;
-}
-
-std::vector<float> floats(const TensorData& tensor) {
-  const auto found = numbers<float>(tensor);
-  return {found.begin(), found.end()};
-}
-
-std::string fault(const ModelData& model, const Tensors& inputs) {
-  ThreadPool pool(1);
-  const auto outputs = evaluate(model, inputs, pool);
-  return outputs.ok() ? "" : outputs.error().message;
-}
 
 std::vector<std::string> operators(const ModelData& model) {
   std::vector<std::string> names;
@@ -94,13 +38,13 @@ TEST(OnnxEvaluate, RefusesInputsThatDoNotFit) {
 
 TEST(OnnxEvaluate, NamesAllThatIsNotSupported) {
   const std::string bytes = model_message(
-      node("Scan", {"x"}, {"a"}) + node("Relu", {"a"}, {"b"}) + node("Scan", {"b"}, {"c"}) +
+      node("Sort", {"x"}, {"a"}) + node("Relu", {"a"}, {"b"}) + node("Sort", {"b"}, {"c"}) +
       node("Elu", {"x"}, {"d"}, integer_attribute("speed", 1)) + node("MatMul", {"x", "x"}, {"e"}) +
       input("x", {2, 3}) + output("c") + output("e"));
   const std::string words = fault(parse(bytes), {{"x", tensor({2, 3})}});
   EXPECT_EQ(
       words,
-      "4 nodes are not supported: \"Scan\": no such operator is known here (\"a\", \"c\"); "
+      "4 nodes are not supported: \"Sort\": no such operator is known here (\"a\", \"c\"); "
       "\"Elu\": attribute \"speed\" is not supported (\"d\"); \"MatMul\": dims [2, 3] and [2, 3] "
       "do not go together (\"e\")");
 }

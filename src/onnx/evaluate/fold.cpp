@@ -138,7 +138,10 @@ void Folder::fold(const GraphData& graph, Names& names) {
     }
     std::vector<EvaluatedValue> outputs = interpreter_.run_node(node, scope_);
     bool known = !outputs.empty();
-    for (const EvaluatedValue& value : outputs) known = known && value.known;
+    for (const EvaluatedValue& value : outputs) {
+      // No initialiser holds a sequence.
+      known = known && value.known && value.kind == ValueKind::kTensor;
+    }
     if (!known && is_copy(node, outputs)) {
       names[original.outputs[0]] = node.inputs[0];
       continue;
@@ -154,7 +157,7 @@ ValueData Folder::describe_value(const std::string& name) const {
   const EvaluatedValue* value = scope_.find(name);
   ValueData result;
   result.name = name;
-  if (value == nullptr || !value->shaped) return result;
+  if (value == nullptr || !value->shaped || value->kind != ValueKind::kTensor) return result;
   result.type = value->tensor.type;
   result.has_shape = true;
   for (const int64_t size : value->tensor.dims) result.dims.push_back({size, ""});
@@ -184,7 +187,7 @@ Result<GraphData> Folder::finish(const GraphData& original, Names& names) {
     }
     const EvaluatedValue* value = scope_.find(source);
     if (value != nullptr) scope_.values[output.name] = *value;
-    if (value != nullptr && value->known) continue;
+    if (value != nullptr && value->known && value->kind == ValueKind::kTensor) continue;
     NodeData copy;
     copy.op_type = "Identity";
     copy.inputs = {source};
@@ -204,7 +207,10 @@ Result<GraphData> Folder::finish(const GraphData& original, Names& names) {
   std::unordered_set<std::string> done;
   const auto add_constant = [&](const std::string& name) {
     const EvaluatedValue* value = scope_.find(name);
-    if (value == nullptr || !value->known || !done.insert(name).second) return;
+    if (value == nullptr || !value->known || value->kind != ValueKind::kTensor ||
+        !done.insert(name).second) {
+      return;
+    }
     TensorData tensor = value->tensor;
     tensor.name = name;
     graph.initialisers.push_back(std::move(tensor));

@@ -4,6 +4,8 @@
 #include <deque>
 #include <utility>
 
+#include "onnx/evaluate/control.h"
+#include "onnx/evaluate/halves.h"
 #include "onnx/evaluate/op_table.h"
 #include "onnx/evaluate/work.h"
 
@@ -21,7 +23,7 @@ constexpr size_t kSmallBytes = 1 << 16;
 Status align(std::vector<const EvaluatedValue*>& inputs, bool all,
              std::deque<EvaluatedValue>& copies) {
   for (const EvaluatedValue*& input : inputs) {
-    if (input == nullptr || !input->known) continue;
+    if (input == nullptr || !input->known || input->kind != ValueKind::kTensor) continue;
     const bool is_small = input->tensor.bytes.size() <= kSmallBytes;
     if (!all && !is_small && input->tensor.type != ElementType::kBool) continue;
     MANTISSA_ASSIGN(TensorData tensor, aligned(input->tensor));
@@ -41,25 +43,17 @@ std::string printable(std::string reason) {
   return reason;
 }
 
-const GraphData* graph_attribute(const NodeData& node, const char* name) {
-  for (const NodeAttribute& attribute : node.attributes) {
-    if (attribute.name != name) continue;
-    const auto* graph = std::get_if<std::shared_ptr<const GraphData>>(&attribute.value);
-    return graph == nullptr ? nullptr : graph->get();
+using ControlFunction = Result<std::vector<EvaluatedValue>> (*)(Interpreter&, const NodeData&,
+                                                                const Scope&);
+
+ControlFunction control_function(const NodeData& node) {
+  constexpr std::pair<std::string_view, ControlFunction> kControls[] = {
+      {"If", run_if}, {"Loop", run_loop}, {"Scan", run_scan}, {"SequenceMap", run_sequence_map}};
+  if (!node.domain.empty()) return nullptr;
+  for (const auto& [name, function] : kControls) {
+    if (node.op_type == name) return function;
   }
   return nullptr;
-}
-
-// A value is one or the other: keeps the facts that hold for both.
-void keep_common(std::vector<EvaluatedValue>& values, const std::vector<EvaluatedValue>& others) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    EvaluatedValue& value = values[i];
-    const EvaluatedValue& other = others[i];
-    value.known = false;
-    value.tensor.bytes = {};
-    value.shaped = value.shaped && other.shaped && value.tensor.type == other.tensor.type &&
-                   value.tensor.dims == other.tensor.dims;
-  }
 }
 
 }  // namespace
@@ -98,14 +92,30 @@ void for_each_read(const NodeData& node, const std::function<void(const std::str
   }
 }
 
+Result<Interpreter::Computed> Interpreter::compute(const NodeData& node, bool shapes_alone,
+                                                   std::vector<const EvaluatedValue*> inputs,
+                                                   Status (*function)(OpCall&)) {
+  const bool halves = computes_halves(node, inputs);
+  const std::vector<const EvaluatedValue*> given = inputs;
+  std::deque<EvaluatedValue> copies;
+  if (halves) MANTISSA_RETURN_IF_ERROR(widen_inputs(inputs, copies));
+  OpCall call(node, opset_of(node, opset), shapes_alone, std::move(inputs), *pool);
+  const Status status = function(call);
+  if (!status.ok() && call.undetermined()) return Computed{unknown_outputs(node), true};
+  if (!status.ok()) return status.error();
+  Computed computed{call.take_outputs(), false};
+  if (halves) MANTISSA_RETURN_IF_ERROR(narrow_outputs(node, given, computed.outputs));
+  return computed;
+}
+
 // Shapes first: they say whether the constants have room.
 Result<std::vector<EvaluatedValue>> Interpreter::run_known(
     const NodeData& node, std::vector<const EvaluatedValue*> inputs, Status (*function)(OpCall&)) {
   std::deque<EvaluatedValue> copies;
   MANTISSA_RETURN_IF_ERROR(align(inputs, false, copies));
-  OpCall shapes(node, opset_of(node, opset), true, inputs, *pool);
-  MANTISSA_RETURN_IF_ERROR(function(shapes));
-  const std::vector<EvaluatedValue> expected = shapes.take_outputs();
+  MANTISSA_ASSIGN(const Computed shapes, compute(node, true, inputs, function));
+  if (shapes.undetermined) return shapes.outputs;
+  const std::vector<EvaluatedValue>& expected = shapes.outputs;
   for (const EvaluatedValue& value : expected) {
     const bool is_view =
         std::any_of(inputs.begin(), inputs.end(), [&](const EvaluatedValue* input) {
@@ -125,22 +135,23 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_known(
     return invalid_input("the network's constants take too much computing to be folded");
   }
   MANTISSA_RETURN_IF_ERROR(align(inputs, true, copies));
-  OpCall call(node, opset_of(node, opset), false, std::move(inputs), *pool);
-  MANTISSA_RETURN_IF_ERROR(function(call));
-  return call.take_outputs();
+  MANTISSA_ASSIGN(Computed computed, compute(node, false, std::move(inputs), function));
+  return std::move(computed.outputs);
 }
 
 Result<std::vector<EvaluatedValue>> Interpreter::run_operator(const NodeData& node,
                                                               const Scope& scope) {
-  if (node.op_type == "If" && node.domain.empty()) return run_if(node, scope);
-  const int64_t own_opset = opset_of(node, opset);
-  MANTISSA_ASSIGN(const OpRow* row, find_operator(node, own_opset));
+  if (const ControlFunction control = control_function(node)) return control(*this, node, scope);
+  MANTISSA_ASSIGN(const OpRow* row, find_operator(node, opset_of(node, opset)));
   std::vector<const EvaluatedValue*> inputs;
   bool known = true;
   for (const std::string& name : node.inputs) {
     const EvaluatedValue* value = name.empty() ? nullptr : scope.find(name);
     // The node that makes it has failed, and is named.
     if (!name.empty() && (value == nullptr || !value->shaped)) return unknown_outputs(node);
+    if (value != nullptr && value->kind != ValueKind::kTensor && !row->takes_sequences) {
+      return invalid_input("a sequence or an optional value where a tensor is wanted");
+    }
     known = known && (value == nullptr || value->known);
     inputs.push_back(value);
   }
@@ -156,38 +167,8 @@ Result<std::vector<EvaluatedValue>> Interpreter::run_operator(const NodeData& no
   if (shapes_only && known) return run_known(node, std::move(inputs), row->function);
   std::deque<EvaluatedValue> copies;
   MANTISSA_RETURN_IF_ERROR(align(inputs, !shapes_only, copies));
-  OpCall call(node, own_opset, shapes_only, std::move(inputs), *pool);
-  const Status status = row->function(call);
-  if (!status.ok() && call.undetermined()) return unknown_outputs(node);
-  if (!status.ok()) return status.error();
-  return call.take_outputs();
-}
-
-Result<std::vector<EvaluatedValue>> Interpreter::run_if(const NodeData& node, const Scope& scope) {
-  const GraphData* branches[] = {graph_attribute(node, "else_branch"),
-                                 graph_attribute(node, "then_branch")};
-  const EvaluatedValue* condition = node.inputs.size() == 1 ? scope.find(node.inputs[0]) : nullptr;
-  if (branches[0] == nullptr || branches[1] == nullptr || condition == nullptr) {
-    return invalid_input("an If without a condition or a branch");
-  }
-  if (condition->shaped &&
-      (condition->tensor.type != ElementType::kBool || count_of(condition->tensor.dims) != 1)) {
-    return invalid_input("a condition that is no single truth value");
-  }
-  std::vector<std::vector<EvaluatedValue>> results;
-  for (const bool then : {false, true}) {
-    // Truth values of files are bytes: all but 0 are true.
-    if (condition->known && (condition->tensor.bytes[0] != std::byte{0}) != then) continue;
-    const GraphData& branch = *branches[then ? 1 : 0];
-    Scope inner{{}, &scope};
-    add_initialisers(branch, inner);
-    results.push_back(run_graph(branch, inner, false));
-    if (results.back().size() != node.outputs.size()) {
-      return invalid_input("a branch with another number of outputs");
-    }
-  }
-  if (results.size() == 2) keep_common(results[0], results[1]);
-  return std::move(results[0]);
+  MANTISSA_ASSIGN(Computed computed, compute(node, shapes_only, std::move(inputs), row->function));
+  return std::move(computed.outputs);
 }
 
 std::vector<EvaluatedValue> Interpreter::run_node(const NodeData& node, const Scope& scope) {

@@ -41,6 +41,7 @@ struct Interpreter {
   // With shapes_only: bytes that all values take which are still to be read, and the most so far.
   int64_t live_bytes = 0;
   int64_t peak_bytes = 0;
+  int64_t body_walks = 0;  // of loops, with shapes_only
   std::vector<Problem> problems;
   // Called after each node of the outermost graph.
   std::function<void(const NodeData& node, const Scope& scope,
@@ -56,7 +57,12 @@ struct Interpreter {
 
  private:
   Result<std::vector<EvaluatedValue>> run_operator(const NodeData& node, const Scope& scope);
-  Result<std::vector<EvaluatedValue>> run_if(const NodeData& node, const Scope& scope);
+  struct Computed {
+    std::vector<EvaluatedValue> outputs;
+    bool undetermined = false;  // a shape depends on numbers that are not known
+  };
+  Result<Computed> compute(const NodeData& node, bool shapes_alone,
+                           std::vector<const EvaluatedValue*> inputs, Status (*function)(OpCall&));
   Result<std::vector<EvaluatedValue>> run_known(const NodeData& node,
                                                 std::vector<const EvaluatedValue*> inputs,
                                                 Status (*function)(OpCall&));

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/float16.h"
 #include "base/result.h"
 #include "onnx/model.h"
 
@@ -46,12 +47,6 @@ Result<TensorData> aligned(const TensorData& tensor);
 
 // Whole numbers of a tensor of int32 or int64.
 Result<std::vector<int64_t>> whole_numbers(const TensorData& tensor);
-
-// Numbers of 16 bits from and to float, the latter rounded to nearest, ties to even.
-float from_float16(uint16_t bits);
-uint16_t to_float16(float number);
-float from_bfloat16(uint16_t bits);
-uint16_t to_bfloat16(float number);
 
 template <typename... Ts>
 struct Types {};

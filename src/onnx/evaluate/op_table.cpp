@@ -15,10 +15,16 @@ using Table = std::unordered_multimap<std::string_view, const OpRow*>;
 Table make_table() {
   Table table;
   for (const auto family :
-       {unary_operators(), binary_operators(), cast_operators(), constant_operators(),
-        convolution_operators(), index_operators(), matrix_operators(), normalisation_operators(),
-        slice_operators(), pooling_operators(), quantisation_operators(), recurrent_operators(),
-        reduction_operators(), resize_operators(), shape_operators(), softmax_operators()}) {
+       {attention_operators(), binary_operators(),          bit_operators(),
+        cast_operators(),      constant_operators(),        convolution_operators(),
+        crop_operators(),      einsum_operators(),          grid_operators(),
+        index_operators(),     integer_product_operators(), loss_operators(),
+        matrix_operators(),    microsoft_operators(),       normalisation_operators(),
+        norm_operators(),      pooling_operators(),         quantisation_operators(),
+        recurrent_operators(), reduction_operators(),       region_operators(),
+        resize_operators(),    sequence_operators(),        set_operators(),
+        shape_operators(),     signal_operators(),          slice_operators(),
+        softmax_operators(),   unary_operators(),           unpool_operators()}) {
     for (const OpRow& row : family) table.emplace(row.name, &row);
   }
   return table;
@@ -61,6 +67,12 @@ Status check_node(const NodeData& node, const OpRow& row) {
 
 }  // namespace
 
+bool is_operator(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kControls = {"If", "Loop", "Scan", "SequenceMap"};
+  return operators().contains(name) ||
+         std::find(kControls.begin(), kControls.end(), name) != kControls.end();
+}
+
 const NodeAttribute* unknown_attribute(const NodeData& node) {
   const auto [first, last] = operators().equal_range(node.op_type);
   if (first == last || !node.domain.empty()) return nullptr;
@@ -76,11 +88,12 @@ const NodeAttribute* unknown_attribute(const NodeData& node) {
 
 Result<const OpRow*> find_operator(const NodeData& node, int64_t opset) {
   const Table& table = operators();
-  if (!node.domain.empty()) {
-    return invalid_input("an operator of " + describe("domain", node.domain));
+  const std::string name = node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
+  const auto [first, last] = table.equal_range(name);
+  if (first == last) {
+    return invalid_input(node.domain.empty() ? "no such operator is known here"
+                                             : "an operator of " + describe("domain", node.domain));
   }
-  const auto [first, last] = table.equal_range(node.op_type);
-  if (first == last) return invalid_input("no such operator is known here");
   for (auto row = first; row != last; ++row) {
     if (opset < row->second->since || opset > row->second->until) continue;
     MANTISSA_RETURN_IF_ERROR(check_node(node, *row->second));

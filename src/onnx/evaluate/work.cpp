@@ -59,7 +59,8 @@ int64_t multiply_adds_of(const NodeData& node, const std::vector<const Evaluated
 int64_t bytes_of(const std::vector<EvaluatedValue>& values) {
   int64_t bytes = 0;
   for (const EvaluatedValue& value : values) {
-    if (!value.shaped) continue;
+    if (value.items != nullptr) bytes = saturated_sum(bytes, bytes_of(*value.items));
+    if (!value.shaped || value.kind != ValueKind::kTensor) continue;
     const Result<int64_t> own = value_bytes(value.tensor.type, value.tensor.dims);
     if (own.ok()) bytes = saturated_sum(bytes, *own);
   }

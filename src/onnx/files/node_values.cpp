@@ -1,10 +1,11 @@
 #include "onnx/files/node_values.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
+
+#include "base/float16.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -24,14 +25,6 @@ T element(const TensorData& tensor, size_t i) {
   return number;
 }
 
-double half(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double magnitude = exponent == 0    ? std::ldexp(fraction, -24)
-                           : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                                            : std::ldexp(1024 + fraction, exponent - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
 double number_at(const TensorData& tensor, size_t i) {
   switch (tensor.type) {
     case ElementType::kFloat:
@@ -39,9 +32,9 @@ double number_at(const TensorData& tensor, size_t i) {
     case ElementType::kDouble:
       return element<double>(tensor, i);
     case ElementType::kFloat16:
-      return half(element<uint16_t>(tensor, i));
+      return from_float16(element<uint16_t>(tensor, i));
     case ElementType::kBfloat16:
-      return std::bit_cast<float>(uint32_t{element<uint16_t>(tensor, i)} << 16);
+      return from_bfloat16(element<uint16_t>(tensor, i));
     case ElementType::kInt64:
       return static_cast<double>(element<int64_t>(tensor, i));
     case ElementType::kInt32:

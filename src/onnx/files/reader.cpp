@@ -59,7 +59,7 @@ Status read_shape(ReadContext& context, Bytes message, ValueData& value) {
   return end_of(reader);
 }
 
-// TypeProto.Tensor. Types of sequences, maps and so on stay undefined.
+// TypeProto.Tensor. Types of elements of sequences, of maps and so on stay undefined.
 Status read_tensor_type(ReadContext& context, Bytes message, ValueData& value) {
   WireReader reader(message);
   WireField field;
@@ -92,6 +92,8 @@ Status read_value(ReadContext& context, Bytes message, ValueData& value) {
     if (field.key == text_key(1)) {
       MANTISSA_RETURN_IF_ERROR(read_tensor_type(context, field.bytes, value));
     }
+    if (field.key == text_key(4)) value.kind = ValueKind::kSequence;
+    if (field.key == text_key(9)) value.kind = ValueKind::kOptional;
   }
   return end_of(kinds);
 }

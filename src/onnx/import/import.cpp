@@ -18,7 +18,7 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr size_t kMostReasons = 8, kMostNames = 3;
+constexpr size_t kMostReasons = 32, kMostNames = 3;
 
 // 'name', or the name of its result if it has none.
 std::string subject(const NodeData& node) { return "'" + readable(name_of(node)) + "'"; }
@@ -54,6 +54,7 @@ class Import {
     // Before folding, which gives weights that share numbers one name.
     lift_constants(graph_);
     take_sequences_apart(graph_);
+    context_.notes = make_numbers_real(graph_);
     for (ValueData& input : graph_.inputs) choose_sizes(options_, context_.batch_axis, input);
     context_.mask_lengths = take_mask(graph_, context_.batch_axis, other_mask_);
     const Shapes shapes = input_shapes(model_);

@@ -37,7 +37,9 @@ Error other_inputs(std::span<const ValueData* const> inputs) {
   return invalid_input(
       std::string("the model's output depends on the input") + (inputs.size() == 1 ? " " : "s ") +
       names +
-      "; possible is one input, of pictures, [N, C, H, W], of tokens, whole numbers [N, T], or of "
+      "; possible is one input, of pictures, [N, C, H, W], of a table's columns, [N, F], of "
+      "tokens, "
+      "whole numbers [N, T], or of "
       "sequences of numbers, [N, T, C], and with sequences their lengths, [N], or a mask of "
       "padding, [N, T], and with tokens their token_type_ids, [N, T]");
 }
@@ -141,8 +143,7 @@ Status add_picture(ImportContext& context, const ValueData& input) {
     return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
                          "; [N, C, H, W] with up to 4 channels is possible" +
                          (is_picture ? ", its size fixed or said by --input-size"
-                                     : ": a network that reads rows of numbers wants its pictures "
-                                       "made flat by itself (Flatten), as its first node"));
+                                     : "; so are [N, columns] of real numbers"));
   }
   context.batch = input.dims[0].size;
   const auto at = [&](size_t i) { return input.dims[i].size; };
@@ -153,6 +154,11 @@ Status add_picture(ImportContext& context, const ValueData& input) {
   // TensorFlow's order.
   return add_pixels(context, input, Layout::channels_last(at(1), at(2), at(3)),
                     Shape{at(1), at(2), at(3)});
+}
+
+bool is_real(ElementType type) {
+  return type == ElementType::kFloat || type == ElementType::kDouble ||
+         type == ElementType::kFloat16 || type == ElementType::kBfloat16;
 }
 
 bool is_whole(ElementType type) {
@@ -168,6 +174,9 @@ bool is_segments(const ValueData& input) {
 // Whether it says how long each example's sequence is, [N].
 bool is_lengths(const ValueData& input) { return is_whole(input.type) && input.dims.size() == 1; }
 
+// Whether it is a table's columns, [N, F].
+bool is_columns(const ValueData& input) { return is_real(input.type) && input.dims.size() == 2; }
+
 constexpr int64_t kLongest = 1 << 20;
 
 // Sizes of an input, with the chosen sizes for open ones; an error if one is not known.
@@ -180,6 +189,28 @@ Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
   return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
                        "; --sequence says how many positions a sequence has where the model "
                        "leaves that open");
+}
+
+constexpr const char* kRangeNote =
+    "numbers enter as whole multiples of 1/4096, from -8 to 8: they should be standardised";
+
+// The columns of a row are a vector, like flattened pixels.
+Status add_columns(ImportContext& context, const ValueData& input) {
+  const int64_t columns = input.dims[1].size;
+  if (columns < 1 || columns > kLongest) {
+    return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
+                         "; a table's network wants a known number of columns");
+  }
+  context.batch = input.dims[0].size;
+  context.builder = GraphBuilder(new_name(context, graph_name(context)));
+  context.names = {"numbers", "labels", "loss", "input"};
+  const int numbers = context.builder.add_numbers("numbers", Shape{columns}, kFeatureExponent);
+  Imported value{-1, Layout::vector(columns), {}};
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, ops::kQuantiseInput, new_name(context, "quantise"), {numbers}));
+  context.notes.emplace_back(kRangeNote);
+  define(context, input.name, std::move(value));
+  return {};
 }
 
 Status add_sequence(ImportContext& context, const ValueData& input) {
@@ -203,8 +234,7 @@ Status add_sequence(ImportContext& context, const ValueData& input) {
       context.builder.add_numbers("numbers", Shape{sizes[1], sizes[2]}, kFeatureExponent);
   MANTISSA_ASSIGN(value.value,
                   add_node(context, ops::kQuantiseInput, new_name(context, "quantise"), {numbers}));
-  context.notes.emplace_back(
-      "numbers enter as whole multiples of 1/4096, from -8 to 8: they should be standardised");
+  context.notes.emplace_back(kRangeNote);
   define(context, input.name, std::move(value));
   return {};
 }
@@ -242,19 +272,21 @@ void choose(Dimension& open, int64_t wanted) {
 }  // namespace
 
 bool is_sequence(const ValueData& input) {
-  const bool is_real = input.type == ElementType::kFloat;
-  return (is_whole(input.type) && input.dims.size() == 2) || (is_real && input.dims.size() == 3);
+  const bool is_float = input.type == ElementType::kFloat;
+  return (is_whole(input.type) && input.dims.size() == 2) || (is_float && input.dims.size() == 3);
 }
 
 void choose_sizes(const ImportOptions& options, int batch_axis, ValueData& input) {
   // With two examples, nodes that mix examples are noticed.
-  constexpr int64_t kSequences = 2, kPictures = 1;
+  constexpr int64_t kSequences = 2, kPictures = 1, kRows = 1;
   std::vector<Dimension>& dims = input.dims;
   if (is_lengths(input)) {
     choose(dims[0], kSequences);
   } else if (is_sequence(input)) {
     choose(dims[batch_axis], kSequences);
     choose(dims[1 - batch_axis], options.sequence);
+  } else if (is_columns(input) && input.name.find("mask") == std::string::npos) {
+    choose(dims[0], kRows);
   } else if (dims.size() == 4) {
     const bool is_channels_last = !is_pixel_count(dims[1].size) && is_pixel_count(dims[3].size);
     const size_t first = is_channels_last ? 1 : 2;
@@ -268,7 +300,9 @@ Status add_inputs(ImportContext& context, std::span<const ValueData* const> inpu
   const bool has_sequences = std::any_of(
       inputs.begin(), inputs.end(), [](const ValueData* input) { return is_sequence(*input); });
   if (has_sequences) return add_sequences(context, inputs);
-  return inputs.size() == 1 ? add_picture(context, *inputs[0]) : other_inputs(inputs);
+  if (inputs.size() != 1) return other_inputs(inputs);
+  return is_columns(*inputs[0]) ? add_columns(context, *inputs[0])
+                                : add_picture(context, *inputs[0]);
 }
 
 }  // namespace mantissa::onnx

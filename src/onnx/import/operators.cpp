@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "onnx/evaluate/op_table.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -85,10 +86,14 @@ std::string reason_against(std::string_view op_type, Form form) {
   constexpr const char* kRandom =
       "draws random numbers, as stochastic depth does in training mode; a network that is exported "
       "in evaluation mode has none of these";
+  constexpr const char* kNotTrained =
+      "this operator cannot be imported, since nothing here trains it; `mantissa run` computes it";
   constexpr const char* kLater = "this operator cannot be trained yet; `mantissa run` computes it";
   constexpr const char* kIntegers =
-      "computes with quantised integers; a model that is quantised by pairs of QuantizeLinear and "
-      "DequantizeLinear (QDQ) can be imported";
+      "computes with integers, and stands for no layer of constant weights, scales and zero "
+      "points; "
+      "a model that is quantised by pairs of QuantizeLinear and DequantizeLinear (QDQ) can be "
+      "imported";
   constexpr const char* kSoftmax = "is possible at the end only, over the classes";
   constexpr std::pair<std::string_view, const char*> kReasons[] = {
       {"Bernoulli", kRandom},
@@ -110,7 +115,10 @@ std::string reason_against(std::string_view op_type, Form form) {
   for (const auto& [name, reason] : kReasons) {
     if (op_type == name) return reason;
   }
-  return "this operator cannot be imported";
+  if (find_row(op_type) != nullptr) {
+    return "this operator can be imported in networks of sequences only";
+  }
+  return is_operator(op_type) ? kNotTrained : "this operator cannot be imported";
 }
 
 }  // namespace mantissa::onnx

@@ -32,7 +32,12 @@ TEST(ImportOperators, ARowHasAFunctionForEachFormThatIsPossible) {
   EXPECT_EQ(reason_against("Conv", Form::kRows),
             "this operator can be imported in networks of pictures only");
   EXPECT_EQ(import_function("LSTM", Form::kImage), nullptr);
-  EXPECT_EQ(reason_against("LSTM", Form::kImage), "this operator cannot be imported");
+  EXPECT_EQ(reason_against("LSTM", Form::kImage),
+            "this operator can be imported in networks of sequences only");
+  EXPECT_EQ(
+      reason_against("Erf", Form::kImage),
+      "this operator cannot be imported, since nothing here trains it; `mantissa run` computes it");
+  EXPECT_EQ(reason_against("Unheard", Form::kImage), "this operator cannot be imported");
   EXPECT_EQ(import_function("Mish", Form::kRows), nullptr);
   EXPECT_EQ(reason_against("Mish", Form::kRows), reason_against("Mish", Form::kImage));
 }

@@ -6,33 +6,10 @@
 
 #include "onnx/evaluate/loops.h"
 #include "onnx/evaluate/op_table.h"
+#include "onnx/evaluate/operators/pairs.h"
 
 namespace mantissa::onnx {
 namespace {
-
-Loops loops_of(const Dims& a, const Dims& b, const Dims& dims) {
-  return merged({dims, {broadcast_strides(a, dims), broadcast_strides(b, dims)}});
-}
-
-// out[i] = function(a[i], b[i]), with the loop's usual forms written out so that they vectorise.
-template <typename A, typename B, typename Out, typename Function>
-void combine(const Dims& a_dims, const A* a, const Dims& b_dims, const B* b, const Dims& dims,
-             Out* out, Function function) {
-  walk(loops_of(a_dims, b_dims, dims),
-       [&](const int64_t* offsets, const int64_t* steps, int64_t count) {
-         const A* x = a + offsets[0];
-         const B* y = b + offsets[1];
-         if (steps[0] == 1 && steps[1] == 1) {
-           for (int64_t i = 0; i < count; ++i) out[i] = function(x[i], y[i]);
-         } else if (steps[0] == 1 && steps[1] == 0) {
-           const B value = *y;
-           for (int64_t i = 0; i < count; ++i) out[i] = function(x[i], value);
-         } else {
-           for (int64_t i = 0; i < count; ++i) out[i] = function(x[i * steps[0]], y[i * steps[1]]);
-         }
-         out += count;
-       });
-}
 
 // Operator sets before 7 broadcast by attribute: the second value's dims lie at `axis` of the
 // first.
@@ -93,7 +70,8 @@ constexpr auto divide = []<typename T>(T a, T b) -> T {
 // The remainder has the divisor's sign, as in Python.
 constexpr auto modulo = []<typename T>(T a, T b) -> T {
   if constexpr (std::is_floating_point_v<T>) {
-    return std::fmod(a, b);
+    const T rest = std::fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
   } else {
     if constexpr (std::is_signed_v<T>) {
       if (b == -1) return 0;
@@ -136,7 +114,7 @@ Status div(OpCall& call) {
 Status mod(OpCall& call) {
   MANTISSA_RETURN_IF_ERROR(check_divisors(call));
   if (call.integer("fmod", 0) != 0) return pairwise<Numbers, void, remainder>(call);
-  return pairwise<Integers, void, modulo>(call);
+  return pairwise<Numbers, void, modulo>(call);
 }
 
 constexpr auto larger = []<typename T>(T a, T b) -> T { return a > b || a != a ? a : b; };
@@ -208,26 +186,6 @@ Status prelu(OpCall& call) {
   });
 }
 
-Status bit_shift(OpCall& call) {
-  const std::string direction = call.text("direction", "");
-  if (direction != "LEFT" && direction != "RIGHT") {
-    return invalid_input("a direction that is neither LEFT nor RIGHT");
-  }
-  if (call.type(0) != call.type(1)) return invalid_input("inputs of different types");
-  return with_type(UnsignedIntegers(), call.type(0), [&]<typename T>() -> Status {
-    MANTISSA_ASSIGN(const Dims dims, broadcast(call.dims(0), call.dims(1)));
-    MANTISSA_RETURN_IF_ERROR(call.make(0, call.type(0), dims));
-    if (call.shapes_only()) return {};
-    const bool left = direction == "LEFT";
-    combine(call.dims(0), call.data<T>(0), call.dims(1), call.data<T>(1), dims, call.out<T>(0),
-            [left](T x, T bits) -> T {
-              if (bits >= sizeof(T) * 8) return 0;
-              return static_cast<T>(left ? uint64_t{x} << bits : x >> bits);
-            });
-    return {};
-  });
-}
-
 // Max, Min, Sum, Mean of any number of values: the first is copied, the others join it.
 template <typename List, auto kFunction>
 Status fold(OpCall& call) {
@@ -284,6 +242,23 @@ Status where(OpCall& call) {
   });
 }
 
+// The first value times its logistic function, and times the second.
+Status swi_glu(OpCall& call) {
+  const float alpha = call.real("alpha", 1.0f);
+  if (call.type(0) != call.type(1) || call.dims(0) != call.dims(1)) {
+    return invalid_input("inputs of different types or dims");
+  }
+  return with_type(Floats(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, call.type(0), call.dims(0)));
+    if (call.shapes_only()) return {};
+    combine(call.dims(0), call.data<T>(0), call.dims(1), call.data<T>(1), call.dims(0),
+            call.out<T>(0), [alpha](T x, T factor) {
+              return x / (T{1} + std::exp(-static_cast<T>(alpha) * x)) * factor;
+            });
+    return {};
+  });
+}
+
 constexpr const char* kOld = "axis broadcast consumed_inputs";
 
 constexpr OpRow kBinaryRows[] = {
@@ -299,7 +274,7 @@ constexpr OpRow kBinaryRows[] = {
     {"Mod", 10, mod, 2, "fmod"},
     {"Pow", 7, pow, 2},
     {"PRelu", 6, prelu, 2},
-    {"BitShift", 11, bit_shift, 2, "direction"},
+    {"SwiGLU", 28, swi_glu, 2, "alpha"},
     {"Equal", 7, pairwise<AllTypes, bool, equal>, 2},
     {"Less", 7, pairwise<Numbers, bool, less>, 2},
     {"Greater", 7, pairwise<Numbers, bool, greater>, 2},

@@ -3,7 +3,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "onnx/evaluate/halves.h"
 #include "onnx/evaluate/op_table.h"
+#include "onnx/evaluate/operators/quantised/nibbles.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -24,10 +26,6 @@ To convert(From number) {
   } else {
     return static_cast<To>(number);
   }
-}
-
-bool has_16_bits(ElementType type) {
-  return type == ElementType::kFloat16 || type == ElementType::kBfloat16;
 }
 
 float widen(ElementType type, uint16_t bits) {
@@ -58,10 +56,50 @@ Status cast_from_16_bits(OpCall& call, ElementType to) {
   });
 }
 
+// Numbers of 4 bits, as numbers of 8, and back.
+Result<TensorData> from_nibbles(const TensorData& tensor) {
+  const bool is_signed = tensor.type == ElementType::kInt4;
+  MANTISSA_ASSIGN(TensorData wide,
+                  allocate(is_signed ? ElementType::kInt8 : ElementType::kUint8, tensor.dims));
+  auto* out = writable<uint8_t>(wide).data();
+  for (int64_t i = 0; i < count_of(tensor.dims); ++i) {
+    out[i] = static_cast<uint8_t>(from_nibble(tensor, i));
+  }
+  return wide;
+}
+
+// Whole numbers keep their lowest bits.
+Status cast_to_nibbles(OpCall& call, ElementType to) {
+  MANTISSA_RETURN_IF_ERROR(call.make(0, to, call.dims(0)));
+  if (call.shapes_only()) return {};
+  auto* out = call.out<uint8_t>(0);
+  const int64_t count = count_of(call.dims(0));
+  if (has_16_bits(call.type(0))) {
+    for_each_16_bits(call.input(0), [&](int64_t i, float number) {
+      put_nibble(out, i, convert<int64_t>(number));
+    });
+    return {};
+  }
+  return with_type(AllTypes(), call.type(0), [&]<typename From>() -> Status {
+    for (int64_t i = 0; i < count; ++i) put_nibble(out, i, convert<int64_t>(call.data<From>(0)[i]));
+    return {};
+  });
+}
+
 Status cast_to(OpCall& call, ElementType to) {
   const ElementType from = call.type(0);
+  if (element_bits(from) == 4 && from != to) {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, to, call.dims(0)));
+    if (call.shapes_only()) return {};
+    EvaluatedValue wide{{}, true, true};
+    MANTISSA_ASSIGN(wide.tensor, from_nibbles(call.input(0)));
+    OpCall inner(call.node(), call.opset(), false, {&wide}, call.pool());
+    MANTISSA_RETURN_IF_ERROR(cast_to(inner, to));
+    return call.give(0, std::move(inner.take_outputs()[0]));
+  }
+  if (element_bits(to) == 4 && from != to) return cast_to_nibbles(call, to);
   for (const ElementType type : {from, to}) {
-    if (element_bits(type) < 8) {
+    if (element_bits(type) < 4) {
       return invalid_input(std::string("numbers of type ") + element_name(type) +
                            " are not supported here");
     }

@@ -1,5 +1,5 @@
-// Operators that bring numbers to a mean of 0 and a variance of 1, or to a norm. Statistics are
-// summed in double.
+// Operators that bring numbers to a mean of 0 and a variance of 1, with a scale and an offset.
+// Statistics are summed in double.
 #include <algorithm>
 #include <cmath>
 
@@ -185,57 +185,6 @@ Status layer_normalisation(OpCall& call) {
   return {};
 }
 
-Status local_response_normalisation(OpCall& call) {
-  MANTISSA_RETURN_IF_ERROR(call.check_float(1));
-  const Dims& dims = call.dims(0);
-  const int64_t window = call.integer("size", 0);
-  if (dims.size() < 2 || window < 1) return invalid_input("a rank below 2, or size below 1");
-  const float alpha = call.real("alpha", 1e-4f);
-  const float beta = call.real("beta", 0.75f);
-  const float bias = call.real("bias", 1.0f);
-  MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kFloat, dims));
-  if (call.shapes_only()) return {};
-  const int64_t size = count_of({dims.begin() + 2, dims.end()});
-  for (int64_t row = 0; row < dims[0] * dims[1]; ++row) {
-    const int64_t c = row % dims[1];
-    const float* image = call.data<float>(0) + (row - c) * size;
-    const int64_t first = std::max<int64_t>(0, c - (window - 1) / 2);
-    const int64_t last = std::min(dims[1] - 1, c + window / 2);
-    for (int64_t i = 0; i < size; ++i) {
-      float squares = 0;
-      for (int64_t k = first; k <= last; ++k) squares += image[k * size + i] * image[k * size + i];
-      const float scale = bias + alpha / static_cast<float>(window) * squares;
-      call.out<float>(0)[row * size + i] = image[c * size + i] / std::pow(scale, beta);
-    }
-  }
-  return {};
-}
-
-Status lp_normalisation(OpCall& call) {
-  MANTISSA_RETURN_IF_ERROR(call.check_float(1));
-  MANTISSA_ASSIGN(const int64_t axis, call.axis(call.integer("axis", -1), call.rank(0)));
-  const int64_t p = call.integer("p", 2);
-  if (p != 1 && p != 2) return invalid_input("p is neither 1 nor 2");
-  const Dims& dims = call.dims(0);
-  MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kFloat, dims));
-  if (call.shapes_only() || count_of(dims) == 0) return {};
-  const int64_t inner = count_of({dims.begin() + axis + 1, dims.end()});
-  for (int64_t row = 0; row < count_of(dims) / dims[axis]; ++row) {
-    const int64_t start = row / inner * dims[axis] * inner + row % inner;
-    double sum = 0;
-    for (int64_t i = 0; i < dims[axis]; ++i) {
-      const double x = call.data<float>(0)[start + i * inner];
-      sum += p == 1 ? std::fabs(x) : x * x;
-    }
-    const double norm = p == 1 ? sum : std::sqrt(sum);
-    for (int64_t i = 0; i < dims[axis]; ++i) {
-      const double x = call.data<float>(0)[start + i * inner];
-      call.out<float>(0)[start + i * inner] = norm == 0 ? 0 : static_cast<float>(x / norm);
-    }
-  }
-  return {};
-}
-
 constexpr OpRow kNormalisationRows[] = {
     {"BatchNormalization", 6, batch_normalisation, 5, "epsilon is_test momentum spatial", 6, 5},
     {"BatchNormalization", 7, batch_normalisation, 5, "epsilon momentum spatial", 8, 5},
@@ -251,8 +200,6 @@ constexpr OpRow kNormalisationRows[] = {
      "axis epsilon stash_type",
      kNewestOpset,
      3},
-    {"LRN", 1, local_response_normalisation, 1, "alpha beta bias size"},
-    {"LpNormalization", 1, lp_normalisation, 1, "axis p"},
 };
 
 }  // namespace

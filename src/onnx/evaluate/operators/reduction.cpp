@@ -26,9 +26,9 @@ template <typename T>
 using Sum = std::conditional_t<std::is_floating_point_v<T>, double,
                                std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 
-// start: of each sum; add: a number joins it; end: the result of a sum over this many numbers.
-template <typename List, typename Start, typename Add, typename End>
-Status reduce(OpCall& call, Start start, Add add, End end) {
+// start: of each sum; join: a number joins it; end: the result of a sum over this many numbers.
+template <typename List, typename Start, typename Join, typename End>
+Status reduce(OpCall& call, Start start, Join join, End end) {
   MANTISSA_ASSIGN(const std::vector<bool> reduced, reduced_dims(call));
   const bool keeps = call.integer("keepdims", 1) != 0;
   Dims kept = call.dims(0);
@@ -51,14 +51,14 @@ Status reduce(OpCall& call, Start start, Add add, End end) {
       if (steps[1] == 0) {
         Sum<T> into = *sum;
         for (int64_t i = 0; i < count; ++i) {
-          into = add(into, static_cast<Sum<T>>(in[i * steps[0]]));
+          into = join(into, static_cast<Sum<T>>(in[i * steps[0]]));
         }
         *sum = into;
         return;
       }
       for (int64_t i = 0; i < count; ++i) {
         Sum<T>& into = sum[i * steps[1]];
-        into = add(into, static_cast<Sum<T>>(in[i * steps[0]]));
+        into = join(into, static_cast<Sum<T>>(in[i * steps[0]]));
       }
     });
     T* out = call.out<T>(0);
@@ -67,17 +67,17 @@ Status reduce(OpCall& call, Start start, Add add, End end) {
   });
 }
 
-constexpr auto zero = []<typename T>() { return Sum<T>{0}; };
-constexpr auto same = [](auto sum, int64_t) { return sum; };
+constexpr auto start_at_zero = []<typename T>() { return Sum<T>{0}; };
+constexpr auto same_sum = [](auto sum, int64_t) { return sum; };
 // Sums of whole numbers wrap around.
-constexpr auto add = []<typename S>(S sum, S x) -> S {
+constexpr auto add_wide = []<typename S>(S sum, S x) -> S {
   if constexpr (std::is_integral_v<S>) {
     return static_cast<S>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(x));
   } else {
     return sum + x;
   }
 };
-constexpr auto multiply = []<typename S>(S sum, S x) -> S {
+constexpr auto multiply_wide = []<typename S>(S sum, S x) -> S {
   if constexpr (std::is_integral_v<S>) {
     return static_cast<S>(static_cast<uint64_t>(sum) * static_cast<uint64_t>(x));
   } else {
@@ -87,57 +87,67 @@ constexpr auto multiply = []<typename S>(S sum, S x) -> S {
 
 using ReducedTypes = Types<float, double, int32_t, int64_t, uint32_t, uint64_t, int8_t, uint8_t>;
 
-Status reduce_sum(OpCall& call) { return reduce<ReducedTypes>(call, zero, add, same); }
+using ComparedTypes =
+    Types<float, double, int32_t, int64_t, uint32_t, uint64_t, int8_t, uint8_t, bool>;
+
+Status reduce_sum(OpCall& call) {
+  return reduce<ReducedTypes>(call, start_at_zero, add_wide, same_sum);
+}
 
 Status reduce_mean(OpCall& call) {
-  return reduce<ReducedTypes>(call, zero, add, []<typename S>(S sum, int64_t each) -> S {
-    return each == 0 && std::is_integral_v<S> ? S{0} : static_cast<S>(sum / static_cast<S>(each));
-  });
+  return reduce<ReducedTypes>(
+      call, start_at_zero, add_wide, []<typename S>(S sum, int64_t each) -> S {
+        return each == 0 && std::is_integral_v<S> ? S{0}
+                                                  : static_cast<S>(sum / static_cast<S>(each));
+      });
 }
 
 Status reduce_prod(OpCall& call) {
   return reduce<ReducedTypes>(
-      call, []<typename T>() { return Sum<T>{1}; }, multiply, same);
+      call, []<typename T>() { return Sum<T>{1}; }, multiply_wide, same_sum);
 }
 
 Status reduce_max(OpCall& call) {
-  return reduce<ReducedTypes>(
+  return reduce<ComparedTypes>(
       call,
       []<typename T>() {
         return std::is_floating_point_v<T> ? -std::numeric_limits<Sum<T>>::infinity()
                                            : static_cast<Sum<T>>(std::numeric_limits<T>::lowest());
       },
-      [](auto sum, auto x) { return sum > x || sum != sum ? sum : x; }, same);
+      [](auto sum, auto x) { return sum > x || sum != sum ? sum : x; }, same_sum);
 }
 
 Status reduce_min(OpCall& call) {
-  return reduce<ReducedTypes>(
+  return reduce<ComparedTypes>(
       call,
       []<typename T>() {
         return std::is_floating_point_v<T> ? std::numeric_limits<Sum<T>>::infinity()
                                            : static_cast<Sum<T>>(std::numeric_limits<T>::max());
       },
-      [](auto sum, auto x) { return sum < x || sum != sum ? sum : x; }, same);
+      [](auto sum, auto x) { return sum < x || sum != sum ? sum : x; }, same_sum);
 }
 
 Status reduce_l1(OpCall& call) {
   return reduce<ReducedTypes>(
-      call, zero,
-      [](auto sum, auto x) { return add(sum, x < 0 ? multiply(x, decltype(x)(-1)) : x); }, same);
+      call, start_at_zero,
+      [](auto sum, auto x) { return add_wide(sum, x < 0 ? multiply_wide(x, decltype(x)(-1)) : x); },
+      same_sum);
 }
 
-constexpr auto add_square = [](auto sum, auto x) { return add(sum, multiply(x, x)); };
+constexpr auto add_square = [](auto sum, auto x) { return add_wide(sum, multiply_wide(x, x)); };
 
 Status reduce_sum_square(OpCall& call) {
-  return reduce<ReducedTypes>(call, zero, add_square, same);
+  return reduce<ReducedTypes>(call, start_at_zero, add_square, same_sum);
 }
 
 Status reduce_l2(OpCall& call) {
-  return reduce<Floats>(call, zero, add_square, [](double sum, int64_t) { return std::sqrt(sum); });
+  return reduce<Floats>(call, start_at_zero, add_square,
+                        [](double sum, int64_t) { return std::sqrt(sum); });
 }
 
 Status reduce_log_sum(OpCall& call) {
-  return reduce<Floats>(call, zero, add, [](double sum, int64_t) { return std::log(sum); });
+  return reduce<Floats>(call, start_at_zero, add_wide,
+                        [](double sum, int64_t) { return std::log(sum); });
 }
 
 // The logarithm of e^a + e^b by the larger one, so that no exponential overflows or vanishes.
@@ -151,7 +161,7 @@ double log_add_exp(double a, double b) {
 Status reduce_log_sum_exp(OpCall& call) {
   return reduce<Floats>(
       call, []<typename T>() { return -std::numeric_limits<Sum<T>>::infinity(); }, log_add_exp,
-      same);
+      same_sum);
 }
 
 template <bool kLargest>
@@ -182,7 +192,9 @@ Status arg(OpCall& call) {
   });
 }
 
-Status cum_sum(OpCall& call) {
+// Sums or products of all numbers up to each place.
+template <typename Join>
+Status accumulate(OpCall& call, int first_sum, Join join) {
   MANTISSA_ASSIGN(const std::vector<int64_t> given, call.whole(1));
   if (given.size() != 1) return invalid_input("an axis that is no single number");
   MANTISSA_ASSIGN(const int64_t axis, call.axis(given[0], call.rank(0)));
@@ -195,17 +207,20 @@ Status cum_sum(OpCall& call) {
     const int64_t inner = count_of({dims.begin() + axis + 1, dims.end()});
     for (int64_t row = 0; row < count_of(dims) / dims[axis]; ++row) {
       const int64_t start = row / inner * dims[axis] * inner + row % inner;
-      Sum<T> sum{0};
+      auto sum = static_cast<Sum<T>>(first_sum);
       for (int64_t i = 0; i < dims[axis]; ++i) {
         const int64_t place = start + (reverse ? dims[axis] - 1 - i : i) * inner;
         const Sum<T> before = sum;
-        sum = add(sum, static_cast<Sum<T>>(call.data<T>(0)[place]));
+        sum = join(sum, static_cast<Sum<T>>(call.data<T>(0)[place]));
         call.out<T>(0)[place] = static_cast<T>(exclusive ? before : sum);
       }
     }
     return {};
   });
 }
+
+Status cum_sum(OpCall& call) { return accumulate(call, 0, add_wide); }
+Status cum_prod(OpCall& call) { return accumulate(call, 1, multiply_wide); }
 
 // Axes are an attribute up to a version, then an input.
 #define MANTISSA_REDUCTION(name, by_input, function)                  \
@@ -227,6 +242,7 @@ constexpr OpRow kReductionRows[] = {
     {"ArgMax", 1, arg<true>, 1, "axis keepdims select_last_index"},
     {"ArgMin", 1, arg<false>, 1, "axis keepdims select_last_index"},
     {"CumSum", 11, cum_sum, 2, "exclusive reverse"},
+    {"CumProd", 26, cum_prod, 2, "exclusive reverse"},
 };
 #undef MANTISSA_REDUCTION
 

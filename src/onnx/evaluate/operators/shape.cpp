@@ -205,7 +205,7 @@ Status space_to_depth(OpCall& call) {
 }
 
 constexpr OpRow kShapeRows[] = {
-    {"Identity", 1, identity},
+    {"Identity", 1, identity, 1, "", kNewestOpset, 1, true},
     {"Shape", 1, shape, 1, "start end"},
     {"Size", 1, size},
     {"Reshape", 1, reshape, 1, "shape consumed_inputs", 4},

@@ -120,6 +120,12 @@ Status shrink(OpCall& call) {
       call, [=]<typename T>(T x) { return x < -lambda ? x + bias : (x > lambda ? x - bias : 0); });
 }
 
+Status swish(OpCall& call) {
+  const float alpha = call.real("alpha", 1.0f);
+  return apply<Floats>(call,
+                       [=]<typename T>(T x) { return x * logistic(static_cast<T>(alpha) * x); });
+}
+
 Status gelu(OpCall& call) {
   const std::string kind = call.text("approximate", "none");
   if (kind != "none" && kind != "tanh") return invalid_input("approximate is '" + kind + "'");
@@ -216,6 +222,7 @@ constexpr OpRow kUnaryRows[] = {
     {"ThresholdedRelu", 10, thresholded_relu, 1, "alpha"},
     {"HardSigmoid", 6, hard_sigmoid, 1, "alpha beta"},
     {"Shrink", 9, shrink, 1, "bias lambd"},
+    {"Swish", 24, swish, 1, "alpha"},
     {"Gelu", 20, gelu, 1, "approximate"},
     {"Clip", 6, clip_by_attributes, 1, "min max", 10},
     {"Clip", 11, clip, {1, 3}},

@@ -1,6 +1,9 @@
 // Functions that exporters spell out are put together again before the import.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "onnx/model.h"
 
 namespace mantissa::onnx {
@@ -10,6 +13,10 @@ void lift_constants(GraphData& graph);
 
 // SequenceAt of a SplitToSequence becomes Slice, if sizes and number are constants.
 void take_sequences_apart(GraphData& graph);
+
+// Operators on whole numbers (QLinearConv, MatMulInteger behind DynamicQuantizeLinear, ...) become
+// operators on real numbers. Returns notes that say so.
+std::vector<std::string> make_numbers_real(GraphData& graph);
 
 // clip(x + 3, 0, 6) / 6 becomes HardSigmoid, x times it HardSwish, and max(x, a * x) LeakyRelu. A
 // value less its mean over the root of its variance becomes LayerNormalization, or

@@ -1,4 +1,4 @@
-#include "onnx/evaluate/operators/recurrent_settings.h"
+#include "onnx/evaluate/operators/recurrent/recurrent_settings.h"
 
 #include <algorithm>
 #include <string_view>

@@ -4,7 +4,7 @@
 
 #include "onnx/evaluate/gemm/gemm.h"
 #include "onnx/evaluate/op_table.h"
-#include "onnx/evaluate/operators/recurrent_settings.h"
+#include "onnx/evaluate/operators/recurrent/recurrent_settings.h"
 
 namespace mantissa::onnx {
 namespace {

@@ -1,4 +1,4 @@
-#include "onnx/evaluate/operators/windows.h"
+#include "onnx/evaluate/operators/pictures/windows.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr int64_t kMostSize = int64_t{1} << 31;
+constexpr int64_t kMostExtent = int64_t{1} << 31;
 constexpr int64_t kMostKernel = int64_t{1} << 16;
 
 // A list of one number for each dimension, or those numbers if it is not there.
@@ -19,7 +19,7 @@ Result<Three> three_of(OpCall& call, const char* name, int64_t rank, int64_t lea
     return invalid_input(std::string(name) + " for another rank");
   }
   for (int64_t d = 0; d < rank; ++d) {
-    if (given[d] < least || given[d] >= kMostSize) {
+    if (given[d] < least || given[d] >= kMostExtent) {
       return invalid_input(std::string(name) + " " + to_text(given));
     }
     result[3 - rank + d] = given[d];
@@ -36,7 +36,7 @@ Status read_pads(OpCall& call, Windows& windows) {
   }
   for (int64_t d = 0; d < windows.rank; ++d) {
     for (const int64_t pad : {pads[d], pads[d + windows.rank]}) {
-      if (pad < 0 || pad >= kMostSize) return invalid_input("pads " + to_text(pads));
+      if (pad < 0 || pad >= kMostExtent) return invalid_input("pads " + to_text(pads));
     }
     windows.before[3 - windows.rank + d] = pads[d];
     windows.after[3 - windows.rank + d] = pads[d + windows.rank];
@@ -66,7 +66,7 @@ Result<Windows> read_windows(OpCall& call, const Dims& kernel) {
   std::copy(call.dims(0).begin() + 2, call.dims(0).end(), windows.in.end() - windows.rank);
   std::copy(kernel.begin(), kernel.end(), windows.kernel.end() - windows.rank);
   for (int d = 0; d < 3; ++d) {
-    if (windows.kernel[d] < 1 || windows.kernel[d] > kMostKernel || windows.in[d] >= kMostSize) {
+    if (windows.kernel[d] < 1 || windows.kernel[d] > kMostKernel || windows.in[d] >= kMostExtent) {
       return invalid_input("a kernel of dims " + to_text(kernel));
     }
   }

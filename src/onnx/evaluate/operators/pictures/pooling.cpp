@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "onnx/evaluate/op_table.h"
-#include "onnx/evaluate/operators/windows.h"
+#include "onnx/evaluate/operators/pictures/windows.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -158,6 +158,15 @@ Status global_max_pool(OpCall& call) {
                   [](const float* in, int64_t size) { return *std::max_element(in, in + size); });
 }
 
+Status global_lp_pool(OpCall& call) {
+  const auto p = static_cast<double>(call.integer("p", 2));
+  return pool_all(call, [p](const float* in, int64_t size) {
+    double sum = 0;
+    for (int64_t i = 0; i < size; ++i) sum += std::pow(std::fabs(in[i]), p);
+    return static_cast<float>(std::pow(sum, 1 / p));
+  });
+}
+
 constexpr OpRow kPoolingRows[] = {
     {"MaxPool", 1, max_pool, 1,
      "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", kNewestOpset, 2},
@@ -165,6 +174,7 @@ constexpr OpRow kPoolingRows[] = {
      "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
     {"LpPool", 2, lp_pool, 1, "auto_pad ceil_mode dilations kernel_shape p pads strides"},
     {"GlobalAveragePool", 1, global_average_pool},
+    {"GlobalLpPool", 2, global_lp_pool, 1, "p"},
     {"GlobalMaxPool", 1, global_max_pool},
 };
 

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "onnx/evaluate/gemm/gemm.h"
 #include "onnx/evaluate/op_table.h"
-#include "onnx/evaluate/operators/windows.h"
+#include "onnx/evaluate/operators/pictures/windows.h"
 
 namespace mantissa::onnx {
 namespace {
