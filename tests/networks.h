@@ -41,6 +41,19 @@ Graph with_function() {
   return finished(net);
 }
 
+inline Graph with_trained_slopes() {
+  Layers net("slopes", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, true);
+  net.prelu("prelu1");
+  net.convolution("conv2", 8, 3, 2, 1, true);
+  net.add(ops::kPrelu, "prelu2", {{"shared", 1}});
+  net.elu("elu", 0.5);
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear", 32);
+  net.softplus("softplus");
+  return finished(net);
+}
+
 inline Graph with_leaky_relu_and_dropout() {
   Layers net("dropout", fashion_options());
   net.convolution("conv", 8, 5, 2, 2, true);
@@ -321,6 +334,8 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"sigmoid", with_function<&Layers::sigmoid>},
       {"tanh", with_function<&Layers::tanh>},
       {"hard_swish", with_function<&Layers::hard_swish>},
+      {"mish", with_function<&Layers::mish>},
+      {"slopes", with_trained_slopes},
       {"dropout", with_leaky_relu_and_dropout},
       {"rearranged", with_rearrangements},
       {"products", with_products},

@@ -221,6 +221,27 @@ def silu(x: Var, *, name: str = "") -> Var:
     return op("silu", x, name=name)
 
 
+def elu(x: Var, alpha: float = 1.0, *, name: str = "") -> Var:
+    """x, or alpha * (e^x - 1) if x is negative. `alpha` is 0 to 2."""
+    return op("elu", x, name=name, alpha=alpha)
+
+
+def softplus(x: Var, *, name: str = "") -> Var:
+    """ln(1 + e^x)."""
+    return op("softplus", x, name=name)
+
+
+def mish(x: Var, *, name: str = "") -> Var:
+    """x * tanh(softplus(x))."""
+    return op("mish", x, name=name)
+
+
+def prelu(x: Var, *, shared: bool = False, name: str = "") -> Var:
+    """x, or a trained slope times x if x is negative: a slope for each channel (the last axis), or
+    with `shared` one for all. Slopes start at 1/4."""
+    return op("prelu", x, name=name, shared=shared)
+
+
 def embedding(tokens: Var, rows: int, channels: int, *, name: str = "") -> Var:
     """The row of a table for each index: [sequence] to [sequence, channels]."""
     return op("embedding", tokens, name=name, rows=rows, channels=channels)

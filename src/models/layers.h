@@ -87,10 +87,19 @@ class Layers {
   int leaky_relu(const std::string& name, double slope = 0.01) {
     return add(ops::kLeakyRelu, name, {{"slope", slope}});
   }
+  // A trained slope for each channel.
+  int prelu(const std::string& name) { return add(ops::kPrelu, name); }
+  int elu(const std::string& name, double alpha = 1) {
+    return add(ops::kElu, name, {{"alpha", alpha}});
+  }
+  int softplus(const std::string& name) { return add(ops::kSoftplus, name); }
+  int mish(const std::string& name) { return add(ops::kMish, name); }
   int sigmoid(const std::string& name) { return add(ops::kSigmoid, name); }
   int tanh(const std::string& name) { return add(ops::kTanh, name); }
   int hard_sigmoid(const std::string& name) { return add(ops::kHardSigmoid, name); }
   int hard_swish(const std::string& name) { return add(ops::kHardSwish, name); }
+  int gelu(const std::string& name) { return add(ops::kGelu, name); }
+  int silu(const std::string& name) { return add(ops::kSilu, name); }
   int dropout(const std::string& name, double probability) {
     return add(ops::kDropout, name, {{"probability", probability}});
   }

@@ -101,6 +101,15 @@ struct LeakyReluAttributes {
   Fraction fraction = {};  // exact if the slope has a denominator that is not larger than 65536
 };
 
+struct EluAttributes {
+  double alpha = 0;
+  Fraction fraction = {};
+};
+
+struct PreluAttributes {
+  bool shared = false;  // one slope for all channels
+};
+
 struct AttentionAttributes {
   int64_t heads = 0;
   bool causal = false;

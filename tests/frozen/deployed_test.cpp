@@ -71,6 +71,8 @@ std::vector<NamedNetwork> all_networks() {
   std::erase_if(list, [](const NamedNetwork& each) {
     return each.name == "attention" || each.name == "recurrent" || each.name == "directions";
   });
+  list.push_back({"gelu", with_function<&Layers::gelu>});
+  list.push_back({"silu", with_function<&Layers::silu>});
   list.push_back({"alone", with_batch_norms_alone});
   list.push_back({"flattened", with_flattened_images});
   list.push_back({"mean", with_a_mean});

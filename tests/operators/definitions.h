@@ -290,6 +290,13 @@ inline Reals reverse(const Shape& in, const Reals& x) {
   return y;
 }
 
+// A slope for each channel, or one.
+inline Reals prelu(const Reals& x, const Reals& slopes) {
+  Reals y = x;
+  for (size_t i = 0; i < y.size(); ++i) y[i] *= x[i] > 0 ? 1 : slopes[i % slopes.size()];
+  return y;
+}
+
 using PointFunctionOfReals = std::function<double(double)>;
 
 inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
@@ -301,6 +308,14 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
   if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
   if (op == &ops::kGelu) return [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; };
   if (op == &ops::kSilu) return [](double x) { return x / (1 + std::exp(-x)); };
+  if (op == &ops::kSoftplus) {
+    return [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
+  }
+  if (op == &ops::kMish) return [](double x) { return x * std::tanh(std::log1p(std::exp(x))); };
+  if (op == &ops::kElu) {
+    const double alpha = a.as<ops::EluAttributes>().alpha;
+    return [=](double x) { return x > 0 ? x : alpha * std::expm1(x); };
+  }
   if (op == &ops::kLeakyRelu) {
     const double slope = a.as<ops::LeakyReluAttributes>().slope;
     return [=](double x) { return x > 0 ? x : slope * x; };
@@ -309,7 +324,7 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
 }
 
 inline bool has_kinks(const Op* op) {
-  return op == &ops::kRelu6 || op == &ops::kLeakyRelu || op == &ops::kHardSigmoid ||
+  return op == &ops::kPrelu || op == &ops::kElu || op == &ops::kRelu6 || op == &ops::kLeakyRelu || op == &ops::kHardSigmoid ||
          op == &ops::kHardSwish;
 }
 

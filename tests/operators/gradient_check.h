@@ -251,6 +251,9 @@ class Checked {
         return y;
       };
     }
+    if (op == &ops::kPrelu) {
+      return [](const auto& x, const auto& p) { return prelu(x[0], p[0]); };
+    }
     if (op == &ops::kRequantise) return [](const auto& x, const auto&) { return x[0]; };
     if (op == &ops::kAdd) {
       return [](const auto& x, const auto&) {

@@ -274,7 +274,8 @@ TEST(GradientCheck, SigmoidCrossEntropy) {
 
 TEST(GradientCheck, PointFunctions) {
   for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
-                       &ops::kHardSigmoid, &ops::kHardSwish}) {
+                       &ops::kHardSigmoid, &ops::kHardSwish, &ops::kElu, &ops::kSoftplus,
+                       &ops::kMish}) {
     Network net(Shape{7, 6, 1});
     net.convolution(5, 3, 1, 1, 1);
     net.add(*op);
@@ -286,6 +287,18 @@ TEST(GradientCheck, PointFunctions) {
     net.add(*op);
     check_all(net.finish(5), 6, {(std::string("backward_input ") + op->name).c_str()});
   }
+}
+
+TEST(GradientCheck, TrainedSlopes) {
+  Network net(Shape{7, 6, 1});
+  net.convolution(5, 3, 1, 1, 1);
+  net.add(ops::kPrelu);
+  net.convolution(4, 3, 2, 1, 1);
+  net.add(ops::kPrelu, {{"shared", 1}});
+  net.add(ops::kFlatten);
+  net.add(ops::kLinear, {{"channels", 7}});
+  net.add(ops::kPrelu);
+  check_all(net.finish(5), 6, {"backward_input prelu", "backward_weights prelu"});
 }
 
 TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {

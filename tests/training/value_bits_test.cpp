@@ -97,11 +97,11 @@ TEST(ValueBits, FunctionsDecide) {
     EXPECT_EQ(bits_after(*op, "before"), 7) << op->name;
     EXPECT_EQ(bits_after(*op, "function"), 7) << op->name;
   }
-  for (const Op* op : {&ops::kSigmoid, &ops::kHardSigmoid}) {
+  for (const Op* op : {&ops::kSigmoid, &ops::kHardSigmoid, &ops::kSoftplus}) {
     EXPECT_EQ(bits_after(*op, "before"), 6) << op->name;
     EXPECT_EQ(bits_after(*op, "function"), 7) << op->name;
   }
-  for (const Op* op : {&ops::kTanh, &ops::kLeakyRelu, &ops::kHardSwish}) {
+  for (const Op* op : {&ops::kTanh, &ops::kLeakyRelu, &ops::kHardSwish, &ops::kElu, &ops::kMish}) {
     EXPECT_EQ(bits_after(*op, "before"), 6) << op->name;
     EXPECT_EQ(bits_after(*op, "function"), 6) << op->name;
   }

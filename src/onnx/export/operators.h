@@ -22,6 +22,9 @@ Result<Exported> export_row_attention(ExportContext& context, int n);
 // operators/functions.cpp
 Result<Exported> export_relu(ExportContext& context, int n);
 Result<Exported> export_function_of_value(ExportContext& context, int n);
+Result<Exported> export_prelu(ExportContext& context, int n);
+Result<Exported> export_row_elu(ExportContext& context, int n);
+Result<Exported> export_row_prelu(ExportContext& context, int n);
 Result<Exported> export_row_hard_sigmoid(ExportContext& context, int n);
 Result<Exported> export_row_leaky_relu(ExportContext& context, int n);
 Result<Exported> export_row_relu6(ExportContext& context, int n);

@@ -33,12 +33,16 @@ Status import_where(ImportContext& context, const NodeData& node);
 Status import_convolution(ImportContext& context, const NodeData& node);
 // operators/functions.cpp: ours for each number at its place, whatever ONNX's order is, and others.
 Status add_elementwise(ImportContext& context, const NodeData& node, const Op& op,
-                       const Attributes& attributes = {});
+                       const Attributes& attributes = {},
+                       std::vector<std::vector<double>> numbers = {});
 template <const Op* kOp>
 Status import_elementwise(ImportContext& context, const NodeData& node) {
   return add_elementwise(context, node, *kOp);
 }
 Status import_leaky_relu(ImportContext& context, const NodeData& node);
+Status import_elu(ImportContext& context, const NodeData& node);
+Status import_celu(ImportContext& context, const NodeData& node);
+Status import_selu(ImportContext& context, const NodeData& node);
 Status import_clip(ImportContext& context, const NodeData& node);
 Status import_hard_sigmoid(ImportContext& context, const NodeData& node);
 Status import_gelu(ImportContext& context, const NodeData& node);
@@ -46,6 +50,7 @@ Status import_dropout(ImportContext& context, const NodeData& node);
 Status import_identity(ImportContext& context, const NodeData& node);
 Status import_cast(ImportContext& context, const NodeData& node);
 Status import_prelu(ImportContext& context, const NodeData& node);
+Status import_row_prelu(ImportContext& context, const NodeData& node);
 // operators/linear.cpp
 Status import_gemm(ImportContext& context, const NodeData& node);
 Status import_matmul(ImportContext& context, const NodeData& node);
