@@ -63,6 +63,10 @@ class Layers {
   int batch_norm(const std::string& name, bool zero_scale = false) {
     return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
   }
+  int group_norm(const std::string& name, int64_t groups) {
+    return add(ops::kGroupNorm, name, {{"groups", groups}});
+  }
+  int layer_norm(const std::string& name) { return add(ops::kLayerNorm, name); }
   int relu(const std::string& name) { return add(ops::kRelu, name); }
   // A convolution that keeps the size (except for the stride), batch norm and ReLU.
   int unit(const std::string& name, int64_t channels, int64_t kernel, int64_t stride = 1) {

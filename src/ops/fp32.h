@@ -20,6 +20,7 @@ extern const OpRows kScaleOffset;
 extern const OpRows kRescale;
 extern const OpRows kRelu;
 extern const OpRows kAdd;
+extern const OpRows kSubtract;
 extern const OpRows kSumGradients;
 extern const OpRows kPass;  // for nodes that requantise in integers
 extern const OpRows kRelu6;
@@ -38,6 +39,7 @@ extern const OpRows kEmbedding;
 extern const OpRows kPositionEmbedding;
 extern const OpRows kLayerNorm;
 extern const OpRows kRmsNorm;
+extern const OpRows kGroupNorm;
 extern const OpRows kAttention;
 extern const OpRows kRnn;
 extern const OpRows kLstm;
@@ -52,6 +54,9 @@ extern const OpRows kSlice;
 extern const OpRows kMaxPool;  // windows may overlap
 extern const OpRows kAveragePool;
 extern const OpRows kGlobalAveragePool;
+extern const OpRows kReduceMax;
+extern const OpRows kReduceMean;
+extern const OpRows kReduceSum;
 extern const OpRows kSoftmaxCrossEntropy;
 extern const OpRows kSigmoidCrossEntropy;
 extern const OpRows kMeanSquaredError;

@@ -7,15 +7,15 @@
 namespace mantissa::testing {
 namespace {
 
-constexpr int64_t kChannels = 3;
+constexpr int64_t kSlopeChannels = 3;
 
-// Slopes, their exponent, and the unit of products: not below 2^-30, not above 1.
-struct Slopes {
+// SlopesInUnits, their exponent, and the unit of products: not below 2^-30, not above 1.
+struct SlopesInUnits {
   Mantissas slopes;
   int unit;
 };
 
-std::vector<Slopes> some_slopes() {
+std::vector<SlopesInUnits> slopes_of_all_sizes() {
   return {{{{16384, -16384, 0}, -16, 16}, -16},
           {{{32767, -32767, 1}, -14, 16}, -14},
           {{{32767, -32766, 3}, -33, 16}, -30},
@@ -23,7 +23,7 @@ std::vector<Slopes> some_slopes() {
 }
 
 // In units of 2^unit, to nearest even.
-int64_t slope_in(const Slopes& s, size_t channel) {
+int64_t slope_in(const SlopesInUnits& s, size_t channel) {
   const int shift = s.unit - s.slopes.exponent;
   const int64_t slope = s.slopes.values[channel];
   if (shift <= 0) return slope << -shift;
@@ -32,23 +32,23 @@ int64_t slope_in(const Slopes& s, size_t channel) {
   return floor + (twice > one || (twice == one && floor % 2 != 0) ? 1 : 0);
 }
 
-__int128 factor(const Slopes& s, int x, size_t i) {
-  return x > 0 ? __int128{1} << -s.unit : __int128{slope_in(s, i % kChannels)};
+__int128 slope_factor(const SlopesInUnits& s, int x, size_t i) {
+  return x > 0 ? __int128{1} << -s.unit : __int128{slope_in(s, i % kSlopeChannels)};
 }
 
 TEST(Prelu, ProductsAreExactAndNarrowedOnce) {
-  for (const Slopes& s : some_slopes()) {
+  for (const SlopesInUnits& s : slopes_of_all_sizes()) {
     for (const int bits : {8, 16}) {
-      const Mantissas in = some_mantissas(4 * 5 * kChannels, bits, -7, 1);
+      const Mantissas in = some_mantissas(4 * 5 * kSlopeChannels, bits, -7, 1);
       for (const int grad_bits : {8, 16, 32}) {
-        const Mantissas grad = some_mantissas(4 * 5 * kChannels, grad_bits, -17, 3);
+        const Mantissas grad = some_mantissas(4 * 5 * kSlopeChannels, grad_bits, -17, 3);
         std::vector<__int128> wide, wide_gradient;
         for (size_t i = 0; i < in.values.size(); ++i) {
-          wide.push_back(factor(s, in.values[i], i) * in.values[i]);
-          wide_gradient.push_back(factor(s, in.values[i], i) * grad.values[i]);
+          wide.push_back(slope_factor(s, in.values[i], i) * in.values[i]);
+          wide_gradient.push_back(slope_factor(s, in.values[i], i) * grad.values[i]);
         }
         for (const int threads : {1, 3}) {
-          SingleOp op(ops::kPrelu, {}, {Shape{5, kChannels}}, 4, threads);
+          SingleOp op(ops::kPrelu, {}, {Shape{5, kSlopeChannels}}, 4, threads);
           op.set_parameters({s.slopes});
           EXPECT_EQ(op.forward({in}), narrowed(wide, -7 + s.unit, 8));
           EXPECT_EQ(op.forward({in}, ExponentMode::kPredicted, 3), narrowed(wide, -7 + s.unit, 8));
@@ -61,17 +61,18 @@ TEST(Prelu, ProductsAreExactAndNarrowedOnce) {
 }
 
 TEST(Prelu, GradientsOfSlopesAreExactSumsRoundedOnce) {
-  constexpr int64_t kRows = 70001;  // several pieces of sums
+  constexpr int64_t kManySlopeRows = 70001;  // several pieces of sums
   for (const int grad_bits : {8, 16, 32}) {
-    const Mantissas in = some_mantissas(kRows * kChannels, 16, -12, 1);
-    const Mantissas grad = some_mantissas(kRows * kChannels, grad_bits, -17, 3);
-    std::vector<__int128> sums(kChannels);
+    const Mantissas in = some_mantissas(kManySlopeRows * kSlopeChannels, 16, -12, 1);
+    const Mantissas grad = some_mantissas(kManySlopeRows * kSlopeChannels, grad_bits, -17, 3);
+    std::vector<__int128> sums(kSlopeChannels);
     for (size_t i = 0; i < in.values.size(); ++i) {
-      sums[i % kChannels] += __int128{std::min(in.values[i], 0)} * grad.values[i];
+      sums[i % kSlopeChannels] += __int128{std::min(in.values[i], 0)} * grad.values[i];
     }
     for (const bool shared : {false, true}) {
-      SingleOp op(ops::kPrelu, {{"shared", shared ? 1 : 0}}, {Shape{kRows, kChannels}}, 1, 3);
-      op.set_parameters({{std::vector<int>(shared ? 1 : kChannels, 16384), -16, 16}});
+      SingleOp op(ops::kPrelu, {{"shared", shared ? 1 : 0}},
+                  {Shape{kManySlopeRows, kSlopeChannels}}, 1, 3);
+      op.set_parameters({{std::vector<int>(shared ? 1 : kSlopeChannels, 16384), -16, 16}});
       // Here the exponent of the sums is finer than the products', and coarser.
       for (const int shift : {-3, 0, 9}) {
         const auto found = op.backward_weights({in}, grad, -29 + shift);

@@ -274,8 +274,8 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     keeping += keeps_sign;
     clipping += traits.clips.negatives;
   }
-  EXPECT_EQ(never, 5);
-  EXPECT_EQ(keeping, 16);
+  EXPECT_EQ(never, 6);
+  EXPECT_EQ(keeping, 19);
   EXPECT_EQ(clipping, 3);
 }
 

@@ -34,12 +34,15 @@ constexpr ImportRow kImportRows[] = {
     {"Gelu", import_gelu, import_gelu},
     {"Gemm", import_gemm, import_gemm},
     {"GlobalAveragePool", import_global_average_pool, nullptr},
+    {"GlobalMaxPool", import_global_max_pool, nullptr},
+    {"GroupNormalization", import_group_norm, nullptr},
     {"HardSigmoid", import_hard_sigmoid, nullptr},
     {"HardSwish", import_elementwise<&ops::kHardSwish>, import_elementwise<&ops::kHardSwish>},
     {"Identity", import_identity, import_identity},
+    {"InstanceNormalization", import_instance_norm, nullptr},
     {"IsNaN", nullptr, import_is_nan},
     {"LSTM", nullptr, import_lstm},
-    {"LayerNormalization", nullptr, import_row_norm},
+    {"LayerNormalization", import_image_norm, import_row_norm},
     {"LeakyRelu", import_leaky_relu, import_leaky_relu},
     {"MatMul", import_matmul, import_matmul},
     {"MaxPool", import_max_pool, nullptr},
@@ -47,10 +50,13 @@ constexpr ImportRow kImportRows[] = {
     {"Mul", import_multiply, import_row_multiply},
     {"PRelu", import_prelu, import_row_prelu},
     {"Pad", import_pad, nullptr},
+    {"Pow", import_power, import_power},
     {"QuantizeLinear", import_quantise_linear, nullptr},
-    {"RMSNormalization", nullptr, import_row_norm},
+    {"RMSNormalization", import_image_norm, import_row_norm},
     {"RNN", nullptr, import_rnn},
+    {"ReduceMax", import_reduction<&ops::kReduceMax>, import_row_reduction<&ops::kReduceMax>},
     {"ReduceMean", import_mean, import_row_mean},
+    {"ReduceSum", import_reduction<&ops::kReduceSum>, import_row_reduction<&ops::kReduceSum>},
     {"Relu", import_elementwise<&ops::kRelu>, import_elementwise<&ops::kRelu>},
     {"Reshape", import_reshape, import_row_reshape},
     {"Selu", import_selu, import_selu},
@@ -60,7 +66,7 @@ constexpr ImportRow kImportRows[] = {
     {"Softplus", import_elementwise<&ops::kSoftplus>, import_elementwise<&ops::kSoftplus>},
     {"Split", import_split, import_row_split},
     {"Squeeze", import_squeeze, import_row_reshape},
-    {"Sub", import_subtract, nullptr},
+    {"Sub", import_subtract, import_row_subtract},
     {"Tanh", import_elementwise<&ops::kTanh>, import_elementwise<&ops::kTanh>},
     {"Transpose", import_transpose, import_transpose},
     {"Unsqueeze", import_unsqueeze, import_row_reshape},
@@ -85,12 +91,9 @@ std::string reason_against(std::string_view op_type, Form form) {
   if (form == Form::kRows && find_row(op_type) != nullptr) {
     return "this operator can be imported in networks of pictures only";
   }
-  constexpr const char* kNorm =
-      "normalises each example alone; of norms only BatchNormalization can be trained here";
   constexpr const char* kRandom =
       "draws random numbers, as stochastic depth does in training mode; a network that is exported "
       "in evaluation mode has none of these";
-  constexpr const char* kLater = "this operator cannot be trained yet; `mantissa run` computes it";
   constexpr const char* kIntegers =
       "computes with quantised integers; a model that is quantised by pairs of QuantizeLinear and "
       "DequantizeLinear (QDQ) can be imported";
@@ -99,14 +102,9 @@ std::string reason_against(std::string_view op_type, Form form) {
       {"Bernoulli", kRandom},
       {"ConvInteger", kIntegers},
       {"DynamicQuantizeLinear", kIntegers},
-      {"GlobalMaxPool", kLater},
-      {"GroupNormalization", kNorm},
-      {"InstanceNormalization", kNorm},
-      {"LayerNormalization", kNorm},
       {"MatMulInteger", kIntegers},
       {"QLinearConv", kIntegers},
       {"QLinearMatMul", kIntegers},
-      {"RMSNormalization", kNorm},
       {"RandomNormalLike", kRandom},
       {"RandomUniformLike", kRandom},
       {"LogSoftmax", kSoftmax},

@@ -297,7 +297,8 @@ const Op kRelu6 = relu6_row();
 const Op kLeakyRelu = leaky_relu_row();
 const Op kSigmoid = positive_row(row<kSigmoidFunction>("sigmoid", &fp32::kSigmoid));
 const Op kTanh = row<kTanhFunction>("tanh", &fp32::kTanh);
-const Op kHardSigmoid = positive_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
+const Op kHardSigmoid =
+    positive_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
 const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
 const Op kGelu = row<kGeluFunction>("gelu", &fp32::kGelu);
 const Op kSilu = row<kSiluFunction>("silu", &fp32::kSilu);

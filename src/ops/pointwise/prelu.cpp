@@ -17,7 +17,8 @@ namespace {
 
 constexpr AttributeSpec kPreluSchema[] = {flag<&PreluAttributes::shared>("shared", false)};
 
-std::vector<Parameter> slope_parameter(const Attributes& attributes, std::span<const Shape> inputs) {
+std::vector<Parameter> slope_parameter(const Attributes& attributes,
+                                       std::span<const Shape> inputs) {
   const int64_t count = attributes.as<PreluAttributes>().shared ? 1 : inputs[0].last();
   return {{.name = "slope",
            .shape = Shape{count},
