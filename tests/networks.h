@@ -41,6 +41,57 @@ Graph with_function() {
   return finished(net);
 }
 
+// A difference, and reductions over all axes.
+inline Graph with_reductions() {
+  Layers net("reductions", fashion_options());
+  net.convolution("conv1", 8, 5, 4, 2, true);
+  const int first = net.relu("relu1");
+  net.convolution("conv2", 8, 3, 1, 1, true);
+  net.join(ops::kSubtract, "difference", {first, net.last()});
+  const int bent = net.tanh("bent");
+  std::vector<int> parts;
+  const auto reduce = [&](const Op& op, const std::string& name, const char* over) {
+    net.join(op, name, {bent}, {{"over", over}});
+    parts.push_back(net.add(ops::kFlatten, name + "_flat"));
+  };
+  parts.push_back(net.join(ops::kReduceMax, "largest", {bent}));
+  reduce(ops::kReduceMean, "rows", "height");
+  reduce(ops::kReduceSum, "columns", "width");
+  reduce(ops::kReduceMean, "gray", "channels");
+  reduce(ops::kReduceMax, "bright", "channels");
+  net.concat("parts", parts);
+  net.batch_norm("norm");  // sums are large
+  return finished(net);
+}
+
+// Group norm, instance norm, and layer norm over the channels of each pixel.
+inline Graph with_norms_of_pictures() {
+  Layers net("picture_norms", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, true);
+  net.group_norm("groups", 4);
+  net.relu("relu1");
+  net.convolution("conv2", 8, 3, 2, 1, true);
+  net.group_norm("instance", 8);
+  net.gelu("gelu");
+  net.convolution("conv3", 8, 3, 1, 1, true);
+  net.layer_norm("layer");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+inline Graph with_trained_slopes() {
+  Layers net("slopes", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, true);
+  net.prelu("prelu1");
+  net.convolution("conv2", 8, 3, 2, 1, true);
+  net.add(ops::kPrelu, "prelu2", {{"shared", 1}});
+  net.elu("elu", 0.5);
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear", 32);
+  net.softplus("softplus");
+  return finished(net);
+}
+
 inline Graph with_leaky_relu_and_dropout() {
   Layers net("dropout", fashion_options());
   net.convolution("conv", 8, 5, 2, 2, true);
@@ -321,6 +372,10 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"sigmoid", with_function<&Layers::sigmoid>},
       {"tanh", with_function<&Layers::tanh>},
       {"hard_swish", with_function<&Layers::hard_swish>},
+      {"mish", with_function<&Layers::mish>},
+      {"slopes", with_trained_slopes},
+      {"reductions", with_reductions},
+      {"picture_norms", with_norms_of_pictures},
       {"dropout", with_leaky_relu_and_dropout},
       {"rearranged", with_rearrangements},
       {"products", with_products},

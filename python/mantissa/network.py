@@ -49,6 +49,9 @@ class Var:
     def __add__(self, other: Var) -> Var:
         return add(self, other)
 
+    def __sub__(self, other: Var) -> Var:
+        return subtract(self, other)
+
     def __mul__(self, other: Var) -> Var:
         return multiply(self, other)
 
@@ -229,6 +232,27 @@ def silu(x: Var, *, name: str = "") -> Var:
     return op("silu", x, name=name)
 
 
+def elu(x: Var, alpha: float = 1.0, *, name: str = "") -> Var:
+    """x, or alpha * (e^x - 1) if x is negative. `alpha` is 0 to 2."""
+    return op("elu", x, name=name, alpha=alpha)
+
+
+def softplus(x: Var, *, name: str = "") -> Var:
+    """ln(1 + e^x)."""
+    return op("softplus", x, name=name)
+
+
+def mish(x: Var, *, name: str = "") -> Var:
+    """x * tanh(softplus(x))."""
+    return op("mish", x, name=name)
+
+
+def prelu(x: Var, *, shared: bool = False, name: str = "") -> Var:
+    """x, or a trained slope times x if x is negative: a slope for each channel (the last axis), or
+    with `shared` one for all. Slopes start at 1/4."""
+    return op("prelu", x, name=name, shared=shared)
+
+
 def embedding(tokens: Var, rows: int, channels: int, *, name: str = "") -> Var:
     """The row of a table for each index: [sequence] to [sequence, channels]."""
     return op("embedding", tokens, name=name, rows=rows, channels=channels)
@@ -237,6 +261,13 @@ def embedding(tokens: Var, rows: int, channels: int, *, name: str = "") -> Var:
 def position_embedding(x: Var, positions: int, *, least_bits: int = 0, name: str = "") -> Var:
     """x plus a row of a table for each position."""
     return op("position_embedding", x, name=name, positions=positions, least_bits=least_bits)
+
+
+def group_norm(x: Var, groups: int = 1, *, epsilon: float = 1e-5, name: str = "") -> Var:
+    """Group norm: the channels of each group (of the last axis), over all positions of an example,
+    get mean 0 and deviation 1, then a trained scale and offset for each channel. `groups` divides
+    the channels; as many groups as channels make it instance norm."""
+    return op("group_norm", x, name=name, groups=groups, epsilon=epsilon)
 
 
 def layer_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
@@ -300,6 +331,11 @@ def add(a: Var, b: Var, *, least_bits: int = 0, name: str = "") -> Var:
     return op("add", a, b, name=name, least_bits=least_bits)
 
 
+def subtract(a: Var, b: Var, *, least_bits: int = 0, name: str = "") -> Var:
+    """a - b, of the same shape; also written a - b. `least_bits` as in `linear`."""
+    return op("subtract", a, b, name=name, least_bits=least_bits)
+
+
 def multiply(a: Var, b: Var, *, name: str = "") -> Var:
     """a * b; b may be [channels], a factor for each channel of a; also written a * b."""
     return op("multiply", a, b, name=name)
@@ -323,6 +359,22 @@ def average_pool(x: Var, window: int = 2, *, stride: int | None = None, padding:
 def global_average_pool(x: Var, *, name: str = "") -> Var:
     """The mean of each channel over the picture: [channels]."""
     return op("global_average_pool", x, name=name)
+
+
+def reduce_max(x: Var, over: str = "positions", *, name: str = "") -> Var:
+    """The largest value over an axis: "positions" of [height, width, channels] or [positions,
+    channels] gives [channels]; "height", "width" and "channels" leave an axis of one."""
+    return op("reduce_max", x, name=name, over=over)
+
+
+def reduce_mean(x: Var, over: str = "positions", *, name: str = "") -> Var:
+    """The mean over an axis, as in `reduce_max`."""
+    return op("reduce_mean", x, name=name, over=over)
+
+
+def reduce_sum(x: Var, over: str = "positions", *, name: str = "") -> Var:
+    """The sum over an axis, as in `reduce_max`."""
+    return op("reduce_sum", x, name=name, over=over)
 
 
 def concat(*values: Var, name: str = "") -> Var:

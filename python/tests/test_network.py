@@ -129,6 +129,26 @@ def test_recurrent_layers_take_lengths_and_states():
         mt.lstm(gates("source", 6), lengths=length, start=last, start_cell=mt.linear(last, 5))
 
 
+def test_norms_slopes_and_reductions_of_pictures():
+    """Where a bright square is: up or down."""
+    x = mt.input(8, 8, 1)
+    h = mt.prelu(mt.group_norm(mt.conv(x, 8), 4))
+    gate = mt.mish(mt.conv(mt.elu(mt.layer_norm(h)), 8))
+    h = mt.softplus(gate - h)
+    rows = mt.reduce_mean(h, "width")
+    assert rows.shape == (8, 1, 8) and mt.reduce_max(h).shape == (8,)
+    assert mt.reduce_sum(h, "channels").shape == (8, 8, 1)
+    net = mt.Network(mt.linear(rows, 2), name="up_or_down")
+    pixels = np.zeros((64, 8, 8, 1), np.uint8)
+    labels = np.arange(64, dtype=np.int32) % 2
+    for i in range(64):
+        top = i // 2 % 2 + 4 * labels[i]
+        pixels[i, top:top + 3, i % 5:i % 5 + 3] = 200
+    trainer = mt.Trainer(net, optimizer="adam", learning_rate=0.01, batch_size=16)
+    history = trainer.fit({"pixels": pixels, "labels": labels}, epochs=15, progress=False)
+    assert history[-1].accuracy > 0.95
+
+
 def test_a_sequence_model_learns():
     """The next token of 0 1 2 3 0 1 2 3 ..., from anywhere."""
     tokens = mt.indices(12, name="tokens")

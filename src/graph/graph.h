@@ -35,6 +35,7 @@ enum class Storage : uint8_t {
 enum class Initialiser {
   kZero,
   kOne,
+  kQuarter,       // 1/4
   kHeUniform,     // uniform in +-sqrt(6 / fan_in)
   kFanInUniform,  // uniform in +-sqrt(1 / fan_in)
 };

@@ -63,6 +63,10 @@ class Layers {
   int batch_norm(const std::string& name, bool zero_scale = false) {
     return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
   }
+  int group_norm(const std::string& name, int64_t groups) {
+    return add(ops::kGroupNorm, name, {{"groups", groups}});
+  }
+  int layer_norm(const std::string& name) { return add(ops::kLayerNorm, name); }
   int relu(const std::string& name) { return add(ops::kRelu, name); }
   // A convolution that keeps the size (except for the stride), batch norm and ReLU.
   int unit(const std::string& name, int64_t channels, int64_t kernel, int64_t stride = 1) {
@@ -87,10 +91,19 @@ class Layers {
   int leaky_relu(const std::string& name, double slope = 0.01) {
     return add(ops::kLeakyRelu, name, {{"slope", slope}});
   }
+  // A trained slope for each channel.
+  int prelu(const std::string& name) { return add(ops::kPrelu, name); }
+  int elu(const std::string& name, double alpha = 1) {
+    return add(ops::kElu, name, {{"alpha", alpha}});
+  }
+  int softplus(const std::string& name) { return add(ops::kSoftplus, name); }
+  int mish(const std::string& name) { return add(ops::kMish, name); }
   int sigmoid(const std::string& name) { return add(ops::kSigmoid, name); }
   int tanh(const std::string& name) { return add(ops::kTanh, name); }
   int hard_sigmoid(const std::string& name) { return add(ops::kHardSigmoid, name); }
   int hard_swish(const std::string& name) { return add(ops::kHardSwish, name); }
+  int gelu(const std::string& name) { return add(ops::kGelu, name); }
+  int silu(const std::string& name) { return add(ops::kSilu, name); }
   int dropout(const std::string& name, double probability) {
     return add(ops::kDropout, name, {{"probability", probability}});
   }

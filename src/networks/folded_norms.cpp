@@ -24,7 +24,11 @@ std::vector<int> convolutions_without_norm(const Graph& network) {
 }
 
 std::string folded_norms_text(const Graph& network) {
-  const auto is_norm = [](const Node& node) { return node.op == &ops::kBatchNorm; };
+  // Networks with norms of other kinds had no batch norms to fold.
+  const auto is_norm = [](const Node& node) {
+    return node.op == &ops::kBatchNorm || node.op == &ops::kGroupNorm ||
+           node.op == &ops::kLayerNorm || node.op == &ops::kRmsNorm;
+  };
   const size_t count = convolutions_without_norm(network).size();
   if (count < 2 || std::any_of(network.nodes.begin(), network.nodes.end(), is_norm)) return "";
   return std::to_string(count) +

@@ -10,7 +10,7 @@ namespace mantissa {
 // A number >= 0 as an exact fraction; denominator >= 1.
 using Fraction = RefFraction;
 
-// The fraction of a number from 0 to 1 with a denominator of at most `largest`: the last convergent
+// The fraction of a number from 0 to 2 with a denominator of at most `largest`: the last convergent
 // of its continued fraction. If the number was written as such a fraction, this is the number
 // itself.
 Fraction nearest_fraction(double number, int64_t largest);

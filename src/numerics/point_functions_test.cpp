@@ -36,18 +36,18 @@ std::vector<int64_t> mantissas() {
 
 // |f - value| <= tolerance(x), and the derivative within 2e-7.
 void check(const PointFunction& function, const Function& f, const Function& derivative,
-           const Function& tolerance) {
+           const Function& tolerance, const Fraction& slope_of = kSlope) {
   const std::vector<int64_t> all = mantissas();
   for (int e = -128; e <= 127; ++e) {
     for (const int64_t q : all) {
       const LongDouble x = std::ldexp(static_cast<LongDouble>(q), e);
-      const int64_t value = function.value(q, e, kSlope);
+      const int64_t value = function.value(q, e, slope_of);
       ASSERT_LE(std::abs(value), int64_t{1} << 46);
       const LongDouble found =
           std::ldexp(static_cast<LongDouble>(value), function.wide_exponent(e));
       ASSERT_LE(std::abs(found - f(x)), tolerance(x)) << q << " " << e;
       const LongDouble slope =
-          std::ldexp(static_cast<LongDouble>(function.derivative_q30(q, e, kSlope)), -30);
+          std::ldexp(static_cast<LongDouble>(function.derivative_q30(q, e, slope_of)), -30);
       ASSERT_LE(std::abs(slope - derivative(x)), 2e-7L) << q << " " << e;
     }
   }
@@ -163,6 +163,49 @@ TEST(PointFunctions, GeluAndSiluAreClose) {
   check(
       kSiluFunction, [](LongDouble x) { return x * exact_sigmoid(x); },
       [](LongDouble x) { return exact_sigmoid(x) * (1 + x * exact_sigmoid(-x)); },
+      [](LongDouble x) { return std::abs(x) * 1e-7L; });
+}
+
+TEST(PointFunctions, EluKeepsTheSmallestValues) {
+  for (const Fraction alpha : {Fraction{1, 1}, {1, 4}, {2, 1}, {65535, 65536}, {0, 1}}) {
+    const LongDouble a =
+        static_cast<LongDouble>(alpha.numerator) / static_cast<LongDouble>(alpha.denominator);
+    check(
+        kEluFunction, [a](LongDouble x) { return x > 0 ? x : a * std::expm1(x); },
+        [a](LongDouble x) { return x > 0 ? 1 : a * std::exp(x); },
+        [a](LongDouble x) {
+          if (x > 0) return LongDouble{0};
+          return (1 + a) * -x * 3e-9L + (x < -1 ? a * 2e-7L : 0);
+        },
+        alpha);
+  }
+  EXPECT_EQ(kEluFunction.derivative_q30(0, 3, {1, 4}), 1 << 28);
+}
+
+TEST(PointFunctions, SoftplusAndMishAreClose) {
+  const auto exact_softplus = [](LongDouble x) {
+    return std::max(x, LongDouble{0}) + std::log1p(std::exp(-std::abs(x)));
+  };
+  for (int e = -128; e <= 127; ++e) {  // also where x is far from the unit of the result
+    for (const int64_t q : mantissas()) {
+      const LongDouble x = std::ldexp(static_cast<LongDouble>(q), e);
+      const LongDouble half_unit = std::ldexp(0.5L, kSoftplusFunction.wide_exponent(e));
+      const LongDouble found =
+          std::ldexp(static_cast<LongDouble>(kSoftplusFunction.value(q, e, {})),
+                     kSoftplusFunction.wide_exponent(e));
+      ASSERT_LE(std::abs(found - exact_softplus(x)),
+                1e-7L + half_unit + std::abs(x) * 0x1p-62L)
+          << q << " " << e;
+      ASSERT_LE(kSoftplusFunction.value(q, e, {}), int64_t{1} << 46);
+      ASSERT_EQ(kSoftplusFunction.derivative_q30(q, e, {}), kSigmoidFunction.value(q, e, {}));
+    }
+  }
+  const auto bent = [&](LongDouble x) { return std::tanh(exact_softplus(x)); };
+  check(
+      kMishFunction, [&](LongDouble x) { return x * bent(x); },
+      [&](LongDouble x) {
+        return bent(x) + x * (1 - bent(x)) * (1 + bent(x)) * exact_sigmoid(x);
+      },
       [](LongDouble x) { return std::abs(x) * 1e-7L; });
 }
 

@@ -60,12 +60,23 @@ struct RowNormAttributes {
   int least_bits = 0;
 };
 
+struct GroupNormAttributes {
+  int64_t groups = 1;
+  double epsilon = 0;
+};
+
 struct PoolAttributes {
   int64_t window = 0, stride = 0, padding = 0;
   // For the width; 0 (for padding -1): as for the height.
   int64_t window_width = 0, stride_width = 0, padding_width = -1;
   bool ceil = false;
   bool count_padding = false;  // among the cells of a mean
+};
+
+// reduce_max, reduce_mean and reduce_sum.
+enum class ReducedAxes : uint8_t { kPositions, kHeight, kWidth, kChannels };
+struct ReduceAttributes {
+  ReducedAxes over = ReducedAxes::kPositions;
 };
 
 struct SliceAttributes {
@@ -99,6 +110,15 @@ struct DropoutAttributes {
 struct LeakyReluAttributes {
   double slope = 0;
   Fraction fraction = {};  // exact if the slope has a denominator that is not larger than 65536
+};
+
+struct EluAttributes {
+  double alpha = 0;
+  Fraction fraction = {};
+};
+
+struct PreluAttributes {
+  bool shared = false;  // one slope for all channels
 };
 
 struct AttentionAttributes {

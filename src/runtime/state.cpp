@@ -30,6 +30,8 @@ double initial_value(const Parameter& parameter, uint64_t seed, uint32_t index, 
       return 0;
     case Initialiser::kOne:
       return 1;
+    case Initialiser::kQuarter:
+      return 0.25;
     case Initialiser::kHeUniform:
       return uniform(seed, index, element, std::sqrt(6 / fan_in));
     case Initialiser::kFanInUniform:
@@ -42,6 +44,7 @@ double initial_value(const Parameter& parameter, uint64_t seed, uint32_t index, 
 double initial_bound(const Parameter& parameter) {
   const auto fan_in = static_cast<double>(parameter.fan_in);
   if (parameter.initialiser == Initialiser::kOne) return 1;
+  if (parameter.initialiser == Initialiser::kQuarter) return 0.25;
   if (parameter.initialiser == Initialiser::kHeUniform) return std::sqrt(6 / fan_in);
   if (parameter.initialiser == Initialiser::kFanInUniform) return std::sqrt(1 / fan_in);
   return 0;

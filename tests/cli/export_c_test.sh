@@ -14,7 +14,7 @@ pictures=$folder/squares small=$folder/small table=$folder/table
 python3 "$numbers" data "$pictures"
 python3 "$numbers" data "$small" 8
 python3 "$numbers" table "$table"
-for name in functions windows convolutions gates; do
+for name in functions bends slopes windows convolutions gates; do
   python3 tests/device/networks.py $name >"$folder/$name.json"
 done
 
@@ -77,6 +77,9 @@ budget=64KiB check "training its last layer in 64 KiB, with micro-batches" train
   --model ds_cnn --micro-batch-size 1 --freeze 'stem*,block*'
 pictures=$small check "training every point-wise function, dfp8" training train-functions 50 4 \
   --model "$folder/functions.json" --format dfp8 --learning-rate 0.02
+pictures=$small check "ELU, softplus and mish" network bends --model "$folder/bends.json"
+pictures=$small check "... trained" training train-bends 50 4 --model "$folder/bends.json" \
+  --learning-rate 0.02
 pictures=$small budget=33000B check "... computed again" training train-functions-again 20 1 \
   --model "$folder/functions.json" --optimizer sgd --learning-rate 0.01
 check "... as the program says" grep -q "many_gelu: gelu, recompute" \
@@ -190,6 +193,10 @@ refuses() { # WORDS COMMAND...: exit status 2 and an error with these words
 check "values of 16 bits are refused, with the node" refuses "node 'normalise'" \
   "$MANTISSA" export --checkpoint "$folder/wide" --target c --out "$folder/wide.c"
 check "... and nothing is written" test ! -e "$folder/wide.c"
+"$MANTISSA" train --data "$small" --steps 1 --batch-size 16 --quiet --out "$folder/slopes" \
+  --model "$folder/slopes.json"
+check "PReLU is refused, with the node" refuses "node 'bent'" \
+  "$MANTISSA" export --checkpoint "$folder/slopes" --target c --out "$folder/slopes.c"
 mkdir "$folder/mine" && touch "$folder/mine/notes.txt"
 check "a folder with other files is refused" refuses "is not empty" \
   "$MANTISSA" export --checkpoint "$folder/mlp" --target c --out "$folder/mine"

@@ -3,7 +3,9 @@
   networks.py perceptron      a hidden layer of 8
   networks.py convolutions    a convolution, a depthwise one, batch norms, a shortcut, a pool
   networks.py functions       every point-wise function, over many elements and over few
+  networks.py bends           ELU, softplus and mish
   networks.py windows         pools whose windows overlap or leave the image, a concatenation
+  networks.py slopes          PReLU
   networks.py gates           products with gates and with values, batch norms behind no layer
   networks.py uneven          convolutions in groups, dilated, of odd numbers of channels
 """
@@ -51,6 +53,16 @@ NETWORKS = {
         *functions("stem", "many_"), node("pool", "max_pool", "many_all", window=2),
         node("flatten", "flatten", "pool"), node("hidden", "linear", "flatten", channels=8),
         *functions("hidden", "few_"), *ends("few_all", 64)],
+    "bends": [
+        *BEGIN, node("stem", "convolution", "normalise", channels=4, padding=1),
+        node("elu", "elu", "stem", alpha=0.75), node("softplus", "softplus", "stem"),
+        node("mish", "mish", "stem"), node("beside", "concat", "elu", "softplus", "mish"),
+        node("pool", "max_pool", "beside", window=4), node("flatten", "flatten", "pool"),
+        node("hidden", "linear", "flatten", channels=8), node("last", "elu", "hidden"),
+        *ends("last", 8)],
+    "slopes": [
+        *BEGIN, node("stem", "convolution", "normalise", channels=4, padding=1),
+        node("bent", "prelu", "stem"), node("flatten", "flatten", "bent"), *ends("flatten", 8)],
     "windows": [
         *BEGIN, node("stem", "convolution", "normalise", channels=6, padding=1),
         node("relu", "relu", "stem"),

@@ -65,12 +65,32 @@ Graph with_a_mean() {
   return graph;
 }
 
+// A difference, and maxima over all axes.
+Graph with_maxima() {
+  Layers net("maxima", fashion_options());
+  net.convolution("conv1", 8, 5, 4, 2, true);
+  const int first = net.last();
+  net.convolution("conv2", 8, 3, 1, 1, true);
+  const int difference = net.join(ops::kSubtract, "difference", {first, net.last()});
+  std::vector<int> parts = {net.join(ops::kReduceMax, "largest", {difference})};
+  for (const char* over : {"height", "width", "channels"}) {
+    net.join(ops::kReduceMax, over, {difference}, {{"over", over}});
+    parts.push_back(net.add(ops::kFlatten, std::string(over) + "_flat"));
+  }
+  net.concat("parts", parts);
+  return finished(net);
+}
+
 std::vector<NamedNetwork> all_networks() {
   std::vector<NamedNetwork> list = networks_of_all_operators();
-  // Sequences have another form.
+  // Sequences have another form; norms of one example and sums over axes are not exported.
   std::erase_if(list, [](const NamedNetwork& each) {
-    return each.name == "attention" || each.name == "recurrent" || each.name == "directions";
+    return each.name == "picture_norms" || each.name == "reductions" || each.name == "attention" ||
+           each.name == "recurrent" || each.name == "directions";
   });
+  list.push_back({"maxima", with_maxima});
+  list.push_back({"gelu", with_function<&Layers::gelu>});
+  list.push_back({"silu", with_function<&Layers::silu>});
   list.push_back({"alone", with_batch_norms_alone});
   list.push_back({"flattened", with_flattened_images});
   list.push_back({"mean", with_a_mean});
@@ -164,6 +184,30 @@ TEST_P(Deployed, ComesBackFromItsFile) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, Deployed, ::testing::ValuesIn(all_networks()),
                          [](const auto& each) { return each.param.name; });
+
+// Differences and maxima have exact forms, sums over axes have none.
+TEST(DeployedReductions, OfSumsAreRefusedByName) {
+  const FrozenNetwork network = frozen(with_reductions());
+  const auto exported = export_frozen(network, onnx::ExportTarget::kOnnxRuntime);
+  ASSERT_FALSE(exported.ok());
+  const std::string& message = exported.error().message;
+  for (const char* part : {"(reduce_mean)", "rows", "gray", "(reduce_sum)", "columns"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+  for (const char* part : {"difference", "largest", "bright"}) {
+    EXPECT_EQ(message.find(part), std::string::npos) << message;
+  }
+}
+
+// Nothing that ONNX Runtime computes has the bits of a norm of one example.
+TEST(DeployedNorms, OfOneExampleAreRefusedByName) {
+  const FrozenNetwork network = frozen(with_norms_of_pictures());
+  const auto exported = export_frozen(network, onnx::ExportTarget::kOnnxRuntime);
+  ASSERT_FALSE(exported.ok());
+  EXPECT_NE(exported.error().message.find("node 'groups' (group_norm) normalises each picture"),
+            std::string::npos)
+      << exported.error().message;
+}
 
 // One bit is another, in bytes all over the file; or the file ends there.
 TEST(DeployedFile, IsRefusedWhereItWasChanged) {

@@ -99,8 +99,9 @@ TEST(OnnxForeign, RunGivesTheLogitsOfOnnxRuntime) {
 
 TEST(OnnxForeign, ImportedNetworksGiveTheLogitsOfOnnxRuntimeAndTrain) {
   const auto wanted = logits_of_onnx_runtime();
-  for (const char* name : {"bn_eps0", "bn_eps1e8_var1e6", "convhead_flatten", "convhead_reshape",
-                           "keras_nhwc", "local_function", "opset24", "prelu_one", "qdq"}) {
+  for (const char* name :
+       {"bn_eps0", "bn_eps1e8_var1e6", "convhead_flatten", "convhead_reshape", "gmp", "keras_nhwc",
+        "local_function", "mish", "opset24", "prelu_c11", "prelu_one", "qdq"}) {
     const auto network = imported_file(name);
     ASSERT_TRUE(network.ok()) << name << ": " << network.error().message;
     expect_json(*network);
@@ -164,24 +165,6 @@ TEST(OnnxForeign, BothFormsOfAQuantisedNetworkGiveTheSame) {
   }
   EXPECT_EQ(all[0], all[1]);
 }
-
-TEST(OnnxForeign, WhatCannotBeTrainedYetIsNamed) {
-  for (const auto& [name, message] :
-       {std::pair{"gmp",
-                  "1 node cannot be imported: node 'p' (GlobalMaxPool): this operator "
-                  "cannot be trained yet; `mantissa run` computes it"},
-        {"mish",
-         "1 node cannot be imported: node 'r' (Mish): this operator cannot be trained yet; "
-         "`mantissa run` computes it"},
-        {"prelu_c11",
-         "1 node cannot be imported: node 'r' (PRelu): has a slope for each channel, which is "
-         "not supported yet; one for all is, as LeakyRelu"}}) {
-    const auto network = imported_file(name);
-    ASSERT_FALSE(network.ok()) << name;
-    EXPECT_EQ(network.error().message, message);
-  }
-}
-
 // Filters that are small beside ours of 1e-5 have the size of the others, so that few bits hold
 // them.
 TEST(OnnxForeign, QuietFiltersBeforeABatchNormAreMadeLoud) {

@@ -248,11 +248,11 @@ TEST(OnnxImportLimits, InputsThatAreNoneOfOursAreNamed) {
       << network.error().message;
 }
 
-TEST(OnnxImportLimits, EqualSlopesAreOne) {
+TEST(OnnxImportLimits, EqualSlopesAreTrainedForEachChannel) {
   Model m(1, 6, 6);
   std::string v = m.conv("c", "x", {4, 1, 3, 3}, {0, 0, 0, 0});
   v = m.add("PRelu", "p", {v, m.numbers("s", {4, 1, 1}, {0.25f, 0.25f, 0.25f, 0.25f})});
-  EXPECT_EQ(count_of(expect_same(m, classify(m, v, 4)), "leaky_relu"), 1);
+  EXPECT_EQ(count_of(expect_same(m, classify(m, v, 4)), "prelu"), 1);
 }
 
 template <typename T>

@@ -112,6 +112,7 @@ class Model {
     return name;
   }
   void tensor(TensorData constant) { model_.graph.initialisers.push_back(std::move(constant)); }
+  void set_opset(int64_t version) { model_.opsets[""] = version; }
   // Any number of pictures.
   void open_batch() { model_.graph.inputs[0].dims[0] = {-1, "N"}; }
   // A node with several outputs, which have these names.

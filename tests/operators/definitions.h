@@ -9,6 +9,7 @@
 
 #include "ops/attributes.h"
 #include "ops/ops.h"
+#include "ops/pooling/reduce.h"
 
 namespace mantissa::testing {
 
@@ -121,6 +122,30 @@ inline Reals row_norm(const ops::RowNormAttributes& a, int64_t channels, bool is
       y[row + c] = p[0][c] * (x[row + c] - mean) / std::sqrt(variance + a.epsilon) +
                    (is_centred ? p[1][c] : 0);
     }
+  }
+  return y;
+}
+
+// Groups of channels, over all positions of an example, with mean 0 and deviation 1; then a scale
+// and an offset for each channel.
+inline Reals group_norm(const ops::GroupNormAttributes& a, const Shape& in, const Reals& x,
+                        const std::vector<Reals>& p) {
+  Reals y(x.size());
+  const int64_t channels = in.last(), size = in.count() / in[0], of_group = channels / a.groups;
+  const auto n = static_cast<double>(size / a.groups);
+  for (int64_t i = 0; i < in[0] * a.groups; ++i) {
+    const int64_t begin = i / a.groups * size, first = i % a.groups * of_group;
+    const auto for_group = [&](const auto& visit) {
+      for (int64_t row = begin; row < begin + size; row += channels) {
+        for (int64_t c = first; c < first + of_group; ++c) visit(row + c, c);
+      }
+    };
+    double mean = 0, variance = 0;
+    for_group([&](int64_t at, int64_t) { mean += x[at] / n; });
+    for_group([&](int64_t at, int64_t) { variance += (x[at] - mean) * (x[at] - mean) / n; });
+    for_group([&](int64_t at, int64_t c) {
+      y[at] = p[0][c] * (x[at] - mean) / std::sqrt(variance + a.epsilon) + p[1][c];
+    });
   }
   return y;
 }
@@ -246,6 +271,26 @@ inline Reals average(const Shape& in, const Reals& x) {
   return y;
 }
 
+// The elements of an example that become one, as [outer, count, inner] (ops/pooling/reduce.h).
+enum class Reduce { kMax, kMean, kSum };
+
+inline Reals reduced(Reduce how, const ops::Reduction& r, const Reals& x) {
+  Reals y;
+  for (int64_t outer = 0; outer < r.outer; ++outer) {
+    for (int64_t i = 0; i < r.inner; ++i) {
+      double sum = 0, most = -INFINITY;
+      for (int64_t k = 0; k < r.count; ++k) {
+        const double each = x[(outer * r.count + k) * r.inner + i];
+        sum += each;
+        most = std::max(most, each);
+      }
+      const double mean = sum / static_cast<double>(r.count);
+      y.push_back(how == Reduce::kMax ? most : how == Reduce::kMean ? mean : sum);
+    }
+  }
+  return y;
+}
+
 // The second operand has the first one's shape, or one element per channel.
 inline Reals product(const Shape& in, const Reals& a, const Reals& b) {
   const int64_t image = in.count() / in[0], channels = in.last();
@@ -290,6 +335,13 @@ inline Reals reverse(const Shape& in, const Reals& x) {
   return y;
 }
 
+// A slope for each channel, or one.
+inline Reals prelu(const Reals& x, const Reals& slopes) {
+  Reals y = x;
+  for (size_t i = 0; i < y.size(); ++i) y[i] *= x[i] > 0 ? 1 : slopes[i % slopes.size()];
+  return y;
+}
+
 using PointFunctionOfReals = std::function<double(double)>;
 
 inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
@@ -301,6 +353,14 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
   if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
   if (op == &ops::kGelu) return [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; };
   if (op == &ops::kSilu) return [](double x) { return x / (1 + std::exp(-x)); };
+  if (op == &ops::kSoftplus) {
+    return [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
+  }
+  if (op == &ops::kMish) return [](double x) { return x * std::tanh(std::log1p(std::exp(x))); };
+  if (op == &ops::kElu) {
+    const double alpha = a.as<ops::EluAttributes>().alpha;
+    return [=](double x) { return x > 0 ? x : alpha * std::expm1(x); };
+  }
   if (op == &ops::kLeakyRelu) {
     const double slope = a.as<ops::LeakyReluAttributes>().slope;
     return [=](double x) { return x > 0 ? x : slope * x; };
@@ -309,7 +369,8 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
 }
 
 inline bool has_kinks(const Op* op) {
-  return op == &ops::kRelu6 || op == &ops::kLeakyRelu || op == &ops::kHardSigmoid ||
+  return op == &ops::kPrelu || op == &ops::kElu || op == &ops::kRelu6 ||
+         op == &ops::kLeakyRelu || op == &ops::kHardSigmoid ||
          op == &ops::kHardSwish;
 }
 

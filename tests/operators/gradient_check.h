@@ -204,6 +204,11 @@ class Checked {
         return row_norm(a.as<ops::RowNormAttributes>(), in.last(), is_centred, x[0], p);
       };
     }
+    if (op == &ops::kGroupNorm) {
+      return [=](const auto& x, const auto& p) {
+        return group_norm(a.as<ops::GroupNormAttributes>(), in, x[0], p);
+      };
+    }
     if (is_recurrent(op)) {
       const int gates = static_cast<int>(in.last() / out.last());
       const int64_t steps = out[out.rank - 2], n = out.last();
@@ -251,6 +256,9 @@ class Checked {
         return y;
       };
     }
+    if (op == &ops::kPrelu) {
+      return [](const auto& x, const auto& p) { return prelu(x[0], p[0]); };
+    }
     if (op == &ops::kRequantise) return [](const auto& x, const auto&) { return x[0]; };
     if (op == &ops::kAdd) {
       return [](const auto& x, const auto&) {
@@ -258,6 +266,20 @@ class Checked {
         for (size_t i = 0; i < y.size(); ++i) y[i] += x[1][i];
         return y;
       };
+    }
+    if (op == &ops::kSubtract) {
+      return [](const auto& x, const auto&) {
+        Reals y = x[0];
+        for (size_t i = 0; i < y.size(); ++i) y[i] -= x[1][i];
+        return y;
+      };
+    }
+    if (op == &ops::kReduceMax || op == &ops::kReduceMean || op == &ops::kReduceSum) {
+      const Reduce how = op == &ops::kReduceMax    ? Reduce::kMax
+                         : op == &ops::kReduceMean ? Reduce::kMean
+                                                   : Reduce::kSum;
+      const ops::Reduction r = ops::reduction_of(in, a.as<ops::ReduceAttributes>().over);
+      return [=](const auto& x, const auto&) { return reduced(how, r, x[0]); };
     }
     if (op == &ops::kMultiply) {
       return [=](const auto& x, const auto&) { return product(in, x[0], x[1]); };
@@ -427,7 +449,9 @@ class Checked {
         h = unit * 1e-7 * coarser;
         for (double& value : x) value += (value > 0 ? 1 : -1) * unit * 1e-5 * coarser;
       }
-      if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kRelu) {
+      const bool is_maximum =
+          op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kReduceMax;
+      if (is_maximum || op == &ops::kRelu) {
         // Ties go to the first tap, and zero is not positive.
         h = unit * 1e-7 * coarser;
         const double step = unit * 1e-3 * coarser;

@@ -117,6 +117,23 @@ TEST(GradientCheck, NormsOfRowsPositionsAndSmoothFunctions) {
              "backward_input position_embedding", "backward_weights position_embedding"});
 }
 
+// Groups of several channels, of one and of all, with and without a ReLU behind.
+TEST(GradientCheck, GroupNorms) {
+  Network net(Shape{7, 6, 1});
+  net.convolution(6, 3, 1, 1, 1);
+  net.add(ops::kGroupNorm, {{"groups", 3}});
+  net.add(ops::kRelu);
+  net.convolution(5, 3, 2, 1, 1);
+  net.add(ops::kGroupNorm, {{"groups", 5}, {"epsilon", 0.01}});
+  net.add(ops::kTanh);
+  net.convolution(4, 3, 1, 1, 1);
+  net.add(ops::kGroupNorm);
+  net.add(ops::kGlobalAveragePool);
+  check_all(net.finish(4), 5,
+            {"backward_input group_norm", "backward_input group_norm+relu",
+             "backward_weights group_norm", "backward_weights group_norm+relu"});
+}
+
 // A table of positions makes positions different.
 TEST(GradientCheck, ReversedSequences) {
   Network net(Shape{4, 3, 1});
@@ -274,7 +291,8 @@ TEST(GradientCheck, SigmoidCrossEntropy) {
 
 TEST(GradientCheck, PointFunctions) {
   for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
-                       &ops::kHardSigmoid, &ops::kHardSwish}) {
+                       &ops::kHardSigmoid, &ops::kHardSwish, &ops::kElu, &ops::kSoftplus,
+                       &ops::kMish}) {
     Network net(Shape{7, 6, 1});
     net.convolution(5, 3, 1, 1, 1);
     net.add(*op);
@@ -286,6 +304,18 @@ TEST(GradientCheck, PointFunctions) {
     net.add(*op);
     check_all(net.finish(5), 6, {(std::string("backward_input ") + op->name).c_str()});
   }
+}
+
+TEST(GradientCheck, TrainedSlopes) {
+  Network net(Shape{7, 6, 1});
+  net.convolution(5, 3, 1, 1, 1);
+  net.add(ops::kPrelu);
+  net.convolution(4, 3, 2, 1, 1);
+  net.add(ops::kPrelu, {{"shared", 1}});
+  net.add(ops::kFlatten);
+  net.add(ops::kLinear, {{"channels", 7}});
+  net.add(ops::kPrelu);
+  check_all(net.finish(5), 6, {"backward_input prelu", "backward_weights prelu"});
 }
 
 TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
@@ -394,6 +424,25 @@ TEST(GradientCheck, ExponentsPerOutputChannel) {
     }
     EXPECT_EQ(contains(names, "backward_input batch_norm"), guarded);
   }
+}
+
+TEST(GradientCheck, DifferencesAndReductions) {
+  Network net(Shape{6, 5, 1});
+  const int a = net.convolution(4, 3, 1, 1, 1);
+  const int b = net.add(ops::kConvolution, {a}, {{"channels", 4}, {"padding", 1}});
+  const int difference = net.add(ops::kSubtract, {a, b});
+  std::vector<int> parts;
+  for (const Op* op : {&ops::kReduceMax, &ops::kReduceMean, &ops::kReduceSum}) {
+    parts.push_back(net.add(*op, {difference}));
+    for (const char* over : {"height", "width", "channels"}) {
+      const int some = net.add(*op, {difference}, {{"over", over}});
+      parts.push_back(net.add(ops::kFlatten, {some}));
+    }
+  }
+  net.add(ops::kConcat, parts);
+  check_all(net.finish(3), 5,
+            {"backward_input subtract", "backward_input reduce_max", "backward_input reduce_mean",
+             "backward_input reduce_sum"});
 }
 
 TEST(GradientCheck, ProductsAndGates) {

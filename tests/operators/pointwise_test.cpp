@@ -1,5 +1,5 @@
-// ReLU6, leaky ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU and SiLU as operators: numbers,
-// exponents, widths, threads, instruction sets. Their values:
+// ReLU6, leaky ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU, SiLU, ELU, softplus and mish as
+// operators: numbers, exponents, widths, threads, instruction sets. Their values:
 // src/numerics/point_functions_test.cpp.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,11 @@ const std::vector<Subject>& subjects() {
       {&ops::kHardSigmoid, &kHardSigmoidFunction},
       {&ops::kHardSwish, &kHardSwishFunction},
       {&ops::kGelu, &kGeluFunction},
-      {&ops::kSilu, &kSiluFunction}};
+      {&ops::kSilu, &kSiluFunction},
+      {&ops::kElu, &kEluFunction, {}, {1, 1}},
+      {&ops::kElu, &kEluFunction, {{"alpha", 1.75}}, {7, 4}},
+      {&ops::kSoftplus, &kSoftplusFunction},
+      {&ops::kMish, &kMishFunction}};
   return list;
 }
 
@@ -167,6 +171,8 @@ TEST(Pointwise, RefusesImpossibleSlopesAndSeveralInputs) {
             "attribute 'slope' is -0.25; wants 0 to 1");
   EXPECT_EQ(refusal(ops::kLeakyRelu, {{"slope", 1.25}}, {Shape{3}}),
             "attribute 'slope' is 1.25; wants 0 to 1");
+  EXPECT_EQ(refusal(ops::kElu, {{"alpha", 2.5}}, {Shape{3}}),
+            "attribute 'alpha' is 2.5; wants 0 to 2");
   for (const Subject& s : subjects()) {
     EXPECT_EQ(refusal(*s.op, {}, {Shape{3}, Shape{3}}), "wants one input");
     EXPECT_EQ(refusal(*s.op, {}, {}), "wants one input");

@@ -97,11 +97,11 @@ TEST(ValueBits, FunctionsDecide) {
     EXPECT_EQ(bits_after(*op, "before"), 7) << op->name;
     EXPECT_EQ(bits_after(*op, "function"), 7) << op->name;
   }
-  for (const Op* op : {&ops::kSigmoid, &ops::kHardSigmoid}) {
+  for (const Op* op : {&ops::kSigmoid, &ops::kHardSigmoid, &ops::kSoftplus}) {
     EXPECT_EQ(bits_after(*op, "before"), 6) << op->name;
     EXPECT_EQ(bits_after(*op, "function"), 7) << op->name;
   }
-  for (const Op* op : {&ops::kTanh, &ops::kLeakyRelu, &ops::kHardSwish}) {
+  for (const Op* op : {&ops::kTanh, &ops::kLeakyRelu, &ops::kHardSwish, &ops::kElu, &ops::kMish}) {
     EXPECT_EQ(bits_after(*op, "before"), 6) << op->name;
     EXPECT_EQ(bits_after(*op, "function"), 6) << op->name;
   }
@@ -274,8 +274,8 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     keeping += keeps_sign;
     clipping += traits.clips.negatives;
   }
-  EXPECT_EQ(never, 5);
-  EXPECT_EQ(keeping, 16);
+  EXPECT_EQ(never, 6);
+  EXPECT_EQ(keeping, 19);
   EXPECT_EQ(clipping, 3);
 }
 

@@ -7,7 +7,7 @@
 
 typedef struct DevPoint {
   const RefPointFunction* function;
-  RefFraction slope;  // leaky ReLU
+  RefFraction slope;  // leaky ReLU, ELU
   const DevTensor* in;
   int64_t* table;  // room for the results of 256 mantissas; null: each element's is computed
 } DevPoint;

@@ -230,6 +230,9 @@ constexpr FrozenRow kElementRows[] = {{"normalise_input", write_pixels},
                                       {"hard_swish", write_table},
                                       {"gelu", write_table},
                                       {"silu", write_table},
+                                      {"elu", write_table},
+                                      {"softplus", write_table},
+                                      {"mish", write_table},
                                       {"concat", write_concat},
                                       {"pad", write_pad}};
 

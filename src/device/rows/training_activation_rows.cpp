@@ -20,7 +20,10 @@ constexpr PointRow kPoints[] = {{"relu6", "ref_relu6_function", false},
                                 {"hard_sigmoid", "ref_hard_sigmoid_function"},
                                 {"hard_swish", "ref_hard_swish_function"},
                                 {"gelu", "ref_gelu_function"},
-                                {"silu", "ref_silu_function"}};
+                                {"silu", "ref_silu_function"},
+                                {"elu", "ref_elu_function"},
+                                {"softplus", "ref_softplus_function"},
+                                {"mish", "ref_mish_function"}};
 
 const PointRow& point_row(const Instruction& i) {
   return *std::ranges::find(kPoints, i.op->name, &PointRow::op);
@@ -38,8 +41,11 @@ std::string point(TrainingWriter& writer, const Instruction& i) {
   writer.include("device/operators/activations.h");
   const std::string in = writer.tensor(i.inputs()[0], "in");
   CMembers members = {{"function", "&" + std::string(point_row(i).function)}, {"in", in}};
-  if (std::string_view(i.op->name) == "leaky_relu") {
-    const Fraction& slope = attributes<ops::LeakyReluAttributes>(writer, i).fraction;
+  const std::string_view op = i.op->name;
+  if (op == "leaky_relu" || op == "elu") {
+    const Fraction& slope = op == "elu"
+                                ? attributes<ops::EluAttributes>(writer, i).fraction
+                                : attributes<ops::LeakyReluAttributes>(writer, i).fraction;
     members.push_back(
         {"slope", "{" + c_number(slope.numerator) + ", " + c_number(slope.denominator) + "}"});
   }
@@ -80,7 +86,13 @@ constexpr TrainingRow kTrainingActivationRows[] = {
     {"gelu", &OpRows::forward, write_point, table_work},
     {"gelu", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
     {"silu", &OpRows::forward, write_point, table_work},
-    {"silu", &OpRows::grad_input, write_point_gradient<kGradient>, table_work}};
+    {"silu", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
+    {"elu", &OpRows::forward, write_point, table_work},
+    {"elu", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
+    {"softplus", &OpRows::forward, write_point, table_work},
+    {"softplus", &OpRows::grad_input, write_point_gradient<kGradient>, table_work},
+    {"mish", &OpRows::forward, write_point, table_work},
+    {"mish", &OpRows::grad_input, write_point_gradient<kGradient>, table_work}};
 
 }  // namespace
 

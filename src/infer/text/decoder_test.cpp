@@ -286,7 +286,8 @@ Graph of_rows() {
   x = builder.add(ops::kPositionEmbedding, "positions", {x}, {{"positions", kSequence}});
   int i = 0;
   for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
-                       &ops::kHardSigmoid, &ops::kHardSwish, &ops::kGelu, &ops::kSilu, &ops::kRelu,
+                       &ops::kHardSigmoid, &ops::kHardSwish, &ops::kGelu, &ops::kSilu, &ops::kElu,
+                       &ops::kSoftplus, &ops::kMish, &ops::kPrelu, &ops::kRelu,
                        &ops::kDropout, &ops::kRmsNorm, &ops::kLayerNorm, &ops::kRnn}) {
     const std::string name = "part" + std::to_string(++i);
     const int y = builder.add(ops::kLinear, name + ".linear", {x}, {{"channels", kChannels}});

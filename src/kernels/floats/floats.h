@@ -47,7 +47,8 @@ struct FloatProduct {
   bool adds = false;
 };
 
-enum class FloatFunction { kSigmoid, kTanh, kGelu, kSilu };
+// kElu is x, or e^x - 1 of negative x.
+enum class FloatFunction { kSigmoid, kTanh, kGelu, kSilu, kElu, kSoftplus, kMish };
 
 // x^ = (x - mean) * inverse: of layer norm, and with a mean of zero of RMS norm.
 struct FloatNorm {

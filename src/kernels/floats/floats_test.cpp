@@ -170,6 +170,8 @@ struct Definition {
 };
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+double bent(double x) { return std::tanh(softplus_of(x)); }
 double normal(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
 
 const Definition kFunctions[] = {
@@ -181,6 +183,11 @@ const Definition kFunctions[] = {
      [](double x) { return normal(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }, 0, 5e-7},
     {FloatFunction::kSilu, [](double x) { return x * sigmoid_of(x); },
      [](double x) { return sigmoid_of(x) + x * sigmoid_of(x) * (1 - sigmoid_of(x)); }, 4e-7, 1e-6},
+    {FloatFunction::kElu, [](double x) { return x > 0 ? x : std::expm1(x); },
+     [](double x) { return x > 0 ? 1 : std::exp(x); }, 6e-7, 3e-7},
+    {FloatFunction::kSoftplus, softplus_of, sigmoid_of, 4e-7, 1e-7},
+    {FloatFunction::kMish, [](double x) { return x * bent(x); },
+     [](double x) { return bent(x) + x * (1 - bent(x) * bent(x)) * sigmoid_of(x); }, 6e-7, 1e-6},
 };
 
 TEST_P(Floats, FunctionsAreTheirDefinitions) {

@@ -33,6 +33,40 @@ struct Silu {
   }
 };
 
+struct Elu {
+  // e^x - 1 = 2 t / (1 - t) of t = tanh(x / 2), which keeps the digits of small x.
+  static Floats value(Floats x) noexcept {
+    const Floats t = tangent(least(x, all(0)) * 0.5F);
+    return x > 0 ? x : 2 * t / (1 - t);
+  }
+  static Floats slope(Floats x) noexcept { return x > 0 ? all(1) : exponential(x); }
+};
+struct Softplus {
+  static Floats value(Floats x) noexcept {
+    return greatest(x, all(0)) + log_above_one(exponential(-absolute(x)));
+  }
+  static Floats slope(Floats x) noexcept { return sigmoid(x); }
+};
+// t = tanh(softplus(x)) as a quotient of n = e^-|x|, and 1 - t.
+struct Mish {
+  static Floats bent(Floats x, Floats& rest) noexcept {
+    const Floats n = exponential(-absolute(x)), square = n * n;
+    const Floats part = x < 0 ? fused(n, all(2), square) : fused(n, all(2), all(1));
+    const Floats other = x < 0 ? all(2) : 2 * square;
+    rest = other / (part + other);
+    return part / (part + other);
+  }
+  static Floats value(Floats x) noexcept {
+    Floats rest;
+    return x * bent(x, rest);
+  }
+  static Floats slope(Floats x) noexcept {
+    Floats rest;
+    const Floats t = bent(x, rest);
+    return fused(x * rest, (1 + t) * sigmoid(x), t);
+  }
+};
+
 // Calls visit(Function()) for the function of that name.
 template <typename Visit>
 inline void with_function(FloatFunction name, const Visit& visit) noexcept {
@@ -45,6 +79,12 @@ inline void with_function(FloatFunction name, const Visit& visit) noexcept {
       return visit(Gelu());
     case FloatFunction::kSilu:
       return visit(Silu());
+    case FloatFunction::kElu:
+      return visit(Elu());
+    case FloatFunction::kSoftplus:
+      return visit(Softplus());
+    case FloatFunction::kMish:
+      return visit(Mish());
   }
 }
 

@@ -48,6 +48,13 @@ inline Floats tangent(Floats x) noexcept {
   return size < 0.625F ? near : far;
 }
 
+// ln(1 + p) for p in [0, 1]: 2 artanh(s) of s = p / (2 + p) <= 1/3, by its power series.
+inline Floats log_above_one(Floats p) noexcept {
+  const Floats s = p / (2 + p);
+  return 2 * s * polynomial(s * s, 1.0F / 15, 1.0F / 13, 1.0F / 11, 1.0F / 9, 1.0F / 7, 1.0F / 5,
+                            1.0F / 3, 1.0F);
+}
+
 // The error function: x + x p(x^2) below 1, else 1 - e^q(|x|), which is 1 in float from 4 on.
 // Coefficients: minimax fits to erf(x) / x - 1 and to ln(erfc(x)).
 inline Floats error_function(Floats x) noexcept {

@@ -38,6 +38,7 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kQuantise, export_quantise, export_row_quantise},
     {&ops::kRequantise, nullptr, export_identity},
     {&ops::kAdd, export_add, nullptr, "Add", true},
+    {&ops::kSubtract, export_subtract, nullptr, "Sub", true},
     {&ops::kMultiply, export_multiply, nullptr, "Mul"},
     {&ops::kRelu, export_relu, nullptr, "Relu"},
     {&ops::kRelu6, export_function_of_value, export_row_relu6},
@@ -46,10 +47,15 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kTanh, export_function_of_value, nullptr, "Tanh"},
     {&ops::kHardSigmoid, export_function_of_value, export_row_hard_sigmoid},
     {&ops::kHardSwish, export_function_of_value, nullptr, "HardSwish"},
-    {&ops::kGelu, nullptr, nullptr, "Gelu"},
-    {&ops::kSilu, nullptr, export_row_silu},
+    {&ops::kGelu, export_function_of_value, nullptr, "Gelu"},
+    {&ops::kSilu, export_function_of_value, export_row_silu},
+    {&ops::kElu, export_function_of_value, export_row_elu},
+    {&ops::kSoftplus, export_function_of_value, nullptr, "Softplus"},
+    {&ops::kMish, export_function_of_value, nullptr, "Mish"},
+    {&ops::kPrelu, export_prelu, export_row_prelu},
     {&ops::kMaxPool, export_max_pool, nullptr},
     {&ops::kOverlappingMaxPool, export_max_pool, nullptr},
+    {&ops::kReduceMax, export_reduce_max, nullptr},
     {&ops::kExactAveragePool, export_average_pool, nullptr},
     {&ops::kGlobalAveragePool, nullptr, export_row_mean},
     {&ops::kRescaledGlobalAverage, export_global_average, export_row_mean},
@@ -74,6 +80,11 @@ Result<Exported> export_bytes(ExportContext& context, int n, ExportFunction func
   const Node& node = context.graph.nodes[n];
   if (context.network.skipped[n] && node.op == &ops::kRelu) return context.input(node);
   if (function != nullptr) return function(context, n);
+  if (node.op == &ops::kGroupNorm || node.op == &ops::kLayerNorm || node.op == &ops::kRmsNorm) {
+    return invalid_input(
+        "normalises each picture by its own numbers: ONNX Runtime computes that in float, to other "
+        "bits");
+  }
   return invalid_input("has no form that ONNX Runtime computes to the same bits");
 }
 

@@ -16,12 +16,16 @@ Result<Exported> export_node(ExportContext& context, int n);
 // A function `row` reads float32 of sequences, the others bytes, `identity` both.
 // operators/arithmetic.cpp
 Result<Exported> export_add(ExportContext& context, int n);
+Result<Exported> export_subtract(ExportContext& context, int n);
 Result<Exported> export_multiply(ExportContext& context, int n);
 // operators/attention.cpp
 Result<Exported> export_row_attention(ExportContext& context, int n);
 // operators/functions.cpp
 Result<Exported> export_relu(ExportContext& context, int n);
 Result<Exported> export_function_of_value(ExportContext& context, int n);
+Result<Exported> export_prelu(ExportContext& context, int n);
+Result<Exported> export_row_elu(ExportContext& context, int n);
+Result<Exported> export_row_prelu(ExportContext& context, int n);
 Result<Exported> export_row_hard_sigmoid(ExportContext& context, int n);
 Result<Exported> export_row_leaky_relu(ExportContext& context, int n);
 Result<Exported> export_row_relu6(ExportContext& context, int n);
@@ -49,6 +53,7 @@ Result<Exported> export_row_layer_norm(ExportContext& context, int n);
 Result<Exported> export_row_rms_norm(ExportContext& context, int n);
 // operators/pooling.cpp
 Result<Exported> export_max_pool(ExportContext& context, int n);
+Result<Exported> export_reduce_max(ExportContext& context, int n);
 Result<Exported> export_average_pool(ExportContext& context, int n);
 Result<Exported> export_global_average(ExportContext& context, int n);
 Result<Exported> export_row_mean(ExportContext& context, int n);

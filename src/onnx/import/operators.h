@@ -21,6 +21,8 @@ std::string reason_against(std::string_view op_type, Form form);
 Status import_add(ImportContext& context, const NodeData& node);
 Status import_row_add(ImportContext& context, const NodeData& node);
 Status import_subtract(ImportContext& context, const NodeData& node);
+Status import_row_subtract(ImportContext& context, const NodeData& node);
+Status import_power(ImportContext& context, const NodeData& node);
 Status import_multiply(ImportContext& context, const NodeData& node);
 Status import_row_multiply(ImportContext& context, const NodeData& node);
 Status import_divide(ImportContext& context, const NodeData& node);
@@ -33,12 +35,16 @@ Status import_where(ImportContext& context, const NodeData& node);
 Status import_convolution(ImportContext& context, const NodeData& node);
 // operators/functions.cpp: ours for each number at its place, whatever ONNX's order is, and others.
 Status add_elementwise(ImportContext& context, const NodeData& node, const Op& op,
-                       const Attributes& attributes = {});
+                       const Attributes& attributes = {},
+                       std::vector<std::vector<double>> numbers = {});
 template <const Op* kOp>
 Status import_elementwise(ImportContext& context, const NodeData& node) {
   return add_elementwise(context, node, *kOp);
 }
 Status import_leaky_relu(ImportContext& context, const NodeData& node);
+Status import_elu(ImportContext& context, const NodeData& node);
+Status import_celu(ImportContext& context, const NodeData& node);
+Status import_selu(ImportContext& context, const NodeData& node);
 Status import_clip(ImportContext& context, const NodeData& node);
 Status import_hard_sigmoid(ImportContext& context, const NodeData& node);
 Status import_gelu(ImportContext& context, const NodeData& node);
@@ -46,12 +52,16 @@ Status import_dropout(ImportContext& context, const NodeData& node);
 Status import_identity(ImportContext& context, const NodeData& node);
 Status import_cast(ImportContext& context, const NodeData& node);
 Status import_prelu(ImportContext& context, const NodeData& node);
+Status import_row_prelu(ImportContext& context, const NodeData& node);
 // operators/linear.cpp
 Status import_gemm(ImportContext& context, const NodeData& node);
 Status import_matmul(ImportContext& context, const NodeData& node);
 // operators/norms.cpp
 Status import_batch_norm(ImportContext& context, const NodeData& node);
 Status import_row_norm(ImportContext& context, const NodeData& node);
+Status import_image_norm(ImportContext& context, const NodeData& node);
+Status import_group_norm(ImportContext& context, const NodeData& node);
+Status import_instance_norm(ImportContext& context, const NodeData& node);
 // operators/pooling.cpp
 Status import_max_pool(ImportContext& context, const NodeData& node);
 Status import_average_pool(ImportContext& context, const NodeData& node);
@@ -61,6 +71,18 @@ Status import_row_mean(ImportContext& context, const NodeData& node);
 // operators/quantised.cpp
 Status import_quantise_linear(ImportContext& context, const NodeData& node);
 Status import_dequantise_linear(ImportContext& context, const NodeData& node);
+// operators/reduce.cpp
+Status add_reduction(ImportContext& context, const NodeData& node, const Op& op);
+Status add_row_reduction(ImportContext& context, const NodeData& node, const Op& op);
+template <const Op* kOp>
+Status import_reduction(ImportContext& context, const NodeData& node) {
+  return add_reduction(context, node, *kOp);
+}
+template <const Op* kOp>
+Status import_row_reduction(ImportContext& context, const NodeData& node) {
+  return add_row_reduction(context, node, *kOp);
+}
+Status import_global_max_pool(ImportContext& context, const NodeData& node);
 // operators/recurrent.cpp
 Status import_rnn(ImportContext& context, const NodeData& node);
 Status import_lstm(ImportContext& context, const NodeData& node);

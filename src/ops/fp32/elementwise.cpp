@@ -63,6 +63,23 @@ void add_backward(const OpContext& c) {
   for_each(c, grad_input.count(), [&](int64_t i) { out[i] = in[i]; });
 }
 
+void subtract(const OpContext& c) {
+  const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
+  auto* out = c.output().as<float>();
+  for_each(c, c.output().count(), [&](int64_t i) { out[i] = a[i] - b[i]; });
+}
+
+void subtract_backward(const OpContext& c) {
+  const auto* in = c.grad_output().as<float>();
+  const Tensor &first = c.grad_inputs[0], &second = c.grad_inputs[1];
+  if (!first.empty()) {
+    for_each(c, first.count(), [&](int64_t i) { first.as<float>()[i] = in[i]; });
+  }
+  if (!second.empty()) {
+    for_each(c, second.count(), [&](int64_t i) { second.as<float>()[i] = -in[i]; });
+  }
+}
+
 void sum_gradients(const OpContext& c) {
   const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
   auto* out = c.grad_inputs[0].as<float>();
@@ -77,6 +94,8 @@ const OpRows kRelu = {
     .forward = {.run = relu}, .grad_input = {.run = relu_backward}, .kernel = loops_name};
 const OpRows kAdd = {
     .forward = {.run = add}, .grad_input = {.run = add_backward}, .kernel = loops_name};
+const OpRows kSubtract = {
+    .forward = {.run = subtract}, .grad_input = {.run = subtract_backward}, .kernel = loops_name};
 const OpRows kSumGradients = {.grad_input = {.run = sum_gradients}, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

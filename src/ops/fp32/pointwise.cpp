@@ -92,6 +92,28 @@ constexpr OpRows function_row() {
           .kernel = floats_name};
 }
 
+// The floats' kernel has an alpha of 1.
+void scale_below_zero(const OpContext& c, const Tensor& out) {
+  const Fraction& alpha = c.attributes<EluAttributes>().fraction;
+  const float factor =
+      static_cast<float>(alpha.numerator) / static_cast<float>(alpha.denominator);
+  if (factor == 1) return;
+  const auto* in = c.inputs[0].as<float>();
+  for_each(c, out.count(), [&](int64_t i) { out.as<float>()[i] *= in[i] > 0 ? 1.0f : factor; });
+}
+
+constexpr OpRows kEluOfOne = function_row<kernels::FloatFunction::kElu>();
+
+void elu(const OpContext& c) {
+  kEluOfOne.forward.run(c);
+  scale_below_zero(c, c.output());
+}
+
+void elu_backward(const OpContext& c) {
+  kEluOfOne.grad_input.run(c);
+  scale_below_zero(c, c.grad_inputs[0]);
+}
+
 // The integer op's mask.
 void drop(const OpContext& c, const float* in, float* out, int64_t count) {
   const auto kept = static_cast<float>(kDropoutOne - dropped_of(c)) / kDropoutOne;
@@ -160,6 +182,10 @@ const OpRows kHardSigmoid = row<HardSigmoid>();
 const OpRows kHardSwish = row<HardSwish>();
 const OpRows kGelu = function_row<kernels::FloatFunction::kGelu>();
 const OpRows kSilu = function_row<kernels::FloatFunction::kSilu>();
+const OpRows kElu = {
+    .forward = {.run = elu}, .grad_input = {.run = elu_backward}, .kernel = floats_name};
+const OpRows kSoftplus = function_row<kernels::FloatFunction::kSoftplus>();
+const OpRows kMish = function_row<kernels::FloatFunction::kMish>();
 const OpRows kDropout = {
     .forward = {.run = dropout}, .grad_input = {.run = dropout_backward}, .kernel = loops_name};
 const OpRows kMultiply = {

@@ -5,12 +5,11 @@
 #include "kernels/kernel_table.h"
 #include "ops/attributes.h"
 #include "ops/norms/batch_norm_parts.h"
+#include "ops/norms/channel_gradient.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
-
-constexpr int64_t kGradientOffsetLimit = int64_t{1} << 60;
 
 // The source of x^: for channel i, x^ = (q - mean) * inverse_sigma. q is from `values`, or from the
 // kept inputs if the channel is kept.
@@ -118,88 +117,14 @@ kernels::BatchNormGradient gradient_arguments(const OpContext& c, const Source& 
           .negative_shift = source.negative_shift};
 }
 
-// Adds a real number in units of 2^exponent to a gradient accumulator.
-void accumulate_real(const Tensor& gradient, int64_t i, const Real& value, int exponent) {
-  int64_t& total = gradient.as<int64_t>()[i];
-  total = accumulate(total, to_fixed_point(value, exponent - *gradient.exponent, kWideLimit));
-}
-
-// dx = (gamma / sigma) (dy - S1/n - x^ * dgamma/n) = A dy + D q + C per channel.
-struct GradientAffine {
-  Real grad, in, offset;
-};
-
+// The real numbers of a channel, over so many rows.
 template <typename From>
 GradientAffine gradient_affine(const OpContext& c, const BatchNormSaved& saved, int64_t i,
                                const Real& rows) {
   const Normalisation n = From::normalisation(c, i);
-  const Real grad = From::scale(c, i);
   const Real sum_grad(saved.sum_grad[i]);
   const Real centred = Real(saved.sum_grad_in[i]) - n.mean * sum_grad;
-  const Real in = -grad * n.inverse_sigma * (centred * n.inverse_sigma) / rows;
-  const Real offset = -grad * sum_grad / rows - in * n.mean;
-  return {grad, in, offset};
-}
-
-// Units of wide results, 2^-wide of the gradient's, and of the inputs' multipliers, 2^in_shift
-// times as large.
-struct GradientUnits {
-  int wide = 0, in_shift = 0;
-};
-
-// Multipliers have 31 bits. For gradients of 32 bits the gradient's multipliers have 28. Products
-// with the gradient, and with inputs, then stay below 2^59; offsets, the sums of two such, below
-// 2^60; and wide results below 2^61. Inputs are so much shorter than these gradients that their
-// multipliers need a unit of their own.
-GradientUnits gradient_units(const OpContext& c, const Source& source, const Real* reals,
-                             int64_t channels, const Real& peak) {
-  if (c.grad_output().bits <= 16) return {fixed_point_shift(peak, 31), 0};
-  constexpr int kProductBits = 59;
-  Real of_gradient, of_input;
-  for (int64_t i = 0; i < channels; ++i) {
-    of_gradient = std::max(of_gradient, abs(reals[3 * i]));
-    of_input = std::max(of_input, abs(reals[3 * i + 1]));
-  }
-  const int wide = fixed_point_shift(of_gradient, kProductBits - 31);
-  if (of_input.is_zero()) return {wide, 0};
-  const bool bytes = is_bytes(source.values) && is_bytes(source.kept);
-  const int input_bits = (bytes ? 7 : 15) + source.negative_shift;
-  const int largest = fixed_point_shift(of_input, kProductBits - input_bits);
-  const int shift = of_gradient.is_zero() ? largest : std::min(wide, largest);
-  return {shift, std::max(0, shift - fixed_point_shift(of_input, 31))};
-}
-
-// The integers of all channels.
-template <typename From>
-GradientUnits fixed_point_gradient_affine(const OpContext& c, const Source& source,
-                                          const BatchNormSaved& saved,
-                                          const BatchNormWorkspace& work, int64_t channels,
-                                          int64_t rows) {
-  const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
-    Peak found;
-    for (int64_t i = begin; i < end; ++i) {
-      const GradientAffine a = gradient_affine<From>(c, saved, i, Real(rows));
-      work.reals[3 * i] = a.grad;
-      work.reals[3 * i + 1] = a.in;
-      work.reals[3 * i + 2] = a.offset;
-      found.add(a.grad);
-      found.add(a.in);
-      found.is_finite &= a.offset.is_finite();
-    }
-    return found;
-  });
-  if (!peak.is_finite) c.step.totals->exponent_overflow = true;
-  const GradientUnits units = gradient_units(c, source, work.reals, channels, peak.value);
-  const auto multiplier = [](const Real& real, int shift) {
-    return static_cast<int32_t>(to_fixed_point(real, shift, mantissa_limit(32)));
-  };
-  for (int64_t i = 0; i < channels; ++i) {
-    const Real* of = work.reals + 3 * i;
-    work.multiplier[i] = multiplier(of[0], units.wide);
-    work.in_multiplier[i] = multiplier(of[1], units.wide - units.in_shift);
-    work.offset[i] = to_fixed_point(of[2], units.wide, kGradientOffsetLimit);
-  }
-  return units;
+  return norm_gradient(From::scale(c, i), n.mean, n.inverse_sigma, sum_grad, centred, rows);
 }
 
 template <typename From>
@@ -295,8 +220,11 @@ void backward_input(const OpContext& c) {
   const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
   const BatchNormSaved saved(c.memory.saved, channels);
   const BatchNormWorkspace work(c.memory.workspace, channels);
-  const GradientUnits units =
-      fixed_point_gradient_affine<From>(c, source, saved, work, channels, rows);
+  const bool bytes = is_bytes(source.values) && is_bytes(source.kept);
+  const GradientUnits units = write_gradient_integers(
+      c, (bytes ? 7 : 15) + source.negative_shift, channels,
+      [&](int64_t i) { return gradient_affine<From>(c, saved, i, Real(rows)); }, work.reals,
+      {work.multiplier, work.in_multiplier, work.offset});
   const KeptCoefficients by = take_kept(source, work, units.in_shift);
   auto args = gradient_arguments(c, source, channels);
   args.grad_multiplier = work.multiplier;

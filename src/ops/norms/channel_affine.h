@@ -28,28 +28,20 @@ struct Extremes {
 Extremes affine_extremes(const kernels::ChannelSums& sums, const int32_t* multiplier,
                          const int64_t* offset, int64_t channels);
 
-// Writes multipliers (31 bits, 29 for inputs of 16) and offsets of all channels with one exponent,
-// which is returned. `affine(channel)` gives scale and offset for mantissas of the input; `reals`
-// has room for two per channel.
-template <typename Affine>
-int fixed_point_affine(const OpContext& c, int64_t channels, const Affine& affine, Real* reals,
-                       int32_t* multiplier, int64_t* offset) {
+// Adds the two real numbers of a channel to the peak of all.
+inline void add_affine(const OpContext& c, const ChannelAffine& affine, Peak& peak) {
+  peak.add(affine.scale);
+  peak.add(ldexp(affine.offset, 1 - std::max(8, c.inputs[0].bits)));
+}
+
+// Writes multipliers (31 bits, 29 for inputs of 16) and offsets of channels with one exponent,
+// which is returned. `reals` has their real numbers, two per channel.
+inline int write_affine(const OpContext& c, const Peak& peak, int64_t channels, const Real* reals,
+                        int32_t* multiplier, int64_t* offset) {
   constexpr int64_t kOffsetLimit = int64_t{1} << 44;
-  const int bits = std::max(8, c.inputs[0].bits);
-  const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
-    Peak found;
-    for (int64_t i = begin; i < end; ++i) {
-      const ChannelAffine a = affine(i);
-      reals[2 * i] = a.scale;
-      reals[2 * i + 1] = a.offset;
-      found.add(a.scale);
-      found.add(ldexp(a.offset, 1 - bits));
-    }
-    return found;
-  });
-  if (!peak.is_finite) c.step.totals->exponent_overflow = true;
   // This many bits keep offsets within their limit.
-  const int shift = fixed_point_shift(peak.value, std::min(31, 45 - bits));
+  const int shift =
+      fixed_point_shift(peak.value, std::min(31, 45 - std::max(8, c.inputs[0].bits)));
   for (int64_t i = 0; i < channels; ++i) {
     multiplier[i] = static_cast<int32_t>(to_fixed_point(reals[2 * i], shift, mantissa_limit(32)));
     offset[i] = to_fixed_point(reals[2 * i + 1], shift, kOffsetLimit);
@@ -58,6 +50,25 @@ int fixed_point_affine(const OpContext& c, int64_t channels, const Affine& affin
     offset[i] |= 1;
   }
   return -shift;
+}
+
+// The same of all channels. `affine(channel)` gives scale and offset for mantissas of the input;
+// `reals` has room for two per channel.
+template <typename Affine>
+int fixed_point_affine(const OpContext& c, int64_t channels, const Affine& affine, Real* reals,
+                       int32_t* multiplier, int64_t* offset) {
+  const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
+    Peak found;
+    for (int64_t i = begin; i < end; ++i) {
+      const ChannelAffine a = affine(i);
+      reals[2 * i] = a.scale;
+      reals[2 * i + 1] = a.offset;
+      add_affine(c, a, found);
+    }
+    return found;
+  });
+  if (!peak.is_finite) c.step.totals->exponent_overflow = true;
+  return write_affine(c, peak, channels, reals, multiplier, offset);
 }
 
 // The same for mantissas of the input of an op, whose scale and offset are in real units.

@@ -18,6 +18,7 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
+#include "ops/wide_sums.h"
 #include "ops/wide_values.h"
 #include "scalars/row_norm.h"
 
@@ -28,7 +29,6 @@ constexpr AttributeSpec kSchema[] = {real<&RowNormAttributes::epsilon>("epsilon"
                                      whole<&RowNormAttributes::least_bits>("least_bits", 0, 0, 16)};
 using kernels::kNormFraction;
 using kernels::RowNorm;
-using Wide = __int128;  // sums of gradients times x^
 using NormalisedRow = std::array<int32_t, kMostRowChannels>;
 static_assert(kMostRowChannels == kernels::kMostNormChannels);
 
@@ -146,16 +146,6 @@ void forward(const OpContext& c) {
       });
 }
 
-// n * 2^-shift for any shift, as rescale_rne.
-int64_t rescaled(Wide n, int shift) {
-  if (shift >= 0) return kernels::rounded(n, shift);
-  const Wide size = n < 0 ? -n : n;
-  if (bit_length(static_cast<unsigned __int128>(size)) - shift > 61) {
-    return n < 0 ? -kWideLimit : kWideLimit;
-  }
-  return static_cast<int64_t>(n) * (int64_t{1} << -shift);
-}
-
 // Adds the gradients of rows [begin, end), of at most 16 bits.
 void add_rows(const OpContext& c, const RowNorm* norms, int64_t begin, int64_t end,
               int64_t channels, const PartialSums& sums) {
@@ -202,15 +192,13 @@ void backward_weights(const OpContext& c) {
   for (int p = 0; p < (kCentred ? 2 : 1); ++p) {
     const Tensor& gradient = c.parameters[p].gradient;
     if (gradient.empty()) continue;
-    const int shift = *gradient.exponent - (*c.grad_output().exponent - fractions[p]);
-    for (int64_t i = 0; i < channels; ++i) {
+    add_sums(gradient, *c.grad_output().exponent - fractions[p], [&](int64_t i) {
       Wide sum = 0;
       for (int64_t part = 0; part < parts; ++part) {
         sum += partial_sums(c, part, channels).all[p * channels + i];
       }
-      int64_t& total = gradient.as<int64_t>()[i];
-      total = accumulate(total, rescaled(sum, shift));
-    }
+      return sum;
+    });
   }
 }
 

@@ -1,6 +1,6 @@
 // Point-wise functions of one value, by tables if it has 8 bits or many elements: ReLU6, leaky
-// ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU, SiLU. Backward: the gradient times f' in
-// Q30, with f' computed anew from the input.
+// ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU, SiLU, ELU, softplus, mish. Backward: the
+// gradient times f' in Q30, with f' computed anew from the input.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -29,12 +29,19 @@ void derive_fraction(LeakyReluAttributes& attributes) {
   attributes.fraction = nearest_fraction(attributes.slope, kLargestDenominator);
 }
 
-// Read by kLeakyReluFunction only.
+constexpr AttributeSpec kEluSchema[] = {real<&EluAttributes::alpha>("alpha", 1, 0, 2)};
+
+void derive_alpha(EluAttributes& attributes) {
+  attributes.fraction = nearest_fraction(attributes.alpha, kLargestDenominator);
+}
+
+// Read by leaky ReLU and ELU only.
 template <const PointFunction& kFunction>
 Fraction slope_of(const OpContext& c) {
   if constexpr (&kFunction == &kLeakyReluFunction) {
     return c.attributes<LeakyReluAttributes>().fraction;
   }
+  if constexpr (&kFunction == &kEluFunction) return c.attributes<EluAttributes>().fraction;
   return {};
 }
 
@@ -266,8 +273,8 @@ constexpr Op relu6_row() {
   return op;
 }
 
-// Functions whose results lie between 0 and 1.
-constexpr Op gate_row(Op op) {
+// Functions without negative results.
+constexpr Op positive_row(Op op) {
   op.traits.sign = Sign::kNeverNegative;
   return op;
 }
@@ -278,15 +285,25 @@ constexpr Op leaky_relu_row() {
   return op;
 }
 
+constexpr Op elu_row() {
+  Op op = row<kEluFunction>("elu", &fp32::kElu);
+  op.attributes = schema<EluAttributes, derive_alpha>(kEluSchema);
+  return op;
+}
+
 }  // namespace
 
 const Op kRelu6 = relu6_row();
 const Op kLeakyRelu = leaky_relu_row();
-const Op kSigmoid = gate_row(row<kSigmoidFunction>("sigmoid", &fp32::kSigmoid));
+const Op kSigmoid = positive_row(row<kSigmoidFunction>("sigmoid", &fp32::kSigmoid));
 const Op kTanh = row<kTanhFunction>("tanh", &fp32::kTanh);
-const Op kHardSigmoid = gate_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
+const Op kHardSigmoid =
+    positive_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
 const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
 const Op kGelu = row<kGeluFunction>("gelu", &fp32::kGelu);
 const Op kSilu = row<kSiluFunction>("silu", &fp32::kSilu);
+const Op kElu = elu_row();
+const Op kSoftplus = positive_row(row<kSoftplusFunction>("softplus", &fp32::kSoftplus));
+const Op kMish = row<kMishFunction>("mish", &fp32::kMish);
 
 }  // namespace mantissa::ops

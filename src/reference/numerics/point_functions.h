@@ -16,8 +16,8 @@ typedef struct RefMantissaRange {
   int64_t low REF_CXX(= 0), high REF_CXX(= 0);
 } RefMantissaRange;
 
-// One function. |q| < 2^15, e in [-128, 127]; `slope`, of at most 2^16 above and below, is read by
-// leaky ReLU only.
+// One function. |q| < 2^15, e in [-128, 127]; `slope`, of at most 2^17 above and 2^16 below, is
+// read by leaky ReLU and ELU only.
 typedef struct RefPointFunction {
   // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^46.
   int (*wide_exponent)(int e);
@@ -41,5 +41,8 @@ extern const RefPointFunction ref_hard_sigmoid_function;  // min(max(x + 3, 0), 
 extern const RefPointFunction ref_hard_swish_function;    // x * hard_sigmoid(x)
 extern const RefPointFunction ref_gelu_function;          // x * Phi(x), of the normal distribution
 extern const RefPointFunction ref_silu_function;          // x * sigmoid(x)
+extern const RefPointFunction ref_elu_function;           // x > 0 ? x : slope * (e^x - 1)
+extern const RefPointFunction ref_softplus_function;      // ln(1 + e^x)
+extern const RefPointFunction ref_mish_function;          // x * tanh(softplus(x))
 
 REF_END

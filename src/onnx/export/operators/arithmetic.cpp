@@ -15,17 +15,26 @@ std::vector<std::string> both(ExportContext& context, const Node& node) {
   return inputs;
 }
 
-}  // namespace
-
-Result<Exported> export_add(ExportContext& context, int n) {
+// `type` is Add or Sub.
+Result<Exported> export_sum(ExportContext& context, int n, const char* type, const char* verb) {
   constexpr int kMostDistance = 16;  // from there on one of the two is rounded first
   const Node& node = context.graph.nodes[n];
   const int distance = context.input(node, 0).exponent - context.input(node, 1).exponent;
   if (std::abs(distance) > kMostDistance) {
-    return invalid_input("adds values whose units differ by more than 2^16");
+    return invalid_input(std::string(verb) + " values whose units differ by more than 2^16");
   }
   std::vector<std::string> inputs = both(context, node);
-  return quantised(context, n, context.builder.add("Add", node.name + "/real", std::move(inputs)));
+  return quantised(context, n, context.builder.add(type, node.name + "/real", std::move(inputs)));
+}
+
+}  // namespace
+
+Result<Exported> export_add(ExportContext& context, int n) {
+  return export_sum(context, n, "Add", "adds");
+}
+
+Result<Exported> export_subtract(ExportContext& context, int n) {
+  return export_sum(context, n, "Sub", "subtracts");
 }
 
 // Products of mantissas are exact in float32. A gate, one factor for each channel of an image, is

@@ -11,6 +11,7 @@
 #include "onnx/export/rows.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
+#include "ops/pointwise/prelu.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -23,6 +24,11 @@ const PointFunction* function_of(const Op* op) {
   if (op == &ops::kSigmoid) return &kSigmoidFunction;
   if (op == &ops::kTanh) return &kTanhFunction;
   if (op == &ops::kHardSigmoid) return &kHardSigmoidFunction;
+  if (op == &ops::kGelu) return &kGeluFunction;
+  if (op == &ops::kSilu) return &kSiluFunction;
+  if (op == &ops::kElu) return &kEluFunction;
+  if (op == &ops::kSoftplus) return &kSoftplusFunction;
+  if (op == &ops::kMish) return &kMishFunction;
   return &kHardSwishFunction;
 }
 
@@ -73,10 +79,39 @@ Result<Exported> export_function_of_value(ExportContext& context, int n) {
   if (node.op == &ops::kLeakyRelu) {
     slope = node.attributes.as<ops::LeakyReluAttributes>().fraction;
   }
+  if (node.op == &ops::kElu) slope = node.attributes.as<ops::EluAttributes>().fraction;
   const int in = context.input(node).exponent;
   return look_up(
       context, n, 1, [&](int64_t q, int64_t) { return function.value(q, in, slope); },
       context.exponent(node.outputs[0]) - function.wide_exponent(in));
+}
+
+Result<Exported> export_prelu(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const ExportedParameter& slope = context.numbers(node.parameters[0]);
+  const bool shared = node.attributes.as<ops::PreluAttributes>().shared;
+  const int unit = ops::prelu_unit(slope.exponents[0]);
+  const auto wide = [&](int64_t q, int64_t channel) {
+    return q * ops::prelu_factor(q, number_at<int16_t>(slope, channel), slope.exponents[0]);
+  };
+  return look_up(context, n, shared ? 1 : context.shape(node.outputs[0]).last(), wide,
+                 context.exponent(node.outputs[0]) - (context.input(node).exponent + unit));
+}
+
+Result<Exported> export_row_prelu(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const std::string slope = real_parameter(context, node.parameters[0]);
+  return with_form(context, node,
+                   context.builder.add("PRelu", context.output_name(node),
+                                       {context.input(node).name, slope}));
+}
+
+Result<Exported> export_row_elu(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const double alpha = node.attributes.as<ops::EluAttributes>().alpha;
+  return with_form(context, node,
+                   context.builder.add("Elu", context.output_name(node), {context.input(node).name},
+                                       {{"alpha", static_cast<float>(alpha)}}));
 }
 
 // Values that cannot be negative stay as they are.

@@ -40,6 +40,35 @@ Result<Exported> export_max_pool(ExportContext& context, int n) {
   return out;
 }
 
+// A window over all of an axis: MaxPool takes bytes. Channels lie behind the positions for it.
+Result<Exported> export_reduce_max(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const Shape& shape = context.shape(node.inputs[0]);
+  if (shape.rank != 3) return invalid_input("is a maximum of something else than a picture");
+  const ops::ReducedAxes over = node.attributes.as<ops::ReduceAttributes>().over;
+  const int64_t height = shape[0], width = shape[1], channels = shape[2];
+  ExportBuilder& to = context.builder;
+  Exported out = context.input(node);
+  const std::string name = context.output_name(node);
+  const auto maximum = [&](const std::string& result, const std::string& from, int64_t rows,
+                           int64_t columns) {
+    return to.add("MaxPool", result, {from}, {ints("kernel_shape", {rows, columns})});
+  };
+  if (over == ops::ReducedAxes::kPositions) {
+    const std::string largest = maximum(name + "/largest", out.name, height, width);
+    out.name = to.add("Flatten", name, {largest});
+  } else if (over == ops::ReducedAxes::kChannels) {
+    const std::string turned =
+        to.add("Transpose", name + "/turned", {out.name}, {ints("perm", {0, 2, 3, 1})});
+    const std::string largest = maximum(name + "/largest", turned, 1, channels);
+    out.name = to.add("Transpose", name, {largest}, {ints("perm", {0, 3, 1, 2})});
+  } else {
+    const bool rows = over == ops::ReducedAxes::kHeight;
+    out.name = maximum(name, out.name, rows ? height : 1, rows ? 1 : width);
+  }
+  return out;
+}
+
 Result<Exported> export_average_pool(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   if (node.attributes.as<ops::PoolAttributes>().ceil) {

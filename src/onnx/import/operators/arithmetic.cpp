@@ -138,7 +138,11 @@ Status import_subtract(ImportContext& context, const NodeData& node) {
   if (const TensorData* tensor = constant_of(context, node, 0)) {
     return add_affine(context, node, 1, *tensor, -1, 1);
   }
-  return invalid_input("subtracts values from each other; only constants are subtracted");
+  MANTISSA_ASSIGN(const Imported a, input_of(context, node, 0));
+  MANTISSA_ASSIGN(const Imported b, input_of(context, node, 1));
+  if (a.layout.dims() == b.layout.dims()) return add_elements(context, node, ops::kSubtract, a, b);
+  return invalid_input("subtracts values of different shapes, " + dims_text(a) + " and " +
+                       dims_text(b));
 }
 
 Status import_multiply(ImportContext& context, const NodeData& node) {
@@ -177,6 +181,29 @@ Status import_row_add(ImportContext& context, const NodeData& node) {
     if (tensor != nullptr) return add_table(context, node, 1 - i, *tensor);
   }
   return combine_rows(context, node, ops::kAdd, {{"least_bits", kWideBits}});
+}
+
+Status import_row_subtract(ImportContext& context, const NodeData& node) {
+  if (constant_of(context, node, 0) != nullptr) {
+    return invalid_input("subtracts a value from a constant");
+  }
+  if (constant_of(context, node, 1) != nullptr) return invalid_input("subtracts a constant");
+  return combine_rows(context, node, ops::kSubtract, {{"least_bits", kWideBits}});
+}
+
+// x * x.
+Status import_power(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const auto exponent, scalar_of(context, node, 1, ""));
+  if (!exponent || *exponent != 2) {
+    return invalid_input("has another exponent than 2, the only one that can be trained");
+  }
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  if (value.form == Form::kImage) return add_elements(context, node, ops::kMultiply, value, value);
+  MANTISSA_ASSIGN(Imported row, plain_input(context, node, 0));
+  MANTISSA_ASSIGN(row.value, add_node(context, ops::kMultiply, node_name(context, node),
+                                      {row.value, row.value}));
+  define(context, node.outputs[0], std::move(row));
+  return {};
 }
 
 Status import_row_multiply(ImportContext& context, const NodeData& node) {

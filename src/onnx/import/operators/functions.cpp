@@ -31,7 +31,7 @@ Status pass_on(ImportContext& context, const NodeData& node) {
 }  // namespace
 
 Status add_elementwise(ImportContext& context, const NodeData& node, const Op& op,
-                       const Attributes& attributes) {
+                       const Attributes& attributes, std::vector<std::vector<double>> numbers) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
   const bool stays_scaled = value.scale.empty() || takes_factors(op, value.form);
   if (!stays_scaled && value.form == Form::kRows) {
@@ -44,7 +44,8 @@ Status add_elementwise(ImportContext& context, const NodeData& node, const Op& o
     turn_back(is_last, value);
   }
   MANTISSA_ASSIGN(value.value,
-                  add_node(context, op, node_name(context, node), {value.value}, attributes));
+                  add_node(context, op, node_name(context, node), {value.value}, attributes,
+                           std::move(numbers)));
   define(context, node.outputs[0], std::move(value));
   return {};
 }
@@ -53,17 +54,93 @@ Status import_leaky_relu(ImportContext& context, const NodeData& node) {
   return add_leaky(context, node, real_of(node, "alpha", 0.01));
 }
 
-// One slope for all channels.
-Status import_prelu(ImportContext& context, const NodeData& node) {
+namespace {
+
+Status add_elu(ImportContext& context, const NodeData& node, double alpha) {
+  if (alpha >= 0 && alpha <= 2) {
+    return add_elementwise(context, node, ops::kElu, {{"alpha", alpha}});
+  }
+  return invalid_input("has an alpha of " + std::to_string(alpha) + "; 0 to 2 is possible");
+}
+
+}  // namespace
+
+Status import_elu(ImportContext& context, const NodeData& node) {
+  return add_elu(context, node, real_of(node, "alpha", 1));
+}
+
+// ELU of x / alpha, times alpha.
+Status import_celu(ImportContext& context, const NodeData& node) {
+  if (real_of(node, "alpha", 1) == 1) return add_elu(context, node, 1);
+  return invalid_input("has another alpha than 1; ELU, which has a factor, can be imported");
+}
+
+// ELU times a factor, which the next layer takes in.
+Status import_selu(ImportContext& context, const NodeData& node) {
+  MANTISSA_RETURN_IF_ERROR(add_elu(context, node, real_of(node, "alpha", 1.67326319217681884766)));
+  Imported& value = context.values[node.outputs[0]];
+  const int64_t channels = value.form == Form::kRows ? 1 : value.layout.dims()[0];
+  value.scale.assign(static_cast<size_t>(channels), real_of(node, "gamma", 1.05070102214813232422));
+  return {};
+}
+
+namespace {
+
+// The only slope, or nothing.
+Result<std::optional<double>> only_slope(const ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
   MANTISSA_ASSIGN(const std::vector<double> slopes, numbers_of(*tensor));
-  const bool alike =
-      !slopes.empty() &&
-      std::all_of(slopes.begin(), slopes.end(), [&](double slope) { return slope == slopes[0]; });
-  if (alike) return add_leaky(context, node, slopes[0]);
-  return invalid_input(
-      "has a slope for each channel, which is not supported yet; one for all is, "
-      "as LeakyRelu");
+  return slopes.size() == 1 ? std::optional(slopes[0]) : std::nullopt;
+}
+
+Status add_shared_slope(ImportContext& context, const NodeData& node, double slope) {
+  return add_elementwise(context, node, ops::kPrelu, {{"shared", 1}}, {{slope}});
+}
+
+// Of channels, which are the last dimension of the graph's value.
+Result<int> add_slopes(ImportContext& context, const NodeData& node, int value,
+                       const Channels& channels) {
+  const TensorData& tensor = *constant_of(context, node, 1);
+  auto slopes = per_channel(tensor, channels);
+  if (!slopes) return invalid_input("has not one slope, or one for each channel");
+  return add_node(context, ops::kPrelu, layer_name(context, node, tensor), {value}, {},
+                  {std::move(*slopes)});
+}
+
+}  // namespace
+
+Status import_prelu(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const std::optional<double> shared, only_slope(context, node));
+  if (shared) return add_shared_slope(context, node, *shared);
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  const auto rank = std::ssize(value.layout.dims()) + 1;
+  if (rank == 2) {
+    MANTISSA_ASSIGN(const Vector vector, vector_of(context, value));
+    if (!vector.places.empty()) return invalid_input("has slopes for pixels that were flattened");
+    const int64_t channels = context.builder.shape(vector.value).last();
+    MANTISSA_ASSIGN(value.value, add_slopes(context, node, vector.value, {channels, rank}));
+    define_image(context, node.outputs[0], value.value);
+    return {};
+  }
+  const bool is_last = turn_channels_first(value);
+  MANTISSA_ASSIGN(const int image, image_of(context, value));
+  const int64_t channels = context.builder.shape(image).last();
+  MANTISSA_ASSIGN(const int result,
+                  add_slopes(context, node, image, {channels, rank, is_last ? rank - 1 : 1}));
+  define_image(context, node.outputs[0], result);
+  turn_back(is_last, context.values[node.outputs[0]]);
+  return {};
+}
+
+Status import_row_prelu(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const std::optional<double> shared, only_slope(context, node));
+  if (shared) return add_shared_slope(context, node, *shared);
+  MANTISSA_ASSIGN(Imported value, plain_input(context, node, 0));
+  MANTISSA_ASSIGN(const int64_t channels, channels_of(context, value));
+  const auto rank = std::ssize(value.layout.dims());
+  MANTISSA_ASSIGN(value.value, add_slopes(context, node, value.value, {channels, rank, rank - 1}));
+  define(context, node.outputs[0], std::move(value));
+  return {};
 }
 
 Status import_clip(ImportContext& context, const NodeData& node) {

@@ -130,6 +130,32 @@ Status add_linear(ImportContext& context, const NodeData& node, const Imported& 
   return {};
 }
 
+// A layer over the channels of each pixel, [N, H, W, C], is a convolution whose window is a pixel.
+Status add_pointwise(ImportContext& context, const NodeData& node, Imported value, Layer layer) {
+  if (!turn_channels_first(value)) {
+    return invalid_input("multiplies the last axis of a picture, which is not its channels");
+  }
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(const int image, image_of(context, value, &scale));
+  MANTISSA_RETURN_IF_ERROR(check_channels(layer, context.builder.shape(image).last()));
+  for (size_t i = 0; i < layer.weights.size() && !scale.empty(); ++i) {
+    layer.weights[i] *= scale[i % scale.size()];
+  }
+  const Affine affine = absorb_affine(context, node.outputs[0], {layer.out, 4, 3});
+  take_in(affine, layer.weights, layer.bias);
+  const std::string name = layer_name(context, node, *layer.tensor, affine.last_summand);
+  const auto bias = static_cast<int64_t>(!layer.bias.empty());
+  std::vector<std::vector<double>> numbers = {std::move(layer.weights)};
+  if (bias != 0) numbers.push_back(std::move(layer.bias));
+  MANTISSA_ASSIGN(const int result,
+                  add_node(context, ops::kConvolution, name, {image},
+                           {{"channels", layer.out}, {"kernel", 1}, {"bias", bias}},
+                           std::move(numbers)));
+  define_image(context, affine.result, result);
+  turn_back(true, context.values[affine.result]);
+  return {};
+}
+
 }  // namespace
 
 Status import_gemm(ImportContext& context, const NodeData& node) {
@@ -151,6 +177,9 @@ Status import_matmul(ImportContext& context, const NodeData& node) {
     return import_scores(context, node);
   }
   MANTISSA_ASSIGN(Layer layer, layer_of(context, node, false));
+  if (input.form == Form::kImage && input.layout.dims().size() == 3) {
+    return add_pointwise(context, node, input, std::move(layer));
+  }
   return add_linear(context, node, input, std::move(layer));
 }
 

@@ -26,7 +26,7 @@ struct Pool {
   Attributes attributes;
   bool is_global;  // one window, all of the image
   bool is_tiled;   // square windows side by side, all inside
-  int64_t window;
+  int64_t window, largest_side;
 };
 
 Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maximum) {
@@ -61,7 +61,8 @@ Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maxim
       {"ceil", ceil}};
   if (!is_maximum) items.emplace_back("count_padding", counts ? 1 : 0);
   return Pool{image,     std::move(scale), Attributes(std::move(items)),
-              is_global, is_tiled,         window[0]};
+              is_global, is_tiled,         window[0],
+              std::max(window[0], window[1])};
 }
 
 // [C, 1, 1] or [C], from the mean over an image. Factors of channels become factors of the mean.
@@ -82,6 +83,16 @@ Status add_mean(ImportContext& context, const NodeData& node, const Imported& in
 
 Status import_max_pool(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Pool pool, pool_of(context, node, true));
+  constexpr int64_t kLargestWindow = 11;
+  if (pool.is_global && pool.largest_side > kLargestWindow) {
+    MANTISSA_ASSIGN(const int largest,
+                    add_node(context, ops::kReduceMax, node_name(context, node), {pool.image}));
+    const int64_t channels = context.builder.shape(largest).last();
+    Imported result{largest, Layout::vector(channels), pool.scale};
+    result.layout.reshape(std::vector<int64_t>{channels, 1, 1});
+    define(context, node.outputs[0], std::move(result));
+    return {};
+  }
   const Attributes tiled = {{"window", pool.window}};
   MANTISSA_ASSIGN(
       const int value,
@@ -123,7 +134,7 @@ Status import_mean(ImportContext& context, const NodeData& node) {
   }
   std::sort(axes->begin(), axes->end());
   if (rank != 4 || *axes != std::vector<int64_t>{2, 3}) {
-    return invalid_input("takes the mean over other dimensions than height and width");
+    return add_reduction(context, node, ops::kReduceMean);
   }
   MANTISSA_RETURN_IF_ERROR(add_mean(context, node, input, whole_of(node, "keepdims", 1) != 0));
   turn_back(is_last && whole_of(node, "keepdims", 1) != 0, context.values[node.outputs[0]]);
@@ -132,7 +143,6 @@ Status import_mean(ImportContext& context, const NodeData& node) {
 
 // Over all positions.
 Status import_row_mean(ImportContext& context, const NodeData& node) {
-  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
   MANTISSA_ASSIGN(Imported value, plain_input(context, node, 0));
   MANTISSA_ASSIGN(const auto axes, list_of(context, node, 1, "axes"));
   const Shape shape = context.builder.shape(value.value);
@@ -143,8 +153,9 @@ Status import_row_mean(ImportContext& context, const NodeData& node) {
                               dims[axis] == shape[0] &&
                               value.layout.step_of(static_cast<size_t>(axis)) == shape[1];
   if (!over_positions || !value.layout.narrow(static_cast<size_t>(axis), 1)) {
-    return invalid_input("is a mean of something else than all positions");
+    return add_row_reduction(context, node, ops::kReduceMean);
   }
+  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
   MANTISSA_ASSIGN(const int image,
                   add_node(context, ops::kReshape, new_name(context, "reshape"), {value.value},
                            {{"height", shape[0]}, {"width", int64_t{1}}, {"channels", shape[1]}}));

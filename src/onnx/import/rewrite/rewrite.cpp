@@ -50,8 +50,9 @@ class Rewriter {
     for (NodeData& node : graph_.nodes()) {
       if (is_leaky(node) || is_relu(node) || is_divided_clip(node) || is_divided_product(node))
         continue;
+      if (move_channel_factor(graph_, node) || join_gathered(graph_, node)) continue;
       if (is_norm(node) || join_gelu(graph_, node) || join_rms_norm(graph_, node)) continue;
-      if (!is_swish(node)) is_mish(node);
+      if (!is_swish(node) && !is_mish(node)) is_softplus(node);
     }
     graph_.sweep();
   }
@@ -118,6 +119,27 @@ class Rewriter {
     if (!x.empty()) graph_.become(node, "Mish", x, {});
     return !x.empty();
   }
+  // x where x > 20, else softplus(x), as PyTorch exports it: they are as good as equal. Both may be
+  // multiplied by a factor, and divided by it afterwards.
+  bool is_softplus(NodeData& node) {
+    if (node.op_type != "Where" || node.inputs.size() != 3) return false;
+    const NodeData* above = graph_.maker(node.inputs[0], "Greater", 2);
+    if (above == nullptr || !(graph_.number(above->inputs[1]) >= 15)) return false;
+    const std::string bent = node.inputs[2];
+    const NodeData* softplus = graph_.maker(bent, "Softplus");
+    const NodeData* quotient = graph_.maker(bent, "Div", 2);
+    const NodeData* product = graph_.maker(above->inputs[0], "Mul", 2);
+    const bool is_plain = softplus != nullptr && node.inputs[1] == above->inputs[0];
+    if (!is_plain) {
+      if (quotient == nullptr || product == nullptr) return false;
+      softplus = graph_.maker(quotient->inputs[0], "Softplus");
+      const double factor = graph_.number(quotient->inputs[1]);
+      if (graph_.beside(*product, factor) != node.inputs[1]) return false;
+    }
+    if (softplus == nullptr || softplus->inputs[0] != above->inputs[0]) return false;
+    graph_.become(node, "Identity", bent, {});
+    return true;
+  }
   // (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon), as layer norm is spelled out.
   bool is_norm(NodeData& node) {
     if (node.op_type != "Div" || node.inputs.size() != 2) return false;
@@ -134,20 +156,29 @@ class Rewriter {
       if (!(graph_.number(sum->inputs[1 - i]) > 0) ||
           !graph_.is_square(variance->inputs[0], centred))
         continue;
-      const double epsilon = graph_.number(sum->inputs[1 - i]);
+      const auto epsilon = static_cast<float>(graph_.number(sum->inputs[1 - i]));
       const std::vector<int64_t> axes = graph_.axes(*mean);
-      // A layer norm over something else than one axis is refused by its axis.
-      graph_.become(node, is_spatial(*mean) ? "InstanceNormalization" : "LayerNormalization", x,
-                    {{"epsilon", static_cast<float>(epsilon)},
-                     {"axis", axes.size() == 1 ? axes[0] : int64_t{0}}});
+      if (is_over(*mean, {2, 3})) {
+        graph_.become(node, "InstanceNormalization", x, {{"epsilon", epsilon}});
+      } else if (is_over(*mean, {1, 2, 3})) {
+        graph_.become(node, "GroupNormalization", x,
+                      {{"epsilon", epsilon}, {"num_groups", int64_t{1}}});
+      } else {
+        // A norm over several other axes is refused by its axis. One without numbers is over its
+        // axis alone (operators/norms.cpp).
+        graph_.become(node, "LayerNormalization", x,
+                      {{"epsilon", epsilon}, {"axis", axes.size() == 1 ? axes[0] : int64_t{0}}});
+      }
       return true;
     }
     return false;
   }
-  // Whether a mean is one over height and width of an image.
-  bool is_spatial(const NodeData& mean) const {
-    const std::vector<int64_t> axes = graph_.axes(mean);
-    return axes == std::vector<int64_t>{2, 3} || axes == std::vector<int64_t>{-2, -1};
+  // Whether a mean is over these axes of an image.
+  bool is_over(const NodeData& mean, const std::vector<int64_t>& wanted) const {
+    std::vector<int64_t> axes = graph_.axes(mean);
+    for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
+    std::sort(axes.begin(), axes.end());
+    return axes == wanted;
   }
 
   // max(x, 0), as PyTorch exports clamp(min=0).

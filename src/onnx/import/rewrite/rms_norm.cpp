@@ -24,6 +24,14 @@ bool is_root(const SpelledOut& graph, const std::string& value, const std::strin
   return false;
 }
 
+// x if the value is 1 / x.
+std::string inverted(const SpelledOut& graph, const std::string& value) {
+  if (const NodeData* inverse = graph.maker(value, "Reciprocal")) return inverse->inputs[0];
+  const NodeData* quotient = graph.maker(value, "Div", 2);
+  const bool is_inverse = quotient != nullptr && graph.number(quotient->inputs[0]) == 1;
+  return is_inverse ? quotient->inputs[1] : "";
+}
+
 }  // namespace
 
 bool join_rms_norm(SpelledOut& graph, NodeData& node) {
@@ -31,9 +39,7 @@ bool join_rms_norm(SpelledOut& graph, NodeData& node) {
   for (const size_t i : {0, 1}) {
     const std::string x = node.inputs[i];
     std::string root = node.op_type == "Div" && i == 0 ? node.inputs[1] : "";
-    if (const NodeData* inverse = graph.maker(node.inputs[1 - i], "Reciprocal")) {
-      if (node.op_type == "Mul") root = inverse->inputs[0];
-    }
+    if (node.op_type == "Mul") root = inverted(graph, node.inputs[1 - i]);
     RootMeanSquare found;
     if (root.empty() || !is_root(graph, root, x, found)) continue;
     graph.become(node, "RMSNormalization", x,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "onnx/files/node_values.h"
@@ -23,6 +25,23 @@ const NodeData* SpelledOut::maker(const std::string& value, const char* op_type,
   const bool fits = found != makers_.end() && found->second->op_type == op_type &&
                     found->second->inputs.size() >= inputs;
   return fits ? found->second : nullptr;
+}
+
+NodeData* SpelledOut::only_read_maker(const std::string& value, const char* op_type) {
+  if (maker(value, op_type) == nullptr || reads_[value] != 1) return nullptr;
+  return makers_[value];
+}
+
+const TensorData* SpelledOut::constant(const std::string& name) const {
+  const auto found = constants_.find(name);
+  return found == constants_.end() ? nullptr : found->second;
+}
+
+// Initialisers move when their list grows.
+void SpelledOut::add_constant(TensorData tensor) {
+  ++reads_[tensor.name];
+  graph_.initialisers.push_back(std::move(tensor));
+  for (const TensorData& each : graph_.initialisers) constants_[each.name] = &each;
 }
 
 double SpelledOut::number(const std::string& name) const {
@@ -76,6 +95,11 @@ void SpelledOut::become(NodeData& node, const char* op_type, const std::string& 
   node.op_type = op_type;
   node.inputs = {kept};
   node.attributes = std::move(attributes);
+}
+
+TensorData whole_numbers(const std::string& name, std::vector<int64_t> numbers) {
+  auto kept = std::make_shared<const std::vector<int64_t>>(std::move(numbers));
+  return {name, ElementType::kInt64, {std::ssize(*kept)}, std::as_bytes(std::span(*kept)), kept};
 }
 
 void SpelledOut::sweep() {

@@ -18,6 +18,11 @@ class SpelledOut {
   // The node that makes the value, if it is of that kind and has at least this many inputs; else
   // null.
   const NodeData* maker(const std::string& value, const char* op_type, size_t inputs = 1) const;
+  // The same if nothing else reads the value, to be changed.
+  NodeData* only_read_maker(const std::string& value, const char* op_type);
+  // Null: it is no constant.
+  const TensorData* constant(const std::string& name) const;
+  void add_constant(TensorData tensor);
   // The number of a constant with one number; NaN: it is no such constant.
   double number(const std::string& name) const;
   std::vector<int64_t> wholes(const std::string& name) const;
@@ -44,8 +49,14 @@ class SpelledOut {
   std::map<std::string, int> reads_;
 };
 
+// A constant of that name.
+TensorData whole_numbers(const std::string& name, std::vector<int64_t> numbers);
+
 // Each makes the node the function whose last part it is, and returns whether it is one.
 bool join_gelu(SpelledOut& graph, NodeData& node);      // gelu.cpp
 bool join_rms_norm(SpelledOut& graph, NodeData& node);  // rms_norm.cpp
+bool join_gathered(SpelledOut& graph, NodeData& node);  // gathered.cpp
+// Exchanges a factor for each channel with the Transpose before it (channel_factor.cpp).
+bool move_channel_factor(SpelledOut& graph, NodeData& node);
 
 }  // namespace mantissa::onnx
