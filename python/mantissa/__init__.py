@@ -20,11 +20,13 @@ from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
 from .model import Model
 from .network import (Input, Loss, Network, Parameter, Sequential, Var, add, attention, average_pool,
-                     batch_norm, concat, conv, cross_entropy, dropout, embedding, flatten, gelu,
+                     batch_norm, bilinear_resize, concat, conv, conv1d, cross_entropy, dropout,
+                     embedding, flatten, gelu,
                      global_average_pool, gru, hard_sigmoid, hard_swish, indices, input, layer,
                      layer_norm, leaky_relu, linear, lstm, max_pool, multiply, numbers, op, ops,
                      position_embedding, relu, relu6, rms_norm, rnn, sigmoid,
-                     sigmoid_cross_entropy, silu, slice, squared_error, tanh)
+                     sigmoid_cross_entropy, silu, slice, squared_error, tanh, transposed_conv,
+                     upsample)
 from .trainer import Epoch, History, Taken, Trainer
 
 __version__: str = info()["version"]
@@ -33,12 +35,14 @@ __all__ = [
     "Callback", "Checkpoint", "Data", "DataSet", "EarlyStop", "Epoch", "Error", "Format",
     "History", "Imported", "Input", "InvalidInput", "Loss", "Model", "Network", "OverBudget",
     "Parameter", "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer",
-    "Var", "add", "attention", "average_pool", "batch_norm", "bfp", "callbacks",
-    "class_weights", "concat", "conv", "cross_entropy", "describe_data", "dfp", "dropout",
+    "Var", "add", "attention", "average_pool", "batch_norm", "bfp",
+    "bilinear_resize", "callbacks",
+    "class_weights", "concat", "conv", "conv1d", "cross_entropy", "describe_data", "dfp", "dropout",
     "embed", "embedding", "evaluate", "export_onnx", "fill_mask", "flatten", "formats", "fp32",
     "gelu", "global_average_pool", "gru", "hard_sigmoid", "hard_swish", "import_onnx",
     "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear", "lstm",
     "mantissas", "max_pool", "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding",
     "quantize", "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid",
-    "sigmoid_cross_entropy", "silu", "slice", "squared_error", "statistics", "tanh", "train", "translate",
+    "sigmoid_cross_entropy", "silu", "slice", "squared_error", "statistics", "tanh", "train",
+    "translate", "transposed_conv", "upsample",
 ]
