@@ -7,6 +7,7 @@
 #include "data/tables/table_encoder.h"
 #include "data/tables/table_rows.h"
 #include "infer/tasks/classification.h"
+#include "networks/network.h"
 
 namespace mantissa {
 namespace {
@@ -55,6 +56,18 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
   return {};
 }
 
+// The part of an example's places that each class was guessed for.
+std::vector<double> guessed_parts(const std::vector<double>& probabilities, int64_t first,
+                                  int64_t places, int64_t classes) {
+  std::vector<double> parts(static_cast<size_t>(classes), 0);
+  for (int64_t place = first; place < first + places; ++place) {
+    const auto row = probabilities.begin() + place * classes;
+    parts[static_cast<size_t>(std::max_element(row, row + classes) - row)] +=
+        1 / static_cast<double>(places);
+  }
+  return parts;
+}
+
 }  // namespace
 
 Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
@@ -65,10 +78,13 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   exponent = found.exponent;
   const std::vector<double>& all = found.probabilities;
   const int64_t classes = network.description.options.classes;
+  const int64_t places = label_shape_of_places(network.description.network).count();
   for (int64_t i = 0; i < count; ++i) {
     Prediction& one = batch[static_cast<size_t>(i)];
     if (result.target.empty()) {
-      one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
+      one.probabilities = places > 1 ? guessed_parts(all, i * places, places, classes)
+                                     : std::vector<double>(all.begin() + i * classes,
+                                                           all.begin() + (i + 1) * classes);
       const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
       one.guess = static_cast<int>(best - one.probabilities.begin());
     } else {

@@ -123,13 +123,15 @@ std::string frequent_confusions(const Evaluation& evaluation) {
   return text;
 }
 
-// ", AUC 0.9712, average precision 0.8810", of one logit; of labels their F1.
+// ", AUC 0.9712, average precision 0.8810", of one logit; of labels their F1; of pixels the mean
+// intersection over union.
 std::string label_scores(const std::string& evaluation_json) {
   constexpr std::pair<const char*, const char*> kScores[] = {
       {"auc", "AUC"},
       {"average_precision", "average precision"},
       {"micro_f1", "micro F1"},
-      {"macro_f1", "macro F1"}};
+      {"macro_f1", "macro F1"},
+      {"mean_iou", "mean IoU"}};
   const auto json = nlohmann::json::parse(evaluation_json, nullptr, false);
   std::string text;
   for (const auto& [key, name] : kScores) {

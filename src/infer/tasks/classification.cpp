@@ -28,6 +28,7 @@ std::string describe_classes(const Score& score) {
   char* const rest = text.data() + length;
   const size_t room = text.size() - static_cast<size_t>(length);
   if (score.ranking) std::snprintf(rest, room, ", AUC %.4f", score.ranking->auc);
+  if (score.mean_iou) std::snprintf(rest, room, ", mean IoU %.4f", *score.mean_iou);
   if (score.labels) {
     std::snprintf(rest, room, ", micro F1 %.4f, macro F1 %.4f", score.labels->micro_f1,
                   score.labels->macro_f1);
@@ -187,7 +188,9 @@ Task classification_task(const ClassifierOptions& options, std::string data,
                   .loss_q24 = evaluation.loss_q24,
                   .loss = evaluation.loss,
                   .ranking = evaluation.ranking,
-                  .labels = evaluation.labels},
+                  .labels = evaluation.labels,
+                  .mean_iou = evaluation.of_places ? std::optional(evaluation.mean_iou())
+                                                   : std::nullopt},
         .top5_accuracy = evaluation.top5_accuracy(),
         .confusion = evaluation.confusion,
         .json = [=](const std::string& model_sha256, std::optional<double> seconds) {

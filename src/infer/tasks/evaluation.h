@@ -66,15 +66,20 @@ struct ClassificationEvaluation {
   std::vector<WorstPrediction> worst;   // highest loss first; of equals the lower index
   std::optional<RankingScore> ranking;  // of networks of one logit
   std::optional<LabelsScore> labels;    // of labels that exclude no other
+  bool of_places = false;               // each pixel or position of an example has a label
 
   explicit ClassificationEvaluation(int64_t class_count = 0);
 
   double accuracy() const { return part(correct); }
+  // The mean over the classes that occur, as labels or guesses, of right / (labels + guesses -
+  // right): scikit-learn's jaccard_score, macro.
+  double mean_iou() const;
   // Nothing with fewer than kTop5Classes classes, or if they are labels.
   std::optional<double> top5_accuracy() const;
 
-  // Adds a batch: its logits (int32 or float, [N, classes]), labels, numbers of its examples, and
-  // its sum of losses. The mean loss is left to the caller, who knows its unit.
+  // Adds a batch: its logits (int32 or float, [N, ..., classes]), labels, numbers of its examples,
+  // and its sum of losses. The mean loss is left to the caller, who knows its unit. `examples` are
+  // rows of logits: with several for each example no worst predictions are kept.
   void add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
            int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax);
 
@@ -90,6 +95,8 @@ struct ClassScore {
   double recall = 0, precision = 0;
 };
 ClassScore score_of(const ClassCounts& counts);
+// The intersection of its examples and guesses over their union.
+double iou_of(const ClassCounts& counts);
 
 // The counts of each class in a confusion matrix.
 std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& confusion);

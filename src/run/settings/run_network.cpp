@@ -46,6 +46,17 @@ Status check_examples(const Graph& network, const DatasetInfo& data) {
                          data.name + " has " + is_text +
                          (resizes ? "; --input-size resizes them" : ""));
   }
+  const Shape places = label_shape_of_places(network);
+  const TensorSpec* const labels = data.find(kLabelTensor);
+  const Shape are = labels == nullptr ? Shape{} : labels->shape;
+  if (places != are) {
+    const auto text = [](const Shape& shape) {
+      return shape.rank == 0 ? std::string("each example")
+                             : "each of the places " + to_string(shape) + " of an example";
+    };
+    return invalid_input("the network '" + network.name + "' gives a class to " + text(places) +
+                         ", and " + data.name + " has one for " + text(are));
+  }
   const bool predicts_numbers = wanted.loss == ops::LossKind::kRegression;
   if (predicts_numbers == data.target.is_number()) return {};
   return invalid_input("the network '" + network.name + "' predicts " +
