@@ -51,6 +51,8 @@ def picture():
 pictures = [picture() for _ in range(400)]
 npz("shapes", x=([400, 16, 16], "|u1", [p for x, _ in pictures for row in x for p in row]),
     y=([400, 16, 16], "|u1", [p for _, y in pictures for row in y for p in row]))
+npz("whole", x=([400, 16, 16], "|u1", [p for x, _ in pictures for row in x for p in row]),
+    y=([400], "|u1", [i % 3 for i in range(400)]))
 PYTHON
 
 cat >"$folder/tcn.json" <<'JSON'
@@ -121,5 +123,5 @@ run predict --checkpoint "$folder/unet" --data "$folder/shapes.npz" --index 0-3 
   --raw "$folder/raw.npz"
 holds "predict writes the logits of pixels" grep -q 'mantissas.npy' "$folder/raw.npz"
 refuses "one label for a picture" 2 'gives a class to each of the places' \
-  train --model "$folder/unet.json" --data "$folder/first.npz" --out "$folder/no"
+  train --model "$folder/unet.json" --data "$folder/whole.npz" --out "$folder/no"
 finish

@@ -20,7 +20,8 @@ struct Operands {
     weights = make_values<int8_t>(s.weights_count(), 127, values, random);
   }
   std::vector<int32_t> sums(Isa isa, int threads, uint64_t* maximum) const {
-    const ConvolutionRows rows = select_kernels(isa).convolution;
+    const KernelTable table = select_kernels(isa);
+    const ConvolutionRows rows = table.convolution;
     const ConvolutionWork work{ConvolutionPass::kGradInput, shape, 8, true};
     const ConvolutionChoice choice = choose_convolution(rows, work);
     Scratch scratch(choice.scratch_bytes(threads));
