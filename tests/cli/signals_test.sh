@@ -112,7 +112,7 @@ refuses "the other axis" 2 'channels names the other' \
   train --model "$folder/tcn.json" --data "$folder/first.npz" --channels last \
   --out "$folder/no"
 
-run train --model "$folder/unet.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 12 \
+run train --model "$folder/unet.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 40 \
   --out "$folder/unet"
 holds "a network that labels pixels trains" eval '((status == 0))'
 run eval --checkpoint "$folder/unet" --data "$folder/shapes.npz" --out "$folder/eval.json"
