@@ -24,6 +24,7 @@ using kernels::ConvolutionShape;
 using kernels::WideChoice;
 
 constexpr int64_t kLargestWindow = 1 << 20;
+constexpr int kMostInputBits = 16;  // of what the kernels take as a convolution's input
 constexpr AttributeSpec kTransposedSchema[] = {
     required_whole<&TransposedAttributes::channels>("channels", 1, int64_t{1} << 31),
     whole<&TransposedAttributes::kernel>("kernel", 2, 1, kLargestWindow),
@@ -169,7 +170,8 @@ Prepared prepare_transposed_input(const OpContext& c) {
 Prepared prepare_transposed_weights(const OpContext& c) {
   const ConvolutionShape shape = underlying(c, c.inputs[0].shape, c.grad_output().shape);
   return prepared(GradWeightsKernels{
-      shape, kernels::choose_wide_grad_weights(*c.kernel.table, shape, c.grad_output().bits,
+      shape, kernels::choose_wide_grad_weights(*c.kernel.table, shape,
+                                               std::min(c.grad_output().bits, kMostInputBits),
                                                c.inputs[0].bits)});
 }
 
@@ -311,6 +313,32 @@ void transposed_backward_input(const OpContext& c) {
   });
 }
 
+// The sums of the underlying convolution's weights by their definition, rounded once.
+void define_weight_sums(const ConvolutionShape& s, const Mantissas& in, const Mantissas& gradient,
+                        int shift, int64_t* sums) {
+  std::fill_n(sums, s.weights_count(), int64_t{0});
+  for (int64_t place = 0; place < s.output_count() / s.out_channels; ++place) {
+    const int64_t x = place % s.out_width, y = place / s.out_width % s.out_height;
+    const int64_t n = place / s.out_width / s.out_height;
+    for (int64_t ky = 0; ky < s.kernel_height; ++ky) {
+      const int64_t iy = y * s.stride_height + ky - s.padding_height;
+      if (iy < 0 || iy >= s.in_height) continue;
+      for (int64_t kx = 0; kx < s.kernel_width; ++kx) {
+        const int64_t ix = x * s.stride_width + kx - s.padding_width;
+        if (ix < 0 || ix >= s.in_width) continue;
+        const int64_t from = ((n * s.in_height + iy) * s.in_width + ix) * s.in_channels;
+        for (int64_t o = 0; o < s.out_channels; ++o) {
+          int64_t* const to =
+              sums + ((o * s.kernel_height + ky) * s.kernel_width + kx) * s.in_channels;
+          const int64_t factor = gradient[place * s.out_channels + o];
+          for (int64_t i = 0; i < s.in_channels; ++i) to[i] += factor * in[from + i];
+        }
+      }
+    }
+  }
+  for (int64_t i = 0; i < s.weights_count(); ++i) sums[i] = rescale_rne(sums[i], shift);
+}
+
 // Sums like the underlying convolution's weights, rounded once, and then in our own order.
 void transposed_backward_weights(const OpContext& c) {
   const Tensor &input = c.inputs[0], &gradient = c.parameters[0].gradient;
@@ -319,11 +347,14 @@ void transposed_backward_weights(const OpContext& c) {
   const auto& [shape, planes] = choices_of<GradWeightsKernels>(c);
   auto* const sums = reinterpret_cast<int64_t*>(
       c.memory.workspace + kernels::kMaximumParts * channel_bytes(shape.in_channels));
-  kernels::wide_grad_weights(planes, *c.kernel.table,
-                             {shape, value_of(c.grad_output()), value_of(input),
-                              *gradient.exponent - *input.exponent - *c.grad_output().exponent,
-                              sums, false},
-                             c.kernel);
+  const int shift = *gradient.exponent - *input.exponent - *c.grad_output().exponent;
+  if (c.grad_output().bits > kMostInputBits) {
+    define_weight_sums(shape, Mantissas(c.grad_output()), Mantissas(input), shift, sums);
+  } else {
+    kernels::wide_grad_weights(
+        planes, *c.kernel.table,
+        {shape, value_of(c.grad_output()), value_of(input), shift, sums, false}, c.kernel);
+  }
   auto* total = gradient.as<int64_t>();
   const int64_t taps = shape.kernel_height * shape.kernel_width;
   for (int64_t o = 0; o < shape.in_channels; ++o) {
