@@ -391,8 +391,12 @@ OpMemory transposed_memory(const OpShapes& s, const PlanningContext& planning) {
   memory.grad_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.in_channels) +
       shape.weights_count() * int64_t{sizeof(int64_t)};
-  memory.grad_weights.scratch_bytes = static_cast<int64_t>(kernels::wide_grad_weights_scratch_bytes(
-      table, shape, gradient_bits, input_bits, threads));
+  for (const int bits : {8, kMostInputBits}) {
+    const size_t bytes =
+        kernels::wide_grad_weights_scratch_bytes(table, shape, bits, input_bits, threads);
+    memory.grad_weights.scratch_bytes =
+        std::max<int64_t>(memory.grad_weights.scratch_bytes, static_cast<int64_t>(bytes));
+  }
   return memory;
 }
 
