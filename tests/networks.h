@@ -154,6 +154,59 @@ inline Graph with_rectangles() {
   return finished(net);
 }
 
+// A small temporal network over the pixels as a sequence: convolutions and pools over one axis,
+// padded on both sides and causal, dilated, dense and depthwise, with a residual block.
+inline Graph with_sequence_convolutions() {
+  Layers net("sequences", fashion_options());
+  net.reshape("sequence", 0, 196, 4);
+  net.add(ops::kConvolution, "conv1",
+          {{"channels", 8}, {"kernel", 7}, {"stride", 2}, {"padding", 3}, {"bias", 0}});
+  net.batch_norm("norm1");
+  const int input = net.relu("relu1");
+  net.add(ops::kConvolution, "conv2",
+          {{"channels", 8}, {"kernel", 3}, {"dilation", 4}, {"causal", 1}, {"groups", 8}});
+  net.add(ops::kConvolution, "conv3", {{"channels", 8}, {"kernel", 5}, {"causal", 1}});
+  net.sum("add", net.last(), input);
+  net.relu("relu3");
+  net.add(ops::kAveragePool, "average", {{"window", 3}, {"stride", 2}, {"padding", 1}});
+  net.add(ops::kOverlappingMaxPool, "maximum", {{"window", 2}});
+  net.add(ops::kConvolution, "conv4",
+          {{"channels", 16}, {"kernel", 3}, {"stride", 2}, {"causal", 1}});
+  const int values = net.relu("relu4");
+  net.add(ops::kGlobalAveragePool, "mean");
+  net.linear("gate", 16);
+  net.product("gated", values, net.sigmoid("sigmoid"));
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+// A small U-Net: down by strides, up by transposed convolutions, by repetition and by
+// interpolation, with skips that are joined.
+inline Graph with_upsampling() {
+  Layers net("upsampled", fashion_options());
+  net.convolution("conv1", 6, 3, 2, 1, false);
+  net.batch_norm("norm1");
+  const int large = net.relu("relu1");
+  net.convolution("conv2", 12, 3, 2, 1, true);
+  const int small = net.relu("relu2");
+  net.add(ops::kTransposedConvolution, "up1", {{"channels", 6}});
+  const int up = net.relu("relu3");
+  net.concat("joined1", {large, up});
+  net.convolution("conv3", 8, 3, 2, 1, true);
+  const int back = net.relu("relu4");
+  net.continue_from(small);
+  net.convolution("conv4", 6, 1, 1, 0, true);
+  net.add(ops::kUpsample, "repeated", {{"factor", 2}});
+  net.add(ops::kBilinearResize, "interpolated", {{"height", 7}, {"width", 7}});
+  net.concat("joined2", {back, net.last()});
+  net.add(ops::kTransposedConvolution, "up2",
+          {{"channels", 4}, {"kernel", 3}, {"padding", 1}, {"output_padding", 1}, {"bias", 0}});
+  net.batch_norm("norm5");
+  net.relu("relu5");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // Dilation with strides, groups and one channel at a time.
 inline Graph with_dilation() {
   Layers net("dilated", fashion_options());
@@ -380,6 +433,8 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"rearranged", with_rearrangements},
       {"products", with_products},
       {"dilated", with_dilation},
+      {"sequences", with_sequence_convolutions},
+      {"upsampled", with_upsampling},
       {"rectangles", with_rectangles},
       {"windows", with_windows},
       {"slices", with_slices},

@@ -43,6 +43,7 @@ struct Var {
   int index = -1;
 };
 
+// Of a picture, {height, width, channels}, or of a sequence, {positions, channels}.
 struct ConvolutionOptions {
   int64_t channels = 1;
   int64_t kernel = 3;
@@ -51,6 +52,7 @@ struct ConvolutionOptions {
   int64_t groups = 1;
   int64_t dilation = 1;
   bool bias = false;
+  bool causal = false;  // of a sequence: all padding, (kernel - 1) * dilation, lies before it
 };
 
 // The description of an input that batches bring.

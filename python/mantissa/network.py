@@ -173,6 +173,47 @@ def conv(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: in
               stride=stride, padding=padding, groups=groups, dilation=dilation, bias=bias)
 
 
+def conv1d(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: int | None = None,
+           causal: bool = False, groups: int = 1, dilation: int = 1, bias: bool = False,
+           name: str = "", shares: Var | None = None) -> Var:
+    """A convolution of [positions, channels] over the positions: [results, `channels`]. Padding is
+    half of the kernel on both sides if none is given: with stride 1 the sequence keeps its length.
+    With `causal` all padding, (kernel - 1) * dilation, lies before the sequence, and no result
+    reads a later position. `groups` as many as channels: each channel alone."""
+    if len(x.shape) != 2:
+        raise InvalidInput(f"conv1d wants [positions, channels], not {list(x.shape)}")
+    if causal and padding:
+        raise InvalidInput("conv1d: causal says the padding itself")
+    if padding is None:
+        padding = 0 if causal else dilation * (kernel - 1) // 2
+    return op("convolution", x, name=name, shares=shares, channels=channels, kernel=kernel,
+              stride=stride, padding=padding, groups=groups, dilation=dilation, bias=bias,
+              causal=causal)
+
+
+def transposed_conv(x: Var, channels: int, kernel: int = 2, *, stride: int = 2, padding: int = 0,
+                    output_padding: int = 0, bias: bool = True, name: str = "",
+                    shares: Var | None = None) -> Var:
+    """A transposed convolution of [height, width, channels] or [positions, channels]: an axis of n
+    becomes one of (n - 1) * stride + kernel - 2 * padding + output_padding."""
+    return op("transposed_convolution", x, name=name, shares=shares, channels=channels,
+              kernel=kernel, stride=stride, padding=padding, output_padding=output_padding,
+              bias=bias)
+
+
+def upsample(x: Var, factor: int = 2, *, name: str = "") -> Var:
+    """Each pixel or position `factor` times, along both axes of a picture."""
+    return op("upsample", x, name=name, factor=factor)
+
+
+def bilinear_resize(x: Var, height: int, width: int, *, align_corners: bool = False,
+                    name: str = "") -> Var:
+    """A picture [height, width, channels] of another size, by linear interpolation between the
+    centres of pixels; with `align_corners` the first and last pixels stay where they are."""
+    return op("bilinear_resize", x, name=name, height=height, width=width,
+              align_corners=align_corners)
+
+
 def linear(x: Var, channels: int, *, bias: bool = True, least_bits: int = 0, name: str = "",
            shares: Var | None = None) -> Var:
     """A linear layer of [features], or of each row of [sequence, features]; pictures are flattened
@@ -337,14 +378,16 @@ def subtract(a: Var, b: Var, *, least_bits: int = 0, name: str = "") -> Var:
 
 
 def multiply(a: Var, b: Var, *, name: str = "") -> Var:
-    """a * b; b may be [channels], a factor for each channel of a; also written a * b."""
+    """a * b; b may be [channels], a factor for each channel of a, a picture or sequence; also
+    written a * b."""
     return op("multiply", a, b, name=name)
 
 
 def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
              name: str = "") -> Var:
-    """The largest value of each window. The stride is the window if none is given."""
-    if stride in (None, window) and padding == 0:
+    """The largest value of each window of [height, width, channels] or [positions, channels]. The
+    stride is the window if none is given."""
+    if stride in (None, window) and padding == 0 and len(x.shape) == 3:
         return op("max_pool", x, name=name, window=window)
     return op("overlapping_max_pool", x, name=name, window=window, stride=stride or window,
               padding=padding)
@@ -352,12 +395,13 @@ def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int
 
 def average_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
                  name: str = "") -> Var:
-    """The mean of each window. The stride is the window if none is given."""
+    """The mean of each window of [height, width, channels] or [positions, channels]. The stride is
+    the window if none is given."""
     return op("average_pool", x, name=name, window=window, stride=stride or window, padding=padding)
 
 
 def global_average_pool(x: Var, *, name: str = "") -> Var:
-    """The mean of each channel over the picture: [channels]."""
+    """The mean of each channel over the picture or the positions: [channels]."""
     return op("global_average_pool", x, name=name)
 
 

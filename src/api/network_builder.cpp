@@ -250,14 +250,16 @@ Var NetworkBuilder::add_sharing(Var with, const std::string& op, const std::vect
 }
 
 Var NetworkBuilder::convolution(const ConvolutionOptions& o, Var input, const std::string& name) {
+  const int64_t half = o.causal ? 0 : o.dilation * (o.kernel / 2);
   return add("convolution", {input},
              {{"channels", o.channels},
               {"kernel", o.kernel},
               {"stride", o.stride},
-              {"padding", o.padding < 0 ? o.dilation * (o.kernel / 2) : o.padding},
+              {"padding", o.padding < 0 ? half : o.padding},
               {"groups", o.groups},
               {"dilation", o.dilation},
-              {"bias", int64_t{o.bias}}},
+              {"bias", int64_t{o.bias}},
+              {"causal", int64_t{o.causal}}},
              name);
 }
 

@@ -11,6 +11,7 @@
 #include "base/files/file_bytes.h"
 #include "infer/exported_network.h"
 #include "infer/exported_sequence.h"
+#include "onnx/export/inputs.h"
 #include "onnx/export/weights.h"
 #include "onnx/files/read_budget.h"
 #include "onnx/files/reader.h"
@@ -131,7 +132,8 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
   const Value& input = d.network.values[d.network.inputs[0]];
-  const bool is_of_rows = input.element == Element::kNumber && input.shape.rank == 2;
+  const bool is_of_rows = input.element == Element::kNumber && input.shape.rank == 2 &&
+                          !onnx::reads_images_of_numbers(d.network);
   if (input.element == Element::kIndex || is_of_rows) {
     return export_sequences(network, target);
   }

@@ -17,8 +17,9 @@ constexpr int64_t kMostImageChannels = 4;
 Error not_for_examples(const Graph& network, const std::string& why) {
   return invalid_input("network '" + network.name + "': " + why +
                        "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
-                       "'labels' (int32, [], or [outputs] of sigmoids), one of tables 'numbers' "
-                       "(int16, [columns], exponent " +
+                       "'labels' (int32, [], or [outputs] of sigmoids, or [H, W] of pixels), one of "
+                       "tables or arrays 'numbers' (int16, [columns], [T, C] or [H, W, C], exponent "
+                       +
                        std::to_string(kFeatureExponent) +
                        ") and 'labels' or 'targets' (int16, "
                        "[numbers], exponent " +
@@ -43,14 +44,14 @@ constexpr KnownInput kKnownInputs[] = {
      }},
     {kNumberTensor,
      [](const Value& value) {
-       return value.element == Element::kNumber && value.shape.rank == 1 &&
+       return value.element == Element::kNumber && value.shape.rank >= 1 && value.shape.rank <= 3 &&
               value.exponent == kFeatureExponent;
      }},
     {kTokenTensor, [](const Value& value) { return is_indices(value, 1); }},
     {kSegmentTensor, [](const Value& value) { return is_indices(value, 1); }},
     {kLengthTensor, [](const Value& value) { return is_indices(value, 0); }},
     {kLabelTensor,
-     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank <= 1; }},
+     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank <= 2; }},
     {kTargetTensor,
      [](const Value& value) {
        return value.element == Element::kNumber && value.shape.rank == 1 &&
@@ -84,7 +85,10 @@ Status check_inputs(const Graph& network) {
 
 // The one loss, between the one result and the labels.
 Result<const Node*> loss_of_examples(const Graph& network) {
-  if (network.outputs.size() != 1 || network.values[network.outputs[0]].shape.rank != 1) {
+  const bool one_output =
+      network.outputs.size() == 1 && (network.values[network.outputs[0]].shape.rank == 1 ||
+                                      label_shape_of_places(network).rank > 0);
+  if (!one_output) {
     return not_for_examples(network, "it has not one output of [classes]");
   }
   if (network.losses.size() != 1) {
@@ -123,6 +127,15 @@ const Value* input_named(const Graph& network, const std::string& name) {
   return found == network.inputs.end() ? nullptr : &network.values[*found];
 }
 
+Shape label_shape_of_places(const Graph& network) {
+  const Value* const labels = input_named(network, kLabelTensor);
+  const bool reads_places = input_named(network, kPixelTensor) != nullptr ||
+                            input_named(network, kNumberTensor) != nullptr;
+  if (labels == nullptr || !reads_places || network.outputs.size() != 1) return {};
+  const Shape& logits = network.values[network.outputs[0]].shape;
+  return logits.rank > 1 && ops::rows_shape(logits) == labels->shape ? labels->shape : Shape{};
+}
+
 std::vector<TensorSpec> input_specs(const Graph& network) {
   std::vector<TensorSpec> specs;
   for (const int input : network.inputs) {
@@ -150,7 +163,7 @@ Result<ModelOptions> example_options(const Graph& network) {
   } else if (const Value* const tokens = input_named(network, kTokenTensor)) {
     options.sequence = options.features = tokens->shape[0];
   } else {
-    options.features = input_named(network, kNumberTensor)->shape[0];
+    options.features = input_named(network, kNumberTensor)->shape.count();
   }
   take_loss(*loss, options);
   const int64_t least = ops::is_for_numbers(known->kind) ? 1 : 2;

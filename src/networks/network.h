@@ -14,6 +14,10 @@ namespace mantissa {
 // The input of this name, or null.
 const Value* input_named(const Graph& network, const std::string& name);
 
+// The shape of an example's labels if the network gives a class to each pixel, [H, W], or position,
+// [T]; rank 0: it does not.
+Shape label_shape_of_places(const Graph& network);
+
 // The names, types and shapes of its inputs.
 std::vector<TensorSpec> input_specs(const Graph& network);
 

@@ -151,11 +151,12 @@ class TieFree {
   Status add_global_mean(int n) {
     const Node& node = from_.nodes[n];
     const Shape& shape = from_.values[node.inputs[0]].shape;
+    const int64_t channels = shape.last();
     const int means = put(n, ops::kRescaledConvolution, node.name, inputs_of(node),
-                          {{"channels", shape[2]},
-                           {"groups", shape[2]},
+                          {{"channels", channels},
+                           {"groups", channels},
                            {"kernel", shape[0]},
-                           {"kernel_width", shape[1]},
+                           {"kernel_width", ops::is_sequence(shape) ? 0 : shape[1]},
                            {"full_range", int64_t{1}}});
     return define(node, put(n, ops::kFlatten, node.name + "/vector", {means}, {}));
   }
@@ -163,22 +164,26 @@ class TieFree {
   Status add_means(int n) {
     const Node& node = from_.nodes[n];
     const auto& pool = node.attributes.as<ops::PoolAttributes>();
-    const auto [vertical, horizontal] = ops::pool_axes(pool);
+    const Shape& shape = from_.values[node.inputs[0]].shape;
+    const bool of_sequence = ops::is_sequence(shape);
+    const auto [vertical, horizontal] = ops::pool_axes(pool, of_sequence);
     const bool pads = vertical.padding > 0 || horizontal.padding > 0;
     if (pads && !pool.count_padding) {
       return invalid_input("leaves padded cells out of its means");
     }
-    const int64_t channels = from_.values[node.inputs[0]].shape[2];
+    const int64_t channels = shape.last();
+    std::vector<Attributes::Item> attributes = {
+        {"channels", channels}, {"groups", channels}, {"full_range", int64_t{1}}};
+    const auto add = [&](const char* name, const char* width_name, int64_t of_height,
+                         int64_t of_width) {
+      attributes.emplace_back(name, of_sequence ? of_width : of_height);
+      if (!of_sequence) attributes.emplace_back(width_name, of_width);
+    };
+    add("kernel", "kernel_width", vertical.window, horizontal.window);
+    add("stride", "stride_width", vertical.stride, horizontal.stride);
+    add("padding", "padding_width", vertical.padding, horizontal.padding);
     const int means = put(n, ops::kRescaledConvolution, node.name, inputs_of(node),
-                          {{"channels", channels},
-                           {"groups", channels},
-                           {"kernel", vertical.window},
-                           {"kernel_width", horizontal.window},
-                           {"stride", vertical.stride},
-                           {"stride_width", horizontal.stride},
-                           {"padding", vertical.padding},
-                           {"padding_width", horizontal.padding},
-                           {"full_range", int64_t{1}}});
+                          Attributes(std::move(attributes)));
     MANTISSA_RETURN_IF_ERROR(builder_.status());
     if (builder_.shape(means) != from_.values[node.outputs[0]].shape) {
       return invalid_input("has windows that reach beyond the image");
@@ -204,7 +209,7 @@ class TieFree {
                            {"groups", channels},
                            {"kernel", 1},
                            {"most", ops::quantise_levels(grid)}});
-    if (shape.rank == 3) return define(node, steps);
+    if (shape.rank > 1) return define(node, steps);
     return define(node, put(n, ops::kFlatten, node.name + "/vector", {steps}, {}));
   }
 

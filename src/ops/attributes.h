@@ -21,6 +21,7 @@ struct LayerAttributes {
   // For the width; 0 (for padding -1): as for the height.
   int64_t kernel_width = 0, stride_width = 0, padding_width = -1;
   int64_t groups = 1, dilation = 1;
+  bool causal = false;  // of a sequence: no result reads a later position
   bool bias = false;
   bool classifier = false;  // starts with small logits
   LayerInitialiser initialiser = LayerInitialiser::kHe;
@@ -34,6 +35,15 @@ struct LayerAttributes {
   bool relu6 = false;                                  // rescaled: the result is clipped at 6
   bool full_range = false;  // rescaled: without a ReLU, mantissas are -128 to 127
   int most = 0;             // rescaled: mantissas are 0 to this; 0: there is no such limit
+};
+
+// transposed_convolution.
+struct TransposedAttributes {
+  int64_t channels = 0;
+  int64_t kernel = 0, stride = 0, padding = 0, output_padding = 0;
+  // For the width; 0 (for paddings -1): as for the height.
+  int64_t kernel_width = 0, stride_width = 0, padding_width = -1, output_padding_width = -1;
+  bool bias = false;
 };
 
 enum class Learns : uint8_t { kLsq, kClip, kPact, kHalfWave };
@@ -77,6 +87,17 @@ struct PoolAttributes {
 enum class ReducedAxes : uint8_t { kPositions, kHeight, kWidth, kChannels };
 struct ReduceAttributes {
   ReducedAxes over = ReducedAxes::kPositions;
+};
+
+// upsample.
+struct UpsampleAttributes {
+  int64_t factor = 0, factor_width = 0;  // 0 of the width: as for the height
+};
+
+// bilinear_resize.
+struct ResizeAttributes {
+  int64_t height = 0, width = 0;
+  bool align_corners = false;
 };
 
 struct SliceAttributes {

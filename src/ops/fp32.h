@@ -15,6 +15,7 @@ extern const OpRows kNormaliseInput;
 extern const OpRows kQuantiseInput;
 extern const OpRows kQuantise;
 extern const OpRows kConvolution;  // and linear
+extern const OpRows kTransposedConvolution;
 extern const OpRows kBatchNorm;
 extern const OpRows kScaleOffset;
 extern const OpRows kRescale;
@@ -47,6 +48,8 @@ extern const OpRows kGru;
 extern const OpRows kDropout;
 extern const OpRows kMultiply;
 extern const OpRows kPad;
+extern const OpRows kUpsample;
+extern const OpRows kBilinearResize;
 extern const OpRows kChannelShuffle;
 extern const OpRows kReverse;
 extern const OpRows kConcat;

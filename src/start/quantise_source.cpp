@@ -147,11 +147,13 @@ class RowSampler {
 
   void add_window(const Tensor& input, int64_t place, std::vector<float>& rows) const {
     const auto& layer = node_.attributes.as<ops::LayerAttributes>();
-    const auto [vertical, horizontal] = ops::convolution_axes(layer);
+    const auto [vertical, horizontal] =
+        ops::convolution_axes(layer, ops::are_sequences(input.shape));
     const int64_t dilation = layer.dilation;
-    const int64_t height = input.shape[1], width = input.shape[2], channels = input.shape[3];
-    const int64_t pixels = output_[0] * output_[1], image = place / pixels;
-    const int64_t oy = place % pixels / output_[1], ox = place % output_[1];
+    const Shape images = ops::as_images(input.shape), result = ops::as_image(output_);
+    const int64_t height = images[1], width = images[2], channels = images[3];
+    const int64_t pixels = result[0] * result[1], image = place / pixels;
+    const int64_t oy = place % pixels / result[1], ox = place % result[1];
     for (int64_t ky = 0; ky < weights_[1]; ++ky) {
       for (int64_t kx = 0; kx < weights_[2]; ++kx) {
         const int64_t y = oy * vertical.stride + ky * dilation - vertical.padding;

@@ -157,6 +157,7 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
   const Node& node = context.node(n);
   const auto& attributes = node.attributes.as<ops::LayerAttributes>();
   const Shape &in = context.shape(node.inputs[0]), &out = context.shape(node.outputs[0]);
+  if (ops::is_sequence(in)) return invalid_input("is a convolution over one axis");
   const Shape& weights = context.graph.parameters[static_cast<size_t>(node.parameters[0])].shape;
   const bool is_depthwise = attributes.groups > 1 || (in[2] == 1 && weights[0] == 1);
   if (attributes.groups > 1 && (attributes.groups != in[2] || weights[0] != in[2])) {
@@ -171,7 +172,7 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
     transpose(layer.weights, static_cast<size_t>(weights[0]));
     dims = {1, side(weights[1]), side(weights[2]), side(weights[0])};
   }
-  const auto [vertical, horizontal] = ops::convolution_axes(attributes);
+  const auto [vertical, horizontal] = ops::convolution_axes(attributes, false);
   const WindowPadding padding =
       window_padding({vertical.kernel, vertical.stride, vertical.padding, in[0], out[0]},
                      {horizontal.kernel, horizontal.stride, horizontal.padding, in[1], out[1]});

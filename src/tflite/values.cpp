@@ -104,8 +104,10 @@ Result<Exported> export_add(ExportContext& context, int n) {
 
 Result<Exported> export_max_pool(ExportContext& context, int n) {
   const Node& node = context.node(n);
-  const auto [vertical, horizontal] = ops::pool_axes(node.attributes.as<ops::PoolAttributes>());
   const Shape &in = context.shape(node.inputs[0]), &out = context.shape(node.outputs[0]);
+  if (ops::is_sequence(in)) return invalid_input("is a pool over one axis");
+  const auto [vertical, horizontal] =
+      ops::pool_axes(node.attributes.as<ops::PoolAttributes>(), false);
   const WindowPadding padding =
       window_padding({vertical.window, vertical.stride, vertical.padding, in[0], out[0]},
                      {horizontal.window, horizontal.stride, horizontal.padding, in[1], out[1]});

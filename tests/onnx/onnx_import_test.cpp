@@ -361,12 +361,12 @@ TEST(OnnxImport, WrongInputsAreRefused) {
     const auto network = imported(model.finish(output));
     return network.ok() ? std::string("imported") : network.error().message;
   };
-  Model wide(5, 6, 6);
-  wide.add("Flatten", "flat", {"x"});
-  EXPECT_NE(message(wide, "flat").find("[N, C, H, W] with up to 4 channels"), std::string::npos);
   Model gone(3, 6, 6);
   gone.add("Relu", "r", {"x"});
-  EXPECT_NE(message(gone, "r").find("has 108 numbers an example"), std::string::npos);
+  EXPECT_EQ(message(gone, "r"), "imported");  // three classes for each of 36 places
+  Model one(1, 6, 6);
+  one.add("Relu", "r", {"x"});
+  EXPECT_NE(message(one, "r"), "imported");
 }
 
 // A step of SGD moves every parameter; tests/long/onnx_networks compares gradients with PyTorch.

@@ -21,9 +21,14 @@ inline int64_t padding_of_width(int64_t width, int64_t height) {
   return width < 0 ? height : width;
 }
 
-inline Reals convolution(const ops::LayerAttributes& a, const Shape& in, const Shape& out,
-                         const Shape& w, const Reals& x, const std::vector<Reals>& p) {
+inline Reals convolution(ops::LayerAttributes a, Shape in, Shape out, const Shape& w,
+                         const Reals& x, const std::vector<Reals>& p) {
   const bool image = w.rank == 4;
+  if (image && in.rank == 3) {  // [N, T, C]
+    in = Shape{in[0], 1, in[1], in[2]}, out = Shape{out[0], 1, out[1], out[2]};
+    a.stride_width = a.stride, a.padding_width = a.causal ? (w[2] - 1) * a.dilation : a.padding;
+    a.stride = 1, a.padding = 0;
+  }
   const int64_t examples = image ? in[0] : in.count() / in.last();
   const int64_t height = image ? in[1] : 1, width = image ? in[2] : 1, channels = in.last();
   const int64_t out_height = image ? out[1] : 1, out_width = image ? out[2] : 1;
@@ -58,6 +63,73 @@ inline Reals convolution(const ops::LayerAttributes& a, const Shape& in, const S
     }
   }
   return y;
+}
+
+// Each input is spread over the results by all taps. Weights are [O, KH, KW, C].
+inline Reals transposed_convolution(ops::TransposedAttributes a, Shape in, Shape out,
+                                    const Shape& w, const Reals& x, const std::vector<Reals>& p) {
+  if (in.rank == 3) {  // [N, T, C]
+    in = Shape{in[0], 1, in[1], in[2]}, out = Shape{out[0], 1, out[1], out[2]};
+    a.stride_width = a.stride, a.padding_width = a.padding;
+    a.stride = 1, a.padding = 0;
+  }
+  const int64_t across = of_width(a.stride_width, a.stride);
+  const int64_t side = padding_of_width(a.padding_width, a.padding);
+  Reals y(static_cast<size_t>(out.count()));
+  for (size_t i = 0; i < y.size() && p.size() > 1; ++i) y[i] = p[1][i % p[1].size()];
+  for (int64_t pixel = 0; pixel < in.count() / in[3]; ++pixel) {
+    const int64_t ix = pixel % in[2], iy = pixel / in[2] % in[1], n = pixel / in[2] / in[1];
+    for (int64_t ky = 0; ky < w[1]; ++ky) {
+      for (int64_t kx = 0; kx < w[2]; ++kx) {
+        const int64_t oy = iy * a.stride + ky - a.padding, ox = ix * across + kx - side;
+        if (oy < 0 || oy >= out[1] || ox < 0 || ox >= out[2]) continue;
+        for (int64_t o = 0; o < out[3]; ++o) {
+          for (int64_t c = 0; c < in[3]; ++c) {
+            y[((n * out[1] + oy) * out[2] + ox) * out[3] + o] +=
+                x[pixel * in[3] + c] * p[0][((o * w[1] + ky) * w[2] + kx) * in[3] + c];
+          }
+        }
+      }
+    }
+  }
+  return y;
+}
+
+// Resizes [N, H, W, C] by weights of the rows and columns that a result reads.
+inline Reals resized(Shape in, Shape out, const Reals& x,
+                     const std::function<double(int64_t out, int64_t in, int64_t, int64_t)>& weight) {
+  if (in.rank == 3) {
+    in = Shape{in[0], 1, in[1], in[2]}, out = Shape{out[0], 1, out[1], out[2]};
+  }
+  Reals y(static_cast<size_t>(out.count()));
+  for (int64_t i = 0; i < out.count(); ++i) {
+    const int64_t c = i % out[3], ox = i / out[3] % out[2], oy = i / out[3] / out[2] % out[1];
+    const int64_t n = i / out[3] / out[2] / out[1];
+    for (int64_t iy = 0; iy < in[1]; ++iy) {
+      for (int64_t ix = 0; ix < in[2]; ++ix) {
+        y[i] += weight(oy, iy, in[1], out[1]) * weight(ox, ix, in[2], out[2]) *
+                x[((n * in[1] + iy) * in[2] + ix) * in[3] + c];
+      }
+    }
+  }
+  return y;
+}
+
+inline Reals upsample(const Shape& in, const Shape& out, const Reals& x) {
+  return resized(in, out, x, [](int64_t o, int64_t i, int64_t from, int64_t to) {
+    return o / (to / from) == i ? 1.0 : 0.0;
+  });
+}
+
+inline Reals bilinear_resize(const ops::ResizeAttributes& a, const Shape& in, const Shape& out,
+                             const Reals& x) {
+  return resized(in, out, x, [&](int64_t o, int64_t i, int64_t from, int64_t to) {
+    const auto n = static_cast<double>(from), m = static_cast<double>(to);
+    const auto result = static_cast<double>(o);
+    const double place = a.align_corners ? (to == 1 ? 0 : result * (n - 1) / (m - 1))
+                                         : (result + 0.5) * n / m - 0.5;
+    return std::max(0.0, 1 - std::abs(std::clamp(place, 0.0, n - 1) - static_cast<double>(i)));
+  });
 }
 
 inline Reals batch_norm(int64_t channels, const Reals& x, const std::vector<Reals>& p) {
@@ -200,8 +272,13 @@ inline Reals recurrent(int gates, int64_t steps, int64_t n, const Reals& x,
 
 // Calls visit(x index) for the cells of output i's window that lie in the image.
 template <typename Visit>
-inline void for_each_cell(const ops::PoolAttributes& a, const Shape& in, const Shape& out,
-                          int64_t i, Visit&& visit) {
+inline void for_each_cell(ops::PoolAttributes a, Shape in, Shape out, int64_t i, Visit&& visit) {
+  if (in.rank == 3) {  // [N, T, C]
+    in = Shape{in[0], 1, in[1], in[2]}, out = Shape{out[0], 1, out[1], out[2]};
+    a.window_width = a.window, a.stride_width = a.stride > 0 ? a.stride : a.window;
+    a.padding_width = a.padding;
+    a.window = a.stride = 1, a.padding = 0;
+  }
   const int64_t window = a.window, stride = a.stride > 0 ? a.stride : window;
   const int64_t wide = of_width(a.window_width, window),
                 step = of_width(a.stride_width, a.stride > 0 ? stride : wide);
@@ -233,7 +310,7 @@ inline Reals average_pool(const ops::PoolAttributes& a, const Shape& in, const S
     double sum = 0;
     int64_t cells = 0;
     for_each_cell(a, in, out, i, [&](int64_t at) { sum += x[at], ++cells; });
-    if (padded) cells = a.window * of_width(a.window_width, a.window);
+    if (padded) cells = in.rank == 3 ? a.window : a.window * of_width(a.window_width, a.window);
     y[i] = sum / static_cast<double>(cells);
   }
   return y;
@@ -263,10 +340,10 @@ inline Reals slice(const ops::SliceAttributes& a, const Shape& in, const Shape& 
 }
 
 inline Reals average(const Shape& in, const Reals& x) {
-  const int64_t pixels = in[1] * in[2];
-  Reals y(static_cast<size_t>(in[0] * in[3]));
+  const int64_t channels = in.last(), pixels = in.count() / in[0] / channels;
+  Reals y(static_cast<size_t>(in[0] * channels));
   for (int64_t i = 0; i < in.count(); ++i) {
-    y[i / (pixels * in[3]) * in[3] + i % in[3]] += x[i] / static_cast<double>(pixels);
+    y[i / (pixels * channels) * channels + i % channels] += x[i] / static_cast<double>(pixels);
   }
   return y;
 }

@@ -185,6 +185,20 @@ class Checked {
         return convolution(a.as<ops::LayerAttributes>(), in, out, w, x[0], p);
       };
     }
+    if (op == &ops::kTransposedConvolution) {
+      const Shape w = graph_.parameters[graph_.nodes[node].parameters[0]].shape;
+      return [=](const auto& x, const auto& p) {
+        return transposed_convolution(a.as<ops::TransposedAttributes>(), in, out, w, x[0], p);
+      };
+    }
+    if (op == &ops::kUpsample) {
+      return [=](const auto& x, const auto&) { return upsample(in, out, x[0]); };
+    }
+    if (op == &ops::kBilinearResize) {
+      return [=](const auto& x, const auto&) {
+        return bilinear_resize(a.as<ops::ResizeAttributes>(), in, out, x[0]);
+      };
+    }
     if (op == &ops::kBatchNorm) {
       return [=](const auto& x, const auto& p) { return batch_norm(in.last(), x[0], p); };
     }

@@ -12,7 +12,7 @@ class Network {
  public:
   explicit Network(Shape shape) : builder_("network", shape) {
     last_ = builder_.add(ops::kNormaliseInput, "normalise", {builder_.input()},
-                         {{"means", WholeList{128}}});
+                         {{"means", WholeList(static_cast<size_t>(shape.last()), 128)}});
   }
   int add(const Op& op, Attributes attributes = {}) { return add(op, {last_}, attributes); }
   int add(const Op& op, std::vector<int> inputs, Attributes attributes = {}) {
@@ -87,6 +87,67 @@ TEST(GradientCheck, ConvolutionsPoolingAndLinear) {
       net.finish(5), 6,
       {"backward_input convolution", "backward_weights convolution", "backward_input max_pool",
        "backward_input relu", "backward_input linear", "backward_input softmax_cross_entropy"});
+}
+
+TEST(GradientCheck, ConvolutionsAndPoolsOfSequences) {
+  Network net(Shape{3, 7, 2});
+  net.add(ops::kReshape, {{"width", 21}, {"channels", 2}});
+  net.add(ops::kConvolution, {{"channels", 6}, {"kernel", 5}, {"stride", 2}, {"padding", 2}});
+  net.add(ops::kBatchNorm);
+  net.add(ops::kRelu);
+  net.add(ops::kConvolution,
+          {{"channels", 6}, {"kernel", 3}, {"dilation", 2}, {"causal", 1}, {"groups", 6}});
+  net.add(ops::kAveragePool, {{"window", 3}, {"stride", 1}, {"padding", 1}});
+  net.add(ops::kConvolution, {{"channels", 4}, {"kernel", 2}, {"causal", 1}, {"stride", 2}});
+  net.add(ops::kRelu);
+  net.add(ops::kOverlappingMaxPool, {{"window", 3}, {"stride", 1}});
+  net.add(ops::kGlobalAveragePool);
+  check_all(net.finish(4), 6,
+            {"backward_input convolution", "backward_weights convolution",
+             "backward_input average_pool", "backward_input overlapping_max_pool",
+             "backward_input global_average_pool"});
+}
+
+// Kernels with the same taps everywhere, and others; paddings on both ends.
+TEST(GradientCheck, TransposedConvolutionsAndResizing) {
+  Network net(Shape{4, 5, 2});
+  net.add(ops::kTransposedConvolution, {{"channels", 6}});
+  net.add(ops::kRelu);
+  net.add(ops::kTransposedConvolution,
+          {{"channels", 5}, {"kernel", 3}, {"padding", 1}, {"output_padding", 1}, {"bias", 0}});
+  net.add(ops::kBatchNorm);
+  net.add(ops::kRelu);
+  net.convolution(6, 3, 3, 1, 1);
+  net.add(ops::kTransposedConvolution, {{"channels", 4},
+                                        {"kernel", 4},
+                                        {"kernel_width", 2},
+                                        {"stride_width", 1},
+                                        {"padding", 1},
+                                        {"padding_width", 0}});
+  net.add(ops::kUpsample, {{"factor", 2}, {"factor_width", 1}});
+  net.add(ops::kRelu);
+  net.convolution(5, 3, 3, 0, 1);
+  net.add(ops::kBilinearResize, {{"height", 7}, {"width", 5}});
+  net.add(ops::kBilinearResize, {{"height", 4}, {"width", 9}, {"align_corners", 1}});
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 2,
+            {"backward_weights transposed_convolution",
+             "backward_input upsample", "backward_input bilinear_resize"});
+}
+
+TEST(GradientCheck, TransposedConvolutionsAndResizingOfSequences) {
+  Network net(Shape{3, 4, 2});
+  net.add(ops::kReshape, {{"width", 12}, {"channels", 2}});
+  net.add(ops::kTransposedConvolution,
+          {{"channels", 6}, {"kernel", 4}, {"stride", 2}, {"padding", 1}});
+  net.add(ops::kRelu);
+  net.add(ops::kConvolution, {{"channels", 4}, {"kernel", 5}, {"stride", 3}});
+  net.add(ops::kUpsample, {{"factor", 3}});
+  net.add(ops::kBilinearResize, {{"width", 10}});
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 2,
+            {"backward_weights transposed_convolution",
+             "backward_input upsample", "backward_input bilinear_resize"});
 }
 
 TEST(GradientCheck, LinearOfSequencesAndImages) {

@@ -103,6 +103,33 @@ TEST(Refusal, DilatedKernelsThatDoNotFit) {
   EXPECT_EQ(dilated(1, 11), "a kernel of 11 does not fit an image of [7, 9, 2]");
 }
 
+std::string of_sequence(Attributes attributes, const Op& op = ops::kConvolution) {
+  const auto shape = output_shape(op, attributes, std::vector{Shape{20, 6}});
+  return shape.ok() ? to_string(*shape) : shape.error().message;
+}
+
+TEST(Refusal, SettingsThatSequencesLack) {
+  EXPECT_EQ(of_sequence({{"channels", 4}, {"kernel", 5}}), "[16, 4]");
+  EXPECT_EQ(of_sequence({{"channels", 4}, {"kernel", 5}, {"dilation", 9}, {"causal", 1}}),
+            "[20, 4]");
+  EXPECT_EQ(of_sequence({{"channels", 4}, {"kernel", 5}, {"stride", 3}, {"causal", 1}}), "[7, 4]");
+  EXPECT_EQ(of_sequence({{"channels", 4}, {"kernel", 5}, {"dilation", 5}}),
+            "a kernel of 5 with dilation 5 does not fit a sequence of [20, 6]");
+  EXPECT_EQ(of_sequence({{"channels", 4}, {"kernel_width", 5}}),
+            "a sequence [T, C] has no width: kernel, stride and padding are of T");
+  EXPECT_EQ(of_sequence({{"channels", 4}, {"padding", 1}, {"causal", 1}}),
+            "causal says the padding itself");
+  EXPECT_EQ(of_sequence({{"channels", 4}, {"causal", 1}, {"dilation", int64_t{1} << 40}}),
+            "a kernel of 3 with dilation 1099511627776 is too long");
+  EXPECT_EQ(of_sequence({{"window", 2}}, ops::kMaxPool),
+            "wants one [H, W, C] input; overlapping_max_pool takes [T, C], too");
+  EXPECT_EQ(of_sequence({{"window_width", 2}}, ops::kAveragePool),
+            "a sequence [T, C] has no width: window, stride and padding are of T");
+  const auto image = output_shape(ops::kConvolution, {{"channels", 4}, {"causal", 1}},
+                                  std::vector{Shape{20, 6, 3}});
+  EXPECT_EQ(image.error().message, "causal is possible for a sequence, [T, C]");
+}
+
 TEST(Refusal, ImpossibleNetworksAndOptions) {
   EXPECT_FALSE(build_model("resnet21", {}).ok());
   EXPECT_FALSE(build_model("lenet5", {.height = 4, .width = 4}).ok());

@@ -199,7 +199,7 @@ Prediction test_example(const Dataset& data, int64_t i) {
   } else if (target.has_labels()) {
     const auto first_label = test.labels().begin() + i * target.classes;
     example.true_labels.assign(first_label, first_label + target.classes);
-  } else {
+  } else if (test.find(kLabelTensor)->shape.rank == 0) {
     example.label = test.labels()[at];
   }
   return example;
@@ -230,13 +230,15 @@ Status check_targets(const PredictionConfig& config) {
 }
 
 Status write_raw(const std::string& path, const Predictor& predictor) {
-  const int64_t classes = predictor.network.graph.classes();
+  const Graph& graph = predictor.network.graph;
+  const Shape& outputs = graph.values[graph.outputs[0]].shape;
   const int32_t exponent = predictor.exponent;
-  const auto count = std::ssize(predictor.mantissas) / classes;
+  std::vector<int64_t> dims = dims_of(outputs);
+  dims.insert(dims.begin(), std::ssize(predictor.mantissas) / outputs.count());
   const NpyView arrays[] = {
       {"mantissas",
        NpyType::kInt32,
-       {count, classes},
+       dims,
        std::as_bytes(std::span(predictor.mantissas))},
       {"exponent", NpyType::kInt32, {}, std::as_bytes(std::span(&exponent, 1))}};
   return write_npz(path, arrays);

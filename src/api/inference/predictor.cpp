@@ -7,6 +7,7 @@
 #include "data/tables/table_encoder.h"
 #include "data/tables/table_rows.h"
 #include "infer/tasks/classification.h"
+#include "networks/network.h"
 
 namespace mantissa {
 namespace {
@@ -57,6 +58,18 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
   return {};
 }
 
+// The part of an example's places that each class was guessed for.
+std::vector<double> guessed_parts(const std::vector<double>& probabilities, int64_t first,
+                                  int64_t places, int64_t classes) {
+  std::vector<double> parts(static_cast<size_t>(classes), 0);
+  for (int64_t place = first; place < first + places; ++place) {
+    const auto row = probabilities.begin() + place * classes;
+    parts[static_cast<size_t>(std::max_element(row, row + classes) - row)] +=
+        1 / static_cast<double>(places);
+  }
+  return parts;
+}
+
 // The most probable class, or of two classes the second above its threshold. Of labels also those
 // above their thresholds.
 void take_guess(const Classified& found, int64_t i, const FrozenDescription& description,
@@ -88,10 +101,13 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   exponent = found.exponent;
   const std::vector<double>& all = found.probabilities;
   const int64_t classes = network.description.options.classes;
+  const int64_t places = label_shape_of_places(network.description.network).count();
   for (int64_t i = 0; i < count; ++i) {
     Prediction& one = batch[static_cast<size_t>(i)];
     if (result.target.empty()) {
-      one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
+      one.probabilities = places > 1 ? guessed_parts(all, i * places, places, classes)
+                                     : std::vector<double>(all.begin() + i * classes,
+                                                           all.begin() + (i + 1) * classes);
       take_guess(found, i, network.description, one);
     } else {
       const auto numbers = std::ssize(found.numbers) / count;

@@ -67,6 +67,10 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
     return invalid_input("the network reads texts, column '" + schema->text->name +
                          "': the commands predict and eval take them");
   }
+  if (schema->is_shaped()) {
+    return invalid_input("the network takes arrays of " + to_string(schema->shape) +
+                         ", not rows: the commands predict and eval take them");
+  }
   MANTISSA_RETURN_IF_ERROR(check_columns(columns));
   ColumnRows source(columns, schema->format);
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(*schema, source));

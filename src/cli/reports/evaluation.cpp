@@ -123,7 +123,8 @@ std::string frequent_confusions(const Evaluation& evaluation) {
   return text;
 }
 
-// ", AUC 0.9712, average precision 0.8810", of two classes; of labels their F1.
+// ", AUC 0.9712, average precision 0.8810", of two classes; of labels their F1; of pixels the mean
+// intersection over union.
 std::string label_scores(const std::string& evaluation_json) {
   constexpr std::pair<const char*, const char*> kScores[] = {
       {"auc", "AUC"},
@@ -135,7 +136,8 @@ std::string label_scores(const std::string& evaluation_json) {
       {"quadratic_kappa", "quadratic kappa"},
       {"micro_f1", "micro F1"},
       {"macro_f1", "macro F1"},
-      {"mean_average_precision", "mean average precision"}};
+      {"mean_average_precision", "mean average precision"},
+      {"mean_iou", "mean IoU"}};
   const auto json = nlohmann::json::parse(evaluation_json, nullptr, false);
   std::string text;
   for (const auto& [key, name] : kScores) {

@@ -99,7 +99,7 @@ ExampleSet picture_set(const PictureForm& form, std::vector<uint8_t> pixels,
 
 ExampleSet row_set(const TableSchema& schema, bool with_weights) {
   using Numbers = std::vector<int16_t>;
-  const Shape inputs = {schema.features()};
+  const Shape inputs = schema.is_shaped() ? schema.shape : Shape{schema.features()};
   ExampleSet set;
   if (schema.text) {
     set.tensors.push_back({kTokenTensor, inputs, Numbers(), schema.text->tokenizer->padding()});
@@ -112,7 +112,7 @@ ExampleSet row_set(const TableSchema& schema, bool with_weights) {
   } else if (schema.has_labels()) {
     set.tensors.push_back({kLabelTensor, Shape{targets}, std::vector<Label>()});
   } else {
-    set.tensors.push_back({kLabelTensor, Shape{}, std::vector<Label>()});
+    set.tensors.push_back({kLabelTensor, schema.label_shape, std::vector<Label>()});
   }
   if (with_weights && !schema.weights.empty()) {
     set.tensors.push_back({kWeightTensor, Shape{}, Numbers()});

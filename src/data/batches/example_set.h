@@ -20,11 +20,13 @@ namespace mantissa {
 // The names of tensors, in sets as in batches and as inputs of networks. The types and shapes are
 // those of an example in a batch.
 constexpr const char* kPixelTensor = "pixels";      // uint8 [height, width, channels]
-constexpr const char* kNumberTensor = "numbers";    // int16 [features] (tensor/table_numbers.h)
+// int16 [features], or of arrays [T, C] or [H, W, C] (tensor/table_numbers.h)
+constexpr const char* kNumberTensor = "numbers";
 constexpr const char* kTokenTensor = "tokens";      // int32 [sequence]
 constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
 constexpr const char* kLengthTensor = "lengths";    // int32 []
-constexpr const char* kLabelTensor = "labels";      // int32 [], or [labels]: 0 or 1 for each
+// int32 []; or [labels]: 0 or 1 for each; or [H, W] of pixels
+constexpr const char* kLabelTensor = "labels";
 constexpr const char* kTargetTensor = "targets";    // int16 [numbers], the numbers to predict
 constexpr const char* kWeightTensor = "weights";    // int16, how much each label counts in training
 

@@ -102,6 +102,9 @@ std::string examples_text(std::span<const TensorSpec> specs) {
     const TensorSpec* const spec = find_spec(specs, nouns.tensor);
     if (spec == nullptr) continue;
     const Shape& shape = spec->shape;
+    if (std::string_view(nouns.tensor) == kNumberTensor && shape.rank > 1) {
+      return "numbers of " + to_string(shape);
+    }
     const std::string size = shape.rank == 1 ? std::to_string(shape[0]) : to_string(shape);
     return nouns.before + size + nouns.behind;
   }
@@ -164,9 +167,9 @@ ExampleSet empty_split(const FoundData& found, const FoundSplit& split,
                        const DataOptions& options) {
   if (found.table) return row_set(*found.table, &split == &found.train);
   ExampleSet set = picture_set(loaded_form(found, options), {}, {});
-  if (found.target.has_labels()) {
-    set.find(kLabelTensor)->shape = Shape{std::ssize(found.target.names)};
-  }
+  set.find(kLabelTensor)->shape = found.target.has_labels()
+                                      ? Shape{std::ssize(found.target.names)}
+                                      : found.label_shape;
   return set;
 }
 

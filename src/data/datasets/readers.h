@@ -33,6 +33,8 @@ struct FoundData {
   PictureSize smallest, largest;  // of all pictures, by pixels; the same if all have one size
   int64_t channels = 0;           // 3 if any picture has colours
   Target target;                  // without the number of its classes
+  Shape label_shape = {};         // of an example's labels: [H, W] if each pixel has one
+  Label largest_label = 0;        // of pixels
   FoundSplit train, validation, test;   // no validation pictures: none are set apart
   int64_t decoding_bytes = 0;           // most that reading one picture holds
   int64_t array_bytes = 0;              // held while a split is read from arrays

@@ -2,12 +2,15 @@
 // y.npy, each of all rows or one for each split.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/files/atomic_file.h"
 #include "base/files/file_system.h"
 #include "data/datasets/class_folders.h"
+#include "data/readers/array_files.h"
+#include "data/readers/shaped_arrays.h"
 #include "data/readers/table_reader.h"
 #include "formats/arrays/npz.h"
 
@@ -80,11 +83,7 @@ Result<NpyArray> read_npy(const fs::path& path) {
   return array;
 }
 
-// The inputs and targets of a split. Its files: an NPZ file and the names of two arrays in it, or
-// two NPY files.
-struct ArrayPair {
-  NpyArray x, y;
-};
+}  // namespace
 
 Result<ArrayPair> read_pair(const FoundSplit& split) {
   ArrayPair pair;
@@ -101,6 +100,8 @@ Result<ArrayPair> read_pair(const FoundSplit& split) {
   }
   return pair;
 }
+
+namespace {
 
 Result<std::unique_ptr<TableRows>> open(const FoundSplit& split, const TableFormat& format) {
   MANTISSA_ASSIGN(ArrayPair pair, read_pair(split));
@@ -162,11 +163,15 @@ bool are_pictures(const NpyArray& x) {
   return x.type == NpyType::kUint8 && (x.shape.size() == 3 || x.shape.size() == 4);
 }
 
+}  // namespace
+
 std::string shape_text(const NpyArray& array) {
   std::string text;
   for (const int64_t dim : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(dim);
   return "[" + text + "]";
 }
+
+namespace {
 
 // How many labels pictures have each, [N, labels]; 0: they have a class, [N].
 int64_t labels_each(const NpyArray& y) {
@@ -225,7 +230,34 @@ Result<PictureForm> form_of(const FoundSplit& split, const NpyArray& x) {
   if (fits && form.height <= 16384 && form.width <= 16384) return form;
   return invalid_input(quoted(split.file(0)) + ": '" + x.name + "' " + shape_text(x) +
                        " is not [pictures, height, width] or [pictures, height, width, channels] "
-                       "with 1 or 3 channels, up to 16384 a side");
+                       "with 1 or 3 channels, up to 16384 a side; a network whose input 'numbers' "
+                       "is [height, width, channels] takes others");
+}
+
+// Labels of pixels: whole numbers below kMaxClasses, [pictures, height, width].
+Status inspect_labels_of_pixels(const FoundSplit& split, const ArrayPair& pair,
+                                const PictureForm& form, FoundData& found) {
+  const NpyArray& y = pair.y;
+  const std::string name = quoted(split.file(0)) + ": '" + y.name + "' " + shape_text(y);
+  if (y.shape != std::vector<int64_t>{pair.x.shape[0], form.height, form.width}) {
+    return invalid_input(name + " has not one label for each pixel of '" + pair.x.name + "' " +
+                         shape_text(pair.x));
+  }
+  const Shape shape{form.height, form.width};
+  if (&split != &found.train && found.label_shape != shape) {
+    return invalid_input(name + " has labels of pixels, and the training pictures have one each");
+  }
+  found.label_shape = shape;
+  const NumberAt number = number_reader(y.type);
+  for (int64_t i = 0; i < y.shape[0] * shape.count(); ++i) {
+    const double label = number(y, i);
+    if (label < 0 || label >= kMaxClasses || label != std::floor(label)) {
+      return invalid_input(name + " has a label that is no whole number from 0 to " +
+                           std::to_string(kMaxClasses - 1));
+    }
+    found.largest_label = std::max(found.largest_label, static_cast<Label>(label));
+  }
+  return {};
 }
 
 // Takes the facts about pictures from a split's arrays.
@@ -243,6 +275,11 @@ Status inspect_pictures(FoundSplit& split, FoundData& found) {
                          " differs in size from the training pictures");
   }
   split.count = pair.x.shape[0];
+  if (pair.y.shape.size() == 3) return inspect_labels_of_pixels(split, pair, form, found);
+  if (found.label_shape.rank > 0) {
+    return invalid_input(quoted(split.file(0)) + ": '" + pair.y.name + "' " + shape_text(pair.y) +
+                         " has no label for each pixel, as the training array has");
+  }
   if (const int64_t labels = labels_each(pair.y); labels > 0) {
     const auto known = std::ssize(found.target.names);
     if (known > 0 && (known != labels || !found.target.has_labels())) {
@@ -288,7 +325,7 @@ Status inspect_all_pictures(FoundData& found) {
   }
   if (found.test.files.empty()) keep_test_pictures(found);
   if (found.target.has_labels()) return {};
-  Label largest = 0;
+  Label largest = found.largest_label;
   for (const SplitRow& row : kSplitRows) {
     for (const Label label : (found.*row.found).labels) largest = std::max(largest, label);
   }
@@ -355,6 +392,10 @@ Result<FoundData> find_files(const fs::path& path) {
 
 Result<FoundData> inspect_arrays(const fs::path& path, const DataOptions& options) {
   MANTISSA_ASSIGN(FoundData found, find_files(path));
+  if (wants_shape(options)) {
+    MANTISSA_RETURN_IF_ERROR(inspect_shaped(options, found));
+    return found;
+  }
   bool pictures = false;
   {
     MANTISSA_ASSIGN(const ArrayPair pair, read_pair(found.train));
@@ -365,22 +406,42 @@ Result<FoundData> inspect_arrays(const fs::path& path, const DataOptions& option
   return found;
 }
 
+// In place of the picture's one label.
+void append_labels_of_pixels(const NpyArray& y, int64_t picture, int64_t count, ExampleSet& set) {
+  auto& labels = set.find(kLabelTensor)->as<Label>();
+  const NumberAt number = number_reader(y.type);
+  labels.pop_back();
+  for (int64_t i = 0; i < count; ++i) {
+    labels.push_back(static_cast<Label>(number(y, picture * count + i)));
+  }
+}
+
 Result<ExampleSet> read_arrays(const FoundData& found, const FoundSplit& split,
                                const ReadOptions& options) {
+  if (found.table && found.table->is_shaped()) return read_shaped(found, split, options);
   if (found.table) return read_table(open, found, split, options);
   MANTISSA_ASSIGN(ArrayPair pair, read_pair(split));
   MANTISSA_ASSIGN(const PictureForm stored, form_of(split, pair.x));
   MANTISSA_ASSIGN(ExampleSet set, empty_set(split.count, options.form));
   std::vector<Label> several;
   const int64_t each = labels_each(pair.y);
+  set.find(kLabelTensor)->shape = each > 0 ? Shape{each} : found.label_shape;
   if (each > 0) {
     MANTISSA_ASSIGN(several, several_labels(split, pair));
-    set.find(kLabelTensor)->shape = Shape{each};
+  }
+  if (found.label_shape.rank > 0 && options.form != stored) {
+    return invalid_input(quoted(split.file(0)) + ": pictures with labels of pixels stay as they "
+                         "are: neither --input-size nor other channels are possible");
   }
   const auto* pixels = reinterpret_cast<const uint8_t*>(pair.x.data.data());
   const int64_t all = pair.x.shape[0];
   for (int64_t i = 0; i < all && set.count < split.count; ++i) {
     if (!is_of_part(i, split.part)) continue;
+    if (found.label_shape.rank > 0) {
+      append_picture(pixels + i * stored.bytes(), stored, 0, set);
+      append_labels_of_pixels(pair.y, i, found.label_shape.count(), set);
+      continue;
+    }
     const auto first = several.begin() + i * each;
     append_picture(pixels + i * stored.bytes(), stored,
                    each > 0 ? *first : split.labels[set.count], set);

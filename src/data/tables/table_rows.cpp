@@ -47,34 +47,6 @@ double number_at(const NpyArray& array, int64_t i) {
   return static_cast<double>(number);
 }
 
-using NumberAt = double (*)(const NpyArray&, int64_t);
-NumberAt reader_of(NpyType type) {
-  switch (type) {
-    case NpyType::kBool:
-    case NpyType::kUint8:
-      return number_at<uint8_t>;
-    case NpyType::kInt8:
-      return number_at<int8_t>;
-    case NpyType::kInt16:
-      return number_at<int16_t>;
-    case NpyType::kInt32:
-      return number_at<int32_t>;
-    case NpyType::kInt64:
-      return number_at<int64_t>;
-    case NpyType::kUint16:
-      return number_at<uint16_t>;
-    case NpyType::kUint32:
-      return number_at<uint32_t>;
-    case NpyType::kUint64:
-      return number_at<uint64_t>;
-    case NpyType::kFloat:
-      return number_at<float>;
-    case NpyType::kDouble:
-      break;
-  }
-  return number_at<double>;
-}
-
 // Numbers of an array, one row of it after the other.
 struct Cells {
   NpyArray array;
@@ -84,7 +56,7 @@ struct Cells {
   std::vector<double> missing;  // numbers that stand for missing values
 
   Cells(NpyArray from, std::vector<double> none)
-      : array(std::move(from)), number(reader_of(array.type)), missing(std::move(none)) {
+      : array(std::move(from)), number(number_reader(array.type)), missing(std::move(none)) {
     const bool is_float = array.type == NpyType::kFloat || array.type == NpyType::kDouble;
     kind = is_float ? FieldKind::kReal : FieldKind::kWhole;
     if (array.shape.empty()) return;
@@ -140,6 +112,33 @@ class ArrayRows : public TableRows {
 };
 
 }  // namespace
+
+NumberAt number_reader(NpyType type) {
+  switch (type) {
+    case NpyType::kBool:
+    case NpyType::kUint8:
+      return number_at<uint8_t>;
+    case NpyType::kInt8:
+      return number_at<int8_t>;
+    case NpyType::kInt16:
+      return number_at<int16_t>;
+    case NpyType::kInt32:
+      return number_at<int32_t>;
+    case NpyType::kInt64:
+      return number_at<int64_t>;
+    case NpyType::kUint16:
+      return number_at<uint16_t>;
+    case NpyType::kUint32:
+      return number_at<uint32_t>;
+    case NpyType::kUint64:
+      return number_at<uint64_t>;
+    case NpyType::kFloat:
+      return number_at<float>;
+    case NpyType::kDouble:
+      break;
+  }
+  return number_at<double>;
+}
 
 TableField read_field(std::string_view text) {
   text = trimmed(text);

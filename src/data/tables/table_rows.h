@@ -77,6 +77,10 @@ Error odd_value(const std::string& place, const std::string& column, const std::
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path,
                                                  const TableFormat& format = {});
 
+// Reads a number of an array of some type.
+using NumberAt = double (*)(const NpyArray& array, int64_t i);
+NumberAt number_reader(NpyType type);
+
 // The rows of arrays x [rows, ...] and, if it is there, y [rows]: columns called 1, 2, ..., then y.
 // `name` begins errors.
 Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y,

@@ -61,6 +61,20 @@ Result<TableColumn> column_of(const Json& json) {
 }
 
 // May throw Json::exception.
+Result<Shape> shape_in(const Json& json) {
+  constexpr int kMostRank = 3;
+  constexpr int64_t kMost = int64_t{1} << 31;
+  Shape shape;
+  for (const Json& dim : json) {
+    const auto size = dim.get<int64_t>();
+    const bool fits = shape.rank < kMostRank && size >= 1 && size <= kMost / shape.count();
+    if (!fits) return invalid_input("the table's columns are damaged");
+    shape.dims[static_cast<size_t>(shape.rank++)] = size;
+  }
+  return shape;
+}
+
+// May throw Json::exception.
 Result<TextColumn> text_column_of(const Json& json) {
   TextColumn column;
   json.at("name").get_to(column.name);
@@ -160,7 +174,19 @@ std::string TableSchema::target_names() const {
   return names;
 }
 
+Result<ChannelAxis> parse_channel_axis(const std::string& text) {
+  for (const auto axis : {ChannelAxis::kByShape, ChannelAxis::kLast, ChannelAxis::kFirst}) {
+    if (text == channel_axis_name(axis)) return axis;
+  }
+  return invalid_input("channels: '" + text + "' is none of first, last and auto");
+}
+
+const char* channel_axis_name(ChannelAxis axis) {
+  return axis == ChannelAxis::kByShape ? "auto" : axis == ChannelAxis::kLast ? "last" : "first";
+}
+
 int64_t TableSchema::features() const {
+  if (is_shaped()) return shape.count();
   if (text) return text->sequence;
   int64_t features = 0;
   for (const TableColumn& column : columns) features += column.width();
@@ -188,6 +214,9 @@ std::string to_json(const TableSchema& schema) {
   if (!schema.weights.empty()) json["weights"] = schema.weights;
   if (schema.format.has_header) json["header"] = *schema.format.has_header;
   if (!schema.format.missing.empty()) json["missing"] = schema.format.missing;
+  if (schema.is_shaped()) json["shape"] = dims_of(schema.shape);
+  if (schema.channels_first) json["channels_first"] = true;
+  if (schema.label_shape.rank > 0) json["label_shape"] = dims_of(schema.label_shape);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -216,6 +245,15 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
     if (json.contains("weights")) json.at("weights").get_to(schema.weights);
     if (json.contains("header")) schema.format.has_header = json.at("header").get<bool>();
     if (json.contains("missing")) json.at("missing").get_to(schema.format.missing);
+    if (json.contains("shape")) {
+      MANTISSA_ASSIGN(schema.shape, shape_in(json.at("shape")));
+      const bool fits = schema.shape.last() == std::ssize(schema.columns) && !schema.text;
+      if (!fits) return invalid_input("the table's columns are damaged");
+    }
+    schema.channels_first = json.value("channels_first", false);
+    if (json.contains("label_shape")) {
+      MANTISSA_ASSIGN(schema.label_shape, shape_in(json.at("label_shape")));
+    }
   } catch (const Json::exception&) {
     return invalid_input("the table's columns are damaged");
   }

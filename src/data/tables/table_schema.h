@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "data/tables/number_style.h"
+#include "tensor/tensor.h"
 
 namespace mantissa {
 
@@ -57,6 +58,11 @@ std::string missing_text(const std::vector<std::string>& missing);
 Result<char> parse_decimal(const std::string& text);  // point, comma or auto
 const char* decimal_name(char decimal);
 
+// Where the arrays of an NPZ file have the channels of an example: [N, T, C], or [N, C, T].
+enum class ChannelAxis : uint8_t { kByShape, kLast, kFirst };
+Result<ChannelAxis> parse_channel_axis(const std::string& text);  // auto, last or first
+const char* channel_axis_name(ChannelAxis axis);
+
 // The user's settings for a table.
 struct TableChoices {
   // The column that is predicted, or several with commas between them; "": one called so, or the
@@ -70,6 +76,9 @@ struct TableChoices {
   std::string weights = {};  // the column of the rows' weights in training; "": none
   TableFormat format = {};
   char decimal = '\0';
+  // Of arrays whose examples the network takes in a shape of more than one axis.
+  Shape shape = {};
+  ChannelAxis channel_axis = ChannelAxis::kByShape;
 };
 
 // A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
@@ -94,7 +103,13 @@ struct TableSchema {
   std::optional<TextColumn> text = std::nullopt;  // the input, in place of columns
   std::string weights = {};  // the column of the rows' weights in training; "": none
   TableFormat format = {};   // of the files, without names
+  // Arrays of numbers, [T, C] or [H, W, C] each; there is a column for each of the C channels. Rank
+  // 0: rows.
+  Shape shape = {};
+  bool channels_first = false;  // in the arrays, [C, T] or [C, H, W]
+  Shape label_shape = {};       // of an example's classes; [H, W]: one for each pixel
 
+  bool is_shaped() const { return shape.rank > 0; }
   bool is_regression() const { return target.is_number(); }
   bool has_labels() const { return !is_regression() && !more_targets.empty(); }
   std::vector<TableColumn> targets() const;

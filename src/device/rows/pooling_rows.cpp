@@ -18,12 +18,12 @@ std::string axis_text(const kernels::PoolAxis& axis) {
 
 // The members of a RefPoolShape.
 CMembers window_members(const OpContext& c) {
-  const Shape &in = c.inputs[0].shape, &out = c.output().shape;
-  const auto [vertical, horizontal] = ops::pool_axes(c.attributes<ops::PoolAttributes>());
-  return {{"in_height", c_number(in[1])},       {"in_width", c_number(in[2])},
-          {"channels", c_number(in[3])},        {"out_height", c_number(out[1])},
-          {"out_width", c_number(out[2])},      {"vertical", axis_text(vertical)},
-          {"horizontal", axis_text(horizontal)}};
+  const kernels::PoolShape s = ops::pool_shape(c.attributes<ops::PoolAttributes>(),
+                                               c.inputs[0].shape, c.output().shape);
+  return {{"in_height", c_number(s.in_height)},   {"in_width", c_number(s.in_width)},
+          {"channels", c_number(s.channels)},     {"out_height", c_number(s.out_height)},
+          {"out_width", c_number(s.out_width)},   {"vertical", axis_text(s.vertical)},
+          {"horizontal", axis_text(s.horizontal)}};
 }
 
 Status write_max_pool(CWriter& writer, const OpContext& c) {
@@ -77,7 +77,7 @@ uint32_t mean_multiplier(const OpContext& c, int64_t pixels) {
 }
 
 Status write_image_mean(CWriter& writer, const OpContext& c) {
-  const Shape& in = c.inputs[0].shape;
+  const Shape in = ops::as_images(c.inputs[0].shape);
   const int64_t pixels = in[1] * in[2];
   writer.include("device/runtime/pools.h");
   const std::string average =

@@ -39,7 +39,8 @@ Status write_max_pool_gradient(TrainingWriter& writer, const Instruction& i) {
 }
 
 std::string images(TrainingWriter& writer, const std::string& from, const std::string& to,
-                   const Shape& shape) {
+                   const Shape& of) {
+  const Shape shape = ops::as_images(of);
   writer.include("device/operators/elements.h");
   return writer.structure("DevImages", "images",
                           {{"from", from}, {"to", to}, {"pixels", c_number(shape[1] * shape[2])}});
@@ -64,8 +65,7 @@ Status write_image_average_gradient(TrainingWriter& writer, const Instruction& i
 // The windows over images of this shape, [images, height, width, channels].
 kernels::PoolShape window_shape(const TrainingWriter& writer, const Instruction& i, const Shape& in,
                                 const Shape& out) {
-  const auto [vertical, horizontal] = ops::pool_axes(attributes<ops::PoolAttributes>(writer, i));
-  return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
+  return ops::pool_shape(attributes<ops::PoolAttributes>(writer, i), in, out);
 }
 
 // The members of a DevWindows.

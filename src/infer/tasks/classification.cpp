@@ -34,6 +34,7 @@ std::string describe_classes(const Score& score) {
     std::snprintf(rest, room, ", rank error %.4f, kappa %.4f", score.ordinal->mae,
                   score.ordinal->kappa);
   }
+  if (score.mean_iou) std::snprintf(rest, room, ", mean IoU %.4f", *score.mean_iou);
   if (score.labels) {
     std::snprintf(rest, room, ", micro F1 %.4f, macro F1 %.4f", score.labels->micro_f1,
                   score.labels->macro_f1);
@@ -259,7 +260,9 @@ Task classification_task(const ClassifierOptions& options, std::string data,
                   .loss = evaluation.loss,
                   .binary = evaluation.binary,
                   .labels = evaluation.labels,
-                  .ordinal = evaluation.ordinal},
+                  .ordinal = evaluation.ordinal,
+                  .mean_iou = evaluation.of_places ? std::optional(evaluation.mean_iou())
+                                                   : std::nullopt},
         .top5_accuracy = evaluation.top5_accuracy(),
         .confusion = evaluation.confusion,
         .scored = evaluation.scored,

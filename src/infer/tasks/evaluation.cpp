@@ -98,9 +98,10 @@ void ClassificationEvaluation::add(const Tensor& logits, const int32_t* batch_la
                                    std::span<const uint32_t> numbers, int64_t batch_loss_q24,
                                    const kernels::SoftmaxKernels& softmax,
                                    std::span<const int> guesses) {
-  const int64_t count = logits.shape.last();
+  const int64_t count = logits.shape.last(), rows = logits.count() / count;
+  of_places = of_places || rows > std::ssize(numbers);
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
-  for (int64_t i = 0; i < logits.shape[0]; ++i) {
+  for (int64_t i = 0; i < rows; ++i) {
     const int label = batch_labels[i];
     Ranks ranks = logits.type == DataType::kFloat
                             ? ranks_of(logits.as<float>() + i * count, count, label)
@@ -113,6 +114,7 @@ void ClassificationEvaluation::add(const Tensor& logits, const int32_t* batch_la
     if (!confusion.empty()) ++confusion[label][ranks.guess];
     correct += ranks.guess == label;
     correct_in_5 += ranks.of_label < 5;
+    if (of_places) continue;
     const double lost = cross_entropy(logits, i, label, softmax);
     const int64_t number = numbers[static_cast<size_t>(i)];
     const auto comes_later = [&](const WorstPrediction& other) {
@@ -125,6 +127,22 @@ void ClassificationEvaluation::add(const Tensor& logits, const int32_t* batch_la
                          probabilities[ranks.guess], probabilities[label]});
     if (worst.size() > kWorstPredictions) worst.pop_back();
   }
+}
+
+double iou_of(const ClassCounts& counts) {
+  const int64_t all = counts.examples + counts.guesses - counts.right;
+  return all > 0 ? static_cast<double>(counts.right) / static_cast<double>(all) : NAN;
+}
+
+double ClassificationEvaluation::mean_iou() const {
+  double sum = 0;
+  int64_t found = 0;
+  for (const ClassCounts& counts : classes) {
+    if (counts.examples + counts.guesses == 0) continue;
+    sum += iou_of(counts);
+    ++found;
+  }
+  return found > 0 ? sum / static_cast<double>(found) : 0;
 }
 
 ClassScore score_of(const ClassCounts& counts) {
@@ -174,6 +192,13 @@ std::string to_json(const ClassificationEvaluation& evaluation, const std::strin
     json["label_f1"] = evaluation.labels->f1;
     json["label_average_precision"] = evaluation.labels->average_precision;
     json["label_auc"] = evaluation.labels->auc;
+  }
+  if (evaluation.of_places) {
+    json["mean_iou"] = evaluation.mean_iou();
+    json["class_iou"] = OrderedJson::array();
+    for (const ClassCounts& counts : evaluation.classes) {
+      json["class_iou"].push_back(iou_of(counts));
+    }
   }
   if (seconds) json["seconds"] = *seconds;
   json["class_names"] = class_names;

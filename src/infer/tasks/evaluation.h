@@ -85,6 +85,7 @@ struct ClassificationEvaluation {
   std::vector<WorstPrediction> worst;   // highest loss first; of equals the lower index
   std::optional<BinaryScore> binary;    // of two classes
   std::optional<LabelsScore> labels;    // of labels that exclude no other
+  bool of_places = false;               // each pixel or position of an example has a label
   std::optional<OrdinalScore> ordinal;  // of classes in an order
   // Logits, or differences of the two, above which a label or the second class is guessed. Empty: 0.
   std::vector<double> thresholds;
@@ -94,12 +95,16 @@ struct ClassificationEvaluation {
   explicit ClassificationEvaluation(int64_t class_count = 0);
 
   double accuracy() const { return part(correct); }
+  // The mean over the classes that occur, as labels or guesses, of right / (labels + guesses -
+  // right): scikit-learn's jaccard_score, macro.
+  double mean_iou() const;
   // Nothing with fewer than kTop5Classes classes, or if they are labels.
   std::optional<double> top5_accuracy() const;
 
-  // Adds a batch: its logits (int32 or float, [N, classes]), labels, numbers of its examples, and
-  // its sum of losses. The mean loss is left to the caller, who knows its unit. `guesses` [N] are
-  // guessed in place of the classes with the largest logits, if there are any.
+  // Adds a batch: its logits (int32 or float, [N, ..., classes]), labels, numbers of its examples,
+  // and its sum of losses. The mean loss is left to the caller, who knows its unit. `examples` are
+  // rows of logits: with several for each example no worst predictions are kept. `guesses`, one for
+  // each row, are guessed in place of the classes with the largest logits, if there are any.
   void add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
            int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax,
            std::span<const int> guesses = {});
@@ -116,6 +121,8 @@ struct ClassScore {
   double recall = 0, precision = 0;
 };
 ClassScore score_of(const ClassCounts& counts);
+// The intersection of its examples and guesses over their union.
+double iou_of(const ClassCounts& counts);
 
 // The counts of each class in a confusion matrix.
 std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& confusion);

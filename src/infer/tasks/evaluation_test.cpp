@@ -95,6 +95,37 @@ TEST(Evaluation, AgreesWithItsDefinitions) {
   EXPECT_FALSE(ClassificationEvaluation(9).top5_accuracy());
 }
 
+// Two examples of five pixels each. The numbers are scikit-learn's:
+// jaccard_score(labels, guesses, average="macro") and average=None.
+TEST(Evaluation, OfPixelsHasTheMeanIntersectionOverUnion) {
+  const std::vector<int32_t> labels = {0, 0, 1, 1, 1, 2, 2, 0, 4, 4};
+  const std::vector<int> guesses = {0, 1, 1, 1, 2, 2, 2, 0, 0, 4};
+  std::vector<int32_t> logits(10 * 5, 0);
+  for (size_t i = 0; i < guesses.size(); ++i) logits[5 * i + static_cast<size_t>(guesses[i])] = 9;
+  int16_t exponent = 0;
+  Tensor tensor;
+  tensor.data = logits.data();
+  tensor.type = DataType::kInt32;
+  tensor.shape = Shape{2, 5, 1, 5};
+  tensor.exponent = &exponent;
+  ClassificationEvaluation evaluation(5);
+  const std::vector<uint32_t> numbers = {0, 1};
+  evaluation.add(tensor, labels.data(), numbers, 0, kernels::kSoftmaxReference);
+  EXPECT_TRUE(evaluation.of_places);
+  EXPECT_EQ(evaluation.examples, 10);
+  EXPECT_EQ(evaluation.correct, 7);
+  EXPECT_TRUE(evaluation.worst.empty());
+  EXPECT_NEAR(evaluation.mean_iou(), 0.5416666666666666, 1e-9);
+  const double expected[] = {0.5, 0.5, 0.66666666666666663, 0, 0.5};
+  for (size_t c = 0; c < 5; ++c) {
+    const double iou = iou_of(evaluation.classes[c]);
+    EXPECT_EQ(std::isnan(iou), c == 3);
+    EXPECT_NEAR(c == 3 ? 0 : iou, expected[c], 1e-9) << c;
+  }
+  const std::string json = to_json(evaluation, "data", {"0", "1", "2", "3", "4"}, "hash");
+  EXPECT_NEAR(nlohmann::json::parse(json)["mean_iou"].get<double>(), 0.5416666666666666, 1e-9);
+}
+
 TEST(Evaluation, KeepsTheWorstInOrderWhateverTheBatch) {
   Batch batch(300, 2);
   const ClassificationEvaluation evaluation = evaluated(batch, 300);

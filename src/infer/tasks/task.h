@@ -48,6 +48,7 @@ struct Score {
   std::optional<LabelsScore> labels = std::nullopt;          // of labels that exclude no other
   std::optional<OrdinalScore> ordinal = std::nullopt;        // of classes in an order
   std::optional<LanguageScore> language = std::nullopt;  // of tokens, which are the examples then
+  std::optional<double> mean_iou = std::nullopt;  // of pixels or positions, which are the examples
 
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);

@@ -61,13 +61,18 @@ struct ConvolutionForward {
 //   c], where the divisions leave no remainder and the indices exist;
 // grad_input = saturate(rne(sum >> shift), +-(2^(bits-1) - 1)). The sums are exact (int64 where
 // needed). grad_input has the width of grad_output, or 16 bits, which are then rounded again.
+//
+// A transposed convolution is this with a value of up to 8 bits as grad_output. It wants the sums
+// themselves, in `sums` in place of grad_input; the work then says so, and has one group and no
+// dilation.
 struct ConvolutionGradInput {
   ConvolutionShape shape;
   ConstMantissaSpan grad_output;
   const int8_t* weights = nullptr;
   int shift = 0;  // 0..62
   MantissaSpan grad_input;
-  PassCounts counts = {};  // written ones only if the kernel takes them
+  PassCounts counts = {};   // written ones only if the kernel takes them
+  int32_t* sums = nullptr;  // like the input; without counts
 };
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
@@ -103,6 +108,7 @@ struct ConvolutionWork {
   ConvolutionPass pass = ConvolutionPass::kForward;
   ConvolutionShape shape;
   int bits = 8;  // of grad_output; 8 in the forward pass
+  bool sums = false;  // grad_input leaves its sums as they are
 };
 
 // Rows of the kernel table: the reference, and after it the better ones (kernels.inc).

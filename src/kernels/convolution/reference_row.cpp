@@ -28,7 +28,8 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts,
                                          .shift = args.shift,
                                          .grad_input = args.grad_input,
                                          .scratch = sums_in(context),
-                                         .counts = args.counts.wide};
+                                         .counts = args.counts.wide,
+                                         .sums = args.sums};
   return ref_convolution_grad_input(&args.shape, &plain);
 }
 

@@ -44,6 +44,7 @@ int64_t slice_of(const ConvolutionWork& work) {
 
 const char* declines(const ConvolutionWork& work) noexcept {
   if (work.pass == ConvolutionPass::kGradWeights) return "takes no gradient of weights";
+  if (work.sums) return "leaves no sums of grad_input";
   return slice_of(work) == 0 ? "takes only many weights that meet few pixels" : nullptr;
 }
 

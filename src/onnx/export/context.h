@@ -8,6 +8,7 @@
 
 #include "onnx/export/builder.h"
 #include "onnx/export/exporter.h"
+#include "ops/image_shape.h"
 
 namespace mantissa::onnx {
 
@@ -73,6 +74,8 @@ struct ExportContext {
     return *values[static_cast<size_t>(node.inputs[i])];
   }
   const Shape& shape(int value) const { return graph.values[value].shape; }
+  // The same of bytes, for which a sequence is an image of one row.
+  Shape image_shape(int value) const { return ops::as_image(shape(value)); }
   // The tensor of the node's output. The model's inputs and output keep their names for themselves.
   std::string output_name(const Node& node) const;
 };

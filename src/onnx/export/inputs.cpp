@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/ops.h"
+
 namespace mantissa::onnx {
 namespace {
 
@@ -33,8 +35,14 @@ bool has_form(const Value& input, Form form) {
   return input.element == Element::kIndex && rank == (form == Form::kTokens ? 1 : 0);
 }
 
+// Numbers of pictures or positions.
+constexpr InputRow kNumberImages = {"numbers", "numbers", Form::kBytes};
+
 // Null: there is none, or it is already in the model.
 const InputRow* input_row(const ExportContext& context, const Value& input) {
+  if (input.name == kNumberImages.network && reads_images_of_numbers(context.graph)) {
+    return &kNumberImages;
+  }
   const auto& made = context.builder.graph.inputs;
   const auto* row = std::find_if(std::begin(kInputs), std::end(kInputs), [&](const InputRow& each) {
     const bool is_named_so = each.network == nullptr || each.network == input.name;
@@ -48,10 +56,12 @@ const InputRow* input_row(const ExportContext& context, const Value& input) {
 
 ValueData model_input(const InputRow& row, const Shape& shape) {
   if (row.form == Form::kBytes) {
-    return {row.model,
-            ElementType::kUint8,
-            true,
-            {{-1, "N"}, {shape[2], ""}, {shape[0], ""}, {shape[1], ""}}};
+    ValueData input = {row.model,
+                       row.network == nullptr ? ElementType::kUint8 : ElementType::kFloat,
+                       true,
+                       {{-1, "N"}, {shape.last(), ""}}};
+    for (int i = 0; i + 1 < shape.rank; ++i) input.dims.push_back({shape[i], ""});
+    return input;
   }
   ValueData input = {
       row.model, ElementType::kInt64, true, {{-1, "batch"}, {-1, length_name(row.side)}}};
@@ -89,7 +99,19 @@ const char* length_name(Side side) {
   return side == Side::kSource ? "sequence" : "decoder_sequence";
 }
 
+bool reads_images_of_numbers(const Graph& network) {
+  const Value& input = network.values[network.inputs[0]];
+  if (input.element != Element::kNumber || input.shape.rank < 2) return false;
+  const auto is_over_places = [](const Node& node) {
+    return node.op == &ops::kConvolution || node.op == &ops::kRescaledConvolution ||
+           node.op == &ops::kTransposedConvolution;
+  };
+  return input.shape.rank == 3 ||
+         std::any_of(network.nodes.begin(), network.nodes.end(), is_over_places);
+}
+
 bool reads_sequences(const ExportContext& context) {
+  if (reads_images_of_numbers(context.graph)) return false;
   const auto& inputs = context.builder.graph.inputs;
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const ValueData& input) { return input.type != ElementType::kUint8; });
@@ -135,6 +157,10 @@ void add_output(ExportContext& context) {
   std::vector<Dimension> dims = {to.graph.inputs[0].dims[0]};
   if (result.form == Form::kRows) dims.push_back({-1, length_name(result.side)});
   dims.push_back({graph.classes(), ""});
+  const Shape& places = context.shape(graph.outputs[0]);
+  for (int i = 0; i + 1 < places.rank && result.form != Form::kRows; ++i) {
+    dims.push_back({places[i], ""});
+  }
   to.graph.outputs.push_back({context.output, ElementType::kFloat, true, std::move(dims)});
 }
 

@@ -7,6 +7,10 @@
 
 namespace mantissa::onnx {
 
+// Whether the network reads numbers as pictures, [H, W, C], or as positions, [T, C], over which it
+// has convolutions: its values are bytes, as those of a network of pixels.
+bool reads_images_of_numbers(const Graph& network);
+
 // Adds the inputs that nodes other than losses read, and the name of the output. The result says
 // which inputs the model cannot have.
 std::string add_inputs(ExportContext& context);

@@ -21,7 +21,7 @@ struct ExportRow {
 
 constexpr ExportRow kExportRows[] = {
     {&ops::kNormaliseInput, export_pixels, nullptr},
-    {&ops::kQuantiseInput, nullptr, export_identity, nullptr, true},
+    {&ops::kQuantiseInput, export_numbers, export_identity, nullptr, true},
     {&ops::kEmbedding, nullptr, export_row_embedding},
     {&ops::kPositionEmbedding, nullptr, export_row_positions, nullptr, true},
     {&ops::kConvolution, export_convolution, nullptr},
@@ -63,6 +63,7 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kConcat, export_concat, export_row_concat},
     {&ops::kFlatten, export_flatten, export_row_flatten},
     {&ops::kReshape, export_reshape, export_row_flatten},
+    {&ops::kUpsample, export_upsample, nullptr},
     {&ops::kPad, export_pad, nullptr},
     {&ops::kSlice, export_slice, export_row_slice},
     {&ops::kChannelShuffle, export_channel_shuffle, nullptr},

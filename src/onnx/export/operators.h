@@ -32,6 +32,7 @@ Result<Exported> export_row_relu6(ExportContext& context, int n);
 Result<Exported> export_row_silu(ExportContext& context, int n);
 // operators/layers.cpp
 Result<Exported> export_pixels(ExportContext& context, int n);
+Result<Exported> export_numbers(ExportContext& context, int n);
 Result<Exported> export_convolution(ExportContext& context, int n);
 Result<Exported> export_linear(ExportContext& context, int n);
 // operators/layout.cpp
@@ -42,6 +43,7 @@ Result<Exported> export_flatten(ExportContext& context, int n);
 Result<Exported> export_reshape(ExportContext& context, int n);
 Result<Exported> export_row_flatten(ExportContext& context, int n);
 Result<Exported> export_pad(ExportContext& context, int n);
+Result<Exported> export_upsample(ExportContext& context, int n);
 Result<Exported> export_slice(ExportContext& context, int n);
 Result<Exported> export_row_slice(ExportContext& context, int n);
 Result<Exported> export_channel_shuffle(ExportContext& context, int n);

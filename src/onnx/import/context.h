@@ -14,6 +14,7 @@
 #include "onnx/files/node_values.h"
 #include "onnx/import/import.h"
 #include "onnx/import/layout.h"
+#include "onnx/import/rewrite/one_axis.h"
 #include "onnx/import/rewrite/rewrite.h"
 #include "onnx/model.h"
 #include "ops/loss.h"
@@ -59,6 +60,8 @@ struct ImportContext {
   const ImportOptions* options;
   GraphBuilder builder{""};
   Form form = Form::kImage;  // of the model's inputs
+  SignalAxes signal = SignalAxes::kNone;
+  bool reads_channels_last = false;  // the first node makes [N, C, H, W] of [N, H, W, C]
   int64_t batch = -1;        // the dimension of the input that counts examples; -1: any
   int batch_axis = 0;        // the index of that dimension
   // The lengths of the examples' sequences in the mask that the import made; empty: no mask.

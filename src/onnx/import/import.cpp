@@ -12,6 +12,7 @@
 #include "onnx/import/inputs.h"
 #include "onnx/import/operators.h"
 #include "onnx/import/result.h"
+#include "onnx/import/rewrite/one_axis.h"
 #include "onnx/import/rewrite/rewrite.h"
 #include "onnx/names_by_text.h"
 
@@ -37,6 +38,12 @@ std::string joined(const std::vector<std::string>& names) {
 // Whether the operator's result follows from the shape of its input alone.
 bool is_of_shape(const std::string& op_type) { return op_type == "Shape" || op_type == "Size"; }
 
+// Whether the first node makes [N, C, H, W] of the input's [N, H, W, C].
+bool turns_channels_first(const GraphData& graph) {
+  return !graph.nodes.empty() && graph.nodes[0].op_type == "Transpose" &&
+         wholes_of(graph.nodes[0], "perm") == std::vector<int64_t>{0, 3, 1, 2};
+}
+
 class Import {
  public:
   Import(const ModelData& model, const ImportOptions& options, int batch_axis,
@@ -44,6 +51,7 @@ class Import {
       : options_(options), other_mask_(other_mask), model_(model), graph_(model_.graph) {
     context_.options = &options;
     context_.batch_axis = batch_axis;
+    context_.signal = signal_axes(graph_);
   }
 
   bool has_mask() const { return !context_.mask_lengths.empty(); }
@@ -55,11 +63,15 @@ class Import {
     lift_constants(graph_);
     take_sequences_apart(graph_);
     context_.notes = make_numbers_real(graph_);
-    for (ValueData& input : graph_.inputs) choose_sizes(options_, context_.batch_axis, input);
+    for (ValueData& input : graph_.inputs) {
+      choose_sizes(options_, context_.batch_axis, context_.signal, input);
+    }
     context_.mask_lengths = take_mask(graph_, context_.batch_axis, other_mask_);
     const Shapes shapes = input_shapes(model_);
     MANTISSA_ASSIGN(model_, fold_constants(std::move(model_), shapes));
     join_spelled_out_functions(graph_);
+    if (context_.signal != SignalAxes::kNone) lay_out_signals(graph_);
+    context_.reads_channels_last = turns_channels_first(graph_);
     for (const TensorData& tensor : graph_.initialisers) context_.constants[tensor.name] = &tensor;
     for (const ValueData& value : graph_.values) note_shape(value);
     for (const ValueData& value : graph_.outputs) note_shape(value);
@@ -135,6 +147,7 @@ class Import {
     const std::vector<int64_t>& dims = shape->second;
     axis += axis < 0 ? std::ssize(dims) : 0;
     if (axis < 1 || axis >= std::ssize(dims)) return false;
+    if (!is_old && axis == 1 && std::ssize(dims) > 2) return true;  // of each place
     // Before operator set 13 all dimensions from the axis on were one.
     const auto from = dims.begin() + axis;
     const int64_t count = std::accumulate(from, dims.end(), int64_t{1}, std::multiplies<>());
@@ -264,8 +277,10 @@ Result<ImportedNetwork> with_any_mask(const ModelData& model, const ImportOption
 
 Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptions& options) {
   const std::vector<const ValueData*> inputs = inputs_of(model.graph);
-  const bool has_sequences = std::any_of(
-      inputs.begin(), inputs.end(), [](const ValueData* input) { return is_sequence(*input); });
+  const bool has_sequences =
+      signal_axes(model.graph) == SignalAxes::kNone &&
+      std::any_of(inputs.begin(), inputs.end(),
+                  [](const ValueData* input) { return is_sequence(*input); });
   // Only the nodes tell which of the first two dimensions counts examples: with the wrong one the
   // import stops earlier.
   Import first(model, options, 0), second(model, options, 1);

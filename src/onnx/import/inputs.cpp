@@ -132,16 +132,77 @@ Status add_pixels(ImportContext& context, const ValueData& input, const Layout& 
   return {};
 }
 
+constexpr int64_t kLongest = 1 << 20;
+
+// Sizes of an input, with the chosen sizes for open ones; an error if one is not known.
+Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
+  std::vector<int64_t> sizes;
+  for (const Dimension& dimension : input.dims) sizes.push_back(dimension.size);
+  const bool is_known = std::all_of(sizes.begin(), sizes.end(),
+                                    [](int64_t size) { return size > 0 && size <= kLongest; });
+  if (is_known) return sizes;
+  return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
+                       "; --sequence says how many positions a sequence has where the model "
+                       "leaves that open");
+}
+
+void note_numbers(ImportContext& context) {
+  context.notes.emplace_back(
+      "numbers enter as whole multiples of 1/4096, from -8 to 8: they should be standardised");
+}
+
+// Numbers as the network's input, and as the values of the format.
+Status add_numbers(ImportContext& context, const ValueData& input, const Shape& shape,
+                   Imported value) {
+  context.builder = GraphBuilder(new_name(context, graph_name(context)));
+  context.names = {"numbers", "labels", "loss", "input"};
+  const int numbers = context.builder.add_numbers("numbers", shape, kFeatureExponent);
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, ops::kQuantiseInput, new_name(context, "quantise"), {numbers}));
+  note_numbers(context);
+  define(context, input.name, std::move(value));
+  return {};
+}
+
+// Positions with channels, in a network of pictures of one row.
+Status add_signal(ImportContext& context, const ValueData& input) {
+  MANTISSA_ASSIGN(const std::vector<int64_t> sizes, sizes_of(input));
+  context.batch = sizes[0];
+  if (context.signal == SignalAxes::kChannelsLast) {
+    return add_numbers(context, input, Shape{sizes[1], sizes[2]},
+                       {-1, Layout::of(std::vector{sizes[1], sizes[2]}), {}});
+  }
+  Imported value{-1, Layout::image(1, sizes[2], sizes[1]), {}};
+  value.layout.reshape(std::vector{sizes[1], sizes[2]});
+  return add_numbers(context, input, Shape{sizes[2], sizes[1]}, std::move(value));
+}
+
+// Pictures of more channels than pixels have.
+Status add_many_channels(ImportContext& context, const ValueData& input) {
+  const auto at = [&](size_t i) { return input.dims[i].size; };
+  context.batch = at(0);
+  if (context.reads_channels_last) {
+    return add_numbers(context, input, Shape{at(1), at(2), at(3)},
+                       {-1, Layout::channels_last(at(1), at(2), at(3)), {}});
+  }
+  return add_numbers(context, input, Shape{at(2), at(3), at(1)},
+                     {-1, Layout::image(at(2), at(3), at(1)), {}});
+}
+
 Status add_picture(ImportContext& context, const ValueData& input) {
   bool is_known = input.dims.size() == 4;
   for (size_t i = 1; i < input.dims.size(); ++i) {
     is_known = is_known && input.dims[i].size > 0 && input.dims[i].size <= INT32_MAX;
   }
   const auto is_count = [&](size_t i) { return input.dims[i].size <= kMostPixelChannels; };
-  if (!is_known || (!is_count(1) && !is_count(3))) {
+  const bool is_pixels = is_known && (is_count(1) || is_count(3));
+  if (is_known && !is_pixels && input.type == ElementType::kFloat) {
+    return add_many_channels(context, input);
+  }
+  if (!is_pixels) {
     const bool is_picture = input.dims.size() == 4;
     return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
-                         "; [N, C, H, W] with up to 4 channels is possible" +
+                         "; [N, C, H, W] is possible, of bytes with up to 4 channels" +
                          (is_picture ? ", its size fixed or said by --input-size"
                                      : "; so are [N, columns] of real numbers"));
   }
@@ -177,23 +238,6 @@ bool is_lengths(const ValueData& input) { return is_whole(input.type) && input.d
 // Whether it is a table's columns, [N, F].
 bool is_columns(const ValueData& input) { return is_real(input.type) && input.dims.size() == 2; }
 
-constexpr int64_t kLongest = 1 << 20;
-
-// Sizes of an input, with the chosen sizes for open ones; an error if one is not known.
-Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
-  std::vector<int64_t> sizes;
-  for (const Dimension& dimension : input.dims) sizes.push_back(dimension.size);
-  const bool is_known = std::all_of(sizes.begin(), sizes.end(),
-                                    [](int64_t size) { return size > 0 && size <= kLongest; });
-  if (is_known) return sizes;
-  return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
-                       "; --sequence says how many positions a sequence has where the model "
-                       "leaves that open");
-}
-
-constexpr const char* kRangeNote =
-    "numbers enter as whole multiples of 1/4096, from -8 to 8: they should be standardised";
-
 // The columns of a row are a vector, like flattened pixels.
 Status add_columns(ImportContext& context, const ValueData& input) {
   const int64_t columns = input.dims[1].size;
@@ -208,7 +252,7 @@ Status add_columns(ImportContext& context, const ValueData& input) {
   Imported value{-1, Layout::vector(columns), {}};
   MANTISSA_ASSIGN(value.value,
                   add_node(context, ops::kQuantiseInput, new_name(context, "quantise"), {numbers}));
-  context.notes.emplace_back(kRangeNote);
+  note_numbers(context);
   define(context, input.name, std::move(value));
   return {};
 }
@@ -234,7 +278,7 @@ Status add_sequence(ImportContext& context, const ValueData& input) {
       context.builder.add_numbers("numbers", Shape{sizes[1], sizes[2]}, kFeatureExponent);
   MANTISSA_ASSIGN(value.value,
                   add_node(context, ops::kQuantiseInput, new_name(context, "quantise"), {numbers}));
-  context.notes.emplace_back(kRangeNote);
+  note_numbers(context);
   define(context, input.name, std::move(value));
   return {};
 }
@@ -276,11 +320,15 @@ bool is_sequence(const ValueData& input) {
   return (is_whole(input.type) && input.dims.size() == 2) || (is_float && input.dims.size() == 3);
 }
 
-void choose_sizes(const ImportOptions& options, int batch_axis, ValueData& input) {
+void choose_sizes(const ImportOptions& options, int batch_axis, SignalAxes signal,
+                  ValueData& input) {
   // With two examples, nodes that mix examples are noticed.
   constexpr int64_t kSequences = 2, kPictures = 1, kRows = 1;
   std::vector<Dimension>& dims = input.dims;
-  if (is_lengths(input)) {
+  if (signal != SignalAxes::kNone && is_sequence(input)) {
+    choose(dims[0], kPictures);
+    choose(dims[signal == SignalAxes::kChannelsFirst ? 2 : 1], options.sequence);
+  } else if (is_lengths(input)) {
     choose(dims[0], kSequences);
   } else if (is_sequence(input)) {
     choose(dims[batch_axis], kSequences);
@@ -297,6 +345,7 @@ void choose_sizes(const ImportOptions& options, int batch_axis, ValueData& input
 }
 
 Status add_inputs(ImportContext& context, std::span<const ValueData* const> inputs) {
+  if (context.signal != SignalAxes::kNone) return add_signal(context, *inputs[0]);
   const bool has_sequences = std::any_of(
       inputs.begin(), inputs.end(), [](const ValueData* input) { return is_sequence(*input); });
   if (has_sequences) return add_sequences(context, inputs);

@@ -15,7 +15,8 @@ namespace mantissa::onnx {
 bool is_sequence(const ValueData& input);
 // Sets open sizes of an input to the sizes in the options, and its batch to one, or to two of
 // sequences, so that all shapes are known.
-void choose_sizes(const ImportOptions& options, int batch_axis, ValueData& input);
+void choose_sizes(const ImportOptions& options, int batch_axis, SignalAxes signal,
+                  ValueData& input);
 // Adds the inputs that the model's output depends on to the graph, and defines them.
 Status add_inputs(ImportContext& context, std::span<const ValueData* const> inputs);
 

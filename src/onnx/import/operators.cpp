@@ -25,6 +25,7 @@ constexpr ImportRow kImportRows[] = {
     {"Clip", import_clip, import_clip},
     {"Concat", import_concat, import_row_concat},
     {"Conv", import_convolution, nullptr},
+    {"ConvTranspose", import_transposed, nullptr},
     {"DequantizeLinear", import_dequantise_linear, nullptr},
     {"Div", import_divide, import_row_divide},
     {"Dropout", import_dropout, import_dropout},
@@ -60,6 +61,7 @@ constexpr ImportRow kImportRows[] = {
     {"ReduceSum", import_reduction<&ops::kReduceSum>, import_row_reduction<&ops::kReduceSum>},
     {"Relu", import_elementwise<&ops::kRelu>, import_elementwise<&ops::kRelu>},
     {"Reshape", import_reshape, import_row_reshape},
+    {"Resize", import_resize, nullptr},
     {"Selu", import_selu, import_selu},
     {"Sigmoid", import_elementwise<&ops::kSigmoid>, import_elementwise<&ops::kSigmoid>},
     {"Slice", import_slice, import_row_slice},
@@ -71,6 +73,7 @@ constexpr ImportRow kImportRows[] = {
     {"Tanh", import_elementwise<&ops::kTanh>, import_elementwise<&ops::kTanh>},
     {"Transpose", import_transpose, import_transpose},
     {"Unsqueeze", import_unsqueeze, import_row_reshape},
+    {"Upsample", import_resize, nullptr},
     {"Where", nullptr, import_where},
 };
 

@@ -33,6 +33,9 @@ Status import_is_nan(ImportContext& context, const NodeData& node);
 Status import_where(ImportContext& context, const NodeData& node);
 // operators/convolution.cpp
 Status import_convolution(ImportContext& context, const NodeData& node);
+// operators/upsampling.cpp
+Status import_transposed(ImportContext& context, const NodeData& node);
+Status import_resize(ImportContext& context, const NodeData& node);
 // operators/functions.cpp: ours for each number at its place, whatever ONNX's order is, and others.
 Status add_elementwise(ImportContext& context, const NodeData& node, const Op& op,
                        const Attributes& attributes = {},

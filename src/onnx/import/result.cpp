@@ -51,8 +51,34 @@ Result<Logits> logits_of_rows(const ImportContext& context, const std::string& r
   return Logits{value.value, *channels, {}};
 }
 
+// Whether the output is [N, classes, H, W] or [N, classes, T]: logits of each pixel or position.
+bool is_of_places(const Imported& value) {
+  const std::vector<int64_t> dims = value.layout.dims();
+  return (dims.size() == 2 || dims.size() == 3) && value.layout.count() > dims[0] &&
+         !value.is_channels_last();
+}
+
+Result<Logits> logits_of_places(ImportContext& context, const std::string& result, Imported value,
+                                ops::LossKind loss) {
+  const std::vector<int64_t> dims = value.layout.dims();
+  const int64_t least = loss == ops::LossKind::kSigmoids ? 1 : 2;
+  if (dims[0] < least || dims[0] > kMostClasses) {
+    return invalid_input("the output '" + readable(result) + "' has " + std::to_string(dims[0]) +
+                         " channels at each place; 2 to " + std::to_string(kMostClasses) +
+                         " classes are possible, or one logit with a Sigmoid behind it");
+  }
+  if (dims.size() == 2) value.layout.reshape(std::vector<int64_t>{dims[0], 1, dims[1]});
+  MANTISSA_ASSIGN(const int image, image_of(context, value));
+  if (dims.size() == 3) return Logits{image, dims[0], {}};
+  MANTISSA_ASSIGN(const int rows,
+                  add_node(context, ops::kReshape, new_name(context, "reshape"), {image},
+                           {{"width", dims[1]}, {"channels", dims[0]}}));
+  return Logits{rows, dims[0], {}};
+}
+
 Result<Logits> logits_of_image(ImportContext& context, const std::string& result, Imported value,
                                ops::LossKind loss) {
+  if (is_of_places(value)) return logits_of_places(context, result, std::move(value), loss);
   const int64_t count = value.layout.count(), least = least_outputs(loss);
   if (!value.layout.reshape(std::vector<int64_t>{count})) {
     return invalid_input("the output '" + readable(result) + "' is no vector");

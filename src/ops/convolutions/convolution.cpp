@@ -1,11 +1,12 @@
-// Convolution (strided, padded, grouped, dilated) and linear (a 1x1 convolution on 1x1 images):
-// weights [O, KH, KW, C], optional bias.
+// Convolution (strided, padded, grouped, dilated) of images and of sequences, which are images of
+// one row, and linear (a 1x1 convolution on 1x1 images): weights [O, KH, KW, C], optional bias.
 #include <algorithm>
 
 #include "kernels/common/exact_sums.h"
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/convolution/gradient_digits.h"
 #include "ops/attributes.h"
+#include "ops/convolutions/channel_sums.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/convolutions/convolution_choices.h"
 #include "ops/convolutions/convolution_sums.h"
@@ -44,10 +45,12 @@ constexpr AttributeSpec kStrideWidth =
     whole<&LayerAttributes::stride_width>("stride_width", 0, 0, kLargestSize);
 constexpr AttributeSpec kPaddingWidth =
     whole<&LayerAttributes::padding_width>("padding_width", -1, -1, kLargestSize);
+constexpr AttributeSpec kCausal = flag<&LayerAttributes::causal>("causal", false);
 constexpr AttributeSpec kConvolutionSchema[] = {
     kChannels,   kKernel,         kStride,      kPadding,     kGroups,
     kDilation,   kBias,           kKernelWidth, kStrideWidth, kPaddingWidth,
-    kWeightBits, kWeightExponent, kWeightRange, kWeightTanh,  kWeightStops};
+    kWeightBits, kWeightExponent, kWeightRange, kWeightTanh,  kWeightStops,
+    kCausal};
 constexpr AttributeSpec kInitialiser =
     text<&LayerAttributes::initialiser>("initialiser", "he", "he fan-in");
 constexpr AttributeSpec kLinearSchema[] = {
@@ -61,40 +64,77 @@ Status check_size(const Shape& weights) {
   return invalid_input("weights " + to_string(weights) + " are too many");
 }
 
-bool fits(const ConvolutionAxis& axis, int64_t dilation, int64_t size) {
-  const int64_t padded = size + 2 * axis.padding;
+bool fits(const ConvolutionAxis& axis, int64_t dilation, int64_t padded) {
   // Divided, not multiplied: either may be huge.
   return padded >= axis.kernel &&
          (axis.kernel == 1 || dilation <= (padded - 1) / (axis.kernel - 1));
 }
 
+// An axis with its padding.
+int64_t padded_size(const LayerAttributes& attributes, const ConvolutionAxis& axis, int64_t size) {
+  return size + (attributes.causal ? 1 : 2) * axis.padding;
+}
+
 // Results along an axis that the kernel fits.
-int64_t results(const ConvolutionAxis& axis, int64_t dilation, int64_t size) {
+int64_t results(const ConvolutionAxis& axis, int64_t dilation, int64_t padded) {
   const int64_t reach = (axis.kernel - 1) * dilation;  // from the first tap to the last
-  return (size + 2 * axis.padding - 1 - reach) / axis.stride + 1;
+  return (padded - 1 - reach) / axis.stride + 1;
+}
+
+// Settings that images have and sequences lack, and the other way round.
+Status check_settings(const LayerAttributes& attributes, bool of_sequence) {
+  if (!of_sequence) {
+    if (attributes.causal) return invalid_input("causal is possible for a sequence, [T, C]");
+    return {};
+  }
+  if (attributes.kernel_width > 0 || attributes.stride_width > 0 || attributes.padding_width >= 0) {
+    return invalid_input("a sequence [T, C] has no width: kernel, stride and padding are of T");
+  }
+  if (!attributes.causal) return {};
+  if (attributes.padding > 0) return invalid_input("causal says the padding itself");
+  if (attributes.kernel > 1 && attributes.dilation > kLargestSize / (attributes.kernel - 1)) {
+    return invalid_input("a kernel of " + std::to_string(attributes.kernel) + " with dilation " +
+                         std::to_string(attributes.dilation) + " is too long");
+  }
+  return {};
+}
+
+std::string kernel_text(const ConvolutionAxes& axes, bool of_sequence) {
+  const bool square = of_sequence || axes.vertical.kernel == axes.horizontal.kernel;
+  return square ? std::to_string(axes.horizontal.kernel)
+                : std::to_string(axes.vertical.kernel) + "x" +
+                      std::to_string(axes.horizontal.kernel);
 }
 
 Result<Shape> infer_convolution(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<LayerAttributes>();
-  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  const auto [vertical, horizontal] = convolution_axes(attributes);
+  if (inputs.size() != 1 || !is_image_or_sequence(inputs[0])) {
+    return invalid_input("wants one [H, W, C] or [T, C] input");
+  }
+  const bool of_sequence = is_sequence(inputs[0]);
+  MANTISSA_RETURN_IF_ERROR(check_settings(attributes, of_sequence));
+  const Shape image = as_image(inputs[0]);
+  const ConvolutionAxes axes = convolution_axes(attributes, of_sequence);
+  const auto [vertical, horizontal] = axes;
   const int64_t channels = attributes.channels, groups = attributes.groups;
-  if (channels % groups != 0 || inputs[0].last() % groups != 0) {
-    return invalid_input("wants groups that divide " + std::to_string(inputs[0].last()) +
+  if (channels % groups != 0 || image.last() % groups != 0) {
+    return invalid_input("wants groups that divide " + std::to_string(image.last()) +
                          " input and " + std::to_string(channels) + " output channels");
   }
   const int64_t dilation = attributes.dilation;
-  if (!fits(vertical, dilation, inputs[0][0]) || !fits(horizontal, dilation, inputs[0][1])) {
-    const bool square = vertical.kernel == horizontal.kernel;
-    return invalid_input("a kernel of " + std::to_string(vertical.kernel) +
-                         (square ? "" : "x" + std::to_string(horizontal.kernel)) +
+  const int64_t height = padded_size(attributes, vertical, image[0]),
+                width = padded_size(attributes, horizontal, image[1]);
+  if (!fits(vertical, dilation, height) || !fits(horizontal, dilation, width)) {
+    return invalid_input("a kernel of " + kernel_text(axes, of_sequence) +
                          (dilation > 1 ? " with dilation " + std::to_string(dilation) : "") +
-                         " does not fit an image of " + to_string(inputs[0]));
+                         " does not fit " + (of_sequence ? "a sequence of " : "an image of ") +
+                         to_string(inputs[0]));
   }
   MANTISSA_RETURN_IF_ERROR(
-      check_size({channels, vertical.kernel, horizontal.kernel, inputs[0].last() / groups}));
-  return Shape{results(vertical, dilation, inputs[0][0]),
-               results(horizontal, dilation, inputs[0][1]), channels};
+      check_size({channels, vertical.kernel, horizontal.kernel, image.last() / groups}));
+  return like_input(
+      Shape{results(vertical, dilation, height), results(horizontal, dilation, width), channels},
+      inputs[0]);
 }
 
 // Takes vectors along the last dimension.
@@ -128,7 +168,7 @@ std::vector<Parameter> weights_and_bias(const LayerAttributes& attributes, const
 std::vector<Parameter> convolution_parameters(const Attributes& given,
                                               std::span<const Shape> inputs) {
   const auto& attributes = given.as<LayerAttributes>();
-  const auto [vertical, horizontal] = convolution_axes(attributes);
+  const auto [vertical, horizontal] = convolution_axes(attributes, is_sequence(inputs[0]));
   const int64_t in = inputs[0].last() / attributes.groups;
   return weights_and_bias(attributes,
                           Shape{attributes.channels, vertical.kernel, horizontal.kernel, in},
@@ -249,33 +289,6 @@ void backward_input(const OpContext& c) {
   });
 }
 
-// Exact sums over all rows of the gradient, one per channel, by sum_rows or sum_magnitudes; in the
-// workspace.
-std::span<const int64_t> channel_sums(const OpContext& c,
-                                      decltype(kernels::ElementwiseKernels::sum_rows) add_rows) {
-  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
-  auto* sums = reinterpret_cast<int64_t*>(c.memory.workspace);
-  std::fill_n(sums, kernels::kMaximumParts * channels, 0);
-  const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, rows, std::max<int64_t>(1, kernels::kElementsPerThread / channels),
-      [&](int64_t begin, int64_t end, int64_t part) {
-        add_rows(gradient_of(c.grad_output()), channels, begin, end, sums + part * channels);
-      });
-  for (int64_t i = channels; i < parts * channels; ++i) sums[i % channels] += sums[i];
-  return {sums, static_cast<size_t>(channels)};
-}
-
-// Bias: exact sums of the gradient over all rows, rounded once into the accumulator.
-void backward_bias(const OpContext& c) {
-  const Tensor& gradient = c.parameters[1].gradient;
-  const int shift = *gradient.exponent - *c.grad_output().exponent;
-  auto* totals = gradient.as<int64_t>();
-  for (const int64_t sum : channel_sums(c, c.kernel.table->elementwise->sum_rows)) {
-    *totals = accumulate(*totals, rescale_rne(sum, shift));
-    ++totals;
-  }
-}
-
 // Whether no sum of products can leave int32, nor a part of it, whatever the inputs are.
 bool sums_fit_int32(const OpContext& c) {
   const int64_t most = kernels::most_magnitudes_of_int32_sums(c.inputs[0].bits);
@@ -376,7 +389,8 @@ constexpr AttributeSpec kFullRange = flag<&LayerAttributes::full_range>("full_ra
 constexpr AttributeSpec kMost = whole<&LayerAttributes::most>("most", 0, 0, INT8_MAX);
 constexpr AttributeSpec kRescaledSchema[] = {kChannels,    kKernel,       kStride,    kPadding,
                                              kGroups,      kDilation,     kRelu6,     kKernelWidth,
-                                             kStrideWidth, kPaddingWidth, kFullRange, kMost};
+                                             kStrideWidth, kPaddingWidth, kFullRange, kMost,
+                                             kCausal};
 constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6, kFullRange};
 
 std::vector<Parameter> rescaled(const Shape& weights) {
@@ -389,7 +403,7 @@ std::vector<Parameter> rescaled(const Shape& weights) {
 std::vector<Parameter> rescaled_convolution_parameters(const Attributes& given,
                                                        std::span<const Shape> inputs) {
   const auto& attributes = given.as<LayerAttributes>();
-  const auto [vertical, horizontal] = convolution_axes(attributes);
+  const auto [vertical, horizontal] = convolution_axes(attributes, is_sequence(inputs[0]));
   return rescaled({attributes.channels, vertical.kernel, horizontal.kernel,
                    inputs[0].last() / attributes.groups});
 }

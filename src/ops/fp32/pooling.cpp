@@ -15,11 +15,6 @@ using kernels::PoolAxis;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
-PoolShape pool_shape(const PoolAttributes& attributes, const Shape& in, const Shape& out) {
-  const auto [vertical, horizontal] = pool_axes(attributes);
-  return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
-}
-
 // Calls visit(window, cell) for each cell of each window of an image, in row-major order, with the
 // places of their first channels in the result and in the image.
 template <typename Visit>
@@ -124,7 +119,7 @@ void window_average_backward(const OpContext& c) {
 }
 
 void average(const OpContext& c) {
-  const Shape& shape = c.inputs[0].shape;
+  const Shape shape = as_images(c.inputs[0].shape);
   const int64_t pixels = shape[1] * shape[2], channels = shape[3];
   for_images(c, shape[0], [&](int64_t n) {
     const float* in = c.inputs[0].as<float>() + n * pixels * channels;
@@ -136,7 +131,7 @@ void average(const OpContext& c) {
 }
 
 void average_backward(const OpContext& c) {
-  const Shape& shape = c.grad_inputs[0].shape;
+  const Shape shape = as_images(c.grad_inputs[0].shape);
   const int64_t pixels = shape[1] * shape[2], channels = shape[3];
   for_images(c, shape[0], [&](int64_t n) {
     const float* from = c.grad_output().as<float>() + n * channels;

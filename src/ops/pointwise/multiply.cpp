@@ -16,16 +16,17 @@
 namespace mantissa::ops {
 namespace {
 
-// Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C].
+// Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C], or [C] to [T, C].
 bool is_gate(const Shape& a, const Shape& b) { return a.count() != b.count(); }
 
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() == 2) {
     const Shape &a = inputs[0], &b = inputs[1];
-    const bool gates = a.rank == 3 && (b == Shape{a[2]} || b == Shape{1, 1, a[2]});
+    const bool gates = (a.rank == 3 && (b == Shape{a[2]} || b == Shape{1, 1, a[2]})) ||
+                       (a.rank == 2 && b == Shape{a[1]});
     if (a == b || gates) return a;
   }
-  return invalid_input("wants two inputs of one shape, or [H, W, C] and a gate [C]");
+  return invalid_input("wants two inputs of one shape, or [H, W, C] or [T, C] and a gate [C]");
 }
 
 // How elements of the two inputs are paired: in `images` parts of `size` elements of a; with a

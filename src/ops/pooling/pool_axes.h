@@ -3,6 +3,7 @@
 
 #include "kernels/pooling/pooling.h"
 #include "ops/attributes.h"
+#include "ops/image_shape.h"
 
 namespace mantissa::ops {
 
@@ -23,13 +24,23 @@ struct PoolAxes {
   kernels::PoolAxis vertical, horizontal;
 };
 
-// A stride of 0 is as long as the window. Settings missing for the width are as for the height.
-inline PoolAxes pool_axes(const PoolAttributes& a) {
+// A stride of 0 is as long as the window. Settings missing for the width are as for the height. A
+// sequence has a width alone.
+inline PoolAxes pool_axes(const PoolAttributes& a, bool of_sequence) {
+  if (of_sequence) return {{1, 1, 0}, {a.window, a.stride > 0 ? a.stride : a.window, a.padding}};
   const int64_t width = a.window_width > 0 ? a.window_width : a.window;
   const int64_t stride_width = a.stride_width > 0 ? a.stride_width : a.stride;
   return {{a.window, a.stride > 0 ? a.stride : a.window, a.padding},
           {width, stride_width > 0 ? stride_width : width,
            a.padding_width < 0 ? a.padding : a.padding_width}};
+}
+
+// The windows of images or sequences, with the micro-batch in front.
+inline kernels::PoolShape pool_shape(const PoolAttributes& attributes, const Shape& input,
+                                     const Shape& output) {
+  const auto [vertical, horizontal] = pool_axes(attributes, are_sequences(input));
+  const Shape in = as_images(input), out = as_images(output);
+  return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
 }
 
 }  // namespace mantissa::ops

@@ -19,15 +19,18 @@ namespace {
 constexpr AttributeSpec kMaxPoolSchema[] = {kPoolWindow,      kPoolStride,      kPoolPadding,
                                             kPoolWindowWidth, kPoolStrideWidth, kPoolPaddingWidth};
 
-kernels::MaxPoolShape pool_shape(const PoolAttributes& attributes, const Shape& input) {
+kernels::MaxPoolShape tiled_shape(const PoolAttributes& attributes, const Shape& input) {
   return {input[1], input[2], input[3], attributes.window};
 }
 
 Result<Shape> infer_max_pool(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<PoolAttributes>();
   const int64_t window = attributes.window;
+  if (inputs.size() == 1 && is_sequence(inputs[0])) {
+    return invalid_input("wants one [H, W, C] input; overlapping_max_pool takes [T, C], too");
+  }
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  const auto [vertical, horizontal] = pool_axes(attributes);
+  const auto [vertical, horizontal] = pool_axes(attributes, false);
   for (const kernels::PoolAxis& axis : {vertical, horizontal}) {
     if (axis.window == window && axis.stride == window && axis.padding == 0) continue;
     return invalid_input("wants stride = window and no padding; overlapping_max_pool takes others");
@@ -47,7 +50,7 @@ kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
 
 void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* taps) {
   const Tensor& input = c.inputs[0];
-  const auto shape = window_shape(pool_shape(c.attributes<PoolAttributes>(), input.shape));
+  const auto shape = window_shape(tiled_shape(c.attributes<PoolAttributes>(), input.shape));
   kernels::parallel_ranges(
       *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernel.table->pooling->max_pool_windows(shape, value_of(input), output, taps, begin, end);
@@ -57,7 +60,7 @@ void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* tap
 // Windows that do not overlap sum nothing: the shift of 0 rounds nothing either.
 void wide_max_pool_gradient(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = window_shape(pool_shape(c.attributes<PoolAttributes>(), grad_input.shape));
+  const auto shape = window_shape(tiled_shape(c.attributes<PoolAttributes>(), grad_input.shape));
   auto* taps = reinterpret_cast<int8_t*>(c.memory.workspace);
   wide_max_pool(c, {}, taps);
   kernels::parallel_ranges(*c.kernel.pool, grad_input.shape[0], 1,
@@ -81,7 +84,7 @@ void max_pool_forward(const OpContext& c) {
     *c.output().exponent = *input.exponent;
     return;
   }
-  const auto shape = pool_shape(c.attributes<PoolAttributes>(), input.shape);
+  const auto shape = tiled_shape(c.attributes<PoolAttributes>(), input.shape);
   kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
                            [&](int64_t begin, int64_t end, int64_t) {
                              c.kernel.table->pooling->max_pool(shape, input.as<int8_t>(),
@@ -93,7 +96,7 @@ void max_pool_forward(const OpContext& c) {
 void max_pool_backward(const OpContext& c) {
   if (!is_bytes(c.inputs[0])) return wide_max_pool_gradient(c);
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = pool_shape(c.attributes<PoolAttributes>(), grad_input.shape);
+  const auto shape = tiled_shape(c.attributes<PoolAttributes>(), grad_input.shape);
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernel.table->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
@@ -104,9 +107,12 @@ void max_pool_backward(const OpContext& c) {
 }
 
 Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  return Shape{inputs[0][2]};
+  if (inputs.size() == 1 && is_image_or_sequence(inputs[0])) return Shape{inputs[0].last()};
+  return invalid_input("wants one [H, W, C] or [T, C] input");
 }
+
+// Of each image, or positions of each sequence; the micro-batch is in front.
+int64_t pixels_of(const Shape& shape) { return shape.count() / shape[0] / shape.last(); }
 
 // 1 / pixels as a multiplier of this many bits, and its exponent.
 struct Reciprocal {
@@ -123,7 +129,7 @@ Reciprocal reciprocal(int64_t pixels, int bits = 31) {
 void wide_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Mantissas in(input);
-  const int64_t channels = input.shape[3], pixels = input.shape[1] * input.shape[2];
+  const int64_t channels = input.shape.last(), pixels = pixels_of(input.shape);
   const Reciprocal mean = reciprocal(pixels);
   const auto wide = [&](int64_t i) {
     const int64_t first = i / channels * pixels * channels + i % channels;
@@ -138,8 +144,8 @@ void wide_average(const OpContext& c) {
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   if (!is_bytes(input) || !is_bytes(c.output()) || c.mode.half_up) return wide_average(c);
-  const int64_t images = input.shape[0], channels = input.shape[3];
-  const int64_t pixels = input.shape[1] * input.shape[2];
+  const int64_t images = input.shape[0], channels = input.shape.last();
+  const int64_t pixels = pixels_of(input.shape);
   auto* sums = reinterpret_cast<int32_t*>(c.memory.workspace);
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
     c.kernel.table->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
@@ -168,8 +174,8 @@ void average_forward(const OpContext& c) {
 // rne(float32(sum) * float32(2^(exponent of input - exponent of output) / pixels)).
 void rescaled_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const int64_t images = input.shape[0], channels = input.shape[3];
-  const int64_t pixels = input.shape[1] * input.shape[2];
+  const int64_t images = input.shape[0], channels = input.shape.last();
+  const int64_t pixels = pixels_of(input.shape);
   auto* sums = reinterpret_cast<int32_t*>(c.memory.workspace);
   const Reciprocal mean = reciprocal(pixels, kFloatBits);
   const FloatParts factor{mean.multiplier, mean.exponent + *input.exponent - *c.output().exponent};
@@ -207,8 +213,8 @@ kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier
 
 void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const int64_t images = grad_input.shape[0], channels = grad_input.shape[3];
-  const int64_t pixels = grad_input.shape[1] * grad_input.shape[2];
+  const int64_t images = grad_input.shape[0], channels = grad_input.shape.last();
+  const int64_t pixels = pixels_of(grad_input.shape);
   // Products stay below 2^61.
   const Reciprocal mean = reciprocal(pixels, c.grad_output().bits <= 16 ? 31 : 30);
   const kernels::MantissaSpan narrow{c.memory.workspace, grad_input.bits};
@@ -240,7 +246,7 @@ Status check_average(const OpShapes& s) {
   // fits int64.
   const int bits = s.input_bits(0);
   const int most = 24 - std::max(0, bits - 8);
-  if (s.inputs[0][1] * s.inputs[0][2] <= int64_t{1} << most) return {};
+  if (pixels_of(s.inputs[0]) <= int64_t{1} << most) return {};
   return invalid_input("averages at most 2^" + std::to_string(most) + " pixels of " +
                        std::to_string(bits) + " bits exactly");
 }

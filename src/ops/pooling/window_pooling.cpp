@@ -61,18 +61,20 @@ Result<int64_t> windows(const PoolAxis& axis, const Shape& image, int dimension,
 
 Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<PoolAttributes>();
-  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  const PoolAxes axes = pool_axes(attributes);
+  if (inputs.size() != 1 || !is_image_or_sequence(inputs[0])) {
+    return invalid_input("wants one [H, W, C] or [T, C] input");
+  }
+  const bool of_sequence = is_sequence(inputs[0]);
+  if (of_sequence && (attributes.window_width > 0 || attributes.stride_width > 0 ||
+                      attributes.padding_width >= 0)) {
+    return invalid_input("a sequence [T, C] has no width: window, stride and padding are of T");
+  }
+  const Shape image = as_image(inputs[0]);
+  const PoolAxes axes = pool_axes(attributes, of_sequence);
   const bool ceil = attributes.ceil;
-  MANTISSA_ASSIGN(const int64_t height, windows(axes.vertical, inputs[0], 0, ceil));
-  MANTISSA_ASSIGN(const int64_t width, windows(axes.horizontal, inputs[0], 1, ceil));
-  return Shape{height, width, inputs[0][2]};
-}
-
-// Shapes with the micro-batch in front.
-PoolShape pool_shape(const PoolAttributes& attributes, const Shape& in, const Shape& out) {
-  const auto [vertical, horizontal] = pool_axes(attributes);
-  return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
+  MANTISSA_ASSIGN(const int64_t height, windows(axes.vertical, image, 0, ceil));
+  MANTISSA_ASSIGN(const int64_t width, windows(axes.horizontal, image, 1, ceil));
+  return like_input(Shape{height, width, image[2]}, inputs[0]);
 }
 
 template <typename Function>
@@ -264,7 +266,8 @@ void average_backward(const OpContext& c) {
 }
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
-  const int64_t bytes = s.output[1] * s.output[2] * int64_t{sizeof(int64_t)};
+  const Shape images = as_images(s.output);
+  const int64_t bytes = images[1] * images[2] * int64_t{sizeof(int64_t)};
   return {.forward = {.workspace_bytes = bytes}, .grad_input = {.workspace_bytes = bytes}};
 }
 

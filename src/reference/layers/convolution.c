@@ -111,6 +111,16 @@ REF_LOOP RefStatistics narrow_sums(int bytes, const int64_t* restrict sums, int6
   return found;
 }
 
+// Products of two mantissas of 8 bits, and at most 65,000 of them, fit 32 bits.
+static RefStatistics keep_sums(const int64_t* from, int64_t count, int32_t* sums) {
+  RefStatistics found = {0, 0};
+  for (int64_t i = 0; i < count; ++i) {
+    sums[i] = (int32_t)from[i];
+    ref_include(&found, from[i], 0, 0);
+  }
+  return found;
+}
+
 static void clear(int64_t* sums, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sums[i] = 0;
 }
@@ -122,6 +132,7 @@ RefStatistics ref_convolution_grad_input(const RefConvolutionShape* s,
   REF_WITH_SHORT_BYTES(
       args->grad_output.bits, bytes,
       for (int64_t i = 0; i < output_pixels(s); ++i) { add_grad_input(bytes, s, args, i); });
+  if (args->sums != NULL) return keep_sums(args->scratch, count, args->sums);
   REF_WITH_SHORT_BYTES(
       args->grad_input.bits, bytes,
       return narrow_sums(bytes, args->scratch, count, args->shift, args->grad_input, args->counts));

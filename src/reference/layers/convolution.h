@@ -66,6 +66,7 @@ typedef struct RefConvolutionGradInput {
   RefSpan grad_input;
   int64_t* scratch;       // as many as the input has elements
   RefWideCounts* counts;  // of the sums; or null
+  int32_t* sums;          // of a grad_output of up to 8 bits, in place of grad_input; or null
 } RefConvolutionGradInput;
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *

@@ -135,6 +135,7 @@ std::string to_json(const RunSummary& summary) {
     json["test_bits_per_token"] = summary.test.language->bits_per_token;
     json["test_perplexity"] = summary.test.language->perplexity;
   }
+  if (summary.test.mean_iou) json["test_mean_iou"] = *summary.test.mean_iou;
   if (plan.staged) add_stages(summary, json);
   if (untrained > 0) json["untrained_parameters"] = untrained;
   if (config.start) json["from"] = start_json(*config.start, plan.taken);

@@ -426,11 +426,20 @@ bool is_network_file(std::string_view model) {
 }
 
 DataOptions data_options(const RunConfig& config) {
-  return {.size = config.input_size,
-          .classes = config.classes,
-          .positive = config.positive,
-          .threads = config.threads,
-          .table = config.table};
+  DataOptions options{.size = config.input_size,
+                      .classes = config.classes,
+                      .positive = config.positive,
+                      .threads = config.threads,
+                      .table = config.table};
+  const Value* const numbers =
+      config.network ? input_named(*config.network, kNumberTensor) : nullptr;
+  if (numbers != nullptr && numbers->shape.rank > 1) options.table.shape = numbers->shape;
+  return options;
+}
+
+int64_t RunConfig::labels_per_example() const {
+  if (sequence > 0) return sequence;
+  return network ? label_shape_of_places(*network).count() : 1;
 }
 
 TextOptions text_options(const RunConfig& config) {

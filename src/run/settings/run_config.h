@@ -140,8 +140,8 @@ struct RunConfig {
   bool overwrite = false;
   std::vector<std::string> derived;  // settings that nobody chose: derived_settings.h
 
-  // Labels of an example: a text has one for each token.
-  int64_t labels_per_example() const { return sequence > 0 ? sequence : 1; }
+  // Labels of an example: a text has one for each token, a picture may have one for each pixel.
+  int64_t labels_per_example() const;
 };
 
 using Setting = SettingOf<RunConfig>;

@@ -55,6 +55,17 @@ Status check_examples(const Graph& network, const DatasetInfo& data) {
                          "' predicts no labels that go together, and " + data.name +
                          " has: its loss must be sigmoid_cross_entropy");
   }
+  const Shape places = label_shape_of_places(network);
+  const TensorSpec* const labels = data.find(kLabelTensor);
+  const Shape are = labels == nullptr || data.target.has_labels() ? Shape{} : labels->shape;
+  if (places != are) {
+    const auto text = [](const Shape& shape) {
+      return shape.rank == 0 ? std::string("each example")
+                             : "each of the places " + to_string(shape) + " of an example";
+    };
+    return invalid_input("the network '" + network.name + "' gives a class to " + text(places) +
+                         ", and " + data.name + " has one for " + text(are));
+  }
   if (predicts_numbers == data.target.is_number()) return {};
   return invalid_input("the network '" + network.name + "' predicts " +
                        (predicts_numbers ? "numbers" : "classes") + ", and " + data.name + " has " +

@@ -317,6 +317,7 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
 }
 
 DotMode grad_input_mode(const DotCall& call) {
+  if (call.target_bytes == 4) return DotMode::kSums;
   if (call.plan.planes == 1) return call.target_bytes == 1 ? DotMode::kByte : DotMode::kWord;
   for (int64_t phase = 0; phase < call.plan.dot.phases(); ++phase) {
     for (int64_t block = 0; block < call.plan.dot.blocks(); ++block) {
@@ -380,10 +381,13 @@ WideStatistics grad_input(const InstructionSet& own, const ConvolutionGradInput&
                   .mode = DotMode::kPlanesInt32,
                   .scratch = context.scratch.data(),
                   .source = args.grad_output.data,
-                  .target = args.grad_input.as<char>(),
-                  .target_bytes = static_cast<int>(gradient_bytes(args.grad_input.bits)),
+                  .target = args.sums == nullptr ? args.grad_input.as<char>()
+                                                 : reinterpret_cast<char*>(args.sums),
+                  .target_bytes = args.sums == nullptr
+                                      ? static_cast<int>(gradient_bytes(args.grad_input.bits))
+                                      : 4,
                   .shift = args.shift,
-                  .bits = args.grad_input.bits,
+                  .bits = args.sums == nullptr ? args.grad_input.bits : 8,
                   .counts = args.counts};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {

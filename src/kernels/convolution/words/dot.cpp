@@ -258,14 +258,17 @@ WideStatistics grad_input(const InstructionSet& own, const ConvolutionGradInput&
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan = plan_grad_input(shape, context.pool->size());
   const int bits = args.grad_input.bits;
+  const bool rounds = args.sums == nullptr;
   const DotCall call = {.own = own,
                         .plan = plan,
                         .scratch = context.scratch.data(),
                         .source = args.grad_output.data,
                         .source_bits = args.grad_output.bits,
-                        .target = static_cast<char*>(args.grad_input.data),
-                        .store = Store(bits <= 8 ? TargetType::kInt8 : TargetType::kInt16,
-                                       args.shift, mantissa_limit(bits)),
+                        .target = rounds ? static_cast<char*>(args.grad_input.data)
+                                         : reinterpret_cast<char*>(args.sums),
+                        .store = rounds ? Store(bits <= 8 ? TargetType::kInt8 : TargetType::kInt16,
+                                                args.shift, mantissa_limit(bits))
+                                        : Store(TargetType::kInt32, 0, 0),
                         .bits = bits,
                         .counts = args.counts};
   return run_dot(call, *context.pool, [&](int64_t group) {

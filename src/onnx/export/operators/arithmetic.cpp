@@ -41,7 +41,7 @@ Result<Exported> export_subtract(ExportContext& context, int n) {
 // [N, C, 1, 1].
 Result<Exported> export_multiply(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const Shape &image = context.shape(node.inputs[0]), &gate = context.shape(node.inputs[1]);
+  const Shape image = context.image_shape(node.inputs[0]), gate = context.shape(node.inputs[1]);
   std::vector<std::string> inputs = both(context, node);
   if (gate.rank < image.rank) {
     ExportBuilder& to = context.builder;

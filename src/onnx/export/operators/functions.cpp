@@ -65,7 +65,7 @@ void look_up(ExportContext& context, const Node& node, int64_t channels,
     std::vector<int32_t> offsets;
     for (int channel = 0; channel < channels; ++channel) offsets.push_back(channel * kBytes);
     std::vector<int64_t> dims = {channels};
-    if (context.shape(node.outputs[0]).rank == 3) dims.insert(dims.end(), {1, 1});
+    if (context.shape(node.outputs[0]).rank > 1) dims.insert(dims.end(), {1, 1});
     index = to.add("Add", node.name + "/place",
                    {index, to.numbers(node.name + "/offsets", ElementType::kInt32, dims, offsets)});
   }

@@ -94,22 +94,54 @@ Result<Exported> export_pixels(ExportContext& context, int n) {
   return quantised(context, n, to.add("Div", node.name + "/units", {centred, unit}), true);
 }
 
+// Numbers as whole multiples of their unit, as 16 bits hold them; then as the format has them.
+Result<Exported> export_numbers(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const Value& input = context.graph.values[node.inputs[0]];
+  ExportBuilder& to = context.builder;
+  std::string numbers = context.input(node).name;
+  if (ops::is_sequence(input.shape)) {
+    numbers = to.add("Unsqueeze", node.name + "/row", {numbers, to.list("row_axis", {2})});
+  }
+  const std::string wide =
+      to.add("Div", node.name + "/wide", {numbers, to.power(input.exponent)});
+  const std::string whole = to.add("Round", node.name + "/whole", {wide});
+  const std::string clipped =
+      to.clip(node.name + "/clipped", whole, static_cast<float>(INT16_MAX), "most_16_bits");
+  return quantised(context, n,
+                   to.add("Mul", node.name + "/units", {clipped, to.power(input.exponent)}), true);
+}
+
 Result<Exported> export_convolution(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
   const auto& a = node.attributes.as<ops::LayerAttributes>();
   const Shape& shape = context.graph.parameters[node.parameters[0]].shape;
-  const auto [vertical, horizontal] = ops::convolution_axes(a);
+  const auto [vertical, horizontal] =
+      ops::convolution_axes(a, ops::is_sequence(context.shape(node.inputs[0])));
+  const int64_t right = a.causal ? 0 : horizontal.padding;
   const int64_t dilation = shape[1] > 1 || shape[2] > 1 ? a.dilation : 1;
+  const bool stays_wide = context.network.is_wide[static_cast<size_t>(node.outputs[0])];
+  if (stays_wide && !layer.has_one_scale()) {
+    return invalid_input("makes logits from weights with an exponent for each channel");
+  }
+  const bool is_row = ops::is_sequence(context.shape(node.outputs[0]));
+  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0] && !is_row;
   std::vector<std::string> inputs = inputs_of(context, node, layer);
-  return quantised(context, n,
-                   context.builder.add("Conv", node.name + "/real", std::move(inputs),
-                                       {ints("kernel_shape", {shape[1], shape[2]}),
-                                        ints("strides", {vertical.stride, horizontal.stride}),
-                                        ints("pads", {vertical.padding, horizontal.padding,
-                                                      vertical.padding, horizontal.padding}),
-                                        ints("dilations", {dilation, dilation}),
-                                        {"group", a.groups}}));
+  std::string sums = context.builder.add("Conv", is_result ? context.output : node.name + "/real",
+                                         std::move(inputs),
+                                         {ints("kernel_shape", {shape[1], shape[2]}),
+                                          ints("strides", {vertical.stride, horizontal.stride}),
+                                          ints("pads", {vertical.padding, horizontal.padding,
+                                                        vertical.padding, right}),
+                                          ints("dilations", {dilation, dilation}),
+                                          {"group", a.groups}});
+  if (!stays_wide) return quantised(context, n, sums);
+  if (is_row) {
+    ExportBuilder& to = context.builder;
+    sums = to.add("Squeeze", node.name + "/sequence", {sums, to.list("row_axis", {2})});
+  }
+  return Exported{std::move(sums), Form::kVector};
 }
 
 // Results that only losses read are the unrounded sums.

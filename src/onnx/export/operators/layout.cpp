@@ -7,6 +7,7 @@
 #include "onnx/export/rows.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
+#include "ops/shapes/resize_taps.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -48,15 +49,18 @@ Result<Exported> export_concat(ExportContext& context, int n) {
 Result<Exported> export_flatten(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   Exported out = context.input(node);
-  out.name = flat(context, out.name, context.shape(node.inputs[0]), context.output_name(node));
+  out.name = flat(context, out.name, context.image_shape(node.inputs[0]),
+                  context.output_name(node));
   return out;
 }
 
 Result<Exported> export_reshape(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const Shape &from = context.shape(node.inputs[0]), &image = context.shape(node.outputs[0]);
+  const Shape from = context.image_shape(node.inputs[0]),
+              image = context.image_shape(node.outputs[0]);
   const std::string name = context.output_name(node);
   Exported out = context.input(node);
+  if (from == image) return out;
   if (image.rank == 1) {
     out.name = flat(context, out.name, from, name);
     return out;
@@ -86,12 +90,45 @@ Result<Exported> export_pad(ExportContext& context, int n) {
   return out;
 }
 
+// Copies of bytes.
+Result<Exported> export_upsample(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const auto [vertical, horizontal] =
+      ops::upsample_factors(node.attributes.as<ops::UpsampleAttributes>(),
+                            ops::is_sequence(context.shape(node.inputs[0])));
+  ExportBuilder& to = context.builder;
+  Exported out = context.input(node);
+  const std::string scales = to.numbers<float>(
+      node.name + "/scales", ElementType::kFloat, {4},
+      {1, 1, static_cast<float>(vertical), static_cast<float>(horizontal)});
+  out.name = to.add("Resize", context.output_name(node), {out.name, "", scales},
+                    {{"mode", "nearest"},
+                     {"coordinate_transformation_mode", "asymmetric"},
+                     {"nearest_mode", "floor"}});
+  return out;
+}
+
+// A position of a sequence, or of an image of one row, as a vector.
+Result<Exported> slice_position(ExportContext& context, const Node& node) {
+  const auto& slice = node.attributes.as<ops::SliceAttributes>();
+  const Shape image = context.image_shape(node.inputs[0]);
+  if (image[0] != 1 || slice.channels != image[2]) {
+    return invalid_input("takes a column of an image");
+  }
+  ExportBuilder& to = context.builder;
+  Exported out = context.input(node);
+  const std::string position =
+      to.add("Slice", node.name + "/position",
+             {out.name, to.list(node.name + "/first", {slice.position}),
+              to.list(node.name + "/end", {slice.position + 1}), to.list("position_axis", {3})});
+  out.name = to.add("Flatten", context.output_name(node), {position});
+  return out;
+}
+
 Result<Exported> export_slice(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const auto& slice = node.attributes.as<ops::SliceAttributes>();
-  if (slice.position >= 0) {
-    return invalid_input("takes a position: of networks that read tokens alone that is exported");
-  }
+  if (slice.position >= 0) return slice_position(context, node);
   const int64_t first = slice.first;
   ExportBuilder& to = context.builder;
   Exported out = context.input(node);
@@ -105,7 +142,7 @@ Result<Exported> export_slice(ExportContext& context, int n) {
 // The channels as a matrix of `groups` rows, transposed.
 Result<Exported> export_channel_shuffle(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const Shape& shape = context.shape(node.outputs[0]);
+  const Shape shape = context.image_shape(node.outputs[0]);
   const int64_t groups = node.attributes.as<ops::ShuffleAttributes>().groups,
                 channels = shape.last();
   ExportBuilder& to = context.builder;

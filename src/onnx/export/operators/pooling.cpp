@@ -10,8 +10,10 @@
 namespace mantissa::onnx {
 namespace {
 
-std::vector<NodeAttribute> windows(const ops::PoolAttributes& a, bool ceil) {
-  const auto [vertical, horizontal] = ops::pool_axes(a);
+std::vector<NodeAttribute> windows(const ExportContext& context, const Node& node, bool ceil) {
+  const auto [vertical, horizontal] =
+      ops::pool_axes(node.attributes.as<ops::PoolAttributes>(),
+                     ops::is_sequence(context.shape(node.inputs[0])));
   return {
       ints("kernel_shape", {vertical.window, horizontal.window}),
       ints("strides", {vertical.stride, horizontal.stride}),
@@ -36,7 +38,7 @@ Result<Exported> export_max_pool(ExportContext& context, int n) {
       node.op == &ops::kOverlappingMaxPool && node.attributes.as<ops::PoolAttributes>().ceil;
   Exported out = context.input(node);
   out.name = context.builder.add("MaxPool", context.output_name(node), {out.name},
-                                 windows(node.attributes.as<ops::PoolAttributes>(), ceil));
+                                 windows(context, node, ceil));
   return out;
 }
 
@@ -74,7 +76,7 @@ Result<Exported> export_average_pool(ExportContext& context, int n) {
   if (node.attributes.as<ops::PoolAttributes>().ceil) {
     return invalid_input("has windows that end beyond the image (ceil)");
   }
-  std::vector<NodeAttribute> attributes = windows(node.attributes.as<ops::PoolAttributes>(), false);
+  std::vector<NodeAttribute> attributes = windows(context, node, false);
   attributes.push_back({"count_include_pad",
                         int64_t{node.attributes.as<ops::PoolAttributes>().count_padding ? 1 : 0}});
   const Exported in = context.input(node);
@@ -92,7 +94,7 @@ Result<Exported> export_global_average(ExportContext& context, int n) {
   Exported out =
       quantised(context, n, context.builder.add("GlobalAveragePool", node.name + "/real", {input}),
                 in.is_signed());
-  const Shape& image = context.shape(node.inputs[0]);
+  const Shape image = context.image_shape(node.inputs[0]);
   MANTISSA_RETURN_IF_ERROR(check_mean(std::ldexp(1.0F, in.exponent), std::ldexp(1.0F, out.exponent),
                                       image[0] * image[1]));
   out.name = context.builder.add("Flatten", out.name + "/vector", {out.name});

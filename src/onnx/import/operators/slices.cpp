@@ -47,6 +47,33 @@ Status add_slice(ImportContext& context, const NodeData& node, const Imported& i
   return {};
 }
 
+// Whether the value has positions, [N, C, T].
+bool has_positions(const ImportContext& context, const Imported& value) {
+  const int last[] = {1, 0};
+  const std::vector<int64_t> dims = value.layout.dims();
+  const Shape& shape = context.builder.shape(value.value);
+  return dims.size() == 2 && value.layout.lies_as(last) && shape.rank > 1 &&
+         shape[shape.rank - 2] == dims[1] && shape.last() == dims[0];
+}
+
+// One position of [N, C, T], with the channels alone or with a dimension of 1 behind them.
+Status take_position(ImportContext& context, const NodeData& node, const Imported& value,
+                     int64_t position, bool keeps_dim) {
+  const std::vector<int64_t> dims = value.layout.dims();
+  if (!value.scale.empty()) return invalid_input("wants a layer between itself and the pixels");
+  if (position < 0 || position >= dims[1]) return invalid_input("takes a position out of range");
+  MANTISSA_ASSIGN(int part,
+                  add_node(context, ops::kSlice, node_name(context, node), {value.value},
+                           {{"position", position}, {"channels", dims[0]}}));
+  if (context.builder.shape(part).rank > 1) {
+    MANTISSA_ASSIGN(part, add_node(context, ops::kFlatten, new_name(context, "flatten"), {part}));
+  }
+  Imported result{part, Layout::vector(dims[0]), {}};
+  if (keeps_dim) result.layout.reshape(std::vector<int64_t>{dims[0], 1});
+  define(context, node.outputs[0], std::move(result));
+  return {};
+}
+
 // The sizes of a Split's parts, by input, attribute, or number of outputs.
 Result<std::vector<int64_t>> parts_of(const ImportContext& context, const NodeData& node,
                                       int64_t channels) {
@@ -113,6 +140,24 @@ Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported 
   return value;
 }
 
+// One position of [N, C, T].
+Status slice_positions(ImportContext& context, const NodeData& node, const Imported& value) {
+  MANTISSA_ASSIGN(const auto starts, list_of(context, node, 1, "starts"));
+  MANTISSA_ASSIGN(const auto ends, list_of(context, node, 2, "ends"));
+  MANTISSA_ASSIGN(const auto axes, list_of(context, node, 3, "axes"));
+  const int64_t size = value.layout.dims()[1];
+  const bool is_one = starts && ends && starts->size() == 1 && ends->size() == 1 && axes &&
+                      (*axes == std::vector<int64_t>{2} || *axes == std::vector<int64_t>{-1});
+  if (!is_one) return invalid_input("takes a part of something else than positions");
+  const Range range = range_of(starts->front(), ends->front(), size);
+  if (range.first == 0 && range.end == size) {
+    define(context, node.outputs[0], value);
+    return {};
+  }
+  if (range.end - range.first == 1) return take_position(context, node, value, range.first, true);
+  return invalid_input("takes more than one position and not all");
+}
+
 Status define_part(ImportContext& context, const NodeData& node, int64_t axis, int64_t first,
                    int64_t size) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
@@ -143,6 +188,8 @@ Status import_split(ImportContext& context, const NodeData& node) {
 
 // Along channels; ranges of other axes must be all of them.
 Status import_slice(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  if (has_positions(context, value)) return slice_positions(context, node, value);
   MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
   MANTISSA_ASSIGN(const auto starts, list_of(context, node, 1, "starts"));
   MANTISSA_ASSIGN(const auto ends, list_of(context, node, 2, "ends"));
@@ -177,11 +224,16 @@ Status import_slice(ImportContext& context, const NodeData& node) {
 
 // One channel, or some that follow each other, by constant places.
 Status import_gather(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
   MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
-  const std::vector<int64_t> dims = input.layout.dims();
   const int64_t axis = whole_of(node, "axis", 0);
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  if (has_positions(context, value) && (axis == 2 || axis == -1) && places.size() == 1) {
+    const int64_t place = places[0] + (places[0] < 0 ? value.layout.dims()[1] : 0);
+    return take_position(context, node, value, place, !tensor->dims.empty());
+  }
+  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
+  const std::vector<int64_t> dims = input.layout.dims();
   if ((axis != 1 && axis != -std::ssize(dims)) || tensor->dims.size() > 1) {
     return invalid_input("picks numbers along another axis than channels");
   }

@@ -78,6 +78,16 @@ const Setting kDataRows[] = {
      [](const Config& c) {
        return c.table.decimal == '\0' ? "" : std::string(decimal_name(c.table.decimal));
      }},
+    {"channels",
+     "where arrays of positions or pictures of numbers have their channels: last, [N, T, C], first, "
+     "[N, C, T], or auto (where the network's shape fits)",
+     "auto", parse_by<parse_channel_axis, kTable, &TableChoices::channel_axis>,
+     kIfGiven | kRun | kInData | kInInfo | kForTables,
+     [](const Config& c) {
+       return c.table.channel_axis == ChannelAxis::kByShape
+                  ? ""
+                  : std::string(channel_axis_name(c.table.channel_axis));
+     }},
     {"classes", "outputs of the network, at least the classes of the data (0: as many)", "0",
      parse_whole<0, kMaxClasses, &Config::classes>,
      kIdentity | kRun | kInInfo | kOfSource | kForClasses, print_whole<&Config::classes>},

@@ -1,0 +1,166 @@
+// Imported networks with convolutions over one axis, transposed convolutions and resizing, built in
+// memory, compute what ONNX's description says, in fp32. tests/long/onnx_signals compares exports
+// of PyTorch.
+#include <gtest/gtest.h>
+
+#include "tests/onnx/onnx_sequence_models.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr int64_t kLong = 24, kIn = 6;
+
+// Mantissas at 2^-12 of examples with these dimensions, channels last.
+std::vector<int16_t> signal(int64_t count) {
+  std::vector<int16_t> all(static_cast<size_t>(count));
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i] = static_cast<int16_t>(uniform("signal", static_cast<int64_t>(i)) * 16384 - 8192);
+  }
+  return all;
+}
+
+// The model is given [N, C, places], or with the channels last.
+ImportedNetwork expect_signal(Model& model, const std::string& output, const Wholes& places,
+                              int64_t channels, bool channels_last = false) {
+  int64_t count = 1;
+  for (const int64_t size : places) count *= size;
+  const std::vector<int16_t> examples = signal(kBatch * count * channels);
+  std::vector<float> x(examples.size());
+  for (int64_t i = 0; i < std::ssize(x); ++i) {
+    const int64_t c = i % channels, place = i / channels % count, n = i / channels / count;
+    x[channels_last ? i : (n * channels + c) * count + place] =
+        static_cast<float>(examples[i]) * 0x1p-12F;
+  }
+  Wholes dims = places;
+  dims.insert(channels_last ? dims.end() : dims.begin(), channels);
+  dims.insert(dims.begin(), kBatch);
+  return compare(model, output, tensor_of("x", kReal, dims, std::move(x)), examples, 0);
+}
+
+std::string head(Model& m, const std::string& from, int64_t channels) {
+  return m.add("Gemm", "fc",
+               {from, m.weights("fc.weight", {5, channels}), m.weights("fc.b", {5})},
+               {{"transB", int64_t{1}}});
+}
+
+TEST(OnnxSignals, ConvolutionsNormsAndPools) {
+  Model m(kReal, {kBatch, kIn, kLong});
+  std::string v = m.conv("conv1", "x", {8, kIn, 5}, {2, 2}, {{"strides", Wholes{2}}});
+  v = m.add("Relu", "relu1", {m.norm("norm1", v, 8)});
+  const std::string skip = v;
+  v = m.conv("conv2", v, {8, 1, 3}, {4, 0}, {{"group", int64_t{8}}, {"dilations", Wholes{2}}});
+  v = m.add("LeakyRelu", "leaky", {v}, {{"alpha", 0.1F}});
+  v = m.add("Add", "add", {skip, v});
+  v = m.add("Mul", "scaled", {v, m.weights("gains", {8, 1}, 0.5, 1.5)});
+  v = m.add("MaxPool", "pool", {v}, {{"kernel_shape", Wholes{3}},
+                                     {"strides", Wholes{2}},
+                                     {"pads", Wholes{1, 1}}});
+  v = m.add("AveragePool", "average", {v}, {{"kernel_shape", Wholes{2}}, {"strides", Wholes{2}}});
+  const std::string mean = m.add("GlobalAveragePool", "mean", {v});
+  const ImportedNetwork network =
+      expect_signal(m, head(m, m.add("Flatten", "flat", {mean}), 8), {kLong}, kIn);
+  EXPECT_EQ(count_of(network, "convolution"), 3);
+  EXPECT_EQ(network.graph.values[network.graph.inputs[0]].shape, (Shape{kLong, kIn}));
+}
+
+// A block of the first temporal networks: padding on both sides, of which the end is cut off.
+TEST(OnnxSignals, CausalConvolutions) {
+  Model m(kReal, {kBatch, kIn, kLong});
+  std::string v = m.conv("conv1", "x", {8, kIn, 3}, {2, 2});
+  v = m.add("Slice", "chomp1", {v, m.wholes("from", {0}), m.wholes("to", {-2}),
+                                m.wholes("axis", {2})});
+  v = m.add("Relu", "relu1", {v});
+  v = m.add("Pad", "pad", {v, m.wholes("pads", {0, 0, 4, 0, 0, 0})});
+  v = m.conv("conv2", v, {8, 8, 3}, {0, 0}, {{"dilations", Wholes{2}}});
+  v = m.add("Gather", "last", {v, m.whole("place", -1)}, {{"axis", int64_t{2}}});
+  const ImportedNetwork network = expect_signal(m, head(m, v, 8), {kLong}, kIn);
+  EXPECT_EQ(count_of(network, "slice"), 1) << "one position; the other only leaves padding out";
+}
+
+// Channels last at first, joined channels, a mean over positions, all positions flattened.
+TEST(OnnxSignals, OtherAxesAndBranches) {
+  Model m(kReal, {kBatch, kLong, kIn});
+  std::string v = m.add("Transpose", "turned", {"x"}, {{"perm", Wholes{0, 2, 1}}});
+  const std::string left = m.conv("left", v, {4, kIn, 3}, {1, 1});
+  const std::string right = m.conv("right", v, {6, kIn, 1}, {0, 0});
+  v = m.add("Concat", "both", {left, right}, {{"axis", int64_t{1}}});
+  v = m.add("ReduceMean", "mean", {v, m.wholes("axes", {-1})}, {{"keepdims", int64_t{0}}});
+  expect_signal(m, head(m, v, 10), {kLong}, kIn, true);
+  Model flat(kReal, {kBatch, kIn, kLong});
+  v = flat.conv("conv", "x", {3, kIn, 4}, {0, 0}, {{"strides", Wholes{4}}});
+  v = flat.add("Flatten", "flat", {v});
+  expect_signal(flat, head(flat, v, 3 * kLong / 4), {kLong}, kIn);
+}
+
+TEST(OnnxSignals, ALabelForEachPosition) {
+  Model m(kReal, {kBatch, kIn, kLong});
+  std::string v = m.add("Relu", "relu", {m.conv("conv1", "x", {8, kIn, 3}, {1, 1})});
+  v = m.conv("conv2", v, {4, 8, 1}, {0, 0});
+  const ModelData& data = m.finish(v);
+  const auto network = import_sequences(data);
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(network->graph.values[network->graph.inputs[1]].shape, (Shape{kLong}));
+  EXPECT_EQ(network->graph.values[network->graph.outputs[0]].shape, (Shape{kLong, 4}));
+}
+
+// Pictures of more channels than pixels have are numbers.
+TEST(OnnxSignals, ManyChannelsAndUpsampling) {
+  Model m(kReal, {kBatch, kIn, 6, 5});
+  std::string v = m.add("Relu", "relu1", {m.conv("conv1", "x", {8, kIn, 3, 3}, {1, 1, 1, 1})});
+  v = m.add("ConvTranspose", "up",
+            {v, m.weights("up.weight", {8, 7, 3, 3}), m.weights("up.b", {7})},
+            {{"strides", Wholes{2, 2}}, {"pads", Wholes{1, 1, 1, 1}},
+             {"output_padding", Wholes{1, 1}}});
+  v = m.add("Relu", "relu2", {v});
+  v = m.add("Resize", "nearest", {v, "", m.numbers("scales", {4}, {1, 1, 2, 3})},
+            {{"mode", "nearest"},
+             {"coordinate_transformation_mode", "asymmetric"},
+             {"nearest_mode", "floor"}});
+  v = m.conv("conv2", v, {6, 7, 3, 3}, {1, 1, 1, 1}, {{"strides", Wholes{3, 3}}});
+  v = m.add("Resize", "linear", {v, "", m.numbers("scales2", {4}, {1, 1, 2, 2})},
+            {{"mode", "linear"}, {"coordinate_transformation_mode", "half_pixel"}});
+  v = m.add("Resize", "corners", {v, "", "", m.wholes("sizes", {kBatch, 6, 7, 11})},
+            {{"mode", "linear"}, {"coordinate_transformation_mode", "align_corners"}});
+  const ImportedNetwork network = expect_signal(m, classify(m, v, 6), {6, 5}, kIn);
+  EXPECT_EQ(count_of(network, "transposed_convolution"), 1);
+  EXPECT_EQ(count_of(network, "upsample"), 1);
+  EXPECT_EQ(count_of(network, "bilinear_resize"), 2);
+}
+
+TEST(OnnxSignals, TransposedOverOneAxis) {
+  Model m(kReal, {kBatch, kIn, kLong});
+  std::string v = m.add("ConvTranspose", "up",
+                        {"x", m.weights("up.weight", {kIn, 5, 4}), m.weights("up.b", {5})},
+                        {{"strides", Wholes{2}}, {"pads", Wholes{1, 1}}});
+  v = m.add("Resize", "nearest", {v, "", m.numbers("scales", {3}, {1, 1, 2})},
+            {{"mode", "nearest"},
+             {"coordinate_transformation_mode", "asymmetric"},
+             {"nearest_mode", "floor"}});
+  v = m.add("GlobalAveragePool", "mean", {v});
+  expect_signal(m, head(m, m.add("Flatten", "flat", {v}), 5), {kLong}, kIn);
+}
+
+TEST(OnnxSignals, RefusalsSayWhy) {
+  const auto refused = [](const char* mode, const char* coordinates, std::vector<float> scales) {
+    Model m(kReal, {kBatch, kIn, 6, 5});
+    const std::string v =
+        m.add("Resize", "resize", {"x", "", m.numbers("scales", {4}, std::move(scales))},
+              {{"mode", mode}, {"coordinate_transformation_mode", coordinates}});
+    return refusal(m, classify(m, v, kIn));
+  };
+  EXPECT_NE(refused("cubic", "half_pixel", {1, 1, 2, 2}).find("resizes by 'cubic'"),
+            std::string::npos);
+  EXPECT_NE(refused("linear", "asymmetric", {1, 1, 2, 2}).find("(asymmetric)"),
+            std::string::npos);
+  EXPECT_NE(refused("nearest", "asymmetric", {1, 1, 1.5, 2}).find("other than whole factors"),
+            std::string::npos);
+  Model groups(kReal, {kBatch, kIn, 6, 5});
+  const std::string v = groups.add(
+      "ConvTranspose", "up", {"x", groups.weights("up.weight", {kIn, 2, 2, 2})},
+      {{"group", int64_t{2}}, {"strides", Wholes{2, 2}}});
+  EXPECT_NE(refusal(groups, classify(groups, v, 4)).find("node 'up' (ConvTranspose): has groups"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
