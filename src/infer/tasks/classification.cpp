@@ -204,13 +204,14 @@ Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batch
     const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
     const Tensor outputs = programs.outputs();
     const Tensor logits = options.one_logit ? one.logits(outputs) : outputs;
+    const bool are_places = logits.count() / logits.shape.last() > batch.count;
     if (are_labels) {
       add_labels(logits, {labels, options.classes, is_by_output(batch)}, evaluation);
       evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
     } else if (are_ranks) {
       add_ranks(logits, labels, ranks, evaluation);
       evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
-    } else if (are_two) {
+    } else if (are_two && !are_places) {
       add_two_classes(logits, labels, batch, step, *table.softmax, evaluation);
     } else {
       evaluation.add(logits, labels, batch.examples, step.loss_q24, *table.softmax);

@@ -12,6 +12,7 @@
 #include "data/batches/shuffled_batches.h"
 #include "infer/freeze.h"
 #include "kernels/kernel_table.h"
+#include "networks/network.h"
 #include "networks/untrained.h"
 #include "plan/passes/network_format.h"
 #include "plan/retention/compile_training.h"
@@ -260,10 +261,12 @@ Status check_weights(const RunConfig& config, const DatasetInfo& data,
                        std::to_string(options.classes) + " classes");
 }
 
-Status check_threshold(const RunConfig& config, const ModelOptions& options,
-                       int64_t validation_examples) {
+Status check_threshold(const RunConfig& config, const RunPlan& plan, int64_t validation_examples) {
   if (config.threshold == 0.5) return {};
-  if (threshold_count(options) == 0) {
+  if (label_shape_of_places(plan.network).rank > 0) {
+    return invalid_input("threshold: is not for networks that give each place a class");
+  }
+  if (threshold_count(plan.options) == 0) {
     return invalid_input("threshold: is for two classes, or for labels of --loss sigmoid");
   }
   if (config.threshold || validation_examples > 0) return {};
@@ -309,8 +312,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   RunPlan plan;
   MANTISSA_ASSIGN(plan.options, model_options(config, data));
   MANTISSA_RETURN_IF_ERROR(check_weights(config, data, plan.options));
-  MANTISSA_RETURN_IF_ERROR(check_threshold(config, plan.options, validation_examples));
   MANTISSA_RETURN_IF_ERROR(build(config, plan));
+  MANTISSA_RETURN_IF_ERROR(check_threshold(config, plan, validation_examples));
   if (config.start) {
     MANTISSA_ASSIGN(plan.taken, match_start(plan.graph, *config.start));
   }
