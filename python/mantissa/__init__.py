@@ -20,11 +20,12 @@ from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
 from .model import Model
 from .network import (Input, Loss, Network, Parameter, Sequential, Var, add, attention, average_pool,
-                     batch_norm, concat, conv, cross_entropy, dropout, embedding, flatten, gelu,
-                     global_average_pool, gru, hard_sigmoid, hard_swish, indices, input, layer,
-                     layer_norm, leaky_relu, linear, lstm, max_pool, multiply, numbers, op, ops,
-                     position_embedding, relu, relu6, rms_norm, rnn, sigmoid,
-                     sigmoid_cross_entropy, silu, slice, squared_error, tanh)
+                     batch_norm, concat, concat_positions, conv, cross_entropy, dropout, embedding,
+                     flatten, gelu, global_average_pool, gru, hard_sigmoid, hard_swish, indices,
+                     input, layer, layer_norm, leaky_relu, linear, lstm, max_pool, multiply, numbers,
+                     op, ops, position_embedding, prepend_rows, relu, relu6, reshape, rms_norm, rnn,
+                     rotary, row, sigmoid, sigmoid_cross_entropy, silu, sinusoidal_positions, slice,
+                     squared_error, tanh)
 from .trainer import Epoch, History, Taken, Trainer
 
 __version__: str = info()["version"]
@@ -34,11 +35,12 @@ __all__ = [
     "History", "Imported", "Input", "InvalidInput", "Loss", "Model", "Network", "OverBudget",
     "Parameter", "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer",
     "Var", "add", "attention", "average_pool", "batch_norm", "bfp", "callbacks",
-    "class_weights", "concat", "conv", "cross_entropy", "describe_data", "dfp", "dropout",
+    "class_weights", "concat", "concat_positions", "conv", "cross_entropy", "describe_data", "dfp", "dropout",
     "embed", "embedding", "evaluate", "export_onnx", "fill_mask", "flatten", "formats", "fp32",
     "gelu", "global_average_pool", "gru", "hard_sigmoid", "hard_swish", "import_onnx",
     "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear", "lstm",
     "mantissas", "max_pool", "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding",
-    "quantize", "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid",
-    "sigmoid_cross_entropy", "silu", "slice", "squared_error", "statistics", "tanh", "train", "translate",
+    "prepend_rows", "quantize", "relu", "relu6", "report", "reshape", "rms_norm", "rnn", "rotary",
+    "row", "settings", "sigmoid",
+    "sigmoid_cross_entropy", "silu", "sinusoidal_positions", "slice", "squared_error", "statistics", "tanh", "train", "translate",
 ]

@@ -32,6 +32,8 @@ extern const OpRows kGelu;
 extern const OpRows kSilu;
 extern const OpRows kEmbedding;
 extern const OpRows kPositionEmbedding;
+extern const OpRows kSinusoidalPositions;
+extern const OpRows kRotary;
 extern const OpRows kLayerNorm;
 extern const OpRows kRmsNorm;
 extern const OpRows kAttention;
@@ -44,6 +46,8 @@ extern const OpRows kPad;
 extern const OpRows kChannelShuffle;
 extern const OpRows kReverse;
 extern const OpRows kConcat;
+extern const OpRows kConcatPositions;
+extern const OpRows kPrependRows;
 extern const OpRows kSlice;
 extern const OpRows kMaxPool;  // windows may overlap
 extern const OpRows kAveragePool;

@@ -275,7 +275,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips.negatives;
   }
   EXPECT_EQ(never, 5);
-  EXPECT_EQ(keeping, 16);
+  EXPECT_EQ(keeping, 17);
   EXPECT_EQ(clipping, 3);
 }
 

@@ -18,7 +18,7 @@ constexpr AttributeSpec kPadSchema[] = {whole<&PadAttributes::top>("top", 0, 0, 
                                         whole<&PadAttributes::bottom>("bottom", 0, 0, kLargestSide),
                                         whole<&PadAttributes::left>("left", 0, 0, kLargestSide),
                                         whole<&PadAttributes::right>("right", 0, 0, kLargestSide)};
-// [channels], or [height, width, channels] if height is given.
+// [channels]; with a width [width, channels]; with a height, too, [height, width, channels].
 constexpr AttributeSpec kReshapeSchema[] = {
     whole<&ReshapeAttributes::height>("height", 0, 0, INT64_MAX),
     whole<&ReshapeAttributes::width>("width", 0, 0, INT64_MAX),
@@ -89,16 +89,18 @@ Result<Shape> infer_reshape(const Attributes& given, std::span<const Shape> inpu
   if (inputs.size() != 1) return invalid_input("wants one input");
   const int64_t height = attributes.height, width = attributes.width;
   const int64_t channels = attributes.channels;
-  const Shape shape = height > 0 ? Shape{height, width, channels} : Shape{channels};
+  const Shape shape = height > 0  ? Shape{height, width, channels}
+                      : width > 0 ? Shape{width, channels}
+                                  : Shape{channels};
   const int64_t count = inputs[0].count();
   for (int axis = 0; axis < shape.rank; ++axis) {
     if (shape[axis] < 1 || shape[axis] > count) {
-      return invalid_input("wants channels, or height, width and channels, of " +
+      return invalid_input("wants channels, or width and channels, or height too, of " +
                            std::to_string(count) + " elements in all");
     }
   }
   // No side is above count: two of them fit int64, and the third is not multiplied in vain.
-  const int64_t plane = shape.rank == 3 ? shape[0] * shape[1] : 1;
+  const int64_t plane = shape.rank == 3 ? shape[0] * shape[1] : shape.rank == 2 ? shape[0] : 1;
   if (plane > count || plane * shape.last() != count) {
     return invalid_input("cannot make " + to_string(shape) + " of " + to_string(inputs[0]));
   }
