@@ -382,6 +382,33 @@ inline Graph with_attention() {
   return finished(net);
 }
 
+// A vision transformer's layers on the patches of a picture: a class token, positions of all kinds,
+// heads that share keys, a window, and rows that join the sequence later.
+inline Graph with_patches() {
+  Layers net("patches", fashion_options());
+  net.convolution("patches", 16, 7, 7, 0, true);
+  net.add(ops::kReshape, "sequence", {{"width", 16}, {"channels", 16}});
+  net.add(ops::kPrependRows, "token", {{"least_bits", 16}});
+  net.add(ops::kPositionEmbedding, "positions", {{"positions", 17}, {"least_bits", 16}});
+  const int stream = net.add(ops::kSinusoidalPositions, "sines", {{"least_bits", 16}});
+  const int normed = net.add(ops::kLayerNorm, "norm");
+  const auto part = [&](const char* name, int64_t channels, int64_t heads) {
+    net.continue_from(normed);
+    net.add(ops::kLinear, name, {{"channels", channels}, {"initialiser", "fan-in"}});
+    if (heads > 0) net.add(ops::kRotary, name + std::string("_turned"), {{"heads", heads}});
+    return net.last();
+  };
+  const int query = part("query", 16, 4), key = part("key", 8, 2), value = part("value", 8, 0);
+  net.join(ops::kAttention, "attention", {query, key, value},
+           {{"heads", 4}, {"kv_heads", 2}, {"window", 5}});
+  const int added = net.join(ops::kAdd, "add", {stream, net.last()}, {{"least_bits", 16}});
+  net.join(ops::kConcatPositions, "joined", {added, normed});
+  net.slice("first", net.last(), 0, 12);
+  net.add(ops::kSlice, "chosen", {{"channels", 12}, {"position", 0}});
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // The rows of a small image as a sequence, through recurrent layers of all kinds.
 inline Graph with_recurrent_layers() {
   Layers net("recurrent", fashion_options());
@@ -442,6 +469,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"offset", with_offset_and_tanh},
       {"rescaled", with_rescales},
       {"attention", with_attention},
+      {"patches", with_patches},
       {"recurrent", with_recurrent_layers},
       {"directions", with_both_directions},
   };

@@ -264,7 +264,38 @@ def mobilenet_blocks(size, classes, width):
     return blocks_network(InvertedResidual, scaled(16, width), stages(table, width), size, classes)
 
 
+class VisionTransformer(nn.Module):
+    """Weights as Mantissa begins: uniform within 1 / sqrt(inputs), tables too."""
+
+    def __init__(self, size, classes, width):
+        super().__init__()
+        channels = 4 * scaled(16, width)
+        patch = min(max(1, max(size[:2]) // 7), 16)
+        positions = (size[0] // patch) * (size[1] // patch) + 1
+        self.patches = nn.Conv2d(size[2], channels, patch, patch)
+        self.token = nn.Parameter(torch.empty(1, 1, channels).uniform_(-1, 1) / channels ** 0.5)
+        self.positions = nn.Parameter(
+            torch.empty(1, positions, channels).uniform_(-1, 1) / channels ** 0.5)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(channels, 4, 4 * channels, dropout=0, activation="gelu",
+                                       batch_first=True, norm_first=True) for _ in range(4))
+        self.norm, self.head = nn.LayerNorm(channels), nn.Linear(channels, classes)
+        for block in self.blocks:
+            for layer in (block.self_attn.out_proj, block.linear1, block.linear2):
+                layer.reset_parameters()
+            nn.init.uniform_(block.self_attn.in_proj_weight, -channels ** -0.5, channels ** -0.5)
+        self.begins_as_it_is = True
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x[:, 0]))
+
+
 NETWORKS = {
+    "vit_tiny": VisionTransformer,
     "mlp": mlp,
     "inception_small": inception_small,
     "lenet5": lenet5,
@@ -283,6 +314,8 @@ NETWORKS = {
 def build(name, size, classes, width):
     """The network with He's weights; biases are 0."""
     network = NETWORKS[name](size, classes, width)
+    if getattr(network, "begins_as_it_is", False):
+        return network
     for module in network.modules():
         if isinstance(module, (nn.Conv2d, nn.Linear)):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")

@@ -20,14 +20,15 @@ from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
 from .model import Model
 from .network import (Input, Loss, Network, Parameter, Sequential, Var, absolute_error, add,
-                     attention, average_pool, batch_norm, bilinear_resize, concat, conv, conv1d,
-                     cross_entropy, distilled_cross_entropy, dropout, elu, embedding, flatten, gelu,
-                     global_average_pool, group_norm, gru, hard_sigmoid, hard_swish, huber_error,
-                     indices, input, layer, layer_norm, leaky_relu, linear, lstm, max_pool, mish,
-                     multiply, numbers, op, ops, position_embedding, prelu, reduce_max, reduce_mean,
-                     reduce_sum, relu, relu6, rms_norm, rnn, sigmoid, sigmoid_cross_entropy, silu,
-                     slice, soft_cross_entropy, softplus, squared_error, subtract, tanh,
-                     transposed_conv, upsample)
+                     attention, average_pool, batch_norm, bilinear_resize, concat, concat_positions,
+                     conv, conv1d, cross_entropy, distilled_cross_entropy, dropout, elu, embedding,
+                     flatten, gelu, global_average_pool, group_norm, gru, hard_sigmoid, hard_swish,
+                     huber_error, indices, input, layer, layer_norm, leaky_relu, linear, lstm,
+                     max_pool, mish, multiply, numbers, op, ops, position_embedding, prelu,
+                     prepend_rows, reduce_max, reduce_mean, reduce_sum, relu, relu6, reshape,
+                     rms_norm, rnn, rotary, row, sigmoid, sigmoid_cross_entropy, silu,
+                     sinusoidal_positions, slice, soft_cross_entropy, softplus, squared_error,
+                     subtract, tanh, transposed_conv, upsample)
 from .trainer import Epoch, History, Taken, Trainer
 
 __version__: str = info()["version"]
@@ -37,14 +38,15 @@ __all__ = [
     "History", "Imported", "Input", "InvalidInput", "Loss", "Model", "Network", "OverBudget",
     "Parameter", "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer",
     "Var", "absolute_error", "add", "attention", "average_pool", "batch_norm", "bfp",
-    "bilinear_resize", "callbacks", "class_weights", "concat", "conv", "conv1d", "cross_entropy",
-    "describe_data", "dfp", "distilled_cross_entropy", "dropout", "elu", "embed", "embedding",
-    "evaluate", "export_onnx", "fill_mask", "flatten", "formats", "fp32", "gelu",
+    "bilinear_resize", "callbacks", "class_weights", "concat", "concat_positions", "conv", "conv1d",
+    "cross_entropy", "describe_data", "dfp", "distilled_cross_entropy", "dropout", "elu", "embed",
+    "embedding", "evaluate", "export_onnx", "fill_mask", "flatten", "formats", "fp32", "gelu",
     "global_average_pool", "group_norm", "gru", "hard_sigmoid", "hard_swish", "huber_error",
     "import_onnx", "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear",
     "lstm", "mantissas", "max_pool", "mish", "models", "multiply", "numbers", "op", "ops", "plan",
-    "position_embedding", "prelu", "quantize", "reduce_max", "reduce_mean", "reduce_sum", "relu",
-    "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid", "sigmoid_cross_entropy", "silu",
-    "slice", "soft_cross_entropy", "softplus", "squared_error", "statistics", "subtract", "tanh",
-    "train", "translate", "transposed_conv", "upsample",
+    "position_embedding", "prelu", "prepend_rows", "quantize", "reduce_max", "reduce_mean",
+    "reduce_sum", "relu", "relu6", "report", "reshape", "rms_norm", "rnn", "rotary", "row",
+    "settings", "sigmoid", "sigmoid_cross_entropy", "silu", "sinusoidal_positions", "slice",
+    "soft_cross_entropy", "softplus", "squared_error", "statistics", "subtract", "tanh", "train",
+    "translate", "transposed_conv", "upsample",
 ]

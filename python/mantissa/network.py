@@ -311,6 +311,26 @@ def group_norm(x: Var, groups: int = 1, *, epsilon: float = 1e-5, name: str = ""
     return op("group_norm", x, name=name, groups=groups, epsilon=epsilon)
 
 
+def sinusoidal_positions(x: Var, *, base: float = 10000, interleaved: bool = True,
+                         least_bits: int = 0, name: str = "") -> Var:
+    """x [..., positions, C] plus sines and cosines of each position p: of pair i of C / 2 the angle
+    p * base^(-2 i / C), in radians. `interleaved`: sine and cosine of a pair are neighbours; else
+    all sines come first. Nothing is trained. An odd C is an error."""
+    return op("sinusoidal_positions", x, name=name, base=float(base), interleaved=interleaved,
+              least_bits=least_bits)
+
+
+def rotary(x: Var, *, heads: int = 1, channels: int = 0, base: float = 10000,
+           interleaved: bool = False, name: str = "") -> Var:
+    """x [..., positions, C] with pairs of channels turned by their position, for queries and keys:
+    pair i of n of each head, by p * base^(-i / n) radians at position p. `channels` of each head
+    turn, from the first on, so n is channels / 2; 0 means all of the head. `interleaved`: pairs are
+    neighbours (GPT-J); else the first half meets the second (Llama, GPT-NeoX). Heads that do not
+    divide C, and an odd number of channels, are errors."""
+    return op("rotary", x, name=name, heads=heads, channels=channels, base=float(base),
+              interleaved=interleaved)
+
+
 def layer_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
     """Layer norm along the last axis."""
     return op("layer_norm", x, name=name, epsilon=epsilon)
@@ -356,10 +376,14 @@ def gru(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
     return op("gru", *_recurrent_inputs("gru", gates, lengths, start), name=name)
 
 
-def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, causal: bool = False,
-              name: str = "") -> Var:
-    """Attention of [sequence, channels], in heads; `causal`: a position sees those before it and itself."""
-    return op("attention", queries, keys, values, name=name, heads=heads, causal=causal)
+def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, kv_heads: int = 0,
+              causal: bool = False, window: int = 0, name: str = "") -> Var:
+    """Attention of [sequence, channels], in heads; `causal`: a position sees those before it and
+    itself. `kv_heads`, which divides `heads`: keys and values [sequence, channels * kv_heads / heads]
+    have fewer heads, each for several heads of queries; 0: as many. `window`: a position sees so
+    many positions up to itself, and without `causal` window - 1 after it; 0: all."""
+    return op("attention", queries, keys, values, name=name, heads=heads, kv_heads=kv_heads,
+              causal=causal, window=window)
 
 
 def dropout(x: Var, probability: float = 0.5, *, name: str = "") -> Var:
@@ -424,6 +448,32 @@ def reduce_sum(x: Var, over: str = "positions", *, name: str = "") -> Var:
 def concat(*values: Var, name: str = "") -> Var:
     """All channels, one value's after the other's."""
     return op("concat", *values, name=name)
+
+
+def concat_positions(*values: Var, name: str = "") -> Var:
+    """Sequences [..., positions, C] one after the other. Their channels must be as many."""
+    return op("concat_positions", *values, name=name)
+
+
+def prepend_rows(x: Var, rows: int = 1, *, least_bits: int = 0, name: str = "") -> Var:
+    """Trained rows in front of a sequence: [..., positions, C] to [..., rows + positions, C]. One
+    row is the class token of a vision transformer; `row` reads it. `least_bits` as in `linear`."""
+    return op("prepend_rows", x, name=name, rows=rows, least_bits=least_bits)
+
+
+def row(x: Var, position: int = 0, *, name: str = "") -> Var:
+    """One position of a sequence: [positions, C] to [1, C]. A position beyond the last is an error."""
+    return op("slice", x, name=name, channels=x.shape[-1], position=position)
+
+
+def reshape(x: Var, *shape: int, name: str = "") -> Var:
+    """The same numbers as [channels], [positions, channels] or [height, width, channels]. A picture
+    [H, W, C] becomes a sequence of its pixels, row by row: reshape(x, H * W, C). Another number of
+    elements is an error."""
+    if not 1 <= len(shape) <= 3:
+        raise InvalidInput(f"reshape wants one to three sizes, not {len(shape)}")
+    names = ("height", "width", "channels")[3 - len(shape):]
+    return op("reshape", x, name=name, **dict(zip(names, shape, strict=True)))
 
 
 def slice(x: Var, first: int, channels: int, *, name: str = "") -> Var:

@@ -149,6 +149,42 @@ def test_norms_slopes_and_reductions_of_pictures():
     assert history[-1].accuracy > 0.95
 
 
+def test_positions_without_parameters():
+    x = mt.linear(mt.embedding(mt.indices(6, name="tokens"), 9, 8), 12)
+    for turned in (mt.rotary(x, heads=2), mt.rotary(x, heads=3, channels=2, base=500, interleaved=True),
+                   mt.sinusoidal_positions(x), mt.sinusoidal_positions(x, base=50, interleaved=False)):
+        net = mt.Network(mt.linear(turned, 9))
+        assert mt.Network.from_json(net.to_json()) == net and turned.shape == (6, 12)
+    with pytest.raises(mt.InvalidInput, match="turns pairs of a head's 3 channels"):
+        mt.rotary(x, heads=4)
+    with pytest.raises(mt.InvalidInput, match="wants an even number of channels"):
+        mt.sinusoidal_positions(mt.linear(x, 7))
+
+
+def test_a_vision_transformer_learns():
+    picture = mt.input(8, 8, 1)
+    patches = mt.reshape(mt.conv(picture, 16, kernel=4, stride=4, padding=0), 4, 16)
+    h = mt.position_embedding(mt.prepend_rows(patches, least_bits=16), 5, least_bits=16)
+    q, k, v = mt.linear(mt.layer_norm(h), 16), mt.linear(h, 8), mt.linear(h, 8)
+    h = mt.add(h, mt.linear(mt.attention(q, k, v, heads=4, kv_heads=2, window=4), 16, least_bits=16),
+               least_bits=16)
+    assert mt.concat_positions(h, patches).shape == (9, 16)
+    net = mt.Network(mt.linear(mt.flatten(mt.row(mt.layer_norm(h))), 4))
+    assert mt.Network.from_json(net.to_json()) == net
+    labels = np.arange(256) % 4
+    pictures = np.random.default_rng(1).integers(0, 60, (256, 8, 8, 1), np.uint8)
+    for picture, label in zip(pictures, labels):
+        picture[4 * (label // 2):][:4, 4 * (label % 2):][:, :4] += 120
+    trainer = mt.Trainer(net, optimizer="adam", learning_rate=0.01, batch_size=32)
+    history = trainer.fit({"pixels": pictures, "labels": labels.astype(np.int32)}, epochs=8,
+                          progress=False)
+    assert history[-1].accuracy > 0.95
+    with pytest.raises(mt.InvalidInput, match="wants position 9"):
+        mt.row(h, 9)
+    with pytest.raises(mt.InvalidInput, match="one to three sizes"):
+        mt.reshape(h, 1, 1, 5, 16)
+
+
 def test_a_sequence_model_learns():
     """The next token of 0 1 2 3 0 1 2 3 ..., from anywhere."""
     tokens = mt.indices(12, name="tokens")

@@ -127,6 +127,8 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
   return a.metadata != b.metadata ? "its metadata differ" : "its graph differs";
 }
 
+constexpr int kMostValueBits = 8;  // of exported networks of pictures
+
 }  // namespace
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
@@ -138,6 +140,12 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
     return export_sequences(network, target);
   }
   for (const Node& node : d.network.nodes) {
+    const int bits = node.op->bits == nullptr ? 0 : node.op->bits(node.attributes);
+    if (bits > kMostValueBits) {
+      return invalid_input("node '" + node.name + "' (" + node.op->name + ") has results of " +
+                           std::to_string(bits) +
+                           " bits: networks of pictures whose values have 8 can be exported");
+    }
     const bool has_9_bits = node.op == &ops::kQuantise &&
                             node.attributes.as<ops::QuantiseAttributes>().bits == 8 &&
                             !node.attributes.as<ops::QuantiseAttributes>().is_signed;

@@ -42,6 +42,9 @@ Result<Graph> ds_cnn(std::string_view name, const ModelOptions& options);
 Result<Graph> inception_small(std::string_view name, const ModelOptions& options);
 Result<Graph> squeezenet(std::string_view name, const ModelOptions& options);
 
+// Transformers over patches: vision_transformer.cpp.
+Result<Graph> vit_tiny(std::string_view name, const ModelOptions& options);
+
 // Language models of tokens: transformer.cpp, recurrent.cpp.
 Result<Graph> transformer_lm(std::string_view name, const ModelOptions& options);
 Result<Graph> lstm_lm(std::string_view name, const ModelOptions& options);

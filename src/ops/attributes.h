@@ -144,8 +144,32 @@ struct PreluAttributes {
 
 struct AttentionAttributes {
   int64_t heads = 0;
+  int64_t kv_heads = 0;  // of keys and values, each for several heads of queries; 0: as many
   bool causal = false;
   bool cross = false;
+  int64_t window = 0;  // keys on a side of a query, itself among them; 0: all
+
+  int64_t key_heads() const { return kv_heads == 0 ? heads : kv_heads; }
+};
+
+// prepend_rows.
+struct PrependAttributes {
+  int64_t rows = 0;
+  int least_bits = 0;
+};
+
+// rotary.
+struct RotaryAttributes {
+  int64_t heads = 0;
+  int64_t channels = 0;  // of each head, from the first on; 0: all
+  double base = 0;
+  bool interleaved = false;  // pairs are neighbours; else the first half meets the second
+};
+
+struct SinusoidalAttributes {
+  double base = 0;
+  bool interleaved = false;
+  int least_bits = 0;
 };
 
 struct LstmAttributes {

@@ -38,6 +38,8 @@ extern const OpRows kMish;
 extern const OpRows kPrelu;
 extern const OpRows kEmbedding;
 extern const OpRows kPositionEmbedding;
+extern const OpRows kSinusoidalPositions;
+extern const OpRows kRotary;
 extern const OpRows kLayerNorm;
 extern const OpRows kRmsNorm;
 extern const OpRows kGroupNorm;
@@ -53,6 +55,8 @@ extern const OpRows kBilinearResize;
 extern const OpRows kChannelShuffle;
 extern const OpRows kReverse;
 extern const OpRows kConcat;
+extern const OpRows kConcatPositions;
+extern const OpRows kPrependRows;
 extern const OpRows kSlice;
 extern const OpRows kMaxPool;  // windows may overlap
 extern const OpRows kAveragePool;

@@ -117,9 +117,13 @@ TEST(OnnxRecurrentLayers, JoinedStatesAndChannels) {
   const ImportedNetwork network =
       expect_numbers(m, linear(m, "head", both, 2 * kChannels, 4), 6, true);
   EXPECT_EQ(count_of(network, "concat"), 2);
-  Model positions(kReal, {kBatch, kSteps, 6});
-  const std::string twice = positions.add("Concat", "twice", {"x", "x"}, {{"axis", int64_t{1}}});
-  EXPECT_NE(refusal(positions, linear(positions, "head", twice, 6, 4))
+  Model parts(kReal, {kBatch, kSteps, 6});
+  const std::string cut =
+      parts.add("Reshape", "cut", {"x", parts.wholes("shape", {kBatch, kSteps, 3, 2})});
+  const std::string twice = parts.add("Concat", "twice", {cut, cut}, {{"axis", int64_t{3}}});
+  const std::string flat =
+      parts.add("Reshape", "flat", {twice, parts.wholes("all", {kBatch, kSteps, 12})});
+  EXPECT_NE(refusal(parts, linear(parts, "head", flat, 12, 4))
                 .find("node 'twice' (Concat): joins along something else"),
             std::string::npos);
 }

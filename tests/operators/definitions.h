@@ -419,6 +419,63 @@ inline Reals prelu(const Reals& x, const Reals& slopes) {
   return y;
 }
 
+// The angle of pair i of n at a position.
+inline double angle_at(double base, int64_t i, int64_t n, int64_t position) {
+  return static_cast<double>(position) *
+         std::pow(base, -static_cast<double>(i) / static_cast<double>(n));
+}
+
+inline Reals sinusoidal(const ops::SinusoidalAttributes& a, const Shape& in, Reals x) {
+  const int64_t channels = in.last(), pairs = channels / 2, positions = in[in.rank - 2];
+  for (int64_t row = 0; row < in.count() / channels; ++row) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double angle = angle_at(a.base, i, pairs, row % positions);
+      x[row * channels + (a.interleaved ? 2 * i : i)] += std::sin(angle);
+      x[row * channels + (a.interleaved ? 2 * i + 1 : pairs + i)] += std::cos(angle);
+    }
+  }
+  return x;
+}
+
+// Blocks of these sizes from each input in turn.
+inline Reals joined(const std::vector<int64_t>& sizes, const std::vector<Reals>& x) {
+  Reals y;
+  for (size_t block = 0; block * sizes[0] < x[0].size(); ++block) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto from = x[i].begin() + static_cast<int64_t>(block) * sizes[i];
+      y.insert(y.end(), from, from + sizes[i]);
+    }
+  }
+  return y;
+}
+
+// The rows before each sequence.
+inline Reals prepended(const Shape& in, const Reals& x, const Reals& rows) {
+  const int64_t sequence = in[in.rank - 2] * in.last();
+  Reals y;
+  for (int64_t at = 0; at < in.count(); at += sequence) {
+    y.insert(y.end(), rows.begin(), rows.end());
+    y.insert(y.end(), x.begin() + at, x.begin() + at + sequence);
+  }
+  return y;
+}
+
+inline Reals rotary(const ops::RotaryAttributes& a, const Shape& in, const Reals& x) {
+  const int64_t channels = in.last(), head = channels / a.heads, positions = in[in.rank - 2];
+  const int64_t pairs = (a.channels == 0 ? head : a.channels) / 2;
+  Reals y = x;
+  for (int64_t first = 0; first < in.count(); first += head) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double angle = angle_at(a.base, i, pairs, first / channels % positions);
+      const int64_t k = first + (a.interleaved ? 2 * i : i);
+      const int64_t l = first + (a.interleaved ? 2 * i + 1 : pairs + i);
+      y[k] = x[k] * std::cos(angle) - x[l] * std::sin(angle);
+      y[l] = x[k] * std::sin(angle) + x[l] * std::cos(angle);
+    }
+  }
+  return y;
+}
+
 using PointFunctionOfReals = std::function<double(double)>;
 
 inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {

@@ -235,6 +235,26 @@ class Checked {
         return y;
       };
     }
+    if (op == &ops::kSinusoidalPositions) {
+      return [=](const auto& x, const auto&) {
+        return sinusoidal(a.as<ops::SinusoidalAttributes>(), in, x[0]);
+      };
+    }
+    if (op == &ops::kPrependRows) {
+      return [=](const auto& x, const auto& p) { return prepended(in, x[0], p[0]); };
+    }
+    if (op == &ops::kConcatPositions) {
+      std::vector<int64_t> sizes;
+      for (const Tensor& input : c.inputs) {
+        sizes.push_back(input.shape[input.shape.rank - 2] * input.shape.last());
+      }
+      return [=](const auto& x, const auto&) { return joined(sizes, x); };
+    }
+    if (op == &ops::kRotary) {
+      return [=](const auto& x, const auto&) {
+        return rotary(a.as<ops::RotaryAttributes>(), in, x[0]);
+      };
+    }
     if (op == &ops::kEmbedding) {
       return [n = out.last()](const auto& x, const auto& p) {
         Reals y;
@@ -382,7 +402,8 @@ class Checked {
   Reals aligned_grad_output(int i) const {
     const OpContext& c = executor_->context(i);
     Reals gradient = grad_output(i);
-    if (c.parameters.empty() || c.parameters[0].mantissa.blocks == 1) return gradient;
+    const bool is_layer = may_leave_wide(*program_.instructions[i].op);
+    if (!is_layer || c.parameters[0].mantissa.blocks == 1) return gradient;
     const Tensor& weights = c.parameters[0].mantissa;
     for (size_t k = 0; k < gradient.size(); ++k) {
       const int below = weights.largest_exponent() -

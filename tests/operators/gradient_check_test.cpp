@@ -195,6 +195,35 @@ TEST(GradientCheck, GroupNorms) {
              "backward_weights group_norm", "backward_weights group_norm+relu"});
 }
 
+TEST(GradientCheck, RowsInFrontAndJoinedSequences) {
+  Network net(Shape{2, 5, 1});
+  const int left = net.add(ops::kLinear, {{"channels", 6}});
+  net.add(ops::kPrependRows, {{"rows", 2}, {"least_bits", 16}});
+  net.add(ops::kLinear, {{"channels", 6}});
+  const int right = net.add(ops::kTanh);
+  net.add(ops::kConcatPositions, {left, right, left});
+  net.add(ops::kPrependRows);
+  net.add(ops::kTanh);
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5,
+            {"backward_input prepend_rows", "backward_weights prepend_rows",
+             "backward_input concat_positions"});
+}
+
+TEST(GradientCheck, SinusoidalAndRotaryPositions) {
+  Network net(Shape{2, 5, 1});
+  net.add(ops::kLinear, {{"channels", 12}});
+  net.add(ops::kSinusoidalPositions, {{"least_bits", 16}});
+  net.add(ops::kLinear, {{"channels", 12}, {"least_bits", 16}});
+  net.add(ops::kRotary, {{"heads", 2}});
+  net.add(ops::kTanh);
+  net.add(ops::kRotary, {{"heads", 3}, {"channels", 2}, {"base", 50}, {"interleaved", 1}});
+  net.add(ops::kSinusoidalPositions, {{"interleaved", 0}, {"base", 20}});
+  net.add(ops::kTanh);
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5, {"backward_input rotary", "backward_input sinusoidal_positions"});
+}
+
 // A table of positions makes positions different.
 TEST(GradientCheck, ReversedSequences) {
   Network net(Shape{4, 3, 1});

@@ -307,11 +307,14 @@ Graph small_trained_network(const Op& norm) {
   const int tokens = builder.add_input("tokens", Shape{5}, Element::kIndex);
   int last =
       builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", kVocabulary}, {"channels", 6}});
-  const int first = last = builder.add(ops::kLinear, "first", {last}, {{"channels", 7}});
+  const int first = last = builder.add(ops::kLinear, "first", {last}, {{"channels", 8}});
   last = builder.add(ops::kGelu, "gelu", {last});
   last = builder.add(ops::kAdd, "sum", {last, first}, {{"least_bits", 16}});
   last = builder.add(ops::kPositionEmbedding, "positions", {last}, {{"positions", 5}});
+  last = builder.add(ops::kPrependRows, "token", {last});
+  last = builder.add(ops::kSinusoidalPositions, "sines", {last}, {{"interleaved", 0}});
   last = builder.add(norm, "norm", {last});
+  last = builder.add(ops::kRotary, "turned", {last}, {{"channels", 4}});
   last = builder.add(ops::kLinear, "second", {last}, {{"channels", 8}, {"least_bits", 16}});
   last = builder.add(ops::kSilu, "silu", {last});
   last = builder.add(ops::kLinear, "third", {last}, {{"channels", 6}});
@@ -338,6 +341,8 @@ TEST(RowExponents, GradientsAreThoseOfTheDefinitions) {
            {"backward_weights embedding", "backward_weights linear", "backward_input linear",
             "backward_input gelu", "backward_input silu", "backward_input relu6",
             "backward_input position_embedding", "backward_weights position_embedding",
+            "backward_input sinusoidal_positions", "backward_input rotary",
+            "backward_input prepend_rows", "backward_weights prepend_rows",
             "backward_input softmax_cross_entropy"}) {
         EXPECT_TRUE(std::ranges::count(names, name)) << name;
       }

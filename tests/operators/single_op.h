@@ -81,7 +81,7 @@ class SingleOp {
     Tensor output_view = tensor(output_shape_, bits, fixed_exponent);
     output_view.histogram = histogram_.data();
     c.outputs = {&output_view, 1};
-    op_.integer.forward.run(c);
+    run(op_.integer.forward, c);
     return read(output_view);
   }
   const std::vector<int64_t>& histogram() const { return histogram_; }
@@ -115,7 +115,7 @@ class SingleOp {
       gradient.type = DataType::kInt64;
       gradient.data = sums[i].data();
     }
-    op_.integer.grad_weights.run(c);
+    run(op_.integer.grad_weights, c);
     return sums;
   }
 
@@ -133,6 +133,12 @@ class SingleOp {
     std::vector<std::byte> bytes_;
   };
 
+  static void run(const OpRow& row, OpContext& c) {
+    const Prepared prepared = row.prepare != nullptr ? row.prepare(c) : nullptr;
+    c.kernel.prepared = prepared.get();
+    row.run(c);
+  }
+
   template <typename PredictorOf>
   std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
                                   int bits, int exponent, const PredictorOf& predictor_of) {
@@ -145,7 +151,7 @@ class SingleOp {
       grad_inputs.back().predictor = predictor_of(i);
     }
     c.grad_inputs = grad_inputs;
-    op_.integer.grad_input.run(c);
+    run(op_.integer.grad_input, c);
     std::vector<Mantissas> result;
     for (const Tensor& gradient : grad_inputs) result.push_back(read(gradient));
     return result;

@@ -319,7 +319,8 @@ std::vector<int> random_mantissas(int64_t count, uint64_t seed, int limit) {
 struct AttentionOfReals {
   int64_t positions, width, heads;
   bool causal;
-  std::vector<double> out, grad_q, grad_k, grad_v;
+  int64_t kv_heads = heads, window = 0;
+  std::vector<double> out = {}, grad_q = {}, grad_k = {}, grad_v = {};
 
   // log2(e) / sqrt(channels) in 20 bits.
   double exponent_scale() const {
@@ -333,17 +334,26 @@ struct AttentionOfReals {
            const std::vector<double>& grad) {
     const int64_t channels = width / heads;
     const double scale = 1 / std::sqrt(static_cast<double>(channels));
-    for (auto* all : {&out, &grad_q, &grad_k, &grad_v}) all->assign(positions * width, 0);
+    const int64_t key_width = channels * kv_heads;
+    for (auto* all : {&out, &grad_q}) all->assign(positions * width, 0);
+    for (auto* all : {&grad_k, &grad_v}) all->assign(positions * key_width, 0);
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < positions; ++i) {
         // Powers of two, with exponents rounded as in integers.
         constexpr double kUnit = 65536;
-        const int64_t keys = causal ? i + 1 : positions;
+        const auto meets = [&](int64_t j) {
+          return (!causal || j <= i) && (window == 0 || std::abs(i - j) < window);
+        };
+        const int64_t keys = positions;
         const auto at = [&](int64_t row, int64_t c) { return row * width + h * channels + c; };
+        const auto key_at = [&](int64_t row, int64_t c) {
+          return row * key_width + h / (heads / kv_heads) * channels + c;
+        };
         std::vector<double> p(keys), grad_p(keys);
         double largest = -INFINITY, sum = 0, row_term = 0;
         for (int64_t j = 0; j < keys; ++j) {
-          for (int64_t c = 0; c < channels; ++c) p[j] += q[at(i, c)] * k[at(j, c)];
+          if (!meets(j)) p[j] = -INFINITY;
+          for (int64_t c = 0; c < channels; ++c) p[j] += q[at(i, c)] * k[key_at(j, c)];
           largest = std::max(largest, p[j]);
         }
         for (double& each : p) {
@@ -353,17 +363,17 @@ struct AttentionOfReals {
         for (int64_t j = 0; j < keys; ++j) {
           p[j] = std::min(127.0, std::nearbyint(128 * p[j] / sum)) / 128;
           for (int64_t c = 0; c < channels; ++c) {
-            out[at(i, c)] += p[j] * v[at(j, c)];
-            grad_p[j] += grad[at(i, c)] * v[at(j, c)];
-            grad_v[at(j, c)] += p[j] * grad[at(i, c)];
+            out[at(i, c)] += p[j] * v[key_at(j, c)];
+            grad_p[j] += grad[at(i, c)] * v[key_at(j, c)];
+            grad_v[key_at(j, c)] += p[j] * grad[at(i, c)];
           }
           row_term += p[j] * grad_p[j];
         }
         for (int64_t j = 0; j < keys; ++j) {
           const double grad_score = p[j] * (grad_p[j] - row_term) * scale;
           for (int64_t c = 0; c < channels; ++c) {
-            grad_q[at(i, c)] += grad_score * k[at(j, c)];
-            grad_k[at(j, c)] += grad_score * q[at(i, c)];
+            grad_q[at(i, c)] += grad_score * k[key_at(j, c)];
+            grad_k[key_at(j, c)] += grad_score * q[at(i, c)];
           }
         }
       }
@@ -404,9 +414,38 @@ TEST(Attention, IsItsDefinitionForwardAndBackward) {
           inputs.push_back({random_mantissas(kPositions * kWidth, i, limit), exponent, bits});
         }
         const Mantissas grad = {random_mantissas(kPositions * kWidth, 7, 32767), -20, 16};
-        AttentionOfReals reals{kPositions, kWidth, heads, causal, {}, {}, {}, {}};
+        AttentionOfReals reals{kPositions, kWidth, heads, causal};
         reals.run(reals_of(inputs[0]), reals_of(inputs[1]), reals_of(inputs[2]), reals_of(grad));
         expect_close(op.forward(inputs, ExponentMode::kExact, 0, 8), reals.out, "output");
+        const auto gradients = op.backward(inputs, grad, 16);
+        expect_close(gradients[0], reals.grad_q, "queries");
+        expect_close(gradients[1], reals.grad_k, "keys");
+        expect_close(gradients[2], reals.grad_v, "values");
+      }
+    }
+  }
+}
+
+TEST(Attention, OfSharedKeysAndWindowsIsItsDefinition) {
+  constexpr int64_t kPositions = 41, kWidth = 24, kHeads = 6;
+  for (const bool causal : {false, true}) {
+    for (const int64_t kv_heads : {1, 2, 3, 6}) {
+      for (const int64_t window : {0, 1, 5, 60}) {
+        const Shape keys{kPositions, kWidth / kHeads * kv_heads};
+        SingleOp op(ops::kAttention,
+                    {{"heads", kHeads},
+                     {"kv_heads", kv_heads},
+                     {"causal", causal ? 1 : 0},
+                     {"window", window}},
+                    {Shape{kPositions, kWidth}, keys, keys}, 1, 2);
+        const std::vector<Mantissas> inputs = {
+            {random_mantissas(kPositions * kWidth, 0, 127), -3},
+            {random_mantissas(keys.count(), 1, 127), -3},
+            {random_mantissas(keys.count(), 2, 127), -3}};
+        const Mantissas grad = {random_mantissas(kPositions * kWidth, 7, 32767), -20, 16};
+        AttentionOfReals reals{kPositions, kWidth, kHeads, causal, kv_heads, window};
+        reals.run(reals_of(inputs[0]), reals_of(inputs[1]), reals_of(inputs[2]), reals_of(grad));
+        expect_close(op.forward(inputs), reals.out, "output");
         const auto gradients = op.backward(inputs, grad, 16);
         expect_close(gradients[0], reals.grad_q, "queries");
         expect_close(gradients[1], reals.grad_k, "keys");
@@ -438,7 +477,7 @@ TEST(Attention, OfRowsWithExponentsIsItsDefinitionBackward) {
     };
     std::vector<double> expected[3];
     for (int64_t n = 0; n < 2; ++n) {
-      AttentionOfReals reals{kPositions, kWidth, 2, causal, {}, {}, {}, {}};
+      AttentionOfReals reals{kPositions, kWidth, 2, causal};
       reals.run(sequence(inputs[0], n), sequence(inputs[1], n), sequence(inputs[2], n),
                 sequence(grad, n));
       expected[0].insert(expected[0].end(), reals.grad_q.begin(), reals.grad_q.end());
@@ -506,6 +545,19 @@ TEST(Attention, RefusesWhatItCannotDo) {
   EXPECT_EQ(refused({{"cross", 1}}, {Shape{4, 8}, Shape{5, 8}, Shape{5, 8}}), "");
   EXPECT_NE(refused({{"cross", 1}, {"causal", 1}}, {Shape{4, 8}, Shape{5, 8}, Shape{5, 8}}), "");
   EXPECT_NE(refused({}, std::vector<Shape>(3, Shape{4, 512})), "");
+  const auto shared = [](int64_t channels) {
+    return std::vector<Shape>{Shape{4, 16}, Shape{4, channels}, Shape{4, channels}};
+  };
+  EXPECT_EQ(refused({{"heads", 4}, {"kv_heads", 2}}, shared(8)), "");
+  EXPECT_EQ(refused({{"heads", 4}, {"kv_heads", 3}}, shared(12)),
+            "wants kv_heads that divide 4 heads, not 3");
+  EXPECT_EQ(refused({{"heads", 4}, {"kv_heads", 2}}, shared(16)),
+            "wants keys and values of 8 channels for queries [4, 16], got [4, 16]");
+  EXPECT_EQ(refused({{"heads", 2}, {"kv_heads", 1}},
+                    {Shape{40000, 4}, Shape{40000, 2}, Shape{40000, 2}}),
+            "wants at most 32768 positions");
+  EXPECT_EQ(refused({{"cross", 1}, {"window", 2}}, {Shape{4, 8}, Shape{5, 8}, Shape{5, 8}}),
+            "has a window within one sequence, not across two");
 }
 
 }  // namespace

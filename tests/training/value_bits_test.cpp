@@ -275,7 +275,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips.negatives;
   }
   EXPECT_EQ(never, 6);
-  EXPECT_EQ(keeping, 19);
+  EXPECT_EQ(keeping, 20);
   EXPECT_EQ(clipping, 3);
 }
 

@@ -284,6 +284,8 @@ Graph of_rows() {
   int x = builder.add(ops::kEmbedding, "embedding", {tokens},
                       {{"rows", std::ssize(kPieces)}, {"channels", kChannels}});
   x = builder.add(ops::kPositionEmbedding, "positions", {x}, {{"positions", kSequence}});
+  x = builder.add(ops::kSinusoidalPositions, "sines", {x});
+  x = builder.add(ops::kRotary, "turned", {x}, {{"heads", 2}, {"channels", 6}});
   int i = 0;
   for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
                        &ops::kHardSigmoid, &ops::kHardSwish, &ops::kGelu, &ops::kSilu, &ops::kElu,
@@ -319,6 +321,52 @@ TEST(Decoder, ComputesNewRowsAloneWithAllOperatorsThatWorkRowByRow) {
       expect_ok(decoder->run(1, end - 1, end));
       expect_same(decoder->logits(0), wanted[end - 1],
                   std::string(format) + " at " + std::to_string(end - 1));
+    }
+  }
+}
+
+// Rotary positions, heads that share keys, and windows shorter than the sequence.
+Graph of_shared_keys() {
+  GraphBuilder builder("shared_keys");
+  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+  int x = builder.add(ops::kEmbedding, "embedding", {tokens},
+                      {{"rows", std::ssize(kPieces)}, {"channels", 24}});
+  for (const int64_t window : {0, 3}) {
+    const std::string name = "block" + std::to_string(window) + ".";
+    const auto linear = [&](const char* part, int64_t channels) {
+      return builder.add(ops::kLinear, name + part, {x}, {{"channels", channels}});
+    };
+    const auto turned = [&](const char* part, int value, int64_t heads) {
+      return builder.add(ops::kRotary, name + part, {value}, {{"heads", heads}, {"base", 30}});
+    };
+    const int queries = turned("turned_queries", linear("queries", 24), 4);
+    const int keys = turned("turned_keys", linear("keys", 12), 2);
+    const int seen = builder.add(
+        ops::kAttention, name + "attention", {queries, keys, linear("values", 12)},
+        {{"heads", 4}, {"kv_heads", 2}, {"causal", 1}, {"window", window}});
+    x = builder.add(ops::kAdd, name + "sum", {x, seen});
+  }
+  return *builder.finish(builder.add(ops::kLinear, "classifier", {x},
+                                     {{"channels", std::ssize(kPieces)}, {"classifier", 1}}));
+}
+
+TEST(Decoder, GoesOnWithRotaryPositionsSharedKeysAndWindows) {
+  for (const char* format : {"bfp8", "bfp:a=16", "fp32"}) {
+    FrozenNetwork network = frozen(of_shared_keys(), format);
+    const std::vector<Token> tokens = tokens_of(6, kSequence);
+    const auto wanted = reference(network, tokens);
+    ThreadPool pool(2);
+    for (const int64_t piece : {1, 3, 5}) {
+      const auto decoder =
+          decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
+      ASSERT_TRUE(decoder->is_cached());
+      decoder->set(0, tokens);
+      for (int64_t at = 0; at < kSequence; at += piece) {
+        const int64_t end = std::min<int64_t>(kSequence, at + piece);
+        expect_ok(decoder->run(1, at, end));
+        expect_same(decoder->logits(0), wanted[end - 1],
+                    std::string(format) + " at " + std::to_string(end - 1));
+      }
     }
   }
 }

@@ -16,6 +16,7 @@ namespace {
 struct Sizes {
   int64_t queries, keys, channels, valid_keys;
   bool causal = false;
+  int64_t window = 0;
 };
 
 // Operands of one head with these bits, and the results of the kernels.
@@ -38,6 +39,7 @@ class Subject {
             .channels = sizes.channels,
             .valid_keys = sizes.valid_keys,
             .causal = sizes.causal,
+            .window = sizes.window,
             .q_bits = q_bits,
             .k_bits = kv_bits,
             .v_bits = kv_bits,
@@ -63,7 +65,7 @@ class Subject {
   std::vector<int64_t> backward(const AttentionKernels& kernels) {
     const int64_t stride = head.channels + 3;
     std::vector<int64_t> all(static_cast<size_t>((head.queries + 2 * head.keys) * stride), -7);
-    gradient.stride = stride;
+    gradient.stride = gradient.key_stride = stride;
     gradient.grad_q = all.data();
     gradient.grad_k = all.data() + head.queries * stride;
     gradient.grad_v = gradient.grad_k + head.keys * stride;
@@ -88,7 +90,10 @@ class Subject {
 constexpr Sizes kSizes[] = {
     {1, 1, 1, 1},   {1, 1, 2, 1},     {5, 5, 4, 5, true},      {33, 33, 16, 33, true},
     {7, 40, 6, 37}, {70, 65, 64, 60}, {64, 600, 32, 599},      {12, 9, 256, 9},
-    {6, 8, 5, 7},   {9, 10, 8, 0},    {100, 100, 34, 83, true}};
+    {6, 8, 5, 7},   {9, 10, 8, 0},    {100, 100, 34, 83, true},
+    // With windows.
+    {9, 9, 4, 9, true, 1},      {100, 100, 16, 100, true, 3},  {150, 150, 8, 141, false, 40},
+    {100, 100, 5, 90, true, 33}, {70, 70, 6, 70, false, 200}};
 
 TEST(Attention, AgreesWithLongDouble) {
   for (const Sizes& sizes : kSizes) {
@@ -100,6 +105,10 @@ TEST(Attention, AgreesWithLongDouble) {
       std::vector<long double> powers;
       long double sum = 0;
       for (int64_t j = 0; j < head.keys_of(i); ++j) {
+        if (j < head.first_key_of(i)) {
+          powers.push_back(0);
+          continue;
+        }
         long double score = 0;
         for (int64_t c = 0; c < head.channels; ++c) {
           score += static_cast<long double>(head.q[i * head.channels + c]) *
@@ -111,7 +120,7 @@ TEST(Attention, AgreesWithLongDouble) {
       }
       for (int64_t c = 0; c < head.channels; ++c) {
         long double wanted = 0, most = 1;  // P is off by half a unit of 2^-7, near 1 by a whole one
-        for (int64_t j = 0; j < head.keys_of(i); ++j) {
+        for (int64_t j = head.first_key_of(i); j < head.keys_of(i); ++j) {
           const auto v = static_cast<long double>(head.v[j * head.channels + c]);
           wanted += powers[static_cast<size_t>(j)] / sum * 128 * v;
           most += fabsl(v) * (powers[static_cast<size_t>(j)] / sum > 0.99L ? 1.01L : 0.51L);
@@ -122,6 +131,24 @@ TEST(Attention, AgreesWithLongDouble) {
       }
     }
   }
+}
+
+TEST(Attention, WindowsAreOfKeysNearTheQuery) {
+  const auto keys = [](bool causal, int64_t window, int64_t first_query, int64_t query) {
+    const AttentionHead head{.keys = 20,
+                             .valid_keys = 18,
+                             .causal = causal,
+                             .first_query = first_query,
+                             .window = window};
+    return std::pair(head.first_key_of(query), head.keys_of(query));
+  };
+  EXPECT_EQ(keys(true, 0, 0, 5), std::pair(0L, 6L));
+  EXPECT_EQ(keys(true, 3, 0, 1), std::pair(0L, 2L));
+  EXPECT_EQ(keys(true, 3, 0, 5), std::pair(3L, 6L));
+  EXPECT_EQ(keys(true, 3, 10, 2), std::pair(10L, 13L));
+  EXPECT_EQ(keys(false, 3, 0, 5), std::pair(3L, 8L));
+  EXPECT_EQ(keys(false, 3, 0, 17), std::pair(15L, 18L));
+  EXPECT_EQ(keys(false, 0, 0, 5), std::pair(0L, 18L));
 }
 
 // The gradients of one query that meets one key: P is 127 of 2^-7 whatever the score, so the
@@ -171,6 +198,21 @@ TEST_P(AttentionRows, LargestSumsEqualTheReference) {
   }
 }
 
+// Heads of queries that share keys add their gradients to these.
+TEST_P(AttentionRows, GradientsAreAddedToThoseOfTheKeys) {
+  for (const int kv_bits : {8, 16}) {
+    Subject subject({40, 50, 6, 44}, 8, kv_bits, 16, 16);
+    const auto alone = subject.backward(*GetParam());
+    subject.gradient.adds_to_keys = true;
+    const auto added = subject.backward(*GetParam());
+    ASSERT_EQ(added, subject.backward(kAttentionReference));
+    for (size_t i = 0; i < alone.size(); ++i) {
+      const bool is_of_keys = i >= 40 * 9 && i % 9 < 6;
+      ASSERT_EQ(added[i], alone[i] - (is_of_keys ? 7 : 0)) << i;
+    }
+  }
+}
+
 // Queries of a later piece: they come after others, whose keys are there already.
 TEST_P(AttentionRows, LaterQueriesEqualTheReference) {
   for (const int64_t first : {1, 40}) {
@@ -182,6 +224,9 @@ TEST_P(AttentionRows, LaterQueriesEqualTheReference) {
     ASSERT_EQ(subject.forward(*GetParam()), wanted);
     const int64_t keys = subject.head.keys_of(0);
     EXPECT_EQ(keys, first + 1);
+    subject.head.window = 2;
+    ASSERT_NE(subject.forward(kAttentionReference), wanted);
+    ASSERT_EQ(subject.forward(*GetParam()), subject.forward(kAttentionReference));
   }
 }
 

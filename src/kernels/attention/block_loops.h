@@ -40,13 +40,25 @@ inline void transpose_queries(const AttentionHead& head, const int16_t* from, in
   }
 }
 
-// A block of queries, and how many keys its last one meets, padded.
+// A block of queries, and the keys that they meet: from the first one's to the last one's, padded.
 struct QueryBlock {
-  int64_t begin, queries, keys;
+  int64_t begin, queries, first_key, keys;
   QueryBlock(const AttentionHead& head, int64_t begin_)
       : begin(begin_),
         queries(std::min(kQueryBlock, head.queries - begin_)),
-        keys(round_up(head.keys_of(begin_ + queries - 1), kPadding)) {}
+        first_key(head.first_key_of(begin_) / kPadding * kPadding),
+        keys(round_up(head.keys_of(begin_ + queries - 1) - first_key, kPadding)) {}
+
+  // The room from the block's first key on.
+  BlockRoom room_of(BlockRoom room) const {
+    room.kt_pairs += first_key;
+    room.v_pairs += first_key / 2 * room.channels;
+    room.vt_pairs += first_key;
+    room.k_pairs += first_key / 2 * room.channels;
+    room.grad_kt += first_key;
+    room.grad_vt += first_key;
+    return room;
+  }
 };
 
 // sums[query, key] = the products of the block's rows of `left`, [queries, channels].
@@ -60,13 +72,14 @@ inline void multiply_channels(const AttentionHead& head, const BlockRoom& room,
   });
 }
 
-// Replaces scores by their powers, as power_row; returns the sum. Behind the keys stand powers
-// of 1.
-inline int64_t power_lanes(const AttentionHead& head, int shift, int64_t keys, int64_t padded,
-                           int32_t* scores) noexcept {
-  int32_t largest = scores[0];
-  for (int64_t j = 1; j < keys; ++j) largest = std::max(largest, scores[j]);
-  std::fill(scores + keys, scores + padded, largest);
+// Replaces the scores of the keys [begin, end) by their powers, as power_row; returns the sum.
+// Before and behind them stand powers of 1.
+inline int64_t power_lanes(const AttentionHead& head, int shift, int64_t begin, int64_t end,
+                           int64_t padded, int32_t* scores) noexcept {
+  int32_t largest = scores[begin];
+  for (int64_t j = begin + 1; j < end; ++j) largest = std::max(largest, scores[j]);
+  std::fill(scores, scores + begin, largest);
+  std::fill(scores + end, scores + padded, largest);
   const RoundEvenLanes round{RoundEven64(shift)};
   const Lanes scale = all(head.scale);
   Lanes sums = {};
@@ -79,17 +92,22 @@ inline int64_t power_lanes(const AttentionHead& head, int shift, int64_t keys, i
     sums += evens + odds;
     store_words(scores + j, interleaved(evens, odds));
   }
-  return lane_sum(sums) - ((padded - keys) << 30);
+  return lane_sum(sums) - ((padded - (end - begin)) << 30);
 }
 
-// p[0, padded) = the probabilities of a query's keys, 0 after them; changes the scores.
-inline void probability_lanes(const AttentionHead& head, int64_t query, int64_t padded,
-                              int32_t* scores, int16_t* p) noexcept {
-  const int64_t keys = head.keys_of(query);
-  const int shift = head.shift_of(query);
-  if (keys == 0) return std::fill_n(p, padded, int16_t{0}), void();
-  const int64_t sum = shift >= 0 ? power_lanes(head, shift, keys, padded, scores)
-                                 : power_row(head.scale, shift, keys, scores, scores);
+// The probabilities of query i of the block, 0 before and after its keys; changes the scores.
+inline void probability_lanes(const AttentionHead& head, const BlockRoom& room,
+                              const QueryBlock& block, int64_t i) noexcept {
+  const QueryKeys keys(head, block.begin + i);
+  const int64_t begin = keys.begin - block.first_key, end = keys.end - block.first_key;
+  const int64_t padded = block.keys;
+  const int shift = head.shift_of(block.begin + i);
+  int32_t* const scores = room.scores + i * room.keys;
+  int16_t* const p = room.p + i * room.keys;
+  if (keys.empty()) return std::fill_n(p, padded, int16_t{0}), void();
+  const int64_t sum =
+      shift >= 0 ? power_lanes(head, shift, begin, end, padded, scores)
+                 : power_row(head.scale, shift, end - begin, scores + begin, scores + begin);
   // If it has 33 bits all powers but one are 0. That one is 127 of 2^-7 with 32 bits, too.
   const int64_t reciprocal = std::min<int64_t>((int64_t{1} << 62) / sum, UINT32_MAX);
   const Lanes factor = all(reciprocal), half = all(int64_t{1} << (kPowerShift - 1));
@@ -102,23 +120,22 @@ inline void probability_lanes(const AttentionHead& head, int64_t query, int64_t 
     const Words most = all_words(kMostProbability);
     store_words(p + j, words > most ? most : words);
   }
-  std::fill(p + keys, p + padded, int16_t{0});
+  std::fill(p, p + begin, int16_t{0});
+  std::fill(p + end, p + padded, int16_t{0});
 }
 
 inline void forward_by_blocks(const AttentionHead& head, std::byte* base, int64_t* out,
                               int64_t stride) noexcept {
-  const BlockRoom room(base, head.queries, head.keys, head.channels, false);
-  pack_channel_pairs(head, head.k, room.keys, room.kt_pairs);
-  std::fill_n(room.v_pairs, room.keys / 2 * room.channels, 0);
-  pack_row_pairs(head.v, head.channels, head.channels, head.valid_keys, room.channels,
-                 room.v_pairs);
+  const BlockRoom whole(base, head.queries, head.keys, head.channels, false);
+  pack_channel_pairs(head, head.k, whole.keys, whole.kt_pairs);
+  std::fill_n(whole.v_pairs, whole.keys / 2 * whole.channels, 0);
+  pack_row_pairs(head.v, head.channels, head.channels, head.valid_keys, whole.channels,
+                 whole.v_pairs);
   for (int64_t begin = 0; begin < head.queries; begin += kQueryBlock) {
     const QueryBlock block(head, begin);
+    const BlockRoom room = block.room_of(whole);
     multiply_channels(head, room, block, head.q, room.kt_pairs, room.scores);
-    for (int64_t i = 0; i < block.queries; ++i) {
-      probability_lanes(head, begin + i, block.keys, room.scores + i * room.keys,
-                        room.p + i * room.keys);
-    }
+    for (int64_t i = 0; i < block.queries; ++i) probability_lanes(head, room, block, i);
     // P adds up to at most 2^8, so sums of 16-bit values stay below 2^23.
     const PairFactors factors{room.p, room.keys, room.v_pairs, room.channels, block.keys / 2};
     pair_products(factors, block.queries, room.channels,
@@ -196,7 +213,7 @@ inline void backward_block(const AttentionHead& head, const BlockRoom& room,
   multiply_channels(head, room, block, room.grad_out, room.vt_pairs, room.grad_p);
   for (int64_t i = 0; i < block.queries; ++i) {
     const int64_t at = i * room.keys;
-    probability_lanes(head, block.begin + i, block.keys, room.scores + at, room.p + at);
+    probability_lanes(head, room, block, i);
     gradient_lanes(g, block.keys, room.p + at, room.grad_p + at, room.low + at, room.high + at);
   }
   const auto pack = [&](const int16_t* from, int32_t* to) {
@@ -227,10 +244,11 @@ inline void backward_by_blocks(const AttentionHead& head, std::byte* base,
   std::fill_n(room.grad_kt, head.channels * room.keys, int64_t{0});
   std::fill_n(room.grad_vt, head.channels * room.keys, int64_t{0});
   for (int64_t begin = 0; begin < head.queries; begin += kQueryBlock) {
-    backward_block(head, room, g, QueryBlock(head, begin));
+    const QueryBlock block(head, begin);
+    backward_block(head, block.room_of(room), g, block);
   }
-  write_key_gradients(head, room.grad_kt, room.keys, g.grad_k, g.stride);
-  write_key_gradients(head, room.grad_vt, room.keys, g.grad_v, g.stride);
+  write_key_gradients(head, g, room.grad_kt, room.keys, g.grad_k);
+  write_key_gradients(head, g, room.grad_vt, room.keys, g.grad_v);
 }
 
 // Sums of 32 keys or queries, or of a head's channels, fit int32 for operands this narrow.

@@ -20,15 +20,23 @@ inline RowRoom row_room(const AttentionHead& head, std::byte* base, bool is_back
   return room;
 }
 
+// The keys [begin, end) of a query.
+struct QueryKeys {
+  int64_t begin, end;
+  QueryKeys(const AttentionHead& head, int64_t query)
+      : begin(head.first_key_of(query)), end(head.keys_of(query)) {}
+  bool empty() const { return begin >= end; }
+};
+
 template <typename Score>
-void score_row(const AttentionHead& head, const int16_t* kt, int64_t query, int64_t keys,
+void score_row(const AttentionHead& head, const int16_t* kt, int64_t query, const QueryKeys& keys,
                Score* scores) {
   const int16_t* q = head.q + query * head.channels;
-  std::fill_n(scores, keys, Score{0});
+  std::fill(scores + keys.begin, scores + keys.end, Score{0});
   for (int64_t c = 0; c < head.channels; ++c) {
     const Score factor = q[c];
     const int16_t* k = kt + c * head.keys;
-    for (int64_t j = 0; j < keys; ++j) scores[j] += factor * k[j];
+    for (int64_t j = keys.begin; j < keys.end; ++j) scores[j] += factor * k[j];
   }
 }
 
@@ -48,22 +56,24 @@ int64_t power_row(int64_t scale, int shift, int64_t keys, const Score* scores, i
 constexpr int kPowerShift = 62 - kProbabilityBits;
 constexpr int64_t kMostProbability = (1 << kProbabilityBits) - 1;
 
-// room.p: the probabilities of the first `keys` keys, which are at least one.
+// room.p: the probabilities of the keys, which are at least one.
 inline void probabilities(const AttentionHead& head, const RowRoom& room, int64_t query,
-                          int64_t keys) {
+                          const QueryKeys& keys) {
   int64_t sum = 0;
   const int shift = head.shift_of(query);
+  const int64_t count = keys.end - keys.begin;
+  int32_t* const powers = room.powers + keys.begin;
   if (head.has_narrow_scores()) {
     auto* scores = reinterpret_cast<int32_t*>(room.scores);
     score_row(head, room.kt, query, keys, scores);
-    sum = power_row(head.scale, shift, keys, scores, room.powers);
+    sum = power_row(head.scale, shift, count, scores + keys.begin, powers);
   } else {
     score_row(head, room.kt, query, keys, room.scores);
-    sum = power_row(head.scale, shift, keys, room.scores, room.powers);
+    sum = power_row(head.scale, shift, count, room.scores + keys.begin, powers);
   }
   // The largest power is 2^30, so the quotient has at most 33 bits.
   const int64_t reciprocal = (int64_t{1} << 62) / sum;
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t rounded =
         (room.powers[j] * reciprocal + (int64_t{1} << (kPowerShift - 1))) >> kPowerShift;
     room.p[j] = static_cast<int16_t>(std::min(rounded, kMostProbability));
@@ -74,34 +84,34 @@ inline void forward_by_rows(const AttentionHead& head, std::byte* base, int64_t*
                             int64_t stride) noexcept {
   const RowRoom room = row_room(head, base, false);
   for (int64_t query = 0; query < head.queries; ++query) {
-    const int64_t keys = head.keys_of(query);
-    if (keys > 0) probabilities(head, room, query, keys);
+    const QueryKeys keys(head, query);
+    if (!keys.empty()) probabilities(head, room, query, keys);
     for (int64_t c = 0; c < head.channels; ++c) {
       const int16_t* v = room.vt + c * head.keys;
       // P adds up to at most 2^8, so sums of 16-bit values stay below 2^23.
       int32_t sum = 0;
-      for (int64_t j = 0; j < keys; ++j) sum += int32_t{room.p[j]} * v[j];
+      for (int64_t j = keys.begin; j < keys.end; ++j) sum += int32_t{room.p[j]} * v[j];
       out[query * stride + c] = sum;
     }
   }
 }
 
-// room.grad_scores of the first `keys` keys.
+// room.grad_scores of the keys.
 inline void gradient_of_scores(const AttentionHead& head, const RowRoom& room,
-                               const AttentionGradient& g, int64_t query, int64_t keys) {
+                               const AttentionGradient& g, int64_t query, const QueryKeys& keys) {
   const int32_t* grad_out = g.grad_out + query * head.channels;
-  std::fill_n(room.grad_p, keys, int64_t{0});
+  std::fill(room.grad_p + keys.begin, room.grad_p + keys.end, int64_t{0});
   for (int64_t c = 0; c < head.channels; ++c) {
     const int64_t factor = grad_out[c];
     const int16_t* v = room.vt + c * head.keys;
-    for (int64_t j = 0; j < keys; ++j) room.grad_p[j] += factor * v[j];
+    for (int64_t j = keys.begin; j < keys.end; ++j) room.grad_p[j] += factor * v[j];
   }
   int64_t row_term = 0;
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     room.grad_p[j] = shift_right_rne(room.grad_p[j], g.grad_p_shift);
     row_term += room.p[j] * room.grad_p[j];
   }
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t centred = room.grad_p[j] * (1 << kProbabilityBits) - row_term;
     room.grad_scores[j] =
         static_cast<int32_t>(shift_right_rne(room.p[j] * centred * g.scale, g.shift));
@@ -109,10 +119,12 @@ inline void gradient_of_scores(const AttentionHead& head, const RowRoom& room,
 }
 
 // The gradients of keys or values, [channels, keys], as rows.
-inline void write_key_gradients(const AttentionHead& head, const int64_t* from, int64_t from_stride,
-                                int64_t* to, int64_t stride) noexcept {
-  for (int64_t j = 0; j < head.keys; ++j) {
-    for (int64_t c = 0; c < head.channels; ++c) to[j * stride + c] = from[c * from_stride + j];
+inline void write_key_gradients(const AttentionHead& head, const AttentionGradient& g,
+                                const int64_t* from, int64_t from_stride, int64_t* to) noexcept {
+  for (int64_t j = 0; j < head.keys; ++j, to += g.key_stride) {
+    for (int64_t c = 0; c < head.channels; ++c) {
+      to[c] = from[c * from_stride + j] + (g.adds_to_keys ? to[c] : 0);
+    }
   }
 }
 
@@ -122,8 +134,8 @@ inline void backward_by_rows(const AttentionHead& head, std::byte* base,
   std::fill_n(room.grad_kt, head.keys * head.channels, int64_t{0});
   std::fill_n(room.grad_vt, head.keys * head.channels, int64_t{0});
   for (int64_t query = 0; query < head.queries; ++query) {
-    const int64_t keys = head.keys_of(query);
-    if (keys > 0) {
+    const QueryKeys keys(head, query);
+    if (!keys.empty()) {
       probabilities(head, room, query, keys);
       gradient_of_scores(head, room, g, query, keys);
     }
@@ -134,7 +146,7 @@ inline void backward_by_rows(const AttentionHead& head, std::byte* base,
       const int64_t q = head.q[query * head.channels + c];
       const int64_t grad_out = g.grad_out[query * head.channels + c];
       int64_t sum = 0;
-      for (int64_t j = 0; j < keys; ++j) {
+      for (int64_t j = keys.begin; j < keys.end; ++j) {
         sum += int64_t{room.grad_scores[j]} * k[j];
         grad_k[j] += room.grad_scores[j] * q;
         grad_v[j] += room.p[j] * grad_out;
@@ -142,6 +154,6 @@ inline void backward_by_rows(const AttentionHead& head, std::byte* base,
       g.grad_q[query * g.stride + c] = sum;
     }
   }
-  write_key_gradients(head, room.grad_kt, head.keys, g.grad_k, g.stride);
-  write_key_gradients(head, room.grad_vt, head.keys, g.grad_v, g.stride);
+  write_key_gradients(head, g, room.grad_kt, head.keys, g.grad_k);
+  write_key_gradients(head, g, room.grad_vt, head.keys, g.grad_v);
 }

@@ -14,6 +14,7 @@
 #include "onnx/import/result.h"
 #include "onnx/import/rewrite/one_axis.h"
 #include "onnx/import/rewrite/rewrite.h"
+#include "onnx/import/rows.h"
 #include "onnx/names_by_text.h"
 
 namespace mantissa::onnx {
@@ -177,6 +178,8 @@ class Import {
   void import_node(const NodeData& node) {
     if (context_.done.contains(&node)) return;
     const bool is_known = node.domain.empty() || node.domain == "ai.onnx";
+    const Status turned = turn_pictures_into_rows(context_, node);
+    if (!turned.ok()) return refuse(node, turned.error().message);
     const Form form = form_of(context_, node);
     const ImportFunction function = is_known ? import_function(node.op_type, form) : nullptr;
     const bool reads_unknown =

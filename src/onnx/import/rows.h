@@ -52,6 +52,9 @@ Status add_embedding(ImportContext& context, const NodeData& node, const TensorD
 Status add_table(ImportContext& context, const NodeData& node, size_t value_input,
                  const TensorData& tensor);
 
+// Makes rows of the pictures that the node reads, if it works on rows (picture_rows.cpp).
+Status turn_pictures_into_rows(ImportContext& context, const NodeData& node);
+
 // The network's input of lengths in place of the model's mask (mask.cpp, like the next).
 int lengths_of_mask(ImportContext& context);
 // An error if sequences have padding: only attention nodes know about it.

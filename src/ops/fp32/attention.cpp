@@ -15,12 +15,14 @@ using kernels::panels_size;
 
 constexpr int64_t kBlockQueries = 48;
 
+// A head of keys and values serves `group` heads of queries.
 struct Sizes {
-  int64_t sequences, queries, new_keys, keys, width, heads, channels;
+  int64_t sequences, queries, new_keys, keys, width, key_width, heads, key_heads, group, channels;
   Sizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
         int64_t cached_positions) {
-    queries = q[q.rank - 2], new_keys = k[k.rank - 2], width = q.last();
-    heads = attributes.heads, channels = width / heads;
+    queries = q[q.rank - 2], new_keys = k[k.rank - 2], width = q.last(), key_width = k.last();
+    heads = attributes.heads, key_heads = attributes.key_heads(), group = heads / key_heads;
+    channels = width / heads;
     sequences = q.count() / (queries * width);
     keys = cached_positions > 0 ? cached_positions : new_keys;
   }
@@ -29,38 +31,47 @@ struct Sizes {
               c.memory.cache.exists() ? c.memory.cache.positions : 0) {}
 };
 
-// A head of a sequence: its rows of queries, keys and values lie `width` apart.
+// A head of a sequence: its rows of queries lie `width` apart, of keys and values `key_width`.
 struct Head {
   const float *q, *k, *v;
-  int64_t at, key_at, valid, queries, first_query;
+  int64_t at, key_at, valid, queries, first_query, window;
   float scale;
-  bool is_causal;
+  bool is_causal, adds_to_keys;
   Head(const OpContext& c, const Sizes& s, int64_t i) : first_query(c.step.scalars->position) {
-    const int64_t sequence = i / s.heads, channel = i % s.heads * s.channels;
-    at = sequence * s.queries * s.width + channel;
-    key_at = sequence * s.new_keys * s.width + channel;
+    const int64_t sequence = i / s.heads, channel = i % s.heads / s.group * s.channels;
+    at = sequence * s.queries * s.width + i % s.heads * s.channels;
+    key_at = sequence * s.new_keys * s.key_width + channel;
     q = c.inputs[0].as<float>() + at;
     k = c.inputs[1].as<float>() + key_at;
     v = c.inputs[2].as<float>() + key_at;
     if (c.memory.cache.exists()) {
       auto* const rows = reinterpret_cast<float*>(c.memory.cache.of(sequence)) + channel;
       k = remember(s, k, rows);
-      v = remember(s, v, rows + s.keys * s.width);
+      v = remember(s, v, rows + s.keys * s.key_width);
     }
     const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
     valid = std::clamp<int64_t>(length, 0, s.keys);
     queries = c.attributes<AttentionAttributes>().cross ? s.queries : std::min(s.queries, valid);
     scale = 1 / std::sqrt(static_cast<float>(s.channels));
     is_causal = c.attributes<AttentionAttributes>().causal;
+    window = c.attributes<AttentionAttributes>().window;
+    adds_to_keys = i % s.group > 0;
   }
+  // The query meets the keys from the first one up to, and without, the other.
   int64_t keys_of(int64_t query) const {
-    return is_causal ? std::min(valid, first_query + query + 1) : valid;
+    if (!is_causal && window == 0) return valid;
+    return std::min(valid, first_query + query + (is_causal ? 1 : window));
+  }
+  int64_t first_key_of(int64_t query) const {
+    return window == 0
+               ? 0
+               : std::clamp<int64_t>(first_query + query + 1 - window, 0, keys_of(query));
   }
 
   // Adds the rows of a piece to the rows of the positions before it, and returns both.
   const float* remember(const Sizes& s, const float* rows, float* all) const {
     for (int64_t i = 0; i < s.new_keys; ++i) {
-      std::copy_n(rows + i * s.width, s.channels, all + (first_query + i) * s.width);
+      std::copy_n(rows + i * s.key_width, s.channels, all + (first_query + i) * s.key_width);
     }
     return all;
   }
@@ -111,8 +122,8 @@ struct Block {
 };
 
 // Zeros for a head's rows from `first` on.
-void clear(const Sizes& s, float* rows, int64_t first, int64_t count) {
-  for (int64_t i = first; i < count; ++i) std::fill_n(rows + i * s.width, s.channels, 0.0F);
+void clear(int64_t channels, float* rows, int64_t width, int64_t first, int64_t count) {
+  for (int64_t i = first; i < count; ++i) std::fill_n(rows + i * width, channels, 0.0F);
 }
 
 // A head's computation: its kernels, sizes, rows and scratch.
@@ -143,13 +154,15 @@ struct Computation {
                      .c_row = s.keys});
   }
 
-  // The probabilities; zero after a query's last key.
+  // The probabilities; zero before a query's first key and after its last.
   void probabilities(const Block& block) const {
     scores(block, head.q, room.key_columns, room.p);
     for (int64_t i = 0; i < block.count; ++i) {
       float* const row = room.p + i * s.keys;
       const int64_t keys = head.keys_of(block.first + i);
-      kernels.softmax(row, keys, head.scale);
+      const int64_t first = head.first_key_of(block.first + i);
+      std::fill_n(row, first, 0.0F);
+      kernels.softmax(row + first, keys - first, head.scale);
       std::fill(row + keys, row + block.keys, 0.0F);
     }
   }
@@ -178,28 +191,29 @@ struct Computation {
                      .b = rows,
                      .panel_depth = block.count,
                      .c = to,
-                     .c_row = s.width,
+                     .c_row = s.key_width,
                      .adds = true});
   }
 
   // Writes a head's result.
   void forward(float* out) const {
-    kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
-    kernels.pack(head.v, s.width, head.valid, s.channels, room.values);
+    kernels.pack_columns(head.k, s.key_width, s.channels, head.valid, room.key_columns);
+    kernels.pack(head.v, s.key_width, head.valid, s.channels, room.values);
     for_blocks([&](const Block& block) {
       probabilities(block);
       means(block, room.p, room.values, out);
     });
-    clear(s, out, head.queries, s.queries);
+    clear(s.channels, out, s.width, head.queries, s.queries);
   }
 
   // Writes a head's gradients; those that nobody wants are null.
   void backward(const float* grad_out, float* to_q, float* to_k, float* to_v) const {
-    kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
-    kernels.pack_columns(head.v, s.width, s.channels, head.valid, room.value_columns);
-    kernels.pack(head.k, s.width, head.valid, s.channels, room.keys);
-    if (to_k != nullptr) clear(s, to_k, 0, s.new_keys);
-    if (to_v != nullptr) clear(s, to_v, 0, s.new_keys);
+    kernels.pack_columns(head.k, s.key_width, s.channels, head.valid, room.key_columns);
+    kernels.pack_columns(head.v, s.key_width, s.channels, head.valid, room.value_columns);
+    kernels.pack(head.k, s.key_width, head.valid, s.channels, room.keys);
+    for (float* const to : {to_k, to_v}) {
+      if (to != nullptr && !head.adds_to_keys) clear(s.channels, to, s.key_width, 0, s.new_keys);
+    }
     for_blocks([&](const Block& block) {
       const int64_t at = block.first * s.width;
       probabilities(block);
@@ -218,20 +232,21 @@ struct Computation {
         add_to_keys(block, room.p, room.grad_out, to_v);
       }
     });
-    if (to_q != nullptr) clear(s, to_q, head.queries, s.queries);
+    if (to_q != nullptr) clear(s.channels, to_q, s.width, head.queries, s.queries);
   }
 };
 
-// Calls visit(computation) for each head, on several threads.
+// Calls visit(computation) for each head, on several threads. Heads that share keys follow each
+// other on one thread.
 template <typename Visit>
 void for_heads(const OpContext& c, bool backward, const Visit& visit) {
   const Sizes s(c);
   auto* const scratch = reinterpret_cast<float*>(c.kernel.scratch.data());
   const int64_t floats = Room(s, scratch, backward).floats;
-  kernels::parallel_ranges(*c.kernel.pool, s.sequences * s.heads, 1,
+  kernels::parallel_ranges(*c.kernel.pool, s.sequences * s.key_heads, 1,
                            [&](int64_t begin, int64_t end, int64_t part) {
                              const Room room(s, scratch + part * floats, backward);
-                             for (int64_t i = begin; i < end; ++i) {
+                             for (int64_t i = begin * s.group; i < end * s.group; ++i) {
                                const Head head(c, s, i);
                                visit(Computation{*c.kernel.table->floats, s, head, room});
                              }

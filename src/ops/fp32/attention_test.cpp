@@ -18,12 +18,14 @@ struct Case {
   int64_t sequences, queries, keys, heads, channels;
   bool causal, cross;
   std::vector<int32_t> lengths;  // of keys; empty: all of them
+  int64_t group = 1, window = 0;
 };
 
 const Case kCases[] = {
     {1, 1, 1, 1, 1, false, false, {}},           {2, 100, 100, 2, 16, false, false, {}},
     {2, 100, 100, 3, 7, true, false, {100, 61}}, {3, 50, 50, 1, 33, false, false, {0, 1, 49}},
-    {2, 97, 40, 2, 8, false, true, {40, 3}},
+    {2, 97, 40, 2, 8, false, true, {40, 3}},     {2, 100, 100, 6, 8, true, false, {}, 3, 7},
+    {2, 60, 60, 4, 5, false, false, {60, 31}, 4, 9}, {1, 70, 90, 2, 8, false, true, {}, 2},
 };
 
 std::vector<float> noise(int64_t count, uint64_t seed) {
@@ -59,22 +61,29 @@ struct Definition {
         const int64_t valid = of.lengths.empty() ? of.keys : of.lengths[n];
         const int64_t queries = of.cross ? of.queries : std::min(of.queries, valid);
         for (int64_t i = 0; i < queries; ++i) {
-          add(row(n, head, i, of.queries), row(n, head, 0, of.keys),
-              of.causal ? std::min(valid, i + 1) : valid);
+          const int64_t after = of.causal ? 1 : of.window;
+          add(row(n, head, i, of.queries, width()),
+              row(n, head / of.group, 0, of.keys, key_width()),
+              of.window == 0 ? 0 : std::max<int64_t>(0, i + 1 - of.window),
+              after == 0 ? valid : std::min(valid, i + after));
         }
       }
     }
   }
   int64_t width() const { return of.heads * of.channels; }
-  int64_t row(int64_t n, int64_t head, int64_t i, int64_t rows) const {
-    return (n * rows + i) * width() + head * of.channels;
+  int64_t key_width() const { return width() / of.group; }
+  int64_t row(int64_t n, int64_t head, int64_t i, int64_t rows, int64_t row_width) const {
+    return (n * rows + i) * row_width + head * of.channels;
   }
-  void add(int64_t query, int64_t first_key, int64_t keys) {
+  // Of the keys [begin, end); key 0 is at `first_key`.
+  void add(int64_t query, int64_t first_key, int64_t begin, int64_t end) {
+    first_key += begin * key_width();
+    const int64_t keys = end - begin;
     const double scale = 1 / std::sqrt(static_cast<double>(of.channels));
     const auto dot = [&](const std::vector<float>& a, const std::vector<float>& b, int64_t j) {
       double sum = 0;
       for (int64_t c = 0; c < of.channels; ++c) {
-        sum += double{a[query + c]} * b[first_key + j * width() + c];
+        sum += double{a[query + c]} * b[first_key + j * key_width() + c];
       }
       return sum;
     };
@@ -92,7 +101,7 @@ struct Definition {
     for (int64_t j = 0; j < keys; ++j) {
       const double ds = p[j] * (dp[j] - mean) * scale;
       for (int64_t c = 0; c < of.channels; ++c) {
-        const int64_t key = first_key + j * width() + c;
+        const int64_t key = first_key + j * key_width() + c;
         y[query + c] += p[j] * v[key];
         dq[query + c] += ds * k[key];
         dk[key] += ds * q[query + c];
@@ -111,7 +120,8 @@ TEST(Fp32Attention, IsItsDefinition) {
     for (const Isa isa : kAllIsas) {
       if (!is_supported(isa)) continue;
       const int64_t width = of.heads * of.channels;
-      const Shape shape_q{of.sequences, of.queries, width}, shape_k{of.sequences, of.keys, width};
+      const Shape shape_q{of.sequences, of.queries, width},
+          shape_k{of.sequences, of.keys, width / of.group};
       std::vector<float> q = noise(shape_q.count(), 1), k = noise(shape_k.count(), 2),
                          v = noise(shape_k.count(), 3), grad = noise(shape_q.count(), 4);
       std::vector<float> y(q.size(), 9), dq(q.size(), 9), dk(k.size(), 9), dv(k.size(), 9);
@@ -130,7 +140,12 @@ TEST(Fp32Attention, IsItsDefinition) {
                                              tensor(dv, shape_k)};
       const Op& op = kAttention;
       const Attributes attributes = *complete(
-          {{"heads", of.heads}, {"causal", of.causal}, {"cross", of.cross}}, op.attributes);
+          {{"heads", of.heads},
+           {"kv_heads", of.heads / of.group},
+           {"causal", of.causal},
+           {"cross", of.cross},
+           {"window", of.window}},
+          op.attributes);
       const kernels::KernelTable table = kernels::select_kernels(isa);
       const std::vector<Shape> shapes = {shape_q, shape_k, shape_k};
       const OpMemory memory = op.fp32->memory({.attributes = &attributes, .inputs = shapes},

@@ -3,6 +3,7 @@
 
 #include "ops/attributes.h"
 #include "ops/fp32.h"
+#include "ops/shapes/joined_axis.h"
 #include "ops/shapes/sliced_row.h"
 
 namespace mantissa::ops::fp32 {
@@ -75,35 +76,45 @@ void reverse(const OpContext& c, const Tensor& from, const Tensor& to) {
 void reverse_forward(const OpContext& c) { reverse(c, c.inputs[0], c.output()); }
 void reverse_backward(const OpContext& c) { reverse(c, c.grad_output(), c.grad_inputs[0]); }
 
-// Calls copy(slice, whole, channels) for each row of each slice of `whole`, with its place in the
-// slice and its place in the whole.
-template <typename Copy>
+// Calls copy(slice, whole, size) for each row of each slice of `whole`, with its place in the
+// slice and its place in the whole. A row has all elements from the joined axis on.
+template <int kDims, typename Copy>
 void for_each_slice(const OpContext& c, std::span<const Tensor> slices, const Shape& whole,
                     Copy&& copy) {
   int64_t first = 0;
+  const int64_t whole_size = row_size<kDims>(whole);
   for (const Tensor& slice : slices) {
-    const int64_t channels = slice.shape.last(), rows = whole.count() / whole.last();
+    const int64_t size = row_size<kDims>(slice.shape), rows = whole.count() / whole_size;
     if (!slice.empty()) {
       for_images(c, rows, [&](int64_t row) {
-        copy(slice.as<float>() + row * channels, row * whole.last() + first, channels);
+        copy(slice.as<float>() + row * size, row * whole_size + first, size);
       });
     }
-    first += channels;
+    first += size;
   }
 }
 
+template <int kDims>
 void concat(const OpContext& c) {
-  for_each_slice(c, c.inputs, c.output().shape,
-                 [&](const float* slice, int64_t whole, int64_t channels) {
-                   std::copy_n(slice, channels, c.output().as<float>() + whole);
-                 });
+  for_each_slice<kDims>(c, c.inputs, c.output().shape,
+                        [&](const float* slice, int64_t whole, int64_t size) {
+                          std::copy_n(slice, size, c.output().as<float>() + whole);
+                        });
 }
 
+template <int kDims>
 void concat_backward(const OpContext& c) {
-  for_each_slice(c, c.grad_inputs, c.grad_output().shape,
-                 [&](float* slice, int64_t whole, int64_t channels) {
-                   std::copy_n(c.grad_output().as<float>() + whole, channels, slice);
-                 });
+  for_each_slice<kDims>(c, c.grad_inputs, c.grad_output().shape,
+                        [&](float* slice, int64_t whole, int64_t size) {
+                          std::copy_n(c.grad_output().as<float>() + whole, size, slice);
+                        });
+}
+
+template <int kDims>
+constexpr OpRows concat_rows() {
+  return {.forward = {.run = concat<kDims>},
+          .grad_input = {.run = concat_backward<kDims>},
+          .kernel = loops_name};
 }
 
 // Calls copy(whole, slice) for each row: the slice's place in the whole, and its own row.
@@ -139,8 +150,8 @@ const OpRows kChannelShuffle = {
 const OpRows kReverse = {.forward = {.run = reverse_forward},
                          .grad_input = {.run = reverse_backward},
                          .kernel = loops_name};
-const OpRows kConcat = {
-    .forward = {.run = concat}, .grad_input = {.run = concat_backward}, .kernel = loops_name};
+const OpRows kConcat = concat_rows<kOfChannels>();
+const OpRows kConcatPositions = concat_rows<kOfPositions>();
 const OpRows kSlice = {
     .forward = {.run = slice}, .grad_input = {.run = slice_backward}, .kernel = loops_name};
 

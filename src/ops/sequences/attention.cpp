@@ -17,14 +17,41 @@ namespace mantissa::ops {
 namespace {
 
 constexpr AttributeSpec kSchema[] = {whole<&AttentionAttributes::heads>("heads", 1, 1, 4096),
+                                     whole<&AttentionAttributes::kv_heads>("kv_heads", 0, 0, 4096),
                                      flag<&AttentionAttributes::causal>("causal", false),
-                                     flag<&AttentionAttributes::cross>("cross", false)};
+                                     flag<&AttentionAttributes::cross>("cross", false),
+                                     whole<&AttentionAttributes::window>("window", 0, 0,
+                                                                         kernels::kMostQueries)};
 // Queries, keys, values, and how many positions of each sequence are no padding.
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kMantissa, Element::kMantissa,
                                       Element::kIndex};
 
 bool same_front(const Shape& a, const Shape& b, int dims) {
   return a.rank == b.rank && std::equal(a.dims.begin(), a.dims.begin() + dims, b.dims.begin());
+}
+
+Status check_heads(const AttentionAttributes& attributes, const Shape& q, const Shape& k) {
+  const int64_t heads = attributes.heads, key_heads = attributes.key_heads();
+  if (q.last() % heads != 0 || q.last() / heads > kernels::kMostHeadChannels) {
+    return invalid_input("wants heads that divide " + std::to_string(q.last()) +
+                         " channels into at most " + std::to_string(kernels::kMostHeadChannels) +
+                         " each");
+  }
+  if (heads % key_heads != 0) {
+    return invalid_input("wants kv_heads that divide " + std::to_string(heads) + " heads, not " +
+                         std::to_string(key_heads));
+  }
+  const int64_t channels = q.last() / heads * key_heads;
+  if (k.last() != channels) {
+    return invalid_input("wants keys and values of " + std::to_string(channels) +
+                         " channels for queries " + to_string(q) + ", got " + to_string(k));
+  }
+  // The sum of a key's gradients over all queries that meet it stays exact.
+  const int64_t most = kernels::kMostQueries / (heads / key_heads);
+  if (q[q.rank - 2] > most || k[k.rank - 2] > kernels::kMostQueries) {
+    return invalid_input("wants at most " + std::to_string(most) + " positions");
+  }
+  return {};
 }
 
 Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
@@ -35,24 +62,20 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
         "wants queries, keys and values, [..., positions, C] each, and perhaps lengths");
   }
   const Shape &q = inputs[0], &k = inputs[1], &v = inputs[2];
-  if (k != v || !same_front(q, k, q.rank - 2) || q.last() != k.last()) {
+  const bool has_channels = attributes.kv_heads != 0 || q.last() == k.last();
+  if (k != v || !same_front(q, k, q.rank - 2) || !has_channels) {
     return invalid_input("wants queries, keys and values of as many channels, got " + to_string(q) +
                          ", " + to_string(k) + " and " + to_string(v));
   }
-  const int64_t heads = attributes.heads;
-  if (q.last() % heads != 0 || q.last() / heads > kernels::kMostHeadChannels) {
-    return invalid_input("wants heads that divide " + std::to_string(q.last()) +
-                         " channels into at most " + std::to_string(kernels::kMostHeadChannels) +
-                         " each");
-  }
-  if (q[q.rank - 2] > kernels::kMostQueries || k[k.rank - 2] > kernels::kMostQueries) {
-    return invalid_input("wants at most " + std::to_string(kernels::kMostQueries) + " positions");
-  }
+  MANTISSA_RETURN_IF_ERROR(check_heads(attributes, q, k));
   const bool is_cross = attributes.cross;
+  if (is_cross && attributes.window != 0) {
+    return invalid_input("has a window within one sequence, not across two");
+  }
   if (is_cross && attributes.causal) {
     return invalid_input("is causal within one sequence, not across two");
   }
-  if (!is_cross && q != k) {
+  if (!is_cross && q[q.rank - 2] != k[k.rank - 2]) {
     return invalid_input("wants as many queries as keys, but with 'cross'");
   }
   if (has_lengths && (q.rank != 2 || inputs[3].rank != 0)) {
@@ -74,7 +97,7 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   const auto room = [&](bool is_backward) -> RowMemory {
     return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
   };
-  return {.cache_bytes = is_cached ? 2 * s.heads * s.key_bytes() : 0,
+  return {.cache_bytes = is_cached ? 2 * s.key_heads * s.key_bytes() : 0,
           .forward = room(false),
           .grad_input = room(true)};
 }
@@ -123,7 +146,8 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
           .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
                                   kMostScale),
           .shift = 22 + bits,
-          .stride = s.width};
+          .stride = s.width,
+          .key_stride = s.key_width};
 }
 
 // The exponents of a sequence's wide gradients, by input. Those of the first two depend on the rows
@@ -163,6 +187,7 @@ void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at
   g.grad_q = wide.q + at.offset;
   g.grad_k = wide.k + at.key_offset;
   g.grad_v = wide.v + at.key_offset;
+  g.adds_to_keys = at.place > 0;
   c.kernel.table->attention->backward(head, room.kernel, g);
   clear_padding(s, at, head.queries, wide.q);
 }
@@ -174,7 +199,7 @@ void align_sequence(const OpContext& c, const AttentionSizes& s,
                     const WideResults& wide, int64_t sequence) {
   const InputExponents from = gradient_exponents(c, s, g, sequence);
   int64_t* const gradients[] = {wide.q, wide.k, wide.v};
-  const int64_t sizes[] = {s.queries * s.width, s.keys * s.width, s.keys * s.width};
+  const int64_t sizes[] = {s.queries * s.width, s.keys * s.key_width, s.keys * s.key_width};
   for (size_t i = 0; i < from.size(); ++i) {
     const int shift = to[i] - from[i];
     int64_t* const first = gradients[i] + sequence * sizes[i];
@@ -215,8 +240,11 @@ void backward(const OpContext& c) {
 int64_t multiply_adds(const OpShapes& shapes) {
   const AttentionSizes s(shapes.attributes->as<AttentionAttributes>(), shapes.inputs[0],
                          shapes.inputs[1], shapes.cached_positions);
-  const int64_t all = 2 * s.sequences * s.queries * s.keys * s.width;
-  return shapes.attributes->as<AttentionAttributes>().causal ? all / 2 : all;
+  const auto& attributes = shapes.attributes->as<AttentionAttributes>();
+  const int64_t all = 2 * s.sequences * s.queries * s.width;
+  const int64_t sides = attributes.causal ? 1 : 2;
+  if (attributes.window != 0) return all * std::min(s.keys, sides * attributes.window);
+  return attributes.causal ? all * s.keys / 2 : all * s.keys;
 }
 
 }  // namespace

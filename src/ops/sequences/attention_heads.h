@@ -18,16 +18,20 @@ namespace mantissa::ops {
 
 // The sizes that all passes use; shapes include the examples. If a sequence is computed piece by
 // piece, the tensors have the queries and new keys of a piece, and the cache has room for the keys
-// of all positions. Keys of another sequence are all there from the first piece on.
+// of all positions. Keys of another sequence are all there from the first piece on. A head of keys
+// and values serves `group` heads of queries.
 struct AttentionSizes {
-  int64_t sequences, queries, new_keys, keys, width, heads, channels;
+  int64_t sequences, queries, new_keys, keys, width, key_width, heads, key_heads, group, channels;
   AttentionSizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
                  int64_t cached_positions)
       : queries(q[q.rank - 2]),
         new_keys(k[k.rank - 2]),
         keys(new_keys),
         width(q.last()),
+        key_width(k.last()),
         heads(attributes.heads),
+        key_heads(attributes.key_heads()),
+        group(heads / key_heads),
         channels(width / heads) {
     sequences = q.count() / (queries * width);
     if (cached_positions > 0 && !attributes.cross) keys = cached_positions;
@@ -72,8 +76,8 @@ struct WideResults {
     Room room(base);
     q = room.take<int64_t>(s.sequences * s.queries * s.width);
     if (is_backward) {
-      k = room.take<int64_t>(s.sequences * s.keys * s.width);
-      v = room.take<int64_t>(s.sequences * s.keys * s.width);
+      k = room.take<int64_t>(s.sequences * s.keys * s.key_width);
+      v = room.take<int64_t>(s.sequences * s.keys * s.key_width);
     }
     bytes = room.bytes();
     rooms = base + bytes;
@@ -81,12 +85,13 @@ struct WideResults {
 };
 
 // One head of one sequence: `offset` is the place of its first channel in queries, `key_offset` in
-// keys and values.
+// keys and values. `place` is its place among the heads that share the keys.
 struct HeadOf {
-  int64_t sequence, head, offset, key_offset;
-  HeadOf(const AttentionSizes& s, int64_t i) : sequence(i / s.heads), head(i % s.heads) {
-    offset = sequence * s.queries * s.width + head * s.channels;
-    key_offset = sequence * s.new_keys * s.width + head * s.channels;
+  int64_t sequence, key_head, place, offset, key_offset;
+  HeadOf(const AttentionSizes& s, int64_t i)
+      : sequence(i / s.heads), key_head(i % s.heads / s.group), place(i % s.group) {
+    offset = sequence * s.queries * s.width + i % s.heads * s.channels;
+    key_offset = sequence * s.new_keys * s.key_width + key_head * s.channels;
   }
 };
 
@@ -94,9 +99,10 @@ struct HeadOf {
 template <typename T>
 inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const AttentionSizes& s,
                       T* to) {
+  const int64_t width = from.shape.last();
   kernels::with_wide_gradient_type(from.bits, [&](auto type) {
     const auto* row = from.as<decltype(type)>() + offset;
-    for (int64_t i = 0; i < rows; ++i, row += s.width, to += s.channels) {
+    for (int64_t i = 0; i < rows; ++i, row += width, to += s.channels) {
       for (int64_t c = 0; c < s.channels; ++c) to[c] = static_cast<T>(row[c]);
     }
   });
@@ -146,13 +152,14 @@ struct HeadKeys {
 };
 
 // Packed into the room; or into the cache, which already has the earlier positions. Keys and values
-// of another sequence are packed with its first piece.
+// of another sequence are packed with its first piece. The first of the heads that share them packs
+// them for all.
 inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                         int64_t valid, const HeadRoom& room) {
   HeadKeys keys{room.k, room.v};
   int64_t first = 0;
   if (c.memory.cache.exists()) {
-    std::byte* const of_head = c.memory.cache.of(at.sequence) + 2 * at.head * s.key_bytes();
+    std::byte* const of_head = c.memory.cache.of(at.sequence) + 2 * at.key_head * s.key_bytes();
     keys = {reinterpret_cast<int16_t*>(of_head),
             reinterpret_cast<int16_t*>(of_head + s.key_bytes())};
     if (c.attributes<AttentionAttributes>().cross) {
@@ -161,6 +168,7 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
       first = c.step.scalars->position * s.channels;
     }
   }
+  if (at.place > 0) return keys;
   pack_keys(c.inputs[1], at, valid, s, keys.k + first);
   pack_keys(c.inputs[2], at, valid, s, keys.v + first);
   return keys;
@@ -208,6 +216,7 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
           .valid_keys = is_causal ? std::min(valid, first + queries) : valid,
           .causal = is_causal,
           .first_query = first,
+          .window = c.attributes<AttentionAttributes>().window,
           .q_bits = is_backward ? shared_bits(q) : q.bits,
           .k_bits = shared_bits(k),
           .v_bits = shared_bits(v),
@@ -224,16 +233,17 @@ inline void clear_padding(const AttentionSizes& s, const HeadOf& at, int64_t que
   }
 }
 
-// Calls function(head, room) for all heads of all sequences, on all threads.
+// Calls function(head, room) for all heads of all sequences, on all threads. Heads that share keys
+// follow each other in one room.
 template <typename Function>
 inline void for_heads(const OpContext& c, const AttentionSizes& s, std::byte* rooms,
                       bool is_backward, const Function& function) {
   const bool is_cached = c.memory.cache.exists();
   const int64_t room_bytes = HeadRoom(nullptr, s, is_backward, is_cached).bytes;
   kernels::parallel_ranges(
-      *c.kernel.pool, s.sequences * s.heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
+      *c.kernel.pool, s.sequences * s.key_heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
         const HeadRoom room(rooms + part * room_bytes, s, is_backward, is_cached);
-        for (int64_t i = begin; i < end; ++i) function(HeadOf(s, i), room);
+        for (int64_t i = begin * s.group; i < end * s.group; ++i) function(HeadOf(s, i), room);
       });
 }
 

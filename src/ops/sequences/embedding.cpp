@@ -1,5 +1,5 @@
-// Embedding: rows of a table, chosen by indices; and learned positions, a row for each, added to a
-// sequence. Gradients of tables are exact sums, rounded once.
+// Embedding: rows of a table, chosen by indices. The gradient of the table is exact sums, rounded
+// once.
 #include <algorithm>
 #include <string>
 
@@ -11,12 +11,12 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
+#include "ops/sequences/row_table.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kMostRows = int64_t{1} << 24;
 constexpr AttributeSpec kEmbeddingSchema[] = {
     required_whole<&EmbeddingAttributes::rows>("rows", 1, kMostRows),
     required_whole<&EmbeddingAttributes::channels>("channels", 1, kMostRowChannels)};
@@ -32,22 +32,9 @@ Result<Shape> infer_embedding(const Attributes& given, std::span<const Shape> in
   return output;
 }
 
-Parameter table_of(int64_t rows, int64_t channels) {
-  return {.name = "weights",
-          .shape = Shape{rows, channels},
-          .initialiser = Initialiser::kFanInUniform,
-          .fan_in = channels,
-          .decays = true};
-}
-
 std::vector<Parameter> embedding_parameters(const Attributes& given, std::span<const Shape>) {
   const auto& attributes = given.as<EmbeddingAttributes>();
   return {table_of(attributes.rows, attributes.channels)};
-}
-
-// Rows may have exponents of their own, up to kMostChannelSpread below the largest.
-int least_exponent(const Tensor& table) {
-  return table.blocks == 1 ? *table.exponent : table.largest_exponent() - kMostChannelSpread;
 }
 
 // An index beyond the table is a fault of the data, which its readers refuse; here it reads no
@@ -143,81 +130,6 @@ void embedding_backward_weights(const OpContext& c) {
                            });
 }
 
-struct PositionAttributes {
-  int64_t positions = 0;
-  int least_bits = 0;  // of the result's mantissas
-};
-
-constexpr AttributeSpec kPositionSchema[] = {
-    required_whole<&PositionAttributes::positions>("positions", 1, kMostRows),
-    whole<&PositionAttributes::least_bits>("least_bits", 0, 0, 16)};
-
-Result<Shape> infer_positions(const Attributes& given, std::span<const Shape> inputs) {
-  const auto& attributes = given.as<PositionAttributes>();
-  if (inputs.size() != 1 || inputs[0].rank < 2) {
-    return invalid_input("wants one [..., positions, C] input");
-  }
-  const Shape& x = inputs[0];
-  if (x[x.rank - 2] > attributes.positions) {
-    return invalid_input("has " + std::to_string(attributes.positions) +
-                         " positions, and its input " + std::to_string(x[x.rank - 2]));
-  }
-  if (x.last() > kMostRowChannels) {
-    return invalid_input("wants at most " + std::to_string(kMostRowChannels) + " channels");
-  }
-  return x;
-}
-
-std::vector<Parameter> position_parameters(const Attributes& given, std::span<const Shape> inputs) {
-  const auto& attributes = given.as<PositionAttributes>();
-  return {table_of(attributes.positions, inputs[0].last())};
-}
-
-void position_forward(const OpContext& c) {
-  const Tensor &x = c.inputs[0], &table = c.parameters[0].mantissa;
-  const int64_t channels = x.shape.last(), positions = x.shape[x.shape.rank - 2];
-  const int least = least_exponent(table);
-  const auto exponent_at = [&](int64_t row) {
-    return aligned_exponent(x.row_exponent(row), least, kAlignBits16);
-  };
-  write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
-    const int64_t position = c.step.scalars->position + row % positions;
-    rescale_row(c, x, row, wide_exponent, false, wide);
-    c.kernel.table->wide->rescale({gradient_from(table, position * channels),
-                                   wide_exponent - table.block_exponent(position), true, wide},
-                                  0, channels);
-  });
-}
-
-void position_backward(const OpContext& c) {
-  const Tensor &from = c.grad_output(), &to = c.grad_inputs[0];
-  std::copy_n(from.as<std::byte>(), to.count() * element_bytes(to.type), to.as<std::byte>());
-  *to.exponent = *from.exponent;
-}
-
-void position_backward_weights(const OpContext& c) {
-  const Tensor& gradient = c.parameters[0].gradient;
-  const Shape& shape = c.grad_output().shape;
-  const int64_t channels = shape.last(), size = shape[shape.rank - 2] * channels;
-  const int64_t count = c.grad_output().count();
-  const Mantissas grads(c.grad_output());
-  const int shift = *gradient.exponent - *c.grad_output().exponent;
-  kernels::parallel_ranges(*c.kernel.pool, size, kernels::kElementsPerThread,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t i = begin; i < end; ++i) {
-                               int64_t sum = 0;
-                               for (int64_t at = i; at < count; at += size) sum += grads[at];
-                               int64_t& total = gradient.as<int64_t>()[i];
-                               total = accumulate(total, rescale_rne(sum, shift));
-                             }
-                           });
-}
-
-void emit_position_gradient(GradientEmitter& e) {
-  e.emit(e.rows().grad_weights, {e.grad_outputs(), e.sums()});
-  e.emit(e.rows().grad_input, {e.grad_outputs(), e.grad_inputs(GradientWidth::kPassed)});
-}
-
 }  // namespace
 
 const Op kEmbedding = {.name = "embedding",
@@ -233,18 +145,5 @@ const Op kEmbedding = {.name = "embedding",
                                    .sum_width = embedding_sum_width},
                        .emit_gradient = emit_weighted_gradient,
                        .fp32 = &fp32::kEmbedding};
-
-const Op kPositionEmbedding = {.name = "position_embedding",
-                               .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
-                               .attributes = schema<PositionAttributes>(kPositionSchema),
-                               .bits = least_bits<PositionAttributes>,
-                               .infer_shape = infer_positions,
-                               .parameters = position_parameters,
-                               .integer = {.forward = {.run = position_forward},
-                                           .grad_input = {.run = position_backward},
-                                           .grad_weights = {.run = position_backward_weights},
-                                           .kernel = kernel_name<&kernels::KernelTable::wide>},
-                               .emit_gradient = emit_position_gradient,
-                               .fp32 = &fp32::kPositionEmbedding};
 
 }  // namespace mantissa::ops

@@ -18,7 +18,7 @@ constexpr AttributeSpec kPadSchema[] = {whole<&PadAttributes::top>("top", 0, 0, 
                                         whole<&PadAttributes::bottom>("bottom", 0, 0, kLargestSide),
                                         whole<&PadAttributes::left>("left", 0, 0, kLargestSide),
                                         whole<&PadAttributes::right>("right", 0, 0, kLargestSide)};
-// [channels], [width, channels] if width is given, or [height, width, channels] if height is, too.
+// [channels]; with a width [width, channels]; with a height, too, [height, width, channels].
 constexpr AttributeSpec kReshapeSchema[] = {
     whole<&ReshapeAttributes::height>("height", 0, 0, INT64_MAX),
     whole<&ReshapeAttributes::width>("width", 0, 0, INT64_MAX),
@@ -95,8 +95,7 @@ Result<Shape> infer_reshape(const Attributes& given, std::span<const Shape> inpu
   const int64_t count = inputs[0].count();
   for (int axis = 0; axis < shape.rank; ++axis) {
     if (shape[axis] < 1 || shape[axis] > count) {
-      return invalid_input("wants channels, or width and channels, or height, width and channels, "
-                           "of " +
+      return invalid_input("wants channels, or width and channels, or height too, of " +
                            std::to_string(count) + " elements in all");
     }
   }

@@ -52,13 +52,22 @@ static Room filled_room(const RefAttentionHead* head, void* base, bool is_backwa
   return room;
 }
 
+// The keys [begin, end) of a query.
+typedef struct Keys {
+  int64_t begin, end;
+} Keys;
+
+static Keys keys_of(const RefAttentionHead* head, int64_t query) {
+  return (Keys){ref_first_key_of(head, query), ref_keys_of(head, query)};
+}
+
 // Sums of 256 products of 16 bits stay below 2^39; narrow ones below 2^30.
 REF_LOOP void score_row(bool narrow, const RefAttentionHead* head, const Room* room, int64_t query,
-                        int64_t keys) {
+                        Keys keys) {
   const int16_t* q = head->q + query * head->channels;
   int32_t* restrict scores32 = room->narrow_scores;
   int64_t* restrict scores64 = room->scores;
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     if (narrow) {
       scores32[j] = 0;
     } else {
@@ -67,7 +76,7 @@ REF_LOOP void score_row(bool narrow, const RefAttentionHead* head, const Room* r
   }
   for (int64_t c = 0; c < head->channels; ++c) {
     const int16_t* restrict k = room->kt + c * head->keys;
-    for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
       if (narrow) {
         scores32[j] += q[c] * k[j];
       } else {
@@ -80,10 +89,12 @@ REF_LOOP void score_row(bool narrow, const RefAttentionHead* head, const Room* r
 // powers = e^(score - largest) in Q30, and their sum. A difference of scores is below 2^40, the
 // scale at most 2^20.
 REF_LOOP int64_t power_row(int bytes, const RefAttentionHead* head, const void* scores, int shift,
-                           int64_t keys, int32_t* powers) {
-  int64_t largest = ref_load(scores, bytes, 0), sum = 0;
-  for (int64_t j = 1; j < keys; ++j) largest = ref_larger(largest, ref_load(scores, bytes, j));
-  for (int64_t j = 0; j < keys; ++j) {
+                           Keys keys, int32_t* powers) {
+  int64_t largest = ref_load(scores, bytes, keys.begin), sum = 0;
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
+    largest = ref_larger(largest, ref_load(scores, bytes, j));
+  }
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t below = ref_load(scores, bytes, j) - largest;
     powers[j] = (int32_t)ref_exp2_q30(ref_rescale_rne(below * head->scale, shift));
     sum += powers[j];
@@ -91,10 +102,10 @@ REF_LOOP int64_t power_row(int bytes, const RefAttentionHead* head, const void* 
   return sum;
 }
 
-// room.p: the probabilities of the first `keys` keys, which are at least one. The largest power is
-// 2^30, so the quotient has at most 33 bits.
+// room.p: the probabilities of the keys, which are at least one. The largest power is 2^30, so the
+// quotient has at most 33 bits.
 static void probabilities(const RefAttentionHead* head, const Room* room, int64_t query,
-                          int64_t keys) {
+                          Keys keys) {
   enum { kPowerShift = 62 - REF_PROBABILITY_BITS, kMost = (1 << REF_PROBABILITY_BITS) - 1 };
   const int shift = ref_shift_of(head, query);
   int64_t sum;
@@ -106,7 +117,7 @@ static void probabilities(const RefAttentionHead* head, const Room* room, int64_
     sum = power_row(8, head, room->scores, shift, keys, room->powers);
   }
   const int64_t reciprocal = ((int64_t)1 << 62) / sum, half = (int64_t)1 << (kPowerShift - 1);
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t rounded = (room->powers[j] * reciprocal + half) >> kPowerShift;
     room->p[j] = (int16_t)ref_smaller(rounded, kMost);
   }
@@ -115,35 +126,35 @@ static void probabilities(const RefAttentionHead* head, const Room* room, int64_
 void ref_attention_forward(const RefAttentionHead* head, void* base, int64_t* out, int64_t stride) {
   const Room room = filled_room(head, base, false);
   for (int64_t query = 0; query < head->queries; ++query) {
-    const int64_t keys = ref_keys_of(head, query);
-    if (keys > 0) probabilities(head, &room, query, keys);
+    const Keys keys = keys_of(head, query);
+    if (keys.begin < keys.end) probabilities(head, &room, query, keys);
     for (int64_t c = 0; c < head->channels; ++c) {
       const int16_t* v = room.vt + c * head->keys;
       // P adds up to at most 2^8, so sums of 16-bit values stay below 2^23.
       int32_t sum = 0;
-      for (int64_t j = 0; j < keys; ++j) sum += room.p[j] * v[j];
+      for (int64_t j = keys.begin; j < keys.end; ++j) sum += room.p[j] * v[j];
       out[query * stride + c] = sum;
     }
   }
 }
 
-// room.grad_scores of the first `keys` keys.
+// room.grad_scores of the keys.
 static void gradient_of_scores(const RefAttentionHead* head, const Room* room,
-                               const RefAttentionGradient* g, int64_t query, int64_t keys) {
+                               const RefAttentionGradient* g, int64_t query, Keys keys) {
   const int32_t* grad_out = g->grad_out + query * head->channels;
   int64_t* restrict grad_p = room->grad_p;
-  for (int64_t j = 0; j < keys; ++j) grad_p[j] = 0;
+  for (int64_t j = keys.begin; j < keys.end; ++j) grad_p[j] = 0;
   for (int64_t c = 0; c < head->channels; ++c) {
     const int64_t factor = grad_out[c];
     const int16_t* restrict v = room->vt + c * head->keys;
-    for (int64_t j = 0; j < keys; ++j) grad_p[j] += factor * v[j];
+    for (int64_t j = keys.begin; j < keys.end; ++j) grad_p[j] += factor * v[j];
   }
   int64_t row_term = 0;
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     grad_p[j] = ref_shift_right_rne(grad_p[j], g->grad_p_shift);
     row_term += room->p[j] * grad_p[j];
   }
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t centred = grad_p[j] * (1 << REF_PROBABILITY_BITS) - row_term;
     room->grad_scores[j] = (int32_t)ref_shift_right_rne(room->p[j] * centred * g->scale, g->shift);
   }
@@ -151,7 +162,7 @@ static void gradient_of_scores(const RefAttentionHead* head, const Room* room,
 
 // The gradients of q in channel c, and what the query adds to those of k and v.
 static int64_t add_channel(const RefAttentionHead* head, const Room* room,
-                           const RefAttentionGradient* g, int64_t query, int64_t keys, int64_t c) {
+                           const RefAttentionGradient* g, int64_t query, Keys keys, int64_t c) {
   const int16_t* restrict k = room->kt + c * head->keys;
   const int32_t* restrict grad_scores = room->grad_scores;
   int64_t* restrict grad_k = room->grad_kt + c * head->keys;
@@ -159,7 +170,7 @@ static int64_t add_channel(const RefAttentionHead* head, const Room* room,
   const int64_t q = head->q[query * head->channels + c];
   const int64_t grad_out = g->grad_out[query * head->channels + c];
   int64_t sum = 0;
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
     sum += (int64_t)grad_scores[j] * k[j];
     grad_k[j] += grad_scores[j] * q;
     grad_v[j] += room->p[j] * grad_out;
@@ -168,10 +179,13 @@ static int64_t add_channel(const RefAttentionHead* head, const Room* room,
 }
 
 // The gradients of keys or values, [channels, keys], as rows.
-static void write_key_gradients(const RefAttentionHead* head, const int64_t* from, int64_t* to,
-                                int64_t stride) {
+static void write_key_gradients(const RefAttentionHead* head, const RefAttentionGradient* g,
+                                const int64_t* from, int64_t* to) {
   for (int64_t j = 0; j < head->keys; ++j) {
-    for (int64_t c = 0; c < head->channels; ++c) to[j * stride + c] = from[c * head->keys + j];
+    int64_t* row = to + j * g->key_stride;
+    for (int64_t c = 0; c < head->channels; ++c) {
+      row[c] = from[c * head->keys + j] + (g->adds_to_keys ? row[c] : 0);
+    }
   }
 }
 
@@ -183,8 +197,8 @@ void ref_attention_backward(const RefAttentionHead* head, void* base,
     room.grad_vt[i] = 0;
   }
   for (int64_t query = 0; query < head->queries; ++query) {
-    const int64_t keys = ref_keys_of(head, query);
-    if (keys > 0) {
+    const Keys keys = keys_of(head, query);
+    if (keys.begin < keys.end) {
       probabilities(head, &room, query, keys);
       gradient_of_scores(head, &room, g, query, keys);
     }
@@ -192,6 +206,6 @@ void ref_attention_backward(const RefAttentionHead* head, void* base,
       g->grad_q[query * g->stride + c] = add_channel(head, &room, g, query, keys, c);
     }
   }
-  write_key_gradients(head, room.grad_kt, g->grad_k, g->stride);
-  write_key_gradients(head, room.grad_vt, g->grad_v, g->stride);
+  write_key_gradients(head, g, room.grad_kt, g->grad_k);
+  write_key_gradients(head, g, room.grad_vt, g->grad_v);
 }

@@ -23,6 +23,9 @@ typedef struct RefAttentionHead {
   int64_t valid_keys REF_CXX(= 0);  // keys from here on are padding, and not read
   bool causal REF_CXX(= false);     // query i meets the keys up to first_query + i
   int64_t first_query REF_CXX(= 0);
+  // Not 0: query i meets the `window` keys up to first_query + i, and if it is not causal the
+  // window - 1 keys after it, too.
+  int64_t window REF_CXX(= 0);
   int q_bits REF_CXX(= 8), k_bits REF_CXX(= 8), v_bits REF_CXX(= 8);
   // log2(e) / sqrt(channels), times the unit of a query's scores, is scale * 2^-(shift + 16).
   int64_t scale REF_CXX(= 0);
@@ -30,15 +33,22 @@ typedef struct RefAttentionHead {
   const int32_t* query_shifts REF_CXX(= nullptr);  // [queries], added to the shift; null: 0
 #ifdef __cplusplus
   constexpr int64_t keys_of(int64_t query) const;
+  constexpr int64_t first_key_of(int64_t query) const;
   constexpr int shift_of(int64_t query) const;
   constexpr bool has_narrow_scores() const;
 #endif
 } RefAttentionHead;
 
-// How many keys a query meets.
+// A query meets the keys from its first one up to, and without, this one. Perhaps none.
 REF_INLINE int64_t ref_keys_of(const RefAttentionHead* head, int64_t query) {
-  return head->causal ? ref_smaller(head->first_query + query + 1, head->valid_keys)
-                      : head->valid_keys;
+  if (!head->causal && head->window == 0) return head->valid_keys;
+  const int64_t after = head->causal ? 1 : head->window;
+  return ref_smaller(head->first_query + query + after, head->valid_keys);
+}
+
+REF_INLINE int64_t ref_first_key_of(const RefAttentionHead* head, int64_t query) {
+  if (head->window == 0) return 0;
+  return ref_clamp(head->first_query + query + 1 - head->window, 0, ref_keys_of(head, query));
 }
 
 REF_INLINE int ref_shift_of(const RefAttentionHead* head, int64_t query) {
@@ -54,6 +64,9 @@ REF_INLINE bool ref_has_narrow_scores(const RefAttentionHead* head) {
 constexpr int64_t RefAttentionHead::keys_of(int64_t query) const {
   return ref_keys_of(this, query);
 }
+constexpr int64_t RefAttentionHead::first_key_of(int64_t query) const {
+  return ref_first_key_of(this, query);
+}
 constexpr int RefAttentionHead::shift_of(int64_t query) const { return ref_shift_of(this, query); }
 constexpr bool RefAttentionHead::has_narrow_scores() const { return ref_has_narrow_scores(this); }
 #endif
@@ -67,11 +80,12 @@ typedef struct RefAttentionGradient {
   int grad_p_shift REF_CXX(= 0);
   int64_t scale REF_CXX(= 0);
   int shift REF_CXX(= 0);
-  // Written, rows of `stride` each: for the queries, and for all keys.
+  // Written, rows of `stride` for the queries, and rows of `key_stride` for all keys.
   int64_t* grad_q REF_CXX(= nullptr);
   int64_t* grad_k REF_CXX(= nullptr);
   int64_t* grad_v REF_CXX(= nullptr);
-  int64_t stride REF_CXX(= 0);
+  int64_t stride REF_CXX(= 0), key_stride REF_CXX(= 0);
+  bool adds_to_keys REF_CXX(= false);  // grad_k and grad_v are added to what is there
 } RefAttentionGradient;
 
 REF_BEGIN

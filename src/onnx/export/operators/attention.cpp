@@ -87,6 +87,12 @@ Status check_sides(const ExportContext& context, const Node& node) {
 Result<Exported> export_row_attention(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_RETURN_IF_ERROR(check_sides(context, node));
+  const auto& attributes = node.attributes.as<ops::AttentionAttributes>();
+  if (attributes.key_heads() != attributes.heads || attributes.window != 0) {
+    return invalid_input(
+        "has heads that share keys, or a window: exported are heads with keys of their own that "
+        "see all positions, or all before theirs");
+  }
   ExportBuilder& to = context.builder;
   const std::string weights = to.add("Softmax", node.name + "/weights",
                                      {masked_scores(context, node)}, {{"axis", int64_t{-1}}});

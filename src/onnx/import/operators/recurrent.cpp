@@ -180,14 +180,16 @@ Result<Biases> biases_of(const ImportContext& context, const NodeData& node, con
   return biases;
 }
 
-// The layer's h of all positions, [steps, C], in the order of its input.
+// The layer's h of all positions, [steps, C], in the order of its input. The weights take the
+// input's factor.
 Result<int> add_layers(ImportContext& context, const NodeData& node, const Kind& kind, int input,
-                       int lengths, const Sizes& s, int64_t direction) {
+                       double factor, int lengths, const Sizes& s, int64_t direction) {
   const int64_t all = s.gates * s.channels, in = context.builder.shape(input).last();
   const auto part = [&](size_t place, const std::vector<int64_t>& dims) {
     return numbers_at(context, node, place, s, direction, dims);
   };
-  MANTISSA_ASSIGN(const auto weights, part(kW, {all, in}));
+  MANTISSA_ASSIGN(std::vector<double> weights, part(kW, {all, in}));
+  for (double& weight : weights) weight *= factor;
   MANTISSA_ASSIGN(const auto recurrent, part(kR, {all, s.channels}));
   MANTISSA_ASSIGN(Biases biases, biases_of(context, node, kind, s, direction));
   std::vector<std::vector<double>> numbers = {in_our_order(kind, recurrent)};
@@ -253,7 +255,8 @@ Status define_states(ImportContext& context, const NodeData& node, const Sizes& 
 Status import_kind(ImportContext& context, const NodeData& node, const Kind& kind) {
   MANTISSA_RETURN_IF_ERROR(check_attributes(node, kind));
   MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
-  MANTISSA_ASSIGN(const Imported input, plain_input(context, node, kX));
+  MANTISSA_ASSIGN(const Imported input, input_of(context, node, kX));
+  const double factor = input.scale.empty() ? 1 : input.scale[0];
   const bool by_example = whole_of(node, "layout", 0) != 0;
   MANTISSA_RETURN_IF_ERROR(check_start(context, node, input, by_example));
   MANTISSA_ASSIGN(const Sizes s, sizes_of(context, node, input, by_example));
@@ -268,7 +271,7 @@ Status import_kind(ImportContext& context, const NodeData& node, const Kind& kin
     if (!forward) {
       MANTISSA_ASSIGN(x, reversed(context, x));
     }
-    MANTISSA_ASSIGN(int h, add_layers(context, node, kind, x, lengths, s, direction));
+    MANTISSA_ASSIGN(int h, add_layers(context, node, kind, x, factor, lengths, s, direction));
     last.push_back(h);
     if (!forward && is_read(context, node, 0)) {
       MANTISSA_ASSIGN(h, reversed(context, h));

@@ -20,12 +20,12 @@ Status define_reshaped(ImportContext& context, const NodeData& node, Imported va
     return invalid_input(
         "cuts the dimensions of channels-last values where they do not lie together");
   }
-  // Pixels are scaled by channel: this works while a dimension still holds the channels, or in a
-  // vector of all pixels.
+  // Pixels are scaled by channel: this works while a dimension still holds the channels, in a
+  // vector of all pixels, or if there is one channel.
   const std::vector<int64_t>& now = value.layout.dims();
   const int64_t channels = std::ssize(value.scale);
   const bool has_channels = now.size() == 3 && (now[0] == channels || now[2] == channels);
-  if (!value.scale.empty() && (was_flat || !(has_channels || now.size() == 1))) {
+  if (channels > 1 && (was_flat || !(has_channels || now.size() == 1))) {
     return invalid_input("rearranges pixels before the first layer");
   }
   define(context, node.outputs[0], std::move(value));
@@ -173,10 +173,103 @@ Status import_concat(ImportContext& context, const NodeData& node) {
   return {};
 }
 
+namespace {
+
+// Whether a dimension of rows is their positions.
+bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis) {
+  const Shape shape = context.builder.shape(value.value);
+  const std::vector<int64_t> dims = value.layout.dims();
+  return shape.rank == 2 && axis < std::ssize(dims) && dims[axis] == shape[0] && shape[0] > 1 &&
+         value.layout.step_of(static_cast<size_t>(axis)) == shape[1];
+}
+
+// The numbers of a constant in front of rows along this axis: the same for all examples.
+Result<std::vector<double>> rows_in_front(const TensorData& tensor, const Layout& result,
+                                          int64_t axis, int64_t batch, int64_t channels) {
+  MANTISSA_ASSIGN(const std::vector<double> numbers, numbers_of(tensor));
+  Layout layout = result;
+  const std::vector<int64_t> dims = result.dims();
+  if (std::ssize(tensor.dims) != std::ssize(dims) || tensor.dims[axis] < 1 ||
+      !layout.narrow(static_cast<size_t>(axis), tensor.dims[axis]) ||
+      layout.dims() != tensor.dims) {
+    return invalid_input("its constant has not the shape of rows in front of its other input");
+  }
+  const std::vector<int64_t> places = layout.places();
+  const int64_t size = tensor.dims[axis] * channels;
+  if (std::ssize(numbers) != batch * size) {
+    return invalid_input("its constant is not some rows for each example");
+  }
+  std::vector<double> rows(static_cast<size_t>(size));
+  for (const bool checks : {false, true}) {
+    for (int64_t i = 0; i < std::ssize(numbers); ++i) {
+      const int64_t place = (places.empty() ? i : places[i]) % size;
+      if (checks && rows[place] != numbers[i]) {
+        return invalid_input("its constant differs between examples");
+      }
+      rows[place] = numbers[i];
+    }
+  }
+  return rows;
+}
+
+// A constant before the positions of rows: a class token.
+Status add_rows_in_front(ImportContext& context, const NodeData& node, const TensorData& tensor,
+                         Imported value, const std::vector<int64_t>& dims, int64_t axis) {
+  const int64_t channels = context.builder.shape(value.value).last();
+  if (!is_of_positions(context, value, axis)) {
+    return invalid_input("joins a constant to something else than positions");
+  }
+  MANTISSA_ASSIGN(std::vector<double> rows,
+                  rows_in_front(tensor, value.layout, axis, context.batch, channels));
+  value.layout.narrow(static_cast<size_t>(axis), dims[axis]);
+  const std::string name = layer_name(context, node, tensor);
+  MANTISSA_ASSIGN(value.value, add_node(context, ops::kPrependRows, name, {value.value},
+                                        {{"rows", tensor.dims[axis]}, {"least_bits", kWideBits}},
+                                        {std::move(rows)}));
+  context.notes.push_back("the constant that " + name +
+                          " puts before the positions is a parameter, which is trained");
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+// Sequences one after the other.
+Status join_positions(ImportContext& context, const NodeData& node,
+                      const std::vector<int64_t>& dims, int64_t axis) {
+  std::vector<int> values;
+  std::optional<Layout> layout;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    MANTISSA_ASSIGN(Imported part, plain_input(context, node, i));
+    const bool fits = is_of_positions(context, part, axis) &&
+                      part.layout.narrow(static_cast<size_t>(axis), dims[axis]) &&
+                      (!layout || *layout == part.layout);
+    if (!fits) return invalid_input("joins positions with something else");
+    layout = part.layout;
+    values.push_back(part.value);
+  }
+  MANTISSA_ASSIGN(
+      const int value,
+      add_node(context, ops::kConcatPositions, node_name(context, node), std::move(values)));
+  define(context, node.outputs[0], {value, std::move(*layout), {}, Form::kRows});
+  return {};
+}
+
+}  // namespace
+
 // Along a dimension whose parts make up the channels: of channels, or of the last states of layers.
+// Or along the positions.
 Status import_row_concat(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const std::vector<int64_t> dims, output_dims(context, node));
   MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", 0), std::ssize(dims)));
+  if (const TensorData* tensor = constant_of(context, node, 0); tensor && node.inputs.size() == 2) {
+    MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+    MANTISSA_ASSIGN(Imported value, plain_input(context, node, 1));
+    return add_rows_in_front(context, node, *tensor, std::move(value), dims, axis);
+  }
+  if (const auto first = plain_input(context, node, 0);
+      first.ok() && is_of_positions(context, *first, axis)) {
+    MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+    return join_positions(context, node, dims, axis);
+  }
   std::vector<int> values;
   std::optional<Layout> layout;
   for (size_t i = 0; i < node.inputs.size(); ++i) {

@@ -1,0 +1,56 @@
+// The angles of positions: pair i of n turns by base^(-i/n) with each position, in radians. Their
+// cosines and sines are integers in Q30, and the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "graph/op.h"
+#include "ops/attributes.h"
+
+namespace mantissa::ops {
+
+constexpr int kCircleBits = 30;  // fraction of cosines and sines
+constexpr int64_t kMostPositions = int64_t{1} << 16;
+constexpr double kLeastBase = 1, kMostBase = 1e9;
+
+// The angle of one position, for each pair, in units of 2^-64 of a turn. Its relative error is
+// below 2^-50, so up to position 65535 angles are wrong by less than 2^-33. `base` is in the range
+// above.
+using Angles = std::vector<uint64_t>;
+Angles angles_of_pairs(int64_t pairs, double base);
+
+// The channels of pair i of `pairs`: neighbours, or one of each half.
+struct PairPlaces {
+  int64_t step, distance;
+  PairPlaces(bool interleaved, int64_t pairs)
+      : step(interleaved ? 2 : 1), distance(interleaved ? 1 : pairs) {}
+  int64_t first(int64_t i) const { return i * step; }
+  int64_t second(int64_t i) const { return i * step + distance; }
+};
+
+// Cosines and sines of the positions of an instruction, [positions, pairs] each.
+struct CircleTable {
+  const int32_t *cosines, *sines;
+};
+
+inline int64_t circle_table_bytes(int64_t positions, int64_t pairs) {
+  return 2 * positions * pairs * int64_t{sizeof(int32_t)};
+}
+
+// Written into the context's workspace, which has circle_table_bytes. The first position is the
+// step's. The context's `prepared` are the pairs' Angles.
+CircleTable make_circle_table(const OpContext& context, int64_t positions);
+
+inline OpMemory sinusoidal_memory(const OpShapes& s, const PlanningContext&) {
+  const int64_t positions = s.output[s.output.rank - 2];
+  return {.forward = {.workspace_bytes = circle_table_bytes(positions, s.output.last() / 2)}};
+}
+
+inline Prepared prepare_sinusoidal(const OpContext& c) {
+  return std::make_shared<Angles>(
+      angles_of_pairs(c.output().shape.last() / 2, c.attributes<SinusoidalAttributes>().base));
+}
+
+}  // namespace mantissa::ops
