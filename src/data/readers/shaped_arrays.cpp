@@ -237,6 +237,11 @@ Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSch
     }
     return {};
   }
+  if (!schema.more_targets.empty()) {
+    return invalid_input(quoted(split.file(0)) + ": '" + y.name + "' " + shape_text(y) +
+                         " has several targets for each example; of inputs with positions one is "
+                         "possible");
+  }
   NpyArray twice = y;
   twice.name = "x";
   MANTISSA_ASSIGN(const auto rows, array_rows(quoted(split.file(0)), std::move(twice), y));
@@ -249,7 +254,7 @@ Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSch
     MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
     if (!target.is_known) return invalid_input(rows->place() + ": has no target");
     if (StoredTensor* const targets = set.find(kTargetTensor)) {
-      targets->as<int16_t>().push_back(standardised(target.number, schema.target, kTargetExponent));
+      targets->as<int16_t>().push_back(standardised(target.numbers[0], schema.target, kTargetExponent));
     } else {
       set.find(kLabelTensor)->as<Label>().push_back(static_cast<Label>(target.label));
     }
