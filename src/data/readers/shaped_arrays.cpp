@@ -254,7 +254,8 @@ Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSch
     MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
     if (!target.is_known) return invalid_input(rows->place() + ": has no target");
     if (StoredTensor* const targets = set.find(kTargetTensor)) {
-      targets->as<int16_t>().push_back(standardised(target.numbers[0], schema.target, kTargetExponent));
+      targets->as<int16_t>().push_back(
+          standardised(target.numbers[0], schema.target, kTargetExponent));
     } else {
       set.find(kLabelTensor)->as<Label>().push_back(static_cast<Label>(target.label));
     }
