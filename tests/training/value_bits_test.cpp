@@ -247,8 +247,10 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     // Operators of frozen networks, which have 8 bits and fixed exponents.
     const bool only_bytes = op == &ops::kExactAveragePool || op == &ops::kRescaledGlobalAverage ||
                             op == &ops::kAddHalfUp;
-    const Attributes attributes =
-        op == &ops::kSlice ? Attributes{{"first", 1}, {"channels", 2}} : Attributes{};
+    Attributes attributes;
+    if (op == &ops::kSlice) attributes = {{"first", 1}, {"channels", 2}};
+    if (op == &ops::kUpsample) attributes = {{"factor", 2}};
+    if (op == &ops::kBilinearResize) attributes = {{"height", 9}, {"width", 4}};
     SingleOp single(*op, attributes, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
     const auto forward = [&](const Mantissas& in, int bits) {
       std::vector<Mantissas> inputs = {in};
@@ -275,7 +277,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips.negatives;
   }
   EXPECT_EQ(never, 6);
-  EXPECT_EQ(keeping, 20);
+  EXPECT_EQ(keeping, 22);
   EXPECT_EQ(clipping, 3);
 }
 
