@@ -170,7 +170,7 @@ struct Evaluation {
   // of accuracy and confusion. The loss is in units of the variance of training targets.
   std::string target;
   double r2 = 0, rmse = 0, mae = 0;
-  // Of each number. With several, `target` is "a, b", and the three above are means.
+  // One entry for each number. With several, `target` is "a, b", and the three above are means.
   std::vector<NumberEvaluation> targets;
 };
 

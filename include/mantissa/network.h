@@ -43,7 +43,7 @@ struct Var {
   int index = -1;
 };
 
-// Of a picture, {height, width, channels}, or of a sequence, {positions, channels}.
+// {height, width, channels} for a picture, {positions, channels} for a sequence.
 struct ConvolutionOptions {
   int64_t channels = 1;
   int64_t kernel = 3;

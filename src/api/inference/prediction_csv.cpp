@@ -44,7 +44,7 @@ std::string name_of(const Predictions& predictions, int index) {
   return known ? predictions.class_names[static_cast<size_t>(index)] : "";
 }
 
-// Of several numbers: the truth and the prediction of each.
+// If several numbers are predicted: the truth and the prediction of each.
 std::string numbers_csv(const Predictions& predictions) {
   std::string csv = "source";
   for (const std::string& name : predictions.targets) {

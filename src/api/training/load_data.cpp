@@ -38,7 +38,7 @@ Outcome<LoadedData> load(const Settings& settings) {
   const auto memory = std::make_shared<Dataset>(std::move(data));
   const DatasetInfo& info = memory->info;
   const Target& target = info.target;
-  // Of several numbers the table has the means.
+  // With several numbers, the table shows their means.
   const TargetNumber number = target.numbers.size() == 1 ? target.numbers[0] : TargetNumber();
   return LoadedData{.train = arrays_of(memory->train),
                     .validation = arrays_of(memory->validation),

@@ -74,7 +74,7 @@ std::string label_table(const Predictions& predictions, const Terminal& terminal
   return text;
 }
 
-// Of several numbers: source, and the prediction and the truth of each.
+// If several numbers are predicted: the source, then the prediction and the truth of each.
 std::string numbers_table(const Predictions& predictions, const Terminal& terminal) {
   std::string head = pad_right("example", 28);
   for (const std::string& name : predictions.targets) {

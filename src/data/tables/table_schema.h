@@ -76,7 +76,7 @@ struct TableChoices {
   std::string weights = {};  // the column of the rows' weights in training; "": none
   TableFormat format = {};
   char decimal = '\0';
-  // Of arrays whose examples the network takes in a shape of more than one axis.
+  // For arrays whose examples reach the network in a shape of more than one axis.
   Shape shape = {};
   ChannelAxis channel_axis = ChannelAxis::kByShape;
 };

@@ -35,7 +35,7 @@ struct OrdinalScore {
 struct LabelsScore {
   double micro_f1 = 0, macro_f1 = 0;
   double mean_average_precision = 0;
-  // Of each label.
+  // One entry for each label.
   std::vector<double> accuracy = {}, f1 = {}, average_precision = {}, auc = {};
 };
 

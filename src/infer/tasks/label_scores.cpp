@@ -73,7 +73,7 @@ double best_threshold(std::vector<ScoredLabel> labels) {
   return threshold;
 }
 
-// Of equal counts the expected squares are by the sums of ranks and of their squares.
+// The expected squares follow from the sums of ranks and of their squares.
 OrdinalScore ordinal_score(std::span<const std::pair<int, int>> labels_and_guesses) {
   int64_t magnitudes = 0, squares = 0, labels = 0, guesses = 0, label_squares = 0,
           guess_squares = 0;
