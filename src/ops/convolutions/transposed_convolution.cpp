@@ -216,7 +216,9 @@ int64_t defined_sum(const ConvolutionShape& s, const Mantissas& in, const Mantis
 
 void transposed_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
-  const auto& [shape, chunks] = choices_of<ForwardKernels>(c);
+  const auto& choices = choices_of<ForwardKernels>(c);
+  const ConvolutionShape& shape = choices.shape;
+  const PieceChoices<ConvolutionChoice>& chunks = choices.chunks;
   const ForwardWorkspace work(c.memory.workspace, shape);
   const int extra = std::max(0, input.bits - 8) + std::max(0, weights.bits - 8);
   const SumExponents exponents(input, weights);
@@ -285,7 +287,9 @@ struct BackwardWorkspace {
 
 void transposed_backward_input(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &weights = c.parameters[0].mantissa;
-  const auto& [shape, chunks] = choices_of<GradInputKernels>(c);
+  const auto& choices = choices_of<GradInputKernels>(c);
+  const ConvolutionShape& shape = choices.shape;
+  const PieceChoices<WideChoice>& chunks = choices.chunks;
   const BackwardWorkspace parts(shape, c.grad_output().bits, weights.bits);
   std::byte* const exchanged = c.memory.workspace + parts.gradient;
   auto* const sums = reinterpret_cast<int64_t*>(exchanged + parts.weights);
@@ -344,7 +348,9 @@ void transposed_backward_weights(const OpContext& c) {
   const Tensor &input = c.inputs[0], &gradient = c.parameters[0].gradient;
   if (c.parameters.size() > 1) backward_bias(c);
   if (gradient.empty()) return;
-  const auto& [shape, planes] = choices_of<GradWeightsKernels>(c);
+  const auto& choices = choices_of<GradWeightsKernels>(c);
+  const ConvolutionShape& shape = choices.shape;
+  const ConvolutionChoice& planes = choices.planes;
   auto* const sums = reinterpret_cast<int64_t*>(
       c.memory.workspace + kernels::kMaximumParts * channel_bytes(shape.in_channels));
   const int shift = *gradient.exponent - *input.exponent - *c.grad_output().exponent;

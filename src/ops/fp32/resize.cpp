@@ -42,8 +42,9 @@ template <typename Visit>
 void for_each_tap(const OpContext& c, const Shape& in_shape, const Shape& out_shape,
                   Visit&& visit) {
   const Shape in = as_images(in_shape), out = as_images(out_shape);
-  const auto [vertical, horizontal] =
+  const ResizeAxes axes =
       resize_axes(c.attributes<ResizeAttributes>(), in_shape, out_shape);
+  const ResizeAxis &vertical = axes.vertical, &horizontal = axes.horizontal;
   const auto denominator = static_cast<float>(vertical.denominator * horizontal.denominator);
   for_images(c, out[0], [&](int64_t n) {
     for (int64_t y = 0; y < out[1]; ++y) {

@@ -126,8 +126,9 @@ int multiplier_bits(int bits, int64_t most) {
 void resize_forward(const OpContext& c) {
   const Tensor& in = c.inputs[0];
   const Shape from = as_images(in.shape), to = as_images(c.output().shape);
-  const auto [vertical, horizontal] =
+  const ResizeAxes axes =
       resize_axes(c.attributes<ResizeAttributes>(), in.shape, c.output().shape);
+  const ResizeAxis &vertical = axes.vertical, &horizontal = axes.horizontal;
   const int64_t denominator = vertical.denominator * horizontal.denominator;
   const Quotient quotient(denominator, multiplier_bits(in.bits, denominator));
   const Mantissas q(in);
@@ -148,8 +149,9 @@ void resize_forward(const OpContext& c) {
 void resize_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Shape to = as_images(grad_input.shape), from = as_images(c.grad_output().shape);
-  const auto [vertical, horizontal] =
+  const ResizeAxes axes =
       resize_axes(c.attributes<ResizeAttributes>(), grad_input.shape, c.grad_output().shape);
+  const ResizeAxis &vertical = axes.vertical, &horizontal = axes.horizontal;
   const auto reads = [](const ResizeAxis& axis) {
     return axis.denominator * (axis.out / axis.in + 2);
   };

@@ -193,7 +193,7 @@ Status mel_weight_matrix(OpCall& call) {
   for (size_t i = 0; i < 3; ++i) {
     MANTISSA_ASSIGN(whole[i], number_of(call, i));
   }
-  const auto [bands, length, rate] = whole;
+  const int64_t bands = whole[0], length = whole[1], rate = whole[2];
   float hertz[2];
   for (size_t i = 0; i < 2; ++i) {
     MANTISSA_ASSIGN(const std::vector<float> given, call.real_numbers(3 + i));
