@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "mantissa/training.h"
+#include "ops/ops.h"
 #include "runtime/executor.h"
 
 namespace mantissa {
@@ -37,7 +38,8 @@ struct Sums {
       loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / weight * 0x1p10;
       report.loss += loss.mean;
       loss.uncounted = losses[i].rows - losses[i].counted;
-      if (compares_classes(*graph, node)) {
+      // A distribution stands for its likeliest class.
+      if (compares_classes(*graph, node) || node.op == &ops::kSoftCrossEntropy) {
         loss.accuracy = static_cast<double>(losses[i].correct) /
                         static_cast<double>(std::max<int64_t>(1, losses[i].counted));
       }
