@@ -35,30 +35,19 @@ void convolve_channel(const Convolution& c, int64_t n, int64_t channel) {
   const float* weight = c.weights + channel * c.in_channels * w.taps();
   for (int64_t i = 0; i < c.in_channels; ++i) {
     const float* in = c.in + ((n * c.groups + group) * c.in_channels + i) * w.inputs();
-    for (int64_t tap = 0; tap < w.taps(); ++tap, ++weight) {
-      const int64_t x = tap % w.kernel[2];
-      const int64_t y = tap / w.kernel[2] % w.kernel[1];
-      const int64_t z = tap / w.kernel[2] / w.kernel[1];
-      const Range depth = inside(w, 0, z);
-      const Range rows = inside(w, 1, y);
-      const Range columns = inside(w, 2, x);
-      const float factor = *weight;
-      for (int64_t oz = depth.first; oz < depth.last; ++oz) {
-        const int64_t iz = oz * w.stride[0] + z * w.dilation[0] - w.before[0];
-        for (int64_t oy = rows.first; oy < rows.last; ++oy) {
-          const int64_t iy = oy * w.stride[1] + y * w.dilation[1] - w.before[1];
-          const float* row = in + (iz * w.in[1] + iy) * w.in[2] + x * w.dilation[2] - w.before[2];
-          float* sums = out + (oz * w.out[1] + oy) * w.out[2];
-          if (w.stride[2] == 1) {
-            for (int64_t k = columns.first; k < columns.last; ++k) sums[k] += factor * row[k];
-          } else {
-            for (int64_t k = columns.first; k < columns.last; ++k) {
-              sums[k] += factor * row[k * w.stride[2]];
-            }
-          }
+    for_each_row(w, [&](int64_t tap, int64_t input, int64_t output, Range columns) {
+      const float factor = weight[tap];
+      const float* row = in + input;
+      float* sums = out + output;
+      if (w.stride[2] == 1) {
+        for (int64_t k = columns.first; k < columns.last; ++k) sums[k] += factor * row[k];
+      } else {
+        for (int64_t k = columns.first; k < columns.last; ++k) {
+          sums[k] += factor * row[k * w.stride[2]];
         }
       }
-    }
+    });
+    weight += w.taps();
   }
 }
 
@@ -230,26 +219,13 @@ void transpose_channel(const Convolution& c, const Windows& swapped, int64_t n, 
     const int64_t in_channel = group * c.in_channels + i;
     const float* in = c.in + (n * c.groups * c.in_channels + in_channel) * swapped.outputs();
     const float* weight = c.weights + (in_channel * c.out_channels + within) * swapped.taps();
-    for (int64_t tap = 0; tap < swapped.taps(); ++tap) {
-      const int64_t x = tap % swapped.kernel[2];
-      const int64_t y = tap / swapped.kernel[2] % swapped.kernel[1];
-      const int64_t z = tap / swapped.kernel[2] / swapped.kernel[1];
-      const Range depth = inside(swapped, 0, z);
-      const Range rows = inside(swapped, 1, y);
-      const Range columns = inside(swapped, 2, x);
-      for (int64_t iz = depth.first; iz < depth.last; ++iz) {
-        const int64_t oz = iz * swapped.stride[0] + z * swapped.dilation[0] - swapped.before[0];
-        for (int64_t iy = rows.first; iy < rows.last; ++iy) {
-          const int64_t oy = iy * swapped.stride[1] + y * swapped.dilation[1] - swapped.before[1];
-          const float* row = in + (iz * swapped.out[1] + iy) * swapped.out[2];
-          float* sums = out + (oz * swapped.in[1] + oy) * swapped.in[2] + x * swapped.dilation[2] -
-                        swapped.before[2];
-          for (int64_t k = columns.first; k < columns.last; ++k) {
-            sums[k * swapped.stride[2]] += weight[tap] * row[k];
-          }
-        }
+    for_each_row(swapped, [&](int64_t tap, int64_t output, int64_t input, Range columns) {
+      const float* row = in + input;
+      float* sums = out + output;
+      for (int64_t k = columns.first; k < columns.last; ++k) {
+        sums[k * swapped.stride[2]] += weight[tap] * row[k];
       }
-    }
+    });
   }
 }
 

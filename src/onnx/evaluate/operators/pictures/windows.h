@@ -38,4 +38,26 @@ struct Range {
 };
 Range inside(const Windows& windows, int d, int64_t k);
 
+// For each tap, and each row of outputs whose windows hold it: use(tap, input, output, columns). At
+// the output `output` + k, k in `columns`, the tap meets the input `input` + k * stride[2].
+template <typename Use>
+void for_each_row(const Windows& w, const Use& use) {
+  for (int64_t tap = 0; tap < w.taps(); ++tap) {
+    const int64_t x = tap % w.kernel[2];
+    const int64_t y = tap / w.kernel[2] % w.kernel[1];
+    const int64_t z = tap / w.kernel[2] / w.kernel[1];
+    const Range depth = inside(w, 0, z);
+    const Range rows = inside(w, 1, y);
+    const Range columns = inside(w, 2, x);
+    for (int64_t oz = depth.first; oz < depth.last; ++oz) {
+      const int64_t iz = oz * w.stride[0] + z * w.dilation[0] - w.before[0];
+      for (int64_t oy = rows.first; oy < rows.last; ++oy) {
+        const int64_t iy = oy * w.stride[1] + y * w.dilation[1] - w.before[1];
+        use(tap, (iz * w.in[1] + iy) * w.in[2] + x * w.dilation[2] - w.before[2],
+            (oz * w.out[1] + oy) * w.out[2], columns);
+      }
+    }
+  }
+}
+
 }  // namespace mantissa::onnx

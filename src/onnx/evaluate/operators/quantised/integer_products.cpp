@@ -153,27 +153,14 @@ Result<ByteConvolution> byte_convolution_of(OpCall& call, const Operands& in) {
 void convolve_bytes(const ByteConvolution& c, const uint32_t* image, const uint32_t* weight,
                     uint32_t* out) {
   const Windows& w = c.windows;
-  for (int64_t i = 0; i < c.in_channels; ++i, image += w.inputs()) {
-    for (int64_t tap = 0; tap < w.taps(); ++tap, ++weight) {
-      const int64_t x = tap % w.kernel[2];
-      const int64_t y = tap / w.kernel[2] % w.kernel[1];
-      const int64_t z = tap / w.kernel[2] / w.kernel[1];
-      const Range depth = inside(w, 0, z);
-      const Range rows = inside(w, 1, y);
-      const Range columns = inside(w, 2, x);
-      for (int64_t oz = depth.first; oz < depth.last; ++oz) {
-        const int64_t iz = oz * w.stride[0] + z * w.dilation[0] - w.before[0];
-        for (int64_t oy = rows.first; oy < rows.last; ++oy) {
-          const int64_t iy = oy * w.stride[1] + y * w.dilation[1] - w.before[1];
-          const uint32_t* row =
-              image + (iz * w.in[1] + iy) * w.in[2] + x * w.dilation[2] - w.before[2];
-          uint32_t* sums = out + (oz * w.out[1] + oy) * w.out[2];
-          for (int64_t k = columns.first; k < columns.last; ++k) {
-            sums[k] += *weight * row[k * w.stride[2]];
-          }
-        }
+  for (int64_t i = 0; i < c.in_channels; ++i, image += w.inputs(), weight += w.taps()) {
+    for_each_row(w, [&](int64_t tap, int64_t input, int64_t output, Range columns) {
+      const uint32_t* row = image + input;
+      uint32_t* sums = out + output;
+      for (int64_t k = columns.first; k < columns.last; ++k) {
+        sums[k] += weight[tap] * row[k * w.stride[2]];
       }
-    }
+    });
   }
 }
 
