@@ -164,6 +164,24 @@ std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& c
   return counts;
 }
 
+NamedScores named_scores(const BinaryScore& score) {
+  return {{"auc", score.ranking.auc},
+          {"average_precision", score.ranking.average_precision},
+          {"precision", score.precision},
+          {"recall", score.recall},
+          {"f1", score.f1}};
+}
+
+NamedScores named_scores(const OrdinalScore& score) {
+  return {{"rank_mae", score.mae}, {"quadratic_kappa", score.kappa}};
+}
+
+NamedScores named_scores(const LabelsScore& score) {
+  return {{"micro_f1", score.micro_f1},
+          {"macro_f1", score.macro_f1},
+          {"mean_average_precision", score.mean_average_precision}};
+}
+
 std::string to_json(const ClassificationEvaluation& evaluation, const std::string& data,
                     const std::vector<std::string>& class_names, const std::string& model_sha256,
                     std::optional<double> seconds) {
@@ -172,22 +190,14 @@ std::string to_json(const ClassificationEvaluation& evaluation, const std::strin
                       {"accuracy", evaluation.accuracy()},
                       {"loss", evaluation.loss}};
   if (const auto top5 = evaluation.top5_accuracy()) json["top5_accuracy"] = *top5;
-  if (evaluation.binary) {
-    json["auc"] = evaluation.binary->ranking.auc;
-    json["average_precision"] = evaluation.binary->ranking.average_precision;
-    json["precision"] = evaluation.binary->precision;
-    json["recall"] = evaluation.binary->recall;
-    json["f1"] = evaluation.binary->f1;
-  }
-  if (evaluation.ordinal) {
-    json["rank_mae"] = evaluation.ordinal->mae;
-    json["quadratic_kappa"] = evaluation.ordinal->kappa;
-  }
+  const auto add = [&](const NamedScores& scores) {
+    for (const auto& [name, score] : scores) json[name] = score;
+  };
+  if (evaluation.binary) add(named_scores(*evaluation.binary));
+  if (evaluation.ordinal) add(named_scores(*evaluation.ordinal));
   if (!evaluation.thresholds.empty()) json["thresholds"] = evaluation.thresholds;
   if (evaluation.labels) {
-    json["micro_f1"] = evaluation.labels->micro_f1;
-    json["macro_f1"] = evaluation.labels->macro_f1;
-    json["mean_average_precision"] = evaluation.labels->mean_average_precision;
+    add(named_scores(*evaluation.labels));
     json["label_accuracy"] = evaluation.labels->accuracy;
     json["label_f1"] = evaluation.labels->f1;
     json["label_average_precision"] = evaluation.labels->average_precision;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/softmax/softmax.h"
@@ -38,6 +39,12 @@ struct LabelsScore {
   // One entry for each label.
   std::vector<double> accuracy = {}, f1 = {}, average_precision = {}, auc = {};
 };
+
+// Scores by the names that they have in JSON.
+using NamedScores = std::vector<std::pair<const char*, double>>;
+NamedScores named_scores(const BinaryScore& score);
+NamedScores named_scores(const OrdinalScore& score);
+NamedScores named_scores(const LabelsScore& score);  // over all labels
 
 // An example's logit, or any other number that grows with the probability, and whether it is 1.
 struct ScoredLabel {

@@ -71,22 +71,12 @@ void add_test_score(const Score& test, nlohmann::ordered_json& json) {
   } else {
     json["test_accuracy"] = test.accuracy();
   }
-  if (test.binary) {
-    json["test_auc"] = test.binary->ranking.auc;
-    json["test_average_precision"] = test.binary->ranking.average_precision;
-    json["test_precision"] = test.binary->precision;
-    json["test_recall"] = test.binary->recall;
-    json["test_f1"] = test.binary->f1;
-  }
-  if (test.ordinal) {
-    json["test_rank_mae"] = test.ordinal->mae;
-    json["test_quadratic_kappa"] = test.ordinal->kappa;
-  }
-  if (test.labels) {
-    json["test_micro_f1"] = test.labels->micro_f1;
-    json["test_macro_f1"] = test.labels->macro_f1;
-    json["test_mean_average_precision"] = test.labels->mean_average_precision;
-  }
+  const auto add = [&](const NamedScores& scores) {
+    for (const auto& [name, score] : scores) json[std::string("test_") + name] = score;
+  };
+  if (test.binary) add(named_scores(*test.binary));
+  if (test.ordinal) add(named_scores(*test.ordinal));
+  if (test.labels) add(named_scores(*test.labels));
   json["test_loss"] = test.loss;
   json["test_examples"] = test.examples;
 }
