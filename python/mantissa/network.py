@@ -472,8 +472,8 @@ def reshape(x: Var, *shape: int, name: str = "") -> Var:
     elements is an error."""
     if not 1 <= len(shape) <= 3:
         raise InvalidInput(f"reshape wants one to three sizes, not {len(shape)}")
-    names = ("height", "width", "channels")[3 - len(shape):]
-    return op("reshape", x, name=name, **dict(zip(names, shape, strict=True)))
+    height, width, channels = (0, 0, *shape)[-3:]
+    return op("reshape", x, name=name, height=height, width=width, channels=channels)
 
 
 def slice(x: Var, first: int, channels: int, *, name: str = "") -> Var:
