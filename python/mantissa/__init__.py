@@ -18,18 +18,20 @@ from .commands import (Imported, Plan, Report, Setting, describe_data, embed, ev
 from .data import Data, DataSet, class_weights, mantissas
 from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
+from .layers import (Sequential, add, attention, average_pool, batch_norm, bilinear_resize, concat,
+                     concat_positions, conv, conv1d, dropout, elu, embedding, flatten, gelu,
+                     global_average_pool, group_norm, gru, hard_sigmoid, hard_swish, layer,
+                     layer_norm, leaky_relu, linear, lstm, max_pool, mish, multiply,
+                     position_embedding, prelu, prepend_rows, reduce_max, reduce_mean, reduce_sum,
+                     relu, relu6, reshape, rms_norm, rnn, rotary, row, sigmoid, silu,
+                     sinusoidal_positions, slice, softplus, subtract, tanh, transposed_conv,
+                     upsample)
+from .losses import (Loss, absolute_error, cross_entropy, distilled_cross_entropy, huber_error,
+                     sigmoid_cross_entropy, soft_cross_entropy, squared_error)
 from .model import Model
-from .network import (Input, Loss, Network, Parameter, Sequential, Var, absolute_error, add,
-                     attention, average_pool, batch_norm, bilinear_resize, concat, concat_positions,
-                     conv, conv1d, cross_entropy, distilled_cross_entropy, dropout, elu, embedding,
-                     flatten, gelu, global_average_pool, group_norm, gru, hard_sigmoid, hard_swish,
-                     huber_error, indices, input, layer, layer_norm, leaky_relu, linear, lstm,
-                     max_pool, mish, multiply, numbers, op, ops, position_embedding, prelu,
-                     prepend_rows, reduce_max, reduce_mean, reduce_sum, relu, relu6, reshape,
-                     rms_norm, rnn, rotary, row, sigmoid, sigmoid_cross_entropy, silu,
-                     sinusoidal_positions, slice, soft_cross_entropy, softplus, squared_error,
-                     subtract, tanh, transposed_conv, upsample)
+from .network import Input, Network, Parameter
 from .trainer import Epoch, History, Taken, Trainer
+from .values import Var, indices, input, numbers, op, ops
 
 __version__: str = info()["version"]
 

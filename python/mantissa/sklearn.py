@@ -25,14 +25,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (_check_sample_weight, check_is_fitted, column_or_1d,
                                       validate_data)
 
-from . import network as layers
+from . import layers
 from ._arrays import columns_of, missing_in, numbers_of_column
 from .callbacks import EarlyStop
 from .data import as_data, in_range_of_weights
 from .errors import InvalidInput
+from .losses import cross_entropy, squared_error
 from .model import Model
-from .network import Network, Var
+from .network import Network
 from .trainer import Trainer
+from .values import Var, numbers
 
 _ROOM = 4.0  # numbers may be this many times larger than in training
 _REACH = 16.0  # most deviations from the mean of a training column
@@ -222,7 +224,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self._scale = _Scale.of(X).within(X)
         largest = float(np.abs(self._scale.to_standard(X)).max(initial=2.0**-20))
         self._largest = _ROOM * largest
-        return layers.numbers(X.shape[1], largest=self._largest, name="x")
+        return numbers(X.shape[1], largest=self._largest, name="x")
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
@@ -282,7 +284,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         by_class = (None if self.class_weight is None else
                     compute_sample_weight(self.class_weight, y))
         weights = self._weights(X, sample_weight, by_class)
-        loss = layers.cross_entropy(logits, "y", weights="" if weights is None else "w")
+        loss = cross_entropy(logits, "y", weights="" if weights is None else "w")
         self._fit(X, labels.astype(np.int32), Network(logits, name="classifier", loss=loss),
                   weights)
         return self
@@ -319,7 +321,7 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         targets = self._target_scale.to_standard(targets)
         results = layers.linear(self._hidden_layers(self._input(X)), targets.shape[1])
         weights = self._weights(X, sample_weight)
-        loss = layers.squared_error(results, "y", largest=max(1.0, float(np.abs(targets).max())),
+        loss = squared_error(results, "y", largest=max(1.0, float(np.abs(targets).max())),
                                     weights="" if weights is None else "w")
         self._fit(X, targets, Network(results, name="regressor", loss=loss), weights)
         return self

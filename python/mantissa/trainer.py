@@ -13,8 +13,10 @@ from .callbacks import Callback, ProgressLine
 from ._arrays import as_array, is_readable
 from .data import Data, as_data
 from .errors import InvalidInput
+from .losses import Loss, cross_entropy, sigmoid_cross_entropy, squared_error
 from .model import Model
-from .network import (Loss, Network, Var, cross_entropy, sigmoid_cross_entropy, squared_error)
+from .network import Network
+from .values import Var
 
 if TYPE_CHECKING:
     import numpy as np
