@@ -140,19 +140,20 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
     return export_sequences(network, target);
   }
   for (const Node& node : d.network.nodes) {
+    const bool has_9_bits = node.op == &ops::kQuantise &&
+                            node.attributes.as<ops::QuantiseAttributes>().bits == 8 &&
+                            !node.attributes.as<ops::QuantiseAttributes>().is_signed;
+    if (has_9_bits) {
+      return invalid_input("node '" + node.name +
+                           "' has a grid of 8 bits without a sign, whose mantissas have 9: grids "
+                           "of at most 7 bits, or of 8 with a sign, can be exported");
+    }
     const int bits = node.op->bits == nullptr ? 0 : node.op->bits(node.attributes);
     if (bits > kMostValueBits) {
       return invalid_input("node '" + node.name + "' (" + node.op->name + ") has results of " +
                            std::to_string(bits) +
                            " bits: networks of pictures whose values have 8 can be exported");
     }
-    const bool has_9_bits = node.op == &ops::kQuantise &&
-                            node.attributes.as<ops::QuantiseAttributes>().bits == 8 &&
-                            !node.attributes.as<ops::QuantiseAttributes>().is_signed;
-    if (!has_9_bits) continue;
-    return invalid_input("node '" + node.name +
-                         "' has a grid of 8 bits without a sign, whose mantissas have 9: grids of "
-                         "at most 7 bits, or of 8 with a sign, can be exported");
   }
   if (d.form == FrozenForm::kTieFree) {
     return invalid_input("its format has ties=up; --target tflite writes such networks");
