@@ -29,6 +29,7 @@ ALLOWED = {
     "kernels/update/avx2.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "kernels/update/avx512vnni.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "ops/fp32/": "the reference format",
+    "ops/losses/distilled_attributes.cpp": "real attributes as whole ones, before the first step",
     "plan/programs/program_text.cpp": "programs as text",
     "plan/retention/compile_training.cpp": "estimated times, which decide what is kept",
     "plan/retention/value_decisions.cpp": "estimated times, for reports",

@@ -1,5 +1,5 @@
 // Cosines and sines in Q30 against long double.
-#include "reference/numerics/circle.h"
+#include "scalars/circle.h"
 
 #include <gtest/gtest.h>
 

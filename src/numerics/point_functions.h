@@ -1,10 +1,11 @@
 // Point-wise functions of x = q * 2^e with q of up to 16 bits
-// (reference/numerics/point_functions.h). They fill the 256-entry tables of
-// ops/pointwise/pointwise.cpp, or are computed for each element.
+// (reference/numerics/point_functions.h, scalars/smooth_functions.h). They fill the 256-entry
+// tables of ops/pointwise/pointwise.cpp, or are computed for each element.
 #pragma once
 
 #include "numerics/nearest_fraction.h"
 #include "reference/numerics/point_functions.h"
+#include "scalars/smooth_functions.h"
 
 namespace mantissa {
 

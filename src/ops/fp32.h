@@ -116,4 +116,8 @@ void for_images(const OpContext& c, int64_t count, Function&& function) {
   });
 }
 
+// The softmax of a row of logits divided by a temperature, in units of 2^-bits, each to nearest.
+void write_shares(const float* logits, int64_t classes, double temperature, int bits,
+                  int16_t* shares);
+
 }  // namespace mantissa::ops::fp32

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/sequences/angles.h"
-#include "reference/numerics/circle.h"
+#include "scalars/circle.h"
 #include "tests/operators/single_op.h"
 
 namespace mantissa::testing {

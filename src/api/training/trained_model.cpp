@@ -35,10 +35,11 @@ Status check_rows(const FrozenDescription& description, const ArraySet& examples
   return {};
 }
 
-Status bind(const FrozenDescription& description, const ArraySet& examples, bool needs_labels,
+// The losses of the frozen graph need neither weights nor a teacher.
+Status bind(const FrozenNetwork& network, const ArraySet& examples, bool needs_labels,
             BoundArrays& arrays) {
-  MANTISSA_RETURN_IF_ERROR(check_rows(description, examples));
-  return arrays.bind(description.network, examples, needs_labels);
+  MANTISSA_RETURN_IF_ERROR(check_rows(network.description, examples));
+  return arrays.bind(network.graph, examples, needs_labels);
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ std::string Model::weights_sha256() const { return data_->network.description.we
 Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;
   BoundArrays arrays;
-  MANTISSA_RETURN_IF_ERROR(bind(network.description, examples, false, arrays));
+  MANTISSA_RETURN_IF_ERROR(bind(network, examples, false, arrays));
   const size_t outputs = network.graph.outputs.size();
   const Target target = target_of(network.description);
   std::vector<std::vector<double>> predictions(outputs);
@@ -88,7 +89,7 @@ int Model::guess(const std::vector<double>& logits) const {
 Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;
   BoundArrays arrays;
-  MANTISSA_RETURN_IF_ERROR(bind(network.description, examples, true, arrays));
+  MANTISSA_RETURN_IF_ERROR(bind(network, examples, true, arrays));
   MANTISSA_RETURN_IF_ERROR(check_classes(network.graph, arrays));
   Sums sums{.graph = &network.graph};
   ThreadPool pool(data_->threads);

@@ -4,6 +4,7 @@
 
 #include "device/training/narrow.h"
 #include "reference/numerics/point_functions.h"
+#include "scalars/smooth_functions.h"
 
 typedef struct DevPoint {
   const RefPointFunction* function;

@@ -165,6 +165,15 @@ void soft_cross_entropy_backward(const OpContext& c) {
 
 }  // namespace
 
+void write_shares(const float* logits, int64_t classes, double temperature, int bits,
+                  int16_t* shares) {
+  const RowSoftmax row = row_softmax(logits, classes, temperature);
+  for (int64_t k = 0; k < classes; ++k) {
+    const double share = std::exp((logits[k] - row.largest) / temperature) / row.sum;
+    shares[k] = static_cast<int16_t>(std::lrint(std::ldexp(share, bits)));
+  }
+}
+
 const OpRows kRegressionError = {.forward = {.run = regression_error},
                                  .grad_input = {.run = regression_error_backward},
                                  .kernel = loops_name};

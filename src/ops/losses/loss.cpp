@@ -26,7 +26,6 @@ namespace mantissa::ops {
 namespace {
 
 constexpr double kMostSmoothing = 1 - 1.0 / static_cast<double>(kSmoothingOne);
-constexpr int64_t kOneQ16 = int64_t{1} << 16;
 
 constexpr AttributeSpec kSmoothingSchema[] = {
     real<&LossAttributes::smoothing>("smoothing", 0, 0, kMostSmoothing)};
@@ -57,14 +56,6 @@ void derive_penalty(RegressionAttributes& attributes) {
 constexpr AttributeSpec kDistilledSchema[] = {
     real<&SoftLossAttributes::temperature>("temperature", 1, 1, kMostTemperature),
     real<&SoftLossAttributes::teacher_weight>("teacher_weight", 0.5, 0, 1)};
-
-void derive_distilled(SoftLossAttributes& attributes) {
-  const double temperature = attributes.temperature, teacher = attributes.teacher_weight;
-  attributes.temperature_q16 = nearest_whole(temperature, kOneQ16);
-  attributes.label_q16 = kOneQ16 - nearest_whole(teacher, kOneQ16);
-  attributes.soft_gradient_q16 = nearest_whole(teacher * temperature, kOneQ16);
-  attributes.soft_loss_q16 = nearest_whole(teacher * temperature * temperature, kOneQ16);
-}
 
 Prepared prepare(const OpContext& c) {
   return std::make_shared<const int64_t>(c.attributes<LossAttributes>().smoothing_q16);

@@ -2,11 +2,11 @@
 #include "ops/losses/soft_targets.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "numerics/exponential.h"
 #include "numerics/nearest_fraction.h"
 #include "ops/attributes.h"
+#include "ops/fp32.h"
 #include "ops/losses/loss_rows.h"
 #include "reference/numerics/numerics.h"
 #include "tensor/table_numbers.h"
@@ -124,14 +124,7 @@ void write_shares(const Tensor& logits, double temperature, int16_t* shares) {
   for (int64_t row = 0; row < rows; ++row) {
     int16_t* const to = shares + row * classes;
     if (logits.type == DataType::kFloat) {
-      const float* const z = logits.as<float>() + row * classes;
-      const double largest = *std::max_element(z, z + classes);
-      double sum = 0;
-      for (int64_t k = 0; k < classes; ++k) sum += std::exp((z[k] - largest) / temperature);
-      for (int64_t k = 0; k < classes; ++k) {
-        const double share = std::exp((z[k] - largest) / temperature) / sum;
-        to[k] = static_cast<int16_t>(std::lrint(std::ldexp(share, kShareBits)));
-      }
+      fp32::write_shares(logits.as<float>() + row * classes, classes, temperature, kShareBits, to);
       continue;
     }
     const RowSoftmax soft(logits.as<int32_t>() + row * classes, classes, logits.row_exponent(row),

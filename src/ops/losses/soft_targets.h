@@ -5,9 +5,15 @@
 #include <cstdint>
 
 #include "graph/op.h"
+#include "ops/attributes.h"
 #include "tensor/tensor.h"
 
 namespace mantissa::ops {
+
+inline constexpr int64_t kOneQ16 = int64_t{1} << 16;
+
+// The whole numbers of distilled_cross_entropy's attributes.
+void derive_distilled(SoftLossAttributes& attributes);
 
 // The softmax of rows of logits, int32 or float, divided by a temperature: shares of classes at
 // kShareExponent, each to nearest.

@@ -4,7 +4,7 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "numerics/real.h"
-#include "reference/numerics/circle.h"
+#include "scalars/circle.h"
 
 namespace mantissa::ops {
 namespace {

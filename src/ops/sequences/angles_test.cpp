@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "reference/numerics/circle.h"
+#include "scalars/circle.h"
 
 namespace mantissa::ops {
 namespace {

@@ -1,7 +1,6 @@
 #include "reference/numerics/point_functions.h"
 
 #include "reference/numerics/exponential.h"
-#include "reference/numerics/normal.h"
 
 #define ONE (INT64_C(1) << 30)
 
@@ -125,102 +124,6 @@ static int64_t hard_swish_derivative(int64_t q, int e, RefFraction slope) {
   return q == 0 ? ONE / 2 : sixth_q30(q, e, 2);
 }
 
-// x * slope in Q30, for slopes that vanish at large x.
-static int64_t times_x_q30(int64_t q, int e, int64_t slope) {
-  return slope == 0 ? 0 : ref_rescale_rne(q * slope, -e);
-}
-
-static int64_t gelu(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  return q * ref_normal_probability_q30(q, e);
-}
-static int64_t gelu_derivative(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  const RefNormal normal = ref_normal_q30(q, e);
-  return normal.probability + times_x_q30(q, e, normal.density);
-}
-
-static int64_t silu(int64_t q, int e, RefFraction slope) { return q * sigmoid(q, e, slope); }
-static int64_t silu_derivative(int64_t q, int e, RefFraction slope) {
-  return sigmoid(q, e, slope) + times_x_q30(q, e, sigmoid_derivative(q, e, slope));
-}
-
-// 1 / (k + 1)! in Q30.
-static const int64_t kFactorials[] = {1073741824, 536870912, 178956971, 44739243, 8947849, 1491308,
-                                      213044,     26631,     2959,      296,      27,      2};
-enum { kFactorialCount = sizeof kFactorials / sizeof kFactorials[0] };
-
-// 1 - e^-x of x = m * 2^e, m >= 0, in units of 2^(e - 30): up to x = 1 by a power series of the
-// ratio to x, which keeps the digits of the smallest values.
-static int64_t decay(int64_t m, int e) {
-  const int64_t x = ref_rescale_rne(m, -(e + 30));
-  if (x > ONE) return ref_rescale_rne(ONE - ref_exp_q30(m, e), e);
-  int64_t ratio = 0;
-  for (int k = kFactorialCount - 1; k >= 0; --k) {
-    ratio = kFactorials[k] - ref_shift_right_rne(ratio * x, 30);
-  }
-  return m * ratio;
-}
-
-// As leaky ReLU's, the products fit.
-static int64_t elu(int64_t q, int e, RefFraction slope) {
-  return q > 0 ? q << 30 : ref_divide_rne(-decay(-q, e) * slope.numerator, slope.denominator);
-}
-static int64_t elu_derivative(int64_t q, int e, RefFraction slope) {
-  return q > 0 ? ONE : ref_divide_rne(ref_exp_q30(-q, e) * slope.numerator, slope.denominator);
-}
-
-// numerator / denominator in Q30; numerator < 2^32.
-static int64_t ratio_q30(int64_t numerator, int64_t denominator) {
-  return ((numerator << 30) + denominator / 2) / denominator;
-}
-
-// ln(1 + p) in Q30 for p in [0, 1]: 2 artanh(s) of s = p / (2 + p) <= 1/3 by its power series,
-// whose rest is below 1e-10.
-static int64_t log_above_one_q30(int64_t p) {
-  const int64_t s = ratio_q30(p, 2 * ONE + p), square = ref_shift_right_rne(s * s, 30);
-  int64_t sum = 0;
-  for (int k = 17; k >= 1; k -= 2) sum = ONE / k + ref_shift_right_rne(sum * square, 30);
-  return 2 * ref_shift_right_rne(s * sum, 30);
-}
-
-// max(x, 0) + ln(1 + e^-|x|).
-static int softplus_exponent(int e) { return e > 0 ? e - 30 : -30; }
-static int64_t softplus(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  const int64_t positive = ref_larger(q, 0);
-  const int64_t rest = log_above_one_q30(ref_exp_q30(q < 0 ? -q : q, e));
-  if (e > 0) return (positive << 30) + ref_rescale_rne(rest, e);
-  return ref_rescale_rne(positive, -(e + 30)) + rest;
-}
-
-// tanh(softplus(x)) = part / whole, and 1 - that = rest / whole, in Q30. With n = e^-|x| <= 1: of
-// negative x ((1 + n)^2 - 1) / ((1 + n)^2 + 1), else (1 + 2 n) / (1 + 2 n + 2 n^2). All are at most
-// 5.
-typedef struct Mish {
-  int64_t part, rest, whole;
-} Mish;
-
-static Mish mish_of(int64_t q, int e) {
-  const int64_t n = ref_exp_q30(q < 0 ? -q : q, e), square = ref_shift_right_rne(n * n, 30);
-  const int64_t part = q < 0 ? 2 * n + square : ONE + 2 * n;
-  const int64_t rest = q < 0 ? 2 * ONE : 2 * square;
-  const Mish mish = {part, rest, part + rest};
-  return mish;
-}
-static int64_t mish(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  const Mish of = mish_of(q, e);
-  return q * ratio_q30(of.part, of.whole);
-}
-// t + x (1 - t^2) sigmoid(x), of t = tanh(softplus(x)).
-static int64_t mish_derivative(int64_t q, int e, RefFraction slope) {
-  const Mish of = mish_of(q, e);
-  const int64_t t = ratio_q30(of.part, of.whole), rest = ratio_q30(of.rest, of.whole);
-  const int64_t bend = ref_shift_right_rne(rest * (ONE + t), 30);
-  return t + times_x_q30(q, e, ref_shift_right_rne(bend * sigmoid(q, e, slope), 30));
-}
-
 const RefPointFunction ref_relu6_function = {same_exponent, relu6, relu6_derivative, relu6_clips,
                                              relu6_passes};
 const RefPointFunction ref_leaky_relu_function = {input_times_q30_exponent, leaky_relu,
@@ -232,12 +135,3 @@ const RefPointFunction ref_hard_sigmoid_function = {q30_exponent, hard_sigmoid,
                                                     hard_sigmoid_derivative, NULL, NULL};
 const RefPointFunction ref_hard_swish_function = {input_times_q30_exponent, hard_swish,
                                                   hard_swish_derivative, NULL, NULL};
-const RefPointFunction ref_gelu_function = {input_times_q30_exponent, gelu, gelu_derivative, NULL,
-                                            NULL};
-const RefPointFunction ref_silu_function = {input_times_q30_exponent, silu, silu_derivative, NULL,
-                                            NULL};
-const RefPointFunction ref_elu_function = {input_times_q30_exponent, elu, elu_derivative, NULL,
-                                           NULL};
-const RefPointFunction ref_softplus_function = {softplus_exponent, softplus, sigmoid, NULL, NULL};
-const RefPointFunction ref_mish_function = {input_times_q30_exponent, mish, mish_derivative, NULL,
-                                            NULL};

@@ -1,4 +1,4 @@
-#include "reference/numerics/circle.h"
+#include "scalars/circle.h"
 
 #include "reference/numerics/numerics.h"
 

@@ -1,0 +1,15 @@
+// Further point-wise functions (reference/numerics/point_functions.h). Definitions and errors:
+// docs/operators.md.
+#pragma once
+
+#include "reference/numerics/point_functions.h"
+
+REF_BEGIN
+
+extern const RefPointFunction ref_gelu_function;          // x * Phi(x), of the normal distribution
+extern const RefPointFunction ref_silu_function;          // x * sigmoid(x)
+extern const RefPointFunction ref_elu_function;           // x > 0 ? x : slope * (e^x - 1)
+extern const RefPointFunction ref_softplus_function;      // ln(1 + e^x)
+extern const RefPointFunction ref_mish_function;          // x * tanh(softplus(x))
+
+REF_END
