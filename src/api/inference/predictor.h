@@ -34,7 +34,12 @@ struct Predictor {
 
   // Predicts `batch`; `examples` are its own.
   Status run(std::vector<Prediction> batch, const Examples& examples);
+  // Whether arrays fill the network's inputs by name.
+  bool takes_arrays() const;
 };
+
+// Predicts the examples of the NPZ files that `input` names, one a line.
+Status predict_arrays(const PredictionConfig& config, Predictor& predictor);
 
 // Predicts the rows of the files of tables that `input` names, one a line.
 Status predict_rows(const PredictionConfig& config, Predictor& predictor);
