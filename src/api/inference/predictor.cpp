@@ -129,6 +129,7 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   MANTISSA_ASSIGN(const Classified found, classify(network, examples, pool, isa));
   mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
   exponent = found.exponent;
+  logits.insert(logits.end(), found.logits.begin(), found.logits.end());
   const std::vector<double>& all = found.probabilities;
   const int64_t classes = network.description.options.classes;
   const int64_t places = label_shape_of_places(network.description.network).count();

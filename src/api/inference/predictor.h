@@ -31,6 +31,7 @@ struct Predictor {
   // The outputs of all predictions.
   std::vector<int32_t> mantissas = {};
   int exponent = 0;
+  std::vector<float> logits = {};  // in fp32, in place of mantissas
 
   // Predicts `batch`; `examples` are its own.
   Status run(std::vector<Prediction> batch, const Examples& examples);
