@@ -110,7 +110,7 @@ Outcome<Network> Network::with_pixel_means(const std::vector<int64_t>& means) co
       return invalid_input("a mean of pixels must be from 0 to 255");
     }
   }
-  fill_means({means.begin(), means.end()}, graph);
+  fill_means(std::vector<int>(means.begin(), means.end()), graph);
   return network_of_graph(std::move(graph));
 }
 

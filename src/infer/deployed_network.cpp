@@ -18,7 +18,6 @@
 #include "onnx/files/writer.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
-#include "plan/passes/network_format.h"
 
 namespace mantissa {
 namespace {
@@ -29,10 +28,15 @@ namespace fs = std::filesystem;
 constexpr const char* kFrozen = "mantissa.frozen";      // frozen_bytes without weights, in base64
 constexpr const char* kHash = "mantissa.model_sha256";  // the hash of the frozen network's state
 constexpr const char* kTarget = "mantissa.target";
+constexpr const char* kColumns = "mantissa.columns";    // to_json(TableSchema), of rows of numbers
+constexpr const char* kNear = "mantissa.near";          // "1": results are near, not equal
 constexpr const char* kOrigin = "mantissa.weights_sha256";  // since the first version that exported
 
 onnx::ExportedNetwork view(const FrozenNetwork& network) {
-  return exported_view(network.graph, network.state, network.description.format);
+  onnx::ExportedNetwork result =
+      exported_view(network.graph, network.state, network.description.format);
+  result.columns = input_columns(network.description.table);
+  return result;
 }
 
 std::string entry(const onnx::ModelData& model, const char* key) {
@@ -60,14 +64,22 @@ Error changed(const fs::path& path, const std::string& what) {
                        "; export the network again");
 }
 
-// An error for a network of sequences in integers, whose file computes other numbers than Mantissa.
-// One of real numbers is as other ONNX models.
-Status check_no_sequences(const fs::path& path, const onnx::ModelData& model) {
-  if (entry(model, kSequenceForm) != kIntegerLayers) return {};
-  return invalid_input(path.string() +
-                       ": is an exported network of sequences, of which ONNX Runtime computes a "
-                       "part in float: it does not load back. Name the run or the file that it "
-                       "was exported from");
+// An error for a network in integers whose file computes other numbers than Mantissa. One of real
+// numbers is as other ONNX models.
+Status check_is_exact(const fs::path& path, const onnx::ModelData& model) {
+  const bool of_sequences = entry(model, kSequenceForm) == kIntegerLayers;
+  if (!of_sequences && entry(model, kNear).empty()) return {};
+  return invalid_input(path.string() + ": is an exported network" +
+                       (of_sequences ? " of sequences" : "") +
+                       ", of which ONNX Runtime computes a part in float: it does not load back. "
+                       "Name the run or the file that it was exported from");
+}
+
+// Whether the format has at most 8 bits, though some values of the network ask for 16.
+bool is_of_bytes(const Format& format) {
+  const int most = std::max({format.weight_bits, format.most_activation_bits(), format.end_bits,
+                             format.linear_bits});
+  return !format.is_float() && !format.has_row_exponents() && format.even_ties && most <= 8;
 }
 
 // Why a model's metadata have no frozen network.
@@ -90,7 +102,7 @@ Error has_no_frozen_network(const fs::path& path, const onnx::ModelData& model) 
 
 // The frozen network as the metadata have it; the model's weights are missing in it.
 Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelData& model) {
-  MANTISSA_RETURN_IF_ERROR(check_no_sequences(path, model));
+  MANTISSA_RETURN_IF_ERROR(check_is_exact(path, model));
   const std::string text = entry(model, kFrozen);
   if (text.empty()) return has_no_frozen_network(path, model);
   const auto bytes = from_base64(text);
@@ -127,15 +139,13 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
   return a.metadata != b.metadata ? "its metadata differ" : "its graph differs";
 }
 
-constexpr int kMostValueBits = 8;  // of exported networks of pictures
-
 }  // namespace
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
   const Value& input = d.network.values[d.network.inputs[0]];
   const bool is_of_rows = input.element == Element::kNumber && input.shape.rank == 2 &&
-                          !onnx::reads_images_of_numbers(d.network);
+                          !onnx::reads_numbers_as_mantissas(d.network);
   if (input.element == Element::kIndex || is_of_rows) {
     return export_sequences(network, target);
   }
@@ -148,33 +158,35 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
                            "' has a grid of 8 bits without a sign, whose mantissas have 9: grids "
                            "of at most 7 bits, or of 8 with a sign, can be exported");
     }
-    const int bits = node.op->bits == nullptr ? 0 : node.op->bits(node.attributes);
-    if (bits > kMostValueBits) {
-      return invalid_input("node '" + node.name + "' (" + node.op->name + ") has results of " +
-                           std::to_string(bits) +
-                           " bits: networks of pictures whose values have 8 can be exported");
-    }
   }
   if (d.form == FrozenForm::kTieFree) {
     return invalid_input("its format has ties=up; --target tflite writes such networks");
   }
-  if (frozen_form(in_format(d.network, d.format), d.format) != FrozenForm::kRescaled) {
+  if (!is_of_bytes(d.format)) {
     return invalid_input("networks of 8 bits can be exported, and this one computes in " +
                          to_string(d.format));
   }
   MANTISSA_ASSIGN(onnx::ExportedModel result, onnx::export_network(view(network), target));
-  MANTISSA_ASSIGN(const std::string frozen, frozen_bytes(network, false));
   const auto text = [](const nlohmann::json& json) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
-  result.model.metadata = {{"mantissa.class_names", text(d.class_names)},
-                           {"mantissa.data", d.data},
-                           {"mantissa.format", to_string(d.format)},
-                           {"mantissa.network", d.network.name},
-                           {kFrozen, to_base64(std::as_bytes(std::span(frozen)))},
-                           {kHash, network.state.sha256(StateGroup::kPredictor)},
-                           {kOrigin, d.weights_sha256},
-                           {kTarget, target == onnx::ExportTarget::kPortable ? "portable" : "ort"}};
+  auto& metadata = result.model.metadata;
+  metadata = {{"mantissa.class_names", text(d.class_names)},
+              {"mantissa.data", d.data},
+              {"mantissa.format", to_string(d.format)},
+              {"mantissa.network", d.network.name},
+              {kOrigin, d.weights_sha256},
+              {kTarget, target == onnx::ExportTarget::kPortable ? "portable" : "ort"}};
+  if (d.table && !d.table->is_shaped()) metadata[kColumns] = to_json(*d.table);
+  if (result.is_near) {
+    metadata[kNear] = "1";
+    result.notes.emplace_back(
+        "the file does not load back: predict, eval and train --from take the run");
+    return result;
+  }
+  MANTISSA_ASSIGN(const std::string frozen, frozen_bytes(network, false));
+  metadata[kFrozen] = to_base64(std::as_bytes(std::span(frozen)));
+  metadata[kHash] = network.state.sha256(StateGroup::kPredictor);
   return result;
 }
 
@@ -201,7 +213,7 @@ Result<FrozenNetwork> load_deployed(const fs::path& path) {
 
 Result<bool> is_deployed(const fs::path& path) {
   MANTISSA_ASSIGN(const DeployedFile deployed, read_deployed(path));
-  MANTISSA_RETURN_IF_ERROR(check_no_sequences(path, deployed.model));
+  MANTISSA_RETURN_IF_ERROR(check_is_exact(path, deployed.model));
   return !entry(deployed.model, kFrozen).empty();
 }
 

@@ -10,8 +10,8 @@
 namespace mantissa {
 
 // The model of onnx/export/exporter.h. Its metadata name its source, and hold the rest of the
-// network beside the weights. Errors: a network that computes in fp32 or with more than 8 bits, and
-// errors of export_network.
+// network beside the weights, unless results are near the network's. Errors: a network whose format
+// is fp32 or has more than 8 bits, and errors of export_network.
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target);
 
 // The network of an exported file, bit for bit. A file that was changed after the export, or
@@ -19,7 +19,7 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
 Result<FrozenNetwork> load_deployed(const std::filesystem::path& path);
 
 // Whether `mantissa export` wrote an ONNX file that loads back, to judge by its metadata. An error
-// for one that does not: of a network of sequences in integers.
+// for one that does not: whose results are near the network's, not equal.
 Result<bool> is_deployed(const std::filesystem::path& path);
 
 }  // namespace mantissa

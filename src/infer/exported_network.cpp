@@ -1,6 +1,7 @@
 #include "infer/exported_network.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "numerics/rounding.h"
 #include "plan/passes/resolved_values.h"
@@ -48,6 +49,18 @@ onnx::ExportedNetwork exported_view(const Graph& graph, const State& state, cons
     result.by_channel.push_back(is_by_channel(state, canonical));
   }
   return result;
+}
+
+std::vector<onnx::InputColumn> input_columns(const std::optional<TableSchema>& table) {
+  std::vector<onnx::InputColumn> columns;
+  if (!table || table->is_shaped() || table->text) return columns;
+  for (const TableColumn& column : table->columns) {
+    const onnx::InputColumn one = column.is_number()
+                                      ? onnx::InputColumn{column.mean, column.deviation}
+                                      : onnx::InputColumn{};
+    columns.insert(columns.end(), static_cast<size_t>(column.width()), one);
+  }
+  return columns;
 }
 
 }  // namespace mantissa

@@ -1,6 +1,10 @@
 // A frozen network as onnx/export takes it.
 #pragma once
 
+#include <optional>
+#include <vector>
+
+#include "data/tables/table_schema.h"
 #include "graph/graph.h"
 #include "numerics/format.h"
 #include "onnx/export/exporter.h"
@@ -10,5 +14,9 @@ namespace mantissa {
 
 // A view: the network's numbers stay where they are, in its state.
 onnx::ExportedNetwork exported_view(const Graph& graph, const State& state, const Format& format);
+
+// What a file does with each number of a row: columns of numbers are standardised, the categories
+// of others are 0 or 1 as they are. Empty: the network reads no rows of a table.
+std::vector<onnx::InputColumn> input_columns(const std::optional<TableSchema>& table);
 
 }  // namespace mantissa

@@ -14,6 +14,7 @@
 #include "infer/state_file.h"
 #include "models/json/network_json.h"
 #include "networks/imported_network.h"
+#include "networks/named_inputs.h"
 #include "networks/network.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/loss.h"
@@ -123,8 +124,10 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
                                           [](double threshold) { return std::isfinite(threshold); });
   if (!d.thresholds.empty() && !has_thresholds) return damaged;
   const bool is_regression = ops::is_for_numbers(d.options.loss);
-  const bool has_table = !d.table || (d.table->features() == d.options.features &&
-                                      d.table->is_regression() == is_regression);
+  const bool has_inputs = !d.table || (d.table->has_named_inputs() || d.table->picture
+                                           ? fits_inputs(*d.table, d.network)
+                                           : d.table->features() == d.options.features);
+  const bool has_table = has_inputs && (!d.table || d.table->is_regression() == is_regression);
   if (has_table && std::ssize(d.class_names) == (is_regression ? 0 : d.options.classes)) return d;
   return invalid_input("its description is not that of its network");
 }
@@ -212,7 +215,12 @@ Status check_examples(const FrozenNetwork& network, const std::string& path) {
   const FrozenDescription& d = network.description;
   const auto options = example_options(d.network);
   if (!options.ok()) return invalid_input(path + ": " + options.error().message);
-  if (options->features == 0 || d.table) return {};
+  if (d.table) return {};
+  if (takes_named_arrays(d.network)) {
+    return invalid_input(path + ": the network takes arrays by the names of its inputs, and does " +
+                         "not say with which means and deviations");
+  }
+  if (options->features == 0) return {};
   return invalid_input(path + ": the network takes tables, and does not say of which columns");
 }
 
@@ -268,7 +276,8 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
 
 BatchLengths text_lengths(const FrozenDescription& description, int64_t most) {
   const int64_t sequence = description.options.sequence;
-  if (sequence == 0) return {};
+  const bool has_arrays = description.table && description.table->has_named_inputs();
+  if (sequence == 0 || has_arrays) return {};
   if (description.format.is_float() || description.format.has_row_exponents()) return {};
   BatchLengths lengths = batch_lengths(sequence, most);
   return check_lengths(description.network, true, lengths).ok() ? lengths : BatchLengths{};

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "data/text/text.h"
+#include "networks/named_inputs.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
@@ -24,7 +25,8 @@ Error not_for_examples(const Graph& network, const std::string& why) {
                        ") and 'labels' or 'targets' (int16, "
                        "[numbers], exponent " +
                        std::to_string(kTargetExponent) +
-                       "), one output, and one loss that reads both");
+                       "); inputs of other names, and several, are pictures, numbers, tokens "
+                       "(int32, [T]) and lengths (int32, []) of arrays; it has one output, and one loss that reads both");
 }
 
 // An input that examples have: the network's own input, or the targets of its loss.
@@ -59,13 +61,35 @@ constexpr KnownInput kKnownInputs[] = {
      }},
 };
 
-Status check_inputs(const Graph& network) {
+bool fits_known(const Value& value) {
+  return std::any_of(
+      std::begin(kKnownInputs), std::end(kKnownInputs),
+      [&](const KnownInput& known) { return value.name == known.name && known.fits(value); });
+}
+
+// That all inputs are of kinds that named arrays fill, or targets; and there are examples.
+Status check_named_inputs(const Graph& network) {
+  bool has_examples = false;
   for (const int input : network.inputs) {
     const Value& value = network.values[input];
-    const bool fits = std::any_of(
-        std::begin(kKnownInputs), std::end(kKnownInputs),
-        [&](const KnownInput& known) { return value.name == known.name && known.fits(value); });
-    if (fits) continue;
+    const auto kind = array_kind(value);
+    has_examples = has_examples || (kind && kind != ArrayKind::kLengths);
+    if (kind || fits_known(value)) continue;
+    return not_for_examples(network, "its input '" + value.name + "' of " + to_string(value.shape) +
+                                         " is none of these");
+  }
+  const bool has_labels = input_named(network, kLabelTensor) != nullptr;
+  if (has_labels == (input_named(network, kTargetTensor) != nullptr)) {
+    return not_for_examples(network, "it has no input 'labels' or 'targets'");
+  }
+  return has_examples ? Status() : not_for_examples(network, "it has no input of examples");
+}
+
+Status check_inputs(const Graph& network) {
+  if (!has_usual_inputs(network)) return check_named_inputs(network);
+  for (const int input : network.inputs) {
+    const Value& value = network.values[input];
+    if (fits_known(value)) continue;
     return not_for_examples(network, "its input '" + value.name + "' of " + to_string(value.shape) +
                                          " is none of these");
   }
@@ -85,6 +109,14 @@ Status check_inputs(const Graph& network) {
 
 // The one loss, between the one result and the labels.
 Result<const Node*> loss_of_examples(const Graph& network) {
+  if (network.outputs.size() > 1 || network.losses.size() > 1) {
+    return invalid_input("network '" + network.name +
+                         "': it has not one output and one loss, but " +
+                         std::to_string(network.outputs.size()) + " and " +
+                         std::to_string(network.losses.size()) +
+                         "; the command line trains one of each, and Trainer in C++ and Python "
+                         "several");
+  }
   const bool one_output =
       network.outputs.size() == 1 && (network.values[network.outputs[0]].shape.rank == 1 ||
                                       label_shape_of_places(network).rank > 0);
@@ -129,8 +161,11 @@ const Value* input_named(const Graph& network, const std::string& name) {
 
 Shape label_shape_of_places(const Graph& network) {
   const Value* const labels = input_named(network, kLabelTensor);
-  const bool reads_places = input_named(network, kPixelTensor) != nullptr ||
-                            input_named(network, kNumberTensor) != nullptr;
+  const bool reads_places =
+      std::any_of(network.inputs.begin(), network.inputs.end(), [&](int input) {
+        const auto kind = array_kind(network.values[input]);
+        return kind == ArrayKind::kPictures || kind == ArrayKind::kNumbers;
+      });
   if (labels == nullptr || !reads_places || network.outputs.size() != 1) return {};
   const Shape& logits = network.values[network.outputs[0]].shape;
   return logits.rank > 1 && ops::rows_shape(logits) == labels->shape ? labels->shape : Shape{};
@@ -156,7 +191,9 @@ Result<ModelOptions> example_options(const Graph& network) {
       .classes = network.classes() + (one_logit || has_ranks), .one_logit = one_logit, .loss = known->kind};
   options.has_labels = network.values[loss->inputs[1]].element == Element::kIndex &&
                        network.values[loss->inputs[1]].shape.rank == 1 && !one_logit;
-  if (const Value* const pixels = input_named(network, kPixelTensor)) {
+  if (!has_usual_inputs(network)) {
+    options.height = options.width = options.channels = 0;
+  } else if (const Value* const pixels = input_named(network, kPixelTensor)) {
     options.height = pixels->shape[0];
     options.width = pixels->shape[1];
     options.channels = pixels->shape[2];
@@ -178,8 +215,9 @@ bool has_one_logit(const Graph& network) {
 }
 
 bool reads_tokens(const Graph& network) {
-  return input_named(network, kTokenTensor) != nullptr ||
-         input_named(network, kSourceTensor) != nullptr;
+  const bool has_tokens = input_named(network, kTokenTensor) != nullptr ||
+                          input_named(network, kSourceTensor) != nullptr;
+  return has_tokens && !takes_named_arrays(network);
 }
 
 bool is_text_encoder(const Graph& network) {
@@ -191,7 +229,8 @@ bool is_text_encoder(const Graph& network) {
 }
 
 bool is_text_classifier(const Graph& network) {
-  return input_named(network, kTokenTensor) != nullptr && example_options(network).ok();
+  return input_named(network, kTokenTensor) != nullptr && has_usual_inputs(network) &&
+         example_options(network).ok();
 }
 
 void fill_means(const std::vector<int>& means, Graph& network) {
@@ -200,6 +239,19 @@ void fill_means(const std::vector<int>& means, Graph& network) {
         !node.attributes.as<ops::InputAttributes>().means.empty())
       continue;
     replace_op(node, ops::kNormaliseInput, {{"means", WholeList(means.begin(), means.end())}});
+  }
+}
+
+void fill_means(const ChannelMeans& means, Graph& network) {
+  for (Node& node : network.nodes) {
+    if (node.op != &ops::kNormaliseInput ||
+        !node.attributes.as<ops::InputAttributes>().means.empty()) {
+      continue;
+    }
+    const auto found = means.find(network.values[node.inputs[0]].name);
+    if (found == means.end()) continue;
+    replace_op(node, ops::kNormaliseInput,
+               {{"means", WholeList(found->second.begin(), found->second.end())}});
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "data/batches/batch.h"
+#include "data/datasets/dataset.h"
 #include "graph/graph.h"
 #include "models/models.h"
 
@@ -22,8 +23,9 @@ Shape label_shape_of_places(const Graph& network);
 std::vector<TensorSpec> input_specs(const Graph& network);
 
 // The examples and classes of a network that `train` trains: it has the inputs "pixels" or
-// "numbers", or "tokens", "lengths" and perhaps "segments", and "labels" or "targets", one result,
-// and one loss between that and these. Else an error.
+// "numbers", or "tokens", "lengths" and perhaps "segments", or other inputs that arrays fill
+// (named_inputs.h), and "labels" or "targets", one result, and one loss between that and these.
+// Else an error. Sizes are 0 of networks that only these other inputs fit.
 Result<ModelOptions> example_options(const Graph& network);
 
 // Whether it tells two classes apart by the sigmoid of one logit.
@@ -40,6 +42,8 @@ bool is_text_classifier(const Graph& network);
 // Channel means are an attribute of the node that reads the pixels. If a file leaves them out, they
 // are computed from the training pictures. Means with a fraction belong to the network.
 void fill_means(const std::vector<int>& means, Graph& network);
+// The same by the names of the inputs.
+void fill_means(const ChannelMeans& means, Graph& network);
 void leave_out_means(Graph& network);
 
 }  // namespace mantissa

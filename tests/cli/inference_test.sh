@@ -10,16 +10,21 @@ raw_logits_agree() {
   "$MANTISSA" predict --checkpoint "$1" --data "$data" --index 0-9 --json >"$folder/predicted" &&
     python3 - "$2" "$folder/predicted" <<'PYTHON'
 import ast, json, math, struct, sys, zipfile
-def array(archive, name):
+def array(archive, name, kind="i"):
     data = archive.read(name + ".npy")
     end = 10 + struct.unpack("<H", data[8:10])[0]
     header = ast.literal_eval(data[10:end].decode())
-    assert header["descr"] == "<i4" and not header["fortran_order"], header
-    return header["shape"], struct.unpack("<%di" % (len(data[end:]) // 4), data[end:])
+    assert header["descr"] == f"<{kind}4" and not header["fortran_order"], header
+    return header["shape"], struct.unpack(f"<{len(data[end:]) // 4}{kind}", data[end:])
 archive = zipfile.ZipFile(sys.argv[1])
-shape, mantissas = array(archive, "mantissas")
-scalar, (exponent,) = array(archive, "exponent")
-assert shape[0] == 10 and scalar == (), (shape, scalar)
+if "logits.npy" in archive.namelist():
+    assert len(archive.namelist()) == 1, archive.namelist()
+    (shape, mantissas), exponent = array(archive, "logits", "f"), 0
+else:
+    shape, mantissas = array(archive, "mantissas")
+    scalar, (exponent,) = array(archive, "exponent")
+    assert scalar == (), scalar
+assert shape[0] == 10, shape
 for i, one in enumerate(json.load(open(sys.argv[2]))["predictions"]):
     logits = [m * 2.0 ** exponent for m in mantissas[i * shape[1]:(i + 1) * shape[1]]]
     total = sum(math.exp(x - max(logits)) for x in logits)
@@ -72,8 +77,9 @@ check_inference() {
   accepts "predict --raw" "^test 9 " \
     predict --checkpoint "$folder/a" --data "$data" --index 0-9 --raw "$folder/raw.npz"
   holds "predict --raw writes integers" raw_logits_agree "$folder/a" "$folder/raw.npz"
-  refuses "predict --raw of fp32" 2 "no integers" \
-    predict --checkpoint "$folder/fp32" --data "$data" --index 3 --raw "$folder/raw32.npz"
+  accepts "predict --raw of fp32" "^test 9 " \
+    predict --checkpoint "$folder/fp32" --data "$data" --index 0-9 --raw "$folder/raw32.npz"
+  holds "predict --raw of fp32 writes the numbers" raw_logits_agree "$folder/fp32" "$folder/raw32.npz"
   refuses "predict --raw into no folder" 2 "no folder" \
     predict --checkpoint "$folder/a" --data "$data" --index 3 --raw "$folder/none/raw.npz"
   prints_json "predict --json" predict --checkpoint "$folder/a" --data "$data" --index 3 --json

@@ -170,8 +170,8 @@ check_other_commands() {
     accepts "$kind: from a run, with its hidden layers" "$result" train --from "$folder/$kind" \
       --data "$data" --batch-size 32 --epochs 1 --out "$folder/$kind-from" --quiet
     accepts "$kind: report" "" report "$folder/$kind" "$folder/$kind-few" --out "$folder/report.html"
-    refuses "$kind: export" 2 "reads numbers, as those of tables.*eval and predict take" export \
-      --checkpoint "$folder/$kind" --out "$folder/none.onnx"
+    accepts "$kind: export" "written to" export --checkpoint "$folder/$kind" \
+      --out "$folder/$kind.onnx"
     refuses "$kind: serve" 2 "reads no pictures.*predict --input takes files of rows" serve \
       --checkpoint "$folder/$kind" --port 0
     refuses "$kind: bench" 2 "takes tables; bench --checkpoint measures networks of pictures" bench \

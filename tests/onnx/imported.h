@@ -55,9 +55,14 @@ class ImportedRun {
   template <typename T>
   Result<std::vector<float>> logits(const std::vector<T>& examples,
                                     const std::vector<const std::vector<int32_t>*>& next = {}) {
-    std::vector<const void*> batch(network_.graph.inputs.size(), nullptr);
-    batch[0] = examples.data();
-    for (size_t i = 0; i < next.size(); ++i) batch[1 + i] = next[i]->data();
+    std::vector<const void*> batch = {examples.data()};
+    for (const std::vector<int32_t>* one : next) batch.push_back(one->data());
+    return logits(std::move(batch));
+  }
+
+  // The same for the first inputs of the network, of any kind.
+  Result<std::vector<float>> logits(std::vector<const void*> batch) {
+    batch.resize(network_.graph.inputs.size(), nullptr);
     MANTISSA_ASSIGN(const StepResult result, executor_->infer(batch));
     static_cast<void>(result);
     const Tensor output = executor_->output(0);

@@ -80,6 +80,39 @@ TEST(OnnxColumns, OneLogitWithASigmoid) {
   EXPECT_EQ(count_of(*network, "sigmoid_cross_entropy"), 1);
 }
 
+// The inputs keep their names, in the model's order.
+TEST(OnnxColumns, BesidePictures) {
+  Model m(1, 6, 6);
+  m.add_input("the vector", ElementType::kFloat, {-1, kColumns});
+  std::string v = m.add("Relu", "r1", {m.conv("c", "x", {4, 1, 3, 3}, {1, 1, 1, 1})});
+  v = m.add("Flatten", "flat", {m.add("GlobalAveragePool", "mean", {v})});
+  const std::string columns = m.add("Relu", "r2", {dense(m, "d1", "the vector", kColumns, 4)});
+  v = m.add("Concat", "both", {v, columns}, {{"axis", int64_t{1}}});
+  const ModelData& data = m.finish(dense(m, "head", v, 8, 3));
+  const auto network = imported(data);
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  expect_json(*network);
+  const Graph& graph = network->graph;
+  ASSERT_EQ(graph.inputs.size(), 3u);  // and labels
+  EXPECT_EQ(graph.values[graph.inputs[0]].name, "x");
+  EXPECT_EQ(graph.values[graph.inputs[0]].shape, (Shape{6, 6, 1}));
+  EXPECT_EQ(graph.values[graph.inputs[1]].name, "the_vector");
+  EXPECT_EQ(graph.values[graph.inputs[1]].shape, Shape{kColumns});
+  ThreadPool pool(1);
+  TensorData vector = x_of(rows());
+  vector.name = "the vector";
+  const auto expected =
+      onnx::evaluate(data, {{"x", m.input(kMean, kDeviation)}, {"the vector", vector}}, pool);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  auto run = ImportedRun::create(*network, kRows, false);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const auto pixels = m.pixels();
+  const auto mantissas = rows();
+  const auto logits = (*run)->logits(std::vector<const void*>{pixels.data(), mantissas.data()});
+  ASSERT_TRUE(logits.ok()) << logits.error().message;
+  expect_near((*expected)[0], *logits, graph);
+}
+
 // Weights of float16 and bfloat16 are the numbers that they hold.
 TEST(OnnxColumns, WeightsOf16Bits) {
   for (const bool is_half : {true, false}) {

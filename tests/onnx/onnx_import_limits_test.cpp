@@ -244,7 +244,7 @@ TEST(OnnxImportLimits, InputsThatAreNoneOfOursAreNamed) {
   ASSERT_FALSE(network.ok());
   EXPECT_TRUE(says(network.error().message,
                    "the model's output depends on the input 'token_type_ids' (int64 [2, 6]); "
-                   "possible is one input, of pictures"))
+                   "possible are inputs of pictures"))
       << network.error().message;
 }
 

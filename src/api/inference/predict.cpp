@@ -51,15 +51,18 @@ Status parse_range(const std::string&, const std::string& text, PredictionConfig
 
 constexpr SettingOf<PredictionConfig> kPredictRows[] = {
     kCheckpoint<PredictionConfig>,
-    {"input", "PNG or JPEG pictures, or folders of them; or a CSV file of rows", "",
+    {"input",
+     "PNG or JPEG pictures, or folders of them; a CSV file of rows; an NPZ file of inputs", "",
      parse_text<&PredictionConfig::input>, traits::kList},
     {"data", "data set whose test examples --index names (left out: that of the training)", "",
      parse_text<&PredictionConfig::data>},
     {"index", "test examples: 7, or 0-9", "0", parse_range},
     {"csv", "file to write the predictions to as CSV (-: standard output)", "",
      parse_text<&PredictionConfig::csv>},
-    {"raw", "NPZ file for the logits as integers: mantissas [N, classes], and their exponent", "",
-     parse_text<&PredictionConfig::raw>},
+    {"raw",
+     "NPZ file for the logits as they are: mantissas [N, classes] and their exponent; in fp32 "
+     "logits, float32",
+     "", parse_text<&PredictionConfig::raw>},
     kThreads<PredictionConfig>,
     kIsa<PredictionConfig>};
 constexpr CommandOf<PredictionConfig> kPredictCommand = {"predict", kPredictRows};
@@ -234,7 +237,14 @@ Status write_raw(const std::string& path, const Predictor& predictor) {
   const Shape& outputs = graph.values[graph.outputs[0]].shape;
   const int32_t exponent = predictor.exponent;
   std::vector<int64_t> dims = dims_of(outputs);
-  dims.insert(dims.begin(), std::ssize(predictor.mantissas) / outputs.count());
+  const bool in_float = predictor.network.description.format.is_float();
+  const auto numbers = in_float ? std::ssize(predictor.logits) : std::ssize(predictor.mantissas);
+  dims.insert(dims.begin(), numbers / outputs.count());
+  if (in_float) {
+    const NpyView logits[] = {
+        {"logits", NpyType::kFloat, dims, std::as_bytes(std::span(predictor.logits))}};
+    return write_npz(path, logits);
+  }
   const NpyView arrays[] = {
       {"mantissas",
        NpyType::kInt32,
@@ -252,10 +262,6 @@ Outcome<Predictions> predict(const Settings& settings) {
   MANTISSA_ASSIGN(const PredictionConfig config, prediction_config(settings));
   MANTISSA_RETURN_IF_ERROR(check_targets(config));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  if (!config.raw.empty() && network.description.format.is_float()) {
-    return invalid_input("--raw: " + config.checkpoint +
-                         " computes in fp32: its logits are no integers");
-  }
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   Predictions result;
   result.class_names = network.description.class_names;
@@ -271,6 +277,7 @@ Outcome<Predictions> predict(const Settings& settings) {
   }
   Predictor predictor{network, pool, config.isa, result};
   MANTISSA_RETURN_IF_ERROR(config.input.empty()        ? predict_examples(config, predictor)
+                           : predictor.takes_arrays()  ? predict_arrays(config, predictor)
                            : network.description.table ? predict_rows(config, predictor)
                                                        : predict_inputs(config, predictor));
   if (!config.raw.empty()) MANTISSA_RETURN_IF_ERROR(write_raw(config.raw, predictor));

@@ -1,9 +1,12 @@
 #include "api/inference/predictor.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <utility>
 
+#include "data/arrays/named_arrays.h"
+#include "data/readers/picture_column.h"
 #include "data/tables/table_encoder.h"
 #include "data/tables/table_rows.h"
 #include "infer/tasks/classification.h"
@@ -35,7 +38,14 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
   MANTISSA_ASSIGN(const auto rows, open_csv_rows(file, schema.file_format()));
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
   ExampleSet set = row_set(schema, false);
-  set.tensors.resize(1);  // targets are unknown
+  set.tensors.resize(schema.picture ? 2 : 1);  // targets are unknown
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  size_t picture = 0;  // its column
+  std::vector<std::string> pictures;
+  if (schema.picture) {
+    MANTISSA_ASSIGN(picture,
+                    find_column(rows->names(), schema.picture->name, rows->place() + ": "));
+  }
   auto& inputs = set.tensors[0].as<int16_t>();
   std::vector<Prediction> batch;
   while (true) {
@@ -44,10 +54,21 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
       MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, inputs));
       Prediction prediction{.source = source_of(*rows, file, several)};
       take_target(encoder, row, prediction);
+      if (schema.picture) {
+        MANTISSA_ASSIGN(std::string path, picture_path(row[picture], *schema.picture, *rows));
+        pictures.push_back(std::move(path));
+      }
       batch.push_back(std::move(prediction));
       if (std::ssize(batch) < kPredictedAtOnce) continue;
     }
     set.count = std::ssize(batch);
+    if (schema.picture) {
+      auto& pixels = set.tensors[1].as<uint8_t>();
+      pixels.clear();
+      MANTISSA_RETURN_IF_ERROR(append_pictures(folder, pictures, *schema.picture,
+                                               predictor.pool.size(), pixels));
+      pictures.clear();
+    }
     MANTISSA_RETURN_IF_ERROR(predictor.run(std::exchange(batch, {}), examples_of(set)));
     inputs.clear();
     if (row.empty()) break;
@@ -56,6 +77,15 @@ Status predict_file(const std::string& file, bool several, Predictor& predictor)
     predictor.result.notes.push_back("'" + file + "': " + note);
   }
   return {};
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) all.push_back(line);
+  }
+  return all;
 }
 
 // The part of an example's places that each class was guessed for.
@@ -99,6 +129,7 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   MANTISSA_ASSIGN(const Classified found, classify(network, examples, pool, isa));
   mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
   exponent = found.exponent;
+  logits.insert(logits.end(), found.logits.begin(), found.logits.end());
   const std::vector<double>& all = found.probabilities;
   const int64_t classes = network.description.options.classes;
   const int64_t places = label_shape_of_places(network.description.network).count();
@@ -121,12 +152,36 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   return {};
 }
 
-Status predict_rows(const PredictionConfig& config, Predictor& predictor) {
-  std::vector<std::string> files;
-  std::istringstream lines(config.input);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty()) files.push_back(line);
+bool Predictor::takes_arrays() const {
+  const auto& table = network.description.table;
+  return table && table->has_named_inputs();
+}
+
+Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
+  const std::vector<std::string> files = lines_of(config.input);
+  if (files.empty()) return invalid_input("--input: name an NPZ file");
+  for (const std::string& file : files) {
+    MANTISSA_ASSIGN(const ExampleSet set,
+                    read_named_inputs(file, *predictor.network.description.table,
+                                      {.notes = &predictor.result.notes}));
+    const Examples examples = examples_of(set);
+    for (int64_t first = 0; first < set.count; first += kPredictedAtOnce) {
+      const int64_t count = std::min(kPredictedAtOnce, set.count - first);
+      std::vector<Prediction> batch;
+      for (int64_t i = first; i < first + count; ++i) {
+        const std::string row = "row " + std::to_string(i);
+        batch.push_back({.source = files.size() > 1 ? file + ", " + row : row});
+      }
+      MANTISSA_RETURN_IF_ERROR(
+          predictor.run(std::move(batch), examples_from(first, count, examples)));
+    }
   }
+  if (!predictor.result.predictions.empty()) return {};
+  return invalid_input("--input: there are no examples in " + files[0]);
+}
+
+Status predict_rows(const PredictionConfig& config, Predictor& predictor) {
+  const std::vector<std::string> files = lines_of(config.input);
   if (files.empty()) return invalid_input("--input: name a CSV file");
   for (const std::string& file : files) {
     MANTISSA_RETURN_IF_ERROR(predict_file(file, files.size() > 1, predictor));

@@ -31,10 +31,16 @@ struct Predictor {
   // The outputs of all predictions.
   std::vector<int32_t> mantissas = {};
   int exponent = 0;
+  std::vector<float> logits = {};  // in fp32, in place of mantissas
 
   // Predicts `batch`; `examples` are its own.
   Status run(std::vector<Prediction> batch, const Examples& examples);
+  // Whether arrays fill the network's inputs by name.
+  bool takes_arrays() const;
 };
+
+// Predicts the examples of the NPZ files that `input` names, one a line.
+Status predict_arrays(const PredictionConfig& config, Predictor& predictor);
 
 // Predicts the rows of the files of tables that `input` names, one a line.
 Status predict_rows(const PredictionConfig& config, Predictor& predictor);

@@ -67,6 +67,11 @@ Result<EncodedRows> encode_rows(const std::optional<TableSchema>& schema,
     return invalid_input("the network reads texts, column '" + schema->text->name +
                          "': the commands predict and eval take them");
   }
+  if (schema->has_named_inputs()) {
+    return invalid_input(
+        "the network takes arrays by the names of its inputs, not rows: the commands predict and "
+        "eval take them");
+  }
   if (schema->is_shaped()) {
     return invalid_input("the network takes arrays of " + to_string(schema->shape) +
                          ", not rows: the commands predict and eval take them");

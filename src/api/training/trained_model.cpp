@@ -24,9 +24,24 @@ constexpr int64_t kExamplesAtOnce = 128;
 // the network's input too, but mean something else.
 Status check_rows(const FrozenDescription& description, const ArraySet& examples) {
   if (!description.table) return {};
+  const TableSchema& table = *description.table;
+  const auto are_named_numbers = [&](const std::string& name) {
+    return std::any_of(table.inputs.begin(), table.inputs.end(), [&](const ArrayInput& input) {
+      return input.kind == ArrayKind::kNumbers && input.name == name;
+    });
+  };
   for (const Array& array : examples.arrays) {
     const bool is_row = array.name == kNumberTensor || array.name == kTargetTensor;
-    if (!is_row || array.elements == Elements::kMantissa) continue;
+    const bool is_named = are_named_numbers(array.name);
+    if (!(is_row || is_named) || array.elements == Elements::kMantissa) continue;
+    if (is_named) {
+      return invalid_input(
+          "the network was trained on arrays, whose channels are brought to mean 0 and deviation "
+          "1: '" +
+          array.name +
+          "' must be mantissas that are so; the commands predict and eval take the arrays as they "
+          "are");
+    }
     return invalid_input(
         "the network was trained on a table, whose columns are brought to mean 0 "
         "and deviation 1: '" +

@@ -44,7 +44,8 @@ constexpr Command kCommands[] = {
      "  mantissa predict --checkpoint runs/h --input new.csv --csv species.csv\n"
      "  mantissa predict --checkpoint a.onnx --input picture.png\n",
      "--raw: in Python, numpy.load('out.npz') has mantissas and exponent; the logits are "
-     "mantissas * 2.0 ** exponent."},
+     "mantissas * 2.0 ** exponent. A run in fp32 has logits alone. Of a class for each pixel they "
+     "are [N, height, width, classes]."},
     {"generate", "Let a language model go on with a text", run_and_print<generate, print_generated>,
      "  mantissa train --model transformer_lm --data book.txt --sequence 128 --out runs/lm\n"
      "  mantissa generate --checkpoint runs/lm --prompt 'It was' --length 200\n"
@@ -78,9 +79,12 @@ constexpr Command kCommands[] = {
      "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n"
      "  mantissa export --from all-MiniLM-L6-v2/ --out minilm.onnx\n"
      "  mantissa export --from minilm.safetensors --format fp32 --out minilm-fp32.onnx\n",
-     "The file takes pictures as they are (pixels: uint8 [N, C, H, W]) and gives logits (float32 "
-     "[N, classes]), equal to those of predict --raw; of --target portable ONNX Runtime may round "
-     "some otherwise. It is a checkpoint, too: predict, eval, serve and train --from take it. "
+     "The file takes pictures as they are (pixels: uint8 [N, C, H, W]), or the numbers of a table's "
+     "rows (columns: float32 [N, columns]), and gives logits (float32 [N, classes]), equal to those "
+     "of predict --raw; of --target portable ONNX Runtime may round some otherwise. It is a "
+     "checkpoint, too: predict, eval, serve and train --from take it. Norms of one picture, "
+     "attention and recurrent layers make results near, not equal, and such a file no checkpoint: "
+     "the command names these layers. "
      "Networks that read tokens take input_ids, attention_mask and token_type_ids, translators "
      "decoder_input_ids, too, and give results near those of Mantissa. "
      "docs/onnx.md describes both."},

@@ -36,6 +36,19 @@ auto tensor_named(Tensors& tensors, std::string_view name) -> decltype(tensors.d
   return found == tensors.end() ? nullptr : &*found;
 }
 
+StoredTensor input_tensor(const ArrayInput& input) {
+  switch (input.kind) {
+    case ArrayKind::kPictures:
+      return {input.name, input.shape, std::vector<uint8_t>()};
+    case ArrayKind::kNumbers:
+      return {input.name, input.shape, std::vector<int16_t>()};
+    case ArrayKind::kTokens:
+    case ArrayKind::kLengths:
+      break;
+  }
+  return {input.name, input.shape, std::vector<int32_t>()};
+}
+
 // The examples that are marked, `count` of them.
 ExampleSet copy_examples(const std::vector<bool>& marked, int64_t count, const ExampleSet& set) {
   ExampleSet copies{.count = count};
@@ -53,10 +66,6 @@ ExampleSet copy_examples(const std::vector<bool>& marked, int64_t count, const E
 }
 
 }  // namespace
-
-bool StoredTensor::is_input() const {
-  return name != kLabelTensor && name != kTargetTensor && name != kWeightTensor;
-}
 
 int64_t StoredTensor::example_bytes() const {
   return std::visit(
@@ -101,10 +110,15 @@ ExampleSet row_set(const TableSchema& schema, bool with_weights) {
   using Numbers = std::vector<int16_t>;
   const Shape inputs = schema.is_shaped() ? schema.shape : Shape{schema.features()};
   ExampleSet set;
-  if (schema.text) {
+  if (schema.has_named_inputs()) {
+    for (const ArrayInput& input : schema.inputs) set.tensors.push_back(input_tensor(input));
+  } else if (schema.text) {
     set.tensors.push_back({kTokenTensor, inputs, Numbers(), schema.text->tokenizer->padding()});
   } else {
     set.tensors.push_back({kNumberTensor, inputs, Numbers()});
+  }
+  if (schema.picture) {
+    set.tensors.push_back({kPixelTensor, schema.picture->shape, std::vector<uint8_t>()});
   }
   const auto targets = std::ssize(schema.more_targets) + 1;
   if (schema.is_regression()) {

@@ -30,6 +30,11 @@ constexpr const char* kLabelTensor = "labels";
 constexpr const char* kTargetTensor = "targets";    // int16 [numbers], the numbers to predict
 constexpr const char* kWeightTensor = "weights";    // int16, how much each label counts in training
 
+// Whether networks read the tensor of that name, and are not only compared with it.
+constexpr bool is_input_name(std::string_view tensor) {
+  return tensor != kLabelTensor && tensor != kTargetTensor && tensor != kWeightTensor;
+}
+
 // A tensor of all examples of a set.
 struct StoredTensor {
   std::string name;
@@ -41,8 +46,7 @@ struct StoredTensor {
   // batches this token.
   std::optional<int32_t> padding = std::nullopt;
 
-  // Whether networks read it, and are not only compared with it.
-  bool is_input() const;
+  bool is_input() const { return is_input_name(name); }
   int64_t example_bytes() const;
   std::span<const std::byte> bytes() const;
 

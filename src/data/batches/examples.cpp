@@ -67,7 +67,7 @@ BatchTensors batch_tensors(const StoredTensor& tensor, const Augmentation& augme
   const auto* const words = std::get_if<std::vector<int16_t>>(&tensor.numbers);
   const auto* const labels = std::get_if<std::vector<Label>>(&tensor.numbers);
   if (tensor.padding) return padded_tokens(tensor, *words);
-  if (tensor.name == kPixelTensor && augmentation != Augmentation{}) {
+  if (bytes != nullptr && augmentation != Augmentation{}) {
     return augmented_pixels(tensor, *bytes, augmentation, seed);
   }
   if (bytes != nullptr) return same_numbers<uint8_t>(tensor, *bytes, DataType::kUint8);

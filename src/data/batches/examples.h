@@ -44,8 +44,8 @@ constexpr int32_t kIgnoredLabel = -1;  // a loss does not count it
 // The examples of a set, which outlives them. Tensors are as they are stored, but for these:
 // - Labels become int32.
 // - Tokens with padding become int32. Segments of 0 and the number of tokens follow them.
-// - Pixels are changed in each epoch as `augmentation` says, by the random numbers of `seed`.
-//   Without an augmentation they are the same in each.
+// - Pictures are changed in each epoch as `augmentation` says, by the random numbers of `seed`; all
+//   of an example by the same. Without an augmentation they are the same in each.
 Examples examples_of(const ExampleSet& set, const Augmentation& augmentation = {},
                      uint64_t seed = 0);
 

@@ -91,6 +91,11 @@ Target target_of(const TableSchema& schema) {
   return target;
 }
 
+bool DatasetInfo::has_pictures() const {
+  return std::any_of(specs.begin(), specs.end(),
+                     [](const TensorSpec& spec) { return spec.type == DataType::kUint8; });
+}
+
 std::string examples_text(std::span<const TensorSpec> specs) {
   struct Nouns {
     const char *tensor, *before, *behind;
@@ -109,6 +114,19 @@ std::string examples_text(std::span<const TensorSpec> specs) {
     return nouns.before + size + nouns.behind;
   }
   return "other examples";
+}
+
+std::string inputs_text(std::span<const TensorSpec> specs) {
+  std::vector<std::string> inputs;
+  for (const TensorSpec& spec : specs) {
+    if (is_input_name(spec.name)) inputs.push_back(to_string(spec));
+  }
+  std::sort(inputs.begin(), inputs.end());
+  std::string text;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == inputs.size() ? " and " : ", ") + inputs[i];
+  }
+  return text;
 }
 
 Status check_no_table(const DatasetInfo& data, const std::string& subject) {
@@ -267,17 +285,21 @@ Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded) 
   return invalid_input("'" + loaded.name + "': changed while it was read");
 }
 
-std::vector<int> channel_means(const ExampleSet& set) {
-  const PictureForm form = set.picture_form();
-  const int64_t pixels = set.count * form.height * form.width;
-  std::vector<int64_t> sums(static_cast<size_t>(form.channels), 0);
-  const uint8_t* sample = set.pixels().data();
-  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    for (int64_t& sum : sums) sum += *sample++;
-  }
-  std::vector<int> means;
-  for (const int64_t sum : sums) {
-    means.push_back(pixels == 0 ? 0 : static_cast<int>((sum + pixels / 2) / pixels));
+ChannelMeans channel_means(const ExampleSet& set) {
+  ChannelMeans means;
+  for (const StoredTensor& tensor : set.tensors) {
+    const auto* const bytes = std::get_if<std::vector<uint8_t>>(&tensor.numbers);
+    if (bytes == nullptr) continue;
+    const int64_t channels = tensor.shape.last(), pixels = std::ssize(*bytes) / channels;
+    std::vector<int64_t> sums(static_cast<size_t>(channels), 0);
+    const uint8_t* sample = bytes->data();
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      for (int64_t& sum : sums) sum += *sample++;
+    }
+    std::vector<int>& of_channels = means[tensor.name];
+    for (const int64_t sum : sums) {
+      of_channels.push_back(pixels == 0 ? 0 : static_cast<int>((sum + pixels / 2) / pixels));
+    }
   }
   return means;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,11 +63,19 @@ struct DatasetInfo {
 
   // The tensor of that name, or null.
   const TensorSpec* find(std::string_view tensor) const { return find_spec(specs, tensor); }
+  // Whether arrays fill the inputs by their names, or columns pictures and numbers.
+  bool has_named_inputs() const {
+    return table && (table->has_named_inputs() || table->picture.has_value());
+  }
+  bool has_pictures() const;
 };
 
 // "pictures of [28, 28, 1]", "tables of 13 numbers", "texts of 128 tokens": the inputs of examples
 // with these tensors.
 std::string examples_text(std::span<const TensorSpec> specs);
+
+// "'picture' (U8 [28, 28, 1]) and 'vector' (I16 [6])": the inputs, by name.
+std::string inputs_text(std::span<const TensorSpec> specs);
 
 // An error if the data are a table: "SUBJECT pictures, and NAME is a table".
 Status check_no_table(const DatasetInfo& data, const std::string& subject);
@@ -111,9 +120,12 @@ Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, b
 // An error if the loaded data differ from the plan (by inspect_dataset).
 Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded);
 
-// The mean of each channel over all pictures, rounded to nearest (ties up): zeros for an empty set,
-// none for a set without pictures.
-std::vector<int> channel_means(const ExampleSet& set);
+// Of pictures, by the names of their tensors.
+using ChannelMeans = std::map<std::string, std::vector<int>>;
+
+// The mean of each channel over all pictures of a tensor, rounded to nearest (ties up): zeros for
+// an empty set, none for a set without pictures.
+ChannelMeans channel_means(const ExampleSet& set);
 
 // One SHA-256 over everything in the data set that training and its results depend on: sizes,
 // tensors of all splits.

@@ -99,7 +99,8 @@ TEST_F(DatasetFolder, MayHaveColour) {
   const auto set = load_dataset(folder_.path().string(), true, false);
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->train.picture_form().channels, 3);
-  EXPECT_EQ(channel_means(set->train), (std::vector<int>{11, 12, 13}));  // 10.5, 11.5, 12.5
+  EXPECT_EQ(channel_means(set->train).at(kPixelTensor),
+            (std::vector<int>{11, 12, 13}));  // 10.5, 11.5, 12.5
 }
 
 TEST_F(DatasetFolder, MustBeConsistent) {
@@ -238,7 +239,8 @@ TEST(Dataset, SaysWhichPicturesFindNoMemory) {
 }
 
 TEST(ChannelMeans, OfAnEmptySetAreZero) {
-  EXPECT_EQ(channel_means(picture_set({0, 0, 3}, {}, {})), (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(channel_means(picture_set({0, 0, 3}, {}, {})).at(kPixelTensor),
+            (std::vector<int>{0, 0, 0}));
   EXPECT_TRUE(channel_means({}).empty());
 }
 
@@ -274,7 +276,7 @@ TEST(FashionMnist, LoadsWithoutASecondCopy) {
   EXPECT_GT(before, 0);
 #endif
   EXPECT_EQ(std::accumulate(set->train.labels().begin(), set->train.labels().end(), 0), 270'000);
-  EXPECT_EQ(channel_means(set->train), (std::vector<int>{73}));  // 72.94
+  EXPECT_EQ(channel_means(set->train).at(kPixelTensor), (std::vector<int>{73}));  // 72.94
 }
 
 TEST(DataSha256, IsOfSizesPixelsAndLabels) {

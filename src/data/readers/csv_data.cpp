@@ -5,6 +5,7 @@
 
 #include "base/files/file_system.h"
 #include "data/datasets/class_folders.h"
+#include "data/readers/picture_column.h"
 #include "data/readers/table_reader.h"
 
 namespace mantissa {
@@ -82,13 +83,17 @@ Result<FoundData> inspect_csv(const fs::path& path, const DataOptions& options) 
     found.train.folder = path.parent_path();
     found.train.files = {path.filename().string()};
   }
-  MANTISSA_RETURN_IF_ERROR(inspect_table(open_csv, options, found));
+  const bool has_pictures = options.schema ? options.schema->picture.has_value()
+                                           : options.table.picture.rank > 0;
+  MANTISSA_RETURN_IF_ERROR((has_pictures ? inspect_picture_table : inspect_table)(open_csv, options,
+                                                                                 found));
   return found;
 }
 
 Result<ExampleSet> read_csv(const FoundData& found, const FoundSplit& split,
                             const ReadOptions& options) {
-  return read_table(open_csv, found, split, options);
+  const auto read = found.table->picture ? read_picture_table : read_table;
+  return read(open_csv, found, split, options);
 }
 
 }  // namespace

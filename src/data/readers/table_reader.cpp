@@ -105,23 +105,26 @@ Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found
   return {};
 }
 
+void append_target(const TableTarget& target, const TableSchema& schema, ExampleSet& set) {
+  if (StoredTensor* const targets = set.find(kTargetTensor)) {
+    for (size_t i = 0; i < target.numbers.size(); ++i) {
+      const TableColumn& column = i == 0 ? schema.target : schema.more_targets[i - 1];
+      targets->as<int16_t>().push_back(standardised(target.numbers[i], column, kTargetExponent));
+    }
+    return;
+  }
+  auto& labels = set.find(kLabelTensor)->as<Label>();
+  if (!schema.has_labels()) labels.push_back(static_cast<Label>(target.label));
+  labels.insert(labels.end(), target.labels.begin(), target.labels.end());
+}
+
 Result<bool> append_row(std::span<const TableField> row, const TableSchema& schema,
                         TableEncoder& encoder, ExampleSet& set) {
   MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
   MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, set.tensors[0].as<int16_t>()));
   ++set.count;
   if (!target.is_known) return false;
-  if (StoredTensor* const targets = set.find(kTargetTensor)) {
-    for (size_t i = 0; i < target.numbers.size(); ++i) {
-      const TableColumn& column = i == 0 ? schema.target : schema.more_targets[i - 1];
-      targets->as<int16_t>().push_back(
-          standardised(target.numbers[i], column, kTargetExponent));
-    }
-    return true;
-  }
-  auto& labels = set.find(kLabelTensor)->as<Label>();
-  if (!schema.has_labels()) labels.push_back(static_cast<Label>(target.label));
-  labels.insert(labels.end(), target.labels.begin(), target.labels.end());
+  append_target(target, schema, set);
   return true;
 }
 

@@ -20,6 +20,9 @@ using OpenRows = Result<std::unique_ptr<TableRows>> (*)(const FoundSplit& split,
 // take their place.
 Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found);
 
+// Appends the known target of an example to a set of row_set.
+void append_target(const TableTarget& target, const TableSchema& schema, ExampleSet& set);
+
 // Appends a row to a set of row_set, and its target if that is known: the result says whether it
 // is. Errors of the encoder.
 Result<bool> append_row(std::span<const TableField> row, const TableSchema& schema,

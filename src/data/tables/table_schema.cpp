@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "data/tables/table_json.h"
 #include "data/tokenizers/wordpiece.h"
 #include "formats/json_text.h"
 
@@ -13,66 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kTaskNames[] = {"auto", "classification", "regression"};
-
-// The decimal sign, and the one between thousands: ",.".
-std::string style_text(NumberStyle style) {
-  return std::string(1, style.decimal) + (style.group == '\0' ? "" : std::string(1, style.group));
-}
-
-std::optional<NumberStyle> style_of(const std::string& text) {
-  const auto found = std::find_if(kNumberStyles.begin(), kNumberStyles.end(),
-                                  [&](NumberStyle style) { return style_text(style) == text; });
-  if (found == kNumberStyles.end()) return std::nullopt;
-  return *found;
-}
-
-Json column_json(const TableColumn& column) {
-  Json json = {{"name", column.name}};
-  if (column.is_number()) {
-    json["mean"] = column.mean;
-    json["deviation"] = column.deviation;
-    if (column.style != NumberStyle()) json["number_style"] = style_text(column.style);
-  } else {
-    json["categories"] = column.categories;
-  }
-  json["missing"] = column.missing;
-  return json;
-}
-
-// May throw Json::exception.
-Result<TableColumn> column_of(const Json& json) {
-  TableColumn column;
-  json.at("name").get_to(column.name);
-  json.at("missing").get_to(column.missing);
-  if (json.contains("categories")) {
-    json.at("categories").get_to(column.categories);
-    if (!column.categories.empty()) return column;
-  } else {
-    json.at("mean").get_to(column.mean);
-    json.at("deviation").get_to(column.deviation);
-    const auto style = style_of(json.value("number_style", "."));
-    if (style) column.style = *style;
-    if (style && std::isfinite(column.mean) && std::isfinite(column.deviation) &&
-        column.deviation > 0) {
-      return column;
-    }
-  }
-  return invalid_input("column '" + column.name + "' is damaged");
-}
-
-// May throw Json::exception.
-Result<Shape> shape_in(const Json& json) {
-  constexpr int kMostRank = 3;
-  constexpr int64_t kMost = int64_t{1} << 31;
-  Shape shape;
-  for (const Json& dim : json) {
-    const auto size = dim.get<int64_t>();
-    const bool fits = shape.rank < kMostRank && size >= 1 && size <= kMost / shape.count();
-    if (!fits) return invalid_input("the table's columns are damaged");
-    shape.dims[static_cast<size_t>(shape.rank++)] = size;
-  }
-  return shape;
-}
 
 // May throw Json::exception.
 Result<TextColumn> text_column_of(const Json& json) {
@@ -197,6 +138,7 @@ TableFormat TableSchema::file_format() const {
   TableFormat known = format;
   for (const TableColumn& column : columns) known.names.push_back(column.name);
   if (text) known.names.push_back(text->name);
+  if (picture) known.names.push_back(picture->name);
   return known;
 }
 
@@ -217,6 +159,10 @@ std::string to_json(const TableSchema& schema) {
   if (schema.is_shaped()) json["shape"] = dims_of(schema.shape);
   if (schema.channels_first) json["channels_first"] = true;
   if (schema.label_shape.rank > 0) json["label_shape"] = dims_of(schema.label_shape);
+  for (const ArrayInput& input : schema.inputs) json["inputs"].push_back(input_json(input));
+  if (schema.picture) {
+    json["picture"] = {{"name", schema.picture->name}, {"shape", dims_of(schema.picture->shape)}};
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -253,6 +199,17 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
     schema.channels_first = json.value("channels_first", false);
     if (json.contains("label_shape")) {
       MANTISSA_ASSIGN(schema.label_shape, shape_in(json.at("label_shape")));
+    }
+    for (const Json& input : json.value("inputs", Json::array())) {
+      MANTISSA_ASSIGN(ArrayInput one, array_input_of(input));
+      schema.inputs.push_back(std::move(one));
+    }
+    if (json.contains("picture")) {
+      const Json& picture = json.at("picture");
+      PictureColumn& column = schema.picture.emplace();
+      picture.at("name").get_to(column.name);
+      MANTISSA_ASSIGN(column.shape, shape_in(picture.at("shape")));
+      if (column.shape.rank != 3) return invalid_input("the table's columns are damaged");
     }
   } catch (const Json::exception&) {
     return invalid_input("the table's columns are damaged");

@@ -63,6 +63,45 @@ enum class ChannelAxis : uint8_t { kByShape, kLast, kFirst };
 Result<ChannelAxis> parse_channel_axis(const std::string& text);  // auto, last or first
 const char* channel_axis_name(ChannelAxis axis);
 
+// A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
+// category, 1 for the row's own and 0 for the others.
+struct TableColumn {
+  std::string name;
+  std::vector<std::string> categories = {};  // sorted; empty: a column of numbers
+  double mean = 0, deviation = 1;            // of the numbers in training rows
+  int64_t missing = 0;                       // training rows without a value
+  NumberStyle style = {};                    // of the texts of its numbers
+
+  bool is_number() const { return categories.empty(); }
+  int64_t width() const { return is_number() ? 1 : static_cast<int64_t>(categories.size()); }
+};
+
+enum class ArrayKind : uint8_t { kPictures, kNumbers, kTokens, kLengths };
+
+// An input of a network that an array of the same name fills.
+struct ArrayInput {
+  std::string name;
+  ArrayKind kind = ArrayKind::kNumbers;
+  // Of an example: pictures [H, W, C]; numbers [F], [T, C] or [H, W, C]; tokens [T] or [];
+  // lengths [].
+  Shape shape = {};
+  int64_t limit = 0;  // tokens are below it, lengths at most so large; 0: no limit
+  std::string lengths = {};  // of a sequence: the input that has its lengths; "": all are whole
+  bool channels_first = false;             // in the array
+  std::vector<TableColumn> columns = {};   // of numbers: one for each channel
+
+  bool operator==(const ArrayInput& other) const {  // of networks, which know no columns
+    return name == other.name && kind == other.kind && shape == other.shape &&
+           limit == other.limit && lengths == other.lengths;
+  }
+};
+
+// A column of paths to pictures, which start at the folder of the file.
+struct PictureColumn {
+  std::string name;
+  Shape shape = {};  // [H, W, C], which the pictures are brought to
+};
+
 // The user's settings for a table.
 struct TableChoices {
   // The column that is predicted, or several with commas between them; "": one called so, or the
@@ -79,19 +118,12 @@ struct TableChoices {
   // For arrays whose examples reach the network in a shape of more than one axis.
   Shape shape = {};
   ChannelAxis channel_axis = ChannelAxis::kByShape;
-};
-
-// A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
-// category, 1 for the row's own and 0 for the others.
-struct TableColumn {
-  std::string name;
-  std::vector<std::string> categories = {};  // sorted; empty: a column of numbers
-  double mean = 0, deviation = 1;            // of the numbers in training rows
-  int64_t missing = 0;                       // training rows without a value
-  NumberStyle style = {};                    // of the texts of its numbers
-
-  bool is_number() const { return categories.empty(); }
-  int64_t width() const { return is_number() ? 1 : static_cast<int64_t>(categories.size()); }
+  // For arrays that the inputs of a network name; `label_shape` is that of its labels, if they are
+  // of places.
+  std::vector<ArrayInput> inputs = {};
+  Shape label_shape = {};
+  // For a network that also reads pictures: [H, W, C]; they have a column. Rank 0: it reads none.
+  Shape picture = {};
 };
 
 struct TableSchema {
@@ -108,14 +140,17 @@ struct TableSchema {
   Shape shape = {};
   bool channels_first = false;  // in the arrays, [C, T] or [C, H, W]
   Shape label_shape = {};       // of an example's classes; [H, W]: one for each pixel
+  std::vector<ArrayInput> inputs = {};  // arrays by their names, in place of columns
+  std::optional<PictureColumn> picture = std::nullopt;  // another input, beside the columns
 
+  bool has_named_inputs() const { return !inputs.empty(); }
   bool is_shaped() const { return shape.rank > 0; }
   bool is_regression() const { return target.is_number(); }
   bool has_labels() const { return !is_regression() && !more_targets.empty(); }
   std::vector<TableColumn> targets() const;
   // "a", or "a, b and c" of several.
   std::string target_names() const;
-  // Numbers of a row, or tokens of its text.
+  // Numbers of a row, or tokens of its text; 0 of named inputs.
   int64_t features() const;
   // How files with these columns are read.
   TableFormat file_format() const;

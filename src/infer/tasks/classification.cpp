@@ -347,7 +347,10 @@ Result<Classified> classify(FrozenNetwork& network, const Examples& examples, Th
       result.numbers.push_back(predicted_number(logits, i, target));
     }
   }
-  if (logits.type == DataType::kFloat) return result;
+  if (logits.type == DataType::kFloat) {
+    result.logits.assign(logits.as<float>(), logits.as<float>() + logits.count());
+    return result;
+  }
   const ops::Mantissas mantissas(logits);
   for (int64_t i = 0; i < logits.count(); ++i) {
     // At the largest exponent, if rows have their own exponents.

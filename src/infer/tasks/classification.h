@@ -48,9 +48,11 @@ struct Classified {
   std::vector<double> scores;         // of labels [count][labels], of two classes [count]
   std::vector<int> guesses;           // [count], of classes in an order
   std::vector<double> numbers;        // [count][numbers], instead if numbers are predicted
-  // The logits as they were computed, mantissas * 2^exponent, [count][classes]. Empty in fp32.
+  // The logits as they were computed, [count][classes], or [count][places][classes]: mantissas *
+  // 2^exponent, or in fp32 the numbers.
   std::vector<int32_t> mantissas;
   int exponent = 0;
+  std::vector<float> logits;
 };
 
 // Classifies examples, or predicts their numbers. Labels need not be among their tensors.

@@ -57,6 +57,9 @@ class ExportBuilder {
   std::string scalar(float value, const std::string& name) {
     return numbers<float>(name, ElementType::kFloat, {}, {value});
   }
+  std::string double_scalar(double value, const std::string& name) {
+    return numbers<double>(name, ElementType::kDouble, {}, {value});
+  }
   std::string byte(int value) {
     return numbers<uint8_t>("byte_" + std::to_string(value), ElementType::kUint8, {},
                             {static_cast<uint8_t>(value)});

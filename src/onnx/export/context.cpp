@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "onnx/export/values/wide.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/ops.h"
@@ -15,7 +16,11 @@ std::string ExportContext::output_name(const Node& node) const {
   const bool is_taken =
       name == output || std::any_of(inputs.begin(), inputs.end(),
                                     [&](const ValueData& input) { return input.name == name; });
-  return is_taken ? name + "/value" : name;
+  return is_taken || in_rows ? name + (in_rows ? "/of_rows" : "/value") : name;
+}
+
+void add_near(ExportContext& context, const Node& node, const std::string& why) {
+  add_name(context.near, std::string("(") + node.op->name + ") " + why, node.name);
 }
 
 NodeAttribute ints(const char* name, std::vector<int64_t> values) {
@@ -35,6 +40,7 @@ bool is_signed(const ExportContext& context, int n) {
 }
 
 std::string real(ExportContext& context, const Exported& value, const std::string& reader) {
+  if (value.form != Form::kBytes) return value.name;
   ExportBuilder& to = context.builder;
   return to.add("DequantizeLinear", value.name + "/" + reader,
                 {value.name, to.power(value.exponent), to.byte(value.zero)});
@@ -55,7 +61,11 @@ Exported quantised(ExportContext& context, int n, const std::string& tensor,
   Exported out = exported_value(context.output_name(node), context.exponent(value),
                                 context.limit(value), sign.value_or(is_signed(context, n)));
   if (is_relu6(node)) out.most = ops::largest_of_relu6(out.exponent, out.most);
-  quantise_to(context, tensor, context.builder.power(out.exponent), out);
+  if (out.form == Form::kWide) {
+    round_to(context, tensor, out);
+  } else {
+    quantise_to(context, tensor, context.builder.power(out.exponent), out);
+  }
   return out;
 }
 

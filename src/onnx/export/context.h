@@ -8,6 +8,7 @@
 
 #include "onnx/export/builder.h"
 #include "onnx/export/exporter.h"
+#include "onnx/names_by_text.h"
 #include "ops/image_shape.h"
 
 namespace mantissa::onnx {
@@ -18,6 +19,7 @@ constexpr int kSignedZero = 128;  // the byte for mantissa 0 if mantissas may be
 // reads it.
 enum class Form : uint8_t {
   kBytes,   // mantissas in uint8: an image, [N, C, H, W], or a vector in our own order, [N, C]
+  kWide,    // mantissas of up to 16 bits, times 2^exponent, in float32: [N, C, H, W] or [N, C]
   kVector,  // float32 [batch, channels]
   kRows,    // float32 [batch, sequence, channels]
   kFlat,    // rows one after the other, whose number is open: [batch, sequence * channels]
@@ -32,26 +34,32 @@ enum class Side : uint8_t { kSource, kTarget };
 struct Exported {
   std::string name;  // the tensor
   Form form = Form::kBytes;
-  // Only for bytes.
+  // Only for mantissas.
   int exponent = 0;
   int least = -127, most = 127;  // mantissas
-  int zero = kSignedZero;        // the byte for mantissa 0
+  int zero = kSignedZero;        // the byte for mantissa 0; of kWide 0
   // For all others.
   Side side = Side::kSource;
   bool repeats_last = false;  // padding has the row before it, so the last row is no padding
 
+  // Whether it is mantissas at the network's exponent, and no real numbers near these.
+  bool is_mantissas() const { return form == Form::kBytes || form == Form::kWide; }
   bool is_signed() const { return least < 0; }
   int most_byte() const { return most + zero; }
   int least_byte() const { return least + zero; }
 };
 
-// Bytes whose mantissas reach from -most, or from 0, to `most`.
+constexpr int kMostOfBytes = 127;
+
+// Mantissas from -most, or from 0, to `most`: bytes if they have at most 8 bits.
 inline Exported exported_value(std::string name, int exponent, int most, bool is_signed) {
+  const bool is_wide = most > kMostOfBytes;
   return {.name = std::move(name),
+          .form = is_wide ? Form::kWide : Form::kBytes,
           .exponent = exponent,
           .least = is_signed ? -most : 0,
           .most = most,
-          .zero = is_signed ? kSignedZero : 0};
+          .zero = is_signed && !is_wide ? kSignedZero : 0};
 }
 
 struct ExportContext {
@@ -64,6 +72,8 @@ struct ExportContext {
   std::string output;                           // the model's
   ExportBuilder builder;
   std::vector<std::string> notes;
+  NamesByText near = {};  // nodes whose results are near the network's, not equal, by reason
+  bool in_rows = false;   // an operator of rows computes for one of mantissas (values/by_rows.h)
 
   int exponent(int value) const { return network.exponents[static_cast<size_t>(value)]; }
   int limit(int value) const { return network.limits[static_cast<size_t>(value)]; }
@@ -80,6 +90,9 @@ struct ExportContext {
   std::string output_name(const Node& node) const;
 };
 
+// The node's results are near the network's, not equal. `why`: "is computed in float32".
+void add_near(ExportContext& context, const Node& node, const std::string& why);
+
 NodeAttribute ints(const char* name, std::vector<int64_t> values);
 
 // Whether a rescaled layer applies one.
@@ -88,7 +101,7 @@ bool is_relu6(const Node& node);
 // Whether negative results of the node matter to any reader.
 bool is_signed(const ExportContext& context, int n);
 
-// The float32 tensor of bytes, for one reader: ONNX Runtime wants them apart.
+// The float32 tensor of mantissas, for one reader: ONNX Runtime wants those of bytes apart.
 std::string real(ExportContext& context, const Exported& value, const std::string& reader);
 
 // Quantises a float32 tensor, and clips it to the mantissas that there are. `out` says how.
@@ -99,8 +112,16 @@ void quantise_to(ExportContext& context, const std::string& tensor, const std::s
 Exported quantised(ExportContext& context, int n, const std::string& tensor,
                    std::optional<bool> sign = std::nullopt);
 
-// Adds a look-up of 256 bytes, or of as many for each channel, from the node's input to `out`.
+// The range of a look-up's indices: all bytes, or the mantissas of a wide value.
+struct TableRange {
+  int64_t first, last;  // mantissas
+  int64_t size() const { return last - first + 1; }
+};
+TableRange table_range(const Exported& in);
+
+// Adds a look-up from the node's input to `out`: the mantissas of the input's table_range, one
+// range for all or one for each channel. Those below `out.least` become `out.least`.
 void look_up(ExportContext& context, const Node& node, int64_t channels,
-             const std::vector<uint8_t>& table, const Exported& out);
+             const std::vector<int64_t>& mantissas, const Exported& out);
 
 }  // namespace mantissa::onnx

@@ -40,7 +40,7 @@ std::vector<bool> find_read_negatives(const Graph& graph,
 // tried, too.
 void pretend(ExportContext& context, const Node& node) {
   const Exported& in = context.input(node);
-  if (in.form == Form::kBytes) return;
+  if (in.is_mantissas()) return;
   const Side side = in.side;
   for (const int output : node.outputs) {
     const Value& value = context.graph.values[output];
@@ -85,10 +85,10 @@ Status export_all(ExportContext& context) {
 
 // The versions of ONNX: 20 is the first operator set with Gelu, 21 the first with 4 bits.
 void set_version(const ExportContext& context, ModelData& model) {
-  const bool is_portable = context.target == ExportTarget::kPortable;
-  const bool has_sequences = reads_sequences(context);
-  model.ir_version = has_sequences ? 9 : is_portable ? 10 : 8;
-  model.opsets = {{"", has_sequences ? 20 : is_portable ? 21 : 17}};
+  const bool is_portable = context.target == ExportTarget::kPortable && !reads_sequences(context);
+  const bool is_in_rows = reads_sequences(context) || !context.near.empty();
+  model.ir_version = is_portable ? 10 : is_in_rows ? 9 : 8;
+  model.opsets = {{"", is_portable ? 21 : is_in_rows ? 20 : 17}};
 }
 
 }  // namespace
@@ -115,6 +115,12 @@ Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarge
   result.model.graph.name = graph.name;
   MANTISSA_RETURN_IF_ERROR(check_exported(result.model));
   result.notes = std::move(context.notes);
+  result.is_near = !context.near.empty();
+  if (result.is_near) {
+    result.notes.push_back("results are near those of predict --raw, not equal: " +
+                           refusal_text(context.near) +
+                           "; all else is computed to the same bits");
+  }
   return result;
 }
 

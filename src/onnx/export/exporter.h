@@ -20,7 +20,12 @@ struct ExportedParameter {
   std::span<const int16_t> exponents;
 };
 
-// A frozen network. A network of pictures has 8-bit values and the rescaled form.
+// A column of a table: the network reads (x - mean) / deviation.
+struct InputColumn {
+  double mean = 0, deviation = 1;
+};
+
+// A frozen network.
 struct ExportedNetwork {
   const Graph* graph = nullptr;
   std::vector<ExportedParameter> parameters;  // as in the graph
@@ -33,6 +38,7 @@ struct ExportedNetwork {
   // By node: it computes nothing itself, because it is a view, or a ReLU that its input applies.
   std::vector<bool> skipped;
   std::vector<bool> applies_relu;
+  std::vector<InputColumn> columns = {};  // of rows of numbers; empty: they enter as they are
 };
 
 enum class ExportTarget {
@@ -45,12 +51,16 @@ struct ExportedModel {
   // A line for each layer that could have been exported better, and each promise that does not
   // hold.
   std::vector<std::string> notes;
+  bool is_near = false;  // some values are near the network's, not equal
 };
 
 // The model. An error lists everything that cannot be exported, with the reasons.
 //
 // For a network of pictures: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N,
-// classes], the mantissas * 2^exponent of predict --raw.
+// classes], the mantissas * 2^exponent of predict --raw. For rows of numbers: input `columns`,
+// float32 [N, columns], not yet standardised; NaN is a missing number. Norms of one picture,
+// attention and recurrent layers are computed in float32 and rounded to the network's values, so
+// results are near then, and a note names these nodes (0142).
 //
 // For a network that reads sequences: inputs are int64 [batch, sequence]: `input_ids`, and, if the
 // network has lengths and segments, `attention_mask` and `token_type_ids`. A translator also has

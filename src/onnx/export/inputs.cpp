@@ -38,10 +38,13 @@ bool has_form(const Value& input, Form form) {
 // Numbers of pictures or positions.
 constexpr InputRow kNumberImages = {"numbers", "numbers", Form::kBytes};
 
+// Rows of a table, not yet standardised.
+constexpr InputRow kColumns = {"numbers", "columns", Form::kBytes};
+
 // Null: there is none, or it is already in the model.
 const InputRow* input_row(const ExportContext& context, const Value& input) {
-  if (input.name == kNumberImages.network && reads_images_of_numbers(context.graph)) {
-    return &kNumberImages;
+  if (input.name == kNumberImages.network && reads_numbers_as_mantissas(context.graph)) {
+    return input.shape.rank == 1 ? &kColumns : &kNumberImages;
   }
   const auto& made = context.builder.graph.inputs;
   const auto* row = std::find_if(std::begin(kInputs), std::end(kInputs), [&](const InputRow& each) {
@@ -80,10 +83,6 @@ bool is_read_by_losses_alone(const ExportContext& context, int value) {
 
 std::string reason_against_inputs(const ExportContext& context, const std::string& unknown) {
   const Value& first = context.graph.values[context.graph.inputs[0]];
-  if (first.element == Element::kNumber && first.shape.rank != 2) {
-    return "it reads numbers, as those of tables, and only networks of pictures have such files; "
-           "eval and predict take the network as it is";
-  }
   if (first.element == Element::kMantissa) {
     return context.builder.graph.inputs.empty() ? "it reads no pictures"
                                                 : "it reads " + unknown + " beside its pictures";
@@ -99,19 +98,19 @@ const char* length_name(Side side) {
   return side == Side::kSource ? "sequence" : "decoder_sequence";
 }
 
-bool reads_images_of_numbers(const Graph& network) {
+bool reads_numbers_as_mantissas(const Graph& network) {
   const Value& input = network.values[network.inputs[0]];
-  if (input.element != Element::kNumber || input.shape.rank < 2) return false;
+  if (input.element != Element::kNumber) return false;
   const auto is_over_places = [](const Node& node) {
     return node.op == &ops::kConvolution || node.op == &ops::kRescaledConvolution ||
            node.op == &ops::kTransposedConvolution;
   };
-  return input.shape.rank == 3 ||
+  return input.shape.rank != 2 ||
          std::any_of(network.nodes.begin(), network.nodes.end(), is_over_places);
 }
 
 bool reads_sequences(const ExportContext& context) {
-  if (reads_images_of_numbers(context.graph)) return false;
+  if (reads_numbers_as_mantissas(context.graph)) return false;
   const auto& inputs = context.builder.graph.inputs;
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const ValueData& input) { return input.type != ElementType::kUint8; });

@@ -7,9 +7,9 @@
 
 namespace mantissa::onnx {
 
-// Whether the network reads numbers as pictures, [H, W, C], or as positions, [T, C], over which it
-// has convolutions: its values are bytes, as those of a network of pixels.
-bool reads_images_of_numbers(const Graph& network);
+// Whether the network reads rows of numbers, [C], pictures of them, [H, W, C], or positions, [T, C],
+// over which it has convolutions: its values are mantissas, as those of a network of pixels.
+bool reads_numbers_as_mantissas(const Graph& network);
 
 // Adds the inputs that nodes other than losses read, and the name of the output. The result says
 // which inputs the model cannot have.

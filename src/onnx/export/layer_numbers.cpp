@@ -7,7 +7,10 @@
 
 #include "numerics/rounding.h"
 #include "onnx/export/parameters.h"
+#include "ops/attributes.h"
 #include "ops/convolutions/convolution_bytes.h"
+#include "ops/convolutions/transposed_shape.h"
+#include "ops/image_shape.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -47,18 +50,47 @@ void take_powers(const ExportedNetwork& network, const Node& node, const LayerSu
   }
 }
 
+// The results along both axes that one input meets with other weights: a sum has the weights of one
+// of these places alone.
+struct Places {
+  int64_t height = 1, width = 1;        // of the window
+  int64_t vertical = 1, horizontal = 1;  // strides
+  int64_t count() const { return vertical * horizontal; }
+  // Of weight i of a channel of `depth` inputs.
+  int64_t of(int64_t i, int64_t depth) const {
+    const int64_t tap = i / depth;
+    return tap / width % vertical * horizontal + tap % width % horizontal;
+  }
+};
+
+Places places_of(const Node& node, const Shape& input) {
+  if (node.op != &ops::kTransposedConvolution) return {};
+  const auto [vertical, horizontal] = ops::transposed_axes(
+      node.attributes.as<ops::TransposedAttributes>(), ops::is_sequence(input));
+  return {vertical.kernel, horizontal.kernel, vertical.stride, horizontal.stride};
+}
+
 // The largest weight, and the largest sum.
-void find_extremes(int most_input, LayerNumbers& layer) {
+void find_extremes(int most_input, const Places& places, int64_t depth, LayerNumbers& layer) {
   const auto row = static_cast<int64_t>(layer.weights.size()) / layer.channels;
   for (int64_t c = 0; c < layer.channels; ++c) {
-    int64_t sum = layer.bias.empty() ? 0 : std::abs(int64_t{layer.bias[static_cast<size_t>(c)]});
-    for (int64_t i = c * row; i < (c + 1) * row; ++i) {
-      const int weight = std::abs(layer.weights[static_cast<size_t>(i)]);
+    const int64_t start =
+        layer.bias.empty() ? 0 : std::abs(int64_t{layer.bias[static_cast<size_t>(c)]});
+    std::vector<int64_t> sums(static_cast<size_t>(places.count()), start);
+    for (int64_t i = 0; i < row; ++i) {
+      const int weight = std::abs(layer.weights[static_cast<size_t>(c * row + i)]);
       layer.most_weight = std::max(layer.most_weight, weight);
-      sum += int64_t{weight} * most_input;
+      sums[static_cast<size_t>(places.of(i, depth))] += int64_t{weight} * most_input;
     }
-    layer.most_sum = std::max(layer.most_sum, sum);
+    layer.most_sum = std::max(layer.most_sum, *std::max_element(sums.begin(), sums.end()));
   }
+}
+
+std::vector<int64_t> dims_in_file(const Shape& shape, bool is_transposed, bool of_positions) {
+  if (shape.rank == 4 && is_transposed) return {shape[3], shape[0], shape[1], shape[2]};
+  if (shape.rank == 4) return {shape[0], shape[3], shape[1], shape[2]};
+  if (of_positions) return {shape[0], shape[1], 1, 1};
+  return dims_of(shape);
 }
 
 }  // namespace
@@ -66,12 +98,19 @@ void find_extremes(int most_input, LayerNumbers& layer) {
 Result<LayerNumbers> layer_numbers(const ExportedNetwork& network, const Node& node,
                                    const LayerSurroundings& around) {
   const Parameter& weights = network.graph->parameters[node.parameters[0]];
+  const Shape& input = network.graph->values[node.inputs[0]].shape;
+  const bool is_transposed = node.op == &ops::kTransposedConvolution;
+  if (std::ssize(network.parameters[node.parameters[0]].numbers) != weights.shape.count()) {
+    return invalid_input("has weights of more than 8 bits");
+  }
   const std::span mantissas = as<int8_t>(network.parameters[node.parameters[0]].numbers);
   LayerNumbers layer{
       .weights = {mantissas.begin(), mantissas.end()},
       .bias = {},
       .scales = {},
       .turned = {},
+      .dims = dims_in_file(weights.shape, is_transposed, input.rank > 1),
+      .is_transposed = is_transposed,
       .channels = weights.shape[0],
       .is_rescaled = node.op == &ops::kRescaledConvolution || node.op == &ops::kRescaledLinear};
   if (layer.is_rescaled) {
@@ -87,7 +126,7 @@ Result<LayerNumbers> layer_numbers(const ExportedNetwork& network, const Node& n
       return invalid_input("has a multiplier that float32 scales cannot express");
     }
   }
-  find_extremes(around.most_input, layer);
+  find_extremes(around.most_input, places_of(node, input), weights.shape.last(), layer);
   return layer;
 }
 

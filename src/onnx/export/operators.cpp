@@ -5,38 +5,49 @@
 #include <utility>
 
 #include "onnx/export/rows.h"
+#include "onnx/export/values/by_rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
 namespace {
 
-// An operator, its function for bytes, and its function for float32 of sequences, or ONNX's
-// operator of that name for each element of the inputs.
+// What float32 computes of mantissas: other bits than the network's, or the same.
+enum class InFloat : uint8_t { kNear, kSame };
+
+// An operator, its function for mantissas, and its function for float32 of sequences, or ONNX's
+// operator of that name for each element of the inputs. Without a function for mantissas that for
+// rows computes them, too.
 struct ExportRow {
   const Op* op;
-  ExportFunction bytes, rows;
+  ExportFunction mantissas, rows;
   const char* elementwise = nullptr;
   bool saturates = false;  // a residual stream, whose largest numbers a frozen network clips
+  InFloat in_float = InFloat::kNear;
 };
 
 constexpr ExportRow kExportRows[] = {
     {&ops::kNormaliseInput, export_pixels, nullptr},
     {&ops::kQuantiseInput, export_numbers, export_identity, nullptr, true},
     {&ops::kEmbedding, nullptr, export_row_embedding},
-    {&ops::kPositionEmbedding, nullptr, export_row_positions, nullptr, true},
+    {&ops::kPositionEmbedding, nullptr, export_row_positions, nullptr, true, InFloat::kSame},
+    {&ops::kSinusoidalPositions, nullptr, export_row_sinusoids, nullptr, true},
+    {&ops::kRotary, nullptr, export_row_rotary},
+    {&ops::kPrependRows, nullptr, export_row_prepend, nullptr, true, InFloat::kSame},
     {&ops::kConvolution, export_convolution, nullptr},
     {&ops::kRescaledConvolution, export_convolution, nullptr},
+    {&ops::kTransposedConvolution, export_transposed_convolution, nullptr},
     {&ops::kLinear, export_linear, export_row_linear},
     {&ops::kRescaledLinear, export_linear, nullptr},
     {&ops::kScaleOffset, export_scale_offset, export_row_scale_offset},
     {&ops::kLayerNorm, nullptr, export_row_layer_norm, nullptr, true},
     {&ops::kRmsNorm, nullptr, export_row_rms_norm, nullptr, true},
+    {&ops::kGroupNorm, export_group_norm, nullptr},
     {&ops::kAttention, nullptr, export_row_attention},
     {&ops::kRnn, nullptr, export_row_rnn},
     {&ops::kLstm, nullptr, export_row_lstm},
     {&ops::kGru, nullptr, export_row_gru},
     {&ops::kQuantise, export_quantise, export_row_quantise},
-    {&ops::kRequantise, nullptr, export_identity},
+    {&ops::kRequantise, export_requantised, export_identity},
     {&ops::kAdd, export_add, nullptr, "Add", true},
     {&ops::kSubtract, export_subtract, nullptr, "Sub", true},
     {&ops::kMultiply, export_multiply, nullptr, "Mul"},
@@ -56,18 +67,23 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kMaxPool, export_max_pool, nullptr},
     {&ops::kOverlappingMaxPool, export_max_pool, nullptr},
     {&ops::kReduceMax, export_reduce_max, nullptr},
+    {&ops::kAveragePool, export_average_pool, nullptr},
     {&ops::kExactAveragePool, export_average_pool, nullptr},
-    {&ops::kGlobalAveragePool, nullptr, export_row_mean},
+    {&ops::kReduceMean, export_reduced_mean, export_row_reduced_mean},
+    {&ops::kReduceSum, export_reduced_sum, export_row_reduced_sum},
+    {&ops::kGlobalAveragePool, export_reduced_mean, export_row_mean},
     {&ops::kRescaledGlobalAverage, export_global_average, export_row_mean},
     {&ops::kIdentity, export_identity, export_identity},
     {&ops::kConcat, export_concat, export_row_concat},
+    {&ops::kConcatPositions, export_concat_positions, export_row_concat_positions},
     {&ops::kFlatten, export_flatten, export_row_flatten},
     {&ops::kReshape, export_reshape, export_row_flatten},
     {&ops::kUpsample, export_upsample, nullptr},
+    {&ops::kBilinearResize, export_bilinear_resize, nullptr},
     {&ops::kPad, export_pad, nullptr},
     {&ops::kSlice, export_slice, export_row_slice},
     {&ops::kChannelShuffle, export_channel_shuffle, nullptr},
-    {&ops::kReverse, nullptr, export_row_reverse},
+    {&ops::kReverse, export_reverse, export_row_reverse},
 };
 
 Result<Exported> export_elementwise(ExportContext& context, int n, const char* name) {
@@ -77,16 +93,15 @@ Result<Exported> export_elementwise(ExportContext& context, int n, const char* n
                    context.builder.add(name, context.output_name(node), std::move(inputs)));
 }
 
-Result<Exported> export_bytes(ExportContext& context, int n, ExportFunction function) {
+Result<Exported> export_mantissas(ExportContext& context, int n, const ExportRow& row) {
   const Node& node = context.graph.nodes[n];
   if (context.network.skipped[n] && node.op == &ops::kRelu) return context.input(node);
-  if (function != nullptr) return function(context, n);
-  if (node.op == &ops::kGroupNorm || node.op == &ops::kLayerNorm || node.op == &ops::kRmsNorm) {
-    return invalid_input(
-        "normalises each picture by its own numbers: ONNX Runtime computes that in float, to other "
-        "bits");
+  if (row.mantissas != nullptr) return row.mantissas(context, n);
+  if (row.rows == nullptr) {
+    return invalid_input("has no form that ONNX Runtime computes to the same bits, or near them");
   }
-  return invalid_input("has no form that ONNX Runtime computes to the same bits");
+  if (row.in_float == InFloat::kNear) add_near(context, node, "is computed in float32");
+  return export_by_rows(context, n, row.rows);
 }
 
 Result<Exported> export_rows(ExportContext& context, int n, const ExportRow& row) {
@@ -112,7 +127,7 @@ Result<Exported> export_node(ExportContext& context, int n) {
   const auto* found = std::find_if(std::begin(kExportRows), std::end(kExportRows),
                                    [&](const ExportRow& row) { return row.op == node.op; });
   const ExportRow row = found == std::end(kExportRows) ? ExportRow{} : *found;
-  if (context.input(node).form == Form::kBytes) return export_bytes(context, n, row.bytes);
+  if (context.input(node).is_mantissas()) return export_mantissas(context, n, row);
   return export_rows(context, n, row);
 }
 

@@ -89,6 +89,19 @@ Result<std::string> byte_rows(ExportContext& context, int parameter) {
                                   context.numbers(parameter).numbers);
 }
 
+Result<std::string> table_rows(ExportContext& context, int parameter, const std::string& indices,
+                               const std::string& name) {
+  ExportBuilder& to = context.builder;
+  const ExportedParameter& table = context.numbers(parameter);
+  if (is_real(table)) return to.add("Gather", name, {real_parameter(context, parameter), indices});
+  MANTISSA_ASSIGN(const std::string bytes, byte_rows(context, parameter));
+  const std::string mantissas = to.add("Gather", name + "/mantissas", {bytes, indices});
+  std::string scales = row_scales(context, parameter);
+  if (table.exponents.size() > 1) scales = to.add("Gather", name + "/scales", {scales, indices});
+  const std::string numbers = to.cast(name + "/float", mantissas, ElementType::kFloat);
+  return to.add("Mul", name, {numbers, scales});
+}
+
 Result<std::string> transposed_parameter(ExportContext& context, int parameter) {
   const ExportedParameter& from = context.numbers(parameter);
   if (!is_real(from)) MANTISSA_RETURN_IF_ERROR(check_bytes(context, parameter));

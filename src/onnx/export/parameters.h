@@ -38,6 +38,11 @@ std::string column_scales(ExportContext& context, int parameter);
 // have more than 8 bits.
 Result<std::string> byte_rows(ExportContext& context, int parameter);
 
+// The rows of a table that indices name. Mantissas are gathered before they become real numbers, so
+// that no table of floats is made. The same error.
+Result<std::string> table_rows(ExportContext& context, int parameter, const std::string& indices,
+                               const std::string& name);
+
 // The mantissas or real numbers of weights, int8 or float32 [columns, rows]. The same error.
 Result<std::string> transposed_parameter(ExportContext& context, int parameter);
 

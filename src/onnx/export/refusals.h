@@ -1,4 +1,4 @@
-// The nodes of a network that cannot be exported, as a text.
+// The nodes of a network with a reason against them, as a text.
 #pragma once
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "onnx/export/inputs.h"
@@ -49,14 +50,19 @@ std::string padding(ExportBuilder& to, const std::string& mask) {
   return to.add("Sub", name, {to.power(0), seen});
 }
 
-std::string positions(ExportContext& context, Side side) {
+std::string positions(ExportContext& context, Side side, int64_t length) {
   ExportBuilder& to = context.builder;
-  const std::string length = length_name(side), name = "positions/of_" + length;
+  const std::string open = length_name(side), name = "positions/of_" + open;
   if (to.makes(name)) return name;
   const auto& inputs = to.graph.inputs;
   const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const ValueData& each) {
-    return each.dims[1].name == length;
+    return each.dims[1].name == open;
   });
+  if (input == inputs.end()) {
+    std::vector<int64_t> all(static_cast<size_t>(length));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return to.list("positions/" + std::to_string(length), all);
+  }
   const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
   const std::string one = to.numbers<int64_t>("positions/one", ElementType::kInt64, {}, {1});
   const std::string shape = to.add("Shape", name + "/shape", {input->name});

@@ -24,8 +24,9 @@ bool feeds_gates_alone(const ExportContext& context, int value);
 // 1 of a mask's padding, 0 of other positions: float32 [batch, sequence].
 std::string padding(ExportBuilder& to, const std::string& mask);
 
-// 0, 1, ... up to the sequence's length: int64 [sequence].
-std::string positions(ExportContext& context, Side side);
+// 0, 1, ... up to the sequence's length: int64 [sequence]. `length` is the network's own number of
+// positions, for models whose sequences have no other.
+std::string positions(ExportContext& context, Side side, int64_t length);
 
 // An error if input i of the node, the lengths, belongs to another sequence.
 Status check_lengths(const ExportContext& context, const Node& node, size_t i, Side side);

@@ -28,27 +28,23 @@ int common_shift(const std::vector<int8_t>& weights) {
   return any == 0 ? 0 : std::countr_zero(any);
 }
 
-// The place in ONNX's order [O, C, H, W] of element i of our own [O, H, W, C].
-int64_t place(const Shape& shape, int64_t i) {
+// The place in the file's order (LayerNumbers::dims) of element i of our own [O, H, W, C].
+int64_t place(const Shape& shape, const LayerNumbers& layer, int64_t i) {
   if (shape.rank != 4) return i;
   const int64_t pixels = shape[1] * shape[2], depth = shape[3];
   const int64_t row = i / (pixels * depth), pixel = i / depth % pixels, d = i % depth;
-  return (row * depth + d) * pixels + pixel;
-}
-
-std::vector<int64_t> onnx_dims(const Shape& shape) {
-  if (shape.rank == 4) return {shape[0], shape[3], shape[1], shape[2]};
-  return dims_of(shape);
+  return (layer.is_transposed ? d * shape[0] + row : row * depth + d) * pixels + pixel;
 }
 
 // The bytes in the file. Two weights of 4 bits share a byte, the first in the low half.
-std::vector<uint8_t> stored(const std::vector<int8_t>& weights, const Shape& shape,
+std::vector<uint8_t> stored(const LayerNumbers& layer, const Shape& shape,
                             const WeightsForm& form) {
+  const std::vector<int8_t>& weights = layer.weights;
   const bool is_int4 = form.type == ElementType::kInt4;
   std::vector<uint8_t> bytes(is_int4 ? divide_up<size_t>(weights.size(), 2) : weights.size());
   for (int64_t i = 0; i < std::ssize(weights); ++i) {
     const int weight = weights[static_cast<size_t>(i)] >> form.shift;
-    const auto to = static_cast<size_t>(place(shape, i));
+    const auto to = static_cast<size_t>(place(shape, layer, i));
     if (is_int4) {
       bytes[to / 2] |= static_cast<uint8_t>((weight & 15) << (to % 2 * 4));
     } else {
@@ -117,11 +113,11 @@ Result<std::vector<int8_t>> recovered(const Parameter& parameter, const LayerNum
   const bool is_known = tensor->type == ElementType::kInt8 || tensor->type == ElementType::kUint8 ||
                         tensor->type == ElementType::kInt4;
   const Error other = invalid_input("tensor '" + parameter.name + "' is not as it was exported");
-  if (!is_known || tensor->dims != onnx_dims(parameter.shape)) return other;
+  if (!is_known || tensor->dims != layer.dims) return other;
   std::vector<int8_t> weights(static_cast<size_t>(parameter.shape.count()));
   const int64_t row = parameter.shape.count() / layer.channels;
   for (int64_t i = 0; i < std::ssize(weights); ++i) {
-    const auto weight = weight_at(*tensor, place(parameter.shape, i), shift);
+    const auto weight = weight_at(*tensor, place(parameter.shape, layer, i), shift);
     if (!weight) return other;
     const bool is_turned = layer.turned[static_cast<size_t>(i / row)];
     weights[static_cast<size_t>(i)] = static_cast<int8_t>(is_turned ? -*weight : *weight);
@@ -151,12 +147,11 @@ std::string add_weights(ExportBuilder& to, const Parameter& parameter, const Lay
   if (one_scale) scales.resize(1);
   for (float& scale : scales) scale = std::ldexp(scale, form.shift);
   const std::vector<int64_t> channels = {layer.channels};
-  to.numbers(name, form.type, onnx_dims(parameter.shape),
-             stored(layer.weights, parameter.shape, form));
+  to.numbers(name, form.type, layer.dims, stored(layer, parameter.shape, form));
   to.numbers(scales_name(name, layer), ElementType::kFloat,
              one_scale ? std::vector<int64_t>() : channels, scales);
   std::vector<NodeAttribute> attributes;
-  if (!one_scale) attributes.push_back({"axis", int64_t{0}});
+  if (!one_scale) attributes.push_back({"axis", int64_t{layer.is_transposed ? 1 : 0}});
   return to.add(
       "DequantizeLinear", real_weights(parameter),
       {name, scales_name(name, layer), add_zeros(to, name, form.type, one_scale ? 0 : channels[0])},

@@ -81,6 +81,7 @@ struct ImportContext {
   std::set<std::string> results;      // of the model
   std::optional<ops::LossKind> loss;  // that the model's last node belongs to
   std::set<std::string> names;        // of nodes and values of the graph
+  bool has_several_inputs = false;    // which are called as those of the model
   std::vector<ImportedParameter> parameters;
   std::set<std::string> untrained;  // parameters that training does not change
   std::vector<std::string> notes;

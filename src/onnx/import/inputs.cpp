@@ -37,11 +37,10 @@ Error other_inputs(std::span<const ValueData* const> inputs) {
   return invalid_input(
       std::string("the model's output depends on the input") + (inputs.size() == 1 ? " " : "s ") +
       names +
-      "; possible is one input, of pictures, [N, C, H, W], of a table's columns, [N, F], of "
-      "tokens, "
-      "whole numbers [N, T], or of "
-      "sequences of numbers, [N, T, C], and with sequences their lengths, [N], or a mask of "
-      "padding, [N, T], and with tokens their token_type_ids, [N, T]");
+      "; possible are inputs of pictures, [N, C, H, W], and of a table's columns, [N, F], or one "
+      "of tokens, whole numbers [N, T], or of sequences of numbers, [N, T, C], and with such a "
+      "sequence its lengths, [N], or a mask of padding, [N, T], and with tokens their "
+      "token_type_ids, [N, T]");
 }
 
 constexpr int kFractionBits = 16;  // of means
@@ -88,7 +87,7 @@ Result<std::vector<double>> for_channels(const std::vector<double>& given,
 
 // A model that takes bytes normalises them itself.
 Normalisation none(ImportContext& context, int64_t channels) {
-  context.notes.push_back("pixels enter the model as the bytes that they are");
+  note_once(context, "pixels enter the model as the bytes that they are");
   const auto count = static_cast<size_t>(channels);
   return {std::vector<double>(count, 0), std::vector<double>(count, 1 / kLargestPixel)};
 }
@@ -108,17 +107,31 @@ Result<Normalisation> choose_normalisation(ImportContext& context, const ValueDa
     return invalid_input("the mean of the input wants 0 to 1, its standard deviation more than 0");
   }
   const bool assumed = options.mean.empty() || options.deviation.empty();
-  context.notes.push_back("pixels enter the model as (pixel / 255 - mean) / std, with mean " +
-                          list_text(n.mean) + " and std " + list_text(n.deviation) +
-                          (assumed ? (channels == 3 ? ", ImageNet's: assumed" : ": assumed") : ""));
+  note_once(context,
+            "pixels enter the model as (pixel / 255 - mean) / std, with mean " + list_text(n.mean) +
+                " and std " + list_text(n.deviation) +
+                (assumed ? (channels == 3 ? ", ImageNet's: assumed" : ": assumed") : ""));
   return n;
+}
+
+// Begins the network, in which these names are taken.
+void begin_network(ImportContext& context, std::set<std::string> names) {
+  context.builder = GraphBuilder(new_name(context, graph_name(context)));
+  context.names = std::move(names);
+}
+
+// The name of an input in the network: the usual one, or of several its own.
+std::string begin_input(ImportContext& context, const ValueData& input, const char* usual) {
+  if (context.has_several_inputs) return new_name(context, input.name);
+  begin_network(context, {usual, "labels", "loss", "input"});
+  return usual;
 }
 
 Status add_pixels(ImportContext& context, const ValueData& input, const Layout& layout,
                   const Shape& shape) {
   MANTISSA_ASSIGN(const Normalisation n, choose_normalisation(context, input, shape[2]));
-  context.builder = GraphBuilder(new_name(context, graph_name(context)), shape);
-  context.names = {"pixels", "labels", "loss", "input"};
+  const int bytes = context.builder.add_input(begin_input(context, input, "pixels"), shape,
+                                              Element::kMantissa);
   WholeList means;
   Imported pixels{-1, layout, {}};
   for (int64_t c = 0; c < shape[2]; ++c) {
@@ -126,7 +139,7 @@ Status add_pixels(ImportContext& context, const ValueData& input, const Layout& 
     pixels.scale.push_back(64 / (kLargestPixel * n.deviation[c]));
   }
   MANTISSA_ASSIGN(pixels.value, add_node(context, ops::kNormaliseInput,
-                                         new_name(context, "normalise"), {context.builder.input()},
+                                         new_name(context, "normalise"), {bytes},
                                          {{"means", means}, {"fraction_bits", kFractionBits}}));
   define(context, input.name, std::move(pixels));
   return {};
@@ -147,16 +160,16 @@ Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
 }
 
 void note_numbers(ImportContext& context) {
-  context.notes.emplace_back(
-      "numbers enter as whole multiples of 1/4096, from -8 to 8: they should be standardised");
+  note_once(context,
+            "numbers enter as whole multiples of 1/4096, from -8 to 8: they should be "
+            "standardised");
 }
 
 // Numbers as the network's input, and as the values of the format.
 Status add_numbers(ImportContext& context, const ValueData& input, const Shape& shape,
                    Imported value) {
-  context.builder = GraphBuilder(new_name(context, graph_name(context)));
-  context.names = {"numbers", "labels", "loss", "input"};
-  const int numbers = context.builder.add_numbers("numbers", shape, kFeatureExponent);
+  const int numbers = context.builder.add_numbers(begin_input(context, input, "numbers"), shape,
+                                                  kFeatureExponent);
   MANTISSA_ASSIGN(value.value,
                   add_node(context, ops::kQuantiseInput, new_name(context, "quantise"), {numbers}));
   note_numbers(context);
@@ -246,15 +259,7 @@ Status add_columns(ImportContext& context, const ValueData& input) {
                          "; a table's network wants a known number of columns");
   }
   context.batch = input.dims[0].size;
-  context.builder = GraphBuilder(new_name(context, graph_name(context)));
-  context.names = {"numbers", "labels", "loss", "input"};
-  const int numbers = context.builder.add_numbers("numbers", Shape{columns}, kFeatureExponent);
-  Imported value{-1, Layout::vector(columns), {}};
-  MANTISSA_ASSIGN(value.value,
-                  add_node(context, ops::kQuantiseInput, new_name(context, "quantise"), {numbers}));
-  note_numbers(context);
-  define(context, input.name, std::move(value));
-  return {};
+  return add_numbers(context, input, Shape{columns}, {-1, Layout::vector(columns), {}});
 }
 
 Status add_sequence(ImportContext& context, const ValueData& input) {
@@ -349,9 +354,21 @@ Status add_inputs(ImportContext& context, std::span<const ValueData* const> inpu
   const bool has_sequences = std::any_of(
       inputs.begin(), inputs.end(), [](const ValueData* input) { return is_sequence(*input); });
   if (has_sequences) return add_sequences(context, inputs);
-  if (inputs.size() != 1) return other_inputs(inputs);
-  return is_columns(*inputs[0]) ? add_columns(context, *inputs[0])
-                                : add_picture(context, *inputs[0]);
+  if (inputs.empty()) return other_inputs(inputs);
+  context.has_several_inputs = inputs.size() > 1;
+  if (context.has_several_inputs) {
+    const bool are_possible =
+        std::all_of(inputs.begin(), inputs.end(), [](const ValueData* input) {
+          return is_columns(*input) || input->dims.size() == 4;
+        });
+    if (!are_possible) return other_inputs(inputs);
+    begin_network(context, {"labels", "targets", "weights", "loss", "input"});
+  }
+  for (const ValueData* input : inputs) {
+    MANTISSA_RETURN_IF_ERROR(is_columns(*input) ? add_columns(context, *input)
+                                                : add_picture(context, *input));
+  }
+  return {};
 }
 
 }  // namespace mantissa::onnx

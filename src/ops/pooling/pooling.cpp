@@ -4,13 +4,13 @@
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "numerics/float_product.h"
-#include "numerics/real.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/pooling/pool_axes.h"
+#include "ops/pooling/reciprocal.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -113,18 +113,6 @@ Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
 
 // Of each image, or positions of each sequence; the micro-batch is in front.
 int64_t pixels_of(const Shape& shape) { return shape.count() / shape[0] / shape.last(); }
-
-// 1 / pixels as a multiplier of this many bits, and its exponent.
-struct Reciprocal {
-  int64_t multiplier;
-  int exponent;
-};
-
-Reciprocal reciprocal(int64_t pixels, int bits = 31) {
-  const Real real = Real(1) / Real(pixels);
-  const int shift = fixed_point_shift(real, bits);
-  return {to_fixed_point(real, shift, mantissa_limit(bits + 1)), -shift};
-}
 
 void wide_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];

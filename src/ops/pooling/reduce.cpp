@@ -4,9 +4,9 @@
 #include <string>
 
 #include "kernels/common/parallel_ranges.h"
-#include "numerics/real.h"
 #include "ops/fp32.h"
 #include "ops/ops.h"
+#include "ops/pooling/reciprocal.h"
 #include "ops/pooling/reduce.h"
 #include "ops/wide_values.h"
 
@@ -47,20 +47,6 @@ void for_outer(const OpContext& c, const Reduction& r, const Function& function)
                            });
 }
 
-// 1 / n as multiplier * 2^exponent.
-struct MeanFactor {
-  int64_t multiplier;
-  int exponent;
-};
-
-MeanFactor mean_factor(int64_t count, int bits) {
-  const Real part = Real(1) / Real(count);
-  const int shift = fixed_point_shift(part, bits);
-  return {to_fixed_point(part, shift, mantissa_limit(bits + 1)), -shift};
-}
-
-constexpr int kFactorBits = 31;
-
 OpMemory sum_memory(const OpShapes& s, const PlanningContext&) {
   return {.forward = {.workspace_bytes = s.output.count() * int64_t{sizeof(int64_t)}}};
 }
@@ -68,7 +54,7 @@ OpMemory sum_memory(const OpShapes& s, const PlanningContext&) {
 // Sums of values, times the multiplier of a mean.
 Status check_sums(const OpShapes& s) {
   const Reduction r = ops::reduction_of(s.inputs[0], s.attributes->as<ReduceAttributes>().over);
-  const int bits = s.input_bits(0), most = 62 - kFactorBits - bits;
+  const int bits = s.input_bits(0), most = 62 - kMeanBits - bits;
   if (r.count <= int64_t{1} << most) return {};
   return invalid_input("sums at most 2^" + std::to_string(most) + " values of " +
                        std::to_string(bits) + " bits exactly");
@@ -78,7 +64,7 @@ template <bool kMean>
 void sum_forward(const OpContext& c) {
   const Reduction r = reduction_of(c, c.inputs[0]);
   auto* const sums = reinterpret_cast<int64_t*>(c.memory.workspace);
-  const MeanFactor factor = kMean ? mean_factor(r.count, kFactorBits) : MeanFactor{1, 0};
+  const Reciprocal factor = kMean ? reciprocal(r.count) : Reciprocal{1, 0};
   kernels::with_value_type(c.inputs[0].bits, [&](auto type) {
     const auto* in = c.inputs[0].as<decltype(type)>();
     for_outer(c, r, [&](int64_t outer) {
@@ -104,7 +90,7 @@ void sum_forward(const OpContext& c) {
 // Each element has the gradient of its mean, times 1 / n.
 void mean_backward(const OpContext& c) {
   const Reduction r = reduction_of(c, c.grad_inputs[0]);
-  const MeanFactor factor = mean_factor(r.count, c.grad_output().bits <= 16 ? 31 : 30);
+  const Reciprocal factor = reciprocal(r.count, c.grad_output().bits <= 16 ? kMeanBits : 30);
   write_wide_gradient(c, c.grad_inputs[0], *c.grad_output().exponent + factor.exponent,
                       [&, grads = Mantissas(c.grad_output())](int64_t i) {
                         return grads[r.result_of(i)] * factor.multiplier;

@@ -7,6 +7,7 @@
 #include "kernels/pooling/pooling.h"
 #include "numerics/real.h"
 #include "numerics/rounding.h"
+#include "ops/pooling/reciprocal.h"
 
 namespace mantissa::ops {
 
@@ -43,8 +44,6 @@ struct Reciprocals {
     }
   }
 };
-
-constexpr int kMeanBits = 31;
 
 // Bits of multipliers of gradients: few enough that the sum of the products of all windows over a
 // cell stays below 2^61.

@@ -21,7 +21,7 @@ struct RunData {
   Examples augmented, train;
   Examples validation;  // the data set's own, or held back from the training examples
   Examples test;
-  std::vector<int> channel_means = {};      // of training pictures; none: of other data
+  ChannelMeans channel_means = {};          // of training pictures; none: of other data
   std::string tokenizer = {};               // to_json(WordPiece) of a text's vocabulary; "": none
   std::vector<std::string> notes = {};      // notes that only reading the data gives
   std::shared_ptr<const void> memory = {};  // the examples' own

@@ -121,7 +121,10 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                             config.start->file_bytes - plan.arena_bytes()});
   }
   if (data.validation_count == 0 && plan.validation_examples > 0) {
-    const int64_t example_bytes = specs[0].bytes() + int64_t{sizeof(Label)};
+    int64_t example_bytes = specs[0].bytes() + int64_t{sizeof(Label)};
+    for (size_t i = 1; data.has_named_inputs() && i < specs.size(); ++i) {
+      example_bytes += specs[i].bytes();
+    }
     memory.items.push_back({"validation split", plan.validation_examples * example_bytes});
   }
   memory.advice = advice(config, plan);
@@ -275,6 +278,7 @@ Status check_threshold(const RunConfig& config, const RunPlan& plan, int64_t val
 
 Status build(const RunConfig& config, RunPlan& plan) {
   MANTISSA_ASSIGN(plan.network, build_network(config, plan.options));
+  fill_means(plan.channel_means, plan.network);
   Graph trained = plan.network;
   if (!config.teacher.empty()) {
     MANTISSA_RETURN_IF_ERROR(
@@ -351,9 +355,11 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   return plan;
 }
 
-Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan) {
+Status set_channel_means(const RunConfig& config, ChannelMeans means, RunPlan& plan) {
   if (means.empty()) return {};
-  plan.options.channel_means = std::move(means);
+  // Several inputs have means by their names alone.
+  if (!plan.options.channel_means.empty()) plan.options.channel_means = means.at(kPixelTensor);
+  plan.channel_means = std::move(means);
   return build(config, plan);
 }
 

@@ -22,6 +22,7 @@ namespace mantissa {
 struct RunPlan {
   ModelOptions options;   // used to build the graph
   Graph network;          // before the format changed it
+  ChannelMeans channel_means = {};  // of the training pictures, once they are read
   Graph graph;            // the compiled graph
   TakenParameters taken;  // from where the run starts; empty without --from
   StateLayout layout;
@@ -66,6 +67,6 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);
 // Builds the plan's network anew with the means of the training pictures (channel_means), to be
 // called once these are read. They are attributes of the graph's first node: all else stays as
 // planned. Without means, nothing changes.
-Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan);
+Status set_channel_means(const RunConfig& config, ChannelMeans means, RunPlan& plan);
 
 }  // namespace mantissa

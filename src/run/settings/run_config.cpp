@@ -10,11 +10,13 @@
 #include "base/real_text.h"
 #include "base/sizes.h"
 #include "base/system/thread_pool.h"
+#include "data/datasets/readers.h"
 #include "infer/frozen_network.h"
 #include "infer/tasks/language.h"
 #include "models/json/network_json.h"
 #include "networks/folded_norms.h"
 #include "networks/imported_network.h"
+#include "networks/named_inputs.h"
 #include "networks/network.h"
 #include "run/division.h"
 #include "run/settings/derived_settings.h"
@@ -347,7 +349,8 @@ Status take_vocabulary(bool translates, RunConfig& config) {
 // Language models read a text, in sequences; their optimizer is Adam unless another is named.
 Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
   constexpr int64_t kSequence = 128, kSentence = 64;
-  const bool is_language = config.network ? reads_tokens(*config.network) && !reads_texts(config)
+  const bool is_language = config.network ? reads_tokens(*config.network) && !reads_texts(config) &&
+                                                !reads_named_arrays(config)
                                           : is_language_model(config.model);
   if (!is_language) {
     for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
@@ -434,7 +437,26 @@ DataOptions data_options(const RunConfig& config) {
   const Value* const numbers =
       config.network ? input_named(*config.network, kNumberTensor) : nullptr;
   if (numbers != nullptr && numbers->shape.rank > 1) options.table.shape = numbers->shape;
+  if (reads_picture_table(config)) {
+    options.table.picture = input_named(*config.network, kPixelTensor)->shape;
+    return options;
+  }
+  if (!reads_named_arrays(config)) return options;
+  options.table.shape = {};
+  options.table.inputs = array_inputs(*config.network);
+  options.table.label_shape = label_shape_of_places(*config.network);
   return options;
+}
+
+bool reads_picture_table(const RunConfig& config) {
+  return config.network && reads_rows_and_pictures(*config.network) &&
+         kCsvReader.recognises_file(config.data);
+}
+
+bool reads_named_arrays(const RunConfig& config) {
+  if (!config.network || reads_picture_table(config)) return false;
+  if (takes_named_arrays(*config.network)) return true;
+  return config.data.ends_with(".npz") && is_text_classifier(*config.network);
 }
 
 int64_t RunConfig::labels_per_example() const {

@@ -160,6 +160,10 @@ RunConfig default_run_config();
 
 // How a run reads its data: pictures, or if it has a sequence, a text.
 DataOptions data_options(const RunConfig& config);
+// Whether the data are a table with a column of pictures.
+bool reads_picture_table(const RunConfig& config);
+// Whether the data are arrays that the inputs of the network name.
+bool reads_named_arrays(const RunConfig& config);
 TextOptions text_options(const RunConfig& config);
 
 // The file of the network in a run's folder, if it is no built-in network.

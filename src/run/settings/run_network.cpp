@@ -8,6 +8,7 @@
 #include "models/bert.h"
 #include "networks/classifier.h"
 #include "networks/imported_network.h"
+#include "networks/named_inputs.h"
 #include "networks/network.h"
 #include "ops/ops.h"
 
@@ -19,7 +20,9 @@ namespace {
 ModelOptions options_of(const DatasetInfo& data) {
   const Shape& input = data.specs[0].shape;
   ModelOptions options;
-  if (data.find(kPixelTensor) != nullptr) {
+  if (data.has_named_inputs()) {
+    options = {.height = 0, .width = 0, .channels = 0};
+  } else if (data.find(kPixelTensor) != nullptr) {
     options = {.height = input[0], .width = input[1], .channels = input[2]};
     options.channel_means.assign(static_cast<size_t>(input[2]), 0);
   } else if (data.target.kind == TargetKind::kTokens) {
@@ -40,7 +43,9 @@ ModelOptions options_of(const DatasetInfo& data) {
 Status check_examples(const Graph& network, const DatasetInfo& data) {
   MANTISSA_ASSIGN(const ModelOptions wanted, example_options(network));
   const std::vector<TensorSpec> inputs = input_specs(network);
-  const std::string wants_text = examples_text(inputs), is_text = examples_text(data.specs);
+  const bool by_name = data.has_named_inputs() || !has_usual_inputs(network);
+  const auto text_of = by_name ? inputs_text : examples_text;
+  const std::string wants_text = text_of(inputs), is_text = text_of(data.specs);
   if (is_text != wants_text) {
     const TensorSpec *wants = find_spec(inputs, kPixelTensor), *is = data.find(kPixelTensor);
     const bool resizes = wants != nullptr && is != nullptr && wants->shape[2] == is->shape[2];
@@ -84,7 +89,7 @@ Error one_logit_for(const std::string& subject, const DatasetInfo& data) {
 }  // namespace
 
 Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) {
-  const bool has_pictures = data.find(kPixelTensor) != nullptr, is_table = data.table.has_value();
+  const bool has_pictures = data.has_pictures(), is_table = data.table.has_value();
   const std::string are = is_table ? " is a table" : has_pictures ? " has pictures" : " is a text";
   const RunConfig usual = default_run_config();
   for (const Setting& row : training_settings()) {
@@ -158,6 +163,8 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   if (wanted.one_logit && options.classes != 2) return one_logit_for(subject, data);
   options.loss = wanted.loss;
   options.one_logit = wanted.one_logit;
+  // Of a text classifier whose tokens come from arrays.
+  if (data.has_named_inputs()) options.sequence = options.features = wanted.features;
   options.has_labels = data.target.has_labels();
   if (options.classes != wanted.classes) {
     return invalid_input(

@@ -71,7 +71,7 @@ Status take_tokenizer(const std::string& file, StartingPoint& start) {
 }  // namespace
 
 bool reads_texts(const RunConfig& config) {
-  return config.network &&
+  return config.network && !reads_named_arrays(config) &&
          (is_text_encoder(*config.network) || is_text_classifier(*config.network));
 }
 

@@ -1,7 +1,9 @@
-// Sums and products of bytes.
+// Sums and products of mantissas.
+#include <algorithm>
 #include <cstdlib>
 
 #include "onnx/export/operators.h"
+#include "onnx/export/values/wide.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -15,15 +17,40 @@ std::vector<std::string> both(ExportContext& context, const Node& node) {
   return inputs;
 }
 
+bool any_is_wide(const ExportContext& context, const Node& node) {
+  return context.input(node, 0).form == Form::kWide || context.input(node, 1).form == Form::kWide;
+}
+
+// `type` of both inputs, which float32 would round: in float64, then rounded to the mantissas of
+// the result.
+std::string in_double(ExportContext& context, const Node& node, const char* type,
+                      const std::vector<std::string>& inputs) {
+  std::vector<std::string> doubles;
+  for (const std::string& input : inputs) doubles.push_back(as_double(context, input));
+  const std::string exact =
+      context.builder.add(type, node.name + "/double", std::move(doubles));
+  return rounded_product(context, exact, 1, context.exponent(node.outputs[0]),
+                         node.name + "/real");
+}
+
 // `type` is Add or Sub.
 Result<Exported> export_sum(ExportContext& context, int n, const char* type, const char* verb) {
   constexpr int kMostDistance = 16;  // from there on one of the two is rounded first
+  constexpr int kMostWideDistance = 36;
+  constexpr int kMostFloatDistance = 8;  // float32 has sums of 16-bit mantissas
   const Node& node = context.graph.nodes[n];
-  const int distance = context.input(node, 0).exponent - context.input(node, 1).exponent;
-  if (std::abs(distance) > kMostDistance) {
-    return invalid_input(std::string(verb) + " values whose units differ by more than 2^16");
+  const int distance =
+      std::abs(context.input(node, 0).exponent - context.input(node, 1).exponent);
+  const bool is_wide = any_is_wide(context, node);
+  const int most = is_wide ? kMostWideDistance : kMostDistance;
+  if (distance > most) {
+    return invalid_input(std::string(verb) + " values whose units differ by more than 2^" +
+                         std::to_string(most));
   }
   std::vector<std::string> inputs = both(context, node);
+  if (is_wide && distance > kMostFloatDistance) {
+    return quantised(context, n, in_double(context, node, type, inputs));
+  }
   return quantised(context, n, context.builder.add(type, node.name + "/real", std::move(inputs)));
 }
 
@@ -37,7 +64,7 @@ Result<Exported> export_subtract(ExportContext& context, int n) {
   return export_sum(context, n, "Sub", "subtracts");
 }
 
-// Products of mantissas are exact in float32. A gate, one factor for each channel of an image, is
+// Products of mantissas of 8 bits are exact in float32. A gate, one factor for each channel of an image, is
 // [N, C, 1, 1].
 Result<Exported> export_multiply(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
@@ -49,8 +76,12 @@ Result<Exported> export_multiply(ExportContext& context, int n) {
                        {inputs[1], to.list(node.name + "/gate/shape", {0, gate[0], 1, 1})});
   }
   const bool any_signed = context.input(node, 0).is_signed() || context.input(node, 1).is_signed();
+  const bool sign = any_signed && is_signed(context, n);
+  if (any_is_wide(context, node)) {
+    return quantised(context, n, in_double(context, node, "Mul", inputs), sign);
+  }
   return quantised(context, n, context.builder.add("Mul", node.name + "/real", std::move(inputs)),
-                   any_signed && is_signed(context, n));
+                   sign);
 }
 
 }  // namespace mantissa::onnx

@@ -24,9 +24,9 @@ std::string padding_mask(ExportBuilder& to, const std::string& mask) {
 }
 
 // The same by the order of positions, [sequence, sequence], queries first.
-std::string causal_mask(ExportContext& context, Side side) {
+std::string causal_mask(ExportContext& context, Side side, int64_t length) {
   ExportBuilder& to = context.builder;
-  const std::string keys = positions(context, side), name = keys + "/causal";
+  const std::string keys = positions(context, side, length), name = keys + "/causal";
   if (to.makes(name)) return name;
   const std::string queries =
       to.add("Unsqueeze", keys + "/queries", {keys, to.list("attention/column", {1})});
@@ -40,20 +40,48 @@ std::string causal_mask(ExportContext& context, Side side) {
 std::string heads_of(ExportContext& context, const Node& node, size_t input,
                      std::vector<int64_t> order) {
   ExportBuilder& to = context.builder;
-  const int64_t heads = node.attributes.as<ops::AttentionAttributes>().heads;
+  const auto& attributes = node.attributes.as<ops::AttentionAttributes>();
+  const int64_t heads = input == 0 ? attributes.heads : attributes.key_heads();
   const int64_t channels = context.shape(node.inputs[input]).last() / heads;
   const std::string name = node.name + "/" + std::to_string(input);
-  const std::string split =
+  std::string split =
       to.add("Reshape", name + "/split",
              {context.input(node, input).name, to.list(name + "/shape", {0, 0, heads, channels})});
+  if (heads != attributes.heads) {
+    // Each for several heads of queries, one after the other.
+    std::vector<int64_t> readers;
+    for (int64_t i = 0; i < attributes.heads; ++i) {
+      readers.push_back(i / (attributes.heads / heads));
+    }
+    split = to.add("Gather", name + "/shared", {split, to.list(name + "/readers", readers)},
+                   {{"axis", int64_t{2}}});
+  }
   return to.add("Transpose", name, {split}, {ints("perm", std::move(order))});
+}
+
+// The same for keys too far from a query, on both sides: [sequence, sequence].
+std::string window_mask(ExportContext& context, Side side, int64_t length, int64_t window) {
+  ExportBuilder& to = context.builder;
+  const std::string keys = positions(context, side, length);
+  const std::string name = keys + "/window_" + std::to_string(window);
+  if (to.makes(name)) return name;
+  const std::string queries =
+      to.add("Unsqueeze", name + "/queries", {keys, to.list("attention/column", {1})});
+  const std::string distances =
+      to.add("Abs", name + "/distances", {to.add("Sub", name + "/steps", {keys, queries})});
+  const std::string most =
+      to.numbers<int64_t>(name + "/most", ElementType::kInt64, {}, {window - 1});
+  const std::string far = to.add("Greater", name + "/far", {distances, most});
+  return to.add("Mul", name, {to.cast(name + "/numbers", far, ElementType::kFloat), unseen(to)});
 }
 
 // Scores of [batch, heads, queries, keys], masked.
 std::string masked_scores(ExportContext& context, const Node& node) {
   ExportBuilder& to = context.builder;
-  const int64_t channels =
-      context.shape(node.inputs[0]).last() / node.attributes.as<ops::AttentionAttributes>().heads;
+  const auto& attributes = node.attributes.as<ops::AttentionAttributes>();
+  const Shape& shape = context.shape(node.inputs[1]);
+  const int64_t sequence_length = shape[shape.rank - 2];
+  const int64_t channels = context.shape(node.inputs[0]).last() / attributes.heads;
   const std::string queries = heads_of(context, node, 0, {0, 2, 1, 3});
   const std::string keys = heads_of(context, node, 1, {0, 2, 3, 1});
   const std::string factor = to.scalar(static_cast<float>(1 / std::sqrt(double(channels))),
@@ -64,9 +92,14 @@ std::string masked_scores(ExportContext& context, const Node& node) {
     scores = to.add("Add", node.name + "/unpadded",
                     {scores, padding_mask(to, context.input(node, 3).name)});
   }
-  if (node.attributes.as<ops::AttentionAttributes>().causal) {
+  if (attributes.causal) {
     scores = to.add("Add", node.name + "/past",
-                    {scores, causal_mask(context, context.input(node).side)});
+                    {scores, causal_mask(context, context.input(node).side, sequence_length)});
+  }
+  if (attributes.window != 0) {
+    scores = to.add("Add", node.name + "/near",
+                    {scores, window_mask(context, context.input(node).side, sequence_length,
+                                         attributes.window)});
   }
   return scores;
 }
@@ -87,12 +120,6 @@ Status check_sides(const ExportContext& context, const Node& node) {
 Result<Exported> export_row_attention(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_RETURN_IF_ERROR(check_sides(context, node));
-  const auto& attributes = node.attributes.as<ops::AttentionAttributes>();
-  if (attributes.key_heads() != attributes.heads || attributes.window != 0) {
-    return invalid_input(
-        "has heads that share keys, or a window: exported are heads with keys of their own that "
-        "see all positions, or all before theirs");
-  }
   ExportBuilder& to = context.builder;
   const std::string weights = to.add("Softmax", node.name + "/weights",
                                      {masked_scores(context, node)}, {{"axis", int64_t{-1}}});

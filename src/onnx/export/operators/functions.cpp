@@ -1,4 +1,4 @@
-// Functions of one value: of bytes as tables of 256 bytes, whose results are exact everywhere; of
+// Functions of one value: of mantissas as tables of their results, which are exact everywhere; of
 // rows those that are more than one of ONNX's operators, or have attributes.
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
 #include "onnx/export/rows.h"
+#include "onnx/export/values/wide.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pointwise/prelu.h"
@@ -36,40 +37,85 @@ const PointFunction* function_of(const Op* op) {
 using Wide = std::function<int64_t(int64_t mantissa, int64_t channel)>;
 
 // The node as a look-up, by value alone or by channel and value: out = wide * 2^-shift.
-Exported look_up(ExportContext& context, int n, int64_t channels, const Wide& wide, int shift) {
+Result<Exported> look_up(ExportContext& context, int n, int64_t channels, const Wide& wide,
+                         int shift) {
+  constexpr int64_t kMostResults = int64_t{1} << 22;
   const Node& node = context.graph.nodes[n];
   const Exported& in = context.input(node);
   const int value = node.outputs[0];
   Exported out = exported_value(context.output_name(node), context.exponent(value),
                                 context.limit(value), is_signed(context, n));
-  std::vector<uint8_t> table;
+  const TableRange range = table_range(in);
+  if (range.size() > kMostResults / channels) {
+    return invalid_input("reads values of 16 bits in more channels than a table has room for");
+  }
+  std::vector<int64_t> mantissas;
   for (int64_t channel = 0; channel < channels; ++channel) {
-    for (int byte = 0; byte < kBytes; ++byte) {
-      const int64_t narrow = saturate(rescale_rne(wide(byte - in.zero, channel), shift), out.most);
-      table.push_back(static_cast<uint8_t>(std::max<int64_t>(narrow + out.zero, out.least_byte())));
+    for (int64_t q = range.first; q <= range.last; ++q) {
+      mantissas.push_back(saturate(rescale_rne(wide(q, channel), shift), out.most));
     }
   }
-  look_up(context, node, channels, table, out);
+  look_up(context, node, channels, mantissas, out);
   return out;
+}
+
+// The results of a table as they are in the file.
+std::string constant_of(ExportContext& context, const Node& node,
+                        const std::vector<int64_t>& mantissas, const Exported& out) {
+  ExportBuilder& to = context.builder;
+  const std::string name = node.name + "/table";
+  const std::vector<int64_t> dims = {std::ssize(mantissas)};
+  if (out.form == Form::kWide) {
+    std::vector<float> numbers;
+    for (const int64_t mantissa : mantissas) {
+      const auto whole = static_cast<float>(std::max<int64_t>(mantissa, out.least));
+      numbers.push_back(std::ldexp(whole, out.exponent));
+    }
+    return to.numbers(name, ElementType::kFloat, dims, numbers);
+  }
+  std::vector<uint8_t> bytes;
+  for (const int64_t mantissa : mantissas) {
+    const int64_t byte = std::max<int64_t>(mantissa + out.zero, out.least_byte());
+    bytes.push_back(static_cast<uint8_t>(byte));
+  }
+  return to.numbers(name, ElementType::kUint8, dims, bytes);
+}
+
+// The places of the node's input in a table.
+std::string index_of(ExportContext& context, const Node& node) {
+  ExportBuilder& to = context.builder;
+  const Exported& in = context.input(node);
+  const std::string name = node.name + "/index";
+  if (in.form == Form::kBytes) return to.cast(name, in.name, ElementType::kInt32);
+  const std::string units = to.add("Mul", name + "/units", {in.name, to.power(-in.exponent)});
+  const std::string mantissas = to.cast(name + "/mantissas", units, ElementType::kInt32);
+  const std::string first = to.numbers<int32_t>(name + "/first", ElementType::kInt32, {},
+                                                {static_cast<int32_t>(in.least)});
+  return to.add("Sub", name, {mantissas, first});
 }
 
 }  // namespace
 
+TableRange table_range(const Exported& in) {
+  if (in.form == Form::kBytes) return {-in.zero, kBytes - 1 - in.zero};
+  return {in.least, in.most};
+}
+
 void look_up(ExportContext& context, const Node& node, int64_t channels,
-             const std::vector<uint8_t>& table, const Exported& out) {
+             const std::vector<int64_t>& mantissas, const Exported& out) {
   ExportBuilder& to = context.builder;
-  const std::string bytes =
-      to.numbers(node.name + "/table", ElementType::kUint8, {std::ssize(table)}, table);
-  std::string index = to.cast(node.name + "/index", context.input(node).name, ElementType::kInt32);
+  const std::string table = constant_of(context, node, mantissas, out);
+  std::string index = index_of(context, node);
   if (channels > 1) {
+    const auto step = static_cast<int32_t>(table_range(context.input(node)).size());
     std::vector<int32_t> offsets;
-    for (int channel = 0; channel < channels; ++channel) offsets.push_back(channel * kBytes);
+    for (int channel = 0; channel < channels; ++channel) offsets.push_back(channel * step);
     std::vector<int64_t> dims = {channels};
     if (context.shape(node.outputs[0]).rank > 1) dims.insert(dims.end(), {1, 1});
     index = to.add("Add", node.name + "/place",
                    {index, to.numbers(node.name + "/offsets", ElementType::kInt32, dims, offsets)});
   }
-  to.add("Gather", out.name, {bytes, index});
+  to.add("Gather", out.name, {table, index});
 }
 
 Result<Exported> export_function_of_value(ExportContext& context, int n) {
@@ -120,6 +166,11 @@ Result<Exported> export_relu(ExportContext& context, int n) {
   Exported out = context.input(node);
   if (!out.is_signed()) return out;
   ExportBuilder& to = context.builder;
+  if (out.form == Form::kWide) {
+    out.name = to.add("Relu", context.output_name(node), {out.name});
+    out.least = 0;
+    return out;
+  }
   out.name = to.add("Clip", context.output_name(node),
                     {out.name, to.byte(out.zero), to.byte(out.most_byte())});
   return out;
@@ -160,9 +211,47 @@ Result<Exported> export_row_silu(ExportContext& context, int n) {
   return with_form(context, node, to.add("Mul", context.output_name(node), {in, gate}));
 }
 
+namespace {
+
+// The same of values of 16 bits, in float64.
+Result<Exported> scale_in_double(ExportContext& context, int n) {
+  constexpr double kMostExact = 0x1p53;
+  const Node& node = context.graph.nodes[n];
+  const ExportedParameter& multiplier = context.numbers(node.parameters[0]);
+  const ExportedParameter& offset = context.numbers(node.parameters[1]);
+  const Exported& in = context.input(node);
+  const Shape& shape = context.shape(node.outputs[0]);
+  std::vector<double> factors, summands;
+  double most = 0;
+  for (int64_t c = 0; c < shape.last(); ++c) {
+    const auto factor = static_cast<double>(number_at<int32_t>(multiplier, c));
+    summands.push_back(static_cast<double>(number_at<int64_t>(offset, c)));
+    factors.push_back(std::ldexp(factor, -in.exponent));
+    most = std::max(most, std::abs(factor) * in.most + std::abs(summands.back()));
+  }
+  if (most >= kMostExact) add_near(context, node, "has products beyond float64");
+  ExportBuilder& to = context.builder;
+  std::vector<int64_t> dims = {shape.last()};
+  if (shape.rank > 1) dims.insert(dims.end(), {1, 1});
+  const auto constant = [&](const char* what, const std::vector<double>& numbers) {
+    return to.numbers(node.name + what, ElementType::kDouble, dims, numbers);
+  };
+  const std::string scaled =
+      to.add("Mul", node.name + "/scaled",
+             {as_double(context, in.name), constant("/factors", factors)});
+  const std::string sums =
+      to.add("Add", node.name + "/sums", {scaled, constant("/summands", summands)});
+  return quantised(context, n,
+                   rounded_product(context, sums, std::ldexp(1.0, multiplier.exponents[0]),
+                                   context.exponent(node.outputs[0]), node.name + "/real"));
+}
+
+}  // namespace
+
 // A batch norm with no layer before it: a multiplier of 31 bits and an offset for each channel.
 Result<Exported> export_scale_offset(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
+  if (context.input(node).form == Form::kWide) return scale_in_double(context, n);
   const ExportedParameter& multiplier = context.numbers(node.parameters[0]);
   const ExportedParameter& offset = context.numbers(node.parameters[1]);
   const auto wide = [&](int64_t q, int64_t channel) {

@@ -1,12 +1,15 @@
-// The input of pixels, convolutions and linear layers.
+// The inputs, convolutions and linear layers.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "onnx/export/operators.h"
+#include "onnx/export/rows.h"
+#include "onnx/export/values/wide.h"
 #include "onnx/export/weights.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/convolution_shape.h"
+#include "ops/convolutions/transposed_shape.h"
 #include "ops/ops.h"
 #include "ops/pixels.h"
 
@@ -24,10 +27,13 @@ std::string weights(ExportContext& context, const Node& node, const LayerNumbers
   const auto uses = std::count_if(nodes.begin(), nodes.end(), [&](const Node& other) {
     return !other.parameters.empty() && other.parameters[0] == node.parameters[0];
   });
-  const bool is_depthwise = weights.shape.rank == 4 && weights.shape[3] == 1 &&
+  const bool in_float = layer.is_transposed || context.input(node).form != Form::kBytes;
+  const bool is_depthwise = !layer.is_transposed && weights.shape.rank == 4 &&
+                            weights.shape[3] == 1 &&
                             node.attributes.as<ops::LayerAttributes>().groups > 1;
   const int most_input = uses > 1 ? UINT8_MAX : context.input(node).most_byte();
-  const WeightsForm form = weights_form(layer, context.target, is_depthwise ? 0 : most_input);
+  const WeightsForm form =
+      weights_form(layer, context.target, is_depthwise || in_float ? 0 : most_input);
   if (form.type == ElementType::kUint8) {
     context.notes.push_back("layer '" + node.name +
                             "' has unsigned weights, so that CPUs without VNNI do not saturate");
@@ -60,6 +66,21 @@ std::vector<std::string> inputs_of(ExportContext& context, const Node& node,
   return inputs;
 }
 
+// The file has weights in the form of one kind of layer: of vectors, or of positions.
+Status check_readers(const ExportContext& context, const Node& node) {
+  const auto form_of = [&](const Node& layer) {
+    return std::pair(layer.op == &ops::kTransposedConvolution,
+                     context.shape(layer.inputs[0]).rank > 1);
+  };
+  for (const Node& other : context.graph.nodes) {
+    const bool shares = !other.parameters.empty() && other.parameters[0] == node.parameters[0];
+    if (!shares || form_of(other) == form_of(node)) continue;
+    return invalid_input("shares its weights with '" + other.name +
+                         "', which reads another kind of value");
+  }
+  return {};
+}
+
 Result<LayerNumbers> numbers_of(ExportContext& context, const Node& node) {
   if (context.network.by_channel[static_cast<size_t>(node.outputs[0])]) {
     return invalid_input("makes a value with an exponent for each channel");
@@ -68,11 +89,68 @@ Result<LayerNumbers> numbers_of(ExportContext& context, const Node& node) {
   MANTISSA_ASSIGN(LayerNumbers layer, layer_numbers(context.network, node,
                                                     {in.exponent, context.exponent(node.outputs[0]),
                                                      std::max(in.most, -in.least)}));
-  if (!layer.is_rescaled && layer.most_sum >= kExactSums) {
+  MANTISSA_RETURN_IF_ERROR(check_readers(context, node));
+  if (in.form == Form::kWide && (layer.is_rescaled || layer.most_sum >= kExactSums)) {
+    add_near(context, node, "multiplies values of 16 bits in float32");
+  } else if (layer.is_rescaled && context.limit(node.outputs[0]) > kMostOfBytes) {
+    add_near(context, node, "makes values of 16 bits in float32");
+  } else if (!layer.is_rescaled && layer.most_sum >= kExactSums) {
     context.notes.push_back("layer '" + node.name + "' may have sums of 2^24 and more (" +
                             std::to_string(layer.most_sum) + "), which float32 rounds");
   }
   return layer;
+}
+
+// Columns as the network takes them: (x - mean) / deviation in its unit, rounded in float64 as the
+// network's own tables are; missing ones are 0.
+std::string standardised(ExportContext& context, const Node& node, int exponent) {
+  ExportBuilder& to = context.builder;
+  const std::string& columns = context.input(node).name;
+  const int64_t count = context.shape(node.inputs[0]).count();
+  std::vector<double> means, deviations;
+  for (const InputColumn& column : context.network.columns) {
+    means.push_back(column.mean);
+    deviations.push_back(column.deviation);
+  }
+  const auto constant = [&](const char* what, const std::vector<double>& numbers) {
+    return to.numbers(node.name + what, ElementType::kDouble, {count}, numbers);
+  };
+  const std::string centred =
+      to.add("Sub", node.name + "/centred",
+             {as_double(context, columns), constant("/means", means)});
+  const std::string units =
+      to.add("Div", node.name + "/deviated", {centred, constant("/deviations", deviations)});
+  const std::string whole = rounded_product(context, units, 1, exponent, node.name + "/standard");
+  const std::string missing = to.add("IsNaN", node.name + "/missing", {columns});
+  return to.add("Where", node.name + "/present", {missing, to.scalar(0, "zero"), whole});
+}
+
+// An operator on images whose results are the layer's sums.
+struct SumOperator {
+  const char* name;
+  std::vector<NodeAttribute> attributes;
+};
+
+// The layer's output: its sums, rounded unless only losses read them.
+Result<Exported> image_layer(ExportContext& context, int n, const LayerNumbers& layer,
+                             SumOperator with) {
+  const Node& node = context.graph.nodes[n];
+  const bool stays_wide = context.network.is_wide[static_cast<size_t>(node.outputs[0])];
+  if (stays_wide && !layer.has_one_scale()) {
+    return invalid_input("makes logits from weights with an exponent for each channel");
+  }
+  const bool is_row = ops::is_sequence(context.shape(node.outputs[0]));
+  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0] && !is_row;
+  std::vector<std::string> inputs = inputs_of(context, node, layer);
+  std::string sums =
+      context.builder.add(with.name, is_result ? context.output : node.name + "/real",
+                          std::move(inputs), std::move(with.attributes));
+  if (!stays_wide) return quantised(context, n, sums);
+  if (is_row) {
+    ExportBuilder& to = context.builder;
+    sums = to.add("Squeeze", node.name + "/sequence", {sums, to.list("row_axis", {2})});
+  }
+  return Exported{std::move(sums), Form::kVector};
 }
 
 }  // namespace
@@ -100,6 +178,7 @@ Result<Exported> export_numbers(ExportContext& context, int n) {
   const Value& input = context.graph.values[node.inputs[0]];
   ExportBuilder& to = context.builder;
   std::string numbers = context.input(node).name;
+  if (!context.network.columns.empty()) numbers = standardised(context, node, input.exponent);
   if (ops::is_sequence(input.shape)) {
     numbers = to.add("Unsqueeze", node.name + "/row", {numbers, to.list("row_axis", {2})});
   }
@@ -121,34 +200,40 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
       ops::convolution_axes(a, ops::is_sequence(context.shape(node.inputs[0])));
   const int64_t right = a.causal ? 0 : horizontal.padding;
   const int64_t dilation = shape[1] > 1 || shape[2] > 1 ? a.dilation : 1;
-  const bool stays_wide = context.network.is_wide[static_cast<size_t>(node.outputs[0])];
-  if (stays_wide && !layer.has_one_scale()) {
-    return invalid_input("makes logits from weights with an exponent for each channel");
-  }
-  const bool is_row = ops::is_sequence(context.shape(node.outputs[0]));
-  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0] && !is_row;
-  std::vector<std::string> inputs = inputs_of(context, node, layer);
-  std::string sums = context.builder.add("Conv", is_result ? context.output : node.name + "/real",
-                                         std::move(inputs),
-                                         {ints("kernel_shape", {shape[1], shape[2]}),
-                                          ints("strides", {vertical.stride, horizontal.stride}),
-                                          ints("pads", {vertical.padding, horizontal.padding,
-                                                        vertical.padding, right}),
-                                          ints("dilations", {dilation, dilation}),
-                                          {"group", a.groups}});
-  if (!stays_wide) return quantised(context, n, sums);
-  if (is_row) {
-    ExportBuilder& to = context.builder;
-    sums = to.add("Squeeze", node.name + "/sequence", {sums, to.list("row_axis", {2})});
-  }
-  return Exported{std::move(sums), Form::kVector};
+  return image_layer(context, n, layer,
+                     {"Conv",
+                      {ints("kernel_shape", {shape[1], shape[2]}),
+                       ints("strides", {vertical.stride, horizontal.stride}),
+                       ints("pads", {vertical.padding, horizontal.padding, vertical.padding, right}),
+                       ints("dilations", {dilation, dilation}),
+                       {"group", a.groups}}});
 }
 
-// Results that only losses read are the unrounded sums.
+// In float32, which has the sums below 2^24: there is no operator of integers.
+Result<Exported> export_transposed_convolution(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
+  const auto [vertical, horizontal] =
+      ops::transposed_axes(node.attributes.as<ops::TransposedAttributes>(),
+                           ops::is_sequence(context.shape(node.inputs[0])));
+  return image_layer(
+      context, n, layer,
+      {"ConvTranspose",
+       {ints("kernel_shape", {vertical.kernel, horizontal.kernel}),
+        ints("strides", {vertical.stride, horizontal.stride}),
+        ints("pads",
+             {vertical.padding, horizontal.padding, vertical.padding, horizontal.padding}),
+        ints("output_padding", {vertical.output_padding, horizontal.output_padding})}});
+}
+
+// Of positions, a convolution with windows of one.
 Result<Exported> export_linear(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  if (context.shape(node.inputs[0]).rank != 1) return invalid_input("reads more than one vector");
+  if (feeds_gates_alone(context, node.outputs[0])) return context.input(node);
   MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
+  if (context.shape(node.inputs[0]).rank > 1) {
+    return image_layer(context, n, layer, {"Conv", {ints("kernel_shape", {1, 1})}});
+  }
   const bool stays_wide = context.network.is_wide[static_cast<size_t>(node.outputs[0])];
   if (stays_wide && !layer.has_one_scale()) {
     return invalid_input("makes logits from weights with an exponent for each channel");

@@ -1,4 +1,4 @@
-// Operators that move bytes and compute nothing. Images are [N, C, H, W] in the model and
+// Operators that move numbers and compute nothing. Images are [N, C, H, W] in the model and
 // [H, W, C] here; vectors have our own order in both.
 #include <limits>
 
@@ -7,7 +7,6 @@
 #include "onnx/export/rows.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
-#include "ops/shapes/resize_taps.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -25,13 +24,8 @@ std::string flat(ExportContext& context, std::string tensor, const Shape& shape,
   return context.builder.add("Flatten", name, {tensor});
 }
 
-}  // namespace
-
-Result<Exported> export_identity(ExportContext& context, int n) {
-  return context.input(context.graph.nodes[n]);
-}
-
-Result<Exported> export_concat(ExportContext& context, int n) {
+// Mantissas joined along an axis of the file's layout.
+Result<Exported> joined(ExportContext& context, int n, int64_t axis) {
   const Node& node = context.graph.nodes[n];
   std::vector<std::string> inputs;
   bool any_signed = false;
@@ -42,8 +36,22 @@ Result<Exported> export_concat(ExportContext& context, int n) {
   }
   return quantised(
       context, n,
-      context.builder.add("Concat", node.name + "/real", std::move(inputs), {{"axis", int64_t{1}}}),
+      context.builder.add("Concat", node.name + "/real", std::move(inputs), {{"axis", axis}}),
       any_signed && is_signed(context, n));
+}
+
+}  // namespace
+
+Result<Exported> export_identity(ExportContext& context, int n) {
+  return context.input(context.graph.nodes[n]);
+}
+
+Result<Exported> export_concat(ExportContext& context, int n) {
+  return joined(context, n, 1);
+}
+
+Result<Exported> export_concat_positions(ExportContext& context, int n) {
+  return joined(context, n, 3);
 }
 
 Result<Exported> export_flatten(ExportContext& context, int n) {
@@ -86,25 +94,8 @@ Result<Exported> export_pad(ExportContext& context, int n) {
   Exported out = context.input(node);
   const std::string sides =
       to.list(node.name + "/sides", {0, 0, side.top, side.left, 0, 0, side.bottom, side.right});
-  out.name = to.add("Pad", context.output_name(node), {out.name, sides, to.byte(out.zero)});
-  return out;
-}
-
-// Copies of bytes.
-Result<Exported> export_upsample(ExportContext& context, int n) {
-  const Node& node = context.graph.nodes[n];
-  const auto [vertical, horizontal] =
-      ops::upsample_factors(node.attributes.as<ops::UpsampleAttributes>(),
-                            ops::is_sequence(context.shape(node.inputs[0])));
-  ExportBuilder& to = context.builder;
-  Exported out = context.input(node);
-  const std::string scales = to.numbers<float>(
-      node.name + "/scales", ElementType::kFloat, {4},
-      {1, 1, static_cast<float>(vertical), static_cast<float>(horizontal)});
-  out.name = to.add("Resize", context.output_name(node), {out.name, "", scales},
-                    {{"mode", "nearest"},
-                     {"coordinate_transformation_mode", "asymmetric"},
-                     {"nearest_mode", "floor"}});
+  const std::string zero = out.form == Form::kBytes ? to.byte(out.zero) : to.scalar(0, "zero");
+  out.name = to.add("Pad", context.output_name(node), {out.name, sides, zero});
   return out;
 }
 
@@ -163,10 +154,16 @@ Result<Exported> export_channel_shuffle(ExportContext& context, int n) {
   return out;
 }
 
+// Positions as the rows or columns of an image stay rows.
 Result<Exported> export_row_flatten(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const Exported& in = context.input(node);
-  if (context.shape(node.outputs[0]).rank != 1) {
+  const Shape& from = context.shape(node.inputs[0]);
+  const Shape& shape = context.shape(node.outputs[0]);
+  const bool keeps_rows = shape.last() == from.last() && shape.count() == from.count() &&
+                          (shape.rank < 3 || shape[0] == 1 || shape[1] == 1);
+  if (in.form == Form::kRows && shape.rank > 1 && keeps_rows) return in;
+  if (shape.rank != 1) {
     return invalid_input("changes the shape of a sequence whose length is open");
   }
   if (in.form != Form::kRows) return in;
@@ -221,6 +218,29 @@ Result<Exported> export_row_concat(ExportContext& context, int n) {
   return Exported{context.builder.add("Concat", context.output_name(node), std::move(inputs),
                                       {{"axis", int64_t{-1}}}),
                   context.input(node).form};
+}
+
+Result<Exported> export_row_concat_positions(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  if (has_padding(context, context.input(node).side)) {
+    return invalid_input("moves the positions that a mask counts");
+  }
+  MANTISSA_ASSIGN(std::vector<std::string> inputs, inputs_of_one_form(context, node));
+  return Exported{context.builder.add("Concat", context.output_name(node), std::move(inputs),
+                                      {{"axis", int64_t{1}}}),
+                  Form::kRows};
+}
+
+Result<Exported> export_reverse(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  if (context.shape(node.inputs[0]).rank < 2) return invalid_input("reverses no positions");
+  ExportBuilder& to = context.builder;
+  Exported out = context.input(node);
+  out.name = to.add("Slice", context.output_name(node),
+                    {out.name, to.list("reverse/first", {-1}),
+                     to.list("reverse/end", {std::numeric_limits<int64_t>::min()}),
+                     to.list("position_axis", {3}), to.list("reverse/step", {-1})});
+  return out;
 }
 
 // Padding comes first, then, and in the model there is as much of it as its user likes.

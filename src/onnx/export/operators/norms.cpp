@@ -1,5 +1,6 @@
-// Norms of rows.
+// Norms of rows, and of groups of an image's channels, in float32.
 #include <string>
+#include <vector>
 
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
@@ -19,6 +20,43 @@ Result<Exported> export_row_layer_norm(ExportContext& context, int n) {
           {context.input(node).name, scale, offset},
           {{"axis", int64_t{-1}},
            {"epsilon", static_cast<float>(node.attributes.as<ops::RowNormAttributes>().epsilon)}}));
+}
+
+// The numbers of a group as one channel: each is normalised by itself. Then scale and offset.
+Result<Exported> export_group_norm(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const auto& attributes = node.attributes.as<ops::GroupNormAttributes>();
+  add_near(context, node, "is computed in float32");
+  ExportBuilder& to = context.builder;
+  const std::string& name = node.name;
+  const Shape& shape = context.shape(node.outputs[0]);
+  const Shape image = context.image_shape(node.outputs[0]);
+  const int64_t groups = attributes.groups, channels = shape.last();
+  const bool is_vector = shape.rank == 1;
+  const std::string numbers = real(context, context.input(node), name);
+  const std::string rows =
+      to.add("Reshape", name + "/groups", {numbers, to.list(name + "/groups/shape", {0, groups, -1})});
+  const auto constant = [&](const char* what, float number) {
+    return to.numbers(name + what, ElementType::kFloat, {groups},
+                      std::vector<float>(static_cast<size_t>(groups), number));
+  };
+  const std::string normed =
+      to.add("InstanceNormalization", name + "/normed",
+             {rows, constant("/ones", 1), constant("/zeros", 0)},
+             {{"epsilon", static_cast<float>(attributes.epsilon)}});
+  const std::vector<int64_t> dims =
+      is_vector ? std::vector<int64_t>{0, channels}
+                : std::vector<int64_t>{0, channels, image[0], image[1]};
+  const std::string back = to.add("Reshape", name + "/image", {normed, to.list(name + "/shape", dims)});
+  const auto by_channel = [&](int parameter) {
+    std::vector<int64_t> sizes = {channels};
+    if (!is_vector) sizes.insert(sizes.end(), {1, 1});
+    return to.numbers(context.graph.parameters[parameter].name, ElementType::kFloat, sizes,
+                      real_numbers(context, parameter));
+  };
+  const std::string scaled = to.add("Mul", name + "/scaled", {back, by_channel(node.parameters[0])});
+  return quantised(context, n,
+                   to.add("Add", name + "/real", {scaled, by_channel(node.parameters[1])}));
 }
 
 Result<Exported> export_row_rms_norm(ExportContext& context, int n) {

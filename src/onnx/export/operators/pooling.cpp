@@ -80,6 +80,9 @@ Result<Exported> export_average_pool(ExportContext& context, int n) {
   attributes.push_back({"count_include_pad",
                         int64_t{node.attributes.as<ops::PoolAttributes>().count_padding ? 1 : 0}});
   const Exported in = context.input(node);
+  if (in.form == Form::kWide || node.op == &ops::kAveragePool) {
+    add_near(context, node, "is computed in float32");
+  }
   const std::string input = real(context, in, node.name);
   return quantised(
       context, n,

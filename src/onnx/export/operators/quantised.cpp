@@ -25,12 +25,10 @@ ops::QuantiseSteps steps_of(const ExportContext& context, const Node& node, int 
 // The steps as a look-up: exact for every range, and slower than QuantizeLinear.
 void look_up_steps(ExportContext& context, const Node& node, const ops::QuantiseSteps& steps,
                    const Exported& out) {
-  const int zero = context.input(node).zero;
-  std::vector<uint8_t> table;
-  for (int byte = 0; byte <= UINT8_MAX; ++byte) {
-    table.push_back(static_cast<uint8_t>(steps.step(byte - zero) + out.zero));
-  }
-  look_up(context, node, 1, table, out);
+  const TableRange range = table_range(context.input(node));
+  std::vector<int64_t> mantissas;
+  for (int64_t q = range.first; q <= range.last; ++q) mantissas.push_back(steps.step(q));
+  look_up(context, node, 1, mantissas, out);
   context.notes.push_back("'" + node.name +
                           "' is a look-up: no float32 scale gives its range to the same bits");
 }
@@ -57,6 +55,12 @@ Result<Exported> export_quantise(ExportContext& context, int n) {
   const std::string tensor = real(context, in, node.name);
   quantise_to(context, tensor, context.builder.scalar(*scale, node.name + "/step"), out);
   return out;
+}
+
+// From one grid of the network to another.
+Result<Exported> export_requantised(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  return quantised(context, n, real(context, context.input(node), node.name));
 }
 
 Result<Exported> export_row_quantise(ExportContext& context, int n) {

@@ -1,4 +1,4 @@
-// Tables and linear layers of sequences. Linear layers are QuantizeLinear, DequantizeLinear
+// Tables of tokens and linear layers of sequences. Linear layers are QuantizeLinear, DequantizeLinear
 // and MatMul, which ONNX Runtime computes in integers; all else is float (0095).
 #include <algorithm>
 #include <bit>
@@ -14,21 +14,6 @@ namespace {
 
 constexpr int kMostMantissa = 127;
 constexpr float kLeastMaximum = 1e-30F;  // of a row, so that rows of zeros have a scale, too
-
-// The rows of a table that indices name. Mantissas are gathered before they become real numbers, so
-// that no table of floats is made.
-Result<std::string> look_up(ExportContext& context, int parameter, const std::string& indices,
-                            const std::string& name) {
-  ExportBuilder& to = context.builder;
-  const ExportedParameter& table = context.numbers(parameter);
-  if (is_real(table)) return to.add("Gather", name, {real_parameter(context, parameter), indices});
-  MANTISSA_ASSIGN(const std::string bytes, byte_rows(context, parameter));
-  const std::string mantissas = to.add("Gather", name + "/mantissas", {bytes, indices});
-  std::string scales = row_scales(context, parameter);
-  if (table.exponents.size() > 1) scales = to.add("Gather", name + "/scales", {scales, indices});
-  const std::string numbers = to.cast(name + "/float", mantissas, ElementType::kFloat);
-  return to.add("Mul", name, {numbers, scales});
-}
 
 // A value in bytes with zero point 128. Its scale is the network's own exponent. If each row has
 // its own exponent, rows are divided by their scales, and results are multiplied by them.
@@ -129,18 +114,8 @@ Result<Exported> export_row_embedding(ExportContext& context, int n) {
   }
   const std::string name = context.output_name(node);
   MANTISSA_ASSIGN(std::string found,
-                  look_up(context, node.parameters[0], context.input(node).name, name));
+                  table_rows(context, node.parameters[0], context.input(node).name, name));
   return Exported{std::move(found), Form::kRows};
-}
-
-Result<Exported> export_row_positions(ExportContext& context, int n) {
-  const Node& node = context.graph.nodes[n];
-  MANTISSA_ASSIGN(const std::string rows,
-                  look_up(context, node.parameters[0], positions(context, context.input(node).side),
-                          node.name + "/positions"));
-  return Exported{
-      context.builder.add("Add", context.output_name(node), {context.input(node).name, rows}),
-      Form::kRows};
 }
 
 Result<Exported> export_row_linear(ExportContext& context, int n) {

@@ -1,0 +1,40 @@
+// Which array of a file is which input of a network, and of which split.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "data/tables/table_schema.h"
+
+namespace mantissa {
+
+// The names of the arrays of each input, and behind them of the targets; "": there is none.
+using ArrayNames = std::vector<std::string>;
+
+struct SplitNames {
+  ArrayNames train = {}, validation = {}, test = {};  // the last two may be empty
+  std::vector<std::string> notes = {};                // arrays that no input reads
+};
+
+// "vector", "vector_train" or "test-vector" for the input 'vector', in any case; names of targets
+// as usual. A network with one input beside its lengths also takes x. Errors name the file: two
+// arrays for the same, an input or the targets without an array.
+Result<SplitNames> find_roles(const std::filesystem::path& path,
+                              const std::vector<std::string>& names,
+                              const std::vector<ArrayInput>& inputs);
+
+// The same of inputs alone, of all examples: targets may be missing.
+Result<ArrayNames> find_inputs(const std::filesystem::path& path,
+                               const std::vector<std::string>& names,
+                               const std::vector<ArrayInput>& inputs);
+
+// Whether an array of that name is read: true for inputs, false for targets; nothing: it is not.
+std::optional<bool> reads_array(const std::string& name, const std::vector<ArrayInput>& inputs);
+
+// "pictures, uint8 [N, 28, 28, 1]": the arrays that the input takes.
+std::string wanted_text(const ArrayInput& input);
+
+}  // namespace mantissa

@@ -1,0 +1,92 @@
+#include "data/arrays/array_targets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "data/arrays/array_files.h"
+#include "data/readers/table_reader.h"
+#include "data/tables/table_encoder.h"
+#include "data/tables/table_rows.h"
+
+namespace mantissa {
+namespace {
+
+// Labels of places: whole numbers from 0 on.
+Result<Label> place_label(const FoundSplit& split, const NpyArray& y, double number) {
+  if (number >= 0 && number < kMaxClasses && number == std::floor(number)) {
+    return static_cast<Label>(number);
+  }
+  return invalid_input(place_of(split, y) + " has a label that is no whole number from 0 to " +
+                       std::to_string(kMaxClasses - 1));
+}
+
+// Rows that have the targets alone; a table wants an input, too.
+Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const NpyArray& y) {
+  NpyArray twice = y;
+  twice.name = "x";
+  return array_rows(quoted(split.file(0)), std::move(twice), y);
+}
+
+}  // namespace
+
+Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
+                                                 const DataOptions& options, FoundData& found) {
+  MANTISSA_ASSIGN(const auto rows, target_rows(split, y));
+  TableChoices choices;
+  choices.task = options.table.task;
+  MANTISSA_ASSIGN(FoundSchema schema, find_schema(*rows, split.part, choices));
+  for (std::string& note : schema.notes) {
+    if (note.find("the target") != std::string::npos) found.notes.push_back(std::move(note));
+  }
+  return schema.schema.targets();
+}
+
+Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y) {
+  const NumberAt number = number_reader(y.type);
+  const int64_t count = std::ssize(y.data) / npy_element_bytes(y.type);
+  Label largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    MANTISSA_ASSIGN(const Label label, place_label(split, y, number(y, i)));
+    largest = std::max(largest, label);
+  }
+  if (largest == 0) {
+    return invalid_input(place_of(split, y) + " is 0 everywhere: there is nothing to learn");
+  }
+  return TableColumn{.name = "y", .categories = numbered_classes(int{largest} + 1)};
+}
+
+Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSchema& schema,
+                      ExampleSet& set) {
+  if (schema.label_shape.rank > 0) {
+    auto& labels = set.find(kLabelTensor)->as<Label>();
+    const NumberAt number = number_reader(y.type);
+    const int64_t places = schema.label_shape.count();
+    for (int64_t i = 0; i < y.shape[0] * places; ++i) {
+      if (!is_of_part(i / places, split.part)) continue;
+      MANTISSA_ASSIGN(const Label label, place_label(split, y, number(y, i)));
+      if (label >= std::ssize(schema.target.categories)) {
+        return invalid_input(place_of(split, y) + " has the label " + std::to_string(label) +
+                             ", which no training example has");
+      }
+      labels.push_back(label);
+    }
+    return {};
+  }
+  MANTISSA_ASSIGN(const auto rows, target_rows(split, y));
+  TableSchema targets_alone;
+  targets_alone.target = schema.target;
+  targets_alone.more_targets = schema.more_targets;
+  MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(targets_alone, *rows));
+  for (int64_t n = 0; n < y.shape[0]; ++n) {
+    MANTISSA_ASSIGN(const auto row, rows->next());
+    if (!is_of_part(n, split.part)) continue;
+    MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
+    if (!target.is_known) return invalid_input(rows->place() + ": has no target");
+    append_target(target, schema, set);
+  }
+  return {};
+}
+
+}  // namespace mantissa

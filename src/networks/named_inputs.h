@@ -1,0 +1,35 @@
+// Inputs of networks that arrays fill by name: any number of pictures, numbers, tokens and lengths.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "data/tables/table_schema.h"
+#include "graph/graph.h"
+
+namespace mantissa {
+
+// What an array has to be for an input: pictures (uint8 [H, W, C]), numbers (int16 of the exponent
+// of features, [F], [T, C] or [H, W, C]), tokens (indices [T]) or lengths (indices [], unless an
+// embedding reads them). Nothing: none of these, or a target.
+std::optional<ArrayKind> array_kind(const Value& input);
+
+// Whether the network has the inputs that other data than named arrays fill, too: pixels, numbers,
+// or tokens with lengths and perhaps segments.
+bool has_usual_inputs(const Graph& network);
+
+// Whether only named arrays can fill the inputs of this network, which `train` can train.
+bool takes_named_arrays(const Graph& network);
+
+// Whether the inputs are 'pixels' and 'numbers' [F], which a table with a column of pictures fills.
+bool reads_rows_and_pictures(const Graph& network);
+
+// The inputs but for targets, in the network's order; tokens with the number of rows of their
+// embedding, sequences with the input of their lengths: which attention or a recurrent layer reads
+// behind them.
+std::vector<ArrayInput> array_inputs(const Graph& network);
+
+// Whether a schema's named arrays, or its rows and pictures, are the inputs of the network.
+bool fits_inputs(const TableSchema& schema, const Graph& network);
+
+}  // namespace mantissa
