@@ -122,7 +122,7 @@ holds "there is one for each class" grep -q class_iou "$folder/eval.json"
 run predict --checkpoint "$folder/unet" --data "$folder/shapes.npz" --index 0-3 \
   --raw "$folder/raw.npz"
 holds "predict writes the logits of pixels" grep -q 'mantissas.npy' "$folder/raw.npz"
-# Dice's loss, alone and with the cross-entropy; a command of a run, stopped and gone on.
+# Dice's loss, alone and with the cross-entropy.
 for form in dice sum; do
   attributes='"attributes": {"smooth": 0.5}, '
   [[ $form == dice ]] || attributes='"attributes": {"cross_entropy": 1.0}, '
@@ -138,10 +138,11 @@ done
 run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 2 \
   --format fp32 --out "$folder/float"
 holds "in fp32, too" eval '((status == 0))'
-run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --steps 20 \
+run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 2 \
   --threads 3 --out "$folder/three"
-run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --steps 20 \
+run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 2 \
   --out "$folder/one"
+holds "two runs train" eval '((status == 0))'
 holds "the same bits on three threads" \
   test "$(number "$folder/three/summary.json" state_sha256)" = \
   "$(number "$folder/one/summary.json" state_sha256)"
