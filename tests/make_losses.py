@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """Writes tests/operators/pytorch_losses.inc: losses and gradients of PyTorch, summed over the rows.
+With --batch pytorch_batch_losses.inc: losses that look at more than one row.
 
   python3 tests/make_losses.py > tests/operators/pytorch_losses.inc
+  python3 tests/make_losses.py --batch > tests/operators/pytorch_batch_losses.inc
 """
+
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -72,8 +76,45 @@ def list_of(values, digits=9):
     return "{" + ", ".join(f"{float(value):.{digits}g}" for row in values for value in row) + "}"
 
 
+def dice(z, smooth, factor):
+    """Soft Dice of two examples of two places, and cross-entropy, for each place."""
+    labels = torch.tensor([[0, 2], [2, 1]])
+    p, t = torch.softmax(z, 1).reshape(2, 2, 3), F.one_hot(labels, 3).to(z.dtype)
+    quotients = (2 * (p * t).sum(1) + smooth) / (p.sum(1) + t.sum(1) + smooth)
+    return (2 * (1 - quotients.mean(1))).sum() + factor * F.cross_entropy(z, labels.flatten(),
+                                                                         reduction="sum")
+
+
+def contrastive(z, temperature):
+    """Supervised contrast as in Khosla's own code, L_out, with the base temperature 1."""
+    labels = torch.tensor([0, 1, 1, 0])
+    u = F.normalize(z, dim=1)
+    products = u @ u.T / temperature
+    others = 1 - torch.eye(4, dtype=z.dtype)
+    friends = (labels[:, None] == labels).to(z.dtype) * others
+    log = products - (products.exp() * others).sum(1, keepdim=True).log()
+    return -((friends * log).sum(1) / friends.sum(1)).sum()
+
+
+def print_batch_losses():
+    logits = LOGITS + [[0.25, 1.0, -1.0]]
+    forms = {"contrastive_losses": [(0.1, 0.0), (0.5, 0.0), (2.0, 0.0)],
+             "dice_losses": [(1.0, 0.0), (0.25, 0.0), (1.0, 1.0), (4.0, 0.5)]}
+    for name, settings in forms.items():
+        print(f"const std::vector<PyTorchBatchLoss> {name} = {{")
+        for a, b in settings:
+            z = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+            value = dice(z, a, b) if name == "dice_losses" else contrastive(z, a)
+            value.backward()
+            print(f"    {{{a}, {b}, {value.item():.9g},\n     {list_of(z.grad.tolist())}}},")
+        print("};")
+
+
 print(f"// Written by tests/make_losses.py with PyTorch {torch.__version__.split('+')[0]}.")
 print("// clang-format off")
+if sys.argv[1:] == ["--batch"]:
+    print_batch_losses()
+    ROWS = []
 for op, attributes, loss in ROWS:
     z = torch.tensor(LOGITS, dtype=torch.float64, requires_grad=True)
     value = loss(z)

@@ -76,6 +76,13 @@ struct BuiltInOptions {
   double width = 1;            // multiplies the channels of every layer but the last
   double label_smoothing = 0;  // part of each target that all classes share
   bool squared_error = false;  // against one-hot targets, in place of cross-entropy
+  // As --loss: "cross-entropy", "mse", "sigmoid", "ordinal"; or of `classes` numbers, which batches
+  // bring as "targets" at the exponent -12: "regression" (squared errors), "l1", "huber".
+  std::string loss = {};
+  bool by_output = false;  // sigmoid: labels of 0 and 1, one for each output
+  double focal = 0;        // sigmoid and ordinal, as SigmoidLoss has it
+  std::vector<double> positive_weights = {};  // the same
+  double huber_delta = 1;
 };
 
 // The form of a cross-entropy of sigmoids.
@@ -88,6 +95,13 @@ struct SigmoidLoss {
   // Weights of targets of 1, from 0 to 31: none, one, or one for each output.
   std::vector<double> positive_weights = {};
   std::string weights = {};  // an input of weights of rows
+};
+
+// The form of a Dice loss.
+struct DiceLoss {
+  double smooth = 1;         // 2^-16 to 65536: places added to both sides of each quotient
+  double cross_entropy = 0;  // 0 to 100: the factor of the cross-entropy that is added
+  std::string weights = {};  // an input of weights of places
 };
 
 // The penalty of an error d of a number.
@@ -135,6 +149,9 @@ class MANTISSA_EXPORT Network {
 class MANTISSA_EXPORT NetworkBuilder {
  public:
   explicit NetworkBuilder(std::string name);
+  // Goes on with a network without its losses, and without inputs that nothing else reads. The last
+  // value is its first output; outputs() has all.
+  explicit NetworkBuilder(const Network& network);
   ~NetworkBuilder();
   NetworkBuilder(NetworkBuilder&&) noexcept;
   NetworkBuilder& operator=(NetworkBuilder&&) noexcept;
@@ -190,7 +207,14 @@ class MANTISSA_EXPORT NetworkBuilder {
   void distilled_cross_entropy(Var logits, const std::string& labels, const std::string& targets,
                                double temperature, double teacher_weight,
                                const std::string& weights = "");
+  // 1 - the mean over the classes of Dice's coefficient of an example's places, which the logits
+  // [..., classes] tell apart, + cross_entropy times the mean of their cross-entropy.
+  void dice(Var logits, const std::string& labels, const DiceLoss& form = {});
+  // Of vectors [channels] of a batch: those with the same label attract each other, all others
+  // repel (supervised contrastive). One micro-batch has the whole batch.
+  void contrastive(Var vectors, const std::string& labels, double temperature = 0.1);
 
+  std::vector<Var> outputs() const;  // of the network that it goes on with
   Dims dims(Var value = {}) const;
   // "" while there is no error.
   std::string error() const;

@@ -107,6 +107,10 @@ class MANTISSA_EXPORT TrainedParameters {
   static Outcome<TrainedParameters> read(const std::string& path);
   // The network that the parameters belong to.
   Outcome<Network> network() const;
+  // The numbers of one of them: of mantissas without the remainder that waits in the accumulator,
+  // as a forward pass reads them. An error for a name that the file lacks, and for multipliers and
+  // offsets that a frozen network's batch norms were folded into.
+  Outcome<ParameterNumbers> parameter(const std::string& name) const;
 
   struct Data;
   explicit TrainedParameters(std::shared_ptr<const Data> data) : data_(std::move(data)) {}

@@ -39,18 +39,30 @@ std::vector<std::tuple<std::string, Dims, bool>> parameters_of(const Network& ne
 }
 
 Network built_in(const std::string& name, const Dims& pixels, int64_t classes, double width,
-                 double label_smoothing, bool squared_error) {
+                 double label_smoothing, const std::string& loss, bool by_output, double focal,
+                 const std::vector<double>& positive, double huber_delta) {
   return value_of(Network::built_in(name, {.pixels = pixels,
                                            .classes = classes,
                                            .width = width,
                                            .label_smoothing = label_smoothing,
-                                           .squared_error = squared_error}));
+                                           .loss = loss,
+                                           .by_output = by_output,
+                                           .focal = focal,
+                                           .positive_weights = positive,
+                                           .huber_delta = huber_delta}));
 }
 
 // A builder whose errors are thrown where they arise. Values are indices.
 class Builder {
  public:
   explicit Builder(const std::string& name) : builder_(name) {}
+  explicit Builder(const Network& network) : builder_(network) { check(); }
+
+  std::vector<int> outputs() const {
+    std::vector<int> values;
+    for (const Var var : builder_.outputs()) values.push_back(var.index);
+    return values;
+  }
 
   int pixels(const std::string& name, const Dims& dims, const std::vector<int64_t>& means) {
     return checked(builder_.pixels(name, dims, means));
@@ -108,6 +120,16 @@ class Builder {
                                      weights);
     check();
   }
+  void dice(int logits, const std::string& labels, double smooth, double cross_entropy,
+            const std::string& weights) {
+    builder_.dice({logits}, labels,
+                  {.smooth = smooth, .cross_entropy = cross_entropy, .weights = weights});
+    check();
+  }
+  void contrastive(int vectors, const std::string& labels, double temperature) {
+    builder_.contrastive({vectors}, labels, temperature);
+    check();
+  }
   Network finish(const std::vector<int>& outputs) {
     std::vector<Var> vars;
     for (const int output : outputs) vars.push_back({output});
@@ -137,7 +159,9 @@ void bind_networks(nb::module_& module) {
           "read", [](const std::string& path) { return value_of(Network::read(path)); },
           nb::arg("path"))
       .def_static("built_in", &built_in, nb::arg("name"), nb::arg("pixels"), nb::arg("classes"),
-                  nb::arg("width"), nb::arg("label_smoothing"), nb::arg("squared_error"))
+                  nb::arg("width"), nb::arg("label_smoothing"), nb::arg("loss"),
+                  nb::arg("by_output"), nb::arg("focal"), nb::arg("positive"),
+                  nb::arg("huber_delta"))
       .def("to_json", &Network::to_json)
       .def_prop_ro("name", &Network::name)
       .def("inputs", &inputs_of)
@@ -156,6 +180,9 @@ void bind_networks(nb::module_& module) {
           nb::arg("patterns"));
   nb::class_<Builder>(module, "Builder")
       .def(nb::init<const std::string&>(), nb::arg("name"))
+      .def_static(
+          "of", [](const Network& network) { return Builder(network); }, nb::arg("network"))
+      .def("outputs", &Builder::outputs)
       .def("__repr__", [](const Builder&) { return "<network that is being built>"; })
       .def("pixels", &Builder::pixels, nb::arg("name"), nb::arg("dims"), nb::arg("means"))
       .def("numbers", &Builder::numbers, nb::arg("name"), nb::arg("dims"), nb::arg("exponent"))
@@ -175,6 +202,10 @@ void bind_networks(nb::module_& module) {
       .def("distilled_cross_entropy", &Builder::distilled_cross_entropy, nb::arg("logits"),
            nb::arg("labels"), nb::arg("targets"), nb::arg("temperature"),
            nb::arg("teacher_weight"), nb::arg("weights"))
+      .def("dice", &Builder::dice, nb::arg("logits"), nb::arg("labels"), nb::arg("smooth"),
+           nb::arg("cross_entropy"), nb::arg("weights"))
+      .def("contrastive", &Builder::contrastive, nb::arg("vectors"), nb::arg("labels"),
+           nb::arg("temperature"))
       .def("finish", &Builder::finish, nb::arg("outputs"));
   module.def("exponent_for", &exponent_for, nb::arg("largest"));
 }

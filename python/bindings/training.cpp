@@ -240,6 +240,14 @@ void bind_training(nb::module_& module) {
           },
           nb::arg("path"))
       .def("network", [](const TrainedParameters& trained) { return value_of(trained.network()); })
+      .def(
+          "parameter",
+          [](const TrainedParameters& trained, const std::string& name) {
+            ParameterNumbers numbers = value_of(trained.parameter(name));
+            const std::vector<size_t> shape(numbers.dims.begin(), numbers.dims.end());
+            return numpy_array(std::move(numbers.numbers), shape);
+          },
+          nb::arg("name"))
       .def("__repr__", [](const TrainedParameters&) { return "<trained parameters of a file>"; });
   nb::class_<StepReport>(module, "StepReport")
       .def_ro("examples", &StepReport::examples)

@@ -12,6 +12,8 @@ from .network import Network
 if TYPE_CHECKING:
     import numpy as np
 
+    from ._torch_module import NetworkModule
+
 
 class Model:
     """A network with fixed exponents: predictions do not depend on their neighbours in a batch.
@@ -90,6 +92,13 @@ class Model:
             self.save(saved)
             return _core.export_model({"checkpoint": saved, "out": os.fspath(path),
                                        "target": target})
+
+    def to_module(self) -> NetworkModule:
+        """The network as a module of PyTorch: mantissa.torch.to_module, which says when a frozen
+        network cannot be one."""
+        from .torch import to_module
+
+        return to_module(self)
 
     def __repr__(self) -> str:
         return f"<model of {self.network.name}>"

@@ -12,7 +12,9 @@ from typing import Any
 from . import _core
 from .data import Data, DataSet, as_data
 from .errors import InvalidInput
+from .losses import Loss
 from .network import Network
+from .values import Var
 
 
 def names() -> list[str]:
@@ -21,18 +23,29 @@ def names() -> list[str]:
 
 def build(name: str, data: Data | DataSet | None = None, *, pixels: Sequence[int] | None = None,
           classes: int | None = None, means: Sequence[int] | None = None, width: float = 1.0,
-          label_smoothing: float = 0.0, loss: str = "cross-entropy") -> Network:
+          label_smoothing: float = 0.0, loss: str | Callable[[Var], Loss] = "cross-entropy",
+          by_output: bool = False, focal: float = 0.0,
+          positive_weights: float | Sequence[float] = (), huber_delta: float = 1.0) -> Network:
     """A built-in network by name. Sizes, classes and means of the channels come from the data, as
-    in a run of the command line; without data, 28 x 28 x 1 and 10."""
-    if loss not in ("cross-entropy", "mse"):
-        raise InvalidInput(f"loss: '{loss}' is neither cross-entropy nor mse")
+    in a run of the command line; without data, 28 x 28 x 1 and 10.
+
+    loss: as --loss: "cross-entropy", "mse", "sigmoid" (one output for two classes, or with `by_output`
+        an output for each of several labels of 0 and 1) and "ordinal"; or for `classes` numbers, which
+        data bring as "targets" from -8 to 8, "regression" (squared errors), "l1" and "huber". Or a
+        function of the output: `loss=mt.soft_cross_entropy`.
+    focal, positive_weights: of "sigmoid" and "ordinal"; huber_delta: of "huber", as in docs/losses.md."""
     found: tuple[Sequence[int], int, list[int] | None] = ((28, 28, 1), 10, None)
     if data is not None:
         found = _read(as_data(data, "train"))
     found_pixels, found_classes, found_means = found
+    positive = ([positive_weights] if isinstance(positive_weights, (int, float)) else
+                [float(weight) for weight in positive_weights])
     network = Network._of(_core.Network.built_in(
         name, list(pixels or found_pixels), classes or found_classes, width, label_smoothing,
-        loss == "mse"))
+        loss if isinstance(loss, str) else "cross-entropy", by_output, focal, positive,
+        huber_delta))
+    if not isinstance(loss, str):
+        network = network.with_loss(loss)
     means = found_means if means is None else means
     if means is None:
         means = [128] * (pixels or found_pixels)[2]

@@ -55,23 +55,22 @@ class Network:
             [loss] if isinstance(loss, Loss) else list(loss))
         self._core = _build(name, outputs, losses)
         self._trained: _core.TrainedParameters | None = None
-        self._outputs: tuple[Var, ...] = outputs
 
     @classmethod
     def _of(cls, core: _core.Network, trained: _core.TrainedParameters | None = None) -> Network:
         network = cls.__new__(cls)
         network._core = core
         network._trained = trained
-        network._outputs = ()
         return network
 
     def with_loss(self, loss: Callable[[Var], Loss]) -> Network:
-        """The same layers with another loss of the first output: `network.with_loss(mt.soft_cross_entropy)`.
-        For networks that were built layer by layer, of which nothing is frozen."""
-        if not self._outputs:
-            raise InvalidInput("with_loss: the network was not built layer by layer here: its file "
-                               "says the loss")
-        return Network(*self._outputs, name=self.name, loss=loss(self._outputs[0]))
+        """The same network, with its weights if it has any, and another loss of the first output:
+        `network.with_loss(mt.soft_cross_entropy)`."""
+        builder = _core.Builder.of(self._core)
+        outputs = builder.outputs()
+        result = Var(tuple(builder.dims(outputs[0])), Node("output", (), {}, "output"))
+        _add_loss(builder, loss(result), outputs[0])
+        return Network._of(builder.finish(outputs), self._trained)
 
     @classmethod
     def from_json(cls, text: str) -> Network:
@@ -163,22 +162,29 @@ def _build(name: str, outputs: Sequence[Var], losses: Sequence[Loss]) -> _core.N
         return results[value.node.order][value.result]
 
     for loss in losses:
-        if loss.kind == "cross_entropy":
-            builder.cross_entropy(place(loss.result), loss.target, loss.label_smoothing,
-                                  loss.weights)
-        elif loss.kind == "sigmoid_cross_entropy":
-            builder.sigmoid_cross_entropy(place(loss.result), loss.target, loss.by_output,
-                                          loss.ordinal, loss.label_smoothing, loss.focal,
-                                          loss.positive_weights, loss.weights)
-        elif loss.kind == "soft_cross_entropy":
-            builder.soft_cross_entropy(place(loss.result), loss.target, loss.weights)
-        elif loss.kind == "distilled_cross_entropy":
-            builder.distilled_cross_entropy(place(loss.result), loss.target, loss.teacher,
-                                            loss.temperature, loss.teacher_weight, loss.weights)
-        else:
-            builder.number_error(place(loss.result), loss.target, loss.exponent, loss.penalty,
-                                 loss.delta, loss.weights)
+        _add_loss(builder, loss, place(loss.result))
     return builder.finish([place(output) for output in outputs])
+
+
+def _add_loss(builder: _core.Builder, loss: Loss, result: int) -> None:
+    if loss.kind == "cross_entropy":
+        builder.cross_entropy(result, loss.target, loss.label_smoothing, loss.weights)
+    elif loss.kind == "sigmoid_cross_entropy":
+        builder.sigmoid_cross_entropy(result, loss.target, loss.by_output, loss.ordinal,
+                                      loss.label_smoothing, loss.focal, loss.positive_weights,
+                                      loss.weights)
+    elif loss.kind == "soft_cross_entropy":
+        builder.soft_cross_entropy(result, loss.target, loss.weights)
+    elif loss.kind == "distilled_cross_entropy":
+        builder.distilled_cross_entropy(result, loss.target, loss.teacher, loss.temperature,
+                                        loss.teacher_weight, loss.weights)
+    elif loss.kind == "dice":
+        builder.dice(result, loss.target, loss.smooth, loss.cross_entropy, loss.weights)
+    elif loss.kind == "contrastive":
+        builder.contrastive(result, loss.target, loss.temperature)
+    else:
+        builder.number_error(result, loss.target, loss.exponent, loss.penalty, loss.delta,
+                             loss.weights)
 
 
 def _nodes_before(values: Sequence[Var]) -> list[Node]:

@@ -1,4 +1,4 @@
-"""Networks of PyTorch, with their weights."""
+"""Networks of PyTorch, with their weights, and networks as modules of PyTorch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ._torch_module import NetworkModule, to_module
 from .commands import Imported, import_onnx
 from .errors import InvalidInput
+
+__all__ = ["NetworkModule", "from_module", "to_module"]
 
 
 def from_module(module: torch.nn.Module, example: Any, *, opset: int = 17,

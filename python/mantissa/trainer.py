@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from .values import Var
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ._torch_module import NetworkModule
 
 
 @dataclass(frozen=True)
@@ -300,8 +302,8 @@ class Trainer:
     # --- parameters ---
 
     def values(self, name: str) -> np.ndarray:
-        """A parameter's exact numbers, float64: mantissa * 2^exponent, with the
-        accumulator."""
+        """A parameter's exact numbers, float64: mantissa * 2^exponent, as the forward pass reads
+        them."""
         numbers: np.ndarray = self._core.parameter(name)[0]
         return numbers
 
@@ -332,6 +334,50 @@ class Trainer:
         if expected is not None and array.shape != expected:
             raise InvalidInput(f"'{name}' is {list(expected)}, and {list(array.shape)} is given")
         self._core.set_parameter(name, array)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """All parameters and running statistics by their names in the network, float32. Mantissas
+        times 2^exponent are exact in float32."""
+        import numpy as np
+
+        return {one.name: self.values(one.name).astype(np.float32)
+                for one in self.network.parameters}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> Taken:
+        """Takes numbers by name: arrays or tensors, such as state_dict() of a trainer or of
+        to_module(). They are rounded to the format's grid, as of a run with `from_`, and what the
+        optimiser keeps for them starts anew.
+
+        A name that the network lacks, one that is missing, and another shape are errors; without
+        `strict` only the shapes and numbers of names that both have. After an error nothing has
+        changed."""
+        import numpy as np
+
+        own = {one.name: one.shape for one in self.network.parameters}
+        missing = [name for name in own if name not in state]
+        unknown = [name for name in state if name not in own]
+        for names, what in ((missing, "lacks"), (unknown, "has, and the network lacks,")):
+            if strict and names:
+                raise InvalidInput(f"load_state_dict: the state {what} {', '.join(names[:8])}"
+                                   + (f" and {len(names) - 8} more" if len(names) > 8 else ""))
+        arrays = {name: np.asarray(as_array(state[name], name, copy=True), np.float64)
+                  for name in own if name in state}
+        for name, array in arrays.items():
+            if array.shape != own[name]:
+                raise InvalidInput(f"load_state_dict: '{name}' is {list(own[name])}, and "
+                                   f"{list(array.shape)} is given")
+            if not np.isfinite(array).all():
+                raise InvalidInput(f"load_state_dict: '{name}' has a number that is not finite")
+        for name, array in arrays.items():
+            self.set_values(name, array)
+        return Taken([f"{name} {list(own[name])}" for name in arrays],
+                     [f"{name} {list(own[name])}" for name in missing], unknown)
+
+    def to_module(self) -> NetworkModule:
+        """The network as a module of PyTorch: mantissa.torch.to_module."""
+        from .torch import to_module
+
+        return to_module(self)
 
     def __repr__(self) -> str:
         return f"<trainer of {self.network.name} after {self.steps_done} steps>"

@@ -94,5 +94,121 @@ def test_a_trainer_takes_a_loss_or_a_task():
         mt.Trainer(net, loss=mt.soft_cross_entropy, task="binary")
     with pytest.raises(mt.InvalidInput, match="none of classes"):
         mt.Trainer(net, task="segmentation")
-    with pytest.raises(mt.InvalidInput, match="layer by layer"):
-        mt.Trainer(mt.Network.from_json(net.to_json()), task="binary")
+    trainer = mt.Trainer(mt.Network.from_json(net.to_json()), task="binary", batch_size=64)
+    assert [node["op"] for node in trainer.network.nodes] == [
+        "input", "quantise_input", "linear", "input", "sigmoid_cross_entropy"]
+
+
+def pixels(count=160):
+    """Pictures of one bright square in noise, and a class for each pixel: 0 outside, 1 inside."""
+    random = np.random.default_rng(4)
+    x = random.integers(0, 90, (count, 12, 12, 1), dtype=np.uint8)
+    y = np.zeros((count, 12, 12), np.int32)
+    for picture, labels in zip(x, y):
+        row, column = random.integers(0, 9, 2)
+        picture[row:row + 3, column:column + 3] += 60
+        labels[row:row + 3, column:column + 3] = 1
+    return x, y
+
+
+@pytest.mark.parametrize("format", ["bfp8", "fp32"])
+@pytest.mark.parametrize("cross_entropy", [0.0, 1.0])
+def test_dice_learns_small_parts_of_pictures(format, cross_entropy):
+    x, y = pixels()
+    h = mt.relu(mt.conv(mt.relu(mt.conv(mt.input(12, 12, 1), 12, 5, bias=True)), 12, 3, bias=True))
+    z = mt.conv(h, 2, 1, bias=True)
+    net = mt.Network(z, loss=mt.dice(z, cross_entropy=cross_entropy))
+    trainer = mt.Trainer(net, batch_size=16, learning_rate=0.02, seed=1, format=format)
+    history = trainer.fit((x, y), epochs=12, progress=False)
+    assert history[-1].loss < 0.6 * history[0].loss
+    guesses = trainer.freeze((x,)).predict(x).reshape(*y.shape, 2).argmax(-1)
+    both, either = (guesses & y).sum(), (guesses | y).sum()
+    assert both / either > 0.6
+    # The loss of evaluation is the cross-entropy, of pixels.
+    score = trainer.freeze((x,)).evaluate((x, y))
+    assert score.accuracy == pytest.approx((guesses == y).mean(), abs=1e-9)
+
+
+@pytest.mark.parametrize("format", ["bfp8", "dfp8", "fp32"])
+def test_contrast_brings_vectors_of_a_label_together(format):
+    x, scores = rows()
+    labels = scores.argmax(1) * 1000 - 1 * (np.arange(512) == 3)
+    z = mt.linear(mt.relu(mt.linear(mt.numbers(6, largest=8.0), 32)), 8)
+    net = mt.Network(z, loss=mt.contrastive(z, temperature=0.2))
+    trainer = mt.Trainer(net, batch_size=64, learning_rate=0.05, seed=1, format=format)
+    history = trainer.fit(mt.Data(numbers=x, labels=labels.astype(np.int32)), epochs=15,
+                          progress=False)
+    assert history[-1].loss < 0.9 * history[0].loss and history[-1].accuracy > 0.85
+    model = trainer.freeze(mt.Data(numbers=x))
+    vectors = model.predict(mt.Data(numbers=x))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    products, same = vectors @ vectors.T, labels[:, None] == labels
+    np.fill_diagonal(same, False)
+    assert products[same].mean() > products[~same].mean() + 0.5
+    with pytest.raises(mt.InvalidInput, match="how they are cut into batches"):
+        model.evaluate(mt.Data(numbers=x, labels=labels.astype(np.int32)))
+
+
+def test_batch_losses_have_the_same_bits_on_any_number_of_threads():
+    x, y = pixels(64)
+    z = mt.conv(mt.relu(mt.conv(mt.input(12, 12, 1), 4, bias=True)), 2, 1, bias=True)
+    vector = mt.linear(z, 6)
+    for loss, labels in ((mt.dice(z, cross_entropy=0.5), y), (mt.contrastive(vector), y[:, 5, 5])):
+        hashes = set()
+        for threads in (1, 3):
+            out = z if loss.kind == "dice" else vector
+            trainer = mt.Trainer(mt.Network(out, loss=loss), batch_size=16, threads=threads)
+            trainer.fit((x, np.ascontiguousarray(labels)), epochs=1, progress=False)
+            hashes.add(trainer.weights_sha256)
+        assert len(hashes) == 1
+
+
+def test_built_in_networks_take_all_losses():
+    random = np.random.default_rng(1)
+    x = random.integers(0, 256, (60, 28, 28, 1), dtype=np.uint8)
+    classes = random.integers(0, 4, 60, dtype=np.int32)
+    numbers = random.normal(size=(60, 4)).astype(np.float32)
+    shares = np.full((60, 4), 0.25, np.float32)
+    forms = {"cross-entropy": ({"label_smoothing": 0.1}, "softmax_cross_entropy", [classes]),
+             "mse": ({}, "mean_squared_error", [classes]),
+             "sigmoid": ({"by_output": True, "focal": 2.0, "positive_weights": 3.0},
+                         "sigmoid_cross_entropy", [(numbers > 0).astype(np.int32)]),
+             "ordinal": ({}, "sigmoid_cross_entropy", [classes]),
+             "regression": ({}, "regression_error", [numbers]),
+             "l1": ({}, "regression_error", [numbers]),
+             "huber": ({"huber_delta": 0.5}, "regression_error", [numbers]),
+             mt.soft_cross_entropy: ({}, "soft_cross_entropy", [shares]),
+             mt.distilled_cross_entropy: ({}, "distilled_cross_entropy", [classes, shares]),
+             mt.contrastive: ({}, "contrastive_loss", [classes])}
+    for loss, (options, op, targets) in forms.items():
+        net = mt.models.build("mlp", classes=4, loss=loss, **options)
+        assert net.nodes[-1]["op"] == op, loss
+        report = mt.Trainer(net, batch_size=60).step(x, *targets, learning_rate=0.01)
+        assert report.loss > 0, loss
+    two = mt.models.build("mlp", classes=2, loss="sigmoid")
+    assert two.nodes[-3]["shape"] == [1] or two.nodes[-3]["attributes"]["channels"] == 1
+    for options, text in (({"loss": "ctc"}, "'ctc' is not built"),
+                          ({"loss": "contrastive"}, "contrastive_loss"),
+                          ({"loss": "triplet"}, "contrastive_loss"),
+                          ({"loss": "hinge"}, "unknown loss 'hinge'"),
+                          ({"loss": "mse", "focal": 1.0}, "focal goes with"),
+                          ({"loss": "huber", "positive_weights": 2.0}, "positive_weights goes with"),
+                          ({"loss": "l1", "huber_delta": 2.0}, "huber_delta goes with"),
+                          ({"loss": "sigmoid", "positive_weights": 40.0}, "from 0 to 31"),
+                          ({"loss": "dice"}, "wants logits")):
+        with pytest.raises(mt.InvalidInput, match=text):
+            mt.models.build("mlp", **options)
+
+
+def test_a_network_keeps_its_weights_with_another_loss(tmp_path):
+    x, y = pixels(32)
+    z = mt.conv(mt.relu(mt.conv(mt.input(12, 12, 1), 4, bias=True)), 2, 1, bias=True)
+    trainer = mt.Trainer(mt.Network(z), batch_size=16, seed=9)
+    trainer.fit((x, y), epochs=1, progress=False)
+    trainer.freeze((x,)).save(tmp_path / "model.safetensors")
+    net = mt.Network.from_trained(tmp_path / "model.safetensors")
+    again = mt.Trainer(net, loss=lambda z: mt.dice(z, smooth=2.0), batch_size=16, seed=10)
+    for name, numbers in trainer.state_dict().items():
+        assert (again.state_dict()[name] == numbers).all()
+    assert again.network.nodes[-1]["attributes"] == {"smooth": 2}
+    assert [one.name for one in again.network.inputs] == ["pixels", "labels"]

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "api/public_values.h"
+#include "graph/rebuild.h"
 #include "mantissa/network.h"
 #include "models/json/network_json.h"
 #include "models/json/operators.h"
-#include "models/models.h"
 #include "networks/network.h"
 #include "networks/untrained.h"
 #include "ops/attributes.h"
@@ -38,24 +38,6 @@ Outcome<Network> Network::from_json(const std::string& text) {
 
 Outcome<Network> Network::read(const std::string& path) {
   MANTISSA_ASSIGN(auto graph, read_network(path));
-  return network_of_graph(std::move(graph));
-}
-
-Outcome<Network> Network::built_in(const std::string& name, const BuiltInOptions& options) {
-  if (options.pixels.size() != 3) {
-    return invalid_input("built-in networks take pictures of {height, width, channels}");
-  }
-  MANTISSA_ASSIGN(auto graph,
-                  build_model(name, {.height = options.pixels[0],
-                                     .width = options.pixels[1],
-                                     .channels = options.pixels[2],
-                                     .classes = options.classes,
-                                     .width_multiplier = options.width,
-                                     .channel_means = {},
-                                     .loss = options.squared_error ? ops::LossKind::kSquaredError
-                                                                   : ops::LossKind::kCrossEntropy,
-                                     .label_smoothing = options.label_smoothing}));
-  leave_out_means(graph);
   return network_of_graph(std::move(graph));
 }
 
@@ -120,6 +102,8 @@ struct NetworkBuilder::Data {
   int last = -1;                       // value
   std::map<std::string, int> numbers;  // of layers that were named for their operator
 
+  std::vector<Var> outputs;
+
   explicit Data(std::string name) : graph(std::move(name)) {}
 
   void refuse(const std::string& why) {
@@ -171,6 +155,16 @@ struct NetworkBuilder::Data {
 };
 
 NetworkBuilder::NetworkBuilder(std::string name) : data_(new Data(std::move(name))) {}
+NetworkBuilder::NetworkBuilder(const Network& network) : data_(new Data(network.name())) {
+  Result<Graph> layers = rebuilt(network.data().graph, {.drops_losses = true});
+  if (!layers.ok()) {
+    data_->status = layers.error();
+    return;
+  }
+  for (const int output : layers->outputs) data_->outputs.push_back({output});
+  data_->last = layers->outputs[0];
+  data_->graph = GraphBuilder(std::move(*layers));
+}
 NetworkBuilder::~NetworkBuilder() = default;
 NetworkBuilder::NetworkBuilder(NetworkBuilder&&) noexcept = default;
 NetworkBuilder& NetworkBuilder::operator=(NetworkBuilder&&) noexcept = default;
@@ -308,19 +302,16 @@ void NetworkBuilder::sigmoid_cross_entropy(Var logits, const std::string& labels
 
 void NetworkBuilder::sigmoid_cross_entropy(Var logits, const std::string& labels,
                                            const SigmoidLoss& form) {
-  WholeList positive;
-  for (const double weight : form.positive_weights) {
-    if (!(weight >= 0 && weight <= 31)) {
-      data_->refuse("positive weights are numbers from 0 to 31");
-      return;
-    }
-    positive.push_back(std::llrint(std::ldexp(weight, -kWeightExponent)));
+  const Result<WholeList> positive = positive_weights_of(form.positive_weights);
+  if (!positive.ok()) {
+    data_->refuse(positive.error().message);
+    return;
   }
   data_->add_loss(ops::kSigmoidCrossEntropy, logits,
                   {{.labels = labels, .by_output = form.by_output}}, form.weights,
                   {{"smoothing", form.label_smoothing},
                    {"focal", form.focal},
-                   {"positive_weights", positive},
+                   {"positive_weights", *positive},
                    {"ordinal", int64_t{form.ordinal}}});
 }
 
@@ -348,6 +339,18 @@ void NetworkBuilder::distilled_cross_entropy(Var logits, const std::string& labe
                   {{.labels = labels}, {.targets = targets, .exponent = kShareExponent}}, weights,
                   {{"temperature", temperature}, {"teacher_weight", teacher_weight}});
 }
+
+void NetworkBuilder::dice(Var logits, const std::string& labels, const DiceLoss& form) {
+  data_->add_loss(ops::kDiceLoss, logits, {{.labels = labels}}, form.weights,
+                  {{"smooth", form.smooth}, {"cross_entropy", form.cross_entropy}});
+}
+
+void NetworkBuilder::contrastive(Var vectors, const std::string& labels, double temperature) {
+  data_->add_loss(ops::kContrastiveLoss, vectors, {{.labels = labels}}, "",
+                  {{"temperature", temperature}});
+}
+
+std::vector<Var> NetworkBuilder::outputs() const { return data_->outputs; }
 
 Dims NetworkBuilder::dims(Var value) const {
   const int index = value.index < 0 ? data_->last : value.index;

@@ -20,4 +20,7 @@ inline Network network_of_graph(Graph graph) {
 // An error for more dimensions than shapes have.
 Result<Shape> shape_of(const Dims& dims);
 
+// Weights of targets of 1, from 0 to 31, as whole numbers of 2^-10.
+Result<WholeList> positive_weights_of(const std::vector<double>& weights);
+
 }  // namespace mantissa

@@ -15,6 +15,7 @@ class Rebuild {
       : network_(network),
         changes_(changes),
         builder_(network.name),
+        readers_(readers_of(network)),
         made_(network.values.size(), -1),
         read_(network.values.size(), -1) {}
 
@@ -33,6 +34,8 @@ class Rebuild {
     const Value& value = network_.values[index];
     if (value.producer >= 0) {
       if (value.port == 0) add_node(value.producer);
+    } else if (changes_.drops_losses && is_for_losses(static_cast<int>(index))) {
+      return;
     } else if (value.element == Element::kNumber) {
       read_[index] = builder_.add_numbers(value.name, value.shape, value.exponent);
     } else {
@@ -41,8 +44,17 @@ class Rebuild {
     }
   }
 
+  // Whether losses alone read an input.
+  bool is_for_losses(int input) const {
+    const auto& outputs = network_.outputs;
+    return std::find(outputs.begin(), outputs.end(), input) == outputs.end() &&
+           std::all_of(readers_[input].begin(), readers_[input].end(),
+                       [&](int node) { return network_.is_loss(node); });
+  }
+
   void add_node(int n) {
     const Node& node = network_.nodes[n];
+    if (changes_.drops_losses && network_.is_loss(n)) return;
     std::vector<int> inputs;
     for (const int input : node.inputs) inputs.push_back(read_[input]);
     Attributes attributes = node.attributes;
@@ -79,6 +91,7 @@ class Rebuild {
   const Graph& network_;
   const GraphChanges& changes_;
   GraphBuilder builder_;
+  std::vector<std::vector<int>> readers_;
   std::vector<int> made_, read_;  // by value: its node's output, and the value that its readers get
 };
 

@@ -13,12 +13,14 @@ struct GraphChanges {
   // changes.
   std::function<void(GraphBuilder& builder, int node, std::vector<int>& inputs,
                      Attributes& attributes)>
-      before;
+      before = nullptr;
   // Given the node's first output, returns the value that its readers get. Null: that output.
-  std::function<int(GraphBuilder& builder, int node, int output)> behind;
+  std::function<int(GraphBuilder& builder, int node, int output)> behind = nullptr;
   // Returns the value of the new network whose node gives this one its parameters; -1: as it was.
   // Null: all as they were.
   std::function<int(int node)> shares_with = nullptr;
+  // Leaves losses out, and inputs that nothing else reads.
+  bool drops_losses = false;
 };
 
 // Copies to another parameter how it is trained: whether it is trained, whether it decays, its

@@ -44,6 +44,7 @@ bool is_by_output(const Graph& graph, const Node& loss) {
 Status check_labels(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
                     int64_t examples) {
   if (graph.values[loss.inputs[1]].element != Element::kIndex) return {};
+  if (loss.op == &ops::kContrastiveLoss) return {};  // any number is a label; below 0: none
   const int64_t outputs = graph.values[loss.inputs[0]].shape.last();
   const bool by_output = is_by_output(graph, loss);
   const bool ordinal = ops::is_ordinal(loss);

@@ -70,6 +70,8 @@ extern const OpRows kMeanSquaredError;
 extern const OpRows kRegressionError;
 extern const OpRows kSoftCrossEntropy;
 extern const OpRows kDistilledCrossEntropy;
+extern const OpRows kDiceLoss;
+extern const OpRows kContrastiveLoss;
 extern const OpRows kUpdateSgd;
 extern const OpRows kUpdateMomentum;
 extern const OpRows kUpdateNesterov;

@@ -18,7 +18,9 @@ enum class LossKind {
   kCrossEntropy,
   kSquaredError,
   kSigmoids,
-  kOrdinal,  // sigmoids of ranks: classes in an order have one logit less
+  kOrdinal,           // sigmoids of ranks: classes in an order have one logit less
+  kDice,              // of networks that give a class to each place of an example
+  kDiceCrossEntropy,  // the sum of both
   kRegression,
   kAbsolute,
   kHuber

@@ -122,6 +122,36 @@ holds "there is one for each class" grep -q class_iou "$folder/eval.json"
 run predict --checkpoint "$folder/unet" --data "$folder/shapes.npz" --index 0-3 \
   --raw "$folder/raw.npz"
 holds "predict writes the logits of pixels" grep -q 'mantissas.npy' "$folder/raw.npz"
+# Dice's loss, alone and with the cross-entropy.
+for form in dice sum; do
+  attributes='"attributes": {"smooth": 0.5}, '
+  [[ $form == dice ]] || attributes='"attributes": {"cross_entropy": 1.0}, '
+  sed "s/\"op\": \"softmax_cross_entropy\",/\"op\": \"dice_loss\", $attributes/" \
+    "$folder/unet.json" >"$folder/$form.json"
+  run train --model "$folder/$form.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 40 \
+    --out "$folder/$form"
+  holds "$form learns the pixels" eval '((status == 0))'
+  run eval --checkpoint "$folder/$form" --data "$folder/shapes.npz" --out "$folder/eval.json"
+  holds "the mean IoU is high" above "$(number "$folder/eval.json" mean_iou)" 0.75
+  holds "it resumes" go_on_from_the_checkpoint_before "$folder/$form"
+done
+run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 2 \
+  --format fp32 --out "$folder/float"
+holds "in fp32, too" eval '((status == 0))'
+run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 2 \
+  --threads 3 --out "$folder/three"
+run train --model "$folder/dice.json" --data "$folder/shapes.npz" "${settings[@]}" --epochs 2 \
+  --out "$folder/one"
+holds "two runs train" eval '((status == 0))'
+holds "the same bits on three threads" \
+  test "$(number "$folder/three/summary.json" state_sha256)" = \
+  "$(number "$folder/one/summary.json" state_sha256)"
+refuses "a class for an example" 2 'is softmax_cross_entropy' \
+  train --model mlp --loss dice --data "$data" --out "$folder/no"
+refuses "CTC" 2 "loss 'ctc' is not built: label each position" \
+  train --model mlp --loss ctc --data "$data" --out "$folder/no"
+refuses "a contrast" 2 "'contrastive' is for vectors.*contrastive_loss" \
+  train --model mlp --loss contrastive --data "$data" --out "$folder/no"
 refuses "one label for a picture" 2 'gives a class to each of the places' \
   train --model "$folder/unet.json" --data "$folder/whole.npz" --out "$folder/no"
 finish

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -22,6 +23,7 @@ struct LossFound {
 
 struct LossRows {
   int64_t rows = 0, outputs = 0;
+  int64_t places = 0;  // of an example; 0: a row is an example
   std::vector<int32_t> logits = {};  // mantissas
   int exponent = -12;
   std::vector<int32_t> labels = {};   // [rows], or [rows * outputs]
@@ -48,7 +50,8 @@ struct LossRows {
     for (size_t i = 0; i < logits.size(); ++i) {
       reals.push_back(static_cast<float>(logit(static_cast<int64_t>(i))));
     }
-    const Shape all{rows, outputs};
+    const Shape all = places > 0 ? Shape{rows / places, places, outputs} : Shape{rows, outputs};
+    const Shape of_rows = places > 0 ? Shape{rows / places, places} : Shape{rows};
     const auto tensor = [&](const auto& data, DataType type, const Shape& shape, int16_t* of) {
       Tensor made;
       made.data = const_cast<void*>(static_cast<const void*>(data.data()));
@@ -66,11 +69,11 @@ struct LossRows {
     const bool by_output = std::ssize(labels) == rows * outputs && outputs > 1;
     if (!labels.empty()) {
       inputs.push_back(
-          tensor(labels, DataType::kInt32, by_output ? all : Shape{rows}, exponents + 1));
+          tensor(labels, DataType::kInt32, by_output ? all : of_rows, exponents + 1));
     }
     if (!targets.empty()) inputs.push_back(tensor(targets, DataType::kInt16, all, exponents + 2));
     if (!weights.empty()) {
-      inputs.push_back(tensor(weights, DataType::kInt16, Shape{rows}, exponents + 3));
+      inputs.push_back(tensor(weights, DataType::kInt16, of_rows, exponents + 3));
     }
     std::vector<float> of_floats(logits.size(), 7.0F);
     std::vector<int16_t> of_integers(logits.size(), 0x5a5a);
@@ -94,6 +97,21 @@ struct LossRows {
     c.step.totals = &totals;
     c.step.loss = &found.totals;
     const OpRows& row = floats ? *op.fp32 : op.integer;
+    std::vector<Shape> shapes;
+    for (const Tensor& input : inputs) shapes.push_back(input.shape);
+    std::vector<int64_t> saved, workspace;
+    if (row.memory != nullptr) {
+      const OpMemory wanted =
+          row.memory({.attributes = &*attributes, .inputs = shapes}, {&table, threads});
+      const auto garbage = [](int64_t bytes) {
+        return std::vector<int64_t>(static_cast<size_t>(bytes + 7) / 8, 0x5a5a5a5a5a5a5a5a);
+      };
+      saved = garbage(wanted.saved_bytes);
+      workspace = garbage(
+          std::max(wanted.forward.workspace_bytes, wanted.grad_input.workspace_bytes));
+      c.memory.saved = reinterpret_cast<std::byte*>(saved.data());
+      c.memory.workspace = reinterpret_cast<std::byte*>(workspace.data());
+    }
     if (!floats && row.forward.prepare != nullptr) {
       const Prepared prepared = row.forward.prepare(c);
       c.kernel.prepared = prepared.get();

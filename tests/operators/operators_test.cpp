@@ -226,7 +226,8 @@ TEST(AllOperators, AreInTheNetworks) {
   for (const Op* op :
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
         &ops::kMeanSquaredError, &ops::kSigmoidCrossEntropy, &ops::kRegressionError,
-        &ops::kSoftCrossEntropy, &ops::kDistilledCrossEntropy,
+        &ops::kSoftCrossEntropy, &ops::kDistilledCrossEntropy, &ops::kDiceLoss,
+        &ops::kContrastiveLoss,
         &ops::kSumGradients, &ops::kRoundGradient, &ops::kRoundGradientStochastic,
         &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
         &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm, &ops::kBendGradient}) {

@@ -1,5 +1,6 @@
 #include "api/training/trained_file.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -25,6 +26,27 @@ Outcome<Network> TrainedParameters::network() const {
   if (described.ok()) return Network::from_json(described->json);
   if (is_run) return described.failure();
   return network_of_graph(std::move(*found.network));
+}
+
+Outcome<ParameterNumbers> TrainedParameters::parameter(const std::string& name) const {
+  const auto& all = data_->file.parameters;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const NamedParameter& one) { return one.name == name; });
+  if (found == all.end()) {
+    return invalid_input(data_->file.source + " has no parameter '" + name + "'");
+  }
+  NamedParameter parameter = *found;
+  if (parameter.type == DataType::kInt32 || parameter.type == DataType::kInt64) {
+    return invalid_input("'" + name + "' in " + data_->file.source +
+                         " is part of a frozen network; a checkpoint has the trained numbers");
+  }
+  parameter.accumulator = {};
+  parameter.lazy_shift = 0;
+  MANTISSA_RETURN_IF_ERROR(check_parameter(parameter));
+  return ParameterNumbers{.dims = dims_of(parameter.shape),
+                          .numbers = real_numbers(parameter),
+                          .mantissas = {},
+                          .exponents = {}};
 }
 
 }  // namespace mantissa

@@ -103,6 +103,12 @@ int Model::guess(const std::vector<double>& logits) const {
 
 Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;
+  for (const int loss : network.graph.losses) {
+    if (network.graph.nodes[loss].op != &ops::kContrastiveLoss) continue;
+    return invalid_input("'" + network.graph.nodes[loss].name +
+                         "' compares the examples of a batch, so the loss depends on how they are "
+                         "cut into batches; predict() gives their vectors");
+  }
   BoundArrays arrays;
   MANTISSA_RETURN_IF_ERROR(bind(network, examples, true, arrays));
   MANTISSA_RETURN_IF_ERROR(check_classes(network.graph, arrays));

@@ -1,4 +1,7 @@
+// Real attributes of losses as the whole numbers that steps read, once, before the first step.
 #include "numerics/nearest_fraction.h"
+#include "ops/losses/contrastive.h"
+#include "ops/losses/dice.h"
 #include "ops/losses/soft_targets.h"
 
 namespace mantissa::ops {
@@ -9,6 +12,16 @@ void derive_distilled(SoftLossAttributes& attributes) {
   attributes.label_q16 = kOneQ16 - nearest_whole(teacher, kOneQ16);
   attributes.soft_gradient_q16 = nearest_whole(teacher * temperature, kOneQ16);
   attributes.soft_loss_q16 = nearest_whole(teacher * temperature * temperature, kOneQ16);
+}
+
+void derive_dice(DiceAttributes& attributes) {
+  attributes.smooth_q24 = nearest_whole(attributes.smooth, int64_t{1} << 24);
+  attributes.cross_entropy_q16 = nearest_whole(attributes.cross_entropy, kOneQ16);
+}
+
+void derive_contrastive(ContrastiveAttributes& attributes) {
+  constexpr double kLog2E = 1.44269504088896340736;
+  attributes.log2_q23 = nearest_whole(kLog2E / attributes.temperature, int64_t{1} << 23);
 }
 
 }  // namespace mantissa::ops

@@ -4,6 +4,7 @@
 
 #include "ops/attributes.h"
 #include "ops/loss.h"
+#include "ops/losses/dice.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
 
@@ -14,6 +15,8 @@ constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmax
                             {LossKind::kSquaredError, "mse", &kMeanSquaredError, false},
                             {LossKind::kSigmoids, "sigmoid", &kSigmoidCrossEntropy, true},
                             {LossKind::kOrdinal, "ordinal", &kSigmoidCrossEntropy, true},
+                            {LossKind::kDice, "dice", &kDiceLoss, false},
+                            {LossKind::kDiceCrossEntropy, "dice-cross-entropy", &kDiceLoss, false},
                             {LossKind::kRegression, "regression", &kRegressionError, false},
                             {LossKind::kAbsolute, "l1", &kRegressionError, false},
                             {LossKind::kHuber, "huber", &kRegressionError, false}};
@@ -37,11 +40,14 @@ Attributes attributes_of_loss(const LossOptions& options) {
               {"focal", options.focal},
               {"positive_weights", options.positive_weights},
               {"ordinal", int64_t{1}}};
+    case LossKind::kDiceCrossEntropy:
+      return {{"cross_entropy", 1.0}};
     case LossKind::kAbsolute:
       return {{"penalty", "absolute"}};
     case LossKind::kHuber:
       return {{"penalty", "huber"}, {"delta", options.delta}};
     case LossKind::kSquaredError:
+    case LossKind::kDice:
     case LossKind::kRegression:
       break;
   }
@@ -74,6 +80,10 @@ const Loss* loss_of_node(const Node& node) {
   const auto found = std::find_if(std::begin(kLosses), std::end(kLosses), [&](const Loss& loss) {
     if (loss.op != node.op) return false;
     if (loss.op == &kSigmoidCrossEntropy) return is_ordinal(node) == (loss.kind == LossKind::kOrdinal);
+    if (loss.op == &kDiceLoss) {
+      const bool is_sum = node.attributes.as<DiceAttributes>().cross_entropy > 0;
+      return is_sum == (loss.kind == LossKind::kDiceCrossEntropy);
+    }
     if (!is_for_numbers(loss.kind)) return true;
     const auto& own = node.attributes.as<RegressionAttributes>();
     return own.penalty == penalty_of(loss.kind);
@@ -112,7 +122,8 @@ void take_plain_loss(Node& loss) {
     return;
   }
   loss.inputs.resize(weights_input(loss));
-  if (loss.op == &kSoftmaxCrossEntropy) replace_op(loss, kSoftmaxCrossEntropy);
+  const bool has_classes = loss.op == &kSoftmaxCrossEntropy || loss.op == &kDiceLoss;
+  if (has_classes) replace_op(loss, kSoftmaxCrossEntropy);
   if (loss.op == &kSigmoidCrossEntropy) {
     replace_op(loss, kSigmoidCrossEntropy, {{"ordinal", int64_t{is_ordinal(loss)}}});
   }
@@ -161,7 +172,29 @@ Status add_row_weights(Graph& graph) {
   return {};
 }
 
+namespace {
+
+// Losses that people look for here, and where they are instead.
+struct Elsewhere {
+  const char* name;
+  const char* where;
+};
+constexpr Elsewhere kElsewhere[] = {
+    {"ctc",
+     "is not built: label each position, with cross-entropy over [positions, classes], or bring "
+     "targets that are aligned"},
+    {"contrastive",
+     "is for vectors, which no data set of a run has: a network of Python, C++ or JSON has the "
+     "node contrastive_loss"},
+    {"triplet", "is not built; contrastive_loss, of Python, C++ and JSON, compares whole batches"}};
+
+}  // namespace
+
 Result<LossKind> parse_loss(std::string_view name) {
+  for (const Elsewhere& each : kElsewhere) {
+    if (name != each.name) continue;
+    return invalid_input("loss '" + std::string(name) + "' " + each.where);
+  }
   std::string names;
   for (const Loss& loss : kLosses) {
     if (loss.kind == LossKind::kRegression) continue;

@@ -120,6 +120,16 @@ struct ByNumbers {
   }
 };
 
+// What a forward pass leaves: for the backward pass, or in programs without one for itself.
+inline std::byte* left_memory(const OpContext& c) {
+  return c.memory.saved != nullptr ? c.memory.saved : c.memory.workspace;
+}
+
+// Op::emit_gradient of losses whose forward pass leaves something for the backward pass.
+inline void emit_saved_loss_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_input, {e.inputs(), e.grad_outputs(), e.saved(), e.grad_inputs()});
+}
+
 // Exponent of the wide gradients of these losses.
 constexpr int kLossGradientExponent = -30;
 

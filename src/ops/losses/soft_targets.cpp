@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "numerics/exponential.h"
 #include "numerics/nearest_fraction.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/losses/loss_rows.h"
+#include "ops/losses/row_softmax.h"
 #include "reference/numerics/numerics.h"
 #include "tensor/table_numbers.h"
 
@@ -15,38 +15,6 @@ namespace mantissa::ops {
 namespace {
 
 constexpr int kShareBits = -kShareExponent;  // of targets
-constexpr int64_t kMostShareLost = int64_t{1} << 44;
-constexpr int64_t kUnitQ16 = int64_t{1} << 16;
-
-// The softmax of a row of logits that are divided by a temperature.
-class RowSoftmax {
- public:
-  RowSoftmax() = default;
-  RowSoftmax(const int32_t* logits, int64_t classes, int exponent, int64_t temperature_q16)
-      : logits_(logits),
-        largest_(*std::max_element(logits, logits + classes)),
-        temperature_(temperature_q16),
-        exponent_(exponent) {
-    for (int64_t k = 0; k < classes; ++k) sum_ += exp2_q30(log2_q16(k));
-    log2_sum_ = log2_q24(static_cast<uint64_t>(sum_)) - (int64_t{30} << 24);
-  }
-  int64_t probability_q30(int64_t k) const {
-    return ((exp2_q30(log2_q16(k)) << 30) + sum_ / 2) / sum_;
-  }
-  // -log2 of the probability.
-  int64_t lost_q24(int64_t k) const { return std::min(log2_sum_ - log2_q16(k) * 256, kMostShareLost); }
-
- private:
-  int64_t log2_q16(int64_t k) const {
-    const int64_t whole = natural_to_log2_q16(int64_t{logits_[k]} - largest_, exponent_);
-    return temperature_ == kUnitQ16 ? whole : ref_divide_rne(whole * kUnitQ16, temperature_);
-  }
-
-  const int32_t* logits_ = nullptr;
-  int64_t largest_ = 0, temperature_ = kUnitQ16;
-  int exponent_ = 0;
-  int64_t sum_ = 0, log2_sum_ = 0;
-};
 
 // With labels at input 1: the loss against these, too.
 template <bool kHasLabels>

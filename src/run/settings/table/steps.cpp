@@ -149,7 +149,8 @@ const Setting kStepRows[] = {
     {"loss",
      "of classes: cross-entropy, mse (the mean squared error against one-hot targets), sigmoid "
      "(labels that do not exclude one another, or one logit for two classes), or ordinal (classes "
-     "in an order); of numbers: mse (also without --loss), l1 or huber (docs/losses.md)",
+     "in an order); of classes of pixels or positions also dice, and dice-cross-entropy, the sum of "
+     "both; of numbers: mse (also without --loss), l1 or huber (docs/losses.md)",
      "cross-entropy", parse_by<ops::parse_loss, &Config::loss>,
      kIdentity | kInPlan | kInBench | kInInfo | kInFile | kInImport | kOfBuiltIn | kOfSource,
      [](const Config& c) { return of_built_in(c, ops::loss_of(c.loss).name); }},
