@@ -93,6 +93,10 @@ Result<Exported> export_row_attention(ExportContext& context, int n) {
         "has heads that share keys, or a window: exported are heads with keys of their own that "
         "see all positions, or all before theirs");
   }
+  if (attributes.bias_width != 0) {
+    return invalid_input(
+        "has a bias by distance, which is not exported yet; attention without one is");
+  }
   ExportBuilder& to = context.builder;
   const std::string weights = to.add("Softmax", node.name + "/weights",
                                      {masked_scores(context, node)}, {{"axis", int64_t{-1}}});
