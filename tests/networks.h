@@ -207,6 +207,56 @@ inline Graph with_upsampling() {
   return finished(net);
 }
 
+// Transposed convolutions in groups, and of each channel alone.
+inline Graph with_grouped_upsampling() {
+  Layers net("grouped_upsampling", fashion_options());
+  net.convolution("conv1", 8, 5, 4, 2, true);
+  net.relu("relu1");
+  net.add(ops::kTransposedConvolution, "up1", {{"channels", 12}, {"groups", 4}});
+  net.batch_norm("norm1");
+  net.relu("relu2");
+  net.add(ops::kTransposedConvolution, "up2",
+          {{"channels", 12}, {"groups", 12}, {"kernel", 3}, {"stride", 1}, {"padding", 1}});
+  net.relu("relu3");
+  net.add(ops::kTransposedConvolution, "up3",
+          {{"channels", 4}, {"groups", 2}, {"kernel", 3}, {"padding", 1}, {"bias", 0}});
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+// Sums whose weights are a softmax over the positions, the height or the channels; and rows of a
+// picture that are taken, some twice, and put elsewhere.
+inline Graph with_softmax_and_rows() {
+  Layers net("softmax", fashion_options());
+  net.convolution("conv1", 8, 5, 4, 2, true);
+  const int image = net.relu("relu1");
+  std::vector<int> parts;
+  for (const char* over : {"positions", "height", "channels"}) {
+    const std::string name = over;
+    net.continue_from(image);
+    net.convolution(name + "_scores", 8, 3, 1, 1, true);
+    const int shares = net.add(ops::kSoftmax, name + "_shares", {{"over", over}});
+    net.product(name + "_weighted", image, shares);
+    net.add(ops::kReduceSum, name + "_sum", {{"over", over}});
+    parts.push_back(net.add(ops::kFlatten, name + "_flat"));
+  }
+  net.continue_from(image);
+  net.reshape("sequence", 0, 49, 8);
+  WholeList taken, put;
+  for (int64_t i = 0; i < 26; ++i) {
+    taken.push_back(i % 7 == 6 ? 24 : 2 * i % 49);
+    put.push_back((i * 11 + 3) % 30);
+  }
+  net.add(ops::kGatherRows, "taken", {{"rows", taken}});
+  net.linear("rows", 8);
+  net.relu("relu2");
+  net.add(ops::kScatterRows, "put", {{"rows", put}, {"positions", 30}});
+  parts.push_back(net.add(ops::kFlatten, "put_flat"));
+  net.concat("parts", parts);
+  net.batch_norm("norm");
+  return finished(net);
+}
+
 // Dilation with strides, groups and one channel at a time.
 inline Graph with_dilation() {
   Layers net("dilated", fashion_options());
@@ -409,6 +459,29 @@ inline Graph with_patches() {
   return finished(net);
 }
 
+// Attention whose scores have biases by distance: in a picture of patches, and in a sequence.
+inline Graph with_biased_attention() {
+  Layers net("biased", fashion_options());
+  net.convolution("patches", 16, 7, 7, 0, true);
+  const int rows = net.add(ops::kReshape, "sequence", {{"width", 16}, {"channels", 16}});
+  const auto attention = [&](const std::string& name, int from, const Attributes& attributes) {
+    std::vector<int> inputs;
+    for (const char* part : {".query", ".key", ".value"}) {
+      inputs.push_back(net.join(ops::kLinear, name + part, {from},
+                                {{"channels", 16}, {"initialiser", "fan-in"}}));
+    }
+    return net.join(ops::kAttention, name, inputs, attributes);
+  };
+  const int first =
+      attention("picture", rows, {{"heads", 4}, {"bias_height", 4}, {"bias_width", 4}});
+  net.sum("add1", rows, first);
+  const int normed = net.add(ops::kLayerNorm, "norm");
+  attention("sequence2", normed, {{"heads", 2}, {"causal", 1}, {"bias_width", 20}});
+  net.sum("add2", normed, net.last());
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // The rows of a small image as a sequence, through recurrent layers of all kinds.
 inline Graph with_recurrent_layers() {
   Layers net("recurrent", fashion_options());
@@ -462,6 +535,8 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"dilated", with_dilation},
       {"sequences", with_sequence_convolutions},
       {"upsampled", with_upsampling},
+      {"grouped_upsampling", with_grouped_upsampling},
+      {"softmax", with_softmax_and_rows},
       {"rectangles", with_rectangles},
       {"windows", with_windows},
       {"slices", with_slices},
@@ -470,6 +545,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"rescaled", with_rescales},
       {"attention", with_attention},
       {"patches", with_patches},
+      {"biased", with_biased_attention},
       {"recurrent", with_recurrent_layers},
       {"directions", with_both_directions},
   };

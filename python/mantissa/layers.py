@@ -39,13 +39,14 @@ def conv1d(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: 
 
 
 def transposed_conv(x: Var, channels: int, kernel: int = 2, *, stride: int = 2, padding: int = 0,
-                    output_padding: int = 0, bias: bool = True, name: str = "",
+                    output_padding: int = 0, groups: int = 1, bias: bool = True, name: str = "",
                     shares: Var | None = None) -> Var:
     """A transposed convolution of [height, width, channels] or [positions, channels]: an axis of n
-    becomes one of (n - 1) * stride + kernel - 2 * padding + output_padding."""
+    becomes one of (n - 1) * stride + kernel - 2 * padding + output_padding. `groups` divides the
+    channels of x and of the result; as many as both have: each channel alone."""
     return op("transposed_convolution", x, name=name, shares=shares, channels=channels,
               kernel=kernel, stride=stride, padding=padding, output_padding=output_padding,
-              bias=bias)
+              groups=groups, bias=bias)
 
 
 def upsample(x: Var, factor: int = 2, *, name: str = "") -> Var:
@@ -224,13 +225,21 @@ def gru(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
 
 
 def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, kv_heads: int = 0,
-              causal: bool = False, window: int = 0, name: str = "") -> Var:
+              causal: bool = False, window: int = 0,
+              bias: bool | int | tuple[int, int] = False, name: str = "") -> Var:
     """Attention of [sequence, channels], in heads; `causal`: a position sees those before it and
     itself. `kv_heads`, which divides `heads`: keys and values [sequence, channels * kv_heads / heads]
     have fewer heads, each for several heads of queries; 0: as many. `window`: a position sees so
-    many positions up to itself, and without `causal` window - 1 after it; 0: all."""
+    many positions up to itself, and without `causal` window - 1 after it; 0: all.
+
+    `bias`: scores get a trained number for each head and each distance of query and key, which
+    begins with 0. True: distances along the sequence; a number: for up to so many positions;
+    (height, width): the sequence is the patches of a picture of this size, row by row, and
+    distances go down and to the right. Another number of patches is an error."""
+    height, width = bias if isinstance(bias, tuple) else (
+        1, queries.shape[-2] if bias is True else int(bias))
     return op("attention", queries, keys, values, name=name, heads=heads, kv_heads=kv_heads,
-              causal=causal, window=window)
+              causal=causal, window=window, bias_height=height, bias_width=width)
 
 
 def dropout(x: Var, probability: float = 0.5, *, name: str = "") -> Var:
@@ -290,6 +299,33 @@ def reduce_mean(x: Var, over: str = "positions", *, name: str = "") -> Var:
 def reduce_sum(x: Var, over: str = "positions", *, name: str = "") -> Var:
     """The sum over an axis, as in `reduce_max`."""
     return op("reduce_sum", x, name=name, over=over)
+
+
+def softmax(x: Var, over: str = "channels", *, name: str = "") -> Var:
+    """exp(x) over the sum of these along an axis: "channels", "positions" of [height, width,
+    channels] or [positions, channels], or "height" and "width" of a picture. The shape stays. At
+    most 65536 elements. Losses and `attention` have a softmax of their own."""
+    return op("softmax", x, name=name, over=over)
+
+
+def gather_rows(x: Var, rows: list[int] | Var, *, name: str = "") -> Var:
+    """Positions of a sequence [..., positions, C], in this order, also several times:
+    [..., len(rows), C]. `rows`: places from 0 on, the same for all examples (others than those of
+    the sequence are an error); or an input of indices [n] for each example's one sequence, where
+    a place beyond the sequence gives a row of zeros."""
+    if isinstance(rows, Var):
+        return op("gather_rows", x, rows, name=name)
+    return op("gather_rows", x, name=name, rows=list(rows))
+
+
+def scatter_rows(x: Var, rows: list[int] | Var, positions: int, *, name: str = "") -> Var:
+    """The positions of a sequence [..., n, C] at these places of a longer one, zeros elsewhere:
+    [..., positions, C]. `rows`: n places, the same for all examples, each once; or an input of
+    indices [n], where of several rows at one place the last one stays, and a row whose place is
+    beyond the sequence is left out."""
+    if isinstance(rows, Var):
+        return op("scatter_rows", x, rows, name=name, positions=positions)
+    return op("scatter_rows", x, name=name, rows=list(rows), positions=positions)
 
 
 def concat(*values: Var, name: str = "") -> Var:

@@ -161,6 +161,65 @@ def test_positions_without_parameters():
         mt.sinusoidal_positions(mt.linear(x, 7))
 
 
+def test_softmax_and_rows():
+    """Which of four rows is the bright one, by sums whose weights are a softmax."""
+    x = mt.input(4, 6, 1)
+    rows = mt.linear(mt.reshape(x, 4, 6), 8)
+    shares = mt.softmax(mt.linear(rows, 8), "positions")
+    assert shares.shape == (4, 8) and mt.softmax(mt.conv(x, 4), "width").shape == (4, 6, 4)
+    pooled = mt.reduce_sum(rows * shares)
+    taken = mt.gather_rows(rows, [3, 0, 0, 2, 1])
+    assert taken.shape == (5, 8)
+    put = mt.scatter_rows(taken, [6, 2, 0, 1, 3], 7)
+    assert put.shape == (7, 8)
+    net = mt.Network(mt.linear(mt.concat(pooled, mt.flatten(put)), 4), name="bright_row")
+    assert mt.Network.from_json(net.to_json()) == net
+    pixels = np.random.default_rng(2).integers(0, 60, (256, 4, 6, 1), np.uint8)
+    labels = np.arange(256, dtype=np.int32) % 4
+    pixels[np.arange(256), labels] += 150
+    trainer = mt.Trainer(net, optimizer="adam", learning_rate=0.01, batch_size=32)
+    history = trainer.fit({"pixels": pixels, "labels": labels}, epochs=10, progress=False)
+    assert history[-1].accuracy > 0.95
+    with pytest.raises(mt.InvalidInput, match="names row 4 of 4 positions"):
+        mt.gather_rows(rows, [0, 4])
+    with pytest.raises(mt.InvalidInput, match="two rows at position 1"):
+        mt.scatter_rows(rows, [0, 1, 1, 2], 5)
+
+
+def test_rows_by_indices_of_each_example():
+    """The label is the class of the row that the example points at."""
+    x = mt.numbers(5, 4, name="x")
+    chosen = mt.gather_rows(x, mt.indices(1, name="place"))
+    assert chosen.shape == (1, 4)
+    assert mt.scatter_rows(chosen, mt.indices(1, name="to"), 3).shape == (3, 4)
+    net = mt.Network(mt.linear(mt.flatten(chosen), 4))
+    random = np.random.default_rng(3)
+    kinds = random.integers(0, 4, (256, 5))
+    data = {"x": np.eye(4, dtype=np.float32)[kinds],
+            "place": random.integers(0, 5, (256, 1)).astype(np.int32)}
+    data["labels"] = kinds[np.arange(256), data["place"][:, 0]].astype(np.int32)
+    trainer = mt.Trainer(net, optimizer="adam", learning_rate=0.02, batch_size=32)
+    assert trainer.fit(data, epochs=12, progress=False)[-1].accuracy > 0.95
+
+
+def test_biased_attention_and_grouped_upsampling():
+    picture = mt.input(4, 6, 1)
+    up = mt.transposed_conv(mt.conv(picture, 8), 12, groups=4)
+    assert up.shape == (8, 12, 12)
+    rows = mt.reshape(mt.conv(up, 8, kernel=2, stride=2, padding=0), 24, 8)
+    q, k, v = (mt.linear(rows, 8) for _ in range(3))
+    for bias, numbers in ((True, 47), (30, 59), ((4, 6), 77)):
+        net = mt.Network(mt.linear(mt.flatten(mt.attention(q, k, v, heads=2, bias=bias)), 3))
+        shapes = {p.name: tuple(p.shape) for p in net.parameters}
+        assert [shape for name, shape in shapes.items() if name.startswith("attention")] == [
+            (2, numbers)]
+        assert mt.Network.from_json(net.to_json()) == net
+    with pytest.raises(mt.InvalidInput, match="has biases for 5 x 5 positions, and 24 of them"):
+        mt.attention(q, k, v, heads=2, bias=(5, 5))
+    with pytest.raises(mt.InvalidInput, match="wants groups that divide 8 input and 10 output"):
+        mt.transposed_conv(mt.conv(picture, 8), 10, groups=4)
+
+
 def test_a_vision_transformer_learns():
     picture = mt.input(8, 8, 1)
     patches = mt.reshape(mt.conv(picture, 16, kernel=4, stride=4, padding=0), 4, 16)

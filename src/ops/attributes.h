@@ -43,6 +43,7 @@ struct TransposedAttributes {
   int64_t kernel = 0, stride = 0, padding = 0, output_padding = 0;
   // For the width; 0 (for paddings -1): as for the height.
   int64_t kernel_width = 0, stride_width = 0, padding_width = -1, output_padding_width = -1;
+  int64_t groups = 1;
   bool bias = false;
 };
 
@@ -83,7 +84,7 @@ struct PoolAttributes {
   bool count_padding = false;  // among the cells of a mean
 };
 
-// reduce_max, reduce_mean and reduce_sum.
+// reduce_max, reduce_mean and reduce_sum, and softmax.
 enum class ReducedAxes : uint8_t { kPositions, kHeight, kWidth, kChannels };
 struct ReduceAttributes {
   ReducedAxes over = ReducedAxes::kPositions;
@@ -148,14 +149,26 @@ struct AttentionAttributes {
   bool causal = false;
   bool cross = false;
   int64_t window = 0;  // keys on a side of a query, itself among them; 0: all
+  // A trained bias for each head and distance of positions, which lie row by row in a picture of
+  // this size, or one after the other in a row of this width. Width 0: none.
+  int64_t bias_height = 1, bias_width = 0;
 
   int64_t key_heads() const { return kv_heads == 0 ? heads : kv_heads; }
+  int64_t biases_of_head() const {
+    return bias_width == 0 ? 0 : (2 * bias_height - 1) * (2 * bias_width - 1);
+  }
 };
 
 // prepend_rows.
 struct PrependAttributes {
   int64_t rows = 0;
   int least_bits = 0;
+};
+
+// gather_rows, and scatter_rows, which has as many positions.
+struct RowsAttributes {
+  WholeList rows;  // empty: an input has them
+  int64_t positions = 0;
 };
 
 // rotary.

@@ -57,6 +57,8 @@ extern const OpRows kReverse;
 extern const OpRows kConcat;
 extern const OpRows kConcatPositions;
 extern const OpRows kPrependRows;
+extern const OpRows kGatherRows;
+extern const OpRows kScatterRows;
 extern const OpRows kSlice;
 extern const OpRows kMaxPool;  // windows may overlap
 extern const OpRows kAveragePool;
@@ -64,6 +66,7 @@ extern const OpRows kGlobalAveragePool;
 extern const OpRows kReduceMax;
 extern const OpRows kReduceMean;
 extern const OpRows kReduceSum;
+extern const OpRows kSoftmax;
 extern const OpRows kSoftmaxCrossEntropy;
 extern const OpRows kSigmoidCrossEntropy;
 extern const OpRows kMeanSquaredError;

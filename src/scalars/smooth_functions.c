@@ -7,6 +7,10 @@
 #define ONE (INT64_C(1) << 30)
 
 static int product_exponent(int e) { return e - 30; }
+static int q30_exponent(int e) {
+  (void)e;
+  return -30;
+}
 
 static int64_t sigmoid(int64_t q, int e) {
   const RefFraction unread = {0, 1};
@@ -119,6 +123,41 @@ static int64_t softplus_derivative(int64_t q, int e, RefFraction slope) {
   return sigmoid(q, e);
 }
 
+#define THREE (INT64_C(3) << 16)
+
+// (x + 3 / factor) * factor / 6 in Q30, to nearest, for |x| < 3 and a factor of 1 or 2, in units of
+// 2^-60: below 6 * 2^60. Anything smaller than a unit is far below half a unit of the result.
+static int64_t sixth_q30(int64_t q, int e, int64_t factor) {
+  const int64_t x = q * (INT64_C(1) << ((e < -60 ? -60 : e) + 60));
+  return ref_divide_rne(x + (INT64_C(3) << 60) / factor, (INT64_C(6) << 30) / factor);
+}
+static int64_t hard_sigmoid(int64_t q, int e, RefFraction slope) {
+  (void)slope;
+  const int64_t x = ref_comparable(q, e);
+  if (x <= -THREE) return 0;
+  if (x >= THREE) return ONE;
+  return q == 0 ? ONE / 2 : sixth_q30(q, e, 1);
+}
+static int64_t hard_sigmoid_derivative(int64_t q, int e, RefFraction slope) {
+  (void)slope;
+  const int64_t x = ref_comparable(q, e);
+  return x > -THREE && x < THREE ? ref_divide_rne(ONE, 6) : 0;
+}
+static int64_t hard_swish(int64_t q, int e, RefFraction slope) {
+  return q * hard_sigmoid(q, e, slope);
+}
+static int64_t hard_swish_derivative(int64_t q, int e, RefFraction slope) {
+  (void)slope;
+  const int64_t x = ref_comparable(q, e);
+  if (x <= -THREE) return 0;
+  if (x >= THREE) return ONE;
+  return q == 0 ? ONE / 2 : sixth_q30(q, e, 2);
+}
+
+const RefPointFunction ref_hard_sigmoid_function = {q30_exponent, hard_sigmoid,
+                                                    hard_sigmoid_derivative, NULL, NULL};
+const RefPointFunction ref_hard_swish_function = {product_exponent, hard_swish,
+                                                  hard_swish_derivative, NULL, NULL};
 const RefPointFunction ref_gelu_function = {product_exponent, gelu, gelu_derivative, NULL, NULL};
 const RefPointFunction ref_silu_function = {product_exponent, silu, silu_derivative, NULL, NULL};
 const RefPointFunction ref_elu_function = {product_exponent, elu, elu_derivative, NULL, NULL};

@@ -177,6 +177,20 @@ inline Function function_of(const Graph& graph, int node, const OpContext& c) {
     const ops::Reduction r = ops::reduction_of(in, a.as<ops::ReduceAttributes>().over);
     return [=](const auto& x, const auto&) { return reduced(how, r, x[0]); };
   }
+  if (op == &ops::kSoftmax) {
+    const ops::Reduction r = ops::reduction_of(in, a.as<ops::ReduceAttributes>().over);
+    return [=](const auto& x, const auto&) { return softmax(r, x[0]); };
+  }
+  if (op == &ops::kGatherRows) {
+    return [=, &a](const auto& x, const auto&) {
+      return gathered(a.as<ops::RowsAttributes>(), in, x[0]);
+    };
+  }
+  if (op == &ops::kScatterRows) {
+    return [=, &a](const auto& x, const auto&) {
+      return scattered(a.as<ops::RowsAttributes>(), in, x[0]);
+    };
+  }
   if (op == &ops::kMultiply) {
     return [=](const auto& x, const auto&) { return product(in, x[0], x[1]); };
   }

@@ -84,9 +84,10 @@ inline Reals transposed_convolution(ops::TransposedAttributes a, Shape in, Shape
         const int64_t oy = iy * a.stride + ky - a.padding, ox = ix * across + kx - side;
         if (oy < 0 || oy >= out[1] || ox < 0 || ox >= out[2]) continue;
         for (int64_t o = 0; o < out[3]; ++o) {
-          for (int64_t c = 0; c < in[3]; ++c) {
+          const int64_t first = o / (out[3] / a.groups) * w[3];
+          for (int64_t c = 0; c < w[3]; ++c) {
             y[((n * out[1] + oy) * out[2] + ox) * out[3] + o] +=
-                x[pixel * in[3] + c] * p[0][((o * w[1] + ky) * w[2] + kx) * in[3] + c];
+                x[pixel * in[3] + first + c] * p[0][((o * w[1] + ky) * w[2] + kx) * w[3] + c];
           }
         }
       }
@@ -369,6 +370,42 @@ inline Reals reduced(Reduce how, const ops::Reduction& r, const Reals& x) {
 }
 
 // The second operand has the first one's shape, or one element per channel.
+// Softmax of the elements that a reduction over the same axes makes one.
+inline Reals softmax(const ops::Reduction& r, const Reals& x) {
+  Reals y = x, sums(static_cast<size_t>(r.results())), largest(sums.size(), -INFINITY);
+  const auto result = [&](size_t i) { return r.result_of(static_cast<int64_t>(i)); };
+  for (size_t i = 0; i < x.size(); ++i) {
+    largest[result(i)] = std::max(largest[result(i)], x[i]);
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = std::exp(x[i] - largest[result(i)]);
+    sums[result(i)] += y[i];
+  }
+  for (size_t i = 0; i < x.size(); ++i) y[i] /= sums[result(i)];
+  return y;
+}
+
+// Rows [..., P, C] by constant places, and rows put at constant places.
+inline Reals gathered(const ops::RowsAttributes& a, const Shape& in, const Reals& x) {
+  const int64_t channels = in.last(), size = in[in.rank - 2] * channels;
+  Reals y;
+  for (int64_t at = 0; at < in.count(); at += size) {
+    for (const int64_t row : a.rows) {
+      y.insert(y.end(), x.begin() + at + row * channels, x.begin() + at + (row + 1) * channels);
+    }
+  }
+  return y;
+}
+inline Reals scattered(const ops::RowsAttributes& a, const Shape& in, const Reals& x) {
+  const int64_t channels = in.last(), rows = in[in.rank - 2];
+  Reals y(static_cast<size_t>(in.count() / rows * a.positions));
+  for (int64_t i = 0; i < in.count(); ++i) {
+    const int64_t sequence = i / channels / rows, row = i / channels % rows;
+    y[(sequence * a.positions + a.rows[row]) * channels + i % channels] = x[i];
+  }
+  return y;
+}
+
 inline Reals product(const Shape& in, const Reals& a, const Reals& b) {
   const int64_t image = in.count() / in[0], channels = in.last();
   Reals y;

@@ -150,6 +150,52 @@ TEST(GradientCheck, TransposedConvolutionsAndResizingOfSequences) {
              "backward_input upsample", "backward_input bilinear_resize"});
 }
 
+// In groups of several channels, of one channel each, and of one input and two outputs.
+TEST(GradientCheck, TransposedConvolutionsInGroups) {
+  Network net(Shape{4, 5, 2});
+  net.convolution(6, 3, 1, 1, 1);
+  net.add(ops::kTransposedConvolution, {{"channels", 4}, {"groups", 2}});
+  net.add(ops::kRelu);
+  net.convolution(6, 3, 2, 1, 1);
+  net.add(ops::kTransposedConvolution,
+          {{"channels", 6}, {"groups", 6}, {"kernel", 3}, {"padding", 1}, {"output_padding", 1}});
+  net.add(ops::kRelu);
+  net.convolution(4, 3, 2, 1, 1);
+  net.add(ops::kTransposedConvolution,
+          {{"channels", 8}, {"groups", 4}, {"kernel", 3}, {"stride", 1}, {"bias", 0}});
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 2,
+            {"backward_weights transposed_convolution", "backward_input transposed_convolution"});
+}
+
+TEST(GradientCheck, Softmaxes) {
+  Network net(Shape{6, 5, 1});
+  const int image = net.convolution(4, 3, 1, 1, 1);
+  std::vector<int> parts;
+  for (const char* over : {"positions", "height", "width", "channels"}) {
+    const int shares = net.add(ops::kSoftmax, {image}, {{"over", over}});
+    const int weighted = net.add(ops::kMultiply, {image, shares});
+    parts.push_back(net.add(ops::kFlatten, {weighted}));
+  }
+  net.add(ops::kConcat, parts);
+  net.add(ops::kLinear, {{"channels", 12}});
+  net.add(ops::kSoftmax);
+  check_all(net.finish(4), 5, {"backward_input softmax"});
+}
+
+// Rows that are taken twice, and rows that nobody takes.
+TEST(GradientCheck, RowsTakenAndPut) {
+  Network net(Shape{3, 5, 1});
+  net.add(ops::kLinear, {{"channels", 4}});
+  net.add(ops::kGatherRows, {{"rows", WholeList{4, 0, 2, 0, 0, 3}}});
+  net.add(ops::kTanh);
+  net.add(ops::kScatterRows, {{"rows", WholeList{7, 1, 0, 5, 8, 3}}, {"positions", 9}});
+  net.add(ops::kGatherRows, {{"rows", WholeList{8, 6, 5, 1}}});
+  net.add(ops::kTanh);
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5, {"backward_input gather_rows", "backward_input scatter_rows"});
+}
+
 TEST(GradientCheck, LinearOfSequencesAndImages) {
   Network net(Shape{5, 3, 1});
   net.add(ops::kLinear, {{"channels", 6}});  // of each pixel

@@ -17,6 +17,10 @@ struct Sizes {
   int64_t queries, keys, channels, valid_keys;
   bool causal = false;
   int64_t window = 0;
+  int64_t bias_height = 1, bias_width = 0;
+  int64_t biases() const {
+    return bias_width == 0 ? 0 : (2 * bias_height - 1) * (2 * bias_width - 1);
+  }
 };
 
 // Operands of one head with these bits, and the results of the kernels.
@@ -26,7 +30,9 @@ class Subject {
       : q_(test_values<int16_t>(sizes.queries * sizes.channels, 1, q_bits - 1)),
         k_(test_values<int16_t>(sizes.keys * sizes.channels, 2, kv_bits - 1)),
         v_(test_values<int16_t>(sizes.keys * sizes.channels, 3, kv_bits - 1)),
-        grad_out_(test_values<int32_t>(sizes.queries * sizes.channels, 4, grad_bits - 1)) {
+        grad_out_(test_values<int32_t>(sizes.queries * sizes.channels, 4, grad_bits - 1)),
+        bias_(test_values<int32_t>(sizes.biases(), 5, 19)),
+        grad_bias_(static_cast<size_t>(sizes.biases())) {
     for (auto [numbers, bits] : {std::pair{&q_, q_bits}, {&k_, kv_bits}, {&v_, kv_bits}}) {
       for (int16_t& n : *numbers) n = static_cast<int16_t>(saturate(n, mantissa_limit(bits)));
     }
@@ -44,7 +50,10 @@ class Subject {
             .k_bits = kv_bits,
             .v_bits = kv_bits,
             .scale = 756'389,
-            .shift = shift};
+            .shift = shift,
+            .bias = bias_.empty() ? nullptr : bias_.data(),
+            .bias_height = sizes.bias_height,
+            .bias_width = sizes.bias_width};
     const int bits = bit_length(static_cast<uint64_t>(sizes.channels - 1));
     gradient = {.grad_out = grad_out_.data(),
                 .grad_out_bits = grad_bits,
@@ -61,7 +70,7 @@ class Subject {
     return out;
   }
 
-  // The gradients of queries, keys and values, one after the other.
+  // The gradients of queries, keys and values, one after the other, and of the bias.
   std::vector<int64_t> backward(const AttentionKernels& kernels) {
     const int64_t stride = head.channels + 3;
     std::vector<int64_t> all(static_cast<size_t>((head.queries + 2 * head.keys) * stride), -7);
@@ -70,7 +79,10 @@ class Subject {
     gradient.grad_k = all.data() + head.queries * stride;
     gradient.grad_v = gradient.grad_k + head.keys * stride;
     std::vector<int64_t> room = make_room(true);
+    std::fill(grad_bias_.begin(), grad_bias_.end(), 3);
+    gradient.grad_bias = grad_bias_.empty() ? nullptr : grad_bias_.data();
     kernels.backward(head, reinterpret_cast<std::byte*>(room.data()), gradient);
+    all.insert(all.end(), grad_bias_.begin(), grad_bias_.end());
     return all;
   }
 
@@ -84,7 +96,8 @@ class Subject {
   }
 
   std::vector<int16_t> q_, k_, v_;
-  std::vector<int32_t> grad_out_;
+  std::vector<int32_t> grad_out_, bias_;
+  std::vector<int64_t> grad_bias_;
 };
 
 constexpr Sizes kSizes[] = {
@@ -93,7 +106,10 @@ constexpr Sizes kSizes[] = {
     {6, 8, 5, 7},   {9, 10, 8, 0},    {100, 100, 34, 83, true},
     // With windows.
     {9, 9, 4, 9, true, 1},      {100, 100, 16, 100, true, 3},  {150, 150, 8, 141, false, 40},
-    {100, 100, 5, 90, true, 33}, {70, 70, 6, 70, false, 200}};
+    {100, 100, 5, 90, true, 33}, {70, 70, 6, 70, false, 200},
+    // With biases by distance: in a sequence, and in a picture.
+    {40, 40, 16, 37, true, 0, 1, 45}, {63, 63, 8, 63, false, 0, 7, 9},
+    {63, 63, 5, 60, false, 9, 21, 3}, {1, 1, 2, 1, false, 0, 1, 1}};
 
 TEST(Attention, AgreesWithLongDouble) {
   for (const Sizes& sizes : kSizes) {
@@ -114,8 +130,9 @@ TEST(Attention, AgreesWithLongDouble) {
           score += static_cast<long double>(head.q[i * head.channels + c]) *
                    head.k[j * head.channels + c];
         }
-        powers.push_back(
-            exp2l(ldexpl(score * static_cast<long double>(head.scale), -(kShift + 16))));
+        long double logarithm = ldexpl(score * static_cast<long double>(head.scale), -kShift);
+        if (head.bias != nullptr) logarithm += head.bias[ref_bias_at(&head, i, j)];
+        powers.push_back(exp2l(ldexpl(logarithm, -16)));
         sum += powers.back();
       }
       for (int64_t c = 0; c < head.channels; ++c) {
@@ -149,6 +166,20 @@ TEST(Attention, WindowsAreOfKeysNearTheQuery) {
   EXPECT_EQ(keys(false, 3, 0, 5), std::pair(3L, 8L));
   EXPECT_EQ(keys(false, 3, 0, 17), std::pair(15L, 18L));
   EXPECT_EQ(keys(false, 0, 0, 5), std::pair(0L, 18L));
+}
+
+// In a row a bias lies where the difference of positions says; in a picture rows come first.
+TEST(Attention, BiasesLieByDistance) {
+  AttentionHead head{.bias_height = 1, .bias_width = 4};
+  EXPECT_EQ(ref_bias_at(&head, 0, 3), 0);
+  EXPECT_EQ(ref_bias_at(&head, 2, 2), 3);
+  EXPECT_EQ(ref_bias_at(&head, 3, 0), 6);
+  head.first_query = 2;
+  EXPECT_EQ(ref_bias_at(&head, 0, 1), 4);
+  head = {.bias_height = 2, .bias_width = 3};
+  EXPECT_EQ(ref_bias_at(&head, 0, 5), 0);   // up by 1, left by 2
+  EXPECT_EQ(ref_bias_at(&head, 4, 4), 7);
+  EXPECT_EQ(ref_bias_at(&head, 3, 2), 10);  // down by 1, left by 2
 }
 
 // The gradients of one query that meets one key: P is 127 of 2^-7 whatever the score, so the
@@ -215,8 +246,8 @@ TEST_P(AttentionRows, GradientsAreAddedToThoseOfTheKeys) {
 
 // Queries of a later piece: they come after others, whose keys are there already.
 TEST_P(AttentionRows, LaterQueriesEqualTheReference) {
-  for (const int64_t first : {1, 40}) {
-    const Sizes sizes{3, 64, 16, 64, true};
+  for (const auto& [first, bias_width] : {std::pair{1, 0}, {40, 0}, {40, 64}}) {
+    const Sizes sizes{3, 64, 16, 64, true, 0, 1, bias_width};
     Subject subject(sizes, 8, 8, 16, 12);
     subject.head.first_query = first;
     subject.head.valid_keys = first + sizes.queries;

@@ -74,14 +74,14 @@ inline void multiply_channels(const AttentionHead& head, const BlockRoom& room,
 
 // Replaces the scores of the keys [begin, end) by their powers, as power_row; returns the sum.
 // Before and behind them stand powers of 1.
-inline int64_t power_lanes(const AttentionHead& head, int shift, int64_t begin, int64_t end,
+inline int64_t power_lanes(int64_t score_scale, int shift, int64_t begin, int64_t end,
                            int64_t padded, int32_t* scores) noexcept {
   int32_t largest = scores[begin];
   for (int64_t j = begin + 1; j < end; ++j) largest = std::max(largest, scores[j]);
   std::fill(scores, scores + begin, largest);
   std::fill(scores + end, scores + padded, largest);
   const RoundEvenLanes round{RoundEven64(shift)};
-  const Lanes scale = all(head.scale);
+  const Lanes scale = all(score_scale);
   Lanes sums = {};
   for (int64_t j = 0; j < padded; j += kWords) {
     const Words below = load_words(scores + j) - all_words(largest);
@@ -101,13 +101,16 @@ inline void probability_lanes(const AttentionHead& head, const BlockRoom& room,
   const QueryKeys keys(head, block.begin + i);
   const int64_t begin = keys.begin - block.first_key, end = keys.end - block.first_key;
   const int64_t padded = block.keys;
-  const int shift = head.shift_of(block.begin + i);
   int32_t* const scores = room.scores + i * room.keys;
   int16_t* const p = room.p + i * room.keys;
   if (keys.empty()) return std::fill_n(p, padded, int16_t{0}), void();
-  const int64_t sum =
-      shift >= 0 ? power_lanes(head, shift, begin, end, padded, scores)
-                 : power_row(head.scale, shift, end - begin, scores + begin, scores + begin);
+  const bool has_bias = head.bias != nullptr;
+  if (has_bias) add_bias(head, block.begin + i, keys, block.first_key, scores, scores);
+  const int shift = has_bias ? 0 : head.shift_of(block.begin + i);
+  const int64_t scale = has_bias ? 1 : head.scale;
+  const int64_t sum = shift >= 0
+                          ? power_lanes(scale, shift, begin, end, padded, scores)
+                          : power_row(scale, shift, end - begin, scores + begin, scores + begin);
   // If it has 33 bits all powers but one are 0. That one is 127 of 2^-7 with 32 bits, too.
   const int64_t reciprocal = std::min<int64_t>((int64_t{1} << 62) / sum, UINT32_MAX);
   const Lanes factor = all(reciprocal), half = all(int64_t{1} << (kPowerShift - 1));
@@ -215,6 +218,11 @@ inline void backward_block(const AttentionHead& head, const BlockRoom& room,
     const int64_t at = i * room.keys;
     probability_lanes(head, room, block, i);
     gradient_lanes(g, block.keys, room.p + at, room.grad_p + at, room.low + at, room.high + at);
+    if (g.grad_bias == nullptr) continue;
+    const int16_t *const low = room.low + at - block.first_key,
+                  *const high = room.high + at - block.first_key;
+    add_bias_gradient(head, block.begin + i, QueryKeys(head, block.begin + i), g.grad_bias,
+                      [&](int64_t key) { return high[key] * int64_t{1 << 16} + low[key]; });
   }
   const auto pack = [&](const int16_t* from, int32_t* to) {
     pack_row_pairs(from, room.keys, block.keys, block.queries, room.keys, to);

@@ -53,6 +53,44 @@ int64_t power_row(int64_t scale, int shift, int64_t keys, const Score* scores, i
   return sum;
 }
 
+// Calls visit(key, end, place) for the keys [key, end) of a query in one row of positions: the bias
+// of the first of them lies at `place`, and those of the next before it.
+template <typename Visit>
+void for_biased_keys(const AttentionHead& head, int64_t query, const QueryKeys& keys,
+                     const Visit& visit) {
+  for (int64_t key = keys.begin; key < keys.end;) {
+    const int64_t end = std::min(keys.end, (key / head.bias_width + 1) * head.bias_width);
+    visit(key, end, ref_bias_at(&head, query, key));
+    key = end;
+  }
+}
+
+// biased = (score - largest) * scale * 2^-shift + bias, of the keys; the arrays begin with the key
+// `first`, and may be one.
+template <typename Score>
+void add_bias(const AttentionHead& head, int64_t query, const QueryKeys& keys, int64_t first,
+              const Score* scores, int32_t* biased) {
+  constexpr int64_t kLeast = -4 * int64_t{REF_MOST_BIAS};
+  const int64_t largest = *std::max_element(scores + (keys.begin - first), scores + (keys.end - first));
+  const int shift = head.shift_of(query);
+  for_biased_keys(head, query, keys, [&](int64_t key, int64_t end, int64_t place) {
+    for (int64_t j = key; j < end; ++j) {
+      const int64_t below = (scores[j - first] - largest) * head.scale;
+      biased[j - first] = static_cast<int32_t>(std::max(rescale_rne(below, shift), kLeast) +
+                                               head.bias[place + key - j]);
+    }
+  });
+}
+
+// Adds grad_score(key) of a query's keys to the gradient of the bias.
+template <typename GradScore>
+void add_bias_gradient(const AttentionHead& head, int64_t query, const QueryKeys& keys,
+                       int64_t* grad_bias, const GradScore& grad_score) {
+  for_biased_keys(head, query, keys, [&](int64_t key, int64_t end, int64_t place) {
+    for (int64_t j = key; j < end; ++j) grad_bias[place + key - j] += grad_score(j);
+  });
+}
+
 constexpr int kPowerShift = 62 - kProbabilityBits;
 constexpr int64_t kMostProbability = (1 << kProbabilityBits) - 1;
 
@@ -63,13 +101,19 @@ inline void probabilities(const AttentionHead& head, const RowRoom& room, int64_
   const int shift = head.shift_of(query);
   const int64_t count = keys.end - keys.begin;
   int32_t* const powers = room.powers + keys.begin;
-  if (head.has_narrow_scores()) {
-    auto* scores = reinterpret_cast<int32_t*>(room.scores);
+  const auto raise = [&](auto* scores) {
     score_row(head, room.kt, query, keys, scores);
-    sum = power_row(head.scale, shift, count, scores + keys.begin, powers);
+    if (head.bias == nullptr) {
+      sum = power_row(head.scale, shift, count, scores + keys.begin, powers);
+    } else {
+      add_bias(head, query, keys, 0, scores, room.powers);
+      sum = power_row(1, 0, count, powers, powers);
+    }
+  };
+  if (head.has_narrow_scores()) {
+    raise(reinterpret_cast<int32_t*>(room.scores));
   } else {
-    score_row(head, room.kt, query, keys, room.scores);
-    sum = power_row(head.scale, shift, count, room.scores + keys.begin, powers);
+    raise(room.scores);
   }
   // The largest power is 2^30, so the quotient has at most 33 bits.
   const int64_t reciprocal = (int64_t{1} << 62) / sum;
@@ -116,6 +160,9 @@ inline void gradient_of_scores(const AttentionHead& head, const RowRoom& room,
     room.grad_scores[j] =
         static_cast<int32_t>(shift_right_rne(room.p[j] * centred * g.scale, g.shift));
   }
+  if (g.grad_bias == nullptr) return;
+  add_bias_gradient(head, query, keys, g.grad_bias,
+                    [&](int64_t key) { return room.grad_scores[key]; });
 }
 
 // The gradients of keys or values, [channels, keys], as rows.

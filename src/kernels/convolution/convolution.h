@@ -63,8 +63,7 @@ struct ConvolutionForward {
 // needed). grad_input has the width of grad_output, or 16 bits, which are then rounded again.
 //
 // A transposed convolution is this with a value of up to 8 bits as grad_output. It wants the sums
-// themselves, in `sums` in place of grad_input; the work then says so, and has one group and no
-// dilation.
+// themselves, in `sums` in place of grad_input; the work then says so, and has no dilation.
 struct ConvolutionGradInput {
   ConvolutionShape shape;
   ConstMantissaSpan grad_output;

@@ -24,8 +24,10 @@ ConvolutionShape one_group(ConvolutionShape s) {
 }
 
 std::vector<ConvolutionWork> parts(const ConvolutionWork& work) {
-  return {{work.pass, one_group(work.shape), work.bits}};
+  return {{work.pass, one_group(work.shape), work.bits, work.sums}};
 }
+
+constexpr int64_t kSumBytes = sizeof(int32_t);
 
 // One group's input, or gradient of it, and output, or gradient of it, before the dense scratch.
 struct Scratch {
@@ -72,7 +74,7 @@ size_t group_bytes(const ConvolutionShape& s, int64_t input_bytes, int64_t outpu
 WideStatistics forward(const ConvolutionForward& args, ConvolutionParts groups,
                        const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
-  const int64_t bytes = args.sums != nullptr ? 4 : 1;
+  const int64_t bytes = args.sums != nullptr ? kSumBytes : 1;
   const Channels input = input_channels(args.shape, 1), output = output_channels(args.shape, bytes);
   const Scratch scratch(context, group.input_count(), group.output_count() * bytes);
   void* all = args.sums != nullptr ? static_cast<void*>(args.sums) : args.output;
@@ -95,14 +97,16 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionParts groups,
 
 size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
                              ConvolutionParts groups) noexcept {
-  return group_bytes(shape, 1, 4) + groups[0].scratch_bytes(threads);
+  return group_bytes(shape, 1, kSumBytes) + groups[0].scratch_bytes(threads);
 }
 
 WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts groups,
                           const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
-  const int64_t input_bytes = gradient_bytes(args.grad_input.bits);
+  const bool writes_sums = args.sums != nullptr;
+  const int64_t input_bytes = writes_sums ? kSumBytes : gradient_bytes(args.grad_input.bits);
   const int64_t output_bytes = gradient_bytes(args.grad_output.bits);
+  void* const all = writes_sums ? static_cast<void*>(args.sums) : args.grad_input.data;
   const Channels input = input_channels(args.shape, input_bytes);
   const Channels output = output_channels(args.shape, output_bytes);
   const Scratch scratch(context, group.input_count() * input_bytes,
@@ -114,9 +118,10 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts gro
     part.shape = group;
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
     part.weights = args.weights + g * group.weights_count();
-    part.grad_input.data = scratch.input;
+    part.grad_input.data = writes_sums ? nullptr : scratch.input;
+    part.sums = writes_sums ? reinterpret_cast<int32_t*>(scratch.input) : nullptr;
     total += groups[0].grad_input(part, scratch.dense);
-    input.scatter(*context.pool, scratch.input, g, args.grad_input.data);
+    input.scatter(*context.pool, scratch.input, g, all);
   }
   return total;
 }
@@ -124,7 +129,8 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts gro
 size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
                                 ConvolutionParts groups) noexcept {
   // The gradient of the input may have 16 bits although the gradient of the output has fewer.
-  return group_bytes(shape, gradient_bytes(16), gradient_bytes(bits)) +
+  const int64_t input_bytes = groups[0].work.sums ? kSumBytes : gradient_bytes(16);
+  return group_bytes(shape, input_bytes, gradient_bytes(bits)) +
          groups[0].scratch_bytes(threads);
 }
 

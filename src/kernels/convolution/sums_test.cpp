@@ -50,10 +50,12 @@ std::vector<int32_t> by_definition(const Operands& o) {
         const int64_t iy = y * s.stride_height + ky - s.padding_height;
         const int64_t ix = x * s.stride_width + kx - s.padding_width;
         if (iy < 0 || iy >= s.in_height || ix < 0 || ix >= s.in_width) continue;
-        for (int64_t c = 0; c < s.in_channels; ++c) {
-          sums[((n * s.in_height + iy) * s.in_width + ix) * s.in_channels + c] +=
+        const int64_t channels = s.group_in_channels();
+        const int64_t first = out / s.group_out_channels() * channels;
+        for (int64_t c = 0; c < channels; ++c) {
+          sums[((n * s.in_height + iy) * s.in_width + ix) * s.in_channels + first + c] +=
               o.gradient[at] *
-              o.weights[((out * s.kernel_height + ky) * s.kernel_width + kx) * s.in_channels + c];
+              o.weights[((out * s.kernel_height + ky) * s.kernel_width + kx) * channels + c];
         }
       }
     }
@@ -69,6 +71,11 @@ TEST(ConvolutionSums, OfGradInputAreExactEverywhere) {
   ConvolutionShape row = shape_of(3, 1, 40, 12, 24, 1, 2, 0);  // a sequence
   row.kernel_width = 4, row.padding_width = 1, row.out_width = 20;
   shapes.push_back(row);
+  for (const auto& [groups, in, out] : {std::tuple{2, 16, 24}, {3, 9, 3}, {5, 5, 20}, {24, 24, 24}}) {
+    ConvolutionShape grouped = shape_of(2, 8, 8, in, out, 3, 2, 1);
+    grouped.groups = groups;
+    shapes.push_back(grouped);
+  }
   for (const ConvolutionShape& shape : shapes) {
     for (uint32_t seed = 0; seed < 4; ++seed) {
       const Operands operands(shape, seed);

@@ -253,8 +253,11 @@ WideStatistics grad_input(const RowLoops& loops, const ConvolutionGradInput& arg
   const Plan plan(loops, s, true, context.pool->size());
   Correlation correlation(loops, plan, context.scratch.data());
   correlation.pack(args.weights, nullptr);
-  const Results results = {.data = args.grad_input.as<std::byte>(),
-                           .bytes = static_cast<int>(gradient_bytes(args.grad_input.bits)),
+  const bool writes_sums = args.sums != nullptr;
+  const int bytes = writes_sums ? 4 : static_cast<int>(gradient_bytes(args.grad_input.bits));
+  const Results results = {.data = writes_sums ? reinterpret_cast<std::byte*>(args.sums)
+                                               : args.grad_input.as<std::byte>(),
+                           .bytes = bytes,
                            .shift = std::min(args.shift, kMaximumShift),
                            .limit = static_cast<int32_t>(mantissa_limit(args.grad_input.bits)),
                            .counts = args.counts};

@@ -52,12 +52,16 @@ int64_t axis_of_channels_first(int64_t axis);
 struct Scores {
   Imported queries, keys;  // [..., positions, channels of a head]
   double scale = 1;        // of the products
+  // A number for each head and distance of positions, [heads, ...], which is added to them.
+  std::vector<double> bias;
+  int64_t bias_height = 1, bias_width = 0;
   bool causal = false, padded = false, softmax = false;
 };
 
 struct ImportContext {
   const GraphData* model;
   const ImportOptions* options;
+  int64_t opset = 0;  // of the model's operators
   GraphBuilder builder{""};
   Form form = Form::kImage;  // of the model's inputs
   SignalAxes signal = SignalAxes::kNone;

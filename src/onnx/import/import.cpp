@@ -79,6 +79,7 @@ class Import {
     MANTISSA_RETURN_IF_ERROR(find_output());
     find_needed();
     context_.model = &graph_;
+    context_.opset = model_.opsets[""];
     MANTISSA_RETURN_IF_ERROR(add_inputs(context_, inputs_));
     imported_ = 0;
     for (const NodeData& node : graph_.nodes) {

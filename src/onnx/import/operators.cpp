@@ -65,7 +65,7 @@ constexpr ImportRow kImportRows[] = {
     {"Selu", import_selu, import_selu},
     {"Sigmoid", import_elementwise<&ops::kSigmoid>, import_elementwise<&ops::kSigmoid>},
     {"Slice", import_slice, import_row_slice},
-    {"Softmax", nullptr, import_softmax},
+    {"Softmax", import_image_softmax, import_softmax},
     {"Softplus", import_elementwise<&ops::kSoftplus>, import_elementwise<&ops::kSoftplus>},
     {"Split", import_split, import_row_split},
     {"Squeeze", import_squeeze, import_row_reshape},
@@ -115,8 +115,7 @@ std::string reason_against(std::string_view op_type, Form form) {
       {"QLinearMatMul", kIntegers},
       {"RandomNormalLike", kRandom},
       {"RandomUniformLike", kRandom},
-      {"LogSoftmax", kSoftmax},
-      {"Softmax", kSoftmax}};
+      {"LogSoftmax", kSoftmax}};
   for (const auto& [name, reason] : kReasons) {
     if (op_type == name) return reason;
   }

@@ -27,7 +27,8 @@ Status import_multiply(ImportContext& context, const NodeData& node);
 Status import_row_multiply(ImportContext& context, const NodeData& node);
 Status import_divide(ImportContext& context, const NodeData& node);
 Status import_row_divide(ImportContext& context, const NodeData& node);
-// operators/attention.cpp: scores, with a mask that is added or chosen, and the nodes after them.
+// operators/attention.cpp: scores, with a mask or a bias that is added, or a mask that chooses, and
+// the nodes after them.
 Status import_softmax(ImportContext& context, const NodeData& node);
 Status import_is_nan(ImportContext& context, const NodeData& node);
 Status import_where(ImportContext& context, const NodeData& node);
@@ -85,6 +86,8 @@ template <const Op* kOp>
 Status import_row_reduction(ImportContext& context, const NodeData& node) {
   return add_row_reduction(context, node, *kOp);
 }
+Status import_image_softmax(ImportContext& context, const NodeData& node);
+Status import_row_softmax(ImportContext& context, const NodeData& node);
 Status import_global_max_pool(ImportContext& context, const NodeData& node);
 // operators/recurrent.cpp
 Status import_rnn(ImportContext& context, const NodeData& node);

@@ -43,6 +43,13 @@ Status import_scores(ImportContext& context, const NodeData& node);
 Status import_attention(ImportContext& context, const NodeData& node);
 Status scale_scores(ImportContext& context, const NodeData& node, const Factor& factor);
 Status mask_scores(ImportContext& context, const NodeData& node, size_t scores_input);
+// Scores below this count as masked: their exponential is 0.
+constexpr double kMasked = -1e4;
+// Takes a constant [1, heads or 1, positions, positions] into the scores, as a bias for each head
+// and distance: along a sequence, or else in a picture of any size that has so many positions
+// (operators/attention_bias.cpp).
+Status add_bias(const std::vector<int64_t>& dims, const std::vector<double>& numbers,
+                int64_t positions, int64_t heads, Scores& scores);
 // Passes the scores on, without the node's dropout.
 Status drop_scores(ImportContext& context, const NodeData& node);
 

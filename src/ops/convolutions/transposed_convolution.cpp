@@ -2,7 +2,7 @@
 // the convolution and its gradient of the weights. The kernels are the convolution's, with the
 // roles of its operands exchanged.
 //
-// Weights are [O, KH, KW, C], so that an output channel's lie together, as everywhere.
+// Weights are [O, KH, KW, C / G], so that an output channel's lie together, as everywhere.
 #include <algorithm>
 
 #include "kernels/convolution/pieces.h"
@@ -36,7 +36,8 @@ constexpr AttributeSpec kTransposedSchema[] = {
     whole<&TransposedAttributes::stride_width>("stride_width", 0, 0, kLargestWindow),
     whole<&TransposedAttributes::padding_width>("padding_width", -1, -1, kLargestWindow),
     whole<&TransposedAttributes::output_padding_width>("output_padding_width", -1, -1,
-                                                       kLargestWindow)};
+                                                       kLargestWindow),
+    whole<&TransposedAttributes::groups>("groups", 1, 1, int64_t{1} << 31)};
 
 Status check_axis(const TransposedAxis& axis, int64_t size) {
   if (axis.output_padding >= axis.stride && axis.output_padding > 0) {
@@ -65,7 +66,11 @@ Result<Shape> infer_transposed(const Attributes& given, std::span<const Shape> i
   const auto [vertical, horizontal] = transposed_axes(a, of_sequence);
   MANTISSA_RETURN_IF_ERROR(check_axis(vertical, image[0]));
   MANTISSA_RETURN_IF_ERROR(check_axis(horizontal, image[1]));
-  const Shape weights{a.channels, vertical.kernel, horizontal.kernel, image.last()};
+  if (a.channels % a.groups != 0 || image.last() % a.groups != 0) {
+    return invalid_input("wants groups that divide " + std::to_string(image.last()) +
+                         " input and " + std::to_string(a.channels) + " output channels");
+  }
+  const Shape weights{a.channels, vertical.kernel, horizontal.kernel, image.last() / a.groups};
   if (!element_count(weights)) return invalid_input("weights " + to_string(weights) + " are too many");
   return like_input(Shape{vertical.results(image[0]), horizontal.results(image[1]), a.channels},
                     inputs[0]);
@@ -77,7 +82,7 @@ std::vector<Parameter> transposed_parameters(const Attributes& given,
   const auto [vertical, horizontal] = transposed_axes(a, is_sequence(inputs[0]));
   // As many inputs reach a result as the stride leaves of the taps.
   const auto met = [](const TransposedAxis& axis) { return divide_up(axis.kernel, axis.stride); };
-  const int64_t in = inputs[0].last();
+  const int64_t in = inputs[0].last() / a.groups;
   std::vector<Parameter> parameters = {
       {.name = "weights",
        .shape = Shape{a.channels, vertical.kernel, horizontal.kernel, in},
@@ -114,7 +119,7 @@ bool is_of_bytes(int input_bits, int weight_bits) { return input_bits <= 8 && we
 struct ForwardWorkspace {
   int64_t* bias;      // aligned to the sums' exponents
   int32_t* raised;    // by channel: how far its exponent is above the least
-  int8_t* weights;    // [C, KH, KW, O]
+  int8_t* weights;    // [C, KH, KW, O / G]
   int32_t* sums;      // of some images
 
   ForwardWorkspace(std::byte* base, const ConvolutionShape& s)
@@ -179,7 +184,7 @@ Prepared prepare_transposed_weights(const OpContext& c) {
 template <typename T>
 void exchange(const OpContext& c, const ConvolutionShape& s, T* to) {
   exchange_channels(c.parameters[0].mantissa.as<T>(), s.in_channels,
-                    s.kernel_height * s.kernel_width, s.out_channels, to);
+                    s.kernel_height * s.kernel_width, s.out_channels, s.groups, to);
 }
 
 // The part of a tensor that holds some images, as rows of channels.
@@ -197,6 +202,8 @@ int64_t defined_sum(const ConvolutionShape& s, const Mantissas& in, const Mantis
   const int64_t o = i % s.in_channels, x = i / s.in_channels % s.in_width;
   const int64_t y = i / s.in_channels / s.in_width % s.in_height;
   const int64_t n = i / s.in_channels / s.in_width / s.in_height;
+  const int64_t channels = s.group_out_channels();
+  const int64_t first = o / s.group_in_channels() * channels;
   int64_t sum = 0;
   for (int64_t ky = 0; ky < s.kernel_height; ++ky) {
     const int64_t iy = y + s.padding_height - ky;
@@ -206,9 +213,10 @@ int64_t defined_sum(const ConvolutionShape& s, const Mantissas& in, const Mantis
       if (ix < 0 || ix % s.stride_width != 0 || ix / s.stride_width >= s.out_width) continue;
       const int64_t at =
           ((n * s.out_height + iy / s.stride_height) * s.out_width + ix / s.stride_width) *
-          s.out_channels;
-      const int64_t row = ((o * s.kernel_height + ky) * s.kernel_width + kx) * s.out_channels;
-      for (int64_t c = 0; c < s.out_channels; ++c) sum += in[at + c] * weights[row + c];
+              s.out_channels +
+          first;
+      const int64_t row = ((o * s.kernel_height + ky) * s.kernel_width + kx) * channels;
+      for (int64_t c = 0; c < channels; ++c) sum += in[at + c] * weights[row + c];
     }
   }
   return sum;
@@ -332,10 +340,12 @@ void define_weight_sums(const ConvolutionShape& s, const Mantissas& in, const Ma
         if (ix < 0 || ix >= s.in_width) continue;
         const int64_t from = ((n * s.in_height + iy) * s.in_width + ix) * s.in_channels;
         for (int64_t o = 0; o < s.out_channels; ++o) {
+          const int64_t channels = s.group_in_channels();
+          const int64_t first = from + o / s.group_out_channels() * channels;
           int64_t* const to =
-              sums + ((o * s.kernel_height + ky) * s.kernel_width + kx) * s.in_channels;
+              sums + ((o * s.kernel_height + ky) * s.kernel_width + kx) * channels;
           const int64_t factor = gradient[place * s.out_channels + o];
-          for (int64_t i = 0; i < s.in_channels; ++i) to[i] += factor * in[from + i];
+          for (int64_t i = 0; i < channels; ++i) to[i] += factor * in[first + i];
         }
       }
     }
@@ -363,10 +373,12 @@ void transposed_backward_weights(const OpContext& c) {
   }
   auto* total = gradient.as<int64_t>();
   const int64_t taps = shape.kernel_height * shape.kernel_width;
+  const int64_t outputs = shape.group_in_channels(), inputs = shape.group_out_channels();
   for (int64_t o = 0; o < shape.in_channels; ++o) {
+    const int64_t* const of_group = sums + o / outputs * inputs * taps * outputs + o % outputs;
     for (int64_t tap = 0; tap < taps; ++tap) {
-      for (int64_t i = 0; i < shape.out_channels; ++i, ++total) {
-        *total = accumulate(*total, sums[(i * taps + tap) * shape.in_channels + o]);
+      for (int64_t i = 0; i < inputs; ++i, ++total) {
+        *total = accumulate(*total, of_group[(i * taps + tap) * outputs]);
       }
     }
   }
@@ -409,7 +421,7 @@ OpMemory transposed_memory(const OpShapes& s, const PlanningContext& planning) {
 Status check_transposed(const OpShapes& s) {
   const ConvolutionShape shape = underlying(s);
   const int64_t depth = shape.kernel_height * shape.kernel_width *
-                        std::max(shape.in_channels, shape.out_channels);
+                        std::max(shape.group_in_channels(), shape.group_out_channels());
   if (depth <= kernels::kMaximumForwardDepth) return {};
   return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
                        "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");

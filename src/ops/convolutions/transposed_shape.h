@@ -33,7 +33,7 @@ inline TransposedAxes transposed_axes(const TransposedAttributes& a, bool of_seq
 }
 
 // The convolution whose gradient of the input this is: it makes the transposed convolution's input
-// of the result. Its weights are [C, KH, KW, O]. Shapes have the micro-batch in front.
+// of the result. Its weights are [C, KH, KW, O / G]. Shapes have the micro-batch in front.
 inline kernels::ConvolutionShape underlying_shape(const TransposedAttributes& attributes,
                                                   const Shape& input, const Shape& output) {
   const auto [vertical, horizontal] = transposed_axes(attributes, are_sequences(input));
@@ -42,18 +42,22 @@ inline kernels::ConvolutionShape underlying_shape(const TransposedAttributes& at
   shape.batch = in[0];
   shape.in_height = out[1], shape.in_width = out[2], shape.in_channels = out[3];
   shape.out_height = in[1], shape.out_width = in[2], shape.out_channels = in[3];
+  shape.groups = attributes.groups;
   shape.kernel_height = vertical.kernel, shape.kernel_width = horizontal.kernel;
   shape.stride_height = vertical.stride, shape.stride_width = horizontal.stride;
   shape.padding_height = vertical.padding, shape.padding_width = horizontal.padding;
   return shape;
 }
 
-// Weights [O, KH, KW, C] as [C, KH, KW, O], or back with the two exchanged.
+// Weights [O, KH, KW, C / G] as [C, KH, KW, O / G], or back with the two exchanged.
 template <typename T>
-void exchange_channels(const T* from, int64_t out, int64_t taps, int64_t in, T* to) {
+void exchange_channels(const T* from, int64_t out, int64_t taps, int64_t in, int64_t groups,
+                       T* to) {
+  const int64_t group_out = out / groups, group_in = in / groups;
   for (int64_t o = 0; o < out; ++o) {
+    T* const of_group = to + o / group_out * group_in * taps * group_out + o % group_out;
     for (int64_t tap = 0; tap < taps; ++tap) {
-      for (int64_t c = 0; c < in; ++c) to[(c * taps + tap) * out + o] = *from++;
+      for (int64_t c = 0; c < group_in; ++c) of_group[(c * taps + tap) * group_out] = *from++;
     }
   }
 }

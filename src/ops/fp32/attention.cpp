@@ -37,6 +37,8 @@ struct Head {
   int64_t at, key_at, valid, queries, first_query, window;
   float scale;
   bool is_causal, adds_to_keys;
+  const float* bias = nullptr;  // by distance
+  int64_t bias_height, bias_width;
   Head(const OpContext& c, const Sizes& s, int64_t i) : first_query(c.step.scalars->position) {
     const int64_t sequence = i / s.heads, channel = i % s.heads / s.group * s.channels;
     at = sequence * s.queries * s.width + i % s.heads * s.channels;
@@ -56,6 +58,17 @@ struct Head {
     is_causal = c.attributes<AttentionAttributes>().causal;
     window = c.attributes<AttentionAttributes>().window;
     adds_to_keys = i % s.group > 0;
+    bias_height = c.attributes<AttentionAttributes>().bias_height;
+    bias_width = c.attributes<AttentionAttributes>().bias_width;
+    const int64_t biases = c.attributes<AttentionAttributes>().biases_of_head();
+    if (biases > 0) bias = c.parameters[0].mantissa.as<float>() + i % s.heads * biases;
+  }
+  // The place of the bias of a query and a key.
+  int64_t bias_at(int64_t query, int64_t key) const {
+    const int64_t from = first_query + query;
+    const int64_t down = from / bias_width - key / bias_width,
+                  right = from % bias_width - key % bias_width;
+    return (down + bias_height - 1) * (2 * bias_width - 1) + right + bias_width - 1;
   }
   // The query meets the keys from the first one up to, and without, the other.
   int64_t keys_of(int64_t query) const {
@@ -109,6 +122,9 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   OpMemory memory;
   memory.forward.scratch_bytes = scratch(false);
   memory.grad_input.scratch_bytes = scratch(true);
+  if (shapes.attributes->as<AttentionAttributes>().bias_width > 0) {
+    memory.grad_weights.scratch_bytes = scratch(true);
+  }
   if (!shapes.attributes->as<AttentionAttributes>().cross) {
     memory.cache_bytes =
         2 * shapes.cached_positions * shapes.inputs[1].last() * int64_t{sizeof(float)};
@@ -162,6 +178,9 @@ struct Computation {
       const int64_t keys = head.keys_of(block.first + i);
       const int64_t first = head.first_key_of(block.first + i);
       std::fill_n(row, first, 0.0F);
+      for (int64_t j = first; head.bias != nullptr && j < keys; ++j) {
+        row[j] += head.bias[head.bias_at(block.first + i, j)] / head.scale;
+      }
       kernels.softmax(row + first, keys - first, head.scale);
       std::fill(row + keys, row + block.keys, 0.0F);
     }
@@ -206,6 +225,31 @@ struct Computation {
     clear(s.channels, out, s.width, head.queries, s.queries);
   }
 
+  // room.grad_scores of a block, whose probabilities are there.
+  void gradient_of_scores(const Block& block, const float* grad_out) const {
+    scores(block, grad_out, room.value_columns, room.grad_scores);
+    for (int64_t i = 0; i < block.count; ++i) {
+      kernels.softmax_backward(room.p + i * s.keys, room.grad_scores + i * s.keys, block.keys,
+                               head.scale);
+    }
+  }
+
+  // Adds a head's gradient of the bias.
+  void add_to_bias(const float* grad_out, float* to) const {
+    kernels.pack_columns(head.k, s.key_width, s.channels, head.valid, room.key_columns);
+    kernels.pack_columns(head.v, s.key_width, s.channels, head.valid, room.value_columns);
+    for_blocks([&](const Block& block) {
+      probabilities(block);
+      gradient_of_scores(block, grad_out);
+      for (int64_t i = 0; i < block.count; ++i) {
+        const int64_t query = block.first + i, keys = head.keys_of(query);
+        for (int64_t j = head.first_key_of(query); j < keys; ++j) {
+          to[head.bias_at(query, j)] += room.grad_scores[i * s.keys + j] / head.scale;
+        }
+      }
+    });
+  }
+
   // Writes a head's gradients; those that nobody wants are null.
   void backward(const float* grad_out, float* to_q, float* to_k, float* to_v) const {
     kernels.pack_columns(head.k, s.key_width, s.channels, head.valid, room.key_columns);
@@ -217,11 +261,7 @@ struct Computation {
     for_blocks([&](const Block& block) {
       const int64_t at = block.first * s.width;
       probabilities(block);
-      scores(block, grad_out, room.value_columns, room.grad_scores);
-      for (int64_t i = 0; i < block.count; ++i) {
-        kernels.softmax_backward(room.p + i * s.keys, room.grad_scores + i * s.keys, block.keys,
-                                 head.scale);
-      }
+      gradient_of_scores(block, grad_out);
       if (to_q != nullptr) means(block, room.grad_scores, room.keys, to_q);
       if (to_k != nullptr) {
         kernels.pack(head.q + at, s.width, block.count, s.channels, room.queries);
@@ -253,6 +293,26 @@ void for_heads(const OpContext& c, bool backward, const Visit& visit) {
                            });
 }
 
+// Head by head, each on one thread: its sequences add to its biases in their order.
+void backward_bias(const OpContext& c) {
+  const Sizes s(c);
+  auto* const scratch = reinterpret_cast<float*>(c.kernel.scratch.data());
+  const int64_t floats = Room(s, scratch, true).floats;
+  const int64_t biases = c.attributes<AttentionAttributes>().biases_of_head();
+  kernels::parallel_ranges(
+      *c.kernel.pool, s.heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
+        const Room room(s, scratch + part * floats, true);
+        for (int64_t i = begin; i < end; ++i) {
+          for (int64_t sequence = 0; sequence < s.sequences; ++sequence) {
+            const Head head(c, s, sequence * s.heads + i);
+            Computation{*c.kernel.table->floats, s, head, room}.add_to_bias(
+                c.grad_output().as<float>() + head.at,
+                c.parameters[0].gradient.as<float>() + i * biases);
+          }
+        }
+      });
+}
+
 void forward(const OpContext& c) {
   for_heads(c, false,
             [&](const Computation& of) { of.forward(c.output().as<float>() + of.head.at); });
@@ -274,6 +334,7 @@ void backward(const OpContext& c) {
 const OpRows kAttention = {.memory = memory,
                            .forward = {.run = forward},
                            .grad_input = {.run = backward},
+                           .grad_weights = {.run = backward_bias},
                            .kernel = floats_name};
 
 }  // namespace mantissa::ops::fp32

@@ -1,5 +1,5 @@
 // Attention in fp32 against its definition in double: blocks of queries, lengths, causal and across
-// sequences.
+// sequences, with a bias by distance.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +19,10 @@ struct Case {
   bool causal, cross;
   std::vector<int32_t> lengths;  // of keys; empty: all of them
   int64_t group = 1, window = 0;
+  int64_t bias_height = 1, bias_width = 0;
+  int64_t biases() const {
+    return bias_width == 0 ? 0 : (2 * bias_height - 1) * (2 * bias_width - 1);
+  }
 };
 
 const Case kCases[] = {
@@ -26,6 +30,7 @@ const Case kCases[] = {
     {2, 100, 100, 3, 7, true, false, {100, 61}}, {3, 50, 50, 1, 33, false, false, {0, 1, 49}},
     {2, 97, 40, 2, 8, false, true, {40, 3}},     {2, 100, 100, 6, 8, true, false, {}, 3, 7},
     {2, 60, 60, 4, 5, false, false, {60, 31}, 4, 9}, {1, 70, 90, 2, 8, false, true, {}, 2},
+    {2, 60, 60, 2, 8, true, false, {60, 31}, 1, 0, 1, 64}, {2, 54, 54, 4, 6, false, false, {}, 2, 0, 6, 9},
 };
 
 std::vector<float> noise(int64_t count, uint64_t seed) {
@@ -42,20 +47,23 @@ using Reals = std::vector<double>;
 // The definition, head by head: each adds to the result and to the gradients.
 struct Definition {
   const Case& of;
-  const std::vector<float>&q, &k, &v, &grad;
-  Reals y, dq, dk, dv;
+  const std::vector<float>&q, &k, &v, &grad, &bias;
+  Reals y, dq, dk, dv, dbias;
 
   Definition(const Case& of_, const std::vector<float>& q_, const std::vector<float>& k_,
-             const std::vector<float>& v_, const std::vector<float>& grad_)
+             const std::vector<float>& v_, const std::vector<float>& grad_,
+             const std::vector<float>& bias_)
       : of(of_),
         q(q_),
         k(k_),
         v(v_),
         grad(grad_),
+        bias(bias_),
         y(q.size()),
         dq(q.size()),
         dk(k.size()),
-        dv(k.size()) {
+        dv(k.size()),
+        dbias(bias.size()) {
     for (int64_t n = 0; n < of.sequences; ++n) {
       for (int64_t head = 0; head < of.heads; ++head) {
         const int64_t valid = of.lengths.empty() ? of.keys : of.lengths[n];
@@ -65,7 +73,7 @@ struct Definition {
           add(row(n, head, i, of.queries, width()),
               row(n, head / of.group, 0, of.keys, key_width()),
               of.window == 0 ? 0 : std::max<int64_t>(0, i + 1 - of.window),
-              after == 0 ? valid : std::min(valid, i + after));
+              after == 0 ? valid : std::min(valid, i + after), head, i);
         }
       }
     }
@@ -76,7 +84,11 @@ struct Definition {
     return (n * rows + i) * row_width + head * of.channels;
   }
   // Of the keys [begin, end); key 0 is at `first_key`.
-  void add(int64_t query, int64_t first_key, int64_t begin, int64_t end) {
+  void add(int64_t query, int64_t first_key, int64_t begin, int64_t end, int64_t head, int64_t i) {
+    const auto bias_at = [&](int64_t j) {
+      const int64_t w = of.bias_width, down = i / w - (begin + j) / w, right = i % w - (begin + j) % w;
+      return head * of.biases() + (down + of.bias_height - 1) * (2 * w - 1) + right + w - 1;
+    };
     first_key += begin * key_width();
     const int64_t keys = end - begin;
     const double scale = 1 / std::sqrt(static_cast<double>(of.channels));
@@ -90,7 +102,7 @@ struct Definition {
     Reals p, dp;
     double sum = 0, mean = 0;
     for (int64_t j = 0; j < keys; ++j) {
-      p.push_back(std::exp(dot(q, k, j) * scale));
+      p.push_back(std::exp(dot(q, k, j) * scale + (bias.empty() ? 0 : bias[bias_at(j)])));
       sum += p.back();
     }
     for (int64_t j = 0; j < keys; ++j) {
@@ -100,6 +112,7 @@ struct Definition {
     }
     for (int64_t j = 0; j < keys; ++j) {
       const double ds = p[j] * (dp[j] - mean) * scale;
+      if (!bias.empty()) dbias[bias_at(j)] += ds / scale;
       for (int64_t c = 0; c < of.channels; ++c) {
         const int64_t key = first_key + j * key_width() + c;
         y[query + c] += p[j] * v[key];
@@ -144,7 +157,9 @@ TEST(Fp32Attention, IsItsDefinition) {
            {"kv_heads", of.heads / of.group},
            {"causal", of.causal},
            {"cross", of.cross},
-           {"window", of.window}},
+           {"window", of.window},
+           {"bias_height", of.bias_height},
+           {"bias_width", of.bias_width}},
           op.attributes);
       const kernels::KernelTable table = kernels::select_kernels(isa);
       const std::vector<Shape> shapes = {shape_q, shape_k, shape_k};
@@ -165,14 +180,26 @@ TEST(Fp32Attention, IsItsDefinition) {
       c.grad_inputs = gradients;
       c.kernel = {&pool, forward};
       c.kernel.table = &table;
+      std::vector<float> bias = noise(of.heads * of.biases(), 5), dbias(bias.size());
+      ParameterView parameter;
+      const Shape shape_bias{of.heads, of.biases()};
+      parameter.mantissa = tensor(bias, shape_bias), parameter.gradient = tensor(dbias, shape_bias);
+      if (!bias.empty()) c.parameters = {&parameter, 1};
       op.fp32->forward.run(c);
       c.kernel.scratch = backward;
       op.fp32->grad_input.run(c);
-      const Definition expected(of, q, k, v, grad);
+      std::vector<std::byte> weights(memory.grad_weights.scratch_bytes, std::byte{0xff});
+      c.kernel.scratch = weights;
+      if (!bias.empty()) op.fp32->grad_weights.run(c);
+      const Definition expected(of, q, k, v, grad, bias);
       expect_near(y, expected.y, "y ");
       expect_near(dq, expected.dq, "dq ");
       expect_near(dk, expected.dk, "dk ");
       expect_near(dv, expected.dv, "dv ");
+      for (float& number : dbias) number /= 16;  // sums of many
+      Reals sums = expected.dbias;
+      for (double& number : sums) number /= 16;
+      expect_near(dbias, sums, "dbias ");
     }
   }
 }

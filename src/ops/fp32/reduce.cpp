@@ -1,7 +1,8 @@
-// Maxima, means and sums over axes in fp32.
+// Maxima, means, sums and softmax over axes in fp32.
 #include "ops/pooling/reduce.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/fp32.h"
 
@@ -60,6 +61,47 @@ void maximum_backward(const OpContext& c) {
   for_each(c, r.results(), [&](int64_t i) { to[place_of(r, in, i)] = from[i]; });
 }
 
+// Calls row(first) for each row of a softmax: the elements first + k * inner for k up to count.
+template <typename Row>
+void for_softmax_rows(const OpContext& c, const Reduction& r, const Row& row) {
+  for_each(c, r.results(),
+           [&](int64_t i) { row(i / r.inner * r.count * r.inner + i % r.inner); });
+}
+
+// Writes the probabilities of a row of logits, `inner` elements apart.
+void softmax_row(const float* in, const Reduction& r, float* out) {
+  float most = in[0];
+  for (int64_t k = 1; k < r.count; ++k) most = std::max(most, in[k * r.inner]);
+  double sum = 0;
+  for (int64_t k = 0; k < r.count; ++k) {
+    out[k * r.inner] = std::exp(in[k * r.inner] - most);
+    sum += out[k * r.inner];
+  }
+  const auto inverse = static_cast<float>(1 / sum);
+  for (int64_t k = 0; k < r.count; ++k) out[k * r.inner] *= inverse;
+}
+
+void softmax_over(const OpContext& c) {
+  const Reduction r = reduction(c, c.inputs[0]);
+  for_softmax_rows(c, r, [&](int64_t first) {
+    softmax_row(c.inputs[0].as<float>() + first, r, c.output().as<float>() + first);
+  });
+}
+
+void softmax_over_backward(const OpContext& c) {
+  const Reduction r = reduction(c, c.inputs[0]);
+  for_softmax_rows(c, r, [&](int64_t first) {
+    const auto* from = c.grad_output().as<float>() + first;
+    auto* to = c.grad_inputs[0].as<float>() + first;
+    softmax_row(c.inputs[0].as<float>() + first, r, to);
+    double sum = 0;
+    for (int64_t k = 0; k < r.count * r.inner; k += r.inner) sum += double{to[k]} * from[k];
+    for (int64_t k = 0; k < r.count * r.inner; k += r.inner) {
+      to[k] *= from[k] - static_cast<float>(sum);
+    }
+  });
+}
+
 }  // namespace
 
 const OpRows kReduceMax = {
@@ -70,5 +112,8 @@ const OpRows kReduceMean = {.forward = {.run = add_up<true>},
 const OpRows kReduceSum = {.forward = {.run = add_up<false>},
                            .grad_input = {.run = add_up_backward<false>},
                            .kernel = loops_name};
+const OpRows kSoftmax = {.forward = {.run = softmax_over},
+                         .grad_input = {.run = softmax_over_backward},
+                         .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

@@ -39,12 +39,13 @@ const Convolution* underlying_convolution(const OpContext& c) {
   return static_cast<const Convolution*>(c.kernel.prepared);
 }
 
-// The weights [O, KH, KW, C] as the convolution has them.
+// The weights [O, KH, KW, C / G] as the convolution has them.
 const float* exchanged_weights(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
   auto* const to = reinterpret_cast<float*>(c.memory.workspace);
+  const int64_t groups = c.attributes<TransposedAttributes>().groups;
   exchange_channels(weights.as<float>(), weights.shape[0], weights.shape[1] * weights.shape[2],
-                    weights.shape[3], to);
+                    weights.shape[3] * groups, groups, to);
   return to;
 }
 
@@ -77,9 +78,11 @@ void transposed_backward_weights(const OpContext& c) {
   const int64_t out = gradient.shape[0], taps = gradient.shape[1] * gradient.shape[2],
                 in = gradient.shape[3];
   auto* total = gradient.as<float>();
+  const int64_t of_group = out / c.attributes<TransposedAttributes>().groups;
   for (int64_t o = 0; o < out; ++o) {
+    const float* const group = sums + o / of_group * in * taps * of_group + o % of_group;
     for (int64_t tap = 0; tap < taps; ++tap) {
-      for (int64_t i = 0; i < in; ++i) *total++ += sums[(i * taps + tap) * out + o];
+      for (int64_t i = 0; i < in; ++i) *total++ += group[(i * taps + tap) * of_group];
     }
   }
   if (c.parameters.size() < 2) return;

@@ -17,19 +17,7 @@ constexpr AttributeSpec kReduceSchema[] = {
     text<&ReduceAttributes::over>("over", "positions", "positions height width channels")};
 
 Result<Shape> infer_reduced(const Attributes& attributes, std::span<const Shape> inputs) {
-  if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one input");
-  const Shape& shape = inputs[0];
-  const ReducedAxes over = attributes.as<ReduceAttributes>().over;
-  if (over == ReducedAxes::kPositions) {
-    if (shape.rank >= 2) return Shape{shape.last()};
-    return invalid_input("wants [H, W, C] or [positions, C]");
-  }
-  if (over != ReducedAxes::kChannels && shape.rank != 3) return invalid_input("wants [H, W, C]");
-  Shape reduced = shape;
-  reduced.dims[over == ReducedAxes::kHeight  ? 0
-               : over == ReducedAxes::kWidth ? 1
-                                             : shape.rank - 1] = 1;
-  return reduced;
+  return reduced_shape(attributes.as<ReduceAttributes>().over, inputs);
 }
 
 // Of the input, or of its gradient.
@@ -157,6 +145,21 @@ void max_backward(const OpContext& c) {
 }
 
 }  // namespace
+
+Result<Shape> reduced_shape(ReducedAxes over, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one input");
+  const Shape& shape = inputs[0];
+  if (over == ReducedAxes::kPositions) {
+    if (shape.rank >= 2) return Shape{shape.last()};
+    return invalid_input("wants [H, W, C] or [positions, C]");
+  }
+  if (over != ReducedAxes::kChannels && shape.rank != 3) return invalid_input("wants [H, W, C]");
+  Shape reduced = shape;
+  reduced.dims[over == ReducedAxes::kHeight  ? 0
+               : over == ReducedAxes::kWidth ? 1
+                                             : shape.rank - 1] = 1;
+  return reduced;
+}
 
 const Op kReduceMax = {
     .name = "reduce_max",

@@ -2,6 +2,9 @@
 // become one.
 #pragma once
 
+#include <span>
+
+#include "base/result.h"
 #include "ops/attributes.h"
 #include "tensor/tensor.h"
 
@@ -14,6 +17,9 @@ struct Reduction {
   int64_t result_of(int64_t i) const { return i / (count * inner) * inner + i % inner; }
   int64_t results() const { return outer * inner; }
 };
+
+// The shape of the one input, of an example, with these axes reduced; or why it has none of them.
+Result<Shape> reduced_shape(ReducedAxes over, std::span<const Shape> inputs);
 
 // Of a tensor, with its batch.
 inline Reduction reduction_of(const Shape& shape, ReducedAxes axes) {

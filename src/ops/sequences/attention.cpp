@@ -2,7 +2,6 @@
 // by head and row by row: no tensor has queries times keys elements. Source: METHODS, "Exact
 // non-linear functions"; exponents in docs/operators.md.
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "kernels/kernel_table.h"
@@ -11,6 +10,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/sequences/attention_gradient.h"
 #include "ops/sequences/attention_heads.h"
 
 namespace mantissa::ops {
@@ -21,7 +21,11 @@ constexpr AttributeSpec kSchema[] = {whole<&AttentionAttributes::heads>("heads",
                                      flag<&AttentionAttributes::causal>("causal", false),
                                      flag<&AttentionAttributes::cross>("cross", false),
                                      whole<&AttentionAttributes::window>("window", 0, 0,
-                                                                         kernels::kMostQueries)};
+                                                                         kernels::kMostQueries),
+                                     whole<&AttentionAttributes::bias_height>(
+                                         "bias_height", 1, 1, kernels::kMostQueries),
+                                     whole<&AttentionAttributes::bias_width>(
+                                         "bias_width", 0, 0, kernels::kMostQueries)};
 // Queries, keys, values, and how many positions of each sequence are no padding.
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kMantissa, Element::kMantissa,
                                       Element::kIndex};
@@ -54,6 +58,21 @@ Status check_heads(const AttentionAttributes& attributes, const Shape& q, const 
   return {};
 }
 
+// Whether the biases are those of so many positions.
+Status check_bias(const AttentionAttributes& a, int64_t positions) {
+  if (a.bias_width == 0) {
+    if (a.bias_height == 1) return {};
+    return invalid_input("has a bias_height, and wants a bias_width with it");
+  }
+  if (a.cross) return invalid_input("has a bias by distance within one sequence, not across two");
+  if (a.bias_height == 1 && positions <= a.bias_width) return {};
+  if (a.bias_height > 1 && positions == a.bias_height * a.bias_width) return {};
+  return invalid_input("has biases for " +
+                       (a.bias_height == 1 ? "" : std::to_string(a.bias_height) + " x ") +
+                       std::to_string(a.bias_width) + " positions, and " +
+                       std::to_string(positions) + " of them");
+}
+
 Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<AttentionAttributes>();
   const bool has_lengths = inputs.size() == 4;
@@ -68,6 +87,7 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
                          ", " + to_string(k) + " and " + to_string(v));
   }
   MANTISSA_RETURN_IF_ERROR(check_heads(attributes, q, k));
+  MANTISSA_RETURN_IF_ERROR(check_bias(attributes, q[q.rank - 2]));
   const bool is_cross = attributes.cross;
   if (is_cross && attributes.window != 0) {
     return invalid_input("has a window within one sequence, not across two");
@@ -82,6 +102,15 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
     return invalid_input("wants one length for an example's one sequence");
   }
   return q;
+}
+
+// Biases are numbers of 16 bits and no weights: decay leaves them alone.
+std::vector<Parameter> parameters(const Attributes& given, std::span<const Shape>) {
+  const auto& attributes = given.as<AttentionAttributes>();
+  if (attributes.bias_width == 0) return {};
+  return {{.name = "bias",
+           .shape = Shape{attributes.heads, attributes.biases_of_head()},
+           .storage = Storage::kMantissa16}};
 }
 
 int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward, bool is_cached) {
@@ -99,7 +128,8 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   };
   return {.cache_bytes = is_cached ? 2 * s.key_heads * s.key_bytes() : 0,
           .forward = room(false),
-          .grad_input = room(true)};
+          .grad_input = room(true),
+          .grad_weights = s.bias_table == 0 ? RowMemory{} : room(true)};
 }
 
 // The largest magnitude of wide values.
@@ -110,8 +140,9 @@ uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tenso
 void forward(const OpContext& c) {
   const AttentionSizes s(c);
   const WideResults wide(c.memory.workspace, s, false);
+  prepare_bias(c, s, wide.bias);
   for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
-    const kernels::AttentionHead head = pack(c, s, at, room, false);
+    const kernels::AttentionHead head = pack(c, s, at, room, wide.bias, false);
     if (head.queries > 0) {
       c.kernel.table->attention->forward(head, room.kernel, wide.q + at.offset, s.width);
     }
@@ -135,106 +166,11 @@ void forward(const OpContext& c) {
   narrow_by_maximum(c, maximum_of(c, wide.q, c.output()), wide_exponent, write);
 }
 
-// The gradients of one head in units that keep all sums within int64.
-kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionSizes& s) {
-  const Real scale = Real(1) / sqrt(Real(s.channels));
-  constexpr int64_t kMostScale = int64_t{1} << kernels::kGradientScaleBits;
-  const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
-  return {.grad_out_bits = c.grad_output().bits,
-          .grad_p_shift =
-              std::max(0, c.grad_output().bits - 16) + std::max(0, shared_bits(c.inputs[2]) - 8),
-          .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
-                                  kMostScale),
-          .shift = 22 + bits,
-          .stride = s.width,
-          .key_stride = s.key_width};
-}
-
-// The exponents of a sequence's wide gradients, by input. Those of the first two depend on the rows
-// of the others.
-using InputExponents = std::array<int, 3>;
-
-InputExponents gradient_exponents(const OpContext& c, const AttentionSizes& s,
-                                  const kernels::AttentionGradient& g, int64_t sequence) {
-  const Real scale = Real(1) / sqrt(Real(s.channels));
-  const int64_t valid = valid_keys(c, s, sequence);
-  const int scores = *c.grad_output().exponent + key_exponent(c.inputs[2], s, sequence, valid) +
-                     g.grad_p_shift - 2 * kernels::kProbabilityBits + g.shift -
-                     fixed_point_shift(scale, kernels::kGradientScaleBits);
-  return {scores + key_exponent(c.inputs[1], s, sequence, valid),
-          scores + query_exponent(c.inputs[0], s, sequence, valid_queries(c, s, sequence)),
-          *c.grad_output().exponent - kernels::kProbabilityBits};
-}
-
-// The exponents that all sequences' gradients get.
-InputExponents largest_exponents(const OpContext& c, const AttentionSizes& s,
-                                 const kernels::AttentionGradient& g) {
-  InputExponents largest = gradient_exponents(c, s, g, 0);
-  if (!has_rows(c.inputs[0])) return largest;
-  for (int64_t sequence = 1; sequence < s.sequences; ++sequence) {
-    const InputExponents found = gradient_exponents(c, s, g, sequence);
-    for (size_t i = 0; i < found.size(); ++i) largest[i] = std::max(largest[i], found[i]);
-  }
-  return largest;
-}
-
-void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
-                   const HeadRoom& room, const WideResults& wide) {
-  const kernels::AttentionHead head = pack(c, s, at, room, true);
-  pack_rows(c.grad_output(), at.offset, head.queries, s, room.grad_out);
-  kernels::AttentionGradient g = gradient_of_head(c, s);
-  g.grad_out = room.grad_out;
-  g.grad_q = wide.q + at.offset;
-  g.grad_k = wide.k + at.key_offset;
-  g.grad_v = wide.v + at.key_offset;
-  g.adds_to_keys = at.place > 0;
-  c.kernel.table->attention->backward(head, room.kernel, g);
-  clear_padding(s, at, head.queries, wide.q);
-}
-
-// Brings a sequence's wide gradients to the exponents of all. These are the largest, so the rounded
-// bits lie far below the bits that narrowing leaves.
-void align_sequence(const OpContext& c, const AttentionSizes& s,
-                    const kernels::AttentionGradient& g, const InputExponents& to,
-                    const WideResults& wide, int64_t sequence) {
-  const InputExponents from = gradient_exponents(c, s, g, sequence);
-  int64_t* const gradients[] = {wide.q, wide.k, wide.v};
-  const int64_t sizes[] = {s.queries * s.width, s.keys * s.key_width, s.keys * s.key_width};
-  for (size_t i = 0; i < from.size(); ++i) {
-    const int shift = to[i] - from[i];
-    int64_t* const first = gradients[i] + sequence * sizes[i];
-    if (shift == 0) continue;
-    for (int64_t k = 0; k < sizes[i]; ++k) first[k] = rescale_rne(first[k], shift);
-  }
-}
-
-void align_sequences(const OpContext& c, const AttentionSizes& s,
-                     const kernels::AttentionGradient& g, const InputExponents& to,
-                     const WideResults& wide) {
-  kernels::parallel_ranges(*c.kernel.pool, s.sequences, 1,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t sequence = begin; sequence < end; ++sequence) {
-                               align_sequence(c, s, g, to, wide, sequence);
-                             }
-                           });
-}
-
-void backward(const OpContext& c) {
-  const AttentionSizes s(c);
-  const WideResults wide(c.memory.workspace, s, true);
-  for_heads(c, s, wide.rooms, true,
-            [&](const HeadOf& at, const HeadRoom& room) { backward_head(c, s, at, room, wide); });
-  const kernels::AttentionGradient g = gradient_of_head(c, s);
-  const InputExponents exponents = largest_exponents(c, s, g);
-  if (has_rows(c.inputs[0])) align_sequences(c, s, g, exponents, wide);
-  const int64_t* sums[] = {wide.q, wide.k, wide.v};
-  for (int i = 0; i < 3; ++i) {
-    const Tensor& gradient = c.grad_inputs[i];
-    if (gradient.empty()) continue;
-    narrow_gradient(c, gradient, exponents[i], [&](int shift, const kernels::PassCounts& counts) {
-      return narrow_wide(c, sums[i], gradient, true, shift, counts);
-    });
-  }
+// The first instruction, of attention with a bias, leaves the gradients of the inputs.
+void emit_attention_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_weights, {e.inputs(), e.grad_outputs(), e.sums()});
+  e.emit(e.rows().grad_input,
+         {e.inputs(), e.grad_outputs(), e.left_workspace(), e.grad_inputs()});
 }
 
 int64_t multiply_adds(const OpShapes& shapes) {
@@ -254,12 +190,14 @@ const Op kAttention = {.name = "attention",
                        .attributes = schema<AttentionAttributes>(kSchema),
                        .infer_shape = infer,
                        .input_elements = kInputElements,
+                       .parameters = parameters,
                        .multiply_adds = multiply_adds,
                        .integer = {.memory = memory,
                                    .forward = {.run = forward},
-                                   .grad_input = {.run = backward},
+                                   .grad_input = {.run = attention_backward},
+                                   .grad_weights = {.run = attention_backward_bias},
                                    .kernel = kernel_name<&kernels::KernelTable::attention>},
-                       .emit_gradient = emit_gradient_by_inputs,
+                       .emit_gradient = emit_attention_gradient,
                        .fp32 = &fp32::kAttention};
 
 }  // namespace mantissa::ops

@@ -9,6 +9,7 @@
 #include "base/room.h"
 #include "kernels/attention/attention.h"
 #include "kernels/common/parallel_ranges.h"
+#include "numerics/exponential.h"
 #include "numerics/real.h"
 #include "ops/attributes.h"
 #include "ops/rows.h"
@@ -22,6 +23,7 @@ namespace mantissa::ops {
 // and values serves `group` heads of queries.
 struct AttentionSizes {
   int64_t sequences, queries, new_keys, keys, width, key_width, heads, key_heads, group, channels;
+  int64_t bias_table;  // biases of a head
   AttentionSizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
                  int64_t cached_positions)
       : queries(q[q.rank - 2]),
@@ -32,7 +34,8 @@ struct AttentionSizes {
         heads(attributes.heads),
         key_heads(attributes.key_heads()),
         group(heads / key_heads),
-        channels(width / heads) {
+        channels(width / heads),
+        bias_table(attributes.biases_of_head()) {
     sequences = q.count() / (queries * width);
     if (cached_positions > 0 && !attributes.cross) keys = cached_positions;
   }
@@ -44,12 +47,13 @@ struct AttentionSizes {
   int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
 };
 
-// The room of one thread: a head's packed operands, unless a cache has them, its gradient, and the
+// The room of one thread: a head's packed operands, unless a cache has them, its gradients, and the
 // kernel's room.
 struct HeadRoom {
   int16_t *q, *k, *v;
   int32_t* shifts;
   int32_t* grad_out = nullptr;
+  int64_t* grad_bias = nullptr;
   std::byte* kernel;
   int64_t bytes;
 
@@ -59,16 +63,21 @@ struct HeadRoom {
     k = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
     v = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
     shifts = room.take<int32_t>(s.queries);
-    if (is_backward) grad_out = room.take<int32_t>(s.queries * s.channels);
+    if (is_backward) {
+      grad_out = room.take<int32_t>(s.queries * s.channels);
+      grad_bias = room.take<int64_t>(s.bias_table);
+    }
     kernel = room.take<std::byte>(
         kernels::attention_room_bytes(s.queries, s.keys, s.channels, is_backward));
     bytes = room.bytes();
   }
 };
 
-// Wide results: of the output, or of the three gradients. The rooms of the threads come after them.
+// Wide results: of the output, or of the three gradients and that of the bias. The bias comes after
+// them, and then the rooms of the threads.
 struct WideResults {
-  int64_t *q, *k = nullptr, *v = nullptr;
+  int64_t *q, *k = nullptr, *v = nullptr, *grad_bias = nullptr;
+  int32_t* bias;  // [heads, ...], as kernels take it
   std::byte* rooms;
   int64_t bytes;
 
@@ -78,7 +87,9 @@ struct WideResults {
     if (is_backward) {
       k = room.take<int64_t>(s.sequences * s.keys * s.key_width);
       v = room.take<int64_t>(s.sequences * s.keys * s.key_width);
+      grad_bias = room.take<int64_t>(s.heads * s.bias_table);
     }
+    bias = room.take<int32_t>(s.heads * s.bias_table);
     bytes = room.bytes();
     rooms = base + bytes;
   }
@@ -87,9 +98,12 @@ struct WideResults {
 // One head of one sequence: `offset` is the place of its first channel in queries, `key_offset` in
 // keys and values. `place` is its place among the heads that share the keys.
 struct HeadOf {
-  int64_t sequence, key_head, place, offset, key_offset;
+  int64_t sequence, head, key_head, place, offset, key_offset;
   HeadOf(const AttentionSizes& s, int64_t i)
-      : sequence(i / s.heads), key_head(i % s.heads / s.group), place(i % s.group) {
+      : sequence(i / s.heads),
+        head(i % s.heads),
+        key_head(i % s.heads / s.group),
+        place(i % s.group) {
     offset = sequence * s.queries * s.width + i % s.heads * s.channels;
     key_offset = sequence * s.new_keys * s.key_width + key_head * s.channels;
   }
@@ -183,12 +197,24 @@ inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_
              : std::min(s.queries, valid_keys(c, s, sequence));
 }
 
+// Writes the biases of all heads as kernels take them: logarithms to base 2 in Q16, clipped.
+inline void prepare_bias(const OpContext& c, const AttentionSizes& s, int32_t* to) {
+  if (s.bias_table == 0) return;
+  const Tensor& bias = c.parameters[0].mantissa;
+  const Mantissas mantissas(bias);
+  for (int64_t i = 0; i < s.heads * s.bias_table; ++i) {
+    const int64_t wide = rescale_rne(mantissas[i] * kLog2EQ16, -*bias.exponent);
+    to[i] = static_cast<int32_t>(saturate(wide, REF_MOST_BIAS));
+  }
+}
+
 // A head with its operands packed. Forward, each query keeps its exponent. Backward, the gradient
 // of the keys is a sum over queries, so these are brought to one exponent.
 inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
-                                   const HeadRoom& room, bool is_backward) {
+                                   const HeadRoom& room, const int32_t* bias, bool is_backward) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
-  const bool is_causal = c.attributes<AttentionAttributes>().causal;
+  const auto& attributes = c.attributes<AttentionAttributes>();
+  const bool is_causal = attributes.causal;
   const int64_t valid = valid_keys(c, s, at.sequence), first = c.step.scalars->position;
   const int64_t queries = valid_queries(c, s, at.sequence), first_row = at.sequence * s.queries;
   pack_rows(q, at.offset, queries, s, room.q);
@@ -216,13 +242,16 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
           .valid_keys = is_causal ? std::min(valid, first + queries) : valid,
           .causal = is_causal,
           .first_query = first,
-          .window = c.attributes<AttentionAttributes>().window,
+          .window = attributes.window,
           .q_bits = is_backward ? shared_bits(q) : q.bits,
           .k_bits = shared_bits(k),
           .v_bits = shared_bits(v),
           .scale = to_fixed_point(scale, fraction, kMostScale),
           .shift = fraction - 16 - (q_exponent + k_exponent),
-          .query_shifts = shifts_queries ? room.shifts : nullptr};
+          .query_shifts = shifts_queries ? room.shifts : nullptr,
+          .bias = s.bias_table == 0 ? nullptr : bias + at.head * s.bias_table,
+          .bias_height = attributes.bias_height,
+          .bias_width = attributes.bias_width};
 }
 
 // wide = 0 for the queries that are padding.

@@ -86,17 +86,33 @@ REF_LOOP void score_row(bool narrow, const RefAttentionHead* head, const Room* r
   }
 }
 
-// powers = e^(score - largest) in Q30, and their sum. A difference of scores is below 2^40, the
-// scale at most 2^20.
-REF_LOOP int64_t power_row(int bytes, const RefAttentionHead* head, const void* scores, int shift,
-                           Keys keys, int32_t* powers) {
-  int64_t largest = ref_load(scores, bytes, keys.begin), sum = 0;
+REF_LOOP int64_t largest_of(int bytes, const void* scores, Keys keys) {
+  int64_t largest = ref_load(scores, bytes, keys.begin);
   for (int64_t j = keys.begin; j < keys.end; ++j) {
     largest = ref_larger(largest, ref_load(scores, bytes, j));
   }
+  return largest;
+}
+
+// biased = (score - largest) * scale * 2^-shift + bias.
+REF_LOOP void add_bias(int bytes, const RefAttentionHead* head, const void* scores, int64_t query,
+                       Keys keys, int32_t* biased) {
+  const int64_t largest = largest_of(bytes, scores, keys), least = -4 * (int64_t)REF_MOST_BIAS;
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
+    const int64_t below = (ref_load(scores, bytes, j) - largest) * head->scale;
+    const int64_t scaled = ref_larger(ref_rescale_rne(below, ref_shift_of(head, query)), least);
+    biased[j] = (int32_t)scaled + head->bias[ref_bias_at(head, query, j)];
+  }
+}
+
+// powers = e^(score - largest) in Q30, and their sum. A difference of scores is below 2^40, the
+// scale at most 2^20.
+REF_LOOP int64_t power_row(int bytes, const void* scores, int64_t scale, int shift, Keys keys,
+                           int32_t* powers) {
+  int64_t largest = largest_of(bytes, scores, keys), sum = 0;
   for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t below = ref_load(scores, bytes, j) - largest;
-    powers[j] = (int32_t)ref_exp2_q30(ref_rescale_rne(below * head->scale, shift));
+    powers[j] = (int32_t)ref_exp2_q30(ref_rescale_rne(below * scale, shift));
     sum += powers[j];
   }
   return sum;
@@ -108,13 +124,21 @@ static void probabilities(const RefAttentionHead* head, const Room* room, int64_
                           Keys keys) {
   enum { kPowerShift = 62 - REF_PROBABILITY_BITS, kMost = (1 << REF_PROBABILITY_BITS) - 1 };
   const int shift = ref_shift_of(head, query);
+  int32_t* const narrow = room->narrow_scores;
+  const bool is_narrow = ref_has_narrow_scores(head), has_bias = head->bias != NULL;
   int64_t sum;
-  if (ref_has_narrow_scores(head)) {
+  if (is_narrow) {
     score_row(true, head, room, query, keys);
-    sum = power_row(4, head, room->narrow_scores, shift, keys, room->powers);
+    if (has_bias) add_bias(4, head, narrow, query, keys, narrow);
   } else {
     score_row(false, head, room, query, keys);
-    sum = power_row(8, head, room->scores, shift, keys, room->powers);
+    if (has_bias) add_bias(8, head, room->scores, query, keys, narrow);
+  }
+  if (is_narrow || has_bias) {
+    sum = power_row(4, narrow, has_bias ? 1 : head->scale, has_bias ? 0 : shift, keys,
+                    room->powers);
+  } else {
+    sum = power_row(8, room->scores, head->scale, shift, keys, room->powers);
   }
   const int64_t reciprocal = ((int64_t)1 << 62) / sum, half = (int64_t)1 << (kPowerShift - 1);
   for (int64_t j = keys.begin; j < keys.end; ++j) {
@@ -157,6 +181,7 @@ static void gradient_of_scores(const RefAttentionHead* head, const Room* room,
   for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t centred = grad_p[j] * (1 << REF_PROBABILITY_BITS) - row_term;
     room->grad_scores[j] = (int32_t)ref_shift_right_rne(room->p[j] * centred * g->scale, g->shift);
+    if (g->grad_bias != NULL) g->grad_bias[ref_bias_at(head, query, j)] += room->grad_scores[j];
   }
 }
 

@@ -10,7 +10,8 @@ enum {
   REF_PROBABILITY_BITS = 7,       // P is a whole number of 2^-7, at most 127 of them
   REF_ATTENTION_SCALE_BITS = 20,  // of RefAttentionHead's scale
   REF_GRADIENT_SCALE_BITS = 15,   // of RefAttentionGradient's scale
-  REF_MOST_HEAD_CHANNELS = 256    // then all products below stay within 62 bits
+  REF_MOST_HEAD_CHANNELS = 256,   // then all products below stay within 62 bits
+  REF_MOST_BIAS = 1 << 26         // of the bias of a score; scores beside it end at -4 of these
 };
 
 typedef struct RefAttentionHead {
@@ -31,6 +32,11 @@ typedef struct RefAttentionHead {
   int64_t scale REF_CXX(= 0);
   int shift REF_CXX(= 0);
   const int32_t* query_shifts REF_CXX(= nullptr);  // [queries], added to the shift; null: 0
+  // Added to the scaled scores: a logarithm to base 2 in Q16 for each distance of a query and a key,
+  // [2 bias_height - 1, 2 bias_width - 1] of them, at most REF_MOST_BIAS. Positions lie row by row,
+  // bias_width in each row. Null: none.
+  const int32_t* bias REF_CXX(= nullptr);
+  int64_t bias_height REF_CXX(= 1), bias_width REF_CXX(= 1);
 #ifdef __cplusplus
   constexpr int64_t keys_of(int64_t query) const;
   constexpr int64_t first_key_of(int64_t query) const;
@@ -53,6 +59,13 @@ REF_INLINE int64_t ref_first_key_of(const RefAttentionHead* head, int64_t query)
 
 REF_INLINE int ref_shift_of(const RefAttentionHead* head, int64_t query) {
   return head->shift + (head->query_shifts == NULL ? 0 : head->query_shifts[query]);
+}
+
+// The place of the bias of a query and a key, if there is one.
+REF_INLINE int64_t ref_bias_at(const RefAttentionHead* head, int64_t query, int64_t key) {
+  const int64_t width = head->bias_width, from = head->first_query + query;
+  const int64_t down = from / width - key / width, right = from % width - key % width;
+  return (down + head->bias_height - 1) * (2 * width - 1) + right + width - 1;
 }
 
 // Whether the sums q k stay below 2^30.
@@ -86,6 +99,8 @@ typedef struct RefAttentionGradient {
   int64_t* grad_v REF_CXX(= nullptr);
   int64_t stride REF_CXX(= 0), key_stride REF_CXX(= 0);
   bool adds_to_keys REF_CXX(= false);  // grad_k and grad_v are added to what is there
+  // Like the bias: sums of grad_scores are added to it. Null: nobody wants it.
+  int64_t* grad_bias REF_CXX(= nullptr);
 } RefAttentionGradient;
 
 REF_BEGIN

@@ -11,11 +11,6 @@ static int q30_exponent(int e) {
 }
 static int input_times_q30_exponent(int e) { return e - 30; }
 
-// Compares as x does with whole numbers up to 128, in units of 2^-16: beyond these exponents every
-// q but 0 is far above, or below one.
-static int comparable_exponent(int e) { return (int)ref_clamp(e, -16, 16) + 16; }
-static int64_t comparable(int64_t q, int e) { return q * (INT64_C(1) << comparable_exponent(e)); }
-#define THREE (INT64_C(3) << 16)
 #define SIX (INT64_C(6) << 16)
 
 static int64_t relu6(int64_t q, int e, RefFraction slope) {
@@ -27,7 +22,7 @@ static int64_t relu6(int64_t q, int e, RefFraction slope) {
 }
 static int64_t relu6_derivative(int64_t q, int e, RefFraction slope) {
   (void)slope;
-  return q > 0 && comparable(q, e) < SIX ? ONE : 0;
+  return q > 0 && ref_comparable(q, e) < SIX ? ONE : 0;
 }
 
 static bool relu6_clips(int e, RefMantissaRange* range) {
@@ -36,7 +31,7 @@ static bool relu6_clips(int e, RefMantissaRange* range) {
   return e <= 0;
 }
 static RefMantissaRange relu6_passes(int e) {
-  const RefMantissaRange range = {1, (SIX - 1) >> comparable_exponent(e)};
+  const RefMantissaRange range = {1, (SIX - 1) >> ref_comparable_exponent(e)};
   return range;
 }
 
@@ -95,35 +90,6 @@ static int64_t tanh_derivative(int64_t q, int e, RefFraction slope) {
   return 4 * sigmoid_derivative(q, e + 1, slope);
 }
 
-// (x + 3 / factor) * factor / 6 in Q30, to nearest, for |x| < 3 and a factor of 1 or 2, in units of
-// 2^-60: below 6 * 2^60. Anything smaller than a unit is far below half a unit of the result.
-static int64_t sixth_q30(int64_t q, int e, int64_t factor) {
-  const int64_t x = q * (INT64_C(1) << ((e < -60 ? -60 : e) + 60));
-  return ref_divide_rne(x + (INT64_C(3) << 60) / factor, (INT64_C(6) << 30) / factor);
-}
-static int64_t hard_sigmoid(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  const int64_t x = comparable(q, e);
-  if (x <= -THREE) return 0;
-  if (x >= THREE) return ONE;
-  return q == 0 ? ONE / 2 : sixth_q30(q, e, 1);
-}
-static int64_t hard_sigmoid_derivative(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  const int64_t x = comparable(q, e);
-  return x > -THREE && x < THREE ? ref_divide_rne(ONE, 6) : 0;
-}
-static int64_t hard_swish(int64_t q, int e, RefFraction slope) {
-  return q * hard_sigmoid(q, e, slope);
-}
-static int64_t hard_swish_derivative(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  const int64_t x = comparable(q, e);
-  if (x <= -THREE) return 0;
-  if (x >= THREE) return ONE;
-  return q == 0 ? ONE / 2 : sixth_q30(q, e, 2);
-}
-
 const RefPointFunction ref_relu6_function = {same_exponent, relu6, relu6_derivative, relu6_clips,
                                              relu6_passes};
 const RefPointFunction ref_leaky_relu_function = {input_times_q30_exponent, leaky_relu,
@@ -131,7 +97,3 @@ const RefPointFunction ref_leaky_relu_function = {input_times_q30_exponent, leak
 const RefPointFunction ref_sigmoid_function = {q30_exponent, sigmoid, sigmoid_derivative, NULL,
                                                NULL};
 const RefPointFunction ref_tanh_function = {tanh_exponent, tanh_value, tanh_derivative, NULL, NULL};
-const RefPointFunction ref_hard_sigmoid_function = {q30_exponent, hard_sigmoid,
-                                                    hard_sigmoid_derivative, NULL, NULL};
-const RefPointFunction ref_hard_swish_function = {input_times_q30_exponent, hard_swish,
-                                                  hard_swish_derivative, NULL, NULL};

@@ -3,7 +3,7 @@
 // integers"; definitions and errors in docs/operators.md.
 #pragma once
 
-#include "reference/types.h"
+#include "reference/numerics/numerics.h"
 
 // A number >= 0 as an exact fraction; denominator >= 1.
 typedef struct RefFraction {
@@ -31,13 +31,18 @@ typedef struct RefPointFunction {
   RefMantissaRange (*passes)(int e);
 } RefPointFunction;
 
+// Compares as x does with whole numbers up to 128, in units of 2^-16: beyond these exponents every
+// q but 0 is far above, or below one.
+REF_INLINE int ref_comparable_exponent(int e) { return (int)ref_clamp(e, -16, 16) + 16; }
+REF_INLINE int64_t ref_comparable(int64_t q, int e) {
+  return q * (INT64_C(1) << ref_comparable_exponent(e));
+}
+
 REF_BEGIN
 
 extern const RefPointFunction ref_relu6_function;         // min(max(x, 0), 6), exactly
 extern const RefPointFunction ref_leaky_relu_function;    // x > 0 ? x : slope * x
 extern const RefPointFunction ref_sigmoid_function;       // 1 / (1 + e^-x)
 extern const RefPointFunction ref_tanh_function;          // tanh x
-extern const RefPointFunction ref_hard_sigmoid_function;  // min(max(x + 3, 0), 6) / 6
-extern const RefPointFunction ref_hard_swish_function;    // x * hard_sigmoid(x)
 
 REF_END

@@ -120,6 +120,11 @@ Status check_sides(const ExportContext& context, const Node& node) {
 Result<Exported> export_row_attention(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_RETURN_IF_ERROR(check_sides(context, node));
+  const auto& attributes = node.attributes.as<ops::AttentionAttributes>();
+  if (attributes.bias_width != 0) {
+    return invalid_input(
+        "has a bias by distance, which is not exported yet; attention without one is");
+  }
   ExportBuilder& to = context.builder;
   const std::string weights = to.add("Softmax", node.name + "/weights",
                                      {masked_scores(context, node)}, {{"axis", int64_t{-1}}});

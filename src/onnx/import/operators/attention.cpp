@@ -1,5 +1,6 @@
 // Attention as exporters spell it out: products of queries and keys, a factor, a mask, a softmax,
 // and the product with values. Scores and probabilities become no values of the graph.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -11,9 +12,6 @@
 
 namespace mantissa::onnx {
 namespace {
-
-// Scores below this count as masked: their exponential is 0.
-constexpr double kMasked = -1e4;
 
 // The value's channels in heads, if its dimensions are examples and heads (one or two dimensions),
 // positions, and the channels of a head.
@@ -125,8 +123,8 @@ Status import_scores(ImportContext& context, const NodeData& node) {
 
 Status scale_scores(ImportContext& context, const NodeData& node, const Factor& factor) {
   Scores scores = *scores_of(context, node, factor.value_input);
-  if (scores.softmax || scores.causal || scores.padded)
-    return invalid_input("has a factor behind attention's mask");
+  if (scores.softmax || scores.causal || scores.padded || scores.bias_width > 0)
+    return invalid_input("has a factor behind attention's mask or bias");
   scores.scale *= factor.number;
   context.scores[node.outputs[0]] = std::move(scores);
   return {};
@@ -136,10 +134,18 @@ Status mask_scores(ImportContext& context, const NodeData& node, size_t scores_i
   const Scores scores = *scores_of(context, node, scores_input);
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1 - scores_input));
   MANTISSA_ASSIGN(const std::vector<double> numbers, numbers_of(*tensor));
-  for (const double number : numbers) {
-    if (number != 0 && number > kMasked) return invalid_input("adds numbers to attention's scores");
+  Scores with_bias = scores;
+  const auto is_bias = [](double number) { return number != 0 && number > kMasked; };
+  if (std::ranges::any_of(numbers, is_bias)) {
+    MANTISSA_ASSIGN(const Heads heads, heads_of(context, scores.queries, "queries"));
+    const int64_t positions = positions_of(context, scores);
+    if (heads.positions != positions) return invalid_input("adds numbers to scores of two sequences");
+    MANTISSA_RETURN_IF_ERROR(add_bias(tensor->dims, numbers, positions, heads.count, with_bias));
+    note_once(context,
+              "the constants that are added to attention's scores are biases by distance, which "
+              "are trained");
   }
-  return define_masked(context, node, scores,
+  return define_masked(context, node, with_bias,
                        mask_of(context, *tensor, positions_of(context, scores),
                                [&](int64_t at) { return numbers[at] <= kMasked; }));
 }
@@ -182,7 +188,7 @@ Status import_where(ImportContext& context, const NodeData& node) {
 
 Status import_softmax(ImportContext& context, const NodeData& node) {
   const Scores* found = scores_of(context, node, 0);
-  if (found == nullptr) return invalid_input("is neither attention's nor the last node");
+  if (found == nullptr) return import_row_softmax(context, node);
   Scores scores = *found;
   const int64_t axis = whole_of(node, "axis", -1);
   const auto rank = std::ssize(scores.queries.layout.dims());
@@ -222,9 +228,15 @@ Status import_attention(ImportContext& context, const NodeData& node) {
   }
   std::vector<int> inputs = {scores.queries.value, scores.keys.value, value.value};
   if (scores.padded) inputs.push_back(lengths_of_mask(context));
+  std::vector<std::vector<double>> biases;
+  if (scores.bias_width > 0) biases.push_back(scores.bias);
   MANTISSA_ASSIGN(value.value,
                   add_node(context, ops::kAttention, node_name(context, node), std::move(inputs),
-                           {{"heads", heads.count}, {"causal", scores.causal}}));
+                           {{"heads", heads.count},
+                            {"causal", scores.causal},
+                            {"bias_height", scores.bias_height},
+                            {"bias_width", scores.bias_width}},
+                           std::move(biases)));
   define(context, node.outputs[0], std::move(value));
   return {};
 }

@@ -1,9 +1,10 @@
-// Maxima, means and sums over axes.
+// Maxima, means, sums and softmax over axes.
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "onnx/evaluate/op_table.h"
 #include "onnx/import/operators.h"
 #include "onnx/import/rows.h"
 #include "ops/ops.h"
@@ -89,6 +90,50 @@ Result<int> add_reductions(ImportContext& context, const NodeData& node, const O
   return value;
 }
 
+// The node's input, an image without a factor.
+Result<Imported> unscaled_image(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  if (value.scale.empty()) return value;
+  const bool is_last = turn_channels_first(value);
+  MANTISSA_ASSIGN(const int image, image_of(context, value));
+  define_image(context, node.outputs[0], image);
+  value = context.values[node.outputs[0]];
+  turn_back(is_last, value);
+  return value;
+}
+
+// The dimension of a Softmax, counting the batch.
+Result<int64_t> softmax_axis(const ImportContext& context, const NodeData& node, int64_t rank) {
+  const bool is_old = opset_of(node, context.opset) < 13;
+  MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", is_old ? 1 : -1), rank));
+  if (axis == context.batch_axis) return invalid_input("goes over the examples of a batch");
+  if (!is_old || axis == rank - 1) return axis;
+  return invalid_input("is over several dimensions at once, as before operator set 13");
+}
+
+// Over a dimension of the value's layout.
+Status softmax_over(ImportContext& context, const NodeData& node, Imported value, int64_t dim) {
+  Layout narrowed = value.layout;
+  const Shape shape = context.builder.shape(value.value);
+  MANTISSA_ASSIGN(const GraphAxis axis, take_axes(shape, {dim}, narrowed));
+  const bool is_picture = shape.rank == 3;
+  const bool all_positions =
+      is_picture ? axis.height && axis.width : axis.height;
+  const char* const over = axis.channels     ? "channels"
+                           : all_positions   ? "positions"
+                           : axis.height     ? "height"
+                           : axis.width      ? "width"
+                                             : nullptr;
+  if (over == nullptr || (axis.channels && (axis.height || axis.width))) {
+    return invalid_input("is over one number, or over channels and positions at once");
+  }
+  if (!axis.channels) MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+  MANTISSA_ASSIGN(value.value, add_node(context, ops::kSoftmax, node_name(context, node),
+                                        {value.value}, {{"over", over}}));
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
 std::vector<int64_t> without(const std::vector<int64_t>& dims, const std::set<int64_t>& left_out) {
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < std::ssize(dims); ++i) {
@@ -100,14 +145,7 @@ std::vector<int64_t> without(const std::vector<int64_t>& dims, const std::set<in
 }  // namespace
 
 Status add_reduction(ImportContext& context, const NodeData& node, const Op& op) {
-  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
-  if (!value.scale.empty()) {
-    const bool is_last = turn_channels_first(value);
-    MANTISSA_ASSIGN(const int image, image_of(context, value));
-    define_image(context, node.outputs[0], image);
-    value = context.values[node.outputs[0]];
-    turn_back(is_last, value);
-  }
+  MANTISSA_ASSIGN(Imported value, unscaled_image(context, node));
   MANTISSA_ASSIGN(const std::set<int64_t> axes,
                   axes_of(context, node, std::ssize(value.layout.dims()) + 1));
   std::set<int64_t> dims;
@@ -135,6 +173,20 @@ Status add_row_reduction(ImportContext& context, const NodeData& node, const Op&
   }
   define(context, node.outputs[0], std::move(value));
   return {};
+}
+
+Status import_image_softmax(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, unscaled_image(context, node));
+  MANTISSA_ASSIGN(const int64_t axis,
+                  softmax_axis(context, node, std::ssize(value.layout.dims()) + 1));
+  return softmax_over(context, node, std::move(value), axis - 1);
+}
+
+Status import_row_softmax(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(Imported value, plain_input(context, node, 0));
+  MANTISSA_ASSIGN(const int64_t axis,
+                  softmax_axis(context, node, std::ssize(value.layout.dims())));
+  return softmax_over(context, node, std::move(value), axis);
 }
 
 Status import_global_max_pool(ImportContext& context, const NodeData& node) {

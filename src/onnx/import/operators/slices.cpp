@@ -1,5 +1,6 @@
-// Nodes that take some of the channels, or of rows a position.
+// Nodes that take some of the channels or positions.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -115,32 +116,64 @@ std::optional<int64_t> first_place(const std::vector<int64_t>& places, int64_t s
   return places.empty() ? 0 : place(0);
 }
 
-// The part [first, first + size) of dimension `axis`: channels that follow each other, or one
-// position.
+std::vector<int64_t> range_from(int64_t first, int64_t count) {
+  std::vector<int64_t> all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+// The positions of these places, in their order, of a value whose dimension `axis` they are.
+Result<Imported> positions_at(ImportContext& context, const NodeData& node, Imported value,
+                              int64_t axis, std::vector<int64_t> places) {
+  if (!value.scale.empty()) return invalid_input("wants a layer between itself and the pixels");
+  const int64_t size = value.layout.dims()[axis], count = std::ssize(places);
+  for (int64_t& place : places) {
+    place += place < 0 ? size : 0;
+    if (place < 0 || place >= size) return invalid_input("takes a position out of range");
+  }
+  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+  MANTISSA_ASSIGN(value.value, add_node(context, ops::kGatherRows, node_name(context, node),
+                                        {value.value}, {{"rows", std::move(places)}}));
+  if (value.layout.narrow(static_cast<size_t>(axis), count)) return value;
+  return invalid_input("takes positions that do not lie together");
+}
+
+// Whether a dimension of rows is that of their positions.
+bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis) {
+  const Shape shape = context.builder.shape(value.value);
+  return shape.rank == 2 && value.layout.dims()[axis] == shape[0] &&
+         value.layout.step_of(static_cast<size_t>(axis)) == shape.last();
+}
+
+// The part [first, first + size) of dimension `axis`: channels that follow each other, or
+// positions.
 Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported value, int64_t axis,
                          int64_t first, int64_t size) {
   const std::vector<int64_t> dims = value.layout.dims();
   if (size == dims[axis]) return value;
   if (size < 1) return invalid_input("takes nothing");
+  const bool has_positions = is_of_positions(context, value, axis);
+  if (has_positions && size > 1) {
+    return positions_at(context, node, std::move(value), axis, range_from(first, size));
+  }
   const Shape shape = context.builder.shape(value.value);
   const int64_t step = value.layout.step_of(static_cast<size_t>(axis));
   const int64_t channels = shape.last(), whole = dims[axis];
   const bool is_together = value.layout.narrow(static_cast<size_t>(axis), size);
   Attributes part = {{"first", first * step}, {"channels", size * step}};
-  if (is_together && shape.rank == 2 && step == channels && whole == shape[0] && size == 1) {
+  if (is_together && has_positions) {
     if (first != 0) MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
     part = {{"position", first}, {"channels", channels}};
   } else if (!is_together || step * whole != channels) {
     return invalid_input(
-        "takes a part of something else than channels that lie together, or more "
-        "than one position");
+        "takes a part of something else than positions, or channels that lie together");
   }
   MANTISSA_ASSIGN(value.value,
                   add_node(context, ops::kSlice, node_name(context, node), {value.value}, part));
   return value;
 }
 
-// One position of [N, C, T].
+// Some positions of [N, C, T].
 Status slice_positions(ImportContext& context, const NodeData& node, const Imported& value) {
   MANTISSA_ASSIGN(const auto starts, list_of(context, node, 1, "starts"));
   MANTISSA_ASSIGN(const auto ends, list_of(context, node, 2, "ends"));
@@ -154,8 +187,13 @@ Status slice_positions(ImportContext& context, const NodeData& node, const Impor
     define(context, node.outputs[0], value);
     return {};
   }
-  if (range.end - range.first == 1) return take_position(context, node, value, range.first, true);
-  return invalid_input("takes more than one position and not all");
+  const int64_t count = range.end - range.first;
+  if (count < 1) return invalid_input("takes no position");
+  if (count == 1) return take_position(context, node, value, range.first, true);
+  MANTISSA_ASSIGN(Imported part,
+                  positions_at(context, node, value, 1, range_from(range.first, count)));
+  define(context, node.outputs[0], std::move(part));
+  return {};
 }
 
 Status define_part(ImportContext& context, const NodeData& node, int64_t axis, int64_t first,
@@ -232,6 +270,12 @@ Status import_gather(ImportContext& context, const NodeData& node) {
     const int64_t place = places[0] + (places[0] < 0 ? value.layout.dims()[1] : 0);
     return take_position(context, node, value, place, !tensor->dims.empty());
   }
+  if (has_positions(context, value) && (axis == 2 || axis == -1) && tensor->dims.size() == 1) {
+    if (places.empty()) return invalid_input("picks nothing");
+    MANTISSA_ASSIGN(Imported part, positions_at(context, node, value, 1, places));
+    define(context, node.outputs[0], std::move(part));
+    return {};
+  }
   MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
   const std::vector<int64_t> dims = input.layout.dims();
   if ((axis != 1 && axis != -std::ssize(dims)) || tensor->dims.size() > 1) {
@@ -250,7 +294,8 @@ Status import_gather(ImportContext& context, const NodeData& node) {
   return invalid_input("picks a channel of values that do not lie together");
 }
 
-// Rows of a table by tokens, or a part of a value by constant places that follow each other.
+// Rows of a table by tokens, or a part of a value by constant places: of channels, some that follow
+// each other.
 Status import_row_gather(ImportContext& context, const NodeData& node) {
   if (const TensorData* table = constant_of(context, node, 0)) {
     return add_embedding(context, node, *table);
@@ -260,11 +305,16 @@ Status import_row_gather(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
   const std::vector<int64_t> dims = value.layout.dims();
   MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", 0), std::ssize(dims)));
+  if (places.empty()) return invalid_input("picks nothing");
   const auto first = first_place(places, dims[axis]);
+  if (!first && tensor->dims.size() == 1 && is_of_positions(context, value, axis)) {
+    MANTISSA_ASSIGN(Imported rows, positions_at(context, node, value, axis, places));
+    define(context, node.outputs[0], std::move(rows));
+    return {};
+  }
   if (!first || tensor->dims.size() > 1) {
     return invalid_input("picks things that do not follow each other");
   }
-  if (places.empty()) return invalid_input("picks nothing");
   return define_part(context, node, axis, *first, std::ssize(places));
 }
 

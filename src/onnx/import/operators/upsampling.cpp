@@ -12,16 +12,18 @@ namespace {
 
 constexpr int64_t kLargestStep = int64_t{1} << 20;
 
-// Numbers [I, O, KH, KW] as [O, KH, KW, I], for inputs that are `scale` times smaller, by channel.
+// Numbers [I, O / G, KH, KW] as [O, KH, KW, I / G], for inputs that are `scale` times smaller, by
+// channel.
 std::vector<double> outputs_first(const std::vector<double>& from, const std::vector<int64_t>& dims,
-                                  const std::vector<double>& scale) {
-  const int64_t in = dims[0], out = dims[1], taps = dims[2] * dims[3];
+                                  int64_t groups, const std::vector<double>& scale) {
+  const int64_t in = dims[0] / groups, out = dims[1], taps = dims[2] * dims[3];
   std::vector<double> to(from.size());
-  for (int64_t i = 0; i < in; ++i) {
+  for (int64_t i = 0; i < dims[0]; ++i) {
     const double factor = scale.empty() ? 1 : scale[static_cast<size_t>(i)];
+    const int64_t of_group = i / in * out * taps * in + i % in;
     for (int64_t o = 0; o < out; ++o) {
       for (int64_t tap = 0; tap < taps; ++tap) {
-        to[(o * taps + tap) * in + i] = factor * from[(i * out + o) * taps + tap];
+        to[of_group + (o * taps + tap) * in] = factor * from[(i * out + o) * taps + tap];
       }
     }
   }
@@ -35,12 +37,17 @@ struct Axis {
 
 struct Transposed {
   Axis vertical, horizontal;
+  int64_t groups = 1;
 };
 
 Result<Transposed> transposed_of(const NodeData& node, const TensorData& weights,
                                  int64_t channels) {
   if (weights.dims.size() != 4) return invalid_input("its weights have not 4 dimensions");
-  if (whole_of(node, "group", 1) != 1) return invalid_input("has groups of channels");
+  const int64_t groups = whole_of(node, "group", 1);
+  if (groups < 1 || channels % groups != 0) {
+    return invalid_input("has " + std::to_string(groups) + " groups of " +
+                         std::to_string(channels) + " channels");
+  }
   if (weights.dims[0] != channels) {
     return invalid_input("its weights are for " + std::to_string(weights.dims[0]) +
                          " channels, and its input has " + std::to_string(channels));
@@ -69,7 +76,7 @@ Result<Transposed> transposed_of(const NodeData& node, const TensorData& weights
   };
   MANTISSA_ASSIGN(const Axis vertical, axis(0));
   MANTISSA_ASSIGN(const Axis horizontal, axis(1));
-  return Transposed{vertical, horizontal};
+  return Transposed{vertical, horizontal, groups};
 }
 
 // How Resize finds the place of a result in its input.
@@ -151,8 +158,8 @@ Status import_transposed(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Transposed t,
                   transposed_of(node, *tensor, context.builder.shape(image).last()));
   MANTISSA_ASSIGN(std::vector<double> numbers, numbers_of(*tensor));
-  numbers = outputs_first(numbers, tensor->dims, scale);
-  const int64_t channels = tensor->dims[1];
+  numbers = outputs_first(numbers, tensor->dims, t.groups, scale);
+  const int64_t channels = tensor->dims[1] * t.groups;
   MANTISSA_ASSIGN(std::vector<double> bias, bias_of(context, node, channels));
   const Affine affine = absorb_affine(context, node.outputs[0], {channels, 4});
   take_in(affine, numbers, bias);
@@ -171,6 +178,7 @@ Status import_transposed(ImportContext& context, const NodeData& node) {
                             {"padding_width", t.horizontal.padding},
                             {"output_padding", t.vertical.output_padding},
                             {"output_padding_width", t.horizontal.output_padding},
+                            {"groups", t.groups},
                             {"bias", has_bias}},
                            std::move(all)));
   define_image(context, affine.result, value);
