@@ -129,9 +129,8 @@ class GgufHeaderReader {
       MANTISSA_RETURN_IF_ERROR(need(bytes * count));  // count is at most kMostElements
       const auto begin = file_.header_.begin() + static_cast<int64_t>(at_);
       at_ += static_cast<size_t>(bytes * count);
-      if (key.type != GgufType::kTruth ||
-          std::all_of(begin, begin + static_cast<int64_t>(count),
-                      [](char c) { return c == 0 || c == 1; })) {
+      if (key.type != GgufType::kTruth || std::all_of(begin, begin + static_cast<int64_t>(count),
+                                                      [](char c) { return c == 0 || c == 1; })) {
         return {};
       }
       return error("key " + readable_name(key.name) + " has a truth value other than 0 and 1");
@@ -186,8 +185,7 @@ class GgufHeaderReader {
                    std::to_string(tensor.shape.back()) + " elements, which are no blocks of " +
                    std::to_string(type->elements) + ", as " + type->name + " has them");
     }
-    std::optional<int64_t> bytes =
-        checked_mul(type->bytes, tensor.shape.back() / type->elements);
+    std::optional<int64_t> bytes = checked_mul(type->bytes, tensor.shape.back() / type->elements);
     for (size_t i = 0; bytes && i + 1 < tensor.shape.size(); ++i) {
       bytes = checked_mul(*bytes, tensor.shape[i]);
     }

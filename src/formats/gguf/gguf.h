@@ -1,5 +1,5 @@
-// GGUF files, version 3: the networks of llama.cpp. A header of keys with values and of tensors with
-// their places, then the tensors' bytes, all little-endian.
+// GGUF files, version 3: the networks of llama.cpp. A header of keys with values and of tensors
+// with their places, then the tensors' bytes, all little-endian.
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -38,9 +38,9 @@ enum class GgufType : uint32_t {
 // A key and where its value lies in the header.
 struct GgufKey {
   std::string name;
-  GgufType type = GgufType::kUint8;     // of the value, or of the elements of an array
-  std::optional<int64_t> count = {};    // elements, of an array
-  size_t begin = 0, bytes = 0;          // of the value, or of all elements
+  GgufType type = GgufType::kUint8;   // of the value, or of the elements of an array
+  std::optional<int64_t> count = {};  // elements, of an array
+  size_t begin = 0, bytes = 0;        // of the value, or of all elements
 };
 
 struct GgufTensor {

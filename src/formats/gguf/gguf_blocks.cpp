@@ -9,9 +9,9 @@
 namespace mantissa {
 namespace {
 
-constexpr int kBlock = 32, kHalf = kBlock / 2;   // elements of a plain block
-constexpr int kSubBlocks = 8;                    // of 32 elements, in a block of Q4_K and Q5_K
-constexpr int kScaleBytes = 12;                  // of these sub-blocks
+constexpr int kBlock = 32, kHalf = kBlock / 2;  // elements of a plain block
+constexpr int kSubBlocks = 8;                   // of 32 elements, in a block of Q4_K and Q5_K
+constexpr int kScaleBytes = 12;                 // of these sub-blocks
 
 uint16_t half_bits(const uint8_t* at) { return static_cast<uint16_t>(at[0] | at[1] << 8); }
 float half_at(const uint8_t* at) { return from_float16(half_bits(at)); }
@@ -25,9 +25,7 @@ void from_f32(const uint8_t* block, float* numbers) {
   *numbers = std::bit_cast<float>(word_at(block));
 }
 void from_f16(const uint8_t* block, float* numbers) { *numbers = half_at(block); }
-void from_bf16(const uint8_t* block, float* numbers) {
-  *numbers = from_bfloat16(half_bits(block));
-}
+void from_bf16(const uint8_t* block, float* numbers) { *numbers = from_bfloat16(half_bits(block)); }
 
 // Element i of 32 four-bit numbers: the low halves of the bytes come first.
 int nibble(const uint8_t* bytes, int i) {
@@ -84,8 +82,8 @@ struct ScaleAndLeast {
 ScaleAndLeast scale_of(const uint8_t* scales, int sub_block) {
   const int j = sub_block;
   if (j < 4) return {scales[j] & 63, scales[j + 4] & 63};
-  return {(scales[j + 4] & 15) | (scales[j - 4] >> 6) << 4,
-          (scales[j + 4] >> 4) | (scales[j] >> 6) << 4};
+  return {(scales[j + 4] & 15) | (scales[j - 4] >> 6) << 4, (scales[j + 4] >> 4) | (scales[j] >> 6)
+                                                                                       << 4};
 }
 
 // Eight sub-blocks of 32 numbers of four bits, with a fifth one in `high` if that is not null.

@@ -7,10 +7,10 @@
 namespace mantissa {
 
 struct GgufBlockType {
-  uint32_t number;    // in files
-  const char* name;   // ggml's
-  int64_t elements;   // of a block; 1: plain numbers
-  int64_t bytes;      // of a block
+  uint32_t number;   // in files
+  const char* name;  // ggml's
+  int64_t elements;  // of a block; 1: plain numbers
+  int64_t bytes;     // of a block
   void (*dequantise)(const uint8_t* block, float* numbers);
 };
 

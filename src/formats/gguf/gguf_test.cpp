@@ -67,7 +67,7 @@ TEST_F(Gguf, ReadsKeysOfAllTypes) {
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->keys().size(), 15u);
   const std::pair<const char*, int64_t> wholes[] = {
-      {"u8", 255},        {"i8", -1},  {"u16", 65535}, {"i16", -2},
+      {"u8", 255},         {"i8", -1},  {"u16", 65535}, {"i16", -2},
       {"u32", 4294967295}, {"i32", -3}, {"u64", kHuge}, {"i64", -4}};
   for (const auto& [key, number] : wholes) {
     const auto found = file->whole(key);
@@ -86,9 +86,10 @@ TEST_F(Gguf, ReadsKeysOfAllTypes) {
   EXPECT_FALSE(file->has("u9"));
   std::string shown;
   for (const GgufKey& key : file->keys()) shown += file->described(key) + " ";
-  EXPECT_EQ(shown,
-            "\"llama\" 255 -1 65535 -2 4294967295 -3 9.99999975e-06 true 4611686018427387904 -4 0.1 "
-            "[3 texts] [3 values] [0 texts] ");
+  EXPECT_EQ(
+      shown,
+      "\"llama\" 255 -1 65535 -2 4294967295 -3 9.99999975e-06 true 4611686018427387904 -4 0.1 "
+      "[3 texts] [3 values] [0 texts] ");
 }
 
 TEST_F(Gguf, ValuesOfOtherTypesAreNamed) {
@@ -171,18 +172,26 @@ TEST_F(Gguf, HostileFilesAreRefusedByName) {
       {"has 1025 bytes", [](GgufBytes& f) { f.add_text(std::string(1025, 'k'), "x"); }},
       {"\"rows\" is there twice", [](GgufBytes& f) { f.add_floats("rows", {1}, {0}); }},
       {"has 0 dimensions", [](GgufBytes& f) { f.add_tensor("x", {}, 0, "1234"); }},
-      {"has 5 dimensions", [](GgufBytes& f) { f.add_tensor("x", {1, 1, 1, 1, 1}, 0, "1234"); }},
+      {"has 5 dimensions",
+       [](GgufBytes& f) {
+         f.add_tensor("x", {1, 1, 1, 1, 1}, 0, "1234");
+       }},
       {"a dimension of 0", [](GgufBytes& f) { f.add_tensor("x", {0}, 0, ""); }},
       {"a dimension of 18446744073709551615",
        [](GgufBytes& f) { f.add_tensor("x", {~uint64_t{0}}, 0, ""); }},
       {"more bytes than", [](GgufBytes& f) { f.add_tensor("x", {kHuge}, 0, ""); }},
-      {"more bytes than", [](GgufBytes& f) { f.add_tensor("x", {kHuge, kHuge}, 1, ""); }},
-      {"more bytes than", [](GgufBytes& f) { f.add_tensor("x", {32, kHuge, 4, 4}, 2, ""); }},
+      {"more bytes than",
+       [](GgufBytes& f) {
+         f.add_tensor("x", {kHuge, kHuge}, 1, "");
+       }},
+      {"more bytes than",
+       [](GgufBytes& f) {
+         f.add_tensor("x", {32, kHuge, 4, 4}, 2, "");
+       }},
       {"has the type 10", [](GgufBytes& f) { f.add_tensor("x", {256}, 10, ""); }},
       {"no blocks of 32", [](GgufBytes& f) { f.add_tensor("x", {33}, 2, ""); }},
       {"no blocks of 256", [](GgufBytes& f) { f.add_tensor("x", {576}, 12, ""); }},
-      {"no multiple of the alignment 32",
-       [&](GgufBytes& f) { f.add_tensor("x", {1}, 0, one, 4); }},
+      {"no multiple of the alignment 32", [&](GgufBytes& f) { f.add_tensor("x", {1}, 0, one, 4); }},
       {"overlap", [&](GgufBytes& f) { f.add_tensor("x", {1}, 0, one, 0); }},
       {"outside of the file", [&](GgufBytes& f) { f.add_tensor("x", {1}, 0, one, 1 << 20); }},
       {"outside of the file",

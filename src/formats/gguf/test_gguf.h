@@ -23,9 +23,7 @@ class GgufBytes {
   static std::string text(std::string_view value) {
     return number<uint64_t>(value.size()) + std::string(value);
   }
-  static std::string real(float value) {
-    return number(__builtin_bit_cast(uint32_t, value));
-  }
+  static std::string real(float value) { return number(__builtin_bit_cast(uint32_t, value)); }
 
   // A key of any type, with these bytes behind the type.
   GgufBytes& add(std::string_view key, GgufType type, const std::string& bytes) {
@@ -69,8 +67,8 @@ class GgufBytes {
     ++tensors;
     tensor_list += text(name) + number(static_cast<uint32_t>(dims.size()));
     for (const uint64_t dim : dims) tensor_list += number(dim);
-    tensor_list += number(type) +
-                   number(place >= 0 ? static_cast<uint64_t>(place) : uint64_t{data.size()});
+    tensor_list +=
+        number(type) + number(place >= 0 ? static_cast<uint64_t>(place) : uint64_t{data.size()});
     data += bytes;
     return *this;
   }
