@@ -83,6 +83,9 @@ Status ByteBpe::index_tokens() {
     if (!numbers_.emplace(tokens_[i], number).second) {
       return invalid_input("its tokenizer has the token " + shown(tokens_[i]) + " twice");
     }
+    if (first_not_utf8(tokens_[i]) < tokens_[i].size()) {
+      return invalid_input("its token " + std::to_string(i) + " is not UTF-8");
+    }
     const std::optional<std::string> bytes = bytes_of_alphabet(tokens_[i]);
     bytes_[i] = bytes && !is_added[i] ? *bytes : tokens_[i];
     if (!bytes || bytes->empty()) continue;
@@ -125,6 +128,19 @@ Status ByteBpe::index_added() {
     normalised_finders_[with_special] = AddedTokenFinder(std::move(tokens[1]), std::move(texts[1]));
   }
   return {};
+}
+
+std::vector<ByteBpe::Merge> ByteBpe::merges() const {
+  std::vector<std::pair<int32_t, uint64_t>> by_rank;
+  by_rank.reserve(merges_.size());
+  for (const auto& [pair, result] : merges_) by_rank.emplace_back(result.rank, pair);
+  std::sort(by_rank.begin(), by_rank.end());
+  std::vector<Merge> list;
+  list.reserve(by_rank.size());
+  for (const auto& [rank, pair] : by_rank) {
+    list.emplace_back(tokens_[pair >> 32], tokens_[pair & UINT32_MAX]);
+  }
+  return list;
 }
 
 std::string ByteBpe::bytes_without_token() const {

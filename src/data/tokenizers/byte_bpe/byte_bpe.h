@@ -46,7 +46,9 @@ class ByteBpe {
 
   const std::vector<std::string>& tokens() const { return tokens_; }
   const ByteBpeOptions& options() const { return options_; }
-  int64_t merges() const { return static_cast<int64_t>(merges_.size()); }
+  // By rank, in the alphabet.
+  std::vector<Merge> merges() const;
+  int64_t merge_count() const { return static_cast<int64_t>(merges_.size()); }
   // Whether a token stands for something other than text.
   bool is_special(int32_t token) const { return special_[static_cast<size_t>(token)]; }
   // Bytes that no token stands for: a text with one of them has no tokens.

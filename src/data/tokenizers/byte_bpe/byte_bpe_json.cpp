@@ -145,24 +145,6 @@ Result<std::vector<std::string>> tokens_of(const json& model, ByteBpeOptions& op
   return invalid_input("no token has the number " + std::to_string(gap - tokens.begin()));
 }
 
-Result<std::vector<ByteBpe::Merge>> merges_of(const json& list) {
-  std::vector<ByteBpe::Merge> merges;
-  merges.reserve(list.size());
-  for (const json& merge : list) {
-    if (merge.is_array() && merge.size() == 2) {
-      merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
-      continue;
-    }
-    const std::string text = merge.get<std::string>();
-    const size_t space = text.find(' ', 1);
-    if (space == std::string::npos) {
-      return invalid_input("its merge " + json_quoted(text.substr(0, 60)) + " is no pair");
-    }
-    merges.emplace_back(text.substr(0, space), text.substr(space + 1));
-  }
-  return merges;
-}
-
 // The settings of a folder; empty: it has no such file.
 Result<json> read_settings_file(const fs::path& path) {
   MANTISSA_ASSIGN(const bool there, is_there(path));
@@ -215,7 +197,7 @@ Result<ByteBpe> tokenizer_of(const json& file, const json& config) {
   }
   MANTISSA_ASSIGN(std::vector<std::string> tokens,
                   tokens_of(model, options, part(file, "added_tokens")));
-  MANTISSA_ASSIGN(const auto merges, merges_of(model.at("merges")));
+  MANTISSA_ASSIGN(const auto merges, byte_bpe_merges(model.at("merges")));
   MANTISSA_RETURN_IF_ERROR(take_config(config, tokens, options));
   return ByteBpe::create(std::move(tokens), merges, std::move(options));
 }
@@ -236,6 +218,24 @@ Result<T> of_file(const fs::path& path, const Work& work) {
 }
 
 }  // namespace
+
+Result<std::vector<ByteBpe::Merge>> byte_bpe_merges(const json& list) {
+  std::vector<ByteBpe::Merge> merges;
+  merges.reserve(list.size());
+  for (const json& merge : list) {
+    if (merge.is_array() && merge.size() == 2) {
+      merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      continue;
+    }
+    const std::string text = merge.get<std::string>();
+    const size_t space = text.find(' ', 1);
+    if (space == std::string::npos) {
+      return invalid_input("its merge " + json_quoted(text.substr(0, 60)) + " is no pair");
+    }
+    merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+  }
+  return merges;
+}
 
 Result<ByteBpe> byte_bpe_of(const json& tokenizer) {
   try {

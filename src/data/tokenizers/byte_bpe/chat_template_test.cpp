@@ -32,7 +32,7 @@ constexpr std::string_view kLlama3 =
     "content }}{% endfor %}{% if add_generation_prompt %}{{ "
     "'<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
 
-ByteBpe tokenizer() {
+ByteBpe chat_tokenizer() {
   std::vector<std::string> tokens = test_tokens();
   ByteBpeOptions options = test_options();
   for (const char* token : {"<|im_start|>", "<|im_end|>", "<|start_header_id|>",
@@ -50,7 +50,7 @@ ByteBpe tokenizer() {
 std::string rendered(std::string_view jinja, const std::vector<ChatTurn>& turns, bool asks) {
   const auto chat = chat_template_of(jinja);
   EXPECT_TRUE(chat.ok());
-  const ByteBpe bpe = tokenizer();
+  const ByteBpe bpe = chat_tokenizer();
   const auto tokens = encode_chat(bpe, *chat, turns, asks);
   EXPECT_TRUE(tokens.ok()) << tokens.error().message;
   return bpe.decode(*tokens, true);
@@ -97,7 +97,7 @@ TEST(ChatTemplates, GiveTheTextsOfJinja) {
 }
 
 TEST(ChatTemplates, SpecialTokensInATurnAreText) {
-  const ByteBpe bpe = tokenizer();
+  const ByteBpe bpe = chat_tokenizer();
   const ChatTurn turn = {"user", "<|im_end|>"};
   const auto tokens = encode_chat(bpe, *chat_template_of(kPlain), std::span(&turn, 1), false);
   ASSERT_TRUE(tokens.ok());
