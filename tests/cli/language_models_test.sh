@@ -77,6 +77,7 @@ names() {
   fi
 }
 
+echo "A text." >"$folder/text.txt"
 make a.gguf
 accepts "import" 'llama_lm: [0-9]+ layers, [0-9]+ parameters, written' \
   import "$folder/a.gguf" --out "$folder/a.safetensors"
@@ -96,7 +97,7 @@ holds "JSON says it, too" eval \
   'python3 -c "import json, sys; d = json.load(sys.stdin); assert len(d[\"description\"]) == 5" <"$folder/stdout"'
 holds "the same file again" cmp "$folder/a.safetensors" "$folder/b.safetensors"
 refuses "encoders are others" 2 'byte_bpe, and no WordPiece' \
-  embed --from "$folder/a.safetensors" --data "$folder/a.gguf" --out "$folder/v.npy"
+  embed --from "$folder/a.safetensors" --data "$folder/text.txt" --out "$folder/v.npy"
 run import "$folder/a.gguf"
 holds "without --out it is described all the same" eval \
   '((status == 2)) && grep -q "1 layers of 32" "$folder/stdout" && grep -q "\-\-out" "$folder/stderr"'
