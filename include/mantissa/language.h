@@ -66,4 +66,14 @@ MANTISSA_EXPORT Outcome<Embeddings> embed(
     const Settings& settings, const std::vector<std::string>& sentences = {},
     const std::function<bool(int64_t done)>& observer = nullptr);
 
+struct LanguageModelDescription {
+  // Architecture, sizes, types of tensors, tokenizer, chat template, and each key or tensor that
+  // asks for something that is not there: a line each. Empty: the path is no language model's.
+  std::vector<std::string> lines;
+};
+
+// What the file of a language model is: a GGUF file, or a folder with config.json. Only its header
+// is read. Errors: damaged files.
+MANTISSA_EXPORT Outcome<LanguageModelDescription> describe_language_model(const std::string& path);
+
 }  // namespace mantissa

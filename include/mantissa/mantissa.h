@@ -232,10 +232,14 @@ struct ImportedModel {
   int64_t layers = 0;              // nodes of the network
   int64_t parameters = 0;          // numbers that training changes
   std::vector<std::string> notes;  // assumptions, and what was left out
+  // What the file of a language model is, a line each (describe_language_model); empty for others.
+  std::vector<std::string> description = {};
 };
 
-// Imports an ONNX model and writes the network and its weights to "out", a safetensors file that
-// `train` starts from. docs/onnx.md.
+// Imports an ONNX model, an encoder or a language model (a GGUF file or a folder), and writes the
+// network and its weights to "out", a safetensors file that `train` starts from. docs/onnx.md,
+// docs/language.md. A model that asks for something that is not there is refused by name, and
+// nothing is written.
 MANTISSA_EXPORT Outcome<ImportedModel> import_model(const std::string& path,
                                                     const Settings& settings);
 

@@ -10,6 +10,7 @@
 #include "base/files/atomic_file.h"
 #include "base/files/file_system.h"
 #include "formats/arrays/safetensors.h"
+#include "formats/arrays/safetensors_model.h"
 #include "formats/json_text.h"
 #include "models/bert.h"
 
@@ -129,29 +130,7 @@ const SafetensorsTensor* find_tensor(const SafetensorsFile& file, const std::str
   return nullptr;
 }
 
-uint16_t half_at(std::span<const std::byte> bytes, int64_t i) {
-  uint16_t bits = 0;
-  std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
-  return bits;
-}
-
-float float_of_half(uint16_t bits) {
-  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  const float size = exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                     : exponent == 0
-                         ? std::ldexp(static_cast<float>(fraction), -24)
-                         : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
-  return (bits & 0x8000) != 0 ? -size : size;
-}
-
-float float_of_bfloat(uint16_t bits) {
-  const uint32_t wide = uint32_t{bits} << 16;
-  float number = 0;
-  std::memcpy(&number, &wide, sizeof number);
-  return number;
-}
-
-Result<std::vector<float>> floats_of(const SafetensorsTensor& tensor, const Shape& shape) {
+Result<std::vector<float>> parameter_of(const SafetensorsTensor& tensor, const Shape& shape) {
   const bool same_shape = std::ssize(tensor.shape) == shape.rank &&
                           std::equal(tensor.shape.begin(), tensor.shape.end(), shape.dims.begin());
   if (!same_shape) {
@@ -160,16 +139,7 @@ Result<std::vector<float>> floats_of(const SafetensorsTensor& tensor, const Shap
     return invalid_input("'" + tensor.name + "' is [" + is + "], and config.json asks for " +
                          to_string(shape));
   }
-  std::vector<float> floats(static_cast<size_t>(shape.count()));
-  if (tensor.dtype == "F32") {
-    std::memcpy(floats.data(), tensor.data.data(), tensor.data.size());
-  } else if (tensor.dtype == "F16" || tensor.dtype == "BF16") {
-    const auto convert = tensor.dtype == "F16" ? float_of_half : float_of_bfloat;
-    for (int64_t i = 0; i < std::ssize(floats); ++i) floats[i] = convert(half_at(tensor.data, i));
-  } else {
-    return invalid_input("'" + tensor.name + "' has the type " + tensor.dtype +
-                         "; F32, F16 and BF16 can be imported");
-  }
+  MANTISSA_ASSIGN(std::vector<float> floats, floats_of(tensor.name, tensor.dtype, tensor.data));
   const bool finite =
       std::all_of(floats.begin(), floats.end(), [](float x) { return std::isfinite(x); });
   if (!finite) return invalid_input("'" + tensor.name + "' has a number that is not finite");
@@ -184,7 +154,7 @@ Status take_parameters(const SafetensorsFile& file, onnx::ImportedNetwork& netwo
     const SafetensorsTensor* tensor = find_tensor(file, name);
     if (tensor == nullptr) return invalid_input("has no parameter '" + name + "'");
     used.insert(tensor->name);
-    MANTISSA_ASSIGN(std::vector<float> floats, floats_of(*tensor, parameter.shape));
+    MANTISSA_ASSIGN(std::vector<float> floats, parameter_of(*tensor, parameter.shape));
     network.parameters.push_back({parameter.name, parameter.shape, std::move(floats), {}});
   }
   std::string others;

@@ -1,13 +1,13 @@
-// Imports an ONNX model and writes the results of the network in fp32: its logits for some examples
-// and, with labels, the gradients of a training step. tests/long/onnx_networks and onnx_sequences
-// run it.
+// Imports an ONNX model, or a language model's file, and writes the results of the network in fp32:
+// its logits for some examples and, with labels, the gradients of a training step.
+// tests/long/onnx_networks and onnx_sequences run it, and tests/long/text/language_models.
 //
 //   onnx_numbers MODEL MEAN STD EXAMPLES LOGITS [LABELS GRADIENTS]
 //
-// MEAN and STD: one number for all channels of pictures. EXAMPLES, raw: pictures, uint8 [N, H, W,
-// C], tokens, int32 [N, T], or numbers, int16 [N, T, C]. LABELS: int32, one for each row of logits,
-// raw. LOGITS: float, raw. GRADIENTS: a line for each parameter, its name and shape, then its
-// numbers.
+// SEQUENCE in the environment: of a language model's file. MEAN and STD: one number for all
+// channels of pictures. EXAMPLES, raw: pictures, uint8 [N, H, W, C], tokens, int32 [N, T], or
+// numbers, int16 [N, T, C]. LABELS: int32, one for each row of logits, raw. LOGITS: float, raw.
+// GRADIENTS: a line for each parameter, its name and shape, then its numbers.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +15,7 @@
 #include <string>
 
 #include "networks/imported_network.h"
+#include "networks/language/model_file.h"
 #include "tests/onnx/imported.h"
 
 namespace {
@@ -47,11 +48,20 @@ Status write_gradients(const mantissa::onnx::ImportedNetwork& network,
   return {};
 }
 
+Result<mantissa::onnx::ImportedNetwork> import_any(const std::string& path,
+                                                   const mantissa::onnx::ImportOptions& options) {
+  MANTISSA_ASSIGN(const bool is_decoder, mantissa::is_model_file(path));
+  if (!is_decoder) return mantissa::import_file(path, options);
+  MANTISSA_ASSIGN(const auto file, mantissa::read_language_model(path));
+  const char* sequence = std::getenv("SEQUENCE");
+  return mantissa::import_language_model(file, sequence == nullptr ? 0 : std::atoll(sequence));
+}
+
 Status run(int count, char** arguments) {
   mantissa::onnx::ImportOptions options;
   options.mean = {std::atof(arguments[2])};
   options.deviation = {std::atof(arguments[3])};
-  MANTISSA_ASSIGN(const auto network, mantissa::import_file(arguments[1], options));
+  MANTISSA_ASSIGN(const auto network, import_any(arguments[1], options));
   const auto examples = read<uint8_t>(arguments[4]);
   const mantissa::Value& input = network.graph.values[network.graph.inputs[0]];
   const int64_t batch =

@@ -9,9 +9,12 @@
 #include "api/target.h"
 #include "base/system/thread_pool.h"
 #include "data/datasets/dataset.h"
+#include "data/tokenizers/byte_bpe/byte_bpe_files.h"
+#include "mantissa/language.h"
 #include "networks/bert_file.h"
 #include "networks/folded_norms.h"
 #include "networks/imported_network.h"
+#include "networks/language/model_file.h"
 #include "run/settings/run_config.h"
 #include "run/settings/run_network.h"
 #include "start/insert_batch_norm.h"
@@ -33,8 +36,8 @@ constexpr SettingOf<ImportConfig> kImportRows[] = {
     {"classes", "outputs of the network (0: those of the model)", "0"},
     {"data", "with --insert-batch-norm: data set with pictures to set them from"},
     {"sequence",
-     "positions of an example, of sequences (left out: the model's; of an encoder 128, or its "
-     "own)"},
+     "positions of an example, of sequences (left out: the model's; of an encoder or a language "
+     "model 128, or its own)"},
     {kOfTraining},
     {"threads", kThreadsHelp, "0"}};
 constexpr CommandOf<ImportConfig> kImportCommand = {"import", kImportRows, traits::kInImport};
@@ -81,17 +84,36 @@ ImportedModel described(onnx::ImportedNetwork imported) {
   return model;
 }
 
+// Settings that encoders and language models do not have.
+Status check_no_others(const std::string& path, const Settings& settings, const char* what) {
+  for (const auto& [name, text] : settings) {
+    if (name == "out" || name == "sequence" || name == "threads") continue;
+    return invalid_input(name + ": is for ONNX models, and " + path + " is " + what);
+  }
+  return {};
+}
+
 // An encoder has no classes and reads no pictures.
 Outcome<ImportedModel> import_encoder(const std::string& path, const ImportConfig& config,
                                       const Settings& settings) {
-  for (const auto& [name, text] : settings) {
-    if (name == "out" || name == "sequence" || name == "threads") continue;
-    return invalid_input(name + ": is for ONNX models, and " + path + " is an encoder");
-  }
+  MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "an encoder"));
   MANTISSA_ASSIGN(ImportedEncoder encoder, import_bert(path, config.run.sequence));
   MANTISSA_RETURN_IF_ERROR(
       write_imported(config.out, encoder.network, path, to_json(encoder.tokenizer)));
   return described(std::move(encoder.network));
+}
+
+// Its vocabulary is its own, and it reads no pictures.
+Outcome<ImportedModel> import_decoder(const std::string& path, const ImportConfig& config,
+                                      const Settings& settings) {
+  MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "a language model"));
+  MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
+  MANTISSA_ASSIGN(onnx::ImportedNetwork network, import_language_model(file, config.run.sequence));
+  MANTISSA_RETURN_IF_ERROR(
+      write_imported(config.out, network, path, to_json(*file.tokenizer, file.chat)));
+  ImportedModel model = described(std::move(network));
+  model.description = describe(file);
+  return model;
 }
 
 // An error if the options ask for a number of positions that the model does not have.
@@ -108,6 +130,13 @@ Status check_sequence(const Graph& graph, int64_t wanted) {
 
 }  // namespace
 
+Outcome<LanguageModelDescription> describe_language_model(const std::string& path) {
+  MANTISSA_ASSIGN(const bool is_decoder, is_model_file(path));
+  if (!is_decoder) return LanguageModelDescription();
+  MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
+  return LanguageModelDescription{describe(file)};
+}
+
 CommandInfo import_command() { return info_of<kImportCommand>(); }
 
 Outcome<ImportedModel> import_model(const std::string& path, const Settings& settings) {
@@ -118,6 +147,8 @@ Outcome<ImportedModel> import_model(const std::string& path, const Settings& set
     return invalid_input("--run: is for states of exported programs; " + path + " is none");
   }
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  MANTISSA_ASSIGN(const bool is_decoder, is_model_file(path));
+  if (is_decoder) return import_decoder(path, config, settings);
   if (is_bert_path(path)) return import_encoder(path, config, settings);
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
   MANTISSA_RETURN_IF_ERROR(check_sequence(imported.graph, run.sequence));

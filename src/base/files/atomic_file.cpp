@@ -35,6 +35,13 @@ std::filesystem::path with_suffix(const std::filesystem::path& path, const std::
   return path.parent_path() / (name.substr(0, length) + suffix);
 }
 
+// An error if a read found fewer bytes than it was to find.
+Status check_all_read(const std::filesystem::path& path, int64_t done, size_t wanted) {
+  if (done == static_cast<int64_t>(wanted)) return {};
+  return invalid_input("'" + path.string() + "' is cut short: " + std::to_string(wanted) +
+                       " more bytes are needed and " + std::to_string(done) + " are there");
+}
+
 // The temporary: closed and removed unless it was renamed.
 class TemporaryFile {
  public:
@@ -233,9 +240,21 @@ Result<int64_t> InputFile::read(std::span<std::byte> out) {
 
 Status InputFile::read_exactly(std::span<std::byte> out) {
   MANTISSA_ASSIGN(const int64_t done, read(out));
-  if (done == static_cast<int64_t>(out.size())) return {};
-  return invalid_input("'" + path_.string() + "' is cut short: " + std::to_string(out.size()) +
-                       " more bytes are needed and " + std::to_string(done) + " are there");
+  return check_all_read(path_, done, out.size());
+}
+
+Status InputFile::read_at(int64_t offset, std::span<std::byte> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t n =
+        ::pread(descriptor_, out.data() + done, std::min(out.size() - done, kMaxTransfer),
+                static_cast<off_t>(offset) + static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(file_message("read", path_, errno));
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return check_all_read(path_, static_cast<int64_t>(done), out.size());
 }
 
 }  // namespace mantissa

@@ -57,6 +57,9 @@ class InputFile {
   // Fills `out`; fewer bytes are an error.
   Status read_exactly(std::span<std::byte> out);
 
+  // The same from a place in the file, in bytes from its start. Where read() goes on stays.
+  Status read_at(int64_t offset, std::span<std::byte> out) const;
+
  private:
   InputFile(std::filesystem::path path, int descriptor, int64_t size)
       : path_(std::move(path)), descriptor_(descriptor), size_(size) {}

@@ -146,5 +146,23 @@ TEST(InputFile, ReadsInPartsAndReportsShortFiles) {
   EXPECT_TRUE(has(short_read.error(), "3 more bytes are needed and 2 are there"));
 }
 
+TEST(InputFile, ReadsFromPlaces) {
+  const TestFolder folder;
+  put_file(folder / "digits", std::string("0123456789"));
+  auto file = InputFile::open(folder / "digits");
+  ASSERT_TRUE(file.ok());
+  std::array<std::byte, 3> three{};
+  const auto is = [&](std::string_view text) {
+    return std::equal(three.begin(), three.end(), bytes_of(text).begin());
+  };
+  ASSERT_TRUE(file->read_at(7, three).ok());
+  EXPECT_TRUE(is("789"));
+  ASSERT_TRUE(file->read_exactly(three).ok());
+  EXPECT_TRUE(is("012"));  // as if the other read had not been
+  const Status behind = file->read_at(8, three);
+  ASSERT_FALSE(behind.ok());
+  EXPECT_TRUE(has(behind.error(), "3 more bytes are needed and 2 are there"));
+}
+
 }  // namespace
 }  // namespace mantissa

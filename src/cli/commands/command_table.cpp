@@ -102,8 +102,8 @@ constexpr Command kCommands[] = {
      {},
      "data"},
     {"import",
-     "Read a network and its weights from an ONNX model, or an encoder in BERT's layout",
-     run_and_print<import_model, print_imported>,
+     "Read a network and its weights from an ONNX model, an encoder or a language model",
+     run_import,
      "  mantissa import resnet18.onnx --out resnet18.safetensors\n"
      "  mantissa import mnist.onnx --input-mean 0.1307 --input-std 0.3081 --out mnist.safetensors\n"
      "  mantissa import folded.onnx --insert-batch-norm --data pictures/ --input-size 224 \\\n"
@@ -111,13 +111,19 @@ constexpr Command kCommands[] = {
      "  mantissa train --from resnet18.safetensors --data pictures/ --out runs/a\n"
      "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n"
      "  mantissa import gpt.onnx --sequence 128 --out gpt.safetensors\n"
-     "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n",
+     "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n"
+     "  mantissa import SmolLM2-135M-Instruct.Q4_1.gguf --out smollm2.safetensors\n",
+     "A language model is a GGUF file, or a folder with config.json, model.safetensors (or its "
+     "index) and tokenizer.json; import first prints what it is (docs/language.md). "
      "An encoder is a folder with model.safetensors, config.json and tokenizer.json or vocab.txt; "
      "mantissa embed runs it. train --from reads ONNX models itself: import shows whether that is "
      "possible, and writes "
      "what "
      "it starts from. What cannot be imported is listed. docs/onnx.md has the operators.",
-     {"MODEL", "ONNX model, NAME.onnx, or an encoder's folder or safetensors file", 1, 1}},
+     {"MODEL",
+      "ONNX model, NAME.onnx, an encoder's folder or safetensors file, or a language model's GGUF "
+      "file or folder",
+      1, 1}},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      run_and_print<plan, print_plan>,
      "  mantissa plan --model resnet20 --batch-size 128\n"

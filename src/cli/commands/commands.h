@@ -10,6 +10,7 @@ int run_train(const CommandLine& line);
 int run_quantize(const CommandLine& line);
 
 int run_info(const CommandLine& line);
+int run_import(const CommandLine& line);
 int run_completion(const CommandLine& line);
 
 }  // namespace mantissa::cli

@@ -1,9 +1,10 @@
-// info and completion.
+// info, completion, and what import says before it imports.
 #include "cli/command_line/completion.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/printers.h"
 #include "cli/commands/run_and_print.h"
 #include "cli/reports/report.h"
+#include "mantissa/language.h"
 
 namespace mantissa::cli {
 namespace {
@@ -38,6 +39,17 @@ int run_info(const CommandLine& line) {
   if (!found.ok()) return tell(line, found.failure());
   print(line.json ? info_json(*found) : info_report(*found, describe_terminal(1)));
   return 0;
+}
+
+int run_import(const CommandLine& line) {
+  release_stop_signals();
+  const Outcome<LanguageModelDescription> model = describe_language_model(line.paths[0]);
+  if (!model.ok()) return tell(line, model.failure());
+  if (!line.quiet && !line.json) {
+    for (const std::string& text : model->lines) print(printable(text) + "\n");
+    std::fflush(stdout);
+  }
+  return run_and_print<import_model, print_imported>(line);
 }
 
 int run_completion(const CommandLine& line) {

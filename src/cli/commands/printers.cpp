@@ -130,11 +130,13 @@ void print_exported(const CommandLine& line, const ExportedModel& model) {
 
 void print_imported(const CommandLine& line, const ImportedModel& model) {
   if (line.json) {
-    return print_json({{"network", model.network},
-                       {"layers", model.layers},
-                       {"parameters", model.parameters},
-                       {"file", line.setting("out")},
-                       {"notes", model.notes}});
+    Json result = {{"network", model.network},
+                   {"layers", model.layers},
+                   {"parameters", model.parameters},
+                   {"file", line.setting("out")},
+                   {"notes", model.notes}};
+    if (!model.description.empty()) result["description"] = model.description;
+    return print_json(result);
   }
   for (const std::string& note : model.notes) say_of(line, printable(note));
   if (line.quiet) return;

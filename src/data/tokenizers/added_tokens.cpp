@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "data/tokenizers/code_point.h"
+
 namespace mantissa {
 namespace {
 
@@ -22,15 +24,6 @@ size_t place_before(std::string_view text, size_t at) {
   --at;
   while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) --at;
   return at;
-}
-
-// Unicode's White_Space.
-bool is_white(Character c) {
-  constexpr Character kNextLine = 0x85;
-  if ((c >= '\t' && c <= '\r') || c == kNextLine) return true;
-  const auto category = utf8proc_category(c);
-  return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
-         category == UTF8PROC_CATEGORY_ZP;
 }
 
 // Unicode's \w: letters, marks, decimal digits, connectors and joiners.

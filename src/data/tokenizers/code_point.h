@@ -25,4 +25,13 @@ inline CodePoint code_point_at(std::string_view text, size_t at) {
   return point;
 }
 
+// Unicode's White_Space.
+inline bool is_white(int32_t c) {
+  constexpr int32_t kNextLine = 0x85;
+  if ((c >= '\t' && c <= '\r') || c == kNextLine) return true;
+  const auto category = utf8proc_category(c);
+  return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+         category == UTF8PROC_CATEGORY_ZP;
+}
+
 }  // namespace mantissa

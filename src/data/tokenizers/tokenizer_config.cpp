@@ -137,6 +137,13 @@ AddedToken added_token(const json& entry, std::optional<int32_t> number) {
           .normalised = entry.value("normalized", !special)};
 }
 
+json to_json(const AddedToken& token) {
+  return {{"content", token.text},         {"id", token.number},
+          {"special", token.special},      {"single_word", token.single_word},
+          {"lstrip", token.left_strip},    {"rstrip", token.right_strip},
+          {"normalized", token.normalised}};
+}
+
 Result<TokenizerConfig> read_tokenizer_config(const fs::path& folder, bool of_a_vocabulary) {
   TokenizerConfig result;
   MANTISSA_RETURN_IF_ERROR(read_beside(folder / "tokenizer_config.json", [&](const json& config) {

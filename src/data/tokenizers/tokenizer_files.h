@@ -37,6 +37,9 @@ Result<WordPiece> parse_tokenizer_json(const nlohmann::json& file, const Tokeniz
 // An entry of "added_tokens", whose number is "id", or given.
 AddedToken added_token(const nlohmann::json& entry, std::optional<int32_t> number = std::nullopt);
 
+// The same the other way.
+nlohmann::json to_json(const AddedToken& token);
+
 Result<std::string> read_tokenizer_text(const std::filesystem::path& path);
 
 }  // namespace mantissa

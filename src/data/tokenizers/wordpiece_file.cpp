@@ -60,13 +60,6 @@ Result<WordPiece> read_tokenizer(const fs::path& path) {
   return WordPiece::create(std::move(pieces), options);
 }
 
-json to_json(const AddedToken& token) {
-  return {{"content", token.text},         {"id", token.number},
-          {"special", token.special},      {"single_word", token.single_word},
-          {"lstrip", token.left_strip},    {"rstrip", token.right_strip},
-          {"normalized", token.normalised}};
-}
-
 }  // namespace
 
 Result<std::string> read_tokenizer_text(const fs::path& path) {
@@ -117,6 +110,10 @@ std::string to_json(const WordPiece& tokenizer) {
 Result<WordPiece> parse_wordpiece(const std::string& text) {
   try {
     const json entry = parse_json(text);
+    if (entry.value("kind", "wordpiece") != "wordpiece") {
+      return invalid_input("its tokenizer is " + entry.at("kind").get<std::string>() +
+                           ", and no WordPiece, which encoders and texts with labels have");
+    }
     WordPieceOptions options;
     entry.at("lower_case").get_to(options.lower_case);
     entry.at("strip_accents").get_to(options.strip_accents);

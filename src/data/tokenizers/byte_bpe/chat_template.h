@@ -1,0 +1,45 @@
+// Chat templates: how turns of a conversation become one text. Models have them as programs in
+// Jinja, which is not interpreted here: the programs of some families are known by their text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "data/tokenizers/byte_bpe/byte_bpe.h"
+
+namespace mantissa {
+
+struct ChatTurn {
+  std::string role;  // "system", "user", "assistant"
+  std::string text;
+};
+
+struct ChatTemplate {
+  enum class Kind : uint8_t {
+    kChatMl,  // <|im_start|>ROLE\nTEXT<|im_end|>\n: SmolLM2, Qwen2
+    kLlama3   // <|start_header_id|>ROLE<|end_header_id|>\n\nTEXT<|eot_id|>
+  };
+  Kind kind = Kind::kChatMl;
+  std::string system = {};   // the system turn of conversations without one; "": none
+  bool always_asks = false;  // Llama 3's first template begins an answer in any case
+  bool operator==(const ChatTemplate&) const = default;
+};
+
+// The template that a program in Jinja is. Line ends in its texts may be written as \n. An error
+// begins with the program's first characters: it is none of those that are known.
+Result<ChatTemplate> chat_template_of(std::string_view jinja);
+
+// "ChatML, with the system turn "You are ..." if there is none".
+std::string describe(const ChatTemplate& chat);
+
+// The tokens of a conversation. `asks`: at the end the assistant's turn begins. Special tokens come
+// from the template only: "<|im_end|>" in a turn is text. Errors: a tokenizer without the
+// template's tokens, texts that cannot be encoded.
+Result<std::vector<int32_t>> encode_chat(const ByteBpe& tokenizer, const ChatTemplate& chat,
+                                         std::span<const ChatTurn> turns, bool asks);
+
+}  // namespace mantissa

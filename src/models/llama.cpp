@@ -1,0 +1,84 @@
+// The recipe for 8 bits is the same as in transformer.cpp: the residual stream, the values added to
+// it, and the two values whose product the gated layers take have 16 bits (docs/language.md).
+#include "models/llama.h"
+
+#include <string>
+#include <utility>
+
+#include "models/language_layers.h"
+#include "ops/loss.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+class Llama {
+ public:
+  Llama(std::string_view name, const LlamaSizes& sizes, int64_t sequence)
+      : sizes_(sizes), builder_(std::string(name)) {
+    const int tokens = builder_.add_input("tokens", Shape{sequence}, Element::kIndex);
+    embedded_ = builder_.add(ops::kEmbedding, "embedding", {tokens},
+                             {{"rows", sizes.vocabulary}, {"channels", sizes.channels}});
+    stream_ = embedded_;
+    for (int64_t i = 1; i <= sizes.layers; ++i) block("block" + std::to_string(i));
+  }
+
+  Result<Graph> classify() {
+    const int normed = norm("norm");
+    const int logits = add_classifier(builder_, normed, sizes_.vocabulary, sizes_.tied, embedded_);
+    MANTISSA_ASSIGN(Graph graph, builder_.finish(logits));
+    return ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0);
+  }
+
+ private:
+  int norm(const std::string& name) {
+    return builder_.add(ops::kRmsNorm, name, {stream_}, {{"epsilon", sizes_.epsilon}});
+  }
+  int linear(const std::string& name, int from, int64_t channels, int64_t least_bits, bool bias) {
+    return builder_.add(ops::kLinear, name, {from},
+                        {{"channels", channels},
+                         {"initialiser", "fan-in"},
+                         {"least_bits", least_bits},
+                         {"bias", bias ? 1 : 0}});
+  }
+  int turned(const std::string& name, int value, int64_t heads) {
+    return builder_.add(ops::kRotary, name, {value},
+                        {{"heads", heads}, {"base", sizes_.rotary_base}});
+  }
+
+  void block(const std::string& name) {
+    const int64_t queries = sizes_.heads * sizes_.head_channels;
+    const int64_t keys = sizes_.key_heads * sizes_.head_channels;
+    const int normed = norm(name + ".norm1");
+    const int query = linear(name + ".query", normed, queries, 0, sizes_.query_bias);
+    const int key = linear(name + ".key", normed, keys, 0, sizes_.query_bias);
+    const int value = linear(name + ".value", normed, keys, 0, sizes_.query_bias);
+    const int heads =
+        builder_.add(ops::kAttention, name + ".attention",
+                     {turned(name + ".turned_query", query, sizes_.heads),
+                      turned(name + ".turned_key", key, sizes_.key_heads), value},
+                     {{"heads", sizes_.heads}, {"kv_heads", sizes_.key_heads}, {"causal", 1}});
+    stream_ = add_to_stream(builder_, name + ".add1", stream_,
+                            linear(name + ".project", heads, sizes_.channels, kWideBits, false));
+    const int inner = norm(name + ".norm2");
+    const int gate = builder_.add(ops::kSilu, name + ".silu",
+                                  {linear(name + ".gate", inner, sizes_.inner, kWideBits, false)});
+    const int gated =
+        builder_.add(ops::kMultiply, name + ".multiply",
+                     {gate, linear(name + ".up", inner, sizes_.inner, kWideBits, false)});
+    stream_ = add_to_stream(builder_, name + ".add2", stream_,
+                            linear(name + ".down", gated, sizes_.channels, kWideBits, false));
+  }
+
+  const LlamaSizes& sizes_;
+  GraphBuilder builder_;
+  int embedded_ = 0, stream_ = 0;
+};
+
+}  // namespace
+
+Result<Graph> llama_lm(std::string_view name, const LlamaSizes& sizes, int64_t sequence) {
+  return Llama(name, sizes, sequence).classify();
+}
+
+}  // namespace mantissa

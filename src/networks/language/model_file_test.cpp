@@ -1,0 +1,179 @@
+#include "networks/language/model_file.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <string>
+
+#include "base/test_folder.h"
+#include "formats/gguf/gguf.h"
+#include "networks/language/test_model.h"
+
+namespace mantissa {
+namespace {
+
+class LanguageModelFiles : public testing::Test {
+ protected:
+  std::filesystem::path path() const { return folder_ / "model.gguf"; }
+
+  Result<onnx::ImportedNetwork> import_bytes(const std::string& bytes) {
+    put_file(path(), bytes);
+    MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path()));
+    return import_language_model(file, 16);
+  }
+  // The error of importing: one line that names the file.
+  std::string refusal(const std::string& bytes) {
+    const auto network = import_bytes(bytes);
+    if (network.ok()) return "accepted";
+    EXPECT_NE(network.error().message.find("model.gguf"), std::string::npos);
+    EXPECT_EQ(network.error().message.find('\n'), std::string::npos);
+    EXPECT_EQ(network.error().code, ErrorCode::kInvalidInput);
+    return network.error().message;
+  }
+
+  TestFolder folder_;
+};
+
+// A model with other keys, between the network's and the tokenizer's.
+std::string with_keys(const std::function<void(GgufBytes&)>& change,
+                      const std::string& architecture = "llama") {
+  GgufBytes file = TestModel::keys(architecture);
+  change(file);
+  TestModel::add_tokenizer(file);
+  TestModel().add_tensors(file);
+  return file.bytes();
+}
+
+TEST_F(LanguageModelFiles, AreDescribed) {
+  put_file(path(), TestModel::whole().bytes());
+  EXPECT_TRUE(*is_model_file(path()));
+  const auto file = read_language_model(path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_TRUE(file->lacks.empty());
+  const std::vector<std::string> lines = describe(*file);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0], "llama: A small one");
+  EXPECT_EQ(lines[1],
+            "2 layers of 16 channels, 24 between gated layers; 4 heads of 4, 2 of keys and values; "
+            "rotary base 100, epsilon 1e-05; 64 positions");
+  EXPECT_EQ(lines[2],
+            "20 tensors (20 F32) of 8,080 numbers; the classifier has the embedding's weights");
+  EXPECT_EQ(lines[3],
+            "tokenizer gpt2, smollm: 260 tokens, 2 of them special, 1 merges; texts begin with "
+            "none, end token \"<|im_end|>\"");
+  EXPECT_EQ(lines[4], "no chat template that is known");
+}
+
+TEST_F(LanguageModelFiles, GiveAllNumbersToTheNetwork) {
+  const auto network = import_bytes(TestModel::whole().bytes());
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(network->graph.name, "llama_lm");
+  EXPECT_EQ(network->graph.inputs.size(), 2u);
+  ASSERT_EQ(network->parameters.size(), network->graph.parameters.size());
+  ASSERT_EQ(network->parameters.size(), 20u);
+  const auto file = GgufFile::open(path());
+  ASSERT_TRUE(file.ok());
+  const auto floats = [&](const char* name) { return *file->floats(*file->find_tensor(name)); };
+  for (const onnx::ImportedParameter& parameter : network->parameters) {
+    if (parameter.name == "embedding.weights") {
+      EXPECT_EQ(parameter.floats, floats("token_embd.weight"));
+    }
+    if (parameter.name == "block2.down.weights") {
+      EXPECT_EQ(parameter.floats, floats("blk.1.ffn_down.weight"));
+    }
+    if (parameter.name != "block1.key.weights") continue;
+    // Rows 0, 1, 2, 3 of a head are pairs (0, 1) and (2, 3); ours are (0, 2) and (1, 3).
+    const std::vector<float> rows = floats("blk.0.attn_k.weight");
+    const std::array<int, 8> from = {0, 2, 1, 3, 4, 6, 5, 7};
+    for (size_t row = 0; row < from.size(); ++row) {
+      for (size_t i = 0; i < 16; ++i) {
+        EXPECT_EQ(parameter.floats[16 * row + i], rows[16 * static_cast<size_t>(from[row]) + i]);
+      }
+    }
+  }
+}
+
+TEST_F(LanguageModelFiles, KeysThatAskForSomethingAreNamed) {
+  const std::pair<const char*, std::function<void(GgufBytes&)>> cases[] = {
+      {"llama.rope.scaling.type = \"linear\"",
+       [](GgufBytes& f) { f.add_text("llama.rope.scaling.type", "linear"); }},
+      {"llama.rope.scaling.factor = 4",
+       [](GgufBytes& f) { f.add_real("llama.rope.scaling.factor", 4); }},
+      {"llama.attention.sliding_window = 4096",
+       [](GgufBytes& f) { f.add_whole("llama.attention.sliding_window", 4096); }},
+      {"llama.expert_count = 8", [](GgufBytes& f) { f.add_whole("llama.expert_count", 8); }},
+      {"llama.attn_logit_softcapping = 50",
+       [](GgufBytes& f) { f.add_real("llama.attn_logit_softcapping", 50); }},
+      {"llama.attention.causal = false",
+       [](GgufBytes& f) { f.add_truth("llama.attention.causal", false); }},
+      {"llama.rope.dimension_count = 2",
+       [](GgufBytes& f) { f.add_whole("llama.rope.dimension_count", 2); }},
+      {"another chat template",
+       [](GgufBytes& f) { f.add_text("tokenizer.chat_template", "{{ messages }}"); }},
+      {"has no tensor for model.layers.2.input_layernorm.weight",
+       [](GgufBytes& f) {
+         f.header.replace(f.header.find("llama.block_count") + 21, 1, "\3");
+         f.add_floats("a", {1}, {0}).add_floats("b", {1}, {0}).add_floats("c", {1}, {0});
+         f.add_floats("d", {1}, {0}).add_floats("e", {1}, {0}).add_floats("f", {1}, {0});
+         f.add_floats("g", {1}, {0});
+       }},
+      {"tensor \"rope_freqs.weight\"",
+       [](GgufBytes& f) {
+         f.add_floats("rope_freqs.weight", {2}, {1, 1});
+       }},
+      {"tensor \"blk.N.attn_q_norm.weight\" of 2 layers", [](GgufBytes& f) {
+         f.add_floats("blk.0.attn_q_norm.weight", {4}, {1, 1, 1, 1});
+         f.add_floats("blk.1.attn_q_norm.weight", {4}, {1, 1, 1, 1});
+       }}};
+  for (const auto& [part, change] : cases) {
+    const std::string message = refusal(with_keys(change));
+    EXPECT_NE(message.find(part), std::string::npos) << part << ": " << message;
+  }
+  EXPECT_EQ(refusal(with_keys([](GgufBytes& f) {
+              f.add_text("llama.rope.scaling.type", "none");
+              f.add_whole("llama.attention.sliding_window", 0);
+              f.add_whole("llama.rope.dimension_count", 4);
+              f.add_whole("llama.vocab_size", 260);
+            })),
+            "accepted");
+  EXPECT_NE(refusal(with_keys([](GgufBytes&) {}, "gemma3")).find("\"gemma3\": llama and qwen2"),
+            std::string::npos);
+}
+
+TEST_F(LanguageModelFiles, HostileSizesAreRefused) {
+  const auto with = [](const char* key, const std::string& value) {
+    std::string bytes = TestModel::whole().bytes();
+    const std::string name = std::string("llama.") + key;
+    return bytes.replace(bytes.find(name) + name.size() + 4, 4, value);
+  };
+  const std::string zero(4, '\0'), huge("\xff\xff\xff\xff"), many("\xff\xff\xff\0", 4);
+  for (const char* key : {"block_count", "embedding_length", "feed_forward_length",
+                          "attention.head_count", "attention.head_count_kv"}) {
+    EXPECT_NE(refusal(with(key, zero)).find(std::string(key) + " is 0"), std::string::npos);
+    EXPECT_NE(refusal(with(key, huge)).find("is 4294967295"), std::string::npos);
+    EXPECT_NE(refusal(with(key, many)), "accepted");
+    EXPECT_NE(refusal(with(key, std::string("\3\0\0\0", 4))), "accepted") << key;
+  }
+  EXPECT_NE(refusal(with("block_count", many)).find("16777215 layers in 20 tensors"),
+            std::string::npos);
+}
+
+TEST_F(LanguageModelFiles, WithoutATokenizerThatIsReadAreRefused) {
+  GgufBytes file = TestModel::keys();
+  TestModel::add_tokenizer(file, "deepseek-llm");
+  TestModel().add_tensors(file);
+  EXPECT_NE(refusal(file.bytes()).find("its pre-tokenizer is \"deepseek-llm\""), std::string::npos);
+  GgufBytes none = TestModel::keys();
+  TestModel().add_tensors(none);
+  EXPECT_NE(refusal(none.bytes()).find("no tokenizer"), std::string::npos);
+}
+
+TEST_F(LanguageModelFiles, NumbersThatAreNotFiniteAreRefused) {
+  GgufBytes file = TestModel::whole();
+  file.data.replace(2, 2, "\x80\x7f");
+  EXPECT_NE(refusal(file.bytes()).find("not finite"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mantissa
