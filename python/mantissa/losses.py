@@ -89,7 +89,7 @@ def dice(logits: Var, labels: str = "labels", *, smooth: float = 1.0, cross_entr
     example. A label of -1 counts nothing, and examples count by the places that count. `weights`
     as in cross_entropy, one for each place.
 
-    smooth: from 2^-16 to 65536, in places. A class that an example lacks costs little.
+    smooth: from 2^-20 to 65536, in places. A class that an example lacks costs little.
     cross_entropy: from 0 to 100: the factor of the mean cross-entropy of the places that is added."""
     return Loss("dice", logits, labels, weights=weights, smooth=smooth,
                 cross_entropy=cross_entropy)

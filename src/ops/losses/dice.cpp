@@ -19,7 +19,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr double kLeastSmooth = 0x1p-16, kMostSmooth = 65536, kMostCrossEntropy = 100;
+constexpr double kLeastSmooth = 0x1p-20, kMostSmooth = 65536, kMostCrossEntropy = 100;
 
 constexpr AttributeSpec kDiceSchema[] = {
     real<&DiceAttributes::smooth>("smooth", 1, kLeastSmooth, kMostSmooth),
