@@ -193,7 +193,7 @@ constexpr Elsewhere kElsewhere[] = {
 Result<LossKind> parse_loss(std::string_view name) {
   for (const Elsewhere& each : kElsewhere) {
     if (name != each.name) continue;
-    return invalid_input("loss '" + std::string(name) + "' " + each.where);
+    return invalid_input("'" + std::string(name) + "' " + each.where);
   }
   std::string names;
   for (const Loss& loss : kLosses) {
