@@ -64,7 +64,8 @@ cd "$root"
 # PyTorch takes 200 MB to fetch. Without it all tests have run except its own.
 if try_environment torch "torch==2.13.0" onnx onnxscript pytest numpy; then
   "$work/torch/bin/pip" install --force-reinstall --no-deps "${wheel[0]}"
-  "$work/torch/bin/python" -m pytest -q -p no:cacheprovider python/tests/test_torch.py
+  "$work/torch/bin/python" -m pytest -q -p no:cacheprovider python/tests/test_torch.py \
+    python/tests/test_from_module.py python/tests/test_to_module.py
 else
-  echo "PyTorch cannot be had here: python/tests/test_torch.py did not run"
+  echo "PyTorch cannot be had here: the tests of mantissa.torch did not run"
 fi

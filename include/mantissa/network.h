@@ -99,7 +99,7 @@ struct SigmoidLoss {
 
 // The form of a Dice loss.
 struct DiceLoss {
-  double smooth = 1;         // 2^-16 to 65536: places added to both sides of each quotient
+  double smooth = 1;         // 2^-20 to 65536: places added to both sides of each quotient
   double cross_entropy = 0;  // 0 to 100: the factor of the cross-entropy that is added
   std::string weights = {};  // an input of weights of places
 };

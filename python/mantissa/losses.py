@@ -11,8 +11,8 @@ from .values import Var, exponent_of
 @dataclass(frozen=True)
 class Loss:
     """The quantity that training minimises: see cross_entropy, sigmoid_cross_entropy,
-    soft_cross_entropy, distilled_cross_entropy, dice, contrastive, squared_error, absolute_error and
-    huber_error."""
+    soft_cross_entropy, distilled_cross_entropy, dice, contrastive, squared_error, absolute_error
+    and huber_error."""
 
     kind: str
     result: Var
@@ -83,24 +83,24 @@ def distilled_cross_entropy(logits: Var, labels: str = "labels", targets: str = 
 
 def dice(logits: Var, labels: str = "labels", *, smooth: float = 1.0, cross_entropy: float = 0.0,
          weights: str = "") -> Loss:
-    """Dice's loss of a layer's result [..., places, classes] against an input of labels, int32, one for
-    each pixel or position: 1 - the mean over the classes of (2 sum p t + smooth) / (sum p + sum t +
-    smooth), where p is the softmax and t is 1 for the label, summed over the places of an example. A
-    label of -1 counts nothing, and examples count by the places that count. `weights` as in
-    cross_entropy, one for each place.
+    """Dice's loss of a layer's result [..., places, classes] against an input of labels, int32, one
+    for each pixel or position: 1 - the mean over the classes of (2 sum p t + smooth) / (sum p +
+    sum t + smooth), where p is the softmax and t is 1 for the label, summed over the places of an
+    example. A label of -1 counts nothing, and examples count by the places that count. `weights`
+    as in cross_entropy, one for each place.
 
-    smooth: from 2^-16 to 65536, in places. A class that an example lacks costs little.
+    smooth: from 2^-20 to 65536, in places. A class that an example lacks costs little.
     cross_entropy: from 0 to 100: the factor of the mean cross-entropy of the places that is added."""
     return Loss("dice", logits, labels, weights=weights, smooth=smooth,
                 cross_entropy=cross_entropy)
 
 
 def contrastive(vectors: Var, labels: str = "labels", *, temperature: float = 0.1) -> Loss:
-    """Supervised contrast of a layer's result [channels], the vectors of a batch, against labels, int32,
-    one for each example: any whole numbers, and below 0 for none. With vectors brought to length 1, the
-    loss of an example is the mean, over the others with its label, of -log of the softmax of their
-    products / `temperature` (0.01 to 100) over all others. An example without others of its label has
-    the loss 0. A micro-batch is compared in itself."""
+    """Supervised contrast of a layer's result [channels], the vectors of a batch, against labels,
+    int32, one for each example: any whole numbers, and below 0 for none. With vectors brought to
+    length 1, the loss of an example is the mean, over the others with its label, of -log of the
+    softmax of their products / `temperature` (0.01 to 100) over all others. An example without
+    others of its label has the loss 0. A micro-batch is compared in itself."""
     return Loss("contrastive", vectors, labels, temperature=temperature)
 
 

@@ -29,11 +29,12 @@ def build(name: str, data: Data | DataSet | None = None, *, pixels: Sequence[int
     """A built-in network by name. Sizes, classes and means of the channels come from the data, as
     in a run of the command line; without data, 28 x 28 x 1 and 10.
 
-    loss: as --loss: "cross-entropy", "mse", "sigmoid" (one output for two classes, or with `by_output`
-        an output for each of several labels of 0 and 1) and "ordinal"; or for `classes` numbers, which
-        data bring as "targets" from -8 to 8, "regression" (squared errors), "l1" and "huber". Or a
-        function of the output: `loss=mt.soft_cross_entropy`.
-    focal, positive_weights: of "sigmoid" and "ordinal"; huber_delta: of "huber", as in docs/losses.md."""
+    loss: as --loss: "cross-entropy", "mse", "sigmoid" (one output for two classes, or with
+        `by_output` an output for each of several labels of 0 and 1) and "ordinal"; or for `classes`
+        numbers, which data bring as "targets" from -8 to 8, "regression" (squared errors), "l1" and
+        "huber". Or a function of the output: `loss=mt.soft_cross_entropy`.
+    focal, positive_weights: of "sigmoid" and "ordinal"; huber_delta: of "huber", as in
+        docs/losses.md."""
     found: tuple[Sequence[int], int, list[int] | None] = ((28, 28, 1), 10, None)
     if data is not None:
         found = _read(as_data(data, "train"))

@@ -117,6 +117,7 @@ MODULES = {
     "u-net, transposed": (lambda: u_net("transposed"), (1, 16, 16)),
     "u-net, nearest": (lambda: u_net("nearest"), (1, 16, 16)),
     "u-net, bilinear": (lambda: u_net("bilinear"), (1, 16, 16)),
+    "u-net, dice": (lambda: u_net("bilinear"), (1, 16, 16), {"loss": "dice-cross-entropy"}),
     "convnext": (lambda: nn.Sequential(nn.Conv2d(1, 8, 2, 2), ConvNext(8), *head(8)), (1, 16, 16)),
     "vit": (Vit, (1, 16, 16)),
     "gru": (lambda: recurrent(nn.GRU), (7, 6)),
@@ -179,3 +180,20 @@ def test_a_module_comes_with_its_numbers_and_goes_back(name):
     trainer.step(x, labels, learning_rate=0.01)
     changed = {one for one in before if (trainer.state_dict()[one] != before[one]).any()}
     assert any(one.endswith(".weights") for one in changed)
+
+
+def test_an_imported_network_gets_another_loss_and_keeps_its_numbers():
+    torch.manual_seed(4)
+    module = settled(u_net("transposed"), (1, 16, 16))
+    imported = mantissa.torch.from_module(module, torch.zeros(1, 1, 16, 16), input_mean="0",
+                                          input_std="1", loss="dice").network
+    assert imported.nodes[-1]["op"] == "dice_loss"
+    trainers = [mt.Trainer(net, format="fp32", batch_size=EXAMPLES)
+                for net in (imported, imported.with_loss(lambda z: mt.dice(z, "classes", smooth=3)))]
+    states = [trainer.state_dict() for trainer in trainers]
+    assert states[0].keys() == states[1].keys()
+    assert all((states[0][name] == states[1][name]).all() for name in states[0])
+    assert [one.name for one in trainers[1].network.inputs] == ["pixels", "classes"]
+    x, _ = examples_of((1, 16, 16))
+    labels = np.random.default_rng(1).integers(0, CLASSES, (EXAMPLES, 16, 16), dtype=np.int32)
+    assert trainers[1].step(x, labels, learning_rate=0.01).loss > 0

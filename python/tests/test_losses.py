@@ -163,6 +163,24 @@ def test_batch_losses_have_the_same_bits_on_any_number_of_threads():
         assert len(hashes) == 1
 
 
+def test_micro_batches_change_nothing_of_dice_and_cut_contrast():
+    x, y = pixels(16)
+    y[3], y[5, :6] = -1, -1  # pictures count by their known pixels
+    z = mt.conv(mt.relu(mt.conv(mt.input(12, 12, 1), 4, bias=True)), 2, 1, bias=True)
+    vector = mt.linear(z, 6)
+    found = {}
+    for loss, out, labels in ((mt.dice(z), z, y), (mt.contrastive(vector), vector, np.arange(16) % 4)):
+        for micro in (4, 16):
+            trainer = mt.Trainer(mt.Network(out, loss=loss), batch_size=16, micro_batch_size=micro,
+                                 format="fp32", optimizer="sgd", seed=2)
+            report = trainer.step(x, np.ascontiguousarray(labels, np.int32), learning_rate=0.1)
+            found[loss.kind, micro] = report.loss, trainer.values("convolution1.weights")
+    assert found["dice", 4][0] == pytest.approx(found["dice", 16][0], rel=1e-6)
+    assert np.abs(found["dice", 4][1] - found["dice", 16][1]).max() < 1e-6
+    # In each micro-batch of four examples no two have a label.
+    assert found["contrastive", 4][0] == 0 < found["contrastive", 16][0]
+
+
 def test_built_in_networks_take_all_losses():
     random = np.random.default_rng(1)
     x = random.integers(0, 256, (60, 28, 28, 1), dtype=np.uint8)

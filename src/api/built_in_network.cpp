@@ -42,7 +42,9 @@ Result<ops::LossKind> loss_kind_of(const BuiltInOptions& options) {
   if (!options.positive_weights.empty() && !is_sigmoid) {
     return only_for("positive_weights", "sigmoid");
   }
-  if (options.by_output && kind != ops::LossKind::kSigmoids) return only_for("by_output", "sigmoid");
+  if (options.by_output && kind != ops::LossKind::kSigmoids) {
+    return only_for("by_output", "sigmoid");
+  }
   if (options.huber_delta != 1 && kind != ops::LossKind::kHuber) {
     return only_for("huber_delta", "huber");
   }

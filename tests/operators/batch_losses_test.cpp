@@ -148,7 +148,7 @@ TEST(BatchLosses, ExtremeLogitsHaveFiniteDice) {
   for (const int exponent : {-31, -8, 20}) {
     rows.exponent = exponent;
     const LossFound found =
-        rows.run(ops::kDiceLoss, {{"smooth", 0x1p-16}, {"cross_entropy", 100.0}});
+        rows.run(ops::kDiceLoss, {{"smooth", 0x1p-20}, {"cross_entropy", 100.0}});
     EXPECT_GT(found.totals.loss_q24, 0);
     for (const double each : found.gradient) EXPECT_LT(std::abs(each), 1e4);
   }
@@ -267,7 +267,8 @@ TEST(BatchLosses, AgreeWithPyTorch) {
   const std::vector<double> logits = {1.5, -2.25, 0.5, -0.75, 3, 4.125, 0, -6.5, 2, 0.25, 1, -1};
   LossRows rows{.rows = 4, .outputs = 3};
   for (const double logit : logits) rows.logits.push_back(std::lrint(logit * 4096));
-  const auto expect = [&](const Op& op, const Attributes& attributes, const PyTorchBatchLoss& each) {
+  const auto expect = [&](const Op& op, const Attributes& attributes,
+                          const PyTorchBatchLoss& each) {
     for (const bool floats : {false, true}) {
       const LossFound found = rows.run(op, attributes, floats);
       const double tolerance = floats ? 1e-5 : 1e-3;

@@ -82,7 +82,11 @@ TEST(Losses, AreSettings) {
   EXPECT_NE(to_toml(*smoothed)->find("label-smoothing = \"0.1\""), std::string::npos);
   EXPECT_NE(run_identity(*smoothed, ""), run_identity(*make_run_config({}), ""));
   EXPECT_EQ(make_run_config({{"loss", "hinge"}}).error().message,
-            "loss: unknown loss 'hinge'; choose one of cross-entropy, mse, sigmoid, ordinal, l1, huber");
+            "loss: unknown loss 'hinge'; choose one of cross-entropy, mse, sigmoid, ordinal, dice, "
+            "dice-cross-entropy, l1, huber");
+  EXPECT_EQ(make_run_config({{"loss", "ctc"}}).error().message,
+            "loss: 'ctc' is not built: label each position, with cross-entropy over [positions, "
+            "classes], or bring targets that are aligned");
   EXPECT_EQ(make_run_config({{"label-smoothing", "1"}}).error().message,
             "label-smoothing: '1' is not a number from 0 to 0.99");
   EXPECT_EQ(make_run_config({{"loss", "mse"}, {"label-smoothing", "0.1"}}).error().message,

@@ -46,10 +46,12 @@ void normalise_vector(const OpContext& c, const ContrastRoom& room, int64_t i) {
   double squares = 0;
   for (int64_t k = 0; k < channels; ++k) squares += static_cast<double>(in[k]) * in[k];
   room.inverse[i] = squares > 0 ? 1 / std::sqrt(squares) : 0;
-  for (int64_t k = 0; k < channels; ++k) room.vectors[i * channels + k] = in[k] * room.inverse[i];
+  double* const out = room.vectors + i * channels;
+  for (int64_t k = 0; k < channels; ++k) out[k] = in[k] * room.inverse[i];
 }
 
-double compare_vectors(const OpContext& c, const ContrastRoom& room, const Friends& friends, int64_t i) {
+double compare_vectors(const OpContext& c, const ContrastRoom& room, const Friends& friends,
+                       int64_t i) {
   const double temperature = c.attributes<ContrastiveAttributes>().temperature;
   const int64_t n = friends.count, channels = c.inputs[0].shape.last(), own = friends.of(i);
   double* const row = room.slopes + i * n;

@@ -1,7 +1,7 @@
-// Supervised contrast: with u the vectors of a micro-batch, brought to length 1, and T the temperature, the
-// loss of an example is the mean, over the others j with its label, of -log of the softmax over all
-// others of u_i u_j / T. An example without such others has no loss, and one without a label is not
-// compared.
+// Supervised contrast: with u the vectors of a micro-batch, brought to length 1, and T the
+// temperature, the loss of an example is the mean, over the others j with its label, of -log of the
+// softmax over all others of u_i u_j / T. An example without such others has no loss, and one
+// without a label is not compared.
 //
 // u is in Q30, products of two u are exact, their softmax is that of the other losses. Lengths are
 // real numbers of 53 bits, by integer instructions, once for each example.
@@ -33,7 +33,8 @@ Result<std::vector<ValueType>> infer_contrast(const Attributes&, std::span<const
     return invalid_input("wants vectors [channels], and a label for each example");
   }
   if (inputs[0][0] < 2 || inputs[0][0] > kMostVectorChannels) {
-    return invalid_input("wants vectors of 2 to " + std::to_string(kMostVectorChannels) + " channels");
+    return invalid_input("wants vectors of 2 to " + std::to_string(kMostVectorChannels) +
+                         " channels");
   }
   return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
@@ -158,7 +159,8 @@ void contrast_forward(const OpContext& c) {
 }
 
 // The gradient of a vector of length 1, less its part along the vector: in Q30, below 2^44.
-void find_direction(const OpContext& c, const ContrastRoom& room, const ContrastGradients& work, int64_t i) {
+void find_direction(const OpContext& c, const ContrastRoom& room, const ContrastGradients& work,
+                    int64_t i) {
   const int64_t n = c.inputs[0].shape[0], channels = c.inputs[0].shape.last();
   const int32_t* const own = room.vectors + i * channels;
   int64_t* const out = work.directions + i * channels;

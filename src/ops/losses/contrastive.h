@@ -1,5 +1,5 @@
-// Supervised contrast of the vectors of a batch (Khosla et al. 2020): vectors with the same label attract
-// each other, all others repel.
+// Supervised contrast of the vectors of a batch (Khosla et al. 2020): vectors with the same label
+// attract each other, all others repel.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,9 @@ struct Friends {
   const int32_t* labels;
   int64_t count;
 
-  bool are(int64_t i, int64_t j) const { return i != j && labels[i] >= 0 && labels[i] == labels[j]; }
+  bool are(int64_t i, int64_t j) const {
+    return i != j && labels[i] >= 0 && labels[i] == labels[j];
+  }
   int64_t of(int64_t i) const {
     int64_t found = 0;
     for (int64_t j = 0; j < count; ++j) found += are(i, j);

@@ -1,6 +1,6 @@
-// Dice's loss, soft: with p the softmax and t the targets of 0 and 1 of an example's places, and s the
-// smoothing, 1 - the mean over the classes of (2 sum p t + s) / (sum p + sum t + s). It counts for
-// each place of the example that counts, so that the mean of a batch is one over places.
+// Dice's loss, soft: with p the softmax and t the targets of 0 and 1 of an example's places, and s
+// the smoothing, 1 - the mean over the classes of (2 sum p t + s) / (sum p + sum t + s). It counts
+// for each place of the example that counts, so that the mean of a batch is one over places.
 //
 // Sums are exact in Q24. Quotients are real numbers of 53 bits, by integer instructions, once for
 // each example and class. The gradient of a probability is one of two numbers for each class.
@@ -19,7 +19,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr double kLeastSmooth = 0x1p-16, kMostSmooth = 65536, kMostCrossEntropy = 100;
+constexpr double kLeastSmooth = 0x1p-20, kMostSmooth = 65536, kMostCrossEntropy = 100;
 
 constexpr AttributeSpec kDiceSchema[] = {
     real<&DiceAttributes::smooth>("smooth", 1, kLeastSmooth, kMostSmooth),

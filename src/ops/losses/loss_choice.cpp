@@ -81,7 +81,7 @@ const Loss* loss_of_node(const Node& node) {
     if (loss.op != node.op) return false;
     if (loss.op == &kSigmoidCrossEntropy) return is_ordinal(node) == (loss.kind == LossKind::kOrdinal);
     if (loss.op == &kDiceLoss) {
-      const bool is_sum = node.attributes.as<DiceAttributes>().cross_entropy > 0;
+      const bool is_sum = node.attributes.as<DiceAttributes>().cross_entropy_q16 > 0;
       return is_sum == (loss.kind == LossKind::kDiceCrossEntropy);
     }
     if (!is_for_numbers(loss.kind)) return true;
@@ -193,7 +193,7 @@ constexpr Elsewhere kElsewhere[] = {
 Result<LossKind> parse_loss(std::string_view name) {
   for (const Elsewhere& each : kElsewhere) {
     if (name != each.name) continue;
-    return invalid_input("loss '" + std::string(name) + "' " + each.where);
+    return invalid_input("'" + std::string(name) + "' " + each.where);
   }
   std::string names;
   for (const Loss& loss : kLosses) {
