@@ -138,13 +138,6 @@ Result<Imported> positions_at(ImportContext& context, const NodeData& node, Impo
   return invalid_input("takes positions that do not lie together");
 }
 
-// Whether a dimension of rows is that of their positions.
-bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis) {
-  const Shape shape = context.builder.shape(value.value);
-  return shape.rank == 2 && value.layout.dims()[axis] == shape[0] &&
-         value.layout.step_of(static_cast<size_t>(axis)) == shape.last();
-}
-
 // The part [first, first + size) of dimension `axis`: channels that follow each other, or
 // positions.
 Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported value, int64_t axis,
