@@ -197,6 +197,17 @@ check "... and nothing is written" test ! -e "$folder/wide.c"
   --model "$folder/slopes.json"
 check "PReLU is refused, with the node" refuses "node 'bent'" \
   "$MANTISSA" export --checkpoint "$folder/slopes" --target c --out "$folder/slopes.c"
+for name in rows:gather_rows shares:softmax distances:attention upwards:transposed_convolution; do
+  network=$folder/${name%:*}
+  python3 tests/device/networks.py "${name%:*}" >"$network.json"
+  "$MANTISSA" train --data "$small" --steps 1 --batch-size 16 --quiet --out "$network" \
+    --model "$network.json"
+  check "${name#*:} is refused, with the node" refuses "node 'missing' (${name#*:})" \
+    "$MANTISSA" export --checkpoint "$network" --target c --out "$network.c"
+  check "... and its training" refuses "node 'missing' (${name#*:}" \
+    "$MANTISSA" export --checkpoint "$network" --target c --train --initial --out "$network.c"
+  check "... and nothing is written" test ! -e "$network.c"
+done
 mkdir "$folder/mine" && touch "$folder/mine/notes.txt"
 check "a folder with other files is refused" refuses "is not empty" \
   "$MANTISSA" export --checkpoint "$folder/mlp" --target c --out "$folder/mine"

@@ -8,6 +8,8 @@
   networks.py slopes          PReLU
   networks.py gates           products with gates and with values, batch norms behind no layer
   networks.py uneven          convolutions in groups, dilated, of odd numbers of channels
+  networks.py rows, shares, distances, upwards      what C lacks yet: rows by places, a softmax,
+                              attention with a bias, a transposed convolution in groups
 """
 
 import json
@@ -36,7 +38,19 @@ def functions(last, prefix):
             node(prefix + "all", "concat", *names)]
 
 
+def without_c(*nodes):
+    """A layer of 4x4 pixels, as 16 rows too, and nodes that C lacks."""
+    return [*BEGIN, node("stem", "convolution", "normalise", channels=4, stride=2, padding=1),
+            node("rows", "reshape", "stem", width=16, channels=4), *nodes,
+            node("flatten", "flatten", "missing"), *ends("flatten", 0)]
+
+
 NETWORKS = {
+    "rows": without_c(node("missing", "gather_rows", "rows", rows=[3, 0, 0])),
+    "shares": without_c(node("missing", "softmax", "stem", over="positions")),
+    "distances": without_c(node("missing", "attention", "rows", "rows", "rows", bias_height=4,
+                                bias_width=4)),
+    "upwards": without_c(node("missing", "transposed_convolution", "stem", channels=6, groups=2)),
     "perceptron": [*BEGIN, node("flatten", "flatten", "normalise"),
                    node("hidden", "linear", "flatten", channels=8),
                    node("relu", "relu", "hidden"), *ends("relu", 8)],

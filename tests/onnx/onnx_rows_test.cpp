@@ -42,9 +42,14 @@ TEST(OnnxRows, PositionsThatDoNotFollowEachOther) {
             {{"axis", int64_t{1}}});
   v = m.add("Slice", "middle",
             {v, m.wholes("from", {1}), m.wholes("to", {6}), m.wholes("axis", {1})});
+  v = m.add("Transpose", "steps", {v}, {{"perm", Wholes{1, 0, 2}}});
+  const std::string matrix =
+      m.add("Reshape", "matrix", {m.wholes("list", {3, 0, 4}), m.wholes("column", {3, 1})});
+  v = m.add("GatherND", "again", {v, matrix});
+  v = m.add("Transpose", "back", {v}, {{"perm", Wholes{1, 0, 2}}});
   const ImportedNetwork network =
       expect_numbers(m, linear(m, "head", v, kChannels, 4), kChannels);
-  EXPECT_EQ(count_of(network, "gather_rows"), 2);
+  EXPECT_EQ(count_of(network, "gather_rows"), 3);
 }
 
 // The bias of each head and pair of positions, perhaps with later keys hidden in it.

@@ -33,6 +33,7 @@ constexpr ImportRow kImportRows[] = {
     {"Flatten", import_flatten, import_row_reshape},
     {"GRU", nullptr, import_gru},
     {"Gather", import_gather, import_row_gather},
+    {"GatherND", nullptr, import_row_gather_nd},
     {"Gelu", import_gelu, import_gelu},
     {"Gemm", import_gemm, import_gemm},
     {"GlobalAveragePool", import_global_average_pool, nullptr},

@@ -110,6 +110,7 @@ Status import_slice(ImportContext& context, const NodeData& node);
 Status import_row_slice(ImportContext& context, const NodeData& node);
 Status import_gather(ImportContext& context, const NodeData& node);
 Status import_row_gather(ImportContext& context, const NodeData& node);
+Status import_row_gather_nd(ImportContext& context, const NodeData& node);
 
 // The padding of a window on both sides of each axis (operators/padding.cpp).
 struct Sides {

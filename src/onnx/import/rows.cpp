@@ -22,6 +22,13 @@ Result<int64_t> channels_of(const ImportContext& context, const Imported& value)
                        " channels as the last dimension");
 }
 
+bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis) {
+  const Shape shape = context.builder.shape(value.value);
+  const std::vector<int64_t> dims = value.layout.dims();
+  return shape.rank == 2 && axis < std::ssize(dims) && dims[axis] == shape[0] && shape[0] > 1 &&
+         value.layout.step_of(static_cast<size_t>(axis)) == shape[1];
+}
+
 Result<std::vector<int64_t>> output_dims(const ImportContext& context, const NodeData& node) {
   const auto found = context.shapes.find(node.outputs[0]);
   if (found != context.shapes.end()) return found->second;

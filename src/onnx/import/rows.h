@@ -17,6 +17,8 @@ constexpr int64_t kWideBits = 16;
 Result<Imported> plain_input(const ImportContext& context, const NodeData& node, size_t index);
 // The value's channels, if its last dimension has exactly these.
 Result<int64_t> channels_of(const ImportContext& context, const Imported& value);
+// Whether a dimension of rows is their positions.
+bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis);
 // Dimensions that the model gives the node's first output.
 Result<std::vector<int64_t>> output_dims(const ImportContext& context, const NodeData& node);
 // An axis that may be negative, counted from the front.

@@ -1,9 +1,6 @@
-// Rows by constant places and by indices of an example; where rows have exponents of their own;
-// refusals.
+// Rows by constant places and by indices of an example; refusals.
 #include <gtest/gtest.h>
 
-#include "tests/harness.h"
-#include "tests/networks.h"
 #include "tests/operators/single_op.h"
 
 namespace mantissa::testing {
@@ -58,20 +55,6 @@ TEST(ScatterRows, PutsRowsAtIndices) {
   const Mantissas grad{{1, 2, 3, 4, 5, 6, 7, 8}, -9, 16};
   EXPECT_EQ(op.backward({kSequences, indices}, grad, 16)[0].values,
             (Numbers{0, 0, 3, 4, 1, 2, 0, 0, 0, 0, 7, 8}));
-}
-
-TEST(GatherRows, AndSoftmaxTrainWhereRowsHaveExponents) {
-  HarnessOptions options{.format = "bfp:block=channel,blocks=token",
-                         .batch_size = 8,
-                         .micro_batch_size = 4};
-  options.isa = Isa::kScalar;
-  Harness scalar(options, with_softmax_and_rows());
-  scalar.train(3);
-  options.isa = best_isa();
-  options.threads = 3;
-  Harness fast(options, with_softmax_and_rows());
-  fast.train(3);
-  EXPECT_EQ(fast.weights_sha256(), scalar.weights_sha256());
 }
 
 std::string refusal(const Op& op, const Attributes& attributes, std::vector<Shape> shapes) {

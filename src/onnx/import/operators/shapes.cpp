@@ -175,14 +175,6 @@ Status import_concat(ImportContext& context, const NodeData& node) {
 
 namespace {
 
-// Whether a dimension of rows is their positions.
-bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis) {
-  const Shape shape = context.builder.shape(value.value);
-  const std::vector<int64_t> dims = value.layout.dims();
-  return shape.rank == 2 && axis < std::ssize(dims) && dims[axis] == shape[0] && shape[0] > 1 &&
-         value.layout.step_of(static_cast<size_t>(axis)) == shape[1];
-}
-
 // The numbers of a constant in front of rows along this axis: the same for all examples.
 Result<std::vector<double>> rows_in_front(const TensorData& tensor, const Layout& result,
                                           int64_t axis, int64_t batch, int64_t channels) {

@@ -138,13 +138,6 @@ Result<Imported> positions_at(ImportContext& context, const NodeData& node, Impo
   return invalid_input("takes positions that do not lie together");
 }
 
-// Whether a dimension of rows is that of their positions.
-bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis) {
-  const Shape shape = context.builder.shape(value.value);
-  return shape.rank == 2 && value.layout.dims()[axis] == shape[0] &&
-         value.layout.step_of(static_cast<size_t>(axis)) == shape.last();
-}
-
 // The part [first, first + size) of dimension `axis`: channels that follow each other, or
 // positions.
 Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported value, int64_t axis,
@@ -204,6 +197,26 @@ Status define_part(ImportContext& context, const NodeData& node, int64_t axis, i
   if (!value.layout.reshape(dims)) return invalid_input("has a result of unexpected dimensions");
   define(context, node.outputs[0], std::move(value));
   return {};
+}
+
+// The parts of the node's input at these places along an axis: positions, or things that follow each
+// other.
+Status define_places(ImportContext& context, const NodeData& node, int64_t given_axis,
+                     const std::vector<int64_t>& places, bool is_matrix) {
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
+  const std::vector<int64_t> dims = value.layout.dims();
+  MANTISSA_ASSIGN(const int64_t axis, checked_axis(given_axis, std::ssize(dims)));
+  if (places.empty()) return invalid_input("picks nothing");
+  const auto first = first_place(places, dims[axis]);
+  if (!first && !is_matrix && is_of_positions(context, value, axis)) {
+    MANTISSA_ASSIGN(Imported rows, positions_at(context, node, value, axis, places));
+    define(context, node.outputs[0], std::move(rows));
+    return {};
+  }
+  if (!first || is_matrix) {
+    return invalid_input("picks things that do not follow each other");
+  }
+  return define_part(context, node, axis, *first, std::ssize(places));
 }
 
 }  // namespace
@@ -300,22 +313,19 @@ Status import_row_gather(ImportContext& context, const NodeData& node) {
   if (const TensorData* table = constant_of(context, node, 0)) {
     return add_embedding(context, node, *table);
   }
-  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
   MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
-  const std::vector<int64_t> dims = value.layout.dims();
-  MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", 0), std::ssize(dims)));
-  if (places.empty()) return invalid_input("picks nothing");
-  const auto first = first_place(places, dims[axis]);
-  if (!first && tensor->dims.size() == 1 && is_of_positions(context, value, axis)) {
-    MANTISSA_ASSIGN(Imported rows, positions_at(context, node, value, axis, places));
-    define(context, node.outputs[0], std::move(rows));
-    return {};
+  return define_places(context, node, whole_of(node, "axis", 0), places, tensor->dims.size() > 1);
+}
+
+// The same along the first dimension, as PyTorch writes x[places] after a transposition.
+Status import_row_gather_nd(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
+  MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
+  if (whole_of(node, "batch_dims", 0) != 0 || tensor->dims.size() != 2 || tensor->dims[1] != 1) {
+    return invalid_input("picks by places in several dimensions, or others for each example");
   }
-  if (!first || tensor->dims.size() > 1) {
-    return invalid_input("picks things that do not follow each other");
-  }
-  return define_part(context, node, axis, *first, std::ssize(places));
+  return define_places(context, node, 0, places, false);
 }
 
 Status import_row_slice(ImportContext& context, const NodeData& node) {
