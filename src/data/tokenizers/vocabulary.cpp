@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "data/tokenizers/byte_bpe/byte_bpe_files.h"
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 #include "data/tokenizers/sentence_piece.h"
 #include "data/tokenizers/wordpiece_learner.h"
 
@@ -43,11 +43,6 @@ Status for_characters(std::string_view text, const PlaceText& place, const Visit
 }
 
 }  // namespace
-
-std::string text_place(std::string_view text, size_t at) {
-  const auto line = std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n') + 1;
-  return "line " + std::to_string(line) + ", byte " + std::to_string(at);
-}
 
 Result<Tokens> parse_tokens(std::string_view text) {
   for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces,

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "data/tokenizers/byte_bpe/byte_bpe.h"
 #include "data/tokenizers/byte_bpe/chat_template.h"
+#include "data/tokenizers/common/code_point.h"
 #include "data/tokenizers/wordpiece.h"
 
 namespace mantissa {
@@ -30,8 +31,6 @@ constexpr int64_t kUsualPieces = 4000;
 // The last token of a vocabulary for masked language models; WordPiece has a mask of its own.
 constexpr const char* kMaskName = "[MASK]";
 
-// A byte's place in a text, in words: "line 2, byte 17".
-std::string text_place(std::string_view text, size_t at);
 using PlaceText = std::function<std::string(std::string_view text, size_t at)>;
 
 // Characters of a text that are no tokens of a vocabulary, and were left out.
