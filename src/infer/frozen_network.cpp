@@ -204,11 +204,11 @@ Target target_of(const FrozenDescription& description) {
 
 Result<Vocabulary> vocabulary_of(const FrozenDescription& description) {
   if (description.tokenizer.empty()) return Vocabulary(description.class_names);
-  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(description.tokenizer));
-  if (tokenizer.pieces() != description.class_names) {
+  MANTISSA_ASSIGN(Vocabulary vocabulary, vocabulary_of_entry(description.tokenizer));
+  if (vocabulary.names() != description.class_names) {
     return invalid_input("its tokenizer has other pieces than its network");
   }
-  return Vocabulary::of(std::move(tokenizer));
+  return vocabulary;
 }
 
 Status check_examples(const FrozenNetwork& network, const std::string& path) {

@@ -24,7 +24,7 @@ def value(v):
 shown = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174]
 hidden = [b for b in range(256) if b not in shown]
 alphabet = {b: chr(b) for b in shown} | {b: chr(256 + i) for i, b in enumerate(hidden)}
-tokens = [alphabet[b] for b in range(256)] + ["<|im_start|>", "<|im_end|>", "ab", "unused"]
+tokens = ["no byte 4" if b == 4 else alphabet[b] for b in range(256)] + ["<|im_start|>", "<|im_end|>", "ab", "unused"]
 keys = {"general.architecture": "llama", "llama.block_count": 1, "llama.context_length": 64,
         "llama.embedding_length": 32, "llama.feed_forward_length": 64,
         "llama.attention.head_count": 4, "llama.attention.head_count_kv": 2,
@@ -87,7 +87,7 @@ holds "it says what the file is" grep -qx \
 holds "and its tensors" grep -qx \
   "11 tensors (11 F32) of 17,632 numbers; the classifier has the embedding's weights" "$folder/stdout"
 holds "and its tokenizer" grep -qx \
-  'tokenizer gpt2, smollm: 260 tokens, 2 of them special, 1 merges; texts begin with none, end token "<|im_end|>"' \
+  'tokenizer gpt2, smollm: 260 tokens, 2 of them special, 1 merges; texts begin with none, end token "<|im_end|>"; 1 bytes have no token: 04' \
   "$folder/stdout"
 holds "and its chat template" grep -qx 'chat template: ChatML' "$folder/stdout"
 holds "the file has them" eval \
@@ -101,6 +101,23 @@ refuses "encoders are others" 2 'byte_bpe, and no WordPiece' \
 run import "$folder/a.gguf"
 holds "without --out it is described all the same" eval \
   '((status == 2)) && grep -q "1 layers of 32" "$folder/stdout" && grep -q "\-\-out" "$folder/stderr"'
+
+# It trains on, with its own tokens; what comes of it goes on with a text.
+for _ in {1..30}; do echo "An able table, a stable cable; 3 cabs and 40 labs."; done >"$folder/book.txt"
+for format in fp32 bfp8; do
+  run train --from "$folder/a.safetensors" --data "$folder/book.txt" --format $format --sequence 16 \
+    --steps 4 --batch-size 2 --out "$folder/run-$format"
+  holds "$format: it trains" eval '((status == 0))'
+  accepts "$format: eval" 'bits per character' eval --checkpoint "$folder/run-$format"
+  accepts "$format: generate" '^An able' \
+    generate --checkpoint "$folder/run-$format" --prompt "An able" --length 5
+done
+refuses "a byte without a token" 2 'byte 0x04' \
+  generate --checkpoint "$folder/run-fp32" --prompt $'\x04' --length 5
+refuses "other tokens" 2 'knows byte-bpe, and keeps them' \
+  train --from "$folder/a.safetensors" --data "$folder/book.txt" --tokens bytes --out "$folder/run-b"
+refuses "byte-bpe without a model" 2 'come with a language model' \
+  train --model transformer_lm --data "$folder/book.txt" --tokens byte-bpe --sequence 16 --out "$folder/run-b"
 
 make rope.gguf 'llama.rope.scaling.type="yarn"' 'llama.rope.scaling.factor=4.0'
 names "scaled positions" 'llama.rope.scaling.type = "yarn"; llama.rope.scaling.factor = 4' "$folder/rope.gguf"

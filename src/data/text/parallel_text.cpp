@@ -8,7 +8,7 @@
 #include "base/files/text_file.h"
 #include "base/hash.h"
 #include "data/text/gettext.h"
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {

@@ -54,7 +54,7 @@ std::string vocabulary_sha256(const Vocabulary& vocabulary) {
   for (const std::string& name : vocabulary.names()) {
     all += std::to_string(name.size()) + ":" + name;
   }
-  if (vocabulary.wordpiece() != nullptr) all += to_json(*vocabulary.wordpiece());
+  all += vocabulary.tokenizer_entry();
   return sha256_hex(all);
 }
 

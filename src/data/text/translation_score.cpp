@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {

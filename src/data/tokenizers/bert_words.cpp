@@ -123,12 +123,6 @@ std::string lower_case(std::string_view text) {
 
 }  // namespace
 
-size_t first_not_utf8(std::string_view text) {
-  size_t at = 0;
-  for_code_points(text, at, [](Character, std::string_view) {});
-  return at;
-}
-
 std::string bert_normalised(std::string_view text, const WordPieceOptions& options) {
   std::string plain = cleaned(text, options.split_chinese);
   if (options.strip_accents) plain = without_accents(plain);

@@ -10,9 +10,6 @@
 
 namespace mantissa {
 
-// The place of the first byte that is not UTF-8, or the size of the text.
-size_t first_not_utf8(std::string_view text);
-
 // A text in UTF-8 as the options say, without control characters.
 std::string bert_normalised(std::string_view text, const WordPieceOptions& options);
 

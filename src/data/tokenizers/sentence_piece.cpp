@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {

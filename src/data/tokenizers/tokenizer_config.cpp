@@ -126,24 +126,6 @@ Status read_beside(const fs::path& path, const Take& take) {
 
 }  // namespace
 
-AddedToken added_token(const json& entry, std::optional<int32_t> number) {
-  const bool special = entry.value("special", false);
-  return {.text = entry.at("content").get<std::string>(),
-          .number = number ? *number : entry.at("id").get<int32_t>(),
-          .special = special,
-          .single_word = entry.value("single_word", false),
-          .left_strip = entry.value("lstrip", false),
-          .right_strip = entry.value("rstrip", false),
-          .normalised = entry.value("normalized", !special)};
-}
-
-json to_json(const AddedToken& token) {
-  return {{"content", token.text},         {"id", token.number},
-          {"special", token.special},      {"single_word", token.single_word},
-          {"lstrip", token.left_strip},    {"rstrip", token.right_strip},
-          {"normalized", token.normalised}};
-}
-
 Result<TokenizerConfig> read_tokenizer_config(const fs::path& folder, bool of_a_vocabulary) {
   TokenizerConfig result;
   MANTISSA_RETURN_IF_ERROR(read_beside(folder / "tokenizer_config.json", [&](const json& config) {

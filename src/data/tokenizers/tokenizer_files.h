@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/tokenizers/common/token_files.h"
 #include "data/tokenizers/wordpiece.h"
 
 namespace mantissa {
@@ -33,13 +34,5 @@ Result<WordPieceOptions> vocabulary_options(const TokenizerConfig& config,
 
 // A tokenizer.json, with the files beside it. Entries that are left out are the usual ones of BERT.
 Result<WordPiece> parse_tokenizer_json(const nlohmann::json& file, const TokenizerConfig& config);
-
-// An entry of "added_tokens", whose number is "id", or given.
-AddedToken added_token(const nlohmann::json& entry, std::optional<int32_t> number = std::nullopt);
-
-// The same the other way.
-nlohmann::json to_json(const AddedToken& token);
-
-Result<std::string> read_tokenizer_text(const std::filesystem::path& path);
 
 }  // namespace mantissa

@@ -7,7 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/byte_bpe/byte_bpe_files.h"
+#include "data/tokenizers/common/code_point.h"
 #include "data/tokenizers/sentence_piece.h"
 #include "data/tokenizers/wordpiece_learner.h"
 
@@ -43,14 +44,9 @@ Status for_characters(std::string_view text, const PlaceText& place, const Visit
 
 }  // namespace
 
-std::string text_place(std::string_view text, size_t at) {
-  const auto line = std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n') + 1;
-  return "line " + std::to_string(line) + ", byte " + std::to_string(at);
-}
-
 Result<Tokens> parse_tokens(std::string_view text) {
-  for (const Tokens tokens :
-       {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces, Tokens::kWordPieces}) {
+  for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces,
+                              Tokens::kWordPieces, Tokens::kByteBpe}) {
     if (text == tokens_name(tokens)) return tokens;
   }
   return invalid_input("unknown tokens '" + std::string(text) +
@@ -58,8 +54,8 @@ Result<Tokens> parse_tokens(std::string_view text) {
 }
 
 std::string_view tokens_name(Tokens tokens) {
-  constexpr std::array<std::string_view, 4> kNames = {"characters", "bytes", "sentencepiece",
-                                                      "wordpiece"};
+  constexpr std::array<std::string_view, 5> kNames = {"characters", "bytes", "sentencepiece",
+                                                      "wordpiece", "byte-bpe"};
   return kNames[static_cast<size_t>(tokens)];
 }
 
@@ -73,18 +69,47 @@ Result<Vocabulary> Vocabulary::of(WordPiece tokenizer) {
   return vocabulary;
 }
 
+Result<Vocabulary> Vocabulary::of(ByteBpe tokenizer, std::optional<ChatTemplate> chat) {
+  if (std::ssize(tokenizer.tokens()) > kMostCharacters) {
+    return invalid_input("the tokenizer has " + std::to_string(tokenizer.tokens().size()) +
+                         " tokens; networks that train on texts know at most " +
+                         std::to_string(kMostCharacters));
+  }
+  Vocabulary vocabulary(tokenizer.tokens());
+  vocabulary.byte_bpe_ = std::make_shared<const ByteBpe>(std::move(tokenizer));
+  vocabulary.chat_ = std::move(chat);
+  return vocabulary;
+}
+
+std::string Vocabulary::tokenizer_entry() const {
+  if (byte_bpe_) return to_json(*byte_bpe_, chat_);
+  return wordpiece_ ? to_json(*wordpiece_) : "";
+}
+
+Result<Vocabulary> vocabulary_of_entry(const std::string& entry) {
+  if (is_byte_bpe(entry)) {
+    MANTISSA_ASSIGN(ByteBpeEntry parsed, parse_byte_bpe(entry));
+    return Vocabulary::of(std::move(parsed.tokenizer), std::move(parsed.chat));
+  }
+  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(entry));
+  return Vocabulary::of(std::move(tokenizer));
+}
+
 std::optional<Token> Vocabulary::mask() const {
+  if (byte_bpe_) return std::nullopt;
   if (wordpiece_) return static_cast<Token>(wordpiece_->mask());
   if (names_.empty() || names_.back() != kMaskName) return std::nullopt;
   return static_cast<Token>(names_.size() - 1);
 }
 
 bool Vocabulary::is_special(Token token) const {
+  if (byte_bpe_) return byte_bpe_->is_special(token);
   return wordpiece_ ? wordpiece_->is_special(token) : token == mask();
 }
 
 Tokens Vocabulary::tokens() const {
   if (wordpiece_) return Tokens::kWordPieces;
+  if (byte_bpe_) return Tokens::kByteBpe;
   if (!names_.empty() && names_[0] == kUnknownPiece) return Tokens::kPieces;
   return names_.size() == kBytes && names_[0] == byte_name(0) ? Tokens::kBytes
                                                               : Tokens::kCharacters;
@@ -92,8 +117,9 @@ Tokens Vocabulary::tokens() const {
 
 std::optional<Token> Vocabulary::line_feed() const {
   if (tokens() == Tokens::kBytes) return Token{'\n'};
-  if (wordpiece_) return std::nullopt;  // a space like others
-  const auto found = std::find(names_.begin(), names_.end(), "\n");
+  if (wordpiece_) return std::nullopt;             // a space like others
+  const char* name = byte_bpe_ ? "\u010a" : "\n";  // its character in GPT-2's alphabet
+  const auto found = std::find(names_.begin(), names_.end(), name);
   if (found == names_.end()) return std::nullopt;
   return static_cast<Token>(found - names_.begin());
 }
@@ -119,7 +145,7 @@ std::string describe(const UnknownCharacters& unknown) {
 std::string Vocabulary::known_part(std::string_view text, UnknownCharacters& unknown) const {
   constexpr size_t kMostNamed = 5;
   const Tokens kind = tokens();
-  if (wordpiece_ || kind == Tokens::kBytes) return std::string(text);
+  if (wordpiece_ || byte_bpe_ || kind == Tokens::kBytes) return std::string(text);
   std::set<std::string_view> known(names_.begin(), names_.end()), different;
   if (kind == Tokens::kPieces && known.contains(kPieceSpace)) known.insert(" ");
   std::string part;
@@ -151,10 +177,13 @@ Result<std::vector<Token>> Vocabulary::encode_words(std::string_view text) const
 }
 
 Result<std::vector<Token>> Vocabulary::encode(std::string_view text, const PlaceText& place) const {
-  if (wordpiece_) {
+  if (wordpiece_ || byte_bpe_) {
     MANTISSA_RETURN_IF_ERROR(
         for_characters(text, place, [](std::string_view, size_t) { return Status(); }));
-    return encode_words(text);
+    if (wordpiece_) return encode_words(text);
+    MANTISSA_ASSIGN(const std::vector<int32_t> numbers,
+                    byte_bpe_->encode(text, ByteBpe::Special::kAreText));
+    return std::vector<Token>(numbers.begin(), numbers.end());
   }
   std::vector<Token> tokens;
   tokens.reserve(text.size());
@@ -182,6 +211,11 @@ std::string Vocabulary::decode(std::span<const Token> tokens) const {
   std::string text;
   for (const Token token : tokens) {
     if (token >= names_.size()) continue;
+    if (byte_bpe_) {
+      const int32_t number = token;
+      text += byte_bpe_->decode(std::span(&number, 1), false);
+      continue;
+    }
     if (wordpiece_) {
       text += wordpiece_->text_of(token);
       continue;
@@ -194,13 +228,17 @@ std::string Vocabulary::decode(std::span<const Token> tokens) const {
 }
 
 int64_t Vocabulary::characters(std::span<const Token> tokens) const {
-  if (this->tokens() != Tokens::kPieces && !wordpiece_) return std::ssize(tokens);
+  const bool has_words = this->tokens() == Tokens::kPieces || wordpiece_ || byte_bpe_;
+  if (!has_words) return std::ssize(tokens);
   const std::string text = decode(tokens);
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces) {
   std::vector<std::string> names;
+  if (tokens == Tokens::kByteBpe) {
+    return invalid_input("tokens byte-bpe: come with a language model that import read (--from)");
+  }
   if (tokens == Tokens::kBytes) {
     for (size_t byte = 0; byte < kBytes; ++byte) names.push_back(byte_name(byte));
     return Vocabulary(std::move(names));

@@ -1,4 +1,4 @@
-// Vocabularies of language models: characters, bytes, or pieces of words of two kinds.
+// Vocabularies of language models: characters, bytes, or pieces of words of three kinds.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/tokenizers/byte_bpe/byte_bpe.h"
+#include "data/tokenizers/byte_bpe/chat_template.h"
+#include "data/tokenizers/common/code_point.h"
 #include "data/tokenizers/wordpiece.h"
 
 namespace mantissa {
@@ -18,7 +21,7 @@ namespace mantissa {
 // The number of a token in a vocabulary.
 using Token = uint16_t;
 
-enum class Tokens : uint8_t { kCharacters, kBytes, kPieces, kWordPieces };
+enum class Tokens : uint8_t { kCharacters, kBytes, kPieces, kWordPieces, kByteBpe };
 Result<Tokens> parse_tokens(std::string_view text);
 std::string_view tokens_name(Tokens tokens);
 
@@ -28,8 +31,6 @@ constexpr int64_t kUsualPieces = 4000;
 // The last token of a vocabulary for masked language models; WordPiece has a mask of its own.
 constexpr const char* kMaskName = "[MASK]";
 
-// A byte's place in a text, in words: "line 2, byte 17".
-std::string text_place(std::string_view text, size_t at);
 using PlaceText = std::function<std::string(std::string_view text, size_t at)>;
 
 // Characters of a text that are no tokens of a vocabulary, and were left out.
@@ -42,8 +43,8 @@ std::string describe(const UnknownCharacters& unknown);
 
 // The tokens that a network knows, in the order of their numbers. A token of characters is one code
 // point as UTF-8. A token of bytes is "\x0A", and the vocabulary has all 256. For pieces see
-// sentence_piece.h. The names tell which of these kinds the tokens are. Pieces of WordPiece have
-// their tokenizer beside them.
+// sentence_piece.h. The names tell which of these kinds the tokens are. Pieces of WordPiece and of
+// byte-level BPE have their tokenizer beside them.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -51,10 +52,16 @@ class Vocabulary {
 
   // An error: more pieces than tokens can name.
   static Result<Vocabulary> of(WordPiece tokenizer);
+  static Result<Vocabulary> of(ByteBpe tokenizer, std::optional<ChatTemplate> chat);
 
   const std::vector<std::string>& names() const { return names_; }
   // The tokenizer, or null.
   const WordPiece* wordpiece() const { return wordpiece_.get(); }
+  const ByteBpe* byte_bpe() const { return byte_bpe_.get(); }
+  // Its chat template, if a model has brought one.
+  const std::optional<ChatTemplate>& chat() const { return chat_; }
+  // The tokenizer beside the names as an entry of a file's metadata; "": there is none.
+  std::string tokenizer_entry() const;
   // The mask token, if there is one.
   std::optional<Token> mask() const;
   // Whether a token stands for something other than text, such as the mask.
@@ -81,11 +88,16 @@ class Vocabulary {
 
   std::vector<std::string> names_;
   std::shared_ptr<const WordPiece> wordpiece_;
+  std::shared_ptr<const ByteBpe> byte_bpe_;
+  std::optional<ChatTemplate> chat_;
 };
 
-// The vocabulary of a text: its characters by code point, all bytes, or this many pieces of either
-// kind, learned from it. Errors: text that is not UTF-8 or has NUL bytes, with the place; more
-// characters than networks have classes, or than the pieces asked for.
+// The vocabulary of such an entry. Errors: it is damaged, or has too many tokens.
+Result<Vocabulary> vocabulary_of_entry(const std::string& entry);
+
+// The vocabulary of a text: its characters by code point, all bytes, or this many pieces of words,
+// learned from it. Errors: byte-level BPE, which models bring; text that is not UTF-8 or has NUL
+// bytes, with the place; more characters than networks have classes, or than the pieces asked for.
 Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces = 0);
 
 }  // namespace mantissa

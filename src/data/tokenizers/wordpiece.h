@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "data/tokenizers/added_tokens.h"
+#include "data/tokenizers/common/added_tokens.h"
 
 namespace mantissa {
 

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files/file_system.h"
-#include "base/files/text_file.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "data/tokenizers/wordpiece.h"
 #include "formats/json_text.h"
@@ -12,8 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-constexpr int64_t kMostTokenizerBytes = int64_t{64} << 20;
 
 // A piece on each line; its number is the line's.
 std::vector<std::string> lines_of(const std::string& text) {
@@ -61,10 +58,6 @@ Result<WordPiece> read_tokenizer(const fs::path& path) {
 }
 
 }  // namespace
-
-Result<std::string> read_tokenizer_text(const fs::path& path) {
-  return read_text_file(path, kMostTokenizerBytes);
-}
 
 Result<WordPiece> read_wordpiece(const fs::path& path) {
   fs::path file = path;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/tokenizers/bert_words.h"
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {

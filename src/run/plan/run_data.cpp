@@ -24,8 +24,7 @@ Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspec
               .test = examples(text->test, kTestMasks),
               .memory = text};
   run.train = run.augmented;
-  const WordPiece* const tokenizer = text->vocabulary.wordpiece();
-  if (tokenizer != nullptr) run.tokenizer = to_json(*tokenizer);
+  run.tokenizer = text->vocabulary.tokenizer_entry();
   const bool is_same = text->vocabulary.names() == inspected.target.names &&
                        run.train.count == inspected.train_count &&
                        run.test.count == inspected.test_count;

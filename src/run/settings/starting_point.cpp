@@ -7,6 +7,7 @@
 
 #include "base/files/file_system.h"
 #include "base/hash.h"
+#include "data/tokenizers/byte_bpe/byte_bpe_files.h"
 #include "data/tokenizers/wordpiece.h"
 #include "infer/deployed_network.h"
 #include "infer/frozen_network.h"
@@ -167,15 +168,14 @@ Result<SafetensorsFile> read_tensors(const fs::path& path) {
 
 // The names of tokens, or the tokenizer that has them.
 std::string vocabulary_text(const Vocabulary& vocabulary) {
-  if (vocabulary.wordpiece() != nullptr) return to_json(*vocabulary.wordpiece());
-  return nlohmann::json(vocabulary.names()).dump();
+  const std::string tokenizer = vocabulary.tokenizer_entry();
+  return tokenizer.empty() ? nlohmann::json(vocabulary.names()).dump() : tokenizer;
 }
 
 Result<Vocabulary> parse_vocabulary(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_array()) {
-    MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(text));
-    return Vocabulary::of(std::move(tokenizer));
+    return vocabulary_of_entry(text);
   }
   std::vector<std::string> names;
   for (const nlohmann::json& name : json) {
@@ -313,6 +313,10 @@ Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& train
     auto vocabulary = parse_vocabulary(text);
     if (!vocabulary.ok()) return refused(trained.path, vocabulary.error().message);
     return std::make_shared<const Vocabulary>(std::move(*vocabulary));
+  }
+  if (kind == kImportedKind && is_byte_bpe(trained.tokenizer)) {
+    MANTISSA_ASSIGN(Vocabulary vocabulary, vocabulary_of_entry(trained.tokenizer));
+    return std::make_shared<const Vocabulary>(std::move(vocabulary));
   }
   fs::path frozen = trained.path;
   if (!is_frozen(trained.file)) {

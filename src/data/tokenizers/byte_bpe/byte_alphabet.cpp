@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {

@@ -6,9 +6,8 @@
 #include <cstdlib>
 #include <queue>
 
-#include "data/tokenizers/bert_words.h"
 #include "data/tokenizers/byte_bpe/byte_alphabet.h"
-#include "data/tokenizers/vocabulary.h"
+#include "data/tokenizers/common/code_point.h"
 #include "formats/json_tree.h"
 
 namespace mantissa {

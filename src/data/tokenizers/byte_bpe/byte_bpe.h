@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "data/tokenizers/added_tokens.h"
 #include "data/tokenizers/byte_bpe/pre_tokens.h"
+#include "data/tokenizers/common/added_tokens.h"
 
 namespace mantissa {
 

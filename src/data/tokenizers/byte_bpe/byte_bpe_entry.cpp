@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "data/tokenizers/byte_bpe/byte_bpe_files.h"
-#include "data/tokenizers/tokenizer_files.h"
+#include "data/tokenizers/common/token_files.h"
 #include "formats/json_text.h"
 
 namespace mantissa {

@@ -200,5 +200,24 @@ TEST(ByteBpeFiles, FoldersHaveTokensThatEndTextsAndTemplates) {
   EXPECT_NE(refusal(read_byte_bpe(folder.path())).find("tokenizer_config.json"), std::string::npos);
 }
 
+TEST(ByteBpeFiles, EntriesGoThereAndBack) {
+  const auto tokenizer = read(gguf_tokenizer("llama-bpe"));
+  ASSERT_TRUE(tokenizer.ok());
+  const ChatTemplate chat = {.system = "Be \"kind\"."};
+  const std::string entry = to_json(*tokenizer, chat);
+  EXPECT_TRUE(is_byte_bpe(entry));
+  const auto again = parse_byte_bpe(entry);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->tokenizer.tokens(), tokenizer->tokens());
+  EXPECT_EQ(again->tokenizer.merges(), test_merges());
+  EXPECT_EQ(again->tokenizer.options(), tokenizer->options());
+  EXPECT_EQ(again->chat, chat);
+  EXPECT_FALSE(parse_byte_bpe(to_json(*tokenizer, std::nullopt))->chat.has_value());
+  for (const char* damaged : {"", "[]", "{}", R"({"kind":"byte_bpe"})", R"({"kind":3})"}) {
+    EXPECT_FALSE(parse_byte_bpe(damaged).ok()) << damaged;
+  }
+  EXPECT_FALSE(is_byte_bpe(R"({"kind":"wordpiece"})"));
+}
+
 }  // namespace
 }  // namespace mantissa

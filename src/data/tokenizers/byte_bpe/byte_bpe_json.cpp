@@ -5,8 +5,7 @@
 
 #include "base/files/file_system.h"
 #include "data/tokenizers/byte_bpe/byte_bpe_files.h"
-#include "data/tokenizers/tokenizer_files.h"
-#include "data/tokenizers/wordpiece.h"
+#include "data/tokenizers/common/token_files.h"
 #include "formats/json_text.h"
 #include "formats/json_tree.h"
 
@@ -15,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr auto kMostJsonTokens = static_cast<int64_t>(kMostByteBpeTokens);
 
 // The value of an entry, or null if it is left out.
 const json& part(const json& object, const char* key) {
@@ -150,7 +151,7 @@ Result<json> read_settings_file(const fs::path& path) {
   MANTISSA_ASSIGN(const bool there, is_there(path));
   if (!there) return json::object();
   MANTISSA_ASSIGN(const std::string text, read_tokenizer_text(path));
-  json settings = parse_json(text, kMostPieces);
+  json settings = parse_json(text, kMostJsonTokens);
   if (settings.is_object()) return settings;
   return invalid_input("is no JSON object");
 }
@@ -251,7 +252,7 @@ Result<ByteBpe> read_byte_bpe(const fs::path& folder) {
                   of_file<json>(config_path, [&] { return read_settings_file(config_path); }));
   return of_file<ByteBpe>(path, [&]() -> Result<ByteBpe> {
     MANTISSA_ASSIGN(const std::string text, read_tokenizer_text(path));
-    return tokenizer_of(parse_json(text, kMostPieces), config);
+    return tokenizer_of(parse_json(text, kMostJsonTokens), config);
   });
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {

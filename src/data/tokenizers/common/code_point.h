@@ -3,8 +3,10 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace mantissa {
@@ -23,6 +25,22 @@ inline CodePoint code_point_at(std::string_view text, size_t at) {
   point.length = length > 0 ? static_cast<size_t>(length) : 1;
   if (length <= 0) point.number = -1;
   return point;
+}
+
+// The place of the first byte that is not UTF-8, or the size of the text.
+inline size_t first_not_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = code_point_at(text, at);
+    if (point.number < 0) return at;
+    at += point.length;
+  }
+  return text.size();
+}
+
+// A byte's place in a text, in words: "line 2, byte 17".
+inline std::string text_place(std::string_view text, size_t at) {
+  const auto line = std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n') + 1;
+  return "line " + std::to_string(line) + ", byte " + std::to_string(at);
 }
 
 // Unicode's White_Space.

@@ -1,4 +1,4 @@
-#include "data/tokenizers/added_tokens.h"
+#include "data/tokenizers/common/added_tokens.h"
 
 #include <utf8proc.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "data/tokenizers/code_point.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {

@@ -1,5 +1,5 @@
 // Expected tokens are those of Hugging Face's tokenizers 0.23, with the same files.
-#include "data/tokenizers/added_tokens.h"
+#include "data/tokenizers/common/added_tokens.h"
 
 #include <gtest/gtest.h>
 
