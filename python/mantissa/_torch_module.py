@@ -81,11 +81,12 @@ class NetworkModule(_Part):
             raise InvalidInput(f"the network takes {len(self._inputs)} inputs "
                                f"({', '.join(self._inputs)}), and there are {len(inputs)}")
         values: dict[str, Tensor] = dict(zip(self._inputs, inputs))
+        dtype = next((one.dtype for one in self.parameters()), torch.float32)
         for node in self._nodes:
             tensors = {last: self.tensor(name.split("."))
                        for last, name in self._names[node["name"]].items()}
             values[node["name"]] = OPERATORS[node["op"]](
-                Layer(tensors, self.training), *(values[name] for name in node["inputs"]),
+                Layer(tensors, self.training, dtype), *(values[name] for name in node["inputs"]),
                 **_attributes(node))
         outputs = tuple(values[name] for name in self._outputs)
         return outputs[0] if len(outputs) == 1 else outputs

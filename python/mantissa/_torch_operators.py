@@ -24,10 +24,12 @@ WITHOUT_EFFECT = frozenset(
 
 @dataclass
 class Layer:
-    """A node while it computes: its parameters by their last names, and the mode."""
+    """A node while it computes: its parameters by their last names, the mode, and the type that
+    inputs of numbers get."""
 
     tensors: dict[str, Tensor]
     training: bool
+    dtype: torch.dtype
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
@@ -62,7 +64,7 @@ OPERATORS.update({
     "add": lambda layer, a, b: a + b, "subtract": lambda layer, a, b: a - b,
     "concat": lambda layer, *parts: torch.cat(parts, -1),
     "concat_positions": lambda layer, *parts: torch.cat(parts, -2),
-    "quantise_input": plain(lambda x: x.float()),
+    "quantise_input": lambda layer, x: x.to(layer.dtype),
 })
 
 
@@ -92,8 +94,8 @@ def _kernel(x: Tensor, weights: Tensor) -> Tensor:
 @operator("normalise_input")
 def normalise_input(layer: Layer, x: Tensor, means: Sequence[int] = (),
                     fraction_bits: int = 0) -> Tensor:
-    mean = x.new_tensor(list(means) or [0], dtype=torch.float32) * 2.0 ** -fraction_bits
-    return (x.float() - mean) / 64
+    mean = torch.tensor(list(means) or [0], dtype=layer.dtype, device=x.device)
+    return (x.to(layer.dtype) - mean * 2.0 ** -fraction_bits) / 64
 
 
 @operator("linear")
