@@ -141,7 +141,7 @@ std::string bounded(const json& value) {
 
 void take_lacks(const json& config, LanguageModelFile& model) {
   if (model.architecture != "llama" && model.architecture != "qwen2") {
-    model.lacks.push_back("model_type = " + json_quoted(model.architecture) +
+    model.lacks.push_back("model_type = " + json_quoted(model.architecture.substr(0, 100)) +
                           ": llama and qwen2 are those that are known");
   }
   for (const auto& [key, value] : config.items()) {

@@ -105,7 +105,7 @@ class Keys {
           known != known_keys().end() &&
           (known->values.empty() ||
            std::find(known->values.begin(), known->values.end(), value) != known->values.end());
-      if (!is_harmless) list.push_back(key.name + " = " + value);
+      if (!is_harmless) list.push_back(key.name.substr(0, 100) + " = " + value);
     }
     return list;
   }
@@ -176,8 +176,9 @@ Result<LanguageModelFile> model_of(const std::shared_ptr<const GgufFile>& file) 
   model.name = name.value_or("");
   const Keys keys(*file, model.architecture);
   if (model.architecture != "llama" && model.architecture != "qwen2") {
-    model.lacks.push_back("general.architecture = " + json_quoted(model.architecture) +
-                          ": llama and qwen2 are those that are known");
+    model.lacks.push_back(
+        "general.architecture = " + json_quoted(model.architecture.substr(0, 100)) +
+        ": llama and qwen2 are those that are known");
   }
   MANTISSA_RETURN_IF_ERROR(take_sizes(*file, keys, model));
   for (std::string& key : keys.lacks()) model.lacks.push_back(std::move(key));

@@ -97,11 +97,7 @@ std::vector<std::string> other_tensors(const LanguageModelFile& file,
 
 Error refused(const std::vector<std::string>& lacks) {
   std::string all;
-  constexpr size_t kMost = 20;
-  for (size_t i = 0; i < std::min(lacks.size(), kMost); ++i) {
-    all += (i == 0 ? "" : "; ") + lacks[i];
-  }
-  if (lacks.size() > kMost) all += "; and " + std::to_string(lacks.size() - kMost) + " more";
+  for (const std::string& part : first_of(lacks)) all += (all.empty() ? "" : "; ") + part;
   return invalid_input("cannot be imported: " + all);
 }
 

@@ -20,6 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A file may call itself anything.
+std::string bounded_text(const std::string& text) { return text.substr(0, 100); }
+
 // "8,192"
 std::string with_commas(int64_t number) {
   std::string text = std::to_string(number);
@@ -70,16 +73,17 @@ std::string name_of_token(const ByteBpe& tokenizer, int32_t token) {
 }
 
 std::string tokenizer_line(const LanguageModelFile& file) {
-  const std::string kind = "tokenizer " + file.tokenizer_kind + ": ";
+  const std::string kind = "tokenizer " + bounded_text(file.tokenizer_kind) + ": ";
   if (!file.tokenizer) return kind + "cannot be read";
   const ByteBpe& tokenizer = *file.tokenizer;
   const ByteBpeOptions& options = tokenizer.options();
   const auto special = std::count_if(options.added.begin(), options.added.end(),
                                      [](const AddedToken& token) { return token.special; });
-  std::string line =
-      kind + with_commas(std::ssize(tokenizer.tokens())) + " tokens, " + with_commas(special) +
-      " of them special, " + with_commas(tokenizer.merge_count()) + " merges; texts begin with " +
-      name_of_token(tokenizer, options.first) + ", end token " + name_of_token(tokenizer, options.end);
+  std::string line = kind + with_commas(std::ssize(tokenizer.tokens())) + " tokens, " +
+                     with_commas(special) + " of them special, " +
+                     with_commas(tokenizer.merge_count()) + " merges; texts begin with " +
+                     name_of_token(tokenizer, options.first) + ", end token " +
+                     name_of_token(tokenizer, options.end);
   const std::string missing = tokenizer.bytes_without_token();
   if (missing.empty()) return line;
   line += "; " + std::to_string(missing.size()) + " bytes have no token:";
@@ -92,6 +96,16 @@ std::string tokenizer_line(const LanguageModelFile& file) {
 }
 
 }  // namespace
+
+std::vector<std::string> first_of(const std::vector<std::string>& lacks) {
+  constexpr size_t kMost = 10, kMostBytes = 300;
+  std::vector<std::string> list;
+  for (size_t i = 0; i < std::min(lacks.size(), kMost); ++i) {
+    list.push_back(lacks[i].substr(0, kMostBytes));
+  }
+  if (lacks.size() > kMost) list.push_back(std::to_string(lacks.size() - kMost) + " more");
+  return list;
+}
 
 Result<bool> is_model_file(const fs::path& path) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
@@ -113,10 +127,12 @@ Result<LanguageModelFile> read_language_model(const fs::path& path) {
 
 std::vector<std::string> describe(const LanguageModelFile& file) {
   std::vector<std::string> lines = {
-      file.architecture + (file.name.empty() ? "" : ": " + file.name), network_line(file),
-      tensor_line(file), tokenizer_line(file),
+      bounded_text(file.architecture) + (file.name.empty() ? "" : ": " + bounded_text(file.name)),
+      network_line(file), tensor_line(file), tokenizer_line(file),
       file.chat ? "chat template: " + describe(*file.chat) : "no chat template that is known"};
-  for (const std::string& part : file.lacks) lines.push_back("asks for what is not there: " + part);
+  for (const std::string& part : first_of(file.lacks)) {
+    lines.push_back("asks for what is not there: " + part);
+  }
   return lines;
 }
 

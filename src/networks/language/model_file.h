@@ -55,8 +55,11 @@ Result<bool> is_model_file(const std::filesystem::path& path);
 // read and not be computed is in `lacks`.
 Result<LanguageModelFile> read_language_model(const std::filesystem::path& path);
 
-// What the file is, a line each.
+// What the file is, a line each. Of what it lacks the first ten.
 std::vector<std::string> describe(const LanguageModelFile& file);
+
+// The first ten of such a list, and how many more there are. A file may have any number of them.
+std::vector<std::string> first_of(const std::vector<std::string>& lacks);
 
 // The network with its numbers, for sequences of so many tokens (0: 128, or as many as it has
 // positions). An error lists what the program lacks, and tensors that are missing or have other

@@ -141,6 +141,19 @@ TEST_F(LanguageModelFiles, KeysThatAskForSomethingAreNamed) {
             std::string::npos);
 }
 
+TEST_F(LanguageModelFiles, MuchThatIsAskedForIsCutShort) {
+  const std::string bytes = with_keys([](GgufBytes& f) {
+    for (int i = 0; i < 1000; ++i) f.add_text("llama.k" + std::to_string(i), std::string(500, 'x'));
+    f.header.replace(f.header.find("A small one"), 11, std::string(11, '\xff'));
+  });
+  const std::string message = refusal(bytes);
+  EXPECT_LT(message.size(), 4000u);
+  EXPECT_NE(message.find("; 990 more"), std::string::npos);
+  const std::vector<std::string> lines = describe(*read_language_model(path()));
+  EXPECT_EQ(lines.size(), 16u);
+  EXPECT_EQ(lines.back(), "asks for what is not there: 990 more");
+}
+
 TEST_F(LanguageModelFiles, HostileSizesAreRefused) {
   const auto with = [](const char* key, const std::string& value) {
     std::string bytes = TestModel::whole().bytes();

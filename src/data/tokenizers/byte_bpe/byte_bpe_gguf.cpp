@@ -17,7 +17,7 @@ Status check_model(const GgufFile& file) {
   MANTISSA_ASSIGN(const std::optional<std::string> model, file.text(kFront + "model"));
   if (!model) return invalid_input("it has no tokenizer (no key tokenizer.ggml.model)");
   if (*model != "gpt2") {
-    return invalid_input("its tokenizer is " + json_quoted(*model) +
+    return invalid_input("its tokenizer is " + json_quoted(model->substr(0, 100)) +
                          "; gpt2, byte-level BPE, is the one that is read");
   }
   MANTISSA_ASSIGN(const std::optional<bool> space, file.truth(kFront + "add_space_prefix"));
@@ -31,7 +31,8 @@ Result<PreTokenizer> pre_tokenizer_of(const GgufFile& file) {
   MANTISSA_ASSIGN(const std::optional<std::string> name, file.text(kFront + "pre"));
   const auto kind = parse_pre_tokenizer(name.value_or(""));
   if (kind) return *kind;
-  return invalid_input("its pre-tokenizer is " + (name ? json_quoted(*name) : "not named") +
+  return invalid_input("its pre-tokenizer is " +
+                       (name ? json_quoted(name->substr(0, 100)) : "not named") +
                        "; gpt-2, smollm, llama-bpe and qwen2 are those that are read");
 }
 

@@ -29,7 +29,7 @@ std::string type_of(const json& object) {
 }
 
 Error refuse(const std::string& what, const std::string& found, const std::string& read) {
-  return invalid_input("its " + what + " is " + json_quoted(found) + "; " + read);
+  return invalid_input("its " + what + " is " + json_quoted(found.substr(0, 300)) + "; " + read);
 }
 
 bool is_empty(const json& text) { return text.is_null() || text == ""; }
@@ -73,7 +73,7 @@ Result<PreTokenizer> pre_tokenizer_of(const json& pre) {
       }
     }
   }
-  return refuse("pre-tokenizer", pre.is_null() ? "none" : pre.dump().substr(0, 300),
+  return refuse("pre-tokenizer", pre.is_null() ? "none" : pre.dump(),
                 "those of GPT-2, SmolLM, Llama 3 and Qwen2 are read");
 }
 
