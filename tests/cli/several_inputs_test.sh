@@ -43,6 +43,7 @@ npz("splits", picture_train=P(0, 400), vector_train=V(0, 400), y_train=Y(0, 400)
     picture_val=P(400, 500), vector_val=V(400, 500), y_val=Y(400, 500),
     picture_test=P(500, N), vector_test=V(500, N), y_test=Y(500, N))
 npz("inputs", picture=P(500, N), vector=V(500, N))
+npz("fed", picture=([N - 500, 1, 8, 8], "|u1", part(pictures, 500, N)), vector=V(500, N))
 npz("first", picture=([N, 1, 8, 8], "|u1", pictures), vector=V(0, N), y=Y(0, N))
 npz("blind", picture=([N, 8, 8], "|u1", [9] * (64 * N)), vector=V(0, N), y=Y(0, N))
 npz("missing", picture=P(0, N), y=Y(0, N))
@@ -167,6 +168,22 @@ several() {
   holds "and their logits" test -s "$folder/raw.npz"
 }
 
+# The file of the run `splits`, of which there are the logits of inputs.npz.
+exports() {
+  local target
+  for target in ort portable; do
+    accepts "export, $target" "written to" export --checkpoint "$folder/splits" --target $target \
+      --out "$folder/$target.onnx"
+    holds "nothing is near" eval '! grep -q "are near" "$folder/stdout"'
+    run run "$folder/$target.onnx" --inputs "$folder/fed.npz" --out "$folder/found.npz"
+    holds "its logits are those of predict --raw" python3 \
+      "$(dirname "${BASH_SOURCE[0]}")/onnx_tables.py" same "$folder/found.npz" "$folder/raw.npz"
+    run predict --checkpoint "$folder/$target.onnx" --input "$folder/inputs.npz" \
+      --raw "$folder/back.npz"
+    holds "it loads back" cmp -s "$folder/raw.npz" "$folder/back.npz"
+  done
+}
+
 formats() {
   local format
   for format in dfp8 bfp:block=channel bfp:w=4,linear=16 fp32; do
@@ -212,6 +229,8 @@ pictures_of_rows() {
   run predict --checkpoint "$folder/rows" --input "$folder/new.csv" --csv "$folder/new-out.csv"
   holds "rows without a target are predicted" eval \
     '(($(cut -d, -f5 "$folder/new-out.csv" | tail -n +2 | tr -d "\n" | grep -o wxyz | wc -l) >= 9))'
+  refuses "serve answers about pictures alone" 2 "also reads 'numbers'" serve \
+    --checkpoint "$folder/rows" --port 0
   refuses "a picture that is not there" 2 "no.png" train --model "$folder/rows.json" \
     --data "$folder/lost.csv" "${fast[@]}" --out "$folder/x"
   refuses "no column of pictures" 2 "no column has the path of a PNG" train \
@@ -242,6 +261,7 @@ refusals() {
 }
 
 several
+exports
 formats
 same
 lengths
