@@ -135,6 +135,25 @@ sed -e 's/"name": "numbers", "op": "input", "type": "int16", "shape": \[10, 2\],
   -e 's/"op": "quantise_input", "inputs": \["numbers"\]/"op": "embedding", "inputs": ["tokens"], "attributes": {"rows": 20, "channels": 8}/' \
   "$folder/numbers.json" >"$folder/tokens.json"
 
+# A model of ONNX that reads the same.
+python3 -B - "$folder" "$(dirname "$(realpath "${BASH_SOURCE[0]}")")" <<'PYTHON'
+import random, sys
+sys.path.insert(0, sys.argv[2])
+from onnx_files import *
+random.seed(3)
+graph = (random_tensor("w", [8, 1, 3, 3], 0.3) + random_tensor("b", [8], 0.1) +
+         random_tensor("v", [2, 8], 0.5) + random_tensor("c", [8], 0.1) +
+         random_tensor("h", [8 * 6 * 6 + 8, 4], 0.1) + random_tensor("d", [4], 0.1) +
+         node("Conv", ["picture", "w", "b"], ["seen"], "conv") + node("Relu", ["seen"], ["r"]) +
+         node("Flatten", ["r"], ["f"]) + node("Gemm", ["vector", "v", "c"], ["g"], "read") +
+         node("Relu", ["g"], ["q"]) + node("Concat", ["f", "q"], ["both"], "", integer("axis", 1)) +
+         node("Gemm", ["both", "h", "d"], ["y"], "classifier") +
+         value(11, "picture", ["batch", 1, 8, 8]) + value(11, "vector", ["batch", 2]) +
+         value(12, "y", ["batch", 4]))
+with open(f"{sys.argv[1]}/both.onnx", "wb") as file:
+    file.write(model(graph))
+PYTHON
+
 # The same with the names that a table with pictures fills: three numbers of two columns.
 sed -e 's/"name": "picture"/"name": "pixels"/; s/"inputs": \["picture"\]/"inputs": ["pixels"]/' \
   -e 's/"name": "pixels", "op": "normalise_input"/"name": "normal", "op": "normalise_input"/' \
@@ -182,6 +201,20 @@ exports() {
       --raw "$folder/back.npz"
     holds "it loads back" cmp -s "$folder/raw.npz" "$folder/back.npz"
   done
+}
+
+imports() {
+  local pixels=(--input-mean 0 --input-std 1)
+  accepts "import" "written to" import "$folder/both.onnx" "${pixels[@]}" --out "$folder/both.st"
+  accepts "a model of ONNX learns" "test accuracy (9[5-9]|100)" train --from "$folder/both.onnx" \
+    --data "$folder/both.npz" "${pixels[@]}" "${fast[@]}" --epochs 6 --out "$folder/imported"
+  accepts "in few bits" "test accuracy (8|9|100)" quantize --from "$folder/imported" --weights 4 \
+    --activations 4 --data "$folder/both.npz" --batch-size 32 --epochs 2 --quiet --out "$folder/few"
+  accepts "with batch norms" "test accuracy (9[5-9]|100)" train --from "$folder/both.onnx" \
+    --insert-batch-norm --data "$folder/both.npz" "${pixels[@]}" "${fast[@]}" --epochs 6 \
+    --out "$folder/normed"
+  accepts "import with batch norms" "written to" import "$folder/both.onnx" "${pixels[@]}" \
+    --insert-batch-norm --data "$folder/both.npz" --out "$folder/normed.st"
 }
 
 formats() {
@@ -262,6 +295,7 @@ refusals() {
 
 several
 exports
+imports
 formats
 same
 lengths
