@@ -43,8 +43,17 @@ class Served {
         Model::load((fs::is_directory(path, ignored) ? path / "model.safetensors" : path).string());
     if (!model.ok()) return model.error();
     model_ = std::move(*model);
+    std::string other;  // an input beside the pictures
     for (const InputInfo& input : model_->network().inputs()) {
-      if (input.name == "pixels") dims_ = input.dims;
+      if (input.name == "pixels") {
+        dims_ = input.dims;
+      } else if (input.name != "labels" && input.name != "targets") {
+        other = input.name;
+      }
+    }
+    if (dims_.size() == 3 && !other.empty()) {
+      return checkpoint_ + ": the network also reads '" + other +
+             "', and serve answers about pictures alone; mantissa predict --input takes files";
     }
     return dims_.size() == 3 ? ""
                              : checkpoint_ +

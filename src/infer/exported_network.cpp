@@ -1,8 +1,11 @@
 #include "infer/exported_network.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
+#include "data/batches/example_set.h"
 #include "numerics/rounding.h"
 #include "plan/passes/resolved_values.h"
 #include "plan/programs/grids.h"
@@ -51,14 +54,29 @@ onnx::ExportedNetwork exported_view(const Graph& graph, const State& state, cons
   return result;
 }
 
-std::vector<onnx::InputColumn> input_columns(const std::optional<TableSchema>& table) {
-  std::vector<onnx::InputColumn> columns;
-  if (!table || table->is_shaped() || table->text) return columns;
-  for (const TableColumn& column : table->columns) {
+namespace {
+
+std::vector<onnx::InputColumn> numbers_of(const std::vector<TableColumn>& columns) {
+  std::vector<onnx::InputColumn> numbers;
+  for (const TableColumn& column : columns) {
     const onnx::InputColumn one = column.is_number()
                                       ? onnx::InputColumn{column.mean, column.deviation}
                                       : onnx::InputColumn{};
-    columns.insert(columns.end(), static_cast<size_t>(column.width()), one);
+    numbers.insert(numbers.end(), static_cast<size_t>(column.width()), one);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<onnx::InputColumn>> input_columns(
+    const std::optional<TableSchema>& table) {
+  if (!table || table->is_shaped() || table->text) return {};
+  if (!table->has_named_inputs()) return {{kNumberTensor, numbers_of(table->columns)}};
+  std::map<std::string, std::vector<onnx::InputColumn>> columns;
+  for (const ArrayInput& input : table->inputs) {
+    const bool is_row = input.kind == ArrayKind::kNumbers && input.shape.rank == 1;
+    if (is_row) columns[input.name] = numbers_of(input.columns);
   }
   return columns;
 }

@@ -1,7 +1,9 @@
 // A frozen network as onnx/export takes it.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/tables/table_schema.h"
@@ -16,7 +18,8 @@ namespace mantissa {
 onnx::ExportedNetwork exported_view(const Graph& graph, const State& state, const Format& format);
 
 // What a file does with each number of a row: columns of numbers are standardised, the categories
-// of others are 0 or 1 as they are. Empty: the network reads no rows of a table.
-std::vector<onnx::InputColumn> input_columns(const std::optional<TableSchema>& table);
+// of others are 0 or 1 as they are. By input; empty: the network reads no rows.
+std::map<std::string, std::vector<onnx::InputColumn>> input_columns(
+    const std::optional<TableSchema>& table);
 
 }  // namespace mantissa

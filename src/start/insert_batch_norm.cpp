@@ -78,11 +78,20 @@ class ChannelSums {
   int64_t rows_ = 0;
 };
 
-// The pictures without their classes: the network may have fewer classes.
-Examples unlabelled(const ExampleSet& pictures) {
-  const StoredTensor& pixels = *pictures.find(kPixelTensor);
-  return array_examples(pictures.count,
-                        {{{pixels.name, DataType::kUint8, pixels.shape}, pixels.bytes().data()}});
+DataType type_of(const StoredTensor& tensor) {
+  if (std::holds_alternative<std::vector<uint8_t>>(tensor.numbers)) return DataType::kUint8;
+  const bool are_words = std::holds_alternative<std::vector<int16_t>>(tensor.numbers);
+  return are_words ? DataType::kInt16 : DataType::kInt32;
+}
+
+// The inputs without their classes: the network may have fewer classes.
+Examples unlabelled(const ExampleSet& set) {
+  std::vector<ExampleArray> inputs;
+  for (const StoredTensor& tensor : set.tensors) {
+    if (!tensor.is_input()) continue;
+    inputs.push_back({{tensor.name, type_of(tensor), tensor.shape}, tensor.bytes().data()});
+  }
+  return array_examples(set.count, std::move(inputs));
 }
 
 // The network with the convolutions' results as its outputs, and sums over each of them.

@@ -157,7 +157,7 @@ check_refusals() {
   cp "$own" "$folder/image.json"
   change "$folder/image.json" 'nodes["pixels"]["name"] = "image"
 nodes["normalise"]["inputs"] = ["image"]'
-  refuses "an input that the data lack" 2 "its input 'image' .* a network of pictures has the inputs" \
+  refuses "an input that the data lack" 2 "takes 'image' .U8 .*has 'pixels'" \
     plan --model "$folder/image.json" --data "$data"
   refuses "--graph of nothing" 2 "name either --model, or" info --graph
   refuses "--graph of a checkpoint" 2 "not a frozen network" \

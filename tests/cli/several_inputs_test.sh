@@ -43,6 +43,7 @@ npz("splits", picture_train=P(0, 400), vector_train=V(0, 400), y_train=Y(0, 400)
     picture_val=P(400, 500), vector_val=V(400, 500), y_val=Y(400, 500),
     picture_test=P(500, N), vector_test=V(500, N), y_test=Y(500, N))
 npz("inputs", picture=P(500, N), vector=V(500, N))
+npz("fed", picture=([N - 500, 1, 8, 8], "|u1", part(pictures, 500, N)), vector=V(500, N))
 npz("first", picture=([N, 1, 8, 8], "|u1", pictures), vector=V(0, N), y=Y(0, N))
 npz("blind", picture=([N, 8, 8], "|u1", [9] * (64 * N)), vector=V(0, N), y=Y(0, N))
 npz("missing", picture=P(0, N), y=Y(0, N))
@@ -134,6 +135,25 @@ sed -e 's/"name": "numbers", "op": "input", "type": "int16", "shape": \[10, 2\],
   -e 's/"op": "quantise_input", "inputs": \["numbers"\]/"op": "embedding", "inputs": ["tokens"], "attributes": {"rows": 20, "channels": 8}/' \
   "$folder/numbers.json" >"$folder/tokens.json"
 
+# A model of ONNX that reads the same.
+python3 -B - "$folder" "$(dirname "$(realpath "${BASH_SOURCE[0]}")")" <<'PYTHON'
+import random, sys
+sys.path.insert(0, sys.argv[2])
+from onnx_files import *
+random.seed(3)
+graph = (random_tensor("w", [8, 1, 3, 3], 0.3) + random_tensor("b", [8], 0.1) +
+         random_tensor("v", [2, 8], 0.5) + random_tensor("c", [8], 0.1) +
+         random_tensor("h", [8 * 6 * 6 + 8, 4], 0.1) + random_tensor("d", [4], 0.1) +
+         node("Conv", ["picture", "w", "b"], ["seen"], "conv") + node("Relu", ["seen"], ["r"]) +
+         node("Flatten", ["r"], ["f"]) + node("Gemm", ["vector", "v", "c"], ["g"], "read") +
+         node("Relu", ["g"], ["q"]) + node("Concat", ["f", "q"], ["both"], "", integer("axis", 1)) +
+         node("Gemm", ["both", "h", "d"], ["y"], "classifier") +
+         value(11, "picture", ["batch", 1, 8, 8]) + value(11, "vector", ["batch", 2]) +
+         value(12, "y", ["batch", 4]))
+with open(f"{sys.argv[1]}/both.onnx", "wb") as file:
+    file.write(model(graph))
+PYTHON
+
 # The same with the names that a table with pictures fills: three numbers of two columns.
 sed -e 's/"name": "picture"/"name": "pixels"/; s/"inputs": \["picture"\]/"inputs": ["pixels"]/' \
   -e 's/"name": "pixels", "op": "normalise_input"/"name": "normal", "op": "normalise_input"/' \
@@ -165,6 +185,36 @@ several() {
     cmp -s <(cut -d, -f4- "$folder/index.csv") <(cut -d, -f4- "$folder/input.csv")
   holds "a prediction for each" test "$(wc -l <"$folder/input.csv")" = 101
   holds "and their logits" test -s "$folder/raw.npz"
+}
+
+# The file of the run `splits`, of which there are the logits of inputs.npz.
+exports() {
+  local target
+  for target in ort portable; do
+    accepts "export, $target" "written to" export --checkpoint "$folder/splits" --target $target \
+      --out "$folder/$target.onnx"
+    holds "nothing is near" eval '! grep -q "are near" "$folder/stdout"'
+    run run "$folder/$target.onnx" --inputs "$folder/fed.npz" --out "$folder/found.npz"
+    holds "its logits are those of predict --raw" python3 \
+      "$(dirname "${BASH_SOURCE[0]}")/onnx_tables.py" same "$folder/found.npz" "$folder/raw.npz"
+    run predict --checkpoint "$folder/$target.onnx" --input "$folder/inputs.npz" \
+      --raw "$folder/back.npz"
+    holds "it loads back" cmp -s "$folder/raw.npz" "$folder/back.npz"
+  done
+}
+
+imports() {
+  local pixels=(--input-mean 0 --input-std 1)
+  accepts "import" "written to" import "$folder/both.onnx" "${pixels[@]}" --out "$folder/both.st"
+  accepts "a model of ONNX learns" "test accuracy (9[5-9]|100)" train --from "$folder/both.onnx" \
+    --data "$folder/both.npz" "${pixels[@]}" "${fast[@]}" --epochs 6 --out "$folder/imported"
+  accepts "in few bits" "test accuracy (8|9|100)" quantize --from "$folder/imported" --weights 4 \
+    --activations 4 --data "$folder/both.npz" --batch-size 32 --epochs 2 --quiet --out "$folder/few"
+  accepts "with batch norms" "test accuracy (9[5-9]|100)" train --from "$folder/both.onnx" \
+    --insert-batch-norm --data "$folder/both.npz" "${pixels[@]}" "${fast[@]}" --epochs 6 \
+    --out "$folder/normed"
+  accepts "import with batch norms" "written to" import "$folder/both.onnx" "${pixels[@]}" \
+    --insert-batch-norm --data "$folder/both.npz" --out "$folder/normed.st"
 }
 
 formats() {
@@ -212,6 +262,8 @@ pictures_of_rows() {
   run predict --checkpoint "$folder/rows" --input "$folder/new.csv" --csv "$folder/new-out.csv"
   holds "rows without a target are predicted" eval \
     '(($(cut -d, -f5 "$folder/new-out.csv" | tail -n +2 | tr -d "\n" | grep -o wxyz | wc -l) >= 9))'
+  refuses "serve answers about pictures alone" 2 "also reads 'numbers'" serve \
+    --checkpoint "$folder/rows" --port 0
   refuses "a picture that is not there" 2 "no.png" train --model "$folder/rows.json" \
     --data "$folder/lost.csv" "${fast[@]}" --out "$folder/x"
   refuses "no column of pictures" 2 "no column has the path of a PNG" train \
@@ -242,6 +294,8 @@ refusals() {
 }
 
 several
+exports
+imports
 formats
 same
 lengths

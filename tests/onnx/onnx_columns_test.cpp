@@ -80,15 +80,17 @@ TEST(OnnxColumns, OneLogitWithASigmoid) {
   EXPECT_EQ(count_of(*network, "sigmoid_cross_entropy"), 1);
 }
 
-// The inputs keep their names, in the model's order.
-TEST(OnnxColumns, BesidePictures) {
+// Expects the same of a picture and a row, joined behind a pool or as flattened pixels. The inputs
+// keep their names, in the model's order.
+void expect_picture_and_row(bool has_pool) {
   Model m(1, 6, 6);
   m.add_input("the vector", ElementType::kFloat, {-1, kColumns});
   std::string v = m.add("Relu", "r1", {m.conv("c", "x", {4, 1, 3, 3}, {1, 1, 1, 1})});
-  v = m.add("Flatten", "flat", {m.add("GlobalAveragePool", "mean", {v})});
+  if (has_pool) v = m.add("GlobalAveragePool", "mean", {v});
+  v = m.add("Flatten", "flat", {v});
   const std::string columns = m.add("Relu", "r2", {dense(m, "d1", "the vector", kColumns, 4)});
   v = m.add("Concat", "both", {v, columns}, {{"axis", int64_t{1}}});
-  const ModelData& data = m.finish(dense(m, "head", v, 8, 3));
+  const ModelData& data = m.finish(dense(m, "head", v, has_pool ? 8 : 4 * 36 + 4, 3));
   const auto network = imported(data);
   ASSERT_TRUE(network.ok()) << network.error().message;
   expect_json(*network);
@@ -112,6 +114,9 @@ TEST(OnnxColumns, BesidePictures) {
   ASSERT_TRUE(logits.ok()) << logits.error().message;
   expect_near((*expected)[0], *logits, graph);
 }
+
+TEST(OnnxColumns, BesidePictures) { expect_picture_and_row(true); }
+TEST(OnnxColumns, BesideFlattenedPictures) { expect_picture_and_row(false); }
 
 // Weights of float16 and bfloat16 are the numbers that they hold.
 TEST(OnnxColumns, WeightsOf16Bits) {

@@ -65,7 +65,9 @@ Result<ImportConfig> import_config(const Settings& settings) {
 
 // Sets batch norms from the pictures of a data set whose classes may be others.
 Status insert_norms(const RunConfig& run, onnx::ImportedNetwork& imported) {
-  DataOptions options = data_options(run);
+  RunConfig with_network = run;
+  with_network.network = imported.graph;
+  DataOptions options = data_options(with_network);
   options.classes = 0;
   MANTISSA_ASSIGN(const Dataset data, load_dataset(run.data, true, false, options));
   MANTISSA_RETURN_IF_ERROR(check_examples(imported.graph, data.info));

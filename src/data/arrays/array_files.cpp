@@ -125,7 +125,10 @@ Status pair_arrays(const fs::path& path, const std::vector<std::string>& names, 
     if (pairs[i].x.empty() || pairs[i].y.empty()) {
       return invalid_input(quoted(path) + ": there are no " + kSplitRows[i - 1].name + " " +
                            (pairs[i].x.empty() ? "inputs" : "targets") + " among its arrays (" +
-                           known + "); call them x and y, or x_train, y_train, x_test, y_test");
+                           known + "); call them x and y, or x_train, y_train, x_test, y_test" +
+                           (pairs[i].x.empty() ? "; arrays called as the inputs of a network are "
+                                                 "read by train, plan, eval and predict with it"
+                                               : ""));
     }
     splits[i]->files = {pairs[i].x, pairs[i].y};
   }

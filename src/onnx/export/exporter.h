@@ -38,7 +38,8 @@ struct ExportedNetwork {
   // By node: it computes nothing itself, because it is a view, or a ReLU that its input applies.
   std::vector<bool> skipped;
   std::vector<bool> applies_relu;
-  std::vector<InputColumn> columns = {};  // of rows of numbers; empty: they enter as they are
+  // Of rows of numbers, by the input that they are; none: its numbers enter as they are.
+  std::map<std::string, std::vector<InputColumn>> columns = {};
 };
 
 enum class ExportTarget {
@@ -58,7 +59,8 @@ struct ExportedModel {
 //
 // For a network of pictures: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N,
 // classes], the mantissas * 2^exponent of predict --raw. For rows of numbers: input `columns`,
-// float32 [N, columns], not yet standardised; NaN is a missing number. Norms of one picture,
+// float32 [N, columns], not yet standardised; NaN is a missing number. Several pictures and rows of
+// numbers: the inputs have the names that they have in the network. Norms of one picture,
 // attention and recurrent layers are computed in float32 and rounded to the network's values, so
 // results are near then, and a note names these nodes (0142).
 //

@@ -41,6 +41,31 @@ constexpr InputRow kNumberImages = {"numbers", "numbers", Form::kBytes};
 // Rows of a table, not yet standardised.
 constexpr InputRow kColumns = {"numbers", "columns", Form::kBytes};
 
+// The inputs that nodes other than losses read.
+std::vector<int> example_inputs(const Graph& network) {
+  std::vector<int> inputs;
+  for (const int input : network.inputs) {
+    for (int n = 0; n < std::ssize(network.nodes); ++n) {
+      const auto& read = network.nodes[n].inputs;
+      if (network.is_loss(n) || std::find(read.begin(), read.end(), input) == read.end()) continue;
+      inputs.push_back(input);
+      break;
+    }
+  }
+  return inputs;
+}
+
+// Whether the network reads several pictures and rows of numbers, and nothing else. Then the
+// model's inputs have the network's names.
+bool has_own_names(const Graph& network) {
+  const std::vector<int> inputs = example_inputs(network);
+  return inputs.size() > 1 && std::all_of(inputs.begin(), inputs.end(), [&](int input) {
+           const Value& value = network.values[input];
+           return has_form(value, Form::kBytes) ||
+                  (value.element == Element::kNumber && value.shape.rank == 1);
+         });
+}
+
 // Null: there is none, or it is already in the model.
 const InputRow* input_row(const ExportContext& context, const Value& input) {
   if (input.name == kNumberImages.network && reads_numbers_as_mantissas(context.graph)) {
@@ -99,6 +124,7 @@ const char* length_name(Side side) {
 }
 
 bool reads_numbers_as_mantissas(const Graph& network) {
+  if (has_own_names(network)) return true;
   const Value& input = network.values[network.inputs[0]];
   if (input.element != Element::kNumber) return false;
   const auto is_over_places = [](const Node& node) {
@@ -129,7 +155,9 @@ std::string add_inputs(ExportContext& context) {
   for (const int value : graph.inputs) {
     if (is_read_by_losses_alone(context, value)) continue;
     const Value& input = graph.values[value];
-    const InputRow* row = input_row(context, input);
+    const InputRow own = {input.element == Element::kNumber ? input.name.c_str() : nullptr,
+                          input.name.c_str(), Form::kBytes};
+    const InputRow* row = has_own_names(graph) ? &own : input_row(context, input);
     if (row == nullptr) {
       unknown += (unknown.empty() ? "'" : ", '") + input.name + "'";
       continue;

@@ -270,7 +270,8 @@ Result<Vector> vector_of(ImportContext& context, const Imported& imported, bool 
   }
   MANTISSA_ASSIGN(const int value,
                   reshaped(context, imported.value, Shape{imported.layout.count()}));
-  return Vector{value, imported.layout.places(), imported.scale};
+  return Vector{value, imported.order.empty() ? imported.layout.places() : imported.order,
+                imported.scale};
 }
 
 void define_image(ImportContext& context, const std::string& name, int value) {

@@ -36,6 +36,9 @@ struct Imported {
   // all channels.
   std::vector<double> scale;
   Form form = Form::kImage;
+  // Of a joined vector, which linear layers alone read: where each of its elements lies, if the
+  // layout does not say it. Empty: it does.
+  std::vector<int64_t> order = {};
 
   // Whether the model has it as [N, H, W, C].
   bool is_channels_last() const;

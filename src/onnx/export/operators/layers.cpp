@@ -103,12 +103,13 @@ Result<LayerNumbers> numbers_of(ExportContext& context, const Node& node) {
 
 // Columns as the network takes them: (x - mean) / deviation in its unit, rounded in float64 as the
 // network's own tables are; missing ones are 0.
-std::string standardised(ExportContext& context, const Node& node, int exponent) {
+std::string standardised(ExportContext& context, const Node& node,
+                         const std::vector<InputColumn>& of_input, int exponent) {
   ExportBuilder& to = context.builder;
   const std::string& columns = context.input(node).name;
   const int64_t count = context.shape(node.inputs[0]).count();
   std::vector<double> means, deviations;
-  for (const InputColumn& column : context.network.columns) {
+  for (const InputColumn& column : of_input) {
     means.push_back(column.mean);
     deviations.push_back(column.deviation);
   }
@@ -178,7 +179,10 @@ Result<Exported> export_numbers(ExportContext& context, int n) {
   const Value& input = context.graph.values[node.inputs[0]];
   ExportBuilder& to = context.builder;
   std::string numbers = context.input(node).name;
-  if (!context.network.columns.empty()) numbers = standardised(context, node, input.exponent);
+  const auto columns = context.network.columns.find(input.name);
+  if (columns != context.network.columns.end()) {
+    numbers = standardised(context, node, columns->second, input.exponent);
+  }
   if (ops::is_sequence(input.shape)) {
     numbers = to.add("Unsqueeze", node.name + "/row", {numbers, to.list("row_axis", {2})});
   }

@@ -143,9 +143,37 @@ Status import_row_reshape(ImportContext& context, const NodeData& node) {
   return {};
 }
 
-// Joins channels only.
+namespace {
+
+// The places of joined vectors, one after the other.
+struct JoinedOrder {
+  std::vector<int64_t> places = {};
+  bool is_mixed = false;  // some vector's elements lie in another order than the model's
+
+  void add(const Vector& vector, int64_t count) {
+    const auto first = std::ssize(places);
+    for (int64_t i = 0; i < count; ++i) {
+      places.push_back(first + (vector.places.empty() ? i : vector.places[i]));
+    }
+    is_mixed = is_mixed || !vector.places.empty();
+  }
+};
+
+bool is_read_by_linear_layers_alone(const ImportContext& context, const std::string& value) {
+  const auto readers = context.readers.find(value);
+  return readers != context.readers.end() && !context.results.contains(value) &&
+         std::all_of(readers->second.begin(), readers->second.end(), [](const NodeData* reader) {
+           return reader->op_type == "Gemm" || reader->op_type == "MatMul";
+         });
+}
+
+}  // namespace
+
+// Joins channels only; of vectors their elements, those of flattened pixels too if linear layers
+// alone read them: their weights take the order.
 Status import_concat(ImportContext& context, const NodeData& node) {
   std::vector<int> parts;
+  JoinedOrder order;
   int64_t rank = 0;
   bool is_last = false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -155,7 +183,7 @@ Status import_concat(ImportContext& context, const NodeData& node) {
     rank = std::ssize(input.layout.dims()) + 1;
     if (rank == 2) {
       MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
-      if (!vector.places.empty()) return invalid_input("joins pixels that were flattened");
+      order.add(vector, input.layout.count());
       parts.push_back(vector.value);
     } else {
       MANTISSA_ASSIGN(const int image, image_of(context, input));
@@ -166,9 +194,13 @@ Status import_concat(ImportContext& context, const NodeData& node) {
   if (axis != wanted && axis != wanted - rank) {
     return invalid_input("joins along another axis than channels");
   }
+  if (order.is_mixed && !is_read_by_linear_layers_alone(context, node.outputs[0])) {
+    return invalid_input("joins pixels that were flattened, for other nodes than linear layers");
+  }
   const std::string name = node_name(context, node);
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConcat, name, std::move(parts)));
   define_image(context, node.outputs[0], value);
+  if (order.is_mixed) context.values[node.outputs[0]].order = std::move(order.places);
   turn_back(is_last, context.values[node.outputs[0]]);
   return {};
 }
