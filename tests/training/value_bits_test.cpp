@@ -249,6 +249,10 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
                             op == &ops::kAddHalfUp;
     Attributes attributes;
     if (op == &ops::kSlice) attributes = {{"first", 1}, {"channels", 2}};
+    if (op == &ops::kGatherRows) attributes = {{"rows", WholeList{5, 0, 0, 2}}};
+    if (op == &ops::kScatterRows) {
+      attributes = {{"rows", WholeList{6, 5, 3, 2, 1, 0}}, {"positions", 8}};
+    }
     if (op == &ops::kUpsample) attributes = {{"factor", 2}};
     if (op == &ops::kBilinearResize) attributes = {{"height", 9}, {"width", 4}};
     SingleOp single(*op, attributes, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
