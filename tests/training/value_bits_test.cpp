@@ -280,8 +280,8 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     keeping += keeps_sign;
     clipping += traits.clips.negatives;
   }
-  EXPECT_EQ(never, 6);
-  EXPECT_EQ(keeping, 22);
+  EXPECT_EQ(never, 7);
+  EXPECT_EQ(keeping, 24);
   EXPECT_EQ(clipping, 3);
 }
 
