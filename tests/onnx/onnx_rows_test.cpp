@@ -28,13 +28,6 @@ TEST(OnnxRows, Softmaxes) {
   EXPECT_EQ(found, (std::vector{ops::ReducedAxes::kChannels, ops::ReducedAxes::kPositions}));
 }
 
-TEST(OnnxRows, SoftmaxOverTheBatchIsRefused) {
-  Model m(kReal, {kBatch, kSteps, kChannels});
-  const std::string v = m.add("Softmax", "soft", {"x"}, {{"axis", int64_t{0}}});
-  EXPECT_NE(refusal(m, linear(m, "head", v, kChannels, 4)).find("goes over the examples"),
-            std::string::npos);
-}
-
 TEST(OnnxRows, PositionsThatDoNotFollowEachOther) {
   Model m(kReal, {kBatch, kSteps, kChannels});
   std::string v = linear(m, "first", "x", kChannels, kChannels);

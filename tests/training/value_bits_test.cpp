@@ -249,6 +249,10 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
                             op == &ops::kAddHalfUp;
     Attributes attributes;
     if (op == &ops::kSlice) attributes = {{"first", 1}, {"channels", 2}};
+    if (op == &ops::kGatherRows) attributes = {{"rows", WholeList{5, 0, 0, 2}}};
+    if (op == &ops::kScatterRows) {
+      attributes = {{"rows", WholeList{6, 5, 3, 2, 1, 0}}, {"positions", 8}};
+    }
     if (op == &ops::kUpsample) attributes = {{"factor", 2}};
     if (op == &ops::kBilinearResize) attributes = {{"height", 9}, {"width", 4}};
     SingleOp single(*op, attributes, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
@@ -276,8 +280,8 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     keeping += keeps_sign;
     clipping += traits.clips.negatives;
   }
-  EXPECT_EQ(never, 6);
-  EXPECT_EQ(keeping, 22);
+  EXPECT_EQ(never, 7);
+  EXPECT_EQ(keeping, 24);
   EXPECT_EQ(clipping, 3);
 }
 

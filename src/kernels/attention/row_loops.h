@@ -71,7 +71,8 @@ template <typename Score>
 void add_bias(const AttentionHead& head, int64_t query, const QueryKeys& keys, int64_t first,
               const Score* scores, int32_t* biased) {
   constexpr int64_t kLeast = -4 * int64_t{REF_MOST_BIAS};
-  const int64_t largest = *std::max_element(scores + (keys.begin - first), scores + (keys.end - first));
+  const int64_t largest =
+      *std::max_element(scores + (keys.begin - first), scores + (keys.end - first));
   const int shift = head.shift_of(query);
   for_biased_keys(head, query, keys, [&](int64_t key, int64_t end, int64_t place) {
     for (int64_t j = key; j < end; ++j) {

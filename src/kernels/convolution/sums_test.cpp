@@ -71,7 +71,8 @@ TEST(ConvolutionSums, OfGradInputAreExactEverywhere) {
   ConvolutionShape row = shape_of(3, 1, 40, 12, 24, 1, 2, 0);  // a sequence
   row.kernel_width = 4, row.padding_width = 1, row.out_width = 20;
   shapes.push_back(row);
-  for (const auto& [groups, in, out] : {std::tuple{2, 16, 24}, {3, 9, 3}, {5, 5, 20}, {24, 24, 24}}) {
+  for (const auto& [groups, in, out] :
+       {std::tuple{2, 16, 24}, {3, 9, 3}, {5, 5, 20}, {24, 24, 24}}) {
     ConvolutionShape grouped = shape_of(2, 8, 8, in, out, 3, 2, 1);
     grouped.groups = groups;
     shapes.push_back(grouped);

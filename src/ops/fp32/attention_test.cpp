@@ -30,7 +30,8 @@ const Case kCases[] = {
     {2, 100, 100, 3, 7, true, false, {100, 61}}, {3, 50, 50, 1, 33, false, false, {0, 1, 49}},
     {2, 97, 40, 2, 8, false, true, {40, 3}},     {2, 100, 100, 6, 8, true, false, {}, 3, 7},
     {2, 60, 60, 4, 5, false, false, {60, 31}, 4, 9}, {1, 70, 90, 2, 8, false, true, {}, 2},
-    {2, 60, 60, 2, 8, true, false, {60, 31}, 1, 0, 1, 64}, {2, 54, 54, 4, 6, false, false, {}, 2, 0, 6, 9},
+    {2, 60, 60, 2, 8, true, false, {60, 31}, 1, 0, 1, 64},
+    {2, 54, 54, 4, 6, false, false, {}, 2, 0, 6, 9},
 };
 
 std::vector<float> noise(int64_t count, uint64_t seed) {
@@ -86,7 +87,8 @@ struct Definition {
   // Of the keys [begin, end); key 0 is at `first_key`.
   void add(int64_t query, int64_t first_key, int64_t begin, int64_t end, int64_t head, int64_t i) {
     const auto bias_at = [&](int64_t j) {
-      const int64_t w = of.bias_width, down = i / w - (begin + j) / w, right = i % w - (begin + j) % w;
+      const int64_t w = of.bias_width, key = begin + j;
+      const int64_t down = i / w - key / w, right = i % w - key % w;
       return head * of.biases() + (down + of.bias_height - 1) * (2 * w - 1) + right + w - 1;
     };
     first_key += begin * key_width();

@@ -32,9 +32,9 @@ typedef struct RefAttentionHead {
   int64_t scale REF_CXX(= 0);
   int shift REF_CXX(= 0);
   const int32_t* query_shifts REF_CXX(= nullptr);  // [queries], added to the shift; null: 0
-  // Added to the scaled scores: a logarithm to base 2 in Q16 for each distance of a query and a key,
-  // [2 bias_height - 1, 2 bias_width - 1] of them, at most REF_MOST_BIAS. Positions lie row by row,
-  // bias_width in each row. Null: none.
+  // Added to the scaled scores: a logarithm to base 2 in Q16 for each distance of a query and a
+  // key, [2 bias_height - 1, 2 bias_width - 1] of them, at most REF_MOST_BIAS. Positions lie row by
+  // row, bias_width in each row. Null: none.
   const int32_t* bias REF_CXX(= nullptr);
   int64_t bias_height REF_CXX(= 1), bias_width REF_CXX(= 1);
 #ifdef __cplusplus

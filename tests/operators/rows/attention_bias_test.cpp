@@ -67,7 +67,9 @@ struct Definition {
     };
     for (int64_t n = 0; n < 2 * kHeads; ++n) {
       const int64_t head = n % kHeads, offset = n / kHeads * kPositions * kChannels;
-      const auto place = [&](int64_t row) { return offset + row * kChannels + head * kHeadChannels; };
+      const auto place = [&](int64_t row) {
+        return offset + row * kChannels + head * kHeadChannels;
+      };
       const auto dot = [&](const Mantissas& a, int64_t i, const Mantissas& b, int64_t j) {
         double sum = 0;
         for (int64_t c = 0; c < kHeadChannels; ++c) {
@@ -174,12 +176,11 @@ TEST(AttentionBias, IsTrained) {
     int biases = 0;
     const Graph& graph = fast.graph();
     for (size_t p = 0; p < graph.parameters.size(); ++p) {
-      if (graph.parameters[p].name != "picture.bias" && graph.parameters[p].name != "sequence2.bias") {
-        continue;
-      }
+      const std::string& name = graph.parameters[p].name;
+      if (name != "picture.bias" && name != "sequence2.bias") continue;
       ++biases;
       const auto bytes = fast.state().bytes(fast.state().layout().parameters[p].mantissa);
-      EXPECT_TRUE(std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{}; }));
+      EXPECT_TRUE(std::ranges::any_of(bytes, [](std::byte b) { return b != std::byte{}; }));
     }
     EXPECT_EQ(biases, 2);
   }

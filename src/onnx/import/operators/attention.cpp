@@ -139,7 +139,9 @@ Status mask_scores(ImportContext& context, const NodeData& node, size_t scores_i
   if (std::ranges::any_of(numbers, is_bias)) {
     MANTISSA_ASSIGN(const Heads heads, heads_of(context, scores.queries, "queries"));
     const int64_t positions = positions_of(context, scores);
-    if (heads.positions != positions) return invalid_input("adds numbers to scores of two sequences");
+    if (heads.positions != positions) {
+      return invalid_input("adds numbers to scores of two sequences");
+    }
     MANTISSA_RETURN_IF_ERROR(add_bias(tensor->dims, numbers, positions, heads.count, with_bias));
     note_once(context,
               "the constants that are added to attention's scores are biases by distance, which "

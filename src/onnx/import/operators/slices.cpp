@@ -199,8 +199,8 @@ Status define_part(ImportContext& context, const NodeData& node, int64_t axis, i
   return {};
 }
 
-// The parts of the node's input at these places along an axis: positions, or things that follow each
-// other.
+// The parts of the node's input at these places along an axis: positions, or things that follow
+// each other.
 Status define_places(ImportContext& context, const NodeData& node, int64_t given_axis,
                      const std::vector<int64_t>& places, bool is_matrix) {
   MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
