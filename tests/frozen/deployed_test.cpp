@@ -83,8 +83,8 @@ Graph with_maxima() {
   return finished(net);
 }
 
-// Layers that float32 or float64 computes to the same bits: no value is rounded elsewhere than in the
-// network.
+// Layers that float32 or float64 computes to the same bits: no value is rounded elsewhere than in
+// the network.
 Graph with_exact_forms() {
   Layers net("exact", fashion_options());
   net.convolution("conv1", 6, 3, 2, 1, true);
@@ -111,6 +111,7 @@ Graph with_exact_forms() {
   const int stream = net.add(ops::kLinear, "wide", {{"channels", 12}, {"least_bits", 16}});
   const int curve = net.join(ops::kGelu, "gelu", {stream});
   net.join(ops::kAdd, "added", {stream, curve}, {{"least_bits", 16}});
+  net.product("product", net.last(), curve);
   net.join(ops::kReverse, "turned", {net.last()});
   net.add(ops::kSlice, "chosen", {{"channels", 12}, {"position", 3}});
   parts.push_back(net.add(ops::kFlatten, "chosen_flat"));
@@ -194,8 +195,8 @@ const std::map<std::string, std::string> kNearNetworks = {
 class Deployed : public ::testing::TestWithParam<NamedNetwork> {};
 
 // Sums of layers with multipliers that are no powers of two may round in float. So a value may
-// become its neighbour, which moves logits a little. Norms, attention and recurrent layers are near,
-// too, and the command says so; nothing else is.
+// become its neighbour, which moves logits a little. Norms, attention and recurrent layers are
+// near, too, and the command says so; nothing else is.
 TEST_P(Deployed, ComputesTheSame) {
   FrozenNetwork network = frozen(GetParam().build());
   const auto near = kNearNetworks.find(GetParam().name);
