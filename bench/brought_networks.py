@@ -10,14 +10,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUNS = ROOT / "runs/brought"
 AEON = "aeon==1.6.0"
 MEAN, DEVIATION = 0.286, 0.353  # of Fashion-MNIST's pixels
-Task = collections.namedtuple("Task", "network data epochs further_epochs what")
+Task = collections.namedtuple("Task", "network data batch epochs further_epochs what")
 TASKS = {
-    "vit": Task("vit", "fashion-mnist", 3, 1, "Fashion-MNIST"),
-    "convnext": Task("convnext", "fashion-mnist", 3, 1, "Fashion-MNIST"),
-    "unet": Task("unet", "shapes", 10, 3, "drawn shapes, mean IoU"),
-    "tcn-vowels": Task("tcn", "JapaneseVowels_eq", 60, 20, "JapaneseVowels"),
-    "tcn-power": Task("tcn", "ItalyPowerDemand", 200, 60, "ItalyPowerDemand"),
-    "tcn-leaves": Task("tcn", "OSULeaf", 100, 30, "OSULeaf"),
+    "vit": Task("vit", "fashion-mnist", 128, 3, 1, "Fashion-MNIST"),
+    "convnext": Task("convnext", "fashion-mnist", 128, 3, 1, "Fashion-MNIST"),
+    "unet": Task("unet", "shapes", 128, 10, 3, "drawn shapes, mean IoU"),
+    "tcn-vowels": Task("tcn", "JapaneseVowels_eq", 32, 40, 15, "JapaneseVowels"),
+    "tcn-power": Task("tcn", "ItalyPowerDemand", 32, 100, 30, "ItalyPowerDemand"),
+    "tcn-leaves": Task("tcn", "OSULeaf", 32, 60, 20, "OSULeaf"),
 }
 
 

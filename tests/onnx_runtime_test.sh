@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Exported networks of few bits in ONNX Runtime: both targets, weights of 2 to 8 bits, convolutions
 # (depthwise and grouped ones, too) and linear layers, grids with an offset, at its four levels of
-# optimisation. tests/long/onnx_export has larger networks, and other CPUs.
+# optimisation; and layers that it computes in float32 and float64, to the same bits or near. tests/long/onnx_export has larger networks, and other CPUs.
 #
 # ONNX Runtime comes from PyPI into an environment in build/python, which stays for the next time.
 set -uo pipefail
@@ -27,7 +27,7 @@ made() {
   ((status == 0))
 }
 
-# computes_the_same NAME TARGET [--near]
+# computes_the_same NAME TARGET [--near]: the file's logits are the run's
 computes_the_same() {
   local file=$folder/$1-$2.onnx
   run export --checkpoint "$folder/$1" --target "$2" --out "$file"
@@ -67,5 +67,14 @@ holds "range" made range quantize --from "$here/fixtures/range_no_scale.onnx" --
 data=$data_here
 run predict --checkpoint "$folder/range" --data "$data" --index 0-63 --raw "$folder/range.npz" --quiet
 check range --near
+# Sums that float32 has, 16-bit mantissas, means and products in float64.
+holds "exact" made exact train --model "$here/onnx_runtime_exact.json" --batch-size 32 --epochs 4 \
+  --learning-rate 0.005
+check exact
+# Norms and attention, near.
+holds "near" made near train --model vit_tiny --width 0.25 --batch-size 32 --epochs 4
+holds "near, ort" computes_the_same near ort --near
+holds "the command says so" grep -q 'are near' "$folder/stdout"
+holds "near, portable" computes_the_same near portable --near
 holds "range is no look-up" eval '! grep -aq n_Add33.input/table "$folder/range-ort.onnx"'
 finish

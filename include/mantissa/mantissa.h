@@ -213,8 +213,8 @@ struct Predictions {
 // to the network's size), classes or numbers of rows ("input": CSV files), or of test examples
 // ("data" and "index", "0-9"). Writes a table to "csv" if that is given and not "-". Writes the
 // logits as the network computed them to "raw", an NPZ file: "mantissas", int32 [N, classes], and
-// "exponent", int32; a logit is mantissa * 2^exponent; in fp32 "logits", float32, in place of both. Of
-// a class for each pixel or position both are [N, places, classes]. Pictures that can be read are predicted. If
+// "exponent", int32; a logit is mantissa * 2^exponent. In fp32: "logits", float32, alone. Of a
+// class for each place: [N, places, classes]. Pictures that can be read are predicted. If
 // others cannot be read, or a folder has none, `problem` says so. An error if that is all there is.
 MANTISSA_EXPORT Outcome<Predictions> predict(const Settings& settings);
 

@@ -139,6 +139,8 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
   return a.metadata != b.metadata ? "its metadata differ" : "its graph differs";
 }
 
+constexpr int kMostGridBits = 8;
+
 }  // namespace
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
@@ -150,14 +152,13 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
     return export_sequences(network, target);
   }
   for (const Node& node : d.network.nodes) {
-    const bool has_9_bits = node.op == &ops::kQuantise &&
-                            node.attributes.as<ops::QuantiseAttributes>().bits == 8 &&
-                            !node.attributes.as<ops::QuantiseAttributes>().is_signed;
-    if (has_9_bits) {
-      return invalid_input("node '" + node.name +
-                           "' has a grid of 8 bits without a sign, whose mantissas have 9: grids "
-                           "of at most 7 bits, or of 8 with a sign, can be exported");
-    }
+    if (node.op != &ops::kQuantise || node.op->bits(node.attributes) <= kMostGridBits) continue;
+    const auto& grid = node.attributes.as<ops::QuantiseAttributes>();
+    return invalid_input("node '" + node.name + "' has a grid of " + std::to_string(grid.bits) +
+                         " bits" +
+                         (grid.is_signed ? "" : " without a sign, whose mantissas have " +
+                                                    std::to_string(grid.bits + 1)) +
+                         ": grids of at most 7 bits, or of 8 with a sign, can be exported");
   }
   if (d.form == FrozenForm::kTieFree) {
     return invalid_input("its format has ties=up; --target tflite writes such networks");

@@ -83,8 +83,8 @@ Graph with_maxima() {
   return finished(net);
 }
 
-// Layers that float32 or float64 computes to the same bits: no value is rounded elsewhere than in the
-// network.
+// Layers that float32 or float64 computes to the same bits: no value is rounded elsewhere than in
+// the network.
 Graph with_exact_forms() {
   Layers net("exact", fashion_options());
   net.convolution("conv1", 6, 3, 2, 1, true);
@@ -194,8 +194,8 @@ const std::map<std::string, std::string> kNearNetworks = {
 class Deployed : public ::testing::TestWithParam<NamedNetwork> {};
 
 // Sums of layers with multipliers that are no powers of two may round in float. So a value may
-// become its neighbour, which moves logits a little. Norms, attention and recurrent layers are near,
-// too, and the command says so; nothing else is.
+// become its neighbour, which moves logits a little. Norms, attention and recurrent layers are
+// near, too, and the command says so; nothing else is.
 TEST_P(Deployed, ComputesTheSame) {
   FrozenNetwork network = frozen(GetParam().build());
   const auto near = kNearNetworks.find(GetParam().name);
@@ -212,7 +212,9 @@ TEST_P(Deployed, ComputesTheSame) {
     std::string notes;
     for (const std::string& note : exported->notes) notes += note + "\n";
     EXPECT_EQ(notes.find("results are near") != std::string::npos, is_near) << notes;
-    if (is_near) EXPECT_NE(notes.find(near->second), std::string::npos) << notes;
+    if (is_near) {
+      EXPECT_NE(notes.find(near->second), std::string::npos) << notes;
+    }
     const std::vector<float> found = logits_of(exported->model);
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance) << i;

@@ -131,6 +131,41 @@ TEST_F(ExportedSequences, Translators) {
   }
 }
 
+// Sines that are added, pairs of channels that turn, keys that heads share, and a window.
+TEST_F(ExportedSequences, PositionsAndHeads) {
+  for (const int64_t interleaved : {0, 1}) {
+    NetworkBuilder b("positions");
+    const Var placed = b.add("sinusoidal_positions", {embedding(b, b.indices("tokens", {kSteps}))},
+                             {{"interleaved", interleaved}});
+    const auto turned = [&](int64_t heads) {
+      return b.add("rotary", {b.linear(heads * kChannels / 2, placed)},
+                   {{"heads", heads}, {"channels", int64_t{4}}, {"interleaved", interleaved}});
+    };
+    const Var query = turned(2), key = turned(1);
+    const Var seen = b.add("attention", {query, key, b.linear(kChannels / 2, placed)},
+                           {{"heads", int64_t{2}},
+                            {"kv_heads", int64_t{1}},
+                            {"window", int64_t{3}},
+                            {"causal", interleaved}});
+    expect_near(finished(b, seen), {{source(false)}, true}, 0.1);
+  }
+}
+
+// Rows in front of the positions, positions one after the other, and sums and means of them.
+TEST_F(ExportedSequences, RowsInFrontAndReductions) {
+  NetworkBuilder b("reductions");
+  const Var rows = embedding(b, b.indices("tokens", {kSteps}));
+  const Var more = b.add("prepend_rows", {rows}, {{"rows", int64_t{2}}});
+  const Var all = b.add("concat_positions", {more, rows});
+  const Var sum = b.add("reduce_sum", {all});
+  const Var image = b.add(
+      "reshape", {all},
+      {{"height", 2 * kSteps + 2}, {"width", int64_t{1}}, {"channels", kChannels}});
+  const Var mean = b.add("global_average_pool", {image});
+  expect_near(finished(b, b.add("concat", {sum, mean, b.add("reduce_mean", {rows})})),
+              {{source(false)}, false}, 0.15);  // sums are large
+}
+
 TEST_F(ExportedSequences, RefusesByName) {
   const auto start = [](NetworkBuilder& b) { return embedding(b, b.indices("tokens", {kSteps})); };
   {

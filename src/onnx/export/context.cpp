@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "onnx/export/values/wide.h"
+#include "onnx/export/wide.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/ops.h"

@@ -73,7 +73,7 @@ struct ExportContext {
   ExportBuilder builder;
   std::vector<std::string> notes;
   NamesByText near = {};  // nodes whose results are near the network's, not equal, by reason
-  bool in_rows = false;   // an operator of rows computes for one of mantissas (values/by_rows.h)
+  bool in_rows = false;   // an operator of rows computes for one of mantissas (by_rows.h)
 
   int exponent(int value) const { return network.exponents[static_cast<size_t>(value)]; }
   int limit(int value) const { return network.limits[static_cast<size_t>(value)]; }

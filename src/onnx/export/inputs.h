@@ -7,9 +7,9 @@
 
 namespace mantissa::onnx {
 
-// Whether the network reads rows of numbers, [C], pictures of them, [H, W, C], or positions, [T, C],
-// over which it has convolutions; or several pictures and rows. Its values are mantissas, as those
-// of a network of pixels.
+// Whether the network reads rows of numbers, [C], pictures of them, [H, W, C], or positions,
+// [T, C], over which it has convolutions; or several pictures and rows. Its values are mantissas,
+// as of a network of pixels.
 bool reads_numbers_as_mantissas(const Graph& network);
 
 // Adds the inputs that nodes other than losses read, and the name of the output. The result says

@@ -15,8 +15,8 @@ struct LayerNumbers {
   std::vector<int32_t> bias;  // empty: none
   std::vector<float> scales;  // of the weights, by channel; positive
   std::vector<bool> turned;   // by channel: weights and bias have the other sign here
-  // In the file: [O, C, H, W] of convolutions and of layers of positions, [C, O, H, W] of transposed
-  // convolutions, else [O, C].
+  // In the file: [O, C, H, W] of convolutions and of layers of positions, [C, O, H, W] of
+  // transposed convolutions, else [O, C].
   std::vector<int64_t> dims;
   bool is_transposed = false;  // the input's channels come first in the file
   int64_t channels = 0;

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "onnx/export/by_rows.h"
 #include "onnx/export/rows.h"
-#include "onnx/export/values/by_rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {

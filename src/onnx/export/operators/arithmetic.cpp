@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "onnx/export/operators.h"
-#include "onnx/export/values/wide.h"
+#include "onnx/export/wide.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -64,11 +64,11 @@ Result<Exported> export_subtract(ExportContext& context, int n) {
   return export_sum(context, n, "Sub", "subtracts");
 }
 
-// Products of mantissas of 8 bits are exact in float32. A gate, one factor for each channel of an image, is
-// [N, C, 1, 1].
+// Products of mantissas of 8 bits are exact in float32. A gate, one factor for each channel of an
+// image, is [N, C, 1, 1].
 Result<Exported> export_multiply(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const Shape image = context.image_shape(node.inputs[0]), gate = context.shape(node.inputs[1]);
+  const Shape image = context.shape(node.inputs[0]), gate = context.shape(node.inputs[1]);
   std::vector<std::string> inputs = both(context, node);
   if (gate.rank < image.rank) {
     ExportBuilder& to = context.builder;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/attention/attention.h"
 #include "onnx/export/operators.h"
 #include "onnx/export/rows.h"
 #include "ops/attributes.h"
@@ -104,6 +105,25 @@ std::string masked_scores(ExportContext& context, const Node& node) {
   return scores;
 }
 
+// The probabilities of the network's grid, half up, if values are mantissas: 7 bits, which logits
+// show.
+std::string probabilities(ExportContext& context, const Node& node, const std::string& scores) {
+  constexpr float kOne = 1 << kernels::kProbabilityBits;
+  ExportBuilder& to = context.builder;
+  const std::string weights =
+      to.add("Softmax", node.name + "/weights", {scores}, {{"axis", int64_t{-1}}});
+  if (!context.in_rows) return weights;
+  const std::string units =
+      to.add("Mul", node.name + "/weights/units", {weights, to.scalar(kOne, "attention/one")});
+  const std::string above =
+      to.add("Add", node.name + "/weights/above", {units, to.scalar(0.5F, "attention/half")});
+  const std::string whole = to.add("Floor", node.name + "/weights/whole", {above});
+  const std::string most = to.add("Min", node.name + "/weights/most",
+                                  {whole, to.scalar(kOne - 1, "attention/most")});
+  return to.add("Mul", node.name + "/weights/rounded",
+                {most, to.scalar(1 / kOne, "attention/unit")});
+}
+
 // The sequences that the node reads: its inputs' must be those that the network says.
 Status check_sides(const ExportContext& context, const Node& node) {
   const Side queries = context.input(node).side, keys = context.input(node, 1).side;
@@ -126,8 +146,7 @@ Result<Exported> export_row_attention(ExportContext& context, int n) {
         "has a bias by distance, which is not exported yet; attention without one is");
   }
   ExportBuilder& to = context.builder;
-  const std::string weights = to.add("Softmax", node.name + "/weights",
-                                     {masked_scores(context, node)}, {{"axis", int64_t{-1}}});
+  const std::string weights = probabilities(context, node, masked_scores(context, node));
   const std::string values = heads_of(context, node, 2, {0, 2, 1, 3});
   const std::string heads = to.add("MatMul", node.name + "/heads", {weights, values});
   const std::string rows =

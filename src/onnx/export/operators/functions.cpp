@@ -9,7 +9,7 @@
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
 #include "onnx/export/rows.h"
-#include "onnx/export/values/wide.h"
+#include "onnx/export/wide.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pointwise/prelu.h"

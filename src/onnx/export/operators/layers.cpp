@@ -5,8 +5,8 @@
 
 #include "onnx/export/operators.h"
 #include "onnx/export/rows.h"
-#include "onnx/export/values/wide.h"
 #include "onnx/export/weights.h"
+#include "onnx/export/wide.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/convolution_shape.h"
 #include "ops/convolutions/transposed_shape.h"
@@ -204,13 +204,14 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
       ops::convolution_axes(a, ops::is_sequence(context.shape(node.inputs[0])));
   const int64_t right = a.causal ? 0 : horizontal.padding;
   const int64_t dilation = shape[1] > 1 || shape[2] > 1 ? a.dilation : 1;
-  return image_layer(context, n, layer,
-                     {"Conv",
-                      {ints("kernel_shape", {shape[1], shape[2]}),
-                       ints("strides", {vertical.stride, horizontal.stride}),
-                       ints("pads", {vertical.padding, horizontal.padding, vertical.padding, right}),
-                       ints("dilations", {dilation, dilation}),
-                       {"group", a.groups}}});
+  return image_layer(
+      context, n, layer,
+      {"Conv",
+       {ints("kernel_shape", {shape[1], shape[2]}),
+        ints("strides", {vertical.stride, horizontal.stride}),
+        ints("pads", {vertical.padding, horizontal.padding, vertical.padding, right}),
+        ints("dilations", {dilation, dilation}),
+        {"group", a.groups}}});
 }
 
 // In float32, which has the sums below 2^24: there is no operator of integers.

@@ -1,6 +1,8 @@
 // Operators that move numbers and compute nothing. Images are [N, C, H, W] in the model and
 // [H, W, C] here; vectors have our own order in both.
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
@@ -154,19 +156,33 @@ Result<Exported> export_channel_shuffle(ExportContext& context, int n) {
   return out;
 }
 
-// Positions as the rows or columns of an image stay rows.
+namespace {
+
+// Whether rows of this shape, as an image, are the same rows to those who read them. The positions
+// of an image of one column are its height: only means and sums take these for positions.
+bool stay_rows(const ExportContext& context, const Shape& from, int value) {
+  const Shape& shape = context.shape(value);
+  if (shape.rank < 2 || shape.last() != from.last()) return false;
+  if (shape.rank == 2 || shape[0] == 1) return true;
+  const std::vector<int>& readers = context.readers[static_cast<size_t>(value)];
+  return shape[1] == 1 && std::all_of(readers.begin(), readers.end(), [&](int reader) {
+           const Op* op = context.graph.nodes[reader].op;
+           return op == &ops::kGlobalAveragePool || op == &ops::kRescaledGlobalAverage ||
+                  op == &ops::kReduceMean || op == &ops::kReduceSum;
+         });
+}
+
+}  // namespace
+
 Result<Exported> export_row_flatten(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const Exported& in = context.input(node);
-  const Shape& from = context.shape(node.inputs[0]);
-  const Shape& shape = context.shape(node.outputs[0]);
-  const bool keeps_rows = shape.last() == from.last() && shape.count() == from.count() &&
-                          (shape.rank < 3 || shape[0] == 1 || shape[1] == 1);
-  if (in.form == Form::kRows && shape.rank > 1 && keeps_rows) return in;
-  if (shape.rank != 1) {
+  const bool of_rows = in.form == Form::kRows;
+  if (of_rows && stay_rows(context, context.shape(node.inputs[0]), node.outputs[0])) return in;
+  if (context.shape(node.outputs[0]).rank != 1) {
     return invalid_input("changes the shape of a sequence whose length is open");
   }
-  if (in.form != Form::kRows) return in;
+  if (!of_rows) return in;
   ExportBuilder& to = context.builder;
   return Exported{.name = to.add("Reshape", context.output_name(node),
                                  {in.name, to.list("flat_shape", {0, -1})}),

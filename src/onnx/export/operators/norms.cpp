@@ -35,7 +35,8 @@ Result<Exported> export_group_norm(ExportContext& context, int n) {
   const bool is_vector = shape.rank == 1;
   const std::string numbers = real(context, context.input(node), name);
   const std::string rows =
-      to.add("Reshape", name + "/groups", {numbers, to.list(name + "/groups/shape", {0, groups, -1})});
+      to.add("Reshape", name + "/groups",
+             {numbers, to.list(name + "/groups/shape", {0, groups, -1})});
   const auto constant = [&](const char* what, float number) {
     return to.numbers(name + what, ElementType::kFloat, {groups},
                       std::vector<float>(static_cast<size_t>(groups), number));
@@ -47,14 +48,16 @@ Result<Exported> export_group_norm(ExportContext& context, int n) {
   const std::vector<int64_t> dims =
       is_vector ? std::vector<int64_t>{0, channels}
                 : std::vector<int64_t>{0, channels, image[0], image[1]};
-  const std::string back = to.add("Reshape", name + "/image", {normed, to.list(name + "/shape", dims)});
+  const std::string back =
+      to.add("Reshape", name + "/image", {normed, to.list(name + "/shape", dims)});
   const auto by_channel = [&](int parameter) {
     std::vector<int64_t> sizes = {channels};
     if (!is_vector) sizes.insert(sizes.end(), {1, 1});
     return to.numbers(context.graph.parameters[parameter].name, ElementType::kFloat, sizes,
                       real_numbers(context, parameter));
   };
-  const std::string scaled = to.add("Mul", name + "/scaled", {back, by_channel(node.parameters[0])});
+  const std::string scaled =
+      to.add("Mul", name + "/scaled", {back, by_channel(node.parameters[0])});
   return quantised(context, n,
                    to.add("Add", name + "/real", {scaled, by_channel(node.parameters[1])}));
 }

@@ -6,7 +6,7 @@
 
 #include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
-#include "onnx/export/values/wide.h"
+#include "onnx/export/wide.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pooling/reciprocal.h"

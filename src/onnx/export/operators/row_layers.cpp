@@ -1,5 +1,5 @@
-// Tables of tokens and linear layers of sequences. Linear layers are QuantizeLinear, DequantizeLinear
-// and MatMul, which ONNX Runtime computes in integers; all else is float (0095).
+// Tables of tokens and linear layers of sequences. Linear layers are QuantizeLinear,
+// DequantizeLinear and MatMul, which ONNX Runtime computes in integers; all else is float (0095).
 #include <algorithm>
 #include <bit>
 

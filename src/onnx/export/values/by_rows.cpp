@@ -1,4 +1,4 @@
-#include "onnx/export/values/by_rows.h"
+#include "onnx/export/by_rows.h"
 
 #include <algorithm>
 #include <optional>
@@ -12,7 +12,9 @@ namespace mantissa::onnx {
 namespace {
 
 // Positions, or an image of one row, which are [N, T, C]; other images are [N, H, W, C].
-bool is_one_row(const Shape& shape) { return shape.rank == 2 || (shape.rank == 3 && shape[0] == 1); }
+bool is_one_row(const Shape& shape) {
+  return shape.rank == 2 || (shape.rank == 3 && shape[0] == 1);
+}
 
 // The value with its channels last, in float32.
 Exported as_rows(ExportContext& context, const Exported& value, const Shape& shape) {
@@ -26,7 +28,8 @@ Exported as_rows(ExportContext& context, const Exported& value, const Shape& sha
   } else if (!is_one_row(shape)) {
     to.add("Transpose", name, {numbers}, {ints("perm", {0, 2, 3, 1})});
   } else {
-    const std::string row = to.add("Squeeze", name + "/one_row", {numbers, to.list("row_axis", {2})});
+    const std::string row =
+        to.add("Squeeze", name + "/one_row", {numbers, to.list("row_axis", {2})});
     to.add("Transpose", name, {row}, {ints("perm", {0, 2, 1})});
   }
   return rows;

@@ -1,4 +1,4 @@
-#include "onnx/export/values/wide.h"
+#include "onnx/export/wide.h"
 
 #include <cmath>
 

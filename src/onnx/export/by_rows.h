@@ -1,5 +1,5 @@
-// Operators of rows for values of pictures: the value as float32 rows, the operator, and back to the
-// mantissas of the network's grid.
+// Operators of rows for values of pictures: the value as float32 rows, the operator, and back to
+// the mantissas of the network's grid.
 #pragma once
 
 #include "onnx/export/operators.h"
