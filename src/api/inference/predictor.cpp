@@ -5,6 +5,9 @@
 #include <sstream>
 #include <utility>
 
+#include "api/inference/network_data.h"
+#include "data/arrays/array_files.h"
+#include "data/arrays/array_pictures.h"
 #include "data/arrays/named_arrays.h"
 #include "data/readers/picture_column.h"
 #include "data/tables/table_encoder.h"
@@ -33,9 +36,16 @@ void take_target(TableEncoder& encoder, std::span<const TableField> row, Predict
   if (!target->numbers.empty()) prediction.truth = target->numbers[0];
 }
 
+// The rows of a CSV file, or of arrays.
+Result<std::unique_ptr<TableRows>> open_rows(const std::string& file, const TableFormat& format) {
+  if (!is_array_file(file)) return open_csv_rows(file, format);
+  MANTISSA_ASSIGN(ArrayPair pair, read_inputs(file));
+  return array_rows(quoted(std::filesystem::path(file)), std::move(pair.x), std::move(pair.y), format);
+}
+
 Status predict_file(const std::string& file, bool several, Predictor& predictor) {
   const TableSchema& schema = *predictor.network.description.table;
-  MANTISSA_ASSIGN(const auto rows, open_csv_rows(file, schema.file_format()));
+  MANTISSA_ASSIGN(const auto rows, open_rows(file, schema.file_format()));
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
   ExampleSet set = row_set(schema, false);
   set.tensors.resize(schema.picture ? 2 : 1);  // targets are unknown
@@ -172,17 +182,34 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
 
 bool Predictor::takes_arrays() const {
   const auto& table = network.description.table;
-  return table && table->has_named_inputs();
+  return table && (table->has_named_inputs() || table->is_shaped());
 }
 
-Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
+bool names_arrays(const PredictionConfig& config) {
+  const std::vector<std::string> files = lines_of(config.input);
+  return !files.empty() && std::all_of(files.begin(), files.end(), is_array_file);
+}
+
+namespace {
+
+// With the name of the one input of positions or pictures of numbers.
+TableSchema with_input_name(TableSchema schema) {
+  if (!schema.is_shaped()) return schema;
+  schema.inputs = {{.name = kNumberTensor,
+                    .shape = schema.shape,
+                    .channels_first = schema.channels_first,
+                    .columns = schema.columns}};
+  return schema;
+}
+
+// Predicts the examples of all files; `read` reads those of one.
+template <typename Read>
+Status predict_sets(const PredictionConfig& config, Predictor& predictor, const Read& read) {
   const std::vector<std::string> files = lines_of(config.input);
   if (files.empty()) return invalid_input("--input: name an NPZ file");
   for (const std::string& file : files) {
-    MANTISSA_ASSIGN(const ExampleSet set,
-                    read_named_inputs(file, *predictor.network.description.table,
-                                      {.notes = &predictor.result.notes}));
-    const Examples examples = examples_of(set);
+    MANTISSA_ASSIGN(const ExampleSet set, read(file));
+    const Examples examples = inputs_of(set);
     for (int64_t first = 0; first < set.count; first += kPredictedAtOnce) {
       const int64_t count = std::min(kPredictedAtOnce, set.count - first);
       std::vector<Prediction> batch;
@@ -196,6 +223,22 @@ Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
   }
   if (!predictor.result.predictions.empty()) return {};
   return invalid_input("--input: there are no examples in " + files[0]);
+}
+
+}  // namespace
+
+Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
+  const TableSchema schema = with_input_name(*predictor.network.description.table);
+  return predict_sets(config, predictor, [&](const std::string& file) {
+    return read_named_inputs(file, schema, {.form = {}, .notes = &predictor.result.notes});
+  });
+}
+
+Status predict_picture_arrays(const PredictionConfig& config, Predictor& predictor) {
+  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
+  const PictureForm form = {options.size.height, options.size.width, options.channels};
+  return predict_sets(config, predictor,
+                      [&](const std::string& file) { return read_new_pictures(file, form); });
 }
 
 Status predict_rows(const PredictionConfig& config, Predictor& predictor) {
