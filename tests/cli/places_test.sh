@@ -47,8 +47,9 @@ npz("exchanged", x_train=([300, 3, 24], "<f4", x_train), y_train=([300, 24], "|u
     x_test=([100, 3, 24], "<f4", x_test), y_test=([100, 24], "|u1", y_test))
 npz("new_bright", images=([4, 12, 12], "|u1", pixels[:576]))
 npz("new_table", x=([5, 72], "<f4", x[:360]))
-npz("table_test", x_train=([300, 72], "<f4", x_train), y_train=([300], "|u1", [i % 2 for i in range(300)]),
-    x_test=([100, 72], "<f4", x_test), y_test=([100, 2], "|u1", [i % 2 for i in range(200)]))
+npz("table_test", x_train=([300, 72], "<f4", x_train),
+    y_train=([300], "|u1", [i % 2 for i in range(300)]), x_test=([100, 72], "<f4", x_test),
+    y_test=([100, 2], "|u1", [i % 2 for i in range(200)]))
 npz("two_targets", x=([400, 72], "<f4", x), y=([400, 2], "|u1", [i % 2 for i in range(800)]))
 npz("none", x=([0, 24, 3], "<f4", []), y=([0, 24], "|u1", []))
 npz("no_rows", x=([0, 72], "<f4", []), y=([0], "|u1", []))
@@ -68,8 +69,8 @@ def network(name, shape, nodes, labels, loss="softmax_cross_entropy", **attribut
                "losses": ["loss"]}, open(f"{folder}/{name}.json", "w"))
 conv = ("c", "convolution", ["in"], {"channels": 8, "padding": 1, "kernel": 3})
 relu = ("r", "relu", ["c"], {})
-network("seg", [12, 12, 1], [conv, relu, ("out", "convolution", ["r"], {"channels": 2, "kernel": 1})],
-        [12, 12])
+seg = [conv, relu, ("out", "convolution", ["r"], {"channels": 2, "kernel": 1})]
+network("seg", [12, 12, 1], seg, [12, 12])
 last = lambda channels: [conv, relu, ("out", "linear", ["r"], {"channels": channels})]
 network("softmax", [24, 3], last(3), [24])
 network("sigmoids", [24, 3], last(3), [24], "sigmoid_cross_entropy")

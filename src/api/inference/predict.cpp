@@ -52,8 +52,8 @@ Status parse_range(const std::string&, const std::string& text, PredictionConfig
 constexpr SettingOf<PredictionConfig> kPredictRows[] = {
     kCheckpoint<PredictionConfig>,
     {"input",
-     "PNG or JPEG pictures, or folders of them; a CSV file of rows; an NPZ file of x, or of inputs by "
-     "their names; targets may be missing", "",
+     "PNG or JPEG pictures, or folders of them; a CSV file of rows; an NPZ file of x, or of inputs "
+     "by their names; targets may be missing", "",
      parse_text<&PredictionConfig::input>, traits::kList},
     {"data", "data set whose test examples --index names (left out: that of the training)", "",
      parse_text<&PredictionConfig::data>},

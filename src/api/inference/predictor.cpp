@@ -40,7 +40,8 @@ void take_target(TableEncoder& encoder, std::span<const TableField> row, Predict
 Result<std::unique_ptr<TableRows>> open_rows(const std::string& file, const TableFormat& format) {
   if (!is_array_file(file)) return open_csv_rows(file, format);
   MANTISSA_ASSIGN(ArrayPair pair, read_inputs(file));
-  return array_rows(quoted(std::filesystem::path(file)), std::move(pair.x), std::move(pair.y), format);
+  return array_rows(quoted(std::filesystem::path(file)), std::move(pair.x), std::move(pair.y),
+                    format);
 }
 
 Status predict_file(const std::string& file, bool several, Predictor& predictor) {

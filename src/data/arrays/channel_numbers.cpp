@@ -86,7 +86,8 @@ Result<std::vector<TableColumn>> channel_columns(const FoundSplit& split, const 
     sums.largest = std::max(sums.largest, std::abs(value));
   });
   if (!is_finite) return infinite_numbers(split, x.array);
-  const bool has_any = std::any_of(all.begin(), all.end(), [](const Sums& s) { return s.count > 0; });
+  const bool has_any =
+      std::any_of(all.begin(), all.end(), [](const Sums& sums) { return sums.count > 0; });
   if (!has_any) return invalid_input(place_of(split, x.array) + " has no number: all are NaN");
   for (Sums& sums : all) {
     sums.mean = sums.count > 0 ? sums.sum / static_cast<double>(sums.count) : 0;

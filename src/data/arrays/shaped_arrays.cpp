@@ -59,8 +59,8 @@ Result<TableSchema> find_shaped(const DataOptions& options, RowPart part, FoundD
 // Examples of a split, which must have the schema's shape.
 Result<int64_t> count_examples(const FoundSplit& split, const TableSchema& schema) {
   MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
-  const auto fits = has_channels_first(
-      split, pair.x, schema.shape, schema.channels_first ? ChannelAxis::kFirst : ChannelAxis::kLast);
+  const ChannelAxis axis = schema.channels_first ? ChannelAxis::kFirst : ChannelAxis::kLast;
+  const auto fits = has_channels_first(split, pair.x, schema.shape, axis);
   if (!fits.ok()) {
     const auto other = has_channels_first(split, pair.x, schema.shape, ChannelAxis::kByShape);
     if (!other.ok()) return other.error();
