@@ -17,7 +17,7 @@ std::vector<int> convolutions_without_norm(const Graph& network) {
     const Shape& shape = network.values[output].shape;
     const auto is_norm = [&](int reader) { return network.nodes[reader].op == &ops::kBatchNorm; };
     const bool has_norm = std::any_of(readers[output].begin(), readers[output].end(), is_norm);
-    const bool is_map = shape[0] * shape[1] > 1;
+    const bool is_map = shape.count() > shape.last();
     if (is_map && !has_norm && !network.is_output(output)) found.push_back(n);
   }
   return found;

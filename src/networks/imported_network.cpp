@@ -1,5 +1,6 @@
 #include "networks/imported_network.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -33,10 +34,30 @@ bool is_onnx_file(const std::filesystem::path& path) {
   return is_named_so || (begin[0] == kVersionTag && begin[1] < kLatestVersion);
 }
 
+namespace {
+
+// An error if the options say how pixels enter a model that reads none.
+Status check_reads_pixels(const Graph& graph, const onnx::ImportOptions& options) {
+  if (options.mean.empty() && options.deviation.empty()) return {};
+  const bool reads_pixels =
+      std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                  [&](int input) { return graph.values[input].type == DataType::kUint8; });
+  if (reads_pixels) return {};
+  return invalid_input(
+      "input-mean and input-std are for pixels, and this model reads none; numbers are brought to "
+      "mean 0 and deviation 1 by the training examples: leave them out");
+}
+
+}  // namespace
+
 Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
                                           const onnx::ImportOptions& options) {
   MANTISSA_ASSIGN(const onnx::ModelData model, onnx::read_model(path));
   auto imported = onnx::import_network(model, options);
+  if (imported.ok()) {
+    const Status fits = check_reads_pixels(imported->graph, options);
+    if (!fits.ok()) imported = fits.error();
+  }
   if (!imported.ok()) imported.error().message = path.string() + ": " + imported.error().message;
   return imported;
 }

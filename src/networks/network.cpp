@@ -189,8 +189,9 @@ Result<ModelOptions> example_options(const Graph& network) {
   const bool has_ranks = known->kind == ops::LossKind::kOrdinal;
   ModelOptions options{
       .classes = network.classes() + (one_logit || has_ranks), .one_logit = one_logit, .loss = known->kind};
-  options.has_labels = network.values[loss->inputs[1]].element == Element::kIndex &&
-                       network.values[loss->inputs[1]].shape.rank == 1 && !one_logit;
+  options.has_labels = known->kind == ops::LossKind::kSigmoids && !one_logit &&
+                       network.values[loss->inputs[1]].shape.rank == 1 &&
+                       label_shape_of_places(network).rank == 0;
   if (!has_usual_inputs(network)) {
     options.height = options.width = options.channels = 0;
   } else if (const Value* const pixels = input_named(network, kPixelTensor)) {

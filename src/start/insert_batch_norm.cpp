@@ -31,14 +31,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostPictures = 2048;
+constexpr int64_t kMostExamples = 2048;
 constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 24;  // of the convolutions' results
 constexpr double kLeastDeviation = 0.01;                  // of a channel, relative to the layer's
 const Format kFloat{.family = FormatFamily::kFloat};
 
 struct Convolution {
   int node;
-  // By channel, over all pixels of all pictures.
+  // By channel, over all places of all examples.
   std::vector<double> mean = {}, variance = {};
 };
 
@@ -78,27 +78,11 @@ class ChannelSums {
   int64_t rows_ = 0;
 };
 
-DataType type_of(const StoredTensor& tensor) {
-  if (std::holds_alternative<std::vector<uint8_t>>(tensor.numbers)) return DataType::kUint8;
-  const bool are_words = std::holds_alternative<std::vector<int16_t>>(tensor.numbers);
-  return are_words ? DataType::kInt16 : DataType::kInt32;
-}
-
-// The inputs without their classes: the network may have fewer classes.
-Examples unlabelled(const ExampleSet& set) {
-  std::vector<ExampleArray> inputs;
-  for (const StoredTensor& tensor : set.tensors) {
-    if (!tensor.is_input()) continue;
-    inputs.push_back({{tensor.name, type_of(tensor), tensor.shape}, tensor.bytes().data()});
-  }
-  return array_examples(set.count, std::move(inputs));
-}
-
 // The network with the convolutions' results as its outputs, and sums over each of them.
 struct Watched {
   Graph network;
   std::vector<ChannelSums> sums = {};
-  int64_t numbers = 1;  // of all of them, of one picture
+  int64_t numbers = 1;  // of all of them, of one example
 
   Watched(const Graph& from, const std::vector<Convolution>& convolutions) : network(from) {
     network.outputs.clear();
@@ -124,10 +108,10 @@ Result<State> float_state(const onnx::ImportedNetwork& imported, uint64_t seed) 
 }
 
 // Runs the network in fp32, and takes mean and variance of the convolutions' results.
-Status measure(const ExampleSet& pictures, const MeasuringSettings& settings,
+Status measure(const ExampleSet& examples, const MeasuringSettings& settings,
                const onnx::ImportedNetwork& imported, std::vector<Convolution>& convolutions) {
   Watched watched(imported.graph, convolutions);
-  const int64_t count = std::min(pictures.count, kMostPictures);
+  const int64_t count = std::min(examples.count, kMostExamples);
   const int64_t batch =
       std::clamp<int64_t>(kMostNumbersAtOnce / watched.numbers, 1, std::min<int64_t>(count, 64));
   MANTISSA_ASSIGN(State state, float_state(imported, settings.seed));
@@ -146,8 +130,8 @@ Status measure(const ExampleSet& pictures, const MeasuringSettings& settings,
   const int64_t batches = count / batch;
   MANTISSA_ASSIGN(
       OrderedBatches source,
-      OrderedBatches::create(unlabelled(pictures), batch,
-                             calibration_examples(pictures.count, settings.seed, batches * batch)));
+      OrderedBatches::create(inputs_of(examples), batch,  // the network may have fewer classes
+                             calibration_examples(examples.count, settings.seed, batches * batch)));
   for (int64_t i = 0; i < batches; ++i) {
     MANTISSA_RETURN_IF_ERROR(programs.infer(source.next()));
     for (size_t c = 0; c < watched.sums.size(); ++c) {
@@ -217,7 +201,7 @@ void normalise(const Convolution& convolution, const std::string& layer,
 
 }  // namespace
 
-Result<std::vector<std::string>> insert_batch_norms(const ExampleSet& pictures,
+Result<std::vector<std::string>> insert_batch_norms(const ExampleSet& examples,
                                                     const MeasuringSettings& settings,
                                                     onnx::ImportedNetwork& imported) {
   std::vector<Convolution> convolutions;
@@ -226,7 +210,7 @@ Result<std::vector<std::string>> insert_batch_norms(const ExampleSet& pictures,
     return invalid_input("insert-batch-norm: '" + imported.graph.name +
                          "' has no convolution with a bias and without a batch norm behind it");
   }
-  MANTISSA_RETURN_IF_ERROR(measure(pictures, settings, imported, convolutions));
+  MANTISSA_RETURN_IF_ERROR(measure(examples, settings, imported, convolutions));
   MANTISSA_ASSIGN(Graph graph, with_norms(imported.graph, convolutions));
   ParametersByName parameters;
   for (onnx::ImportedParameter& parameter : imported.parameters) {

@@ -14,17 +14,17 @@
 namespace mantissa {
 
 struct MeasuringSettings {
-  uint64_t seed = 1;  // draws the pictures
+  uint64_t seed = 1;  // draws the examples
   int threads = 1;
   Isa isa = Isa::kScalar;
 };
 
-// Puts a batch norm after each convolution that has a bias, makes more than one pixel and has no
+// Puts a batch norm after each convolution that has a bias, makes more than one place and has no
 // batch norm yet. The convolution that makes the output gets none. Means and variances are measured
-// in fp32 on up to 2,048 training pictures, scales and offsets are such that the network computes
+// in fp32 on up to 2,048 training examples, scales and offsets are such that the network computes
 // the same, and the weights of a channel are divided by its deviation. Returns the names of the
 // convolutions. An error if there is no such convolution, and errors of running the network.
-Result<std::vector<std::string>> insert_batch_norms(const ExampleSet& pictures,
+Result<std::vector<std::string>> insert_batch_norms(const ExampleSet& examples,
                                                     const MeasuringSettings& settings,
                                                     onnx::ImportedNetwork& imported);
 

@@ -57,6 +57,11 @@ for name in perceptron halves; do
     --from "$folder/$name.safetensors" --data "$folder/points.csv" "${settings[@]}" \
     --out "$folder/$name"
 done
+refuses "the mean of pixels" 2 "input-mean and input-std are for pixels, .* reads none" \
+  import "$folder/perceptron.onnx" --input-mean 0.5 --out "$folder/no.safetensors"
+refuses "their deviation" 2 "input-mean and input-std are for pixels" \
+  train --from "$folder/perceptron.onnx" --input-std 0.5 --data "$folder/points.csv" \
+  "${settings[@]}" --out "$folder/no"
 accepts "it learns rows of arrays" "test accuracy (8[5-9]|9[0-9])" train \
   --from "$folder/perceptron.onnx" --data "$folder/points.npz" "${settings[@]}" --out "$folder/arrays"
 accepts "and predicts" "^line 2 +[xyz]" predict --checkpoint "$folder/perceptron" \

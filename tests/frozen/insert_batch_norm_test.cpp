@@ -79,6 +79,35 @@ TEST(InsertBatchNorm, ChannelsHaveADeviationOfOne) {
   }
 }
 
+// Positions with channels: each channel's numbers over all positions. A convolution that makes one
+// position gets none, however many channels it has.
+TEST(InsertBatchNorm, OfNumbersOverOneAxis) {
+  constexpr int64_t kLong = 12, kIn = 3;
+  Model m(ElementType::kFloat, {Model::kBatch, kIn, kLong});
+  std::string v = m.conv("c1", "x", {6, kIn, 3}, {1, 1});
+  v = m.add("Relu", "r1", {v});
+  v = m.conv("c2", v, {8, 6, kLong}, {0, 0});
+  v = m.add("Flatten", "flat", {m.add("Relu", "r2", {v})});
+  v = m.add("Gemm", "fc", {v, m.weights("fc.weight", {5, 8}), m.weights("fc.b", {5})},
+            {{"transB", int64_t{1}}});
+  auto network = imported(m.finish(v));
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  ExampleSet set{.count = kImages};
+  std::vector<int16_t> numbers(static_cast<size_t>(kImages * kLong * kIn));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<int16_t>(8192 * uniform("numbers", static_cast<int64_t>(i)) - 4096);
+  }
+  set.tensors.push_back({kNumberTensor, Shape{kLong, kIn}, numbers});
+  set.tensors.push_back({kLabelTensor, Shape{}, std::vector<Label>(kImages)});
+  const auto layers = insert_batch_norms(set, {.isa = best_isa()}, *network);
+  ASSERT_TRUE(layers.ok()) << layers.error().message;
+  EXPECT_EQ(*layers, std::vector<std::string>{"c1"});
+  for (const onnx::ImportedParameter& parameter : network->parameters) {
+    if (!parameter.name.ends_with("running_variance")) continue;
+    for (const double variance : parameter.doubles) EXPECT_NEAR(variance, 1, 1e-9);
+  }
+}
+
 // The same with any number of threads: runs that start from it are the same.
 TEST(InsertBatchNorm, DoesNotDependOnThreads) {
   std::vector<onnx::ImportedParameter> first;

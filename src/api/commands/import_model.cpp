@@ -34,7 +34,7 @@ constexpr SettingOf<ImportConfig> kImportRows[] = {
      "with a state that an exported program saved: the run's folder; --out is then a new folder",
      "", parse_text<&ImportConfig::exported>},
     {"classes", "outputs of the network (0: those of the model)", "0"},
-    {"data", "with --insert-batch-norm: data set with pictures to set them from"},
+    {"data", "with --insert-batch-norm: data set whose training examples set them"},
     {"sequence",
      "positions of an example, of sequences (left out: the model's; of an encoder or a language "
      "model 128, or its own)"},
@@ -63,11 +63,10 @@ Result<ImportConfig> import_config(const Settings& settings) {
   return config;
 }
 
-// Sets batch norms from the pictures of a data set whose classes may be others.
-Status insert_norms(const RunConfig& run, onnx::ImportedNetwork& imported) {
-  RunConfig with_network = run;
-  with_network.network = imported.graph;
-  DataOptions options = data_options(with_network);
+// Sets batch norms from the examples of a data set whose classes may be others.
+Status insert_norms(RunConfig run, onnx::ImportedNetwork& imported) {
+  run.network = imported.graph;  // says how arrays are read
+  DataOptions options = data_options(run);
   options.classes = 0;
   MANTISSA_ASSIGN(const Dataset data, load_dataset(run.data, true, false, options));
   MANTISSA_RETURN_IF_ERROR(check_examples(imported.graph, data.info));

@@ -52,7 +52,8 @@ Status parse_range(const std::string&, const std::string& text, PredictionConfig
 constexpr SettingOf<PredictionConfig> kPredictRows[] = {
     kCheckpoint<PredictionConfig>,
     {"input",
-     "PNG or JPEG pictures, or folders of them; a CSV file of rows; an NPZ file of inputs", "",
+     "PNG or JPEG pictures, or folders of them; a CSV file of rows; an NPZ file of x, or of inputs "
+     "by their names; targets may be missing", "",
      parse_text<&PredictionConfig::input>, traits::kList},
     {"data", "data set whose test examples --index names (left out: that of the training)", "",
      parse_text<&PredictionConfig::data>},
@@ -279,6 +280,7 @@ Outcome<Predictions> predict(const Settings& settings) {
   MANTISSA_RETURN_IF_ERROR(config.input.empty()        ? predict_examples(config, predictor)
                            : predictor.takes_arrays()  ? predict_arrays(config, predictor)
                            : network.description.table ? predict_rows(config, predictor)
+                           : names_arrays(config)      ? predict_picture_arrays(config, predictor)
                                                        : predict_inputs(config, predictor));
   if (!config.raw.empty()) MANTISSA_RETURN_IF_ERROR(write_raw(config.raw, predictor));
   if (config.csv.empty()) return result;

@@ -5,6 +5,9 @@
 #include <sstream>
 #include <utility>
 
+#include "api/inference/network_data.h"
+#include "data/arrays/array_files.h"
+#include "data/arrays/array_pictures.h"
 #include "data/arrays/named_arrays.h"
 #include "data/readers/picture_column.h"
 #include "data/tables/table_encoder.h"
@@ -33,9 +36,17 @@ void take_target(TableEncoder& encoder, std::span<const TableField> row, Predict
   if (!target->numbers.empty()) prediction.truth = target->numbers[0];
 }
 
+// The rows of a CSV file, or of arrays.
+Result<std::unique_ptr<TableRows>> open_rows(const std::string& file, const TableFormat& format) {
+  if (!is_array_file(file)) return open_csv_rows(file, format);
+  MANTISSA_ASSIGN(ArrayPair pair, read_inputs(file));
+  return array_rows(quoted(std::filesystem::path(file)), std::move(pair.x), std::move(pair.y),
+                    format);
+}
+
 Status predict_file(const std::string& file, bool several, Predictor& predictor) {
   const TableSchema& schema = *predictor.network.description.table;
-  MANTISSA_ASSIGN(const auto rows, open_csv_rows(file, schema.file_format()));
+  MANTISSA_ASSIGN(const auto rows, open_rows(file, schema.file_format()));
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
   ExampleSet set = row_set(schema, false);
   set.tensors.resize(schema.picture ? 2 : 1);  // targets are unknown
@@ -88,37 +99,51 @@ std::vector<std::string> lines_of(const std::string& text) {
   return all;
 }
 
-// The part of an example's places that each class was guessed for.
-std::vector<double> guessed_parts(const std::vector<double>& probabilities, int64_t first,
-                                  int64_t places, int64_t classes) {
-  std::vector<double> parts(static_cast<size_t>(classes), 0);
-  for (int64_t place = first; place < first + places; ++place) {
-    const auto row = probabilities.begin() + place * classes;
-    parts[static_cast<size_t>(std::max_element(row, row + classes) - row)] +=
-        1 / static_cast<double>(places);
-  }
-  return parts;
-}
+// What a row of results stands for.
+struct Guess {
+  int best = 0;
+  std::vector<int> labels = {};  // of labels: those above their thresholds
+};
 
 // The most probable class, or of two classes the second above its threshold. Of labels also those
 // above their thresholds.
-void take_guess(const Classified& found, int64_t i, const FrozenDescription& description,
-                Prediction& one) {
-  const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
-  one.guess = static_cast<int>(best - one.probabilities.begin());
-  if (!found.guesses.empty()) one.guess = found.guesses[static_cast<size_t>(i)];
-  if (found.scores.empty()) return;
+Guess guess_of(const Classified& found, int64_t row, const FrozenDescription& description) {
+  const int64_t classes = description.options.classes;
+  const auto first = found.probabilities.begin() + row * classes;
+  Guess guess{static_cast<int>(std::max_element(first, first + classes) - first)};
+  if (!found.guesses.empty()) guess.best = found.guesses[static_cast<size_t>(row)];
+  if (found.scores.empty()) return guess;
   const auto count = static_cast<int64_t>(threshold_count(description.options));
   std::vector<int> above;
   for (int64_t k = 0; k < count; ++k) {
     const double threshold = description.thresholds.empty() ? 0 : description.thresholds[k];
-    if (found.scores[i * count + k] > threshold) above.push_back(static_cast<int>(k));
+    if (found.scores[row * count + k] > threshold) above.push_back(static_cast<int>(k));
   }
-  if (count > 1 || description.options.classes != 2) {
-    one.labels = std::move(above);
+  if (count > 1 || classes != 2) {
+    guess.labels = std::move(above);
   } else if (!description.thresholds.empty()) {
-    one.guess = above.empty() ? 0 : 1;
+    guess.best = above.empty() ? 0 : 1;
   }
+  return guess;
+}
+
+// In place of probabilities: the part of an example's places that each class was guessed for, or
+// each label. The guess is the class of most places; labels are those of any.
+void take_places(const Classified& found, int64_t first, int64_t places,
+                 const FrozenDescription& description, Prediction& one) {
+  const ModelOptions& options = description.options;
+  const bool are_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
+  std::vector<int64_t> counts(static_cast<size_t>(options.classes), 0);
+  for (int64_t place = first; place < first + places; ++place) {
+    const Guess guess = guess_of(found, place, description);
+    if (!are_labels) ++counts[static_cast<size_t>(guess.best)];
+    for (const int label : guess.labels) ++counts[static_cast<size_t>(label)];
+  }
+  for (size_t k = 0; k < counts.size(); ++k) {
+    one.probabilities.push_back(static_cast<double>(counts[k]) / static_cast<double>(places));
+    if (are_labels && counts[k] > 0) one.labels.push_back(static_cast<int>(k));
+  }
+  one.guess = static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
 }  // namespace
@@ -136,10 +161,14 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   for (int64_t i = 0; i < count; ++i) {
     Prediction& one = batch[static_cast<size_t>(i)];
     if (result.target.empty()) {
-      one.probabilities = places > 1 ? guessed_parts(all, i * places, places, classes)
-                                     : std::vector<double>(all.begin() + i * classes,
-                                                           all.begin() + (i + 1) * classes);
-      take_guess(found, i, network.description, one);
+      if (places > 1) {
+        take_places(found, i * places, places, network.description, one);
+      } else {
+        one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
+        Guess guess = guess_of(found, i, network.description);
+        one.guess = guess.best;
+        one.labels = std::move(guess.labels);
+      }
     } else {
       const auto numbers = std::ssize(found.numbers) / count;
       one.numbers.assign(found.numbers.begin() + i * numbers,
@@ -154,17 +183,34 @@ Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
 
 bool Predictor::takes_arrays() const {
   const auto& table = network.description.table;
-  return table && table->has_named_inputs();
+  return table && (table->has_named_inputs() || table->is_shaped());
 }
 
-Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
+bool names_arrays(const PredictionConfig& config) {
+  const std::vector<std::string> files = lines_of(config.input);
+  return !files.empty() && std::all_of(files.begin(), files.end(), is_array_file);
+}
+
+namespace {
+
+// With the name of the one input of positions or pictures of numbers.
+TableSchema with_input_name(TableSchema schema) {
+  if (!schema.is_shaped()) return schema;
+  schema.inputs = {{.name = kNumberTensor,
+                    .shape = schema.shape,
+                    .channels_first = schema.channels_first,
+                    .columns = schema.columns}};
+  return schema;
+}
+
+// Predicts the examples of all files; `read` reads those of one.
+template <typename Read>
+Status predict_sets(const PredictionConfig& config, Predictor& predictor, const Read& read) {
   const std::vector<std::string> files = lines_of(config.input);
   if (files.empty()) return invalid_input("--input: name an NPZ file");
   for (const std::string& file : files) {
-    MANTISSA_ASSIGN(const ExampleSet set,
-                    read_named_inputs(file, *predictor.network.description.table,
-                                      {.notes = &predictor.result.notes}));
-    const Examples examples = examples_of(set);
+    MANTISSA_ASSIGN(const ExampleSet set, read(file));
+    const Examples examples = inputs_of(set);
     for (int64_t first = 0; first < set.count; first += kPredictedAtOnce) {
       const int64_t count = std::min(kPredictedAtOnce, set.count - first);
       std::vector<Prediction> batch;
@@ -178,6 +224,22 @@ Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
   }
   if (!predictor.result.predictions.empty()) return {};
   return invalid_input("--input: there are no examples in " + files[0]);
+}
+
+}  // namespace
+
+Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
+  const TableSchema schema = with_input_name(*predictor.network.description.table);
+  return predict_sets(config, predictor, [&](const std::string& file) {
+    return read_named_inputs(file, schema, {.form = {}, .notes = &predictor.result.notes});
+  });
+}
+
+Status predict_picture_arrays(const PredictionConfig& config, Predictor& predictor) {
+  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
+  const PictureForm form = {options.size.height, options.size.width, options.channels};
+  return predict_sets(config, predictor,
+                      [&](const std::string& file) { return read_new_pictures(file, form); });
 }
 
 Status predict_rows(const PredictionConfig& config, Predictor& predictor) {

@@ -35,9 +35,15 @@ struct Predictor {
 
   // Predicts `batch`; `examples` are its own.
   Status run(std::vector<Prediction> batch, const Examples& examples);
-  // Whether arrays fill the network's inputs by name.
+  // Whether arrays fill the network's inputs: by name, or one of positions or pictures of numbers.
   bool takes_arrays() const;
 };
+
+// Whether `input` names files of arrays.
+bool names_arrays(const PredictionConfig& config);
+
+// Predicts the pictures of the NPZ or NPY files that `input` names, one a line.
+Status predict_picture_arrays(const PredictionConfig& config, Predictor& predictor);
 
 // Predicts the examples of the NPZ files that `input` names, one a line.
 Status predict_arrays(const PredictionConfig& config, Predictor& predictor);

@@ -93,6 +93,33 @@ Result<ArrayPair> read_pair(const FoundSplit& split) {
   }
   return pair;
 }
+
+Result<ArrayPair> read_inputs(const fs::path& path) {
+  ArrayPair pair;
+  if (!is_npz(path)) {
+    MANTISSA_ASSIGN(pair.x, read_npy(path));
+    return pair;
+  }
+  std::vector<OtherArray> passed_over;
+  MANTISSA_ASSIGN(std::vector<NpyArray> arrays, read_npz(path, {}, &passed_over));
+  std::string names;
+  for (NpyArray& array : arrays) {
+    names += (names.empty() ? "" : ", ") + array.name;
+    const auto role = role_of(array.name);
+    if (!role) continue;
+    NpyArray& place = role->is_input ? pair.x : pair.y;
+    if (!place.name.empty()) {
+      return invalid_input(quoted(path) + ": '" + place.name + "' and '" + array.name +
+                           "' are both " + (role->is_input ? "inputs" : "targets") +
+                           "; examples to predict are one array, x");
+    }
+    place = std::move(array);
+  }
+  if (!pair.x.name.empty()) return pair;
+  return invalid_input(quoted(path) + ": there are no inputs among its arrays (" + names +
+                       "); call them x");
+}
+
 namespace {
 
 // Pairs inputs and targets by split.

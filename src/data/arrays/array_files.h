@@ -46,6 +46,10 @@ struct ArrayPair {
 };
 Result<ArrayPair> read_pair(const FoundSplit& split);
 
+// The inputs of a file for predictions, NPZ or NPY, and the targets if they are there; else `y` has
+// no name. Errors: no inputs, or those of several splits.
+Result<ArrayPair> read_inputs(const std::filesystem::path& path);
+
 // "[60000, 28, 28]".
 std::string shape_text(const NpyArray& array);
 // "'a.npz': 'x' [60000, 28, 28]".

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <utility>
 
+#include "base/sizes.h"
 #include "data/arrays/array_files.h"
 #include "data/tables/table_rows.h"
 
@@ -223,5 +225,27 @@ Result<ExampleSet> read_array_pictures(const FoundData& found, const FoundSplit&
   }
   if (set.count == split.count) return set;
   return invalid_input(quoted(split.file(0)) + ": changed while it was read");
+}
+
+Result<ExampleSet> read_new_pictures(const std::filesystem::path& path, const PictureForm& form) {
+  MANTISSA_ASSIGN(const ArrayPair pair, read_inputs(path));
+  FoundSplit split;
+  split.folder = path.parent_path();
+  split.files = {path.filename().string()};
+  if (!are_pictures(pair.x)) {
+    return invalid_input(place_of(split, pair.x) +
+                         " is no array of pictures, uint8 [N, height, width] or with channels");
+  }
+  MANTISSA_ASSIGN(const PictureForm stored, form_of(split, pair.x));
+  MANTISSA_ASSIGN(ExampleSet set, empty_set(pair.x.shape[0], form));
+  const auto* const pixels = reinterpret_cast<const uint8_t*>(pair.x.data.data());
+  try {
+    for (int64_t i = 0; i < pair.x.shape[0]; ++i) {
+      append_picture(pixels + i * stored.bytes(), stored, 0, set);
+    }
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("the pictures of " + quoted(path), pair.x.shape[0] * form.bytes());
+  }
+  return set;
 }
 }  // namespace mantissa

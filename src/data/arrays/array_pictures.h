@@ -18,4 +18,7 @@ Status inspect_array_pictures(FoundData& found);
 Result<ExampleSet> read_array_pictures(const FoundData& found, const FoundSplit& split,
                                        const ReadOptions& options);
 
+// Reads the pictures of a file for predictions, brought to the form. Their labels are 0.
+Result<ExampleSet> read_new_pictures(const std::filesystem::path& path, const PictureForm& form);
+
 }  // namespace mantissa

@@ -52,6 +52,14 @@ Result<bool> has_channels_first(const FoundSplit& split, const NpyArray& x, cons
                        (fits_last || fits_first ? ", and --channels names the other" : ""));
 }
 
+namespace {
+
+Error infinite_numbers(const FoundSplit& split, const NpyArray& x) {
+  return invalid_input(place_of(split, x) + " has infinite numbers");
+}
+
+}  // namespace
+
 Result<std::vector<TableColumn>> channel_columns(const FoundSplit& split, const ChannelArray& x) {
   const NumberAt number = number_reader(x.array.type);
   const ChannelOrder& order = x.order;
@@ -77,7 +85,10 @@ Result<std::vector<TableColumn>> channel_columns(const FoundSplit& split, const 
     sums.sum += value;
     sums.largest = std::max(sums.largest, std::abs(value));
   });
-  if (!is_finite) return invalid_input(place_of(split, x.array) + " has infinite numbers");
+  if (!is_finite) return infinite_numbers(split, x.array);
+  const bool has_any =
+      std::any_of(all.begin(), all.end(), [](const Sums& sums) { return sums.count > 0; });
+  if (!has_any) return invalid_input(place_of(split, x.array) + " has no number: all are NaN");
   for (Sums& sums : all) {
     sums.mean = sums.count > 0 ? sums.sum / static_cast<double>(sums.count) : 0;
   }
@@ -99,31 +110,43 @@ Result<std::vector<TableColumn>> channel_columns(const FoundSplit& split, const 
   return columns;
 }
 
-int64_t append_standardised(const FoundSplit& split, const ChannelArray& x,
-                            const std::vector<TableColumn>& columns,
-                            std::vector<int16_t>& numbers) {
+Result<ChangedNumbers> append_standardised(const FoundSplit& split, const ChannelArray& x,
+                                           const std::vector<TableColumn>& columns,
+                                           std::vector<int16_t>& numbers) {
   const NumberAt number = number_reader(x.array.type);
   const ChannelOrder& order = x.order;
-  int64_t clipped = 0;
+  ChangedNumbers changed;
   for (int64_t n = 0; n < x.array.shape[0]; ++n) {
     if (!is_of_part(n, split.part)) continue;
     const int64_t counted = x.counted(n);
     for (int64_t i = 0; i < counted; ++i) {
       const double value = number(x.array, n * order.count() + order.stored(i));
+      if (std::isinf(value)) return infinite_numbers(split, x.array);
       const TableColumn& column = columns[static_cast<size_t>(order.channel(i))];
       const int16_t mantissa =
           std::isnan(value) ? int16_t{0} : standardised(value, column, kFeatureExponent);
       numbers.push_back(mantissa);
-      clipped += mantissa == INT16_MAX || mantissa == -INT16_MAX;
+      changed.clipped += mantissa == INT16_MAX || mantissa == -INT16_MAX;
+      changed.missing += std::isnan(value);
     }
     numbers.resize(numbers.size() + static_cast<size_t>(order.count() - counted));
   }
-  return clipped;
+  return changed;
 }
 
-std::string clipped_note(int64_t clipped, const NpyArray& x) {
-  return std::to_string(clipped) + " numbers of '" + x.name +
-         "' lie 8 deviations or more from the mean of their channel, and are clipped there";
+std::vector<std::string> notes_about(const ChangedNumbers& changed, const NpyArray& x) {
+  std::vector<std::string> notes;
+  const std::string of = " numbers of '" + x.name + "' ";
+  if (changed.clipped > 0) {
+    notes.push_back(std::to_string(changed.clipped) + of +
+                    "lie 8 deviations or more from the mean of their channel, and are clipped "
+                    "there");
+  }
+  if (changed.missing > 0) {
+    notes.push_back(std::to_string(changed.missing) + of +
+                    "are NaN: they are missing, and count as the mean of their channel");
+  }
+  return notes;
 }
 
 }  // namespace mantissa

@@ -52,15 +52,22 @@ struct ChannelArray {
 };
 
 // Mean and deviation of each channel over the examples of the split's part. NaN is a missing
-// number. An error for infinite numbers.
+// number. Errors: infinite numbers, nothing but NaN.
 Result<std::vector<TableColumn>> channel_columns(const FoundSplit& split, const ChannelArray& x);
 
-// Appends the examples of the split's part, standardised by channel; NaN and what does not count
-// become 0. Returns how many numbers were clipped. May throw std::bad_alloc.
-int64_t append_standardised(const FoundSplit& split, const ChannelArray& x,
-                            const std::vector<TableColumn>& columns, std::vector<int16_t>& numbers);
+// Numbers of an array that are not taken as they are.
+struct ChangedNumbers {
+  int64_t clipped = 0, missing = 0;
+};
 
-// "3 numbers of 'x' lie 8 deviations or more from the mean of their channel, ...".
-std::string clipped_note(int64_t clipped, const NpyArray& x);
+// Appends the examples of the split's part, standardised by channel; NaN and what does not count
+// become 0. An error for infinite numbers. May throw std::bad_alloc.
+Result<ChangedNumbers> append_standardised(const FoundSplit& split, const ChannelArray& x,
+                                           const std::vector<TableColumn>& columns,
+                                           std::vector<int16_t>& numbers);
+
+// "3 numbers of 'x' lie 8 deviations or more from the mean of their channel, ...", and how many are
+// missing. Nothing without such numbers.
+std::vector<std::string> notes_about(const ChangedNumbers& changed, const NpyArray& x);
 
 }  // namespace mantissa

@@ -6,7 +6,6 @@
 
 #include "data/arrays/array_files.h"
 #include "data/arrays/array_roles.h"
-#include "data/arrays/channel_numbers.h"
 #include "data/tables/table_rows.h"
 
 namespace mantissa {
@@ -105,23 +104,23 @@ Result<bool> check_array(const FoundSplit& split, const NpyArray& array, const A
   return has_channels_first(split, array, input.shape, axis);
 }
 
-Result<int64_t> append_input(const FoundSplit& split, const NpyArray& array,
-                             const ArrayInput& input, std::span<const int32_t> lengths,
-                             StoredTensor& tensor) {
+Result<ChangedNumbers> append_input(const FoundSplit& split, const NpyArray& array,
+                                    const ArrayInput& input, std::span<const int32_t> lengths,
+                                    StoredTensor& tensor) {
   switch (input.kind) {
     case ArrayKind::kPictures:
       append_pictures(split, array, input, tensor.as<uint8_t>());
-      return int64_t{0};
+      return ChangedNumbers();
     case ArrayKind::kTokens:
       MANTISSA_RETURN_IF_ERROR(
           append_tokens(split, array, input, lengths, tensor.as<int32_t>()));
-      return int64_t{0};
+      return ChangedNumbers();
     case ArrayKind::kLengths: {
       MANTISSA_ASSIGN(const std::vector<int32_t> all, lengths_in(split, array, input));
       for (int64_t n = 0; n < std::ssize(all); ++n) {
         if (is_of_part(n, split.part)) tensor.as<int32_t>().push_back(all[static_cast<size_t>(n)]);
       }
-      return int64_t{0};
+      return ChangedNumbers();
     }
     case ArrayKind::kNumbers:
       break;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/arrays/channel_numbers.h"
 #include "data/datasets/readers.h"
 #include "data/tables/table_schema.h"
 #include "formats/arrays/npy.h"
@@ -22,10 +23,10 @@ Result<bool> check_array(const FoundSplit& split, const NpyArray& array, const A
                          ChannelAxis axis);
 
 // Appends the examples of the split's part to the tensor of the input. `lengths` are those of the
-// sequence; empty: all positions count. The array has been checked. Returns how many numbers were
-// clipped. An error for tokens out of range.
-Result<int64_t> append_input(const FoundSplit& split, const NpyArray& array,
-                             const ArrayInput& input, std::span<const int32_t> lengths,
-                             StoredTensor& tensor);
+// sequence; empty: all positions count. The array has been checked. Errors: tokens out of range,
+// infinite numbers.
+Result<ChangedNumbers> append_input(const FoundSplit& split, const NpyArray& array,
+                                    const ArrayInput& input, std::span<const int32_t> lengths,
+                                    StoredTensor& tensor);
 
 }  // namespace mantissa

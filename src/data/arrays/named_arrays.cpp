@@ -187,10 +187,13 @@ Result<int64_t> append_inputs(const FoundSplit& split, const SplitArrays& arrays
                               const TableSchema& schema, const ReadOptions& options,
                               ExampleSet& set) {
   for (size_t i = 0; i < schema.inputs.size(); ++i) {
-    MANTISSA_ASSIGN(const int64_t clipped, append_input(split, arrays.inputs[i], schema.inputs[i],
-                                                        arrays.lengths[i], set.tensors[i]));
-    if (clipped == 0 || options.notes == nullptr) continue;
-    options.notes->push_back(clipped_note(clipped, arrays.inputs[i]));
+    MANTISSA_ASSIGN(const ChangedNumbers changed,
+                    append_input(split, arrays.inputs[i], schema.inputs[i], arrays.lengths[i],
+                                 set.tensors[i]));
+    if (options.notes == nullptr) continue;
+    for (std::string& note : notes_about(changed, arrays.inputs[i])) {
+      options.notes->push_back(std::move(note));
+    }
   }
   return std::ssize(set.tensors[0].bytes()) / set.tensors[0].example_bytes();
 }

@@ -212,5 +212,32 @@ TEST_F(NamedArrays, PicturesOfAnExampleAreAugmentedAlike) {
   EXPECT_TRUE(changed);
 }
 
+// Labels of pixels move with the pictures; those from outside are ignored.
+TEST_F(NamedArrays, LabelsOfPixelsMoveWithThePictures) {
+  std::vector<uint8_t> pixels(20 * 64);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(1 + i % 64);
+  ExampleSet set{.count = 20};
+  set.tensors.push_back({"a", Shape{8, 8, 1}, pixels});
+  set.tensors.push_back(
+      {kLabelTensor, Shape{8, 8}, std::vector<Label>(pixels.begin(), pixels.end())});
+  const Examples examples = examples_of(set, {.shift = 2, .flip = 1}, 7);
+  std::vector<uint8_t> a(64);
+  std::vector<int32_t> labels(64);
+  std::byte* const places[] = {reinterpret_cast<std::byte*>(a.data()),
+                               reinterpret_cast<std::byte*>(labels.data())};
+  int64_t ignored = 0, moved = 0;
+  for (uint32_t i = 0; i < 20; ++i) {
+    examples.write(1, i, places);
+    for (size_t at = 0; at < 64; ++at) {
+      EXPECT_EQ(labels[at], a[at] == 0 ? kIgnoredLabel : a[at]);
+      ignored += labels[at] == kIgnoredLabel;
+      moved += labels[at] != static_cast<int32_t>(1 + at);
+    }
+  }
+  EXPECT_GT(ignored, 20);
+  EXPECT_GT(moved, 20 * 32);
+  EXPECT_EQ(inputs_of(set).specs.size(), 1u);
+}
+
 }  // namespace
 }  // namespace mantissa

@@ -37,6 +37,9 @@ Result<TableSchema> find_shaped(const DataOptions& options, RowPart part, FoundD
   FoundSplit& train = found.train;
   train.part = part;
   MANTISSA_ASSIGN(const ArrayPair pair, read_pair(train));
+  if (pair.x.shape.empty() || pair.x.shape[0] == 0) {
+    return invalid_input(place_of(train, pair.x) + " has no examples");
+  }
   TableSchema schema;
   schema.shape = options.table.shape;
   MANTISSA_ASSIGN(schema.channels_first, has_channels_first(train, pair.x, schema.shape,
@@ -56,12 +59,16 @@ Result<TableSchema> find_shaped(const DataOptions& options, RowPart part, FoundD
 // Examples of a split, which must have the schema's shape.
 Result<int64_t> count_examples(const FoundSplit& split, const TableSchema& schema) {
   MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
-  MANTISSA_ASSIGN(const bool first,
-                  has_channels_first(split, pair.x, schema.shape,
-                                     schema.channels_first ? ChannelAxis::kFirst
-                                                           : ChannelAxis::kLast));
+  const ChannelAxis axis = schema.channels_first ? ChannelAxis::kFirst : ChannelAxis::kLast;
+  const auto fits = has_channels_first(split, pair.x, schema.shape, axis);
+  if (!fits.ok()) {
+    const auto other = has_channels_first(split, pair.x, schema.shape, ChannelAxis::kByShape);
+    if (!other.ok()) return other.error();
+    return invalid_input(place_of(split, pair.x) + " has its channels " +
+                         (*other ? "first" : "last") + ", and the network was trained with them " +
+                         (schema.channels_first ? "first" : "last") + ": exchange its axes");
+  }
   MANTISSA_ASSIGN(const Shape labels, label_shape_of(split, pair, schema.shape));
-  static_cast<void>(first);
   if (labels == schema.label_shape) {
     int64_t count = 0;
     for (int64_t n = 0; n < pair.x.shape[0]; ++n) count += is_of_part(n, split.part);
@@ -115,13 +122,16 @@ Result<ExampleSet> read_shaped(const FoundData& found, const FoundSplit& split,
     MANTISSA_ASSIGN(const ArrayPair pair, read_pair(split));
     MANTISSA_RETURN_IF_ERROR(count_examples(split, schema));
     set.tensors[0].as<int16_t>().reserve(static_cast<size_t>(split.count * schema.features()));
-    const int64_t clipped =
+    MANTISSA_ASSIGN(
+        const ChangedNumbers changed,
         append_standardised(split, {pair.x, {schema.shape, schema.channels_first}}, schema.columns,
-                            set.tensors[0].as<int16_t>());
+                            set.tensors[0].as<int16_t>()));
     set.count = std::ssize(set.tensors[0].as<int16_t>()) / schema.features();
     MANTISSA_RETURN_IF_ERROR(append_targets(split, pair.y, schema, set));
-    if (clipped > 0 && options.notes != nullptr) {
-      options.notes->push_back(clipped_note(clipped, pair.x));
+    if (options.notes != nullptr) {
+      for (std::string& note : notes_about(changed, pair.x)) {
+        options.notes->push_back(std::move(note));
+      }
     }
   } catch (const std::bad_alloc&) {
     return out_of_memory(std::to_string(split.count) + " examples of " + quoted(split.file(0)),

@@ -1,6 +1,7 @@
 // Arrays of positions with channels, of pictures of numbers, and labels of pixels.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "base/test_folder.h"
@@ -107,6 +108,38 @@ TEST_F(ShapedArrays, OtherShapesAreRefused) {
   put({array("x", NpyType::kFloat, {4, 3, 2}, x),
        array("y", NpyType::kInt32, {4, 2}, std::vector<int32_t>{0, 1, 0, 1, 0, 1, 0, 1})});
   EXPECT_NE(refusal(shaped(Shape{3, 2})).find("nor one for each of its places, [N, 3]"),
+            std::string::npos);
+}
+
+// NaN counts as the mean, with a message; infinite numbers are errors in every split.
+TEST_F(ShapedArrays, NumbersThatAreNoNumbersAreTold) {
+  const std::vector<int32_t> y = {0, 1, 0, 1};
+  const auto good = numbers_of(false);
+  auto some = good, infinite = good;
+  some[2] = some[5] = NAN;
+  infinite[3] = INFINITY;
+  const std::vector<float> none(good.size(), NAN);
+  const auto put_both = [&](const std::vector<float>& train, const std::vector<float>& test) {
+    put({array("x_train", NpyType::kFloat, {4, 3, 2}, train),
+         array("y_train", NpyType::kInt32, {4}, y),
+         array("x_test", NpyType::kFloat, {4, 3, 2}, test),
+         array("y_test", NpyType::kInt32, {4}, y)});
+  };
+  put_both(some, good);
+  const auto data = load(shaped(Shape{3, 2}));
+  ASSERT_TRUE(data.ok()) << data.error().message;
+  ASSERT_FALSE(data->info.notes.empty());
+  EXPECT_EQ(data->info.notes.back(),
+            "2 numbers of 'x_train' are NaN: they are missing, and count as the mean of their "
+            "channel");
+  EXPECT_EQ(data->train.numbers<int16_t>(kNumberTensor)[2], 0);
+  put_both(none, good);
+  EXPECT_NE(refusal(shaped(Shape{3, 2})).find("has no number: all are NaN"), std::string::npos);
+  put_both(infinite, good);
+  EXPECT_NE(refusal(shaped(Shape{3, 2})).find("'x_train' [4, 3, 2] has infinite numbers"),
+            std::string::npos);
+  put_both(good, infinite);
+  EXPECT_NE(refusal(shaped(Shape{3, 2})).find("'x_test' [4, 3, 2] has infinite numbers"),
             std::string::npos);
 }
 

@@ -60,9 +60,30 @@ BatchTensors augmented_pixels(const StoredTensor& tensor, const std::vector<uint
           }};
 }
 
+// Labels of pixels, which stay with the pixels that they are of.
+BatchTensors moved_labels(const StoredTensor& tensor, const std::vector<Label>& labels,
+                          const Augmentation& augmentation, uint64_t seed) {
+  return {{{tensor.name, DataType::kInt32, tensor.shape}},
+          [&labels, shape = tensor.shape, augmentation, seed](uint32_t epoch, uint32_t example,
+                                                              std::byte* const* places) {
+            move_labels(labels.data() + example * shape.count(), shape[0], shape[1], augmentation,
+                        augment_bits(seed, epoch, example), kIgnoredLabel,
+                        reinterpret_cast<int32_t*>(places[0]));
+          }};
+}
+
+// Whether a tensor has a label for each pixel of the set's pictures.
+bool are_of_pixels(const StoredTensor& labels, const ExampleSet& set) {
+  return labels.shape.rank == 2 &&
+         std::any_of(set.tensors.begin(), set.tensors.end(), [&](const StoredTensor& tensor) {
+           return std::holds_alternative<std::vector<uint8_t>>(tensor.numbers) &&
+                  tensor.shape[0] == labels.shape[0] && tensor.shape[1] == labels.shape[1];
+         });
+}
+
 // The one place that says how a stored tensor comes into batches.
-BatchTensors batch_tensors(const StoredTensor& tensor, const Augmentation& augmentation,
-                           uint64_t seed) {
+BatchTensors batch_tensors(const StoredTensor& tensor, const ExampleSet& set,
+                           const Augmentation& augmentation, uint64_t seed) {
   const auto* const bytes = std::get_if<std::vector<uint8_t>>(&tensor.numbers);
   const auto* const words = std::get_if<std::vector<int16_t>>(&tensor.numbers);
   const auto* const labels = std::get_if<std::vector<Label>>(&tensor.numbers);
@@ -72,6 +93,9 @@ BatchTensors batch_tensors(const StoredTensor& tensor, const Augmentation& augme
   }
   if (bytes != nullptr) return same_numbers<uint8_t>(tensor, *bytes, DataType::kUint8);
   if (words != nullptr) return same_numbers<int16_t>(tensor, *words, DataType::kInt16);
+  if (labels != nullptr && augmentation.moves() && are_of_pixels(tensor, set)) {
+    return moved_labels(tensor, *labels, augmentation, seed);
+  }
   if (labels != nullptr) return same_numbers<int32_t>(tensor, *labels, DataType::kInt32);
   return same_numbers<int32_t>(tensor, std::get<std::vector<int32_t>>(tensor.numbers),
                                DataType::kInt32);
@@ -104,12 +128,16 @@ Examples array_examples(int64_t count, std::vector<ExampleArray> arrays,
   return examples;
 }
 
-Examples examples_of(const ExampleSet& set, const Augmentation& augmentation, uint64_t seed) {
+namespace {
+
+Examples examples_with(const ExampleSet& set, bool with_targets, const Augmentation& augmentation,
+                       uint64_t seed) {
   Examples examples;
   examples.count = set.count;
   std::vector<BatchTensors> all;
   for (const StoredTensor& tensor : set.tensors) {
-    const BatchTensors& one = all.emplace_back(batch_tensors(tensor, augmentation, seed));
+    if (!with_targets && !tensor.is_input()) continue;
+    const BatchTensors& one = all.emplace_back(batch_tensors(tensor, set, augmentation, seed));
     examples.specs.insert(examples.specs.end(), one.specs.begin(), one.specs.end());
     if (one.length != nullptr) examples.length = one.length;
   }
@@ -123,6 +151,14 @@ Examples examples_of(const ExampleSet& set, const Augmentation& augmentation, ui
   };
   return examples;
 }
+
+}  // namespace
+
+Examples examples_of(const ExampleSet& set, const Augmentation& augmentation, uint64_t seed) {
+  return examples_with(set, true, augmentation, seed);
+}
+
+Examples inputs_of(const ExampleSet& set) { return examples_with(set, false, {}, 0); }
 
 Examples examples_from(int64_t first, int64_t count, Examples examples) {
   examples.count = count;

@@ -46,8 +46,12 @@ constexpr int32_t kIgnoredLabel = -1;  // a loss does not count it
 // - Tokens with padding become int32. Segments of 0 and the number of tokens follow them.
 // - Pictures are changed in each epoch as `augmentation` says, by the random numbers of `seed`; all
 //   of an example by the same. Without an augmentation they are the same in each.
+// - Labels of pixels move with the pictures of their size. Those from outside are kIgnoredLabel.
 Examples examples_of(const ExampleSet& set, const Augmentation& augmentation = {},
                      uint64_t seed = 0);
+
+// The same without labels, targets and weights.
+Examples inputs_of(const ExampleSet& set);
 
 // The examples from `first` on.
 Examples examples_from(int64_t first, int64_t count, Examples examples);

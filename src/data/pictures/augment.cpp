@@ -59,9 +59,23 @@ struct AxisMove {
   }
 };
 
+// How the bits move a picture.
+struct Move {
+  AxisMove rows, columns;
+  bool flip;
+
+  Move(int64_t height, int64_t width, const Augmentation& augmentation, const AugmentBits& bits)
+      : rows{height, draw_offset(bits.move >> 1, augmentation.shift),
+             draw_offset(bits.crop, augmentation.crop)},
+        columns{width, draw_offset(bits.move >> 32, augmentation.shift),
+                draw_offset(bits.crop >> 31, augmentation.crop)},
+        flip(augmentation.flip != 0 && (bits.move & 1) != 0) {}
+};
+
 // Flip, shift and crop at once: each pixel of `out` is one of `in` or `fill`.
-void move_image(const uint8_t* in, const AxisMove& rows, const AxisMove& columns, bool flip,
-                int64_t channels, uint8_t fill, uint8_t* out) {
+template <typename In, typename Out>
+void move_image(const In* in, const Move& move, int64_t channels, Out fill, Out* out) {
+  const auto& [rows, columns, flip] = move;
   const int64_t width = columns.size;
   // The columns of `out` that come from inside the picture, if nothing is cropped.
   const int64_t first = std::clamp<int64_t>(columns.shift, 0, width);
@@ -71,7 +85,7 @@ void move_image(const uint8_t* in, const AxisMove& rows, const AxisMove& columns
     std::fill_n(out, width * channels, fill);
     const int64_t from_y = rows.source(y);
     if (from_y < 0) continue;
-    const uint8_t* row = in + from_y * width * channels;
+    const In* row = in + from_y * width * channels;
     if (in_one_piece) {
       std::copy_n(row + (first - columns.shift) * channels, (last - first) * channels,
                   out + first * channels);
@@ -149,18 +163,19 @@ AugmentBits augment_bits(uint64_t seed, uint32_t epoch, uint32_t example) {
 void augment_image(const uint8_t* in, int64_t height, int64_t width, int64_t channels,
                    const Augmentation& augmentation, const AugmentBits& bits, uint8_t fill,
                    uint8_t* out) noexcept {
-  const AxisMove rows = {height, draw_offset(bits.move >> 1, augmentation.shift),
-                         draw_offset(bits.crop, augmentation.crop)};
-  const AxisMove columns = {width, draw_offset(bits.move >> 32, augmentation.shift),
-                            draw_offset(bits.crop >> 31, augmentation.crop)};
-  const bool flip = augmentation.flip != 0 && (bits.move & 1) != 0;
-  move_image(in, rows, columns, flip, channels, fill, out);
+  move_image(in, Move(height, width, augmentation, bits), channels, fill, out);
   if (augmentation.jitter != 0) {
     jitter_colours(draw_jitter(bits.jitter, augmentation.jitter), height * width, channels, out);
   }
   if (augmentation.cutout != 0) {
     cut_out(bits.cutout, augmentation.cutout, height, width, channels, fill, out);
   }
+}
+
+void move_labels(const uint16_t* in, int64_t height, int64_t width,
+                 const Augmentation& augmentation, const AugmentBits& bits, int32_t fill,
+                 int32_t* out) noexcept {
+  move_image(in, Move(height, width, augmentation, bits), 1, fill, out);
 }
 
 }  // namespace mantissa

@@ -19,6 +19,8 @@ struct Augmentation {
   int cutout = 0;  // pixels: a square of this side, at a uniform place, becomes black
 
   bool operator==(const Augmentation&) const = default;
+  // Whether pixels change their places.
+  bool moves() const { return shift != 0 || flip != 0 || crop != 0; }
 };
 
 // Parses "none" or a comma-separated list of "flip", "shift", "crop", "jitter" and "cutout", all
@@ -43,5 +45,11 @@ AugmentBits augment_bits(uint64_t seed, uint32_t epoch, uint32_t example);
 void augment_image(const uint8_t* in, int64_t height, int64_t width, int64_t channels,
                    const Augmentation& augmentation, const AugmentBits& bits, uint8_t fill,
                    uint8_t* out) noexcept;
+
+// Writes labels of pixels in[height][width] to `out`, moved by flip, shift and crop as the picture
+// with these bits is. Labels that shift leaves empty are `fill`; jitter and cutout change none.
+void move_labels(const uint16_t* in, int64_t height, int64_t width,
+                 const Augmentation& augmentation, const AugmentBits& bits, int32_t fill,
+                 int32_t* out) noexcept;
 
 }  // namespace mantissa

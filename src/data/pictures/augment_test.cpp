@@ -92,6 +92,27 @@ RC_GTEST_PROP(AugmentImage, IsOneOfTheAllowedMoves, (uint64_t bits, bool flip, u
   RC_ASSERT(found);
 }
 
+// Labels of pixels stay with their pixels: with grey pictures whose pixels are the labels, both are
+// moved alike. Jitter and cutout change pictures alone.
+RC_GTEST_PROP(MoveLabels, MovesThemAsThePixels, (uint64_t move, uint64_t crop, bool flip)) {
+  Picture in;
+  in.height = *rc::gen::inRange(1, 7);
+  in.width = *rc::gen::inRange(1, 7);
+  in.channels = 1;
+  in.pixels = *rc::gen::container<Bytes>(static_cast<size_t>(in.height * in.width),
+                                         rc::gen::inRange<uint8_t>(0, 200));
+  Augmentation augmentation{.shift = *rc::gen::inRange(0, 5),
+                            .flip = flip,
+                            .crop = *rc::gen::inRange(0, 4)};
+  const AugmentBits bits{.move = move, .crop = crop, .jitter = move, .cutout = crop};
+  const Bytes pixels = augment(in, augmentation, bits, 255);
+  augmentation.jitter = 50, augmentation.cutout = 3;
+  const std::vector<uint16_t> labels(in.pixels.begin(), in.pixels.end());
+  std::vector<int32_t> out(labels.size(), 99);
+  move_labels(labels.data(), in.height, in.width, augmentation, bits, -1, out.data());
+  for (size_t i = 0; i < out.size(); ++i) RC_ASSERT(out[i] == (pixels[i] == 255 ? -1 : pixels[i]));
+}
+
 RC_GTEST_PROP(AugmentImage, LeavesThePictureAloneWithoutAugmentation, (uint64_t bits)) {
   const Picture in = {2, 3, 1, {1, 2, 3, 4, 5, 6}};
   RC_ASSERT(augment(in, {}, {bits, bits, bits, bits}) == in.pixels);

@@ -100,7 +100,9 @@ class ArrayRows : public TableRows {
     return std::span<const TableField>(fields_);
   }
 
-  std::string place() const override { return name_ + ", row " + std::to_string(row_ - 1); }
+  std::string place() const override {
+    return row_ == 0 ? name_ : name_ + ", row " + std::to_string(row_ - 1);
+  }
   std::vector<std::string> targets() const override { return targets_; }
 
  private:
@@ -232,7 +234,10 @@ Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyA
   const bool are_columns = y.shape.size() == 1 || (y.shape.size() == 2 && y.shape[1] >= 1 &&
                                                    y.shape[1] <= kMostTargets);
   if (!y.name.empty() && !are_columns) {
-    return invalid_input(name + ": " + shape(y) + " has not one number for each row, or [N, K]");
+    return invalid_input(name + ": " + shape(y) + " has not one number for each row, or [N, K]" +
+                         (y.shape.size() > 2 ? "; a class for each place is for networks that "
+                                               "give one to each (docs/data.md)"
+                                             : ""));
   }
   std::vector<double> missing;
   for (const std::string& text : format.missing) {

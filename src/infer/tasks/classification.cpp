@@ -22,24 +22,22 @@ namespace {
 constexpr double kHighSquaredError = 10;
 
 std::string describe_classes(const Score& score) {
-  std::array<char, 128> text{};
-  const int length = std::snprintf(text.data(), text.size(), "loss %.4f, accuracy %.2f %%",
-                                   score.loss, 100 * score.accuracy());
-  char* const rest = text.data() + length;
-  const size_t room = text.size() - static_cast<size_t>(length);
-  if (score.binary) {
-    std::snprintf(rest, room, ", AUC %.4f, F1 %.4f", score.binary->ranking.auc, score.binary->f1);
-  }
+  std::string text;
+  const auto add = [&](const char* format, auto... numbers) {
+    std::array<char, 128> part{};
+    std::snprintf(part.data(), part.size(), format, numbers...);
+    text += part.data();
+  };
+  add("loss %.4f, accuracy %.2f %%", score.loss, 100 * score.accuracy());
+  if (score.binary) add(", AUC %.4f, F1 %.4f", score.binary->ranking.auc, score.binary->f1);
   if (score.ordinal) {
-    std::snprintf(rest, room, ", rank error %.4f, kappa %.4f", score.ordinal->mae,
-                  score.ordinal->kappa);
+    add(", rank error %.4f, kappa %.4f", score.ordinal->mae, score.ordinal->kappa);
   }
-  if (score.mean_iou) std::snprintf(rest, room, ", mean IoU %.4f", *score.mean_iou);
+  if (score.mean_iou) add(", mean IoU %.4f", *score.mean_iou);
   if (score.labels) {
-    std::snprintf(rest, room, ", micro F1 %.4f, macro F1 %.4f", score.labels->micro_f1,
-                  score.labels->macro_f1);
+    add(", micro F1 %.4f, macro F1 %.4f", score.labels->micro_f1, score.labels->macro_f1);
   }
-  return text.data();
+  return text;
 }
 
 // Two classes by one logit z are two classes by the logits 0 and z: their softmax is the sigmoid of
@@ -48,7 +46,7 @@ class OneLogit {
  public:
   // Both, valid until the next call.
   Tensor logits(const Tensor& logits) {
-    const int64_t count = logits.count();
+    const int64_t count = logits.count();  // of one for each example, or place of an example
     pairs_.assign(static_cast<size_t>(2 * count), 0);  // as a float it is 0, too
     for (int64_t n = 0; n < count; ++n) pairs_[2 * n + 1] = logits.as<int32_t>()[n];
     Tensor both = logits;
@@ -61,10 +59,13 @@ class OneLogit {
   std::vector<int32_t> pairs_;
 };
 
-// By how much the logit of the second of two classes is the larger.
+// Rows of logits: one for each example, or for each place of an example.
+int64_t rows_of(const Tensor& logits) { return logits.count() / logits.shape.last(); }
+
+// By how much the logit of the second of two classes is the larger, in each row.
 std::vector<double> second_scores(const Tensor& both) {
   std::vector<double> scores;
-  for (int64_t n = 0; n < both.shape[0]; ++n) {
+  for (int64_t n = 0; n < rows_of(both); ++n) {
     scores.push_back(output_at(both, 2 * n + 1) - output_at(both, 2 * n));
   }
   return scores;
@@ -86,10 +87,10 @@ void add_two_classes(const Tensor& both, const int32_t* labels, const Batch& bat
 }
 
 // Adds a batch of labels that exclude no other: each is guessed if its logit is above its
-// threshold.
+// threshold. Places are too many to keep a score of each.
 void add_labels(const Tensor& logits, const kernels::SigmoidTargets& targets,
                 ClassificationEvaluation& evaluation) {
-  for (int64_t n = 0; n < logits.shape[0]; ++n) {
+  for (int64_t n = 0; n < rows_of(logits); ++n) {
     int64_t known = 0, right = 0;
     for (int64_t k = 0; k < targets.outputs; ++k) {
       const auto label = static_cast<size_t>(k);
@@ -98,7 +99,7 @@ void add_labels(const Tensor& logits, const kernels::SigmoidTargets& targets,
       const double logit = output_at(logits, n * targets.outputs + k);
       const double threshold = evaluation.thresholds.empty() ? 0 : evaluation.thresholds[label];
       const bool guess = logit > threshold;
-      evaluation.scored[label].push_back({logit, target == 1});
+      if (!evaluation.of_places) evaluation.scored[label].push_back({logit, target == 1});
       ClassCounts& counts = evaluation.classes[label];
       counts.examples += target;
       counts.guesses += guess;
@@ -123,7 +124,7 @@ int rank_of(const Tensor& logits, int64_t row) {
 void add_ranks(const Tensor& logits, const int32_t* labels,
                std::vector<std::pair<int, int>>& labels_and_guesses,
                ClassificationEvaluation& evaluation) {
-  for (int64_t n = 0; n < logits.shape[0]; ++n) {
+  for (int64_t n = 0; n < rows_of(logits); ++n) {
     const int label = labels[n], guess = rank_of(logits, n);
     labels_and_guesses.emplace_back(label, guess);
     ++evaluation.examples;
@@ -147,7 +148,7 @@ bool is_by_output(const Batch& batch) {
   });
 }
 
-// Probabilities of each label, [count][labels].
+// Probabilities of each label, [rows][labels].
 std::vector<double> label_probabilities(const Tensor& logits,
                                         const kernels::SoftmaxKernels& softmax) {
   std::vector<double> result;
@@ -158,7 +159,7 @@ std::vector<double> label_probabilities(const Tensor& logits,
     return result;
   }
   std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
-  for (int64_t n = 0; n < logits.shape[0]; ++n) {
+  for (int64_t n = 0; n < rows_of(logits); ++n) {
     softmax.sigmoid_probabilities({.logits = logits.as<int32_t>(),
                                    .targets = {.outputs = logits.shape.last()},
                                    .exponent = logits.row_exponent(n)},
@@ -168,7 +169,7 @@ std::vector<double> label_probabilities(const Tensor& logits,
   return result;
 }
 
-// Probabilities of classes in an order, [count][outputs + 1], from those of being above each but the
+// Probabilities of classes in an order, [rows][outputs + 1], from those of being above each but the
 // last. These fall from class to class; where they do not, the least so far counts.
 std::vector<double> rank_probabilities(const std::vector<double>& above, int64_t outputs) {
   std::vector<double> result;
@@ -204,14 +205,15 @@ Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batch
     const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
     const Tensor outputs = programs.outputs();
     const Tensor logits = options.one_logit ? one.logits(outputs) : outputs;
-    const bool are_places = logits.count() / logits.shape.last() > batch.count;
+    evaluation.of_places = evaluation.of_places || rows_of(logits) > batch.count;
     if (are_labels) {
-      add_labels(logits, {labels, options.classes, is_by_output(batch)}, evaluation);
+      const bool by_output = is_by_output(batch) && !evaluation.of_places;
+      add_labels(logits, {labels, options.classes, by_output}, evaluation);
       evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
     } else if (are_ranks) {
       add_ranks(logits, labels, ranks, evaluation);
       evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
-    } else if (are_two && !are_places) {
+    } else if (are_two && !evaluation.of_places) {
       add_two_classes(logits, labels, batch, step, *table.softmax, evaluation);
     } else {
       evaluation.add(logits, labels, batch.examples, step.loss_q24, *table.softmax);
@@ -224,7 +226,11 @@ Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batch
     evaluation.binary = binary_score(evaluation.classes[1], evaluation.scored[0]);
   }
   if (are_ranks) evaluation.ordinal = ordinal_score(ranks);
-  if (are_labels) evaluation.labels = labels_score(evaluation.classes, evaluation.scored);
+  if (are_labels) {
+    evaluation.labels = evaluation.of_places
+                            ? labels_score_of_places(evaluation.classes, evaluation.examples)
+                            : labels_score(evaluation.classes, evaluation.scored);
+  }
   return evaluation;
 }
 
@@ -335,7 +341,7 @@ Result<Classified> classify(FrozenNetwork& network, const Examples& examples, Th
                                   : probabilities_of(all, *table.softmax);
     if (ranks) {
       result.probabilities = rank_probabilities(result.probabilities, logits.shape.last());
-      for (int64_t n = 0; n < count; ++n) result.guesses.push_back(rank_of(logits, n));
+      for (int64_t n = 0; n < rows_of(logits); ++n) result.guesses.push_back(rank_of(logits, n));
     } else if (labels) {
       for (int64_t i = 0; i < logits.count(); ++i) result.scores.push_back(output_at(logits, i));
     } else if (options.classes == 2) {

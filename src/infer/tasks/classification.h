@@ -44,9 +44,10 @@ int guessed_class(const FrozenDescription& description, std::span<const double> 
 
 // The results of a network for some examples.
 struct Classified {
-  std::vector<double> probabilities;  // [count][classes]
-  std::vector<double> scores;         // of labels [count][labels], of two classes [count]
-  std::vector<int> guesses;           // [count], of classes in an order
+  // Rows are examples; or places, those of the first example first.
+  std::vector<double> probabilities;  // [rows][classes]
+  std::vector<double> scores;         // of labels [rows][labels], of two classes [rows]
+  std::vector<int> guesses;           // [rows], of classes in an order
   std::vector<double> numbers;        // [count][numbers], instead if numbers are predicted
   // The logits as they were computed, [count][classes], or [count][places][classes]: mantissas *
   // 2^exponent, or in fp32 the numbers.

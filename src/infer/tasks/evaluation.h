@@ -36,7 +36,7 @@ struct OrdinalScore {
 struct LabelsScore {
   double micro_f1 = 0, macro_f1 = 0;
   double mean_average_precision = 0;
-  // One entry for each label.
+  // One entry for each label. NaN: it was not measured.
   std::vector<double> accuracy = {}, f1 = {}, average_precision = {}, auc = {};
 };
 
@@ -97,6 +97,7 @@ struct ClassificationEvaluation {
   // Logits, or differences of the two, above which a label or the second class is guessed. Empty: 0.
   std::vector<double> thresholds;
   // With these scores: of two classes all examples, else of each label those with a known target.
+  // Of places none.
   std::vector<std::vector<ScoredLabel>> scored;
 
   explicit ClassificationEvaluation(int64_t class_count = 0);

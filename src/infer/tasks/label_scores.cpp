@@ -93,8 +93,12 @@ OrdinalScore ordinal_score(std::span<const std::pair<int, int>> labels_and_guess
           expected > 0 ? 1 - static_cast<double>(squares) / expected : NAN};
 }
 
-LabelsScore labels_score(std::span<const ClassCounts> labels,
-                         const std::vector<std::vector<ScoredLabel>>& scored) {
+namespace {
+
+// `ranking_of` and `known_of` have what the scores of a label tell.
+template <typename RankingOf, typename KnownOf>
+LabelsScore score_labels(std::span<const ClassCounts> labels, const RankingOf& ranking_of,
+                         const KnownOf& known_of) {
   LabelsScore score;
   ClassCounts all;
   for (size_t k = 0; k < labels.size(); ++k) {
@@ -102,8 +106,8 @@ LabelsScore labels_score(std::span<const ClassCounts> labels,
     all.examples += one.examples;
     all.guesses += one.guesses;
     all.right += one.right;
-    const auto known = std::ssize(scored[k]);
-    const RankingScore ranking = ranking_score(scored[k]);
+    const int64_t known = known_of(k);
+    const RankingScore ranking = ranking_of(k);
     score.f1.push_back(f1_of(one));
     score.average_precision.push_back(ranking.average_precision);
     score.auc.push_back(ranking.auc);
@@ -113,6 +117,21 @@ LabelsScore labels_score(std::span<const ClassCounts> labels,
   }
   score.micro_f1 = f1_of(all);
   return score;
+}
+
+}  // namespace
+
+LabelsScore labels_score(std::span<const ClassCounts> labels,
+                         const std::vector<std::vector<ScoredLabel>>& scored) {
+  return score_labels(
+      labels, [&](size_t k) { return ranking_score(scored[k]); },
+      [&](size_t k) { return std::ssize(scored[k]); });
+}
+
+LabelsScore labels_score_of_places(std::span<const ClassCounts> labels, int64_t places) {
+  return score_labels(
+      labels, [](size_t) { return RankingScore{.auc = NAN, .average_precision = NAN}; },
+      [&](size_t) { return places; });
 }
 
 }  // namespace mantissa

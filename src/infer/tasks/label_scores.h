@@ -30,4 +30,7 @@ OrdinalScore ordinal_score(std::span<const std::pair<int, int>> labels_and_guess
 LabelsScore labels_score(std::span<const ClassCounts> labels,
                          const std::vector<std::vector<ScoredLabel>>& scored);
 
+// The same of places, all of whose targets are known, without the ranking scores: these are NaN.
+LabelsScore labels_score_of_places(std::span<const ClassCounts> labels, int64_t places);
+
 }  // namespace mantissa

@@ -85,6 +85,12 @@ TEST(LabelScores, F1IsScikitLearns) {
   EXPECT_NEAR(score.mean_average_precision, 0.6388888888888888, 1e-15);
   EXPECT_NEAR(score.auc[0], 0.8333333333333334, 1e-15);
   EXPECT_TRUE(std::isnan(score.auc[2]));
+  // Of places the same without ranking.
+  const LabelsScore places = labels_score_of_places(labels, 5);
+  EXPECT_EQ(places.micro_f1, score.micro_f1);
+  EXPECT_EQ(places.accuracy, score.accuracy);
+  EXPECT_EQ(places.f1, score.f1);
+  EXPECT_TRUE(std::isnan(places.mean_average_precision) && std::isnan(places.auc[0]));
 }
 
 }  // namespace

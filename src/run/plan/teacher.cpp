@@ -12,8 +12,14 @@
 namespace mantissa {
 namespace {
 
+// The shape of an example's probabilities: one for each class, or for each class of each place.
+const Shape& share_shape(const TeacherPlan& teacher) {
+  const Graph& graph = teacher.network->graph;
+  return graph.values[graph.outputs[0]].shape;
+}
+
 int64_t share_count(const TeacherPlan& teacher) {
-  return teacher.program.options.micro_batch_size * teacher.network->description.options.classes;
+  return teacher.program.options.micro_batch_size * share_shape(teacher).count();
 }
 
 Status check_teacher(const RunConfig& config, const DatasetInfo& data, int64_t classes) {
@@ -88,7 +94,7 @@ Batch TaughtBatches::next() {
   const Tensor logits = programs_.outputs();
   ops::write_shares(logits, teacher_.temperature, shares_.data());
   specs_.assign(batch.specs.begin(), batch.specs.end());
-  specs_.push_back({ops::kTeacherTensor, DataType::kInt16, Shape{logits.shape.last()}});
+  specs_.push_back({ops::kTeacherTensor, DataType::kInt16, share_shape(teacher_)});
   tensors_.assign(batch.tensors.begin(), batch.tensors.end());
   tensors_.push_back(shares_.data());
   batch.specs = specs_;

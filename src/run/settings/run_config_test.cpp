@@ -132,6 +132,41 @@ TEST(RunConfig, SettingsOfOtherDataAreErrors) {
   EXPECT_EQ(error("classes", "12", table), "");
   EXPECT_EQ(error("classes", "12", text), "classes: is for data with classes, and t.txt is a text");
   EXPECT_EQ(error("seed", "7", text), "");
+  DatasetInfo arrays{.name = "a.npz", .specs = {}};
+  arrays.table.emplace().shape = Shape{24, 3};
+  for (const char* name : {"target", "ignore", "missing"}) {
+    EXPECT_NE(error(name, "7", arrays).find(std::string(name) + ": is for tables, and a.npz has "
+                                            "arrays"),
+              std::string::npos);
+  }
+  EXPECT_NE(error("missing", "-999", arrays).find("there NaN stands for a missing number"),
+            std::string::npos);
+  EXPECT_EQ(error("task", "regression", arrays), "");
+  EXPECT_EQ(error("channels", "first", arrays), "");
+  EXPECT_EQ(error("channels", "first", table),
+            "channels: is for arrays of positions or pictures of numbers, and t.csv is a table");
+}
+
+// Settings that do not go with a class for each place.
+TEST(RunConfig, SettingsOfOnePlaceAreErrors) {
+  const auto error = [](const std::string& name, const std::string& value, const Shape& labels) {
+    const DatasetInfo data{.name = "p",
+                           .specs = {{kPixelTensor, DataType::kUint8, Shape{12, 8, 1}},
+                                     {kLabelTensor, DataType::kInt32, labels}}};
+    const auto config = make_run_config({{"model", "mlp"}, {"out", "o"}, {name, value}});
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    const Status fits = check_settings_of_data(*config, data);
+    return fits.ok() ? "" : fits.error().message;
+  };
+  for (const char* moves : {"flip", "shift", "crop=2,jitter"}) {
+    EXPECT_EQ(error("augment", moves, Shape{12, 8}), "");
+    EXPECT_NE(error("augment", moves, Shape{6, 4}).find("augment: flip, shift and crop move the "
+                                                        "pixels [12, 8, 1] of 'pixels', and p has "
+                                                        "a class for each of the places [6, 4]"),
+              std::string::npos);
+    EXPECT_EQ(error("augment", moves, Shape{}), "");
+  }
+  EXPECT_EQ(error("augment", "jitter,cutout", Shape{6, 4}), "");
 }
 
 }  // namespace

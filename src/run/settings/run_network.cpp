@@ -88,22 +88,6 @@ Error one_logit_for(const std::string& subject, const DatasetInfo& data) {
 
 }  // namespace
 
-Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) {
-  const bool has_pictures = data.has_pictures(), is_table = data.table.has_value();
-  const std::string are = is_table ? " is a table" : has_pictures ? " has pictures" : " is a text";
-  const RunConfig usual = default_run_config();
-  for (const Setting& row : training_settings()) {
-    const char* const wanted = row.has(traits::kForPictures) && !has_pictures ? "pictures"
-                               : row.has(traits::kForTables) && !is_table     ? "tables"
-                               : row.has(traits::kForClasses) && !is_table && !has_pictures
-                                   ? "data with classes"
-                                   : nullptr;
-    if (wanted == nullptr || row.text(config) == row.text(usual)) continue;
-    return invalid_input(std::string(row.name) + ": is for " + wanted + ", and " + data.name + are);
-  }
-  return {};
-}
-
 namespace {
 
 Status take_loss_settings(const RunConfig& config, ModelOptions& options) {
@@ -133,8 +117,25 @@ Status take_loss_of(const RunConfig& config, const DatasetInfo& data, ModelOptio
                          (wants_numbers ? "numbers" : "classes") + ", and " + data.name + " has " +
                          (wants_numbers ? "classes" : "numbers") + "; see --task");
   }
+  if (data.target.is_number() && config.label_smoothing > 0) {
+    return invalid_input("label-smoothing: is for classes, and " + data.name +
+                         " has numbers; see --task");
+  }
   if (wants_numbers || !data.target.is_number()) options.loss = config.loss;
   return take_loss_settings(config, options);
+}
+
+// Built-in networks give one class to an example.
+Result<ModelOptions> check_has_no_places(const RunConfig& config, const DatasetInfo& data,
+                                         const ModelOptions& options) {
+  const TensorSpec* const labels = data.find(kLabelTensor);
+  const bool has_places = data.target.kind == TargetKind::kClasses && labels != nullptr &&
+                          labels->shape.rank > 0;
+  if (!has_places) return options;
+  return invalid_input("model " + config.model + ": gives a class to an example, and " + data.name +
+                       " has one for each of its places " + to_string(labels->shape) +
+                       "; a network from JSON, Python or ONNX gives one to each "
+                       "(docs/networks.md)");
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
       options.loss == ops::LossKind::kSigmoids && options.classes == 2 && !options.has_labels;
   options.hidden = config.hidden;
   options.tied = config.tied;
-  if (!config.network) return options;
+  if (!config.network) return check_has_no_places(config, data, options);
   if (data.target.kind == TargetKind::kTokens) {
     MANTISSA_ASSIGN(const LanguageOptions language, language_options(*config.network));
     if (language.vocabulary >= data.target.classes) return options;

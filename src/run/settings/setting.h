@@ -39,6 +39,7 @@ inline constexpr uint32_t kInFile = 1 << 15;  // config.toml
 inline constexpr uint32_t kForPictures = 1 << 16;
 inline constexpr uint32_t kForTables = 1 << 17;
 inline constexpr uint32_t kForClasses = 1 << 18;  // not of texts without labels
+inline constexpr uint32_t kForArrays = 1 << 19;   // of positions, or of pictures of numbers
 }  // namespace traits
 
 template <typename Config>

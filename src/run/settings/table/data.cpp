@@ -48,7 +48,7 @@ const Setting kDataRows[] = {
      "what is predicted of a table: classification, regression, or auto (texts and few whole "
      "numbers are classes, other numbers are numbers)",
      "auto", parse_by<parse_table_task, kTable, &TableChoices::task>,
-     kIfGiven | kRun | kInData | kInInfo | kForTables,
+     kIfGiven | kRun | kInData | kInInfo | kForTables | kForArrays,
      [](const Config& c) {
        return c.table.task == TableTask::kByTarget ? ""
                                                    : std::string(table_task_name(c.table.task));
@@ -82,7 +82,7 @@ const Setting kDataRows[] = {
      "where arrays of positions or pictures of numbers have their channels: last, [N, T, C], first, "
      "[N, C, T], or auto (where the network's shape fits)",
      "auto", parse_by<parse_channel_axis, kTable, &TableChoices::channel_axis>,
-     kIfGiven | kRun | kInData | kInInfo | kForTables,
+     kIfGiven | kRun | kInData | kInInfo | kForArrays,
      [](const Config& c) {
        return c.table.channel_axis == ChannelAxis::kByShape
                   ? ""
