@@ -67,7 +67,7 @@ check_quantize() {
     --from "$folder/t" --data "$folder/other.csv" --quiet --out "$folder/none"
   refuses "other classes" 2 "has no class 'HIGH', 'LOW' and 'MID'" quantize \
     --from "$folder/t" --data "$folder/renamed.csv" --quiet --out "$folder/none"
-  refuses "numbers in place of classes" 2 "predicts y, and the data have z" quantize \
+  refuses "numbers in place of classes" 2 "predicts the classes of y, and the data have the numbers of z" quantize \
     --from "$folder/t" --data "$folder/number.csv" --quiet --out "$folder/none"
   holds "nothing is left" test ! -e "$folder/none"
 }

@@ -78,6 +78,12 @@ bool is_of_numbers_or_labels(const TableSchema& schema) {
   return schema.is_regression() || schema.has_labels();
 }
 
+std::string target_text(const TableSchema& schema) {
+  return (schema.is_regression() ? "the numbers of " : schema.has_labels() ? "the labels "
+                                                                           : "the classes of ") +
+         schema.target_names();
+}
+
 // Numbers in the units of the source, and labels in its order.
 void take_known_targets(const TableSchema& known, TableSchema& schema) {
   std::vector<TableColumn> columns = known_columns(known.targets(), schema.targets());
@@ -92,8 +98,8 @@ Status take_target(const LearnedData& learned, TableSchema& schema) {
                              known.has_labels() == schema.has_labels();
   if (!are_of_a_kind || (is_of_numbers_or_labels(known) && !are_same(there, here))) {
     if (!learned.is_exact) return {};
-    return other_target(learned, "predicts " + known.target_names() + ", and the data have " +
-                                     schema.target_names());
+    return other_target(learned, "predicts " + target_text(known) + ", and the data have " +
+                                     target_text(schema));
   }
   if (is_of_numbers_or_labels(known)) {
     take_known_targets(known, schema);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/test_folder.h"
@@ -20,6 +21,10 @@ TableSchema learned_schema() {
                       {.name = "colour", .categories = {"blue", "red"}},
                       {.name = "b", .mean = -1, .deviation = 0.5}},
           .target = {.name = "y", .categories = {"high", "low", "mid"}}};
+}
+
+bool has_line(const Texts& lines, const std::string& line) {
+  return std::find(lines.begin(), lines.end(), line) != lines.end();
 }
 
 // A CSV file whose rows a network knows already.
@@ -41,15 +46,15 @@ class LearnedTable : public testing::Test {
 };
 
 TEST_F(LearnedTable, HasTheKnownOrderMeansAndTexts) {
-  const auto data = load("b,colour,a,y\n-0.5,red,6,low\n-1.5,red,2,high\n-1,red,2,mid\n");
+  auto data = load("b,colour,a,y\n-0.5,red,6,low\n-1.5,blue,2,high\n-1,red,2,mid\n");
   ASSERT_TRUE(data.ok()) << data.error().message;
+  Dataset known = std::move(*data);
   constexpr int16_t kOne = 1 << -kFeatureExponent;
-  EXPECT_EQ(std::vector<int16_t>(data->train.tensors[0].as<int16_t>()),
-            (std::vector<int16_t>{kOne, 0, kOne, kOne, 0, 0, kOne, -kOne, 0, 0, kOne, 0}));
-  EXPECT_EQ(data->info.table->columns[1].categories, (Texts{"blue", "red"}));
-  EXPECT_EQ(data->info.notes,
-            Texts{"columns, means and deviations are those of runs/a: the columns are 'a', "
-                  "'colour' and 'b' there, and 'b', 'colour' and 'a' here"});
+  EXPECT_EQ(known.train.tensors[0].as<int16_t>(),
+            (std::vector<int16_t>{kOne, 0, kOne, kOne, 0, kOne, 0, -kOne, 0, 0, kOne, 0}));
+  EXPECT_TRUE(has_line(known.info.notes,
+                       "columns, means and deviations are those of runs/a: the columns are 'a', "
+                       "'colour' and 'b' there, and 'b', 'colour' and 'a' here"));
 }
 
 TEST_F(LearnedTable, NeedsTheKnownColumns) {
@@ -70,7 +75,7 @@ TEST_F(LearnedTable, LeavesOutColumnsThatAnExactNetworkDoesNotRead) {
   EXPECT_EQ(data->info.table->features(), 4);
   EXPECT_EQ(data->info.target.names, (Texts{"high", "low", "mid"})) << "with those that are missing";
   EXPECT_EQ(data->train.labels(), (std::vector<Label>{1, 0}));
-  EXPECT_EQ(data->info.notes.front(), "the columns 'c' are left out: runs/a does not read them");
+  EXPECT_TRUE(has_line(data->info.notes, "the columns 'c' are left out: runs/a does not read them"));
 }
 
 TEST_F(LearnedTable, OtherTargetsAreLearnedAnewOrRefused) {
@@ -82,7 +87,7 @@ TEST_F(LearnedTable, OtherTargetsAreLearnedAnewOrRefused) {
   EXPECT_NE(refusal(other, true).find("runs/a has no class 'small' and 'tall', and the data have"),
             std::string::npos);
   EXPECT_NE(refusal("a,colour,b,y\n1,red,2,1.5\n2,blue,3,2.5\n3,red,5,4.25\n", true)
-                .find("runs/a predicts y, and the data have y"),
+                .find("runs/a predicts the classes of y, and the data have the numbers of y"),
             std::string::npos);
 }
 
