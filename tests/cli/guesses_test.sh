@@ -140,10 +140,15 @@ PYTHON
 }
 
 readonly best='printf("%d\n", mantissa_best(results));'
-readonly list='printf("["); for (int i = 0, n = 0; i < MANTISSA_RESULTS; ++i)
-    if (mantissa_has_label(results, i)) printf("%s%d", n++ ? ", " : "", i); printf("]\n");'
-readonly places='for (int i = 0; i < MANTISSA_PLACES; ++i)
-    printf("%s%d", i ? ", " : "[", mantissa_best_at(results, i)); printf("]\n");'
+readonly list='printf("[");
+    for (int i = 0, n = 0; i < MANTISSA_RESULTS; ++i) {
+      if (mantissa_has_label(results, i)) printf("%s%d", n++ ? ", " : "", i);
+    }
+    printf("]\n");'
+readonly places='for (int i = 0; i < MANTISSA_PLACES; ++i) {
+      printf("%s%d", i ? ", " : "[", mantissa_best_at(results, i));
+    }
+    printf("]\n");'
 
 trained labels labels --model mlp --loss sigmoid --threshold f1 --validation 60
 trained one-logit two --model mlp --loss sigmoid --threshold 0.3

@@ -118,12 +118,13 @@ Status take_target(const LearnedData& learned, TableSchema& schema) {
 }
 
 // Whether a row that the network reads is meant to have the known columns.
-bool wants_columns(const LearnedData& learned, const TableSchema& schema) {
+bool wants_columns(const LearnedData& learned, const Names& names, const TableSchema& schema) {
   const TableSchema& known = *learned.table;
   if (learned.is_exact) return true;
   if (learned.features > 0) return learned.features == known.features();
-  return known.features() == schema.features() ||
-         are_same(column_names(known.columns), column_names(schema.columns));
+  const Names wanted = column_names(known.columns);
+  return known.features() == schema.features() || are_same(wanted, names) ||
+         are_same(wanted, column_names(schema.columns));
 }
 
 bool are_rows(const TableSchema& schema) {
@@ -136,7 +137,7 @@ Status take_learned_columns(const LearnedData& learned, const Names& names, Tabl
                             Names& notes) {
   if (!learned.table) return {};
   const TableSchema& known = *learned.table;
-  if (are_rows(known) && are_rows(schema) && wants_columns(learned, schema)) {
+  if (are_rows(known) && are_rows(schema) && wants_columns(learned, names, schema)) {
     const Names wanted = column_names(known.columns), own = column_names(schema.columns);
     Names missing, others;
     for (const std::string& name : wanted) {
