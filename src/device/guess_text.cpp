@@ -19,8 +19,8 @@ int64_t in_units(double threshold, int exponent) {
       std::clamp(std::floor(std::ldexp(threshold, -exponent)), -kMost, kMost));
 }
 
-std::string c_threshold(double threshold, int exponent) {
-  return "INT64_C(" + std::to_string(in_units(threshold, exponent)) + ")";
+std::string c_threshold(int64_t threshold) {
+  return "INT64_C(" + std::to_string(threshold) + ")";
 }
 
 constexpr const char* kLargest = R"C(int @p@_best(const int32_t results[@P@_RESULTS]) {
@@ -30,11 +30,11 @@ constexpr const char* kLargest = R"C(int @p@_best(const int32_t results[@P@_RESU
 }
 )C";
 
-GuessText of_two(const std::string& score, const std::string& what, const std::string& threshold) {
-  return {"// 1 if " + what + " is above " + threshold +
+GuessText of_two(const std::string& score, const std::string& what, int64_t threshold) {
+  return {"// 1 if " + what + " is above " + std::to_string(threshold) +
               ", else 0.\nint @p@_best(const int32_t results[@P@_RESULTS]);\n",
           "int @p@_best(const int32_t results[@P@_RESULTS]) {\n  return " + score + " > " +
-              threshold + " ? 1 : 0;\n}\n"};
+              c_threshold(threshold) + " ? 1 : 0;\n}\n"};
 }
 
 GuessText of_labels(const FrozenDescription& description, int64_t results, int exponent) {
@@ -42,7 +42,7 @@ GuessText of_labels(const FrozenDescription& description, int64_t results, int e
   for (int64_t i = 0; i < results; ++i) {
     const auto at = static_cast<size_t>(i);
     const double threshold = at < description.thresholds.size() ? description.thresholds[at] : 0;
-    list += "\n      " + c_threshold(threshold, exponent) + ",";
+    list += "\n      " + c_threshold(in_units(threshold, exponent)) + ",";
   }
   return {R"C(// 1 if the label of this number is guessed: its result is above its threshold. Labels do not exclude
 // one another, so there is no best one.
@@ -104,11 +104,11 @@ GuessText guess_text(const FrozenDescription& description, int64_t results, int 
   }
   const double threshold = description.thresholds.empty() ? 0 : description.thresholds[0];
   if (options.one_logit && results == 1) {
-    return of_two("results[0]", "the result", c_threshold(threshold, exponent));
+    return of_two("results[0]", "the result", in_units(threshold, exponent));
   }
   if (threshold != 0 && results == 2 && threshold_count(options) == 1) {
     return of_two("(int64_t)results[1] - results[0]", "the second result less the first",
-                  c_threshold(threshold, exponent));
+                  in_units(threshold, exponent));
   }
   return {R"C(// The index of the largest result, the first of equals.
 int @p@_best(const int32_t results[@P@_RESULTS]);
