@@ -158,6 +158,12 @@ class MANTISSA_EXPORT Model {
   // The class that the logits of an example stand for: that of the largest; of two classes by the
   // threshold of the network, of classes in an order how many logits are above 0.
   int guess(const std::vector<double>& logits) const;
+  // All that the results of an example stand for: one class; the class of each place, row after row,
+  // if the network gives one to each pixel or position; or the numbers of the labels above the
+  // network's thresholds, any number of them. Empty of networks that predict numbers.
+  std::vector<int> guesses(const std::vector<double>& results) const;
+  // Whether these are lists: of places or labels.
+  bool gives_lists() const;
   // Losses of labelled examples.
   Outcome<StepReport> evaluate(const ArraySet& examples) const;
   // The names of the classes in the order of the logits; empty if it predicts numbers.

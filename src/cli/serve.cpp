@@ -83,10 +83,18 @@ class Served {
     for (int64_t i = 0; i < examples.count; ++i) {
       const auto first = logits.begin() + i * classes;
       const std::vector<double> row(first, first + classes);
-      guesses.push_back(model_->guess(row));
+      const std::vector<int> guess = model_->guesses(row);
+      if (model_->gives_lists()) {
+        guesses.push_back(guess);
+      } else if (!guess.empty()) {
+        guesses.push_back(guess[0]);
+      }
       rows.push_back(row);
     }
-    answer.body = text_of({{"classes", guesses}, {"logits", rows}});
+    Json found = Json::object();
+    if (!guesses.empty()) found["classes"] = guesses;
+    found["logits"] = rows;
+    answer.body = text_of(found);
   }
 
   // Trained parameters that fit the patterns, as a file that train --from takes.

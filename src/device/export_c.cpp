@@ -151,6 +151,7 @@ Result<CProgram> c_of_frozen(FrozenNetwork& network, const std::string& prefix) 
                             .exponent = *result.exponent,
                             .is_wide = result.type == DataType::kInt32,
                             .result = writer.at(program.outputs[0], "int8_t"),
+                            .guess = guess_text(description, result.count(), *result.exponent),
                             .arena_bytes = program.arena_bytes,
                             .constant_bytes = writer.constant_bytes(),
                             .writer = &writer};

@@ -23,6 +23,7 @@ Words words_of(const CNetwork& n) {
           {"inputs", std::to_string(n.input->shape.count())},
           {"results", std::to_string(n.results)},
           {"exponent", std::to_string(n.exponent)},
+          {"units", units_text(d)},
           {"arena", std::to_string((n.arena_bytes + 7) / 8 * 8)},
           {"constants", std::to_string(n.constant_bytes)}};
 }
@@ -60,13 +61,11 @@ typedef union @p@_memory {
 } @p@_memory;
 
 // @input_what@. Results are logits, or the predicted number.
-void @p@_predict(@p@_memory* memory, const @input_type@ input[@P@_INPUTS],
+@units@void @p@_predict(@p@_memory* memory, const @input_type@ input[@P@_INPUTS],
                  int32_t results[@P@_RESULTS]);
 
-// The index of the largest result, the first of equals.
-int @p@_best(const int32_t results[@P@_RESULTS]);
-
-// Names of the classes, in the order of the results; the last is null.
+@guess@
+// Names of the classes or labels, in their order; the last is null.
 extern const char* const @p@_labels[];
 
 #ifdef __cplusplus
@@ -109,6 +108,11 @@ std::string copied_results(const CNetwork& n) {
          ")[i];\n";
 }
 
+std::string header_text(const CNetwork& n, Words words) {
+  words["guess"] = with_words(n.guess.declarations, words);
+  return with_words(kHeader, words);
+}
+
 std::string source(const CNetwork& n, const Words& words) {
   const CWriter& writer = *n.writer;
   std::string text = "@header@\n";
@@ -123,13 +127,8 @@ void @p@_predict(@p@_memory* memory, const @input_type@ input[@P@_INPUTS],
   text += writer.body() + copied_results(n);
   text += with_words(R"C(}
 
-int @p@_best(const int32_t results[@P@_RESULTS]) {
-  int best = 0;
-  for (int i = 1; i < @P@_RESULTS; ++i) best = results[i] > results[best] ? i : best;
-  return best;
-}
-
-const char* const @p@_labels[] = {)C",
+)C" + n.guess.definitions +
+                         "\nconst char* const @p@_labels[] = {",
                      words);
   for (const std::string& name : n.description->class_names)
     text += "\n    " + c_string(name) + ",";
@@ -143,7 +142,7 @@ std::vector<SourceFile> project_files(const CNetwork& n) {
   const Words words = words_of(n);
   std::vector<SourceFile> files =
       sources_of(std::vector<std::string>(headers.begin(), headers.end()));
-  files.push_back({n.prefix + ".h", with_words(kHeader, words)});
+  files.push_back({n.prefix + ".h", header_text(n, words)});
   files.push_back({n.prefix + ".c", source(n, words)});
   files.push_back({"example.c", with_words(kExample, words)});
   append_build_files(n.prefix, n.prefix, "example", files);

@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "device/text/c_writer.h"
+#include "device/guess_text.h"
 #include "device/sources.h"
+#include "device/text/c_writer.h"
 #include "graph/graph.h"
 #include "infer/frozen_network.h"
 
@@ -19,6 +20,7 @@ struct CNetwork {
   int exponent;     // of the results
   bool is_wide;     // they are int32; else mantissas of 8 bits, at `result`
   std::string result;
+  GuessText guess;
   int64_t arena_bytes;
   int64_t constant_bytes;
   const CWriter* writer;

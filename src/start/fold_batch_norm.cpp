@@ -159,7 +159,8 @@ Status write_without_batch_norms(const TrainObserver& observer, const RunConfig&
       const onnx::ImportedNetwork folded,
       fold_batch_norms(source.plan.network, named_parameters(source.plan.graph, source.state)));
   MANTISSA_RETURN_IF_ERROR(
-      write_start(folder / kStartFile, {.source = config.from}, named_parameters(folded)));
+      write_start(folder / kStartFile, {.source = config.from, .learned = config.start->learned},
+                  named_parameters(folded)));
   return write_text_atomically(folder / kNetworkFile, to_json(folded.graph));
 }
 

@@ -389,7 +389,10 @@ Result<QuantisedStart> quantise_network(const QuantiseSource& source,
   Parameters parameters(network, source.state, source.trained);
   QuantisedStart start;
   start.source = source.trained.source;
-  if (source.config.start) start.tokenizer = source.config.start->tokenizer;
+  if (source.config.start) {
+    start.tokenizer = source.config.start->tokenizer;
+    start.learned = source.config.start->learned;
+  }
   start.vocabulary = source.config.known_vocabulary;
   std::vector<LayerGrids> grids;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -420,7 +423,8 @@ Status write_quantised(const std::filesystem::path& folder, const QuantisedStart
                                        {.source = start.source,
                                         .tokenizer = start.tokenizer,
                                         .vocabulary = start.vocabulary,
-                                        .quantised = settings},
+                                        .quantised = settings,
+                                        .learned = start.learned},
                                        start.parameters));
   return write_text_atomically(folder / kNetworkFile, to_json(start.network));
 }

@@ -51,6 +51,7 @@ struct QuantisedStart {
   std::string source;     // file that the trained parameters are from
   std::string tokenizer;  // of a network of texts
   std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // of a language model
+  LearnedData learned = {};                                // columns and classes of the source
   std::vector<NamedParameter> parameters;
   std::vector<std::vector<std::byte>> bytes;  // that parameters point into
   std::vector<LayerOutcome> layers;

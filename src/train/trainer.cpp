@@ -147,7 +147,9 @@ Status write_named_files(const Run& run, const TrainedFile* trained, bool has_st
   return write_start(folder / kStartFile,
                      {.source = trained->source,
                       .tokenizer = run.config.start->tokenizer,
-                      .vocabulary = run.config.known_vocabulary},
+                      .vocabulary = run.config.known_vocabulary,
+                      .quantised = {},
+                      .learned = run.config.start->learned},
                      trained->parameters);
 }
 

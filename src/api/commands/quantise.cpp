@@ -45,6 +45,13 @@ Settings with_defaults(Settings settings) {
   return settings;
 }
 
+// The settings of a run whose data must have the columns and classes of its start.
+Result<RunConfig> exact_config(const Settings& settings) {
+  MANTISSA_ASSIGN(RunConfig config, make_run_config(settings));
+  if (config.start) config.start->learned.is_exact = true;
+  return config;
+}
+
 // The training of the network that lies in the run's folder.
 Settings training_of(Settings settings) {
   settings = with_defaults(std::move(settings));
@@ -120,7 +127,7 @@ Outcome<QuantisedRun> begin(const QuantiseConfig& config, const TrainObserver& o
                          " holds no run to go on with; --from names the trained network");
   }
   MANTISSA_ASSIGN(const Settings settings, with_data_of_source(config.training));
-  MANTISSA_ASSIGN(RunConfig source, make_run_config(with_defaults(settings)));
+  MANTISSA_ASSIGN(RunConfig source, exact_config(with_defaults(settings)));
   const std::string weights = source.start->sha256;
   const int64_t reestimate = std::exchange(source.reestimate, 0);  // for the run that follows
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(source));
@@ -166,11 +173,11 @@ Result<RunConfig> sensitivity_config(const Settings& training, const TrainObserv
   MANTISSA_ASSIGN(Settings source, with_data_of_source(training));
   source.erase("reestimate");
   source.erase("epochs");
-  MANTISSA_ASSIGN(RunConfig config, make_run_config(source));
+  MANTISSA_ASSIGN(RunConfig config, exact_config(source));
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(config));
   if (data.validation_count == 0 && source.count("validation") == 0) {
     source["validation"] = kHeldBack;
-    MANTISSA_ASSIGN(config, make_run_config(source));
+    MANTISSA_ASSIGN(config, exact_config(source));
     tell_message(observer, "measured on " + std::string(kHeldBack) +
                                " of the training examples: the loss of a network that was trained "
                                "on them is smaller there than on others");

@@ -47,7 +47,7 @@ Status match_classes(const FrozenNetwork& network, const std::string& source, Da
   std::vector<std::string>& notes = data.info.notes;
   const auto by_name = classes_by_name(data.info.target.names, names);
   if (by_name) {
-    for (Label& label : data.test.find(kLabelTensor)->as<Label>()) label = (*by_name)[label];
+    renumber(*by_name, data.test);
     std::vector<Label> same(by_name->size());
     std::iota(same.begin(), same.end(), Label{0});
     if (*by_name != same) notes.push_back("classes are matched by name with the network's");

@@ -13,6 +13,7 @@
 #include "infer/tasks/classification.h"
 #include "infer/tasks/evaluation.h"
 #include "infer/tasks/regression.h"
+#include "networks/network.h"
 #include "train/session.h"
 
 namespace mantissa {
@@ -99,6 +100,15 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
 
 int Model::guess(const std::vector<double>& logits) const {
   return guessed_class(data_->network.description, logits);
+}
+
+std::vector<int> Model::guesses(const std::vector<double>& results) const {
+  return guesses_of(data_->network.description, results);
+}
+
+bool Model::gives_lists() const {
+  const FrozenDescription& description = data_->network.description;
+  return gives_labels(description) || label_shape_of_places(description.network).rank > 0;
 }
 
 Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {

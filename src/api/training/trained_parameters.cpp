@@ -62,6 +62,7 @@ Outcome<ParameterFile> trained_parameters(const std::string& path, const std::st
   if (taken.size() == trained.parameters.size()) {
     MANTISSA_ASSIGN(entries.vocabulary, vocabulary_of(trained));
     entries.tokenizer = trained.tokenizer;
+    entries.learned = trained.learned;
   }
   TemporaryFile file;
   MANTISSA_RETURN_IF_ERROR(file.create());

@@ -220,6 +220,9 @@ Result<FoundData> inspect_named(const fs::path& path, const DataOptions& options
   found.table = options.schema;
   if (!found.table) {
     MANTISSA_ASSIGN(found.table, named_schema(options, found.train, found));
+    if (options.learned) {
+      MANTISSA_RETURN_IF_ERROR(take_learned_channels(*options.learned, *found.table));
+    }
   }
   for (FoundSplit* split : {&found.train, &found.validation, &found.test}) {
     if (split->files.empty()) continue;

@@ -53,6 +53,9 @@ Result<TableSchema> find_shaped(const DataOptions& options, RowPart part, FoundD
     MANTISSA_ASSIGN(const auto targets, example_targets(train, pair.y, options, found));
     schema.target = targets[0];
   }
+  if (options.learned) {
+    MANTISSA_RETURN_IF_ERROR(take_learned_channels(*options.learned, schema));
+  }
   return schema;
 }
 

@@ -191,12 +191,28 @@ ExampleSet empty_split(const FoundData& found, const FoundSplit& split,
   return set;
 }
 
+// The numbers that the classes of pictures have in the network that training starts from, and its
+// names for them (take_learned_classes).
+Result<std::vector<Label>> learned_numbers(const std::string& name, const FoundData& found,
+                                           const DataOptions& options,
+                                           std::vector<std::string>& names) {
+  const bool are_classes = found.target.kind == TargetKind::kClasses && !found.table;
+  if (!options.learned || !are_classes || !options.positive.empty()) return std::vector<Label>();
+  const std::vector<std::string>& known = options.learned->classes;
+  const bool is_of_one = known.size() == 2 && known == two_classes(known[1]);
+  const bool has_others = options.classes != 0 && options.classes != std::ssize(known);
+  if (is_of_one || has_others) return std::vector<Label>();
+  return take_learned_classes(*options.learned, found.target.named, name, names);
+}
+
 }  // namespace
 
 Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
                                    const DataOptions& options) {
   const FoundData& found = data.found;
-  const auto classes = static_cast<int>(found.target.names.size());
+  std::vector<std::string> names = found.target.names;
+  MANTISSA_ASSIGN(const std::vector<Label> numbers, learned_numbers(name, found, options, names));
+  const auto classes = static_cast<int>(names.size());
   if (found.target.is_number() && options.classes != 0) {
     return invalid_input("classes: " + name + " has numbers to predict, and no classes; " +
                          "--task classification takes them for classes");
@@ -218,7 +234,10 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
                    .table = found.table};
   info.target.classes = std::max(classes, options.classes);
   info.target.names = numbered_classes(info.target.classes);
-  std::copy(found.target.names.begin(), found.target.names.end(), info.target.names.begin());
+  std::copy(names.begin(), names.end(), info.target.names.begin());
+  if (!numbers.empty()) {
+    info.notes.push_back("classes are matched by name with those of " + options.learned->source);
+  }
   if (found.smallest != found.largest) {
     const PictureForm form = loaded_form(found, options);
     info.notes.push_back("pictures of " + size_text(found.smallest) + " to " +
@@ -252,11 +271,15 @@ Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with
   const ReadOptions read{.form = loaded_form(data.found, options),
                          .threads = options.threads,
                          .notes = &dataset.info.notes};
+  std::vector<std::string> names = data.found.target.names;
+  MANTISSA_ASSIGN(const std::vector<Label> numbers,
+                  learned_numbers(name_or_path, data.found, options, names));
   for (const SplitRow& row : kSplitRows) {
     const FoundSplit& split = data.found.*row.found;
     const bool wanted = row.found == &FoundData::test ? with_test : with_train;
     if (!wanted || split.count == 0) continue;
     MANTISSA_ASSIGN(dataset.*row.set, data.reader->read(data.found, split, read));
+    if (!numbers.empty()) renumber(numbers, dataset.*row.set);
     if (options.positive.empty()) continue;
     relabel(*positive_class(data.found.target.names, options.positive), dataset.*row.set);
   }

@@ -13,6 +13,7 @@
 #include "data/batches/batch.h"
 #include "data/batches/example_set.h"
 #include "data/pictures/resize.h"
+#include "data/tables/learned_data.h"
 #include "data/tables/table_schema.h"
 
 namespace mantissa {
@@ -97,6 +98,8 @@ struct DataOptions {
   TableChoices table = {};
   // The columns of tables as a network knows them; else they follow from the training rows.
   std::optional<TableSchema> schema = {};
+  // The columns and classes of the network that training starts from.
+  std::optional<LearnedData> learned = {};
 };
 
 // Describes a data set from its headers and label files, without reading pictures.

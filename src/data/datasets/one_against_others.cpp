@@ -57,6 +57,10 @@ Status take_positive(const DataOptions& options, DatasetInfo& info) {
   return {};
 }
 
+void renumber(const std::vector<Label>& numbers, ExampleSet& set) {
+  for (Label& label : set.find(kLabelTensor)->as<Label>()) label = numbers[label];
+}
+
 void relabel(Label positive, ExampleSet& set) {
   for (Label& label : set.find(kLabelTensor)->as<Label>()) label = label == positive ? 1 : 0;
 }

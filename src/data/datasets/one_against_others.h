@@ -20,6 +20,9 @@ std::vector<std::string> two_classes(const std::string& positive);
 Status take_positive(const DataOptions& options, DatasetInfo& info);
 
 // Labels become 1 if they were the class, else 0.
+// Gives each example the number that its label has in the list.
+void renumber(const std::vector<Label>& numbers, ExampleSet& set);
+
 void relabel(Label positive, ExampleSet& set);
 
 }  // namespace mantissa

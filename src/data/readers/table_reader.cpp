@@ -41,6 +41,10 @@ Result<int64_t> take_schema(OpenRows open, RowPart part, const DataOptions& opti
   }
   MANTISSA_ASSIGN(const auto rows, open(found.train, options.table.format));
   MANTISSA_ASSIGN(FoundSchema schema, find_schema(*rows, part, options.table));
+  if (options.learned) {
+    MANTISSA_RETURN_IF_ERROR(
+        take_learned_columns(*options.learned, schema.inputs, schema.schema, schema.notes));
+  }
   found.table = std::move(schema.schema);
   for (std::string& note : schema.notes) found.notes.push_back(std::move(note));
   return schema.rows;

@@ -346,13 +346,14 @@ bool is_of_part(int64_t row, RowPart part) {
 }
 
 Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoices& choices) {
-  FoundSchema found{.schema = {}, .notes = rows.notes()};
+  FoundSchema found{.schema = {}, .notes = rows.notes(), .inputs = {}};
   MANTISSA_ASSIGN(ChosenColumns chosen, choose_columns(rows, choices, found.notes));
   if (choices.text.tokenizer) {
     MANTISSA_ASSIGN(found.schema.text, text_column(rows.names(), chosen.inputs, choices.text));
     chosen.inputs.clear();
   }
   const std::vector<std::string>& names = rows.names();
+  for (const size_t column : chosen.inputs) found.inputs.push_back(names[column]);
   std::vector<ColumnValues> inputs(chosen.inputs.size(), ColumnValues(kMostCategories, false));
   std::vector<ColumnValues> targets(chosen.targets.size(), ColumnValues(kMaxClasses, true));
   bool counts = !chosen.weights;  // whether any row does

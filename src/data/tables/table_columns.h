@@ -20,6 +20,7 @@ struct FoundSchema {
   TableSchema schema;
   std::vector<std::string> notes;  // notes for the user, a line each
   int64_t rows = 0;                // of the file, including unused ones
+  std::vector<std::string> inputs;  // the file's columns that may be inputs, also unused ones
 };
 
 // Reads all rows. A column is of numbers if all its values are, else of categories; one with too

@@ -13,6 +13,7 @@
 #include "infer/tasks/regression.h"
 #include "kernels/kernel_table.h"
 #include "kernels/softmax/softmax.h"
+#include "networks/network.h"
 #include "ops/wide_values.h"
 
 namespace mantissa {
@@ -291,6 +292,31 @@ int guessed_class(const FrozenDescription& description, std::span<const double> 
   const bool are_two = logits.size() == 2 && threshold_count(options) == 1;
   if (are_two) return logits[1] - logits[0] > threshold ? 1 : 0;
   return static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+bool gives_labels(const FrozenDescription& description) {
+  return description.options.loss == ops::LossKind::kSigmoids && description.options.has_labels &&
+         label_shape_of_places(description.network).rank == 0;
+}
+
+std::vector<int> guesses_of(const FrozenDescription& description, std::span<const double> logits) {
+  if (ops::is_for_numbers(description.options.loss)) return {};
+  std::vector<int> guesses;
+  if (gives_labels(description)) {
+    for (size_t i = 0; i < logits.size(); ++i) {
+      const double threshold =
+          i < description.thresholds.size() ? description.thresholds[i] : 0;
+      if (logits[i] > threshold) guesses.push_back(static_cast<int>(i));
+    }
+    return guesses;
+  }
+  const Shape shape = label_shape_of_places(description.network);
+  const auto places = static_cast<size_t>(shape.rank > 0 ? shape.count() : 1);
+  const size_t classes = logits.size() / places;
+  for (size_t place = 0; place < places; ++place) {
+    guesses.push_back(guessed_class(description, logits.subspan(place * classes, classes)));
+  }
+  return guesses;
 }
 
 namespace {

@@ -42,6 +42,13 @@ double guessing_loss(ops::LossKind loss, int64_t classes);
 // The class that the logits of an example stand for.
 int guessed_class(const FrozenDescription& description, std::span<const double> logits);
 
+// Whether a network gives labels that do not exclude one another.
+bool gives_labels(const FrozenDescription& description);
+
+// All that the results of an example stand for: its class; of places the class of each, row after
+// row; or the numbers of the labels above their thresholds. Empty of numbers.
+std::vector<int> guesses_of(const FrozenDescription& description, std::span<const double> logits);
+
 // The results of a network for some examples.
 struct Classified {
   // Rows are examples; or places, those of the first example first.

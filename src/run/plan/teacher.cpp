@@ -22,6 +22,13 @@ int64_t share_count(const TeacherPlan& teacher) {
   return teacher.program.options.micro_batch_size * share_shape(teacher).count();
 }
 
+// Columns and classes that mean something else to the teacher than in these data; "": none.
+std::string difference(const FrozenDescription& teacher, const DatasetInfo& data) {
+  std::string found;
+  if (teacher.table && data.table) found = differing_columns(*teacher.table, *data.table);
+  return found.empty() ? differing_classes(teacher.class_names, data.target.names) : found;
+}
+
 Status check_teacher(const RunConfig& config, const DatasetInfo& data, int64_t classes) {
   const FrozenDescription& description = config.teacher_network->description;
   const auto refuse = [&](const std::string& why) {
@@ -41,6 +48,10 @@ Status check_teacher(const RunConfig& config, const DatasetInfo& data, int64_t c
   }
   const Status fits = check_examples(description.network, data);
   if (!fits.ok()) return refuse("does not fit: " + fits.error().message);
+  if (const std::string differing = difference(description, data); !differing.empty()) {
+    return refuse("was trained on other data than " + data.name + ": " + differing +
+                  "; train it on the same");
+  }
   if (options->classes == classes) return {};
   return refuse("tells " + std::to_string(options->classes) + " classes apart, and the network " +
                 std::to_string(classes));

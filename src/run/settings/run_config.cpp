@@ -436,6 +436,10 @@ DataOptions data_options(const RunConfig& config) {
                       .table = config.table};
   const Value* const numbers =
       config.network ? input_named(*config.network, kNumberTensor) : nullptr;
+  if (config.start && config.start->learned.is_known()) {
+    options.learned = config.start->learned;
+    options.learned->features = numbers != nullptr ? numbers->shape.count() : 0;
+  }
   if (numbers != nullptr && numbers->shape.rank > 1) options.table.shape = numbers->shape;
   if (reads_picture_table(config)) {
     options.table.picture = input_named(*config.network, kPixelTensor)->shape;

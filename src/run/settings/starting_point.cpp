@@ -27,6 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kKind = "mantissa starting weights 1";
 constexpr const char* kVocabularyEntry = "vocabulary";
+constexpr const char* kTableEntry = "table";      // of LearnedData
+constexpr const char* kClassesEntry = "classes";  // the same
 constexpr const char* kPossible =
     "name the folder of a run, a checkpoint, best.safetensors, model.safetensors or an ONNX model";
 
@@ -195,6 +197,49 @@ Result<std::string> tokenizer_of(const TrainedFile& trained) {
   return table && table->text ? to_json(*table->text->tokenizer) : std::string();
 }
 
+// The frozen network of a file, or the one that the run of a checkpoint wrote in the end; "": none.
+Result<fs::path> frozen_beside(const TrainedFile& trained) {
+  if (is_frozen(trained.file)) return trained.path;
+  if (!entry(trained.file, "kind").starts_with("mantissa checkpoint")) return fs::path();
+  const fs::path frozen = trained.path.parent_path() / kModelFile;
+  MANTISSA_ASSIGN(const bool has_ended, is_there(frozen));
+  return has_ended ? frozen : fs::path();
+}
+
+// A list of names, in a copy.
+Result<std::vector<std::string>> names_in(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const bool are_names = json.is_array() && std::all_of(json.begin(), json.end(),
+                                                        [](const auto& one) {
+                                                          return one.is_string();
+                                                        });
+  if (!are_names) return invalid_input("has classes that are none");
+  return json.get<std::vector<std::string>>();
+}
+
+// Columns and classes, of the copy itself or of the frozen network. A text has neither.
+Result<LearnedData> learned_by(const TrainedFile& trained) {
+  LearnedData learned{.source = trained.source};
+  if (entry(trained.file, "kind") == kKind) {
+    learned.is_exact = trained.file.metadata.contains(kQuantisedEntry);
+    if (const std::string table = entry(trained.file, kTableEntry); !table.empty()) {
+      MANTISSA_ASSIGN(learned.table, parse_table_schema(table));
+    }
+    if (const std::string classes = entry(trained.file, kClassesEntry); !classes.empty()) {
+      MANTISSA_ASSIGN(learned.classes, names_in(classes));
+    }
+    return learned;
+  }
+  MANTISSA_ASSIGN(const fs::path frozen, frozen_beside(trained));
+  if (frozen.empty()) return learned;
+  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(frozen));
+  FrozenDescription& description = network.description;
+  if (!description.table && reads_tokens(description.network)) return learned;
+  learned.table = std::move(description.table);
+  learned.classes = std::move(description.class_names);
+  return learned;
+}
+
 }  // namespace
 
 Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions& options) {
@@ -217,6 +262,9 @@ Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions
   }
   trained.source = is_copy ? entry(trained.file, "source") : trained.path.string();
   MANTISSA_ASSIGN(trained.tokenizer, tokenizer_of(trained));
+  auto learned = learned_by(trained);
+  if (!learned.ok()) return refused(trained.path, learned.error().message);
+  trained.learned = std::move(*learned);
   MANTISSA_ASSIGN(const int lazy_shift, lazy_shift_of(trained.path, trained.file));
   for (const SafetensorsTensor& tensor : trained.file.tensors) {
     if (is_companion(tensor.name)) continue;
@@ -235,7 +283,8 @@ StartingPoint starting_point(const TrainedFile& trained) {
                       .sha256 = parameters_sha256(trained.parameters),
                       .parameters = {},
                       .options = {},
-                      .tokenizer = trained.tokenizer};
+                      .tokenizer = trained.tokenizer,
+                      .learned = trained.learned};
   for (const SafetensorsTensor& tensor : trained.file.tensors) {
     start.file_bytes += static_cast<int64_t>(tensor.data.size());
   }
@@ -318,13 +367,8 @@ Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& train
     MANTISSA_ASSIGN(Vocabulary vocabulary, vocabulary_of_entry(trained.tokenizer));
     return std::make_shared<const Vocabulary>(std::move(vocabulary));
   }
-  fs::path frozen = trained.path;
-  if (!is_frozen(trained.file)) {
-    if (!kind.starts_with("mantissa checkpoint")) return Known();
-    frozen = trained.path.parent_path() / kModelFile;
-    MANTISSA_ASSIGN(const bool has_ended, is_there(frozen));
-    if (!has_ended) return Known();
-  }
+  MANTISSA_ASSIGN(const fs::path frozen, frozen_beside(trained));
+  if (frozen.empty()) return Known();
   MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(frozen));
   if (!reads_tokens(network.description.network)) return Known();
   MANTISSA_ASSIGN(Vocabulary vocabulary, vocabulary_of(network.description));
@@ -353,6 +397,12 @@ Status write_start(const fs::path& path, const StartEntries& entries,
   if (!entries.tokenizer.empty()) metadata[kTokenizerEntry] = entries.tokenizer;
   if (entries.vocabulary) metadata[kVocabularyEntry] = vocabulary_text(*entries.vocabulary);
   if (!entries.quantised.empty()) metadata[kQuantisedEntry] = entries.quantised;
+  const LearnedData& learned = entries.learned;
+  if (learned.table) metadata[kTableEntry] = to_json(*learned.table);
+  if (!learned.classes.empty()) {
+    metadata[kClassesEntry] =
+        nlohmann::json(learned.classes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
   return write_safetensors(path, metadata, views);
 }
 

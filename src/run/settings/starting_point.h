@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/tables/learned_data.h"
 #include "data/tokenizers/vocabulary.h"
 #include "formats/arrays/safetensors.h"
 #include "graph/graph.h"
@@ -32,6 +33,7 @@ struct TrainedFile {
   std::vector<NamedParameter> parameters;  // views of `file`, or of `imported`
   std::shared_ptr<const onnx::ImportedNetwork> imported = nullptr;  // of an ONNX model
   std::string tokenizer = {};  // of a network of texts: to_json(WordPiece)
+  LearnedData learned = {};    // columns and classes; unknown before a run has ended
 };
 
 // Reads a run's folder (its best.safetensors if there is one, else its newest checkpoint), a
@@ -50,6 +52,7 @@ struct StartingPoint {
   std::vector<NamedParameter> parameters;  // names, types and shapes; no numbers
   onnx::ImportOptions options;             // of an ONNX model
   std::string tokenizer = {};
+  LearnedData learned = {};
 };
 StartingPoint starting_point(const TrainedFile& trained);
 
@@ -86,6 +89,7 @@ struct StartEntries {
   std::string tokenizer = {};                              // of a network of texts
   std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // of a language model
   std::string quantised = {};                              // kQuantisedEntry
+  LearnedData learned = {};
 };
 
 // Writes the copy.
