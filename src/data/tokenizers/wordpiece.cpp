@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/tokenizers/bert_words.h"
+#include "data/tokenizers/common/code_point.h"
 
 namespace mantissa {
 namespace {
