@@ -72,6 +72,8 @@ Status import_average_pool(ImportContext& context, const NodeData& node);
 Status import_global_average_pool(ImportContext& context, const NodeData& node);
 Status import_mean(ImportContext& context, const NodeData& node);
 Status import_row_mean(ImportContext& context, const NodeData& node);
+// Whether no number of the value is below 0: so zeros around it change no maximum.
+bool is_never_negative(const ImportContext& context, int value);
 // operators/quantised.cpp
 Status import_quantise_linear(ImportContext& context, const NodeData& node);
 Status import_dequantise_linear(ImportContext& context, const NodeData& node);
