@@ -1,9 +1,11 @@
 #include "onnx/import/result.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "formats/arrays/safetensors_header.h"
 #include "models/models.h"
+#include "onnx/evaluate/op_table.h"
 #include "onnx/import/rows.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
@@ -120,6 +122,24 @@ Result<int> made_by_layer(ImportContext& context, const Logits& logits) {
 }
 
 }  // namespace
+
+bool is_over_classes(const ImportContext& context, const NodeData& softmax,
+                     const Imported& value) {
+  const std::vector<int64_t> dims = value.layout.dims();
+  const int64_t examples = value.form == Form::kRows ? 0 : 1;  // dimensions that no layout has
+  const bool is_old = opset_of(softmax, context.opset) < 13;
+  int64_t dim = whole_of(softmax, "axis", is_old ? 1 : -1);
+  dim += dim < 0 ? std::ssize(dims) : -examples;
+  if (dim < 0 || dim >= std::ssize(dims)) return false;
+  if (is_old) {  // all dimensions from the axis on are one
+    const auto is_long = [](int64_t size) { return size > 1; };
+    if (std::count_if(dims.begin() + dim, dims.end(), is_long) > 1) return false;
+    const auto found = std::find_if(dims.begin() + dim, dims.end(), is_long);
+    if (found != dims.end()) dim = found - dims.begin();
+  }
+  return dims[dim] == context.builder.shape(value.value).last() &&
+         value.layout.step_of(static_cast<size_t>(dim)) == 1;
+}
 
 Result<Graph> finish(ImportContext& context, const std::string& result) {
   const auto found = context.values.find(result);

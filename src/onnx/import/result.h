@@ -12,4 +12,7 @@ namespace mantissa::onnx {
 // Training does not change the import's own parameters.
 Result<Graph> finish(ImportContext& context, const std::string& result);
 
+// Whether a Softmax or LogSoftmax of the value is over its channels.
+bool is_over_classes(const ImportContext& context, const NodeData& softmax, const Imported& value);
+
 }  // namespace mantissa::onnx
