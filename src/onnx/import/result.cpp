@@ -31,6 +31,12 @@ Result<ops::LossOptions> loss_of(const ImportContext& context) {
   ops::LossOptions loss = context.options->loss;
   if (!context.options->has_loss) {
     loss.kind = context.loss.value_or(ops::LossKind::kCrossEntropy);
+  } else if (context.loss && ops::is_for_numbers(loss.kind)) {
+    return invalid_input(
+        "the model ends with the probabilities of classes, as --loss " +
+        std::string(ops::loss_of(*context.loss).name) +
+        " has them, and numbers are to be learned; --output names another output, or the model is "
+        "exported without its last node");
   } else if (context.loss && context.loss != loss.kind) {
     return invalid_input("loss " + std::string(ops::loss_of(loss.kind).name) +
                          ": the model ends with the probabilities of --loss " +
@@ -39,14 +45,28 @@ Result<ops::LossOptions> loss_of(const ImportContext& context) {
   return loss;
 }
 
-Result<Logits> logits_of_rows(const ImportContext& context, const std::string& result,
-                              const Imported& value, ops::LossKind loss) {
+// One number is no class: it is learned as a number, unless another loss is named.
+void take_one_number(ImportContext& context, ops::LossOptions& loss) {
+  const bool is_named = context.options->has_loss && loss.kind != ops::LossKind::kSquaredError;
+  if (is_named || context.loss) return;
+  loss.kind = ops::LossKind::kRegression;
+  if (context.options->has_loss) return;
+  context.notes.emplace_back(
+      "the output is one number, which is learned as a number; --loss sigmoid takes it for the "
+      "logit of the second of two classes");
+}
+
+Result<Logits> logits_of_rows(ImportContext& context, const std::string& result,
+                              const Imported& value, ops::LossOptions& loss) {
   const Result<int64_t> channels = channels_of(context, value);
   if (!channels.ok() || !value.scale.empty()) {
     return invalid_input("the output '" + readable(result) +
                          "' has its channels not in its last dimension, or a factor behind them");
   }
-  if (*channels < least_outputs(loss)) {
+  if (*channels == 1 && context.builder.shape(value.value).rank == 1) {
+    take_one_number(context, loss);
+  }
+  if (*channels < least_outputs(loss.kind)) {
     return invalid_input("the output '" + readable(result) + "' has one channel; --loss sigmoid " +
                          "takes it for the logit of the second of two classes");
   }
@@ -79,9 +99,11 @@ Result<Logits> logits_of_places(ImportContext& context, const std::string& resul
 }
 
 Result<Logits> logits_of_image(ImportContext& context, const std::string& result, Imported value,
-                               ops::LossKind loss) {
-  if (is_of_places(value)) return logits_of_places(context, result, std::move(value), loss);
-  const int64_t count = value.layout.count(), least = least_outputs(loss);
+                               ops::LossOptions& loss) {
+  if (is_of_places(value)) return logits_of_places(context, result, std::move(value), loss.kind);
+  const int64_t count = value.layout.count();
+  if (count == 1) take_one_number(context, loss);
+  const int64_t least = least_outputs(loss.kind);
   if (!value.layout.reshape(std::vector<int64_t>{count})) {
     return invalid_input("the output '" + readable(result) + "' is no vector");
   }
@@ -150,8 +172,8 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
   const Imported& value = found->second;
   MANTISSA_ASSIGN(ops::LossOptions loss, loss_of(context));
   MANTISSA_ASSIGN(const Logits logits, value.form == Form::kRows
-                                           ? logits_of_rows(context, result, value, loss.kind)
-                                           : logits_of_image(context, result, value, loss.kind));
+                                           ? logits_of_rows(context, result, value, loss)
+                                           : logits_of_image(context, result, value, loss));
   MANTISSA_ASSIGN(const int made, made_by_layer(context, logits));
   MANTISSA_ASSIGN(Graph graph, context.builder.finish(made));
   for (Parameter& parameter : graph.parameters) {
