@@ -95,12 +95,36 @@ TEST(OnnxSignals, OtherAxesAndBranches) {
 TEST(OnnxSignals, ALabelForEachPosition) {
   Model m(kReal, {kBatch, kIn, kLong});
   std::string v = m.add("Relu", "relu", {m.conv("conv1", "x", {8, kIn, 3}, {1, 1})});
-  v = m.conv("conv2", v, {4, 8, 1}, {0, 0});
+  v = m.conv("conv2", v, {4, 8, 3}, {1, 1});
   const ModelData& data = m.finish(v);
   const auto network = import_sequences(data);
   ASSERT_TRUE(network.ok()) << network.error().message;
   EXPECT_EQ(network->graph.values[network->graph.inputs[1]].shape, (Shape{kLong}));
   EXPECT_EQ(network->graph.values[network->graph.outputs[0]].shape, (Shape{kLong, 4}));
+  EXPECT_EQ(count_of(*network, "linear"), 0) << "the loss reads the convolution's own sums";
+  // The positions come first here.
+  const std::vector<int16_t> examples = signal(kBatch * kLong * kIn);
+  std::vector<float> x(examples.size());
+  for (int64_t n = 0; n < kBatch; ++n) {
+    for (int64_t t = 0; t < kLong; ++t) {
+      for (int64_t c = 0; c < kIn; ++c) {
+        x[(n * kIn + c) * kLong + t] =
+            static_cast<float>(examples[(n * kLong + t) * kIn + c]) * 0x1p-12F;
+      }
+    }
+  }
+  ThreadPool pool(1);
+  const auto expected =
+      onnx::evaluate(data, {{"x", tensor_of("x", kReal, {kBatch, kIn, kLong}, std::move(x))}}, pool);
+  auto run = ImportedRun::create(*network, kBatch, false);
+  ASSERT_TRUE(run.ok() && expected.ok());
+  const auto logits = (*run)->logits(examples);
+  ASSERT_TRUE(logits.ok());
+  const auto wanted = onnx::numbers<float>((*expected)[0]);
+  for (int64_t i = 0; i < std::ssize(*logits); ++i) {
+    const int64_t k = i % 4, t = i / 4 % kLong, n = i / 4 / kLong;
+    EXPECT_NEAR((*logits)[i], wanted[(n * 4 + k) * kLong + t], 1e-4);
+  }
 }
 
 // Pictures of more channels than pixels have are numbers.

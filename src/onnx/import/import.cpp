@@ -59,6 +59,7 @@ class Import {
 
   Result<ImportedNetwork> run() {
     // Before folding, which gives weights that share numbers one name.
+    context_.fixed = fixed_constants(graph_);
     lift_constants(graph_);
     take_sequences_apart(graph_);
     context_.notes = make_numbers_real(graph_);

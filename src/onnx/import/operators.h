@@ -34,6 +34,9 @@ Status import_is_nan(ImportContext& context, const NodeData& node);
 Status import_where(ImportContext& context, const NodeData& node);
 // operators/convolution.cpp
 Status import_convolution(ImportContext& context, const NodeData& node);
+// Whether only other names of its numbers lie between the value and the model's result, and in a
+// network over one axis pairs of QuantizeLinear and DequantizeLinear.
+bool is_result(const ImportContext& context, std::string value);
 // operators/upsampling.cpp
 Status import_transposed(ImportContext& context, const NodeData& node);
 Status import_resize(ImportContext& context, const NodeData& node);

@@ -89,6 +89,11 @@ Result<Logits> logits_of_places(ImportContext& context, const std::string& resul
                          " channels at each place; 2 to " + std::to_string(kMostClasses) +
                          " classes are possible, or one logit with a Sigmoid behind it");
   }
+  const int channels_last[] = {1, 0};
+  const bool is_sequence = dims.size() == 2 && value.scale.empty() &&
+                           context.builder.shape(value.value) == Shape{dims[1], dims[0]} &&
+                           value.layout.lies_as(channels_last);
+  if (is_sequence) return Logits{value.value, dims[0], {}};
   if (dims.size() == 2) value.layout.reshape(std::vector<int64_t>{dims[0], 1, dims[1]});
   MANTISSA_ASSIGN(const int image, image_of(context, value));
   if (dims.size() == 3) return Logits{image, dims[0], {}};
@@ -138,7 +143,8 @@ Result<int> made_by_layer(ImportContext& context, const Logits& logits) {
         factors.empty() ? 1 : factors[static_cast<size_t>(i % std::ssize(factors))];
   }
   context.notes.emplace_back(
-      "a linear layer, 'classifier', stands behind the output, which no layer makes");
+      "a linear layer, 'classifier', stands behind the output, since the loss reads the sums of a "
+      "linear layer or convolution, and none of them ends the model");
   return add_node(context, ops::kLinear, new_name(context, "classifier"), {logits.value},
                   {{"channels", count}, {"bias", 0}, {"classifier", 1}}, {std::move(identity)});
 }

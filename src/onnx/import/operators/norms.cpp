@@ -57,6 +57,15 @@ Result<std::vector<double>> channel_numbers(const ImportContext& context, const 
   return invalid_input("has not one number for each channel");
 }
 
+// Training leaves a norm's scale and offset as they are if the model has none, as with affine=False
+// in PyTorch. Of the node that was added last.
+void train_as_model(ImportContext& context, const NodeData& node, const Affine& affine) {
+  const bool trains = is_parameter(context, constant_of(context, node, 1)) ||
+                      is_parameter(context, constant_of(context, node, 2)) ||
+                      affine.has_parameters;
+  if (!trains) leave_untrained(context);
+}
+
 }  // namespace
 
 // Evaluation's and training's form; further outputs of the latter are the running statistics, which
@@ -95,6 +104,7 @@ Status import_batch_norm(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const int value,
                   add_node(context, ops::kBatchNorm, layer_name(context, node, scale), {from}, {},
                            std::move(numbers)));
+  train_as_model(context, node, affine);
   define_image(context, affine.result, value);
   return {};
 }
@@ -130,6 +140,7 @@ Status add_row_norm(ImportContext& context, const NodeData& node, Imported value
   }
   MANTISSA_ASSIGN(value.value, add_node(context, is_rms ? ops::kRmsNorm : ops::kLayerNorm, name,
                                         {value.value}, attributes, std::move(numbers)));
+  train_as_model(context, node, affine);
   define(context, affine.result, std::move(value));
   return {};
 }
@@ -188,6 +199,7 @@ Result<NormedGroups> add_group_norm(ImportContext& context, const NodeData& node
                   add_node(context, ops::kGroupNorm, name, {from},
                            {{"groups", groups}, {"epsilon", real_of(node, "epsilon", 1e-5)}},
                            {std::move(scale), std::move(offset)}));
+  train_as_model(context, node, affine);
   return NormedGroups{value, affine.result};
 }
 
