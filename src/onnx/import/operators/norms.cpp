@@ -241,25 +241,27 @@ int64_t groups_of(const ImportContext& context, const Imported& value) {
 Status import_reshaped_groups(ImportContext& context, const NodeData& node, Imported value,
                               int64_t groups) {
   const Shape shape = context.builder.shape(value.value);
-  const std::vector<int64_t> picture = {shape[2], shape[0], shape[1]};
+  const std::vector<int64_t> picture = {shape[2], shape[0], shape[1]}, signal = {shape[2], shape[1]};
   const auto readers = context.readers.find(node.outputs[0]);
   std::string result = node.outputs[0];
+  bool is_back = false;
   if (!context.results.contains(result) && readers != context.readers.end() &&
       readers->second.size() == 1 && readers->second[0]->op_type == "Reshape") {
     const NodeData& back = *readers->second[0];
     const auto dims = context.shapes.find(back.outputs[0]);
-    const bool is_picture =
-        dims != context.shapes.end() && dims->second.size() == 4 &&
-        std::equal(picture.begin(), picture.end(), dims->second.begin() + 1);
-    if (is_picture) {
+    const std::vector<int64_t> to = dims == context.shapes.end() || dims->second.empty()
+                                        ? std::vector<int64_t>()
+                                        : std::vector(dims->second.begin() + 1, dims->second.end());
+    is_back = to == picture || (to == signal && shape[0] == 1);
+    if (is_back) {
       context.done.insert(&back);
       result = back.outputs[0];
       value.layout = Layout::image(shape[0], shape[1], shape[2]);
+      value.layout.reshape(to);
     }
   }
-  const auto rank = std::ssize(value.layout.dims()) + 1;
   // Factors of groups, if the Reshape is another one, stay where they are.
-  const Channels at{shape[2], rank == 4 ? 4 : 0};
+  const Channels at{shape[2], is_back ? std::ssize(value.layout.dims()) + 1 : 0};
   MANTISSA_ASSIGN(const NormedGroups normed,
                   add_group_norm(context, node, value.value, groups, result, at));
   value.value = normed.value;

@@ -270,7 +270,10 @@ Status finish_pairs(ImportContext& context, const NodeData& quantise, const Node
                            " reads; only DequantizeLinear can");
     }
     MANTISSA_RETURN_IF_ERROR(check_pair(context, *reader, grid));
-    if (context.results.contains(reader->outputs[0])) {
+    const bool ends_model = context.results.contains(reader->outputs[0]) ||
+                            (context.signal != SignalAxes::kNone &&
+                             is_result(context, reader->outputs[0]));
+    if (ends_model) {
       note_once(context, "the quantisation of the output is left out: the loss reads the sums");
       MANTISSA_ASSIGN(Imported cut, cut_by(context, quantise, value, grid));
       define(context, reader->outputs[0], std::move(cut));

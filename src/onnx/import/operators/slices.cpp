@@ -241,12 +241,13 @@ Status define_places(ImportContext& context, const NodeData& node, int64_t given
 }  // namespace
 
 Status import_split(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
-  const std::vector<int64_t> dims = input.layout.dims();
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
   const int64_t axis = whole_of(node, "axis", 0);
-  if (axis != 1 && axis != -std::ssize(dims)) {
+  if (axis != 1 && axis != -std::ssize(value.layout.dims())) {
     return invalid_input("splits another axis than channels");
   }
+  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
+  const std::vector<int64_t> dims = input.layout.dims();
   MANTISSA_ASSIGN(const std::vector<int64_t> parts, parts_of(context, node, dims[0]));
   int64_t first = 0;
   for (size_t i = 0; i < parts.size(); first += parts[i++]) {
