@@ -7,17 +7,17 @@
 namespace mantissa::testing {
 namespace {
 
-constexpr int64_t kColumns = 6;
+constexpr int64_t kInputs = 6;
 
 std::vector<int16_t> row_examples() {
   std::vector<int16_t> all;
-  for (int64_t i = 0; i < kBatch * kColumns; ++i) {
+  for (int64_t i = 0; i < kBatch * kInputs; ++i) {
     all.push_back(static_cast<int16_t>(uniform("rows", i) * 16384 - 8192));
   }
   return all;
 }
 
-std::string dense(Model& m, const std::string& name, const std::string& from, int64_t in,
+std::string gemm(Model& m, const std::string& name, const std::string& from, int64_t in,
                   int64_t out) {
   return m.add("Gemm", name,
                {from, m.weights(name + ".weight", {in, out}), m.weights(name + ".bias", {out})});
@@ -42,7 +42,7 @@ ImportedNetwork expect_results_of(Model& model, const std::string& output, Model
   for (const int16_t mantissa : row_examples()) x.push_back(static_cast<float>(mantissa) * 0x1p-12F);
   ThreadPool pool(1);
   const auto expected = onnx::evaluate(
-      wanted.finish(wanted_output), {{"x", tensor_of("x", kReal, {kBatch, kColumns}, x)}}, pool);
+      wanted.finish(wanted_output), {{"x", tensor_of("x", kReal, {kBatch, kInputs}, x)}}, pool);
   auto run = ImportedRun::create(*network, kBatch, false);
   EXPECT_TRUE(run.ok() && expected.ok());
   if (!run.ok() || !expected.ok()) return {};
@@ -65,16 +65,16 @@ TEST(OnnxEnds, APairOf16BitsThatIsLeftOutKeepsItsRelu) {
     const char *wanted, *ours;
   };
   for (const Case& each : {Case{1e-4F, "Relu", "relu"}, Case{6.0F / 65535, "Clip", "relu6"}}) {
-    Model wanted(kReal, {kBatch, kColumns}), m(kReal, {kBatch, kColumns});
-    std::vector<std::string> inputs = {dense(wanted, "first", "x", kColumns, 8)};
+    Model wanted(kReal, {kBatch, kInputs}), m(kReal, {kBatch, kInputs});
+    std::vector<std::string> inputs = {gemm(wanted, "first", "x", kInputs, 8)};
     if (each.wanted == std::string("Clip")) {
       inputs.insert(inputs.end(), {wanted.number("low", 0), wanted.number("high", 6)});
     }
     const std::string v = wanted.add(each.wanted, "cut", inputs);
-    const std::string p = pair<uint16_t>(m, dense(m, "first", "x", kColumns, 8), each.scale,
+    const std::string p = pair<uint16_t>(m, gemm(m, "first", "x", kInputs, 8), each.scale,
                                          ElementType::kUint16, 0);
-    const ImportedNetwork network = expect_results_of(m, dense(m, "last", p, 8, 5), wanted,
-                                                      dense(wanted, "last", v, 8, 5));
+    const ImportedNetwork network = expect_results_of(m, gemm(m, "last", p, 8, 5), wanted,
+                                                      gemm(wanted, "last", v, 8, 5));
     EXPECT_EQ(count_of(network, each.ours), 1);
     EXPECT_NE(notes_of(network).find("begins at 0, a ReLU does"), std::string::npos);
   }
@@ -82,12 +82,12 @@ TEST(OnnxEnds, APairOf16BitsThatIsLeftOutKeepsItsRelu) {
 
 TEST(OnnxEnds, NoReluIsAddedWhereNothingIsCut) {
   for (const bool has_relu : {true, false}) {
-    Model m(kReal, {kBatch, kColumns});
-    std::string v = dense(m, "first", "x", kColumns, 8);
+    Model m(kReal, {kBatch, kInputs});
+    std::string v = gemm(m, "first", "x", kInputs, 8);
     if (has_relu) v = m.add("Relu", "relu", {v});
     const auto zero = static_cast<uint16_t>(has_relu ? 0 : 32768);
     v = pair<uint16_t>(m, v, 2e-4F, ElementType::kUint16, zero);
-    const auto network = import_sequences(m.finish(dense(m, "last", v, 8, 5)));
+    const auto network = import_sequences(m.finish(gemm(m, "last", v, 8, 5)));
     ASSERT_TRUE(network.ok()) << network.error().message;
     EXPECT_EQ(count_of(*network, "relu"), has_relu ? 1 : 0);
   }
@@ -95,9 +95,9 @@ TEST(OnnxEnds, NoReluIsAddedWhereNothingIsCut) {
 
 TEST(OnnxEnds, ThePairOfTheOutputKeepsItsRelu) {
   const auto ended = [](uint8_t zero) {
-    Model m(kReal, {kBatch, kColumns});
+    Model m(kReal, {kBatch, kInputs});
     return import_sequences(m.finish(
-        pair<uint8_t>(m, dense(m, "last", "x", kColumns, 5), 0.02F, ElementType::kUint8, zero)));
+        pair<uint8_t>(m, gemm(m, "last", "x", kInputs, 5), 0.02F, ElementType::kUint8, zero)));
   };
   const auto cut = ended(0), whole = ended(128), above = ended(255);
   ASSERT_TRUE(cut.ok() && whole.ok());
@@ -128,15 +128,15 @@ TEST(OnnxEnds, ASoftmaxThatIsNotOverTheClassesStays) {
     EXPECT_EQ(softmaxes(rows, linear(rows, "l", "x", kChannels, 4), axis), axis == 2 ? 0 : 1);
   }
   for (const int64_t axis : {1, 2, 3}) {
-    Model picture(kReal, {kBatch, kColumns, 8, 9});
-    EXPECT_EQ(softmaxes(picture, picture.conv("c", "x", {4, kColumns, 3, 3}, {1, 1, 1, 1}), axis),
+    Model picture(kReal, {kBatch, kInputs, 8, 9});
+    EXPECT_EQ(softmaxes(picture, picture.conv("c", "x", {4, kInputs, 3, 3}, {1, 1, 1, 1}), axis),
               axis == 1 ? 0 : 1);
   }
   Model rows(kReal, {kBatch, kSteps, kChannels});
   const std::string v = linear(rows, "l", "x", kChannels, 4);
   expect_numbers(rows, rows.add("Softmax", "end", {v}, {{"axis", int64_t{1}}}), kChannels);
-  Model twice(kReal, {kBatch, kColumns});
-  const std::string sigmoid = twice.add("Sigmoid", "s", {dense(twice, "d", "x", kColumns, 4)});
+  Model twice(kReal, {kBatch, kInputs});
+  const std::string sigmoid = twice.add("Sigmoid", "s", {gemm(twice, "d", "x", kInputs, 4)});
   const auto network = import_sequences(twice.finish(twice.add("Softmax", "end", {sigmoid})));
   ASSERT_TRUE(network.ok()) << network.error().message;
   EXPECT_EQ(count_of(*network, "sigmoid"), 1) << "only the softmax belongs to the loss";
@@ -144,12 +144,12 @@ TEST(OnnxEnds, ASoftmaxThatIsNotOverTheClassesStays) {
 
 TEST(OnnxEnds, OneNumberIsLearnedAsANumber) {
   const auto loss_of = [](int64_t outputs, std::optional<ops::LossKind> kind) {
-    Model m(kReal, {kBatch, kColumns});
+    Model m(kReal, {kBatch, kInputs});
     onnx::ImportOptions options;
     options.has_loss = kind.has_value();
     options.loss.kind = kind.value_or(ops::LossKind::kCrossEntropy);
     const auto network =
-        onnx::import_network(m.finish(dense(m, "last", "x", kColumns, outputs)), options);
+        onnx::import_network(m.finish(gemm(m, "last", "x", kInputs, outputs)), options);
     if (!network.ok()) return network.error().message;
     const bool is_told = notes_of(*network).find("--loss sigmoid takes it") != std::string::npos;
     EXPECT_EQ(is_told, outputs == 1 && !kind);
@@ -179,8 +179,8 @@ std::string parameters_of(const ImportedNetwork& network, bool trained) {
 // val_N.
 TEST(OnnxEnds, NumbersOfTheProgramAreNotTrained) {
   const auto factored = [](const char* kind) {
-    Model m(kReal, {kBatch, kColumns, 8, 9});
-    std::string v = m.add("Relu", "r", {m.conv("c", "x", {4, kColumns, 3, 3}, {1, 1, 1, 1})});
+    Model m(kReal, {kBatch, kInputs, 8, 9});
+    std::string v = m.add("Relu", "r", {m.conv("c", "x", {4, kInputs, 3, 3}, {1, 1, 1, 1})});
     if (kind == std::string("Constant")) {
       v = m.add("Mul", "by", {v, m.add("Constant", "tenth", {}, {{"value_float", 0.1F}})});
     } else {
@@ -198,8 +198,8 @@ TEST(OnnxEnds, NumbersOfTheProgramAreNotTrained) {
 
 TEST(OnnxEnds, NormsWithoutParametersAreNotTrained) {
   const auto normed = [](bool has_own, bool has_factor) {
-    Model m(kReal, {kBatch, kColumns, 8, 9});
-    std::string v = m.conv("c", "x", {4, kColumns, 3, 3}, {1, 1, 1, 1});
+    Model m(kReal, {kBatch, kInputs, 8, 9});
+    std::string v = m.conv("c", "x", {4, kInputs, 3, 3}, {1, 1, 1, 1});
     std::string scale, offset;
     if (has_own) {
       scale = m.weights("n.weight", {4}, 0.5, 1.5);
