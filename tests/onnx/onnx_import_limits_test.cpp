@@ -142,7 +142,7 @@ TEST(OnnxImportLimits, ASoftmaxOverSomethingElseIsNotTheLosss) {
   Model m(1, 4, 4);
   std::string v = classify(m, m.conv("c", "x", {4, 1, 3, 3}, {0, 0, 0, 0}), 4);
   v = m.add("Softmax", "soft", {v}, {{"axis", int64_t{0}}});
-  EXPECT_TRUE(says(message_of(m, v), "is possible at the end only, over the classes"));
+  EXPECT_TRUE(says(message_of(m, v), "goes over the examples of a batch"));
 }
 
 TEST(OnnxImportLimits, NumbersThatFloat32LacksAreRefused) {

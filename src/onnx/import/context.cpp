@@ -291,7 +291,10 @@ Result<int> scaled(ImportContext& context, const std::string& name, int image,
   MANTISSA_ASSIGN(
       const int value,
       add_node(context, ops::kConvolution, name, {image},
-               {{"channels", channels}, {"kernel", 1}, {"groups", channels}, {"bias", bias ? 1 : 0}},
+               {{"channels", channels},
+                {"kernel", 1},
+                {"groups", channels},
+                {"bias", bias ? 1 : 0}},
                std::move(numbers)));
   if (!trains) leave_untrained(context);
   return value;

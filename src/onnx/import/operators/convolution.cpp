@@ -90,8 +90,9 @@ bool is_result(const ImportContext& context, std::string value) {
     const NodeData& reader = *readers->second[0];
     constexpr std::string_view kNames[] = {"Flatten", "Identity",  "Reshape",  "Squeeze",
                                            "Cast",    "Transpose", "Unsqueeze"};
-    const bool is_pair = context.signal != SignalAxes::kNone &&
-                         (reader.op_type == "QuantizeLinear" || reader.op_type == "DequantizeLinear");
+    const bool is_pair =
+        context.signal != SignalAxes::kNone &&
+        (reader.op_type == "QuantizeLinear" || reader.op_type == "DequantizeLinear");
     if (!is_pair &&
         std::find(std::begin(kNames), std::end(kNames), reader.op_type) == std::end(kNames)) {
       return false;

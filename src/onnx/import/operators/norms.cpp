@@ -241,7 +241,8 @@ int64_t groups_of(const ImportContext& context, const Imported& value) {
 Status import_reshaped_groups(ImportContext& context, const NodeData& node, Imported value,
                               int64_t groups) {
   const Shape shape = context.builder.shape(value.value);
-  const std::vector<int64_t> picture = {shape[2], shape[0], shape[1]}, signal = {shape[2], shape[1]};
+  const std::vector<int64_t> picture = {shape[2], shape[0], shape[1]};
+  const std::vector<int64_t> signal = {shape[2], shape[1]};
   const auto readers = context.readers.find(node.outputs[0]);
   std::string result = node.outputs[0];
   bool is_back = false;

@@ -175,8 +175,8 @@ Result<double> take_factor(ImportContext& context, Imported& value) {
   return 1.0;
 }
 
-// A value whose pair is left out is still cut where the grid ends: quantisers leave out a Relu, or a
-// Clip from 0 to 6, if the grid behind it begins at 0. `node` is the QuantizeLinear.
+// A value whose pair is left out is still cut where the grid ends: quantisers leave out a Relu, or
+// a Clip from 0 to 6, if the grid behind it begins at 0. `node` is the QuantizeLinear.
 Result<Imported> cut_by(ImportContext& context, const NodeData& node, Imported value,
                         const Grid& grid) {
   constexpr double kRelu6 = 6;
@@ -247,8 +247,8 @@ Status check_pair(const ImportContext& context, const NodeData& node, const Grid
   return invalid_input("has another scale or zero point than the DequantizeLinear behind it");
 }
 
-// Defines the results of all DequantizeLinear after the whole numbers of `quantise`, or of `node`, a
-// Clip of them.
+// Defines the results of all DequantizeLinear after the whole numbers of `quantise`, or of `node`,
+// a Clip of them.
 Status finish_pairs(ImportContext& context, const NodeData& quantise, const NodeData& node,
                     const Imported& value, const Grid& grid) {
   const bool may_clip = &quantise == &node;

@@ -13,8 +13,8 @@ std::string_view without_digits(std::string_view name) {
   return name;
 }
 
-// Whether PyTorch's exporters name numbers of the program so, where they write them like parameters:
-// "val_7", "/norm/Constant_2_output_0". Statistics are not trained either.
+// Whether PyTorch's exporters name numbers of the program so, where they write them like
+// parameters: "val_7", "/norm/Constant_2_output_0". Statistics are not trained either.
 bool is_named_as_fixed(std::string_view name) {
   if (name.ends_with("running_mean") || name.ends_with("running_var")) return true;
   if (name.size() > 4 && without_digits(name) == "val_") return true;

@@ -326,7 +326,8 @@ class OneAxis {
 
   void write_rows(NodeData node) {
     const bool gives_signals = std::any_of(
-        node.outputs.begin(), node.outputs.end(), [&](const auto& each) { return is_signal(each); });
+        node.outputs.begin(), node.outputs.end(),
+        [&](const auto& each) { return is_signal(each); });
     if (gives_signals && node.name.empty()) node.name = node.op_type;
     std::vector<NodeData> behind;
     for (std::string& value : node.outputs) {
@@ -379,7 +380,8 @@ SignalAxes signal_axes(const GraphData& graph) {
   std::string value = inputs[0]->name;
   bool is_turned = false;
   for (const NodeData& node : graph.nodes) {
-    const bool reads = std::find(node.inputs.begin(), node.inputs.end(), value) != node.inputs.end();
+    const bool reads =
+        std::find(node.inputs.begin(), node.inputs.end(), value) != node.inputs.end();
     if (!reads || node.outputs.empty()) continue;
     const std::string& op = node.op_type;
     if (is_one_of(kOverAxis, op) || is_one_of(kWholeOverAxis, op)) {
