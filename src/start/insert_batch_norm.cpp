@@ -245,11 +245,12 @@ Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& co
   RunConfig adapted = config;  // the network fits the data, or this says why not
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data.info, adapted));
   MANTISSA_RETURN_IF_ERROR(model_options(adapted, data.info));
-  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(config.from, config.import_options));
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(config.from, adapted.import_options));
   MANTISSA_ASSIGN(
       const std::vector<std::string> layers,
       insert_batch_norms(data.train, {config.seed, config.threads, config.isa}, imported));
-  if (!has_one_logit(imported.graph) && imported.graph.classes() != data.info.target.classes) {
+  if (!data.info.target.is_number() && !has_one_logit(imported.graph) &&
+      imported.graph.classes() != data.info.target.classes) {
     MANTISSA_RETURN_IF_ERROR(set_classes(data.info.target.classes, config.classifier,
                                          config.import_options.output, imported));
   }

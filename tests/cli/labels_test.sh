@@ -87,7 +87,7 @@ check_labels() {
 
 # Models that end with their logits.
 check_logits() {
-  refuses "one logit without its loss" 2 "has 1 numbers an example.*--loss sigmoid" \
+  refuses "one logit without its loss" 2 "has one output.*--loss sigmoid" \
     train --from "$fixtures/binary_logit.onnx" --positive 3 "${short[@]}" --out "$folder/none"
   accepts "--loss sigmoid, one logit" "test AUC" train --from "$fixtures/binary_logit.onnx" \
     --loss sigmoid --positive 3 "${short[@]}" --out "$folder/logit"

@@ -95,12 +95,36 @@ TEST(OnnxSignals, OtherAxesAndBranches) {
 TEST(OnnxSignals, ALabelForEachPosition) {
   Model m(kReal, {kBatch, kIn, kLong});
   std::string v = m.add("Relu", "relu", {m.conv("conv1", "x", {8, kIn, 3}, {1, 1})});
-  v = m.conv("conv2", v, {4, 8, 1}, {0, 0});
+  v = m.conv("conv2", v, {4, 8, 3}, {1, 1});
   const ModelData& data = m.finish(v);
   const auto network = import_sequences(data);
   ASSERT_TRUE(network.ok()) << network.error().message;
   EXPECT_EQ(network->graph.values[network->graph.inputs[1]].shape, (Shape{kLong}));
   EXPECT_EQ(network->graph.values[network->graph.outputs[0]].shape, (Shape{kLong, 4}));
+  EXPECT_EQ(count_of(*network, "linear"), 0) << "the loss reads the convolution's own sums";
+  // The positions come first here.
+  const std::vector<int16_t> examples = signal(kBatch * kLong * kIn);
+  std::vector<float> x(examples.size());
+  for (int64_t n = 0; n < kBatch; ++n) {
+    for (int64_t t = 0; t < kLong; ++t) {
+      for (int64_t c = 0; c < kIn; ++c) {
+        x[(n * kIn + c) * kLong + t] =
+            static_cast<float>(examples[(n * kLong + t) * kIn + c]) * 0x1p-12F;
+      }
+    }
+  }
+  ThreadPool pool(1);
+  const auto expected =
+      onnx::evaluate(data, {{"x", tensor_of("x", kReal, {kBatch, kIn, kLong}, std::move(x))}}, pool);
+  auto run = ImportedRun::create(*network, kBatch, false);
+  ASSERT_TRUE(run.ok() && expected.ok());
+  const auto logits = (*run)->logits(examples);
+  ASSERT_TRUE(logits.ok());
+  const auto wanted = onnx::numbers<float>((*expected)[0]);
+  for (int64_t i = 0; i < std::ssize(*logits); ++i) {
+    const int64_t k = i % 4, t = i / 4 % kLong, n = i / 4 / kLong;
+    EXPECT_NEAR((*logits)[i], wanted[(n * 4 + k) * kLong + t], 1e-4);
+  }
 }
 
 // Pictures of more channels than pixels have are numbers.
@@ -157,6 +181,117 @@ TEST(OnnxSignals, SomePositions) {
   const ImportedNetwork network =
       expect_signal(m, head(m, m.add("Flatten", "flat", {v}), 8), {kLong}, kIn);
   EXPECT_EQ(count_of(network, "gather_rows"), 2);
+}
+
+TEST(OnnxSignals, EveryFewPositions) {
+  struct Case {
+    int64_t from, to, step, count;
+  };
+  for (const Case& each : {Case{0, INT64_MAX, 2, 12}, Case{1, -2, 5, 5}, Case{-1, INT64_MIN, -1, 24},
+                           Case{20, 3, -3, 6}, Case{0, INT64_MAX, INT64_MAX, 1}}) {
+    Model m(kReal, {kBatch, kIn, kLong});
+    std::string v = m.add("Relu", "relu", {m.conv("conv1", "x", {8, kIn, 3}, {1, 1})});
+    v = m.add("Slice", "some", {v, m.wholes("from", {each.from}), m.wholes("to", {each.to}),
+                                m.wholes("axis", {2}), m.wholes("step", {each.step})});
+    v = m.add("Flatten", "flat", {v});
+    const ImportedNetwork network =
+        expect_signal(m, head(m, v, 8 * each.count), {kLong}, kIn);
+    EXPECT_EQ(count_of(network, each.count > 1 ? "gather_rows" : "slice"), 1);
+  }
+  Model none(kReal, {kBatch, kIn, kLong});
+  std::string v = none.conv("conv1", "x", {8, kIn, 3}, {1, 1});
+  v = none.add("Slice", "some", {v, none.wholes("from", {0}), none.wholes("to", {9}),
+                                 none.wholes("axis", {2}), none.wholes("step", {0})});
+  EXPECT_NE(refusal(none, v).find("a step of 0"), std::string::npos);
+}
+
+// Nodes before the first layer; the channels may be last there.
+TEST(OnnxSignals, FunctionsBeforeTheFirstLayer) {
+  for (const char* op : {"Relu", "Tanh", "Mul", "Add"}) {
+    for (const bool channels_last : {false, true}) {
+      Model m(kReal, channels_last ? Wholes{kBatch, kLong, kIn} : Wholes{kBatch, kIn, kLong});
+      std::vector<std::string> inputs = {"x"};
+      const bool has_constant = op == std::string("Mul") || op == std::string("Add");
+      if (has_constant) inputs.insert(inputs.begin(), m.number("number", 1.5F));
+      std::string v = m.add(op, "first", inputs);
+      if (channels_last) v = m.add("Transpose", "turned", {v}, {{"perm", Wholes{0, 2, 1}}});
+      v = m.add("Relu", "relu", {m.conv("conv1", v, {8, kIn, 3}, {1, 1})});
+      v = m.add("Flatten", "flat", {m.add("GlobalAveragePool", "mean", {v})});
+      expect_signal(m, head(m, v, 8), {kLong}, kIn, channels_last);
+    }
+  }
+}
+
+// Norms as PyTorch exports them, and gates of channels.
+TEST(OnnxSignals, NormsAndPartsOfChannels) {
+  Model m(kReal, {kBatch, kIn, kLong});
+  std::string v = m.conv("conv1", "x", {8, kIn, 3}, {1, 1});
+  v = m.add("Reshape", "groups", {v, m.wholes("in groups", {0, 2, -1})});
+  v = m.add("InstanceNormalization", "group norm",
+            {v, m.numbers("ones", {2}, {1, 1}), m.numbers("zeros", {2}, {0, 0})});
+  v = m.add("Reshape", "back", {v, m.wholes("whole", {kBatch, 8, kLong})});
+  v = m.add("Mul", "gained", {v, m.weights("gn.weight", {8, 1}, 0.5, 1.5)});
+  v = m.add("Add", "moved", {v, m.weights("gn.bias", {8, 1})});
+  v = m.add("Tanh", "tanh", {v});
+  const std::string skip = v;
+  const auto parts = m.split("halves", {v}, {"left", "right"}, 1);
+  v = m.add("Mul", "gated", {parts[0], m.add("Sigmoid", "gate", {parts[1]})});
+  v = m.add("InstanceNormalization", "own norm",
+            {v, m.weights("in.weight", {4}, 0.5, 1.5), m.weights("in.bias", {4})});
+  const std::string some = m.add("Slice", "some", {skip, m.wholes("from", {2}), m.wholes("to", {6}),
+                                                   m.wholes("axis", {1})});
+  v = m.add("Add", "sum", {v, some});
+  v = m.add("LayerNormalization", "all", {v, m.numbers("g", {4, kLong}, std::vector<float>(96, 2)),
+                                          m.numbers("b", {4, kLong}, std::vector<float>(96, 1))},
+            {{"axis", int64_t{1}}});
+  v = m.conv("conv2", m.add("Relu", "relu", {v}), {8, 4, 3}, {1, 1});
+  v = m.add("Flatten", "flat", {m.add("GlobalAveragePool", "mean", {v})});
+  const ImportedNetwork network = expect_signal(m, head(m, v, 8), {kLong}, kIn);
+  EXPECT_EQ(count_of(network, "group_norm"), 3);
+  EXPECT_EQ(count_of(network, "convolution"), 2) << "the norm takes its factors in";
+  EXPECT_EQ(count_of(network, "slice"), 3);
+}
+
+// As ONNX Runtime's quantiser writes them: before and behind each layer, and in the place of a Relu.
+TEST(OnnxSignals, QuantisedPairs) {
+  Model m(kReal, {kBatch, kIn, kLong});
+  const auto pair = [&](const std::string& name, const std::string& from, float scale, uint8_t zero) {
+    m.number(name + ".scale", scale);
+    m.tensor(tensor_of(name + ".zero", ElementType::kUint8, {}, std::vector<uint8_t>{zero}));
+    m.add("QuantizeLinear", name + ".whole", {from, name + ".scale", name + ".zero"});
+    return m.add("DequantizeLinear", name,
+                 {name + ".whole", name + ".scale", name + ".zero"});
+  };
+  std::string v = pair("in", "x", 0.017F, 128);
+  v = pair("first", m.conv("conv1", v, {8, kIn, 3}, {1, 1}), 0.011F, 0);
+  v = pair("tanh", m.add("Tanh", "t", {v}), 0.008F, 128);
+  v = m.conv("conv2", v, {8, 8, 3}, {1, 1});
+  v = pair("second", v, 0.02F, 128);
+  v = m.add("Flatten", "flat", {v});
+  const std::string y = head(m, v, 8 * kLong);
+  const auto network = import_sequences(m.finish(y));
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(count_of(*network, "quantise"), 4);
+  const std::vector<int16_t> examples = signal(kBatch * kLong * kIn);
+  auto run = ImportedRun::create(*network, kBatch, false);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const auto logits = (*run)->logits(examples);
+  ASSERT_TRUE(logits.ok());
+  std::vector<float> x(examples.size());
+  for (int64_t i = 0; i < std::ssize(x); ++i) {
+    const int64_t c = i % kIn, t = i / kIn % kLong, n = i / kIn / kLong;
+    x[(n * kIn + c) * kLong + t] = static_cast<float>(examples[i]) * 0x1p-12F;
+  }
+  ThreadPool pool(1);
+  const auto expected = onnx::evaluate(
+      m.finish(y), {{"x", tensor_of("x", kReal, {kBatch, kIn, kLong}, std::move(x))}}, pool);
+  ASSERT_TRUE(expected.ok());
+  const auto wanted = onnx::numbers<float>((*expected)[0]);
+  float largest = 0;
+  for (const float number : wanted) largest = std::max(largest, std::abs(number));
+  for (size_t i = 0; i < logits->size(); ++i) {
+    EXPECT_NEAR((*logits)[i], wanted[i], 0.02 * largest);
+  }
 }
 
 TEST(OnnxSignals, TransposedOverOneAxis) {

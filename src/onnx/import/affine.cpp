@@ -25,6 +25,7 @@ bool absorb(const ImportContext& context, const NodeData& node, const std::strin
   const auto numbers = per_channel(*tensor, channels);
   if (!numbers) return false;
   if (op == "Add") affine.last_summand = tensor;
+  affine.has_parameters |= is_parameter(context, tensor);
   for (size_t c = 0; c < numbers->size(); ++c) {
     const double number = (*numbers)[c];
     double &factor = affine.factors[c], &summand = affine.summands[c];

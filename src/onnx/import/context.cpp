@@ -283,15 +283,33 @@ void define(ImportContext& context, const std::string& name, Imported imported) 
 }
 
 Result<int> scaled(ImportContext& context, const std::string& name, int image,
-                   const std::vector<double>& factors, const std::vector<double>& summands) {
+                   const std::vector<double>& factors, const std::vector<double>& summands,
+                   bool trains) {
   const auto channels = static_cast<int64_t>(factors.size());
   const bool bias = !summands.empty();
   std::vector<std::vector<double>> numbers = {factors};
   if (bias) numbers.push_back(summands);
-  return add_node(
-      context, ops::kConvolution, name, {image},
-      {{"channels", channels}, {"kernel", 1}, {"groups", channels}, {"bias", bias ? 1 : 0}},
-      std::move(numbers));
+  MANTISSA_ASSIGN(
+      const int value,
+      add_node(context, ops::kConvolution, name, {image},
+               {{"channels", channels},
+                {"kernel", 1},
+                {"groups", channels},
+                {"bias", bias ? 1 : 0}},
+               std::move(numbers)));
+  if (!trains) leave_untrained(context);
+  return value;
+}
+
+bool is_parameter(const ImportContext& context, const TensorData* tensor) {
+  return tensor != nullptr && !context.fixed.contains(tensor->name);
+}
+
+void leave_untrained(ImportContext& context) {
+  const Graph& graph = context.builder.graph();
+  for (const int parameter : graph.nodes.back().parameters) {
+    context.untrained.insert(graph.parameters[parameter].name);
+  }
 }
 
 }  // namespace mantissa::onnx

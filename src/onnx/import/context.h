@@ -90,7 +90,8 @@ struct ImportContext {
   std::set<std::string> names;        // of nodes and values of the graph
   bool has_several_inputs = false;    // which are called as those of the model
   std::vector<ImportedParameter> parameters;
-  std::set<std::string> untrained;  // parameters that training does not change
+  std::set<std::string> fixed;        // constants that the model does not train (fixed_constants)
+  std::set<std::string> untrained;    // parameters that training does not change
   std::vector<std::string> notes;
 };
 
@@ -160,8 +161,15 @@ void define_image(ImportContext& context, const std::string& name, int value);
 void define(ImportContext& context, const std::string& name, Imported imported);
 
 // The value per channel times `factors` plus `summands`, by a convolution of each channel alone.
+// Training changes them if they are parameters of the model.
 Result<int> scaled(ImportContext& context, const std::string& name, int image,
-                   const std::vector<double>& factors, const std::vector<double>& summands);
+                   const std::vector<double>& factors, const std::vector<double>& summands,
+                   bool trains = false);
+
+// Whether the constant is a parameter, which the model trains; a null one is none.
+bool is_parameter(const ImportContext& context, const TensorData* tensor);
+// Training does not change the parameters of the node that was added last.
+void leave_untrained(ImportContext& context);
 
 // Constant factors and summands per channel that follow a value which nothing else reads, taken in
 // by the layer that makes it.
@@ -169,6 +177,7 @@ struct Affine {
   std::vector<double> factors, summands;
   std::string result;  // the value after them
   const TensorData* last_summand = nullptr;
+  bool has_parameters = false;  // the model trains some of them
   bool has_summands() const;
 };
 Affine absorb_affine(ImportContext& context, const std::string& value, const Channels& channels,

@@ -1,8 +1,6 @@
 #include "onnx/import/import.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 #include "formats/arrays/safetensors_header.h"
@@ -61,6 +59,7 @@ class Import {
 
   Result<ImportedNetwork> run() {
     // Before folding, which gives weights that share numbers one name.
+    context_.fixed = fixed_constants(graph_);
     lift_constants(graph_);
     take_sequences_apart(graph_);
     context_.notes = make_numbers_real(graph_);
@@ -86,6 +85,7 @@ class Import {
       if (needed_.contains(&node)) import_node(node);
       imported_ += problems_.empty() ? 1 : 0;
     }
+    place_last_softmax();
     if (!problems_.empty()) return unsupported();
     MANTISSA_ASSIGN(Graph graph, finish(context_, result_));
     return ImportedNetwork{std::move(graph), std::move(context_.parameters),
@@ -125,35 +125,34 @@ class Import {
       if (!makes || node->inputs.empty()) continue;
       const bool is_sigmoid = node->op_type == "Sigmoid";
       const bool is_softmax = node->op_type == "Softmax" || node->op_type == "LogSoftmax";
-      if (is_sigmoid || (is_softmax && value == result_ && is_over_classes(*node))) {
-        note("the " + node->op_type + " at the end is left out: it belongs to the loss");
-        context_.loss = is_sigmoid ? ops::LossKind::kSigmoids : ops::LossKind::kCrossEntropy;
-        value = result_ = node->inputs[0];
-        if (is_sigmoid) return;
-        continue;
+      if (is_sigmoid || (is_softmax && value == result_)) {
+        if (is_softmax) last_softmax_ = &*node;
+        if (is_sigmoid) leave_out(*node, ops::LossKind::kSigmoids);
+        result_ = node->inputs[0];
+        return;
       }
-      if (std::find(std::begin(kShapes), std::end(kShapes), node->op_type) == std::end(kShapes) ||
-          context_.loss) {
+      if (std::find(std::begin(kShapes), std::end(kShapes), node->op_type) == std::end(kShapes)) {
         return;
       }
       value = node->inputs[0];
     }
   }
+  void leave_out(const NodeData& node, ops::LossKind loss) {
+    note("the " + node.op_type + " at the end is left out: it belongs to the loss");
+    context_.loss = loss;
+  }
 
-  // Whether a Softmax is over the last dimension, or one that only dimensions of 1 follow.
-  bool is_over_classes(const NodeData& node) {
-    const auto shape = context_.shapes.find(node.outputs[0]);
-    const bool is_old = opset_of(node, model_.opsets[""]) < 13;
-    int64_t axis = whole_of(node, "axis", is_old ? 1 : -1);
-    if (shape == context_.shapes.end() || shape->second.empty()) return axis == -1;
-    const std::vector<int64_t>& dims = shape->second;
-    axis += axis < 0 ? std::ssize(dims) : 0;
-    if (axis < 1 || axis >= std::ssize(dims)) return false;
-    if (!is_old && axis == 1 && std::ssize(dims) > 2) return true;  // of each place
-    // Before operator set 13 all dimensions from the axis on were one.
-    const auto from = dims.begin() + axis;
-    const int64_t count = std::accumulate(from, dims.end(), int64_t{1}, std::multiplies<>());
-    return is_old ? std::count(from, dims.end(), count) > 0 : *from == count;
+  // Where the classes of a result lie is known when it is imported. A softmax over anything else is
+  // a node of the network.
+  void place_last_softmax() {
+    if (last_softmax_ == nullptr || !problems_.empty()) return;
+    const auto value = context_.values.find(result_);
+    if (value == context_.values.end() || is_over_classes(context_, *last_softmax_, value->second)) {
+      return leave_out(*last_softmax_, ops::LossKind::kCrossEntropy);
+    }
+    result_ = last_softmax_->outputs[0];
+    context_.results.insert(result_);
+    import_node(*last_softmax_);
   }
 
   // Nodes that the output depends on, and who reads their values.
@@ -249,6 +248,7 @@ class Import {
   GraphData& graph_;
   ImportContext context_;
   std::string result_;  // of the model
+  const NodeData* last_softmax_ = nullptr;  // that makes the model's result
   std::vector<std::string> outputs_;
   std::set<const NodeData*> needed_;
   std::vector<const ValueData*> inputs_;

@@ -34,6 +34,9 @@ Status import_is_nan(ImportContext& context, const NodeData& node);
 Status import_where(ImportContext& context, const NodeData& node);
 // operators/convolution.cpp
 Status import_convolution(ImportContext& context, const NodeData& node);
+// Whether only other names of its numbers lie between the value and the model's result, and in a
+// network over one axis pairs of QuantizeLinear and DequantizeLinear.
+bool is_result(const ImportContext& context, std::string value);
 // operators/upsampling.cpp
 Status import_transposed(ImportContext& context, const NodeData& node);
 Status import_resize(ImportContext& context, const NodeData& node);
@@ -72,6 +75,8 @@ Status import_average_pool(ImportContext& context, const NodeData& node);
 Status import_global_average_pool(ImportContext& context, const NodeData& node);
 Status import_mean(ImportContext& context, const NodeData& node);
 Status import_row_mean(ImportContext& context, const NodeData& node);
+// Whether no number of the value is below 0: so zeros around it change no maximum.
+bool is_never_negative(const ImportContext& context, int value);
 // operators/quantised.cpp
 Status import_quantise_linear(ImportContext& context, const NodeData& node);
 Status import_dequantise_linear(ImportContext& context, const NodeData& node);

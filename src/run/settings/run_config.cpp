@@ -346,6 +346,33 @@ Status take_vocabulary(bool translates, RunConfig& config) {
   return {};
 }
 
+// A network of positions or of pictures with many channels says its sizes itself; an imported one
+// got open sizes from these settings. Repeated, they must be the same.
+Status take_sizes_of_numbers(const std::map<std::string, std::string>& settings,
+                             RunConfig& config) {
+  const Value* const numbers =
+      config.network ? input_named(*config.network, kNumberTensor) : nullptr;
+  if (numbers == nullptr) return {};
+  const Shape& shape = numbers->shape;
+  const std::string has = ": " + config.network_file + " has ";
+  if (shape.rank == 2 && settings.contains("sequence")) {
+    if (config.sequence != shape[0]) {
+      return invalid_input("sequence " + std::to_string(config.sequence) + has +
+                           std::to_string(shape[0]) + " positions: leave it out");
+    }
+    config.sequence = 0;
+  }
+  if (shape.rank == 3 && settings.contains("input-size")) {
+    const PictureSize size{.height = shape[0], .width = shape[1]};
+    if (config.input_size.height != 0 && config.input_size != size) {
+      return invalid_input("input-size " + to_string(config.input_size) + has + "pictures of " +
+                           to_string(size) + ": leave it out");
+    }
+    config.input_size = {};
+  }
+  return {};
+}
+
 // Language models read a text, in sequences; their optimizer is Adam unless another is named.
 Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
   constexpr int64_t kSequence = 128, kSentence = 64;
@@ -357,6 +384,7 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
       const bool of_texts =
           name == std::string_view("sequence") || name == std::string_view("vocabulary");
       if (!settings.contains(name) || (reads_texts(config) && of_texts)) continue;
+      if (name == std::string_view("sequence") && config.sequence == 0) continue;
       return invalid_input(std::string(name) +
                            ": is for language models, such as transformer_lm; " + config.model +
                            (reads_texts(config) ? " reads texts with labels" : " reads pictures"));
@@ -513,6 +541,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   MANTISSA_RETURN_IF_ERROR(take_teacher(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_text(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_sizes_of_numbers(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_language(settings, config));
   for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
   if (config.steps > 0 && settings.contains("epochs")) {

@@ -202,7 +202,36 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
   return network;
 }
 
+namespace {
+
+// An imported model learns numbers if the data have them, by their squared error: what the end of
+// the model and --loss say fits classes and numbers.
+Status take_numbers(const DatasetInfo& data, RunConfig& config) {
+  const bool learns_numbers = ops::is_for_numbers(config.loss);
+  if (!config.is_imported || !config.network || learns_numbers == data.target.is_number()) {
+    return {};
+  }
+  onnx::ImportOptions& options = config.import_options;
+  if (learns_numbers) {
+    if (config.network->classes() != 1 || data.target.has_labels()) return {};
+    return invalid_input("the network '" + config.model + "' has one output, and " + data.name +
+                         " has classes; --loss sigmoid takes the output for the logit of the "
+                         "second of two classes");
+  }
+  if (options.has_loss && options.loss.kind != ops::LossKind::kSquaredError) return {};
+  options.loss.kind = ops::LossKind::kRegression;
+  options.has_loss = true;
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(config.network_file, options));
+  config.network = std::move(imported.graph);
+  config.loss = options.loss.kind;
+  if (config.start) config.start->options = options;
+  return {};
+}
+
+}  // namespace
+
 Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
+  MANTISSA_RETURN_IF_ERROR(take_numbers(data, config));
   if (!config.adapts_classes || !config.network || data.target.is_number()) return {};
   if (is_text_encoder(*config.network)) {
     if (data.find(kTokenTensor) == nullptr) {

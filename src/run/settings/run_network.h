@@ -25,7 +25,8 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
 Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
 
 // Gives the network of --from the classes of the data, if the settings name no network: its
-// classifier gets as many outputs, or an encoder of texts gets a classifier.
+// classifier gets as many outputs, or an encoder of texts gets a classifier. An ONNX model learns
+// numbers if the data have them.
 Status adapt_classes(const DatasetInfo& data, RunConfig& config);
 
 // The default learning rate. For numbers it is smaller: their errors have no bound, while the

@@ -38,7 +38,8 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   }
   for (size_t c = 0; c < scale.size(); ++c) factors[c] *= scale[c];
   MANTISSA_ASSIGN(const int result,
-                  scaled(context, node_name(context, node), image, factors, summands));
+                  scaled(context, node_name(context, node), image, factors, summands,
+                         is_parameter(context, &tensor)));
   Imported imported{result, as_image(value).layout, {}};
   imported.layout =
       Layout::image(context.builder.shape(result)[0], context.builder.shape(result)[1], dims[0]);

@@ -81,7 +81,8 @@ void scale_inputs(const std::vector<double>& scale, int64_t groups, const Tensor
   }
 }
 
-// Whether only other names of its numbers lie between the value and the model's result.
+}  // namespace
+
 bool is_result(const ImportContext& context, std::string value) {
   while (!context.results.contains(value)) {
     const auto readers = context.readers.find(value);
@@ -89,13 +90,19 @@ bool is_result(const ImportContext& context, std::string value) {
     const NodeData& reader = *readers->second[0];
     constexpr std::string_view kNames[] = {"Flatten", "Identity",  "Reshape",  "Squeeze",
                                            "Cast",    "Transpose", "Unsqueeze"};
-    if (std::find(std::begin(kNames), std::end(kNames), reader.op_type) == std::end(kNames)) {
+    const bool is_pair =
+        context.signal != SignalAxes::kNone &&
+        (reader.op_type == "QuantizeLinear" || reader.op_type == "DequantizeLinear");
+    if (!is_pair &&
+        std::find(std::begin(kNames), std::end(kNames), reader.op_type) == std::end(kNames)) {
       return false;
     }
     value = reader.outputs[0];
   }
   return true;
 }
+
+namespace {
 
 // A convolution whose one window is all of the image, and whose results are the model's: the linear
 // layer of a classifier. `numbers` are weights and perhaps a bias.
@@ -112,6 +119,22 @@ Status add_head(ImportContext& context, const Affine& affine, const std::string&
   Imported result{value, Layout::vector(channels), {}};
   result.layout.reshape(std::vector<int64_t>{channels, 1, 1});
   define(context, affine.result, std::move(result));
+  return {};
+}
+
+// A convolution over one axis that makes the model's result, a class for each position: of a
+// sequence [T, C], not of an image of one row, so that the loss reads its own sums.
+Status add_position_head(ImportContext& context, const Affine& affine, const std::string& name,
+                         int image, Attributes attributes,
+                         std::vector<std::vector<double>> numbers) {
+  const Shape shape = context.builder.shape(image);
+  MANTISSA_ASSIGN(const int sequence,
+                  add_node(context, ops::kReshape, new_name(context, "reshape"), {image},
+                           {{"width", shape[1]}, {"channels", shape[2]}}));
+  MANTISSA_ASSIGN(const int value, add_node(context, ops::kConvolution, name, {sequence},
+                                            attributes, std::move(numbers)));
+  const Shape result = context.builder.shape(value);
+  define(context, affine.result, {value, Layout::image(1, result[0], result[1]), {}});
   return {};
 }
 
@@ -142,6 +165,19 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
                         padding == std::vector<int64_t>{0, 0} && !sides.any();
   if (is_whole && is_result(context, affine.result)) {
     return add_head(context, affine, name, image, channels, std::move(all));
+  }
+  const bool is_of_positions = context.signal != SignalAxes::kNone && shape[0] == 1 &&
+                               w.kernel[0] == 1 && padding[0] == 0;
+  if (is_of_positions && is_result(context, affine.result)) {
+    return add_position_head(context, affine, name, image,
+                             {{"channels", channels},
+                              {"kernel", w.kernel[1]},
+                              {"stride", w.strides[1]},
+                              {"padding", width_of(padding, padding[0])},
+                              {"groups", w.groups},
+                              {"dilation", w.dilations[0]},
+                              {"bias", has_bias}},
+                             std::move(all));
   }
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConvolution, name, {image},
                                             {{"channels", channels},

@@ -57,6 +57,15 @@ Result<std::vector<double>> channel_numbers(const ImportContext& context, const 
   return invalid_input("has not one number for each channel");
 }
 
+// Training leaves a norm's scale and offset as they are if the model has none, as with affine=False
+// in PyTorch. Of the node that was added last.
+void train_as_model(ImportContext& context, const NodeData& node, const Affine& affine) {
+  const bool trains = is_parameter(context, constant_of(context, node, 1)) ||
+                      is_parameter(context, constant_of(context, node, 2)) ||
+                      affine.has_parameters;
+  if (!trains) leave_untrained(context);
+}
+
 }  // namespace
 
 // Evaluation's and training's form; further outputs of the latter are the running statistics, which
@@ -95,6 +104,7 @@ Status import_batch_norm(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const int value,
                   add_node(context, ops::kBatchNorm, layer_name(context, node, scale), {from}, {},
                            std::move(numbers)));
+  train_as_model(context, node, affine);
   define_image(context, affine.result, value);
   return {};
 }
@@ -130,6 +140,7 @@ Status add_row_norm(ImportContext& context, const NodeData& node, Imported value
   }
   MANTISSA_ASSIGN(value.value, add_node(context, is_rms ? ops::kRmsNorm : ops::kLayerNorm, name,
                                         {value.value}, attributes, std::move(numbers)));
+  train_as_model(context, node, affine);
   define(context, affine.result, std::move(value));
   return {};
 }
@@ -188,6 +199,7 @@ Result<NormedGroups> add_group_norm(ImportContext& context, const NodeData& node
                   add_node(context, ops::kGroupNorm, name, {from},
                            {{"groups", groups}, {"epsilon", real_of(node, "epsilon", 1e-5)}},
                            {std::move(scale), std::move(offset)}));
+  train_as_model(context, node, affine);
   return NormedGroups{value, affine.result};
 }
 
@@ -230,24 +242,27 @@ Status import_reshaped_groups(ImportContext& context, const NodeData& node, Impo
                               int64_t groups) {
   const Shape shape = context.builder.shape(value.value);
   const std::vector<int64_t> picture = {shape[2], shape[0], shape[1]};
+  const std::vector<int64_t> signal = {shape[2], shape[1]};
   const auto readers = context.readers.find(node.outputs[0]);
   std::string result = node.outputs[0];
+  bool is_back = false;
   if (!context.results.contains(result) && readers != context.readers.end() &&
       readers->second.size() == 1 && readers->second[0]->op_type == "Reshape") {
     const NodeData& back = *readers->second[0];
     const auto dims = context.shapes.find(back.outputs[0]);
-    const bool is_picture =
-        dims != context.shapes.end() && dims->second.size() == 4 &&
-        std::equal(picture.begin(), picture.end(), dims->second.begin() + 1);
-    if (is_picture) {
+    const std::vector<int64_t> to = dims == context.shapes.end() || dims->second.empty()
+                                        ? std::vector<int64_t>()
+                                        : std::vector(dims->second.begin() + 1, dims->second.end());
+    is_back = to == picture || (to == signal && shape[0] == 1);
+    if (is_back) {
       context.done.insert(&back);
       result = back.outputs[0];
       value.layout = Layout::image(shape[0], shape[1], shape[2]);
+      value.layout.reshape(to);
     }
   }
-  const auto rank = std::ssize(value.layout.dims()) + 1;
   // Factors of groups, if the Reshape is another one, stay where they are.
-  const Channels at{shape[2], rank == 4 ? 4 : 0};
+  const Channels at{shape[2], is_back ? std::ssize(value.layout.dims()) + 1 : 0};
   MANTISSA_ASSIGN(const NormedGroups normed,
                   add_group_norm(context, node, value.value, groups, result, at));
   value.value = normed.value;

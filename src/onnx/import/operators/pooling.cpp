@@ -8,18 +8,6 @@
 namespace mantissa::onnx {
 namespace {
 
-// Whether no number of the value is below 0, so that zeros around it change no maximum.
-bool is_never_negative(const ImportContext& context, int value) {
-  const Graph& graph = context.builder.graph();
-  const int producer = graph.values[value].producer;
-  if (producer < 0) return false;
-  const Op* op = graph.nodes[producer].op;
-  for (const Op* known : {&ops::kRelu, &ops::kRelu6, &ops::kSigmoid, &ops::kHardSigmoid}) {
-    if (op == known) return true;
-  }
-  return false;
-}
-
 struct Pool {
   int image;
   std::vector<double> scale;  // of its channels, and so of the result
@@ -80,6 +68,26 @@ Status add_mean(ImportContext& context, const NodeData& node, const Imported& in
 }
 
 }  // namespace
+
+bool is_never_negative(const ImportContext& context, int value) {
+  const Graph& graph = context.builder.graph();
+  constexpr const Op* kPassOn[] = {&ops::kMaxPool,    &ops::kOverlappingMaxPool,
+                                   &ops::kAveragePool, &ops::kGlobalAveragePool,
+                                   &ops::kReduceMax,  &ops::kReshape,
+                                   &ops::kFlatten,    &ops::kDropout};
+  int producer = graph.values[value].producer;
+  while (producer >= 0 && std::find(std::begin(kPassOn), std::end(kPassOn),
+                                    graph.nodes[producer].op) != std::end(kPassOn)) {
+    producer = graph.values[graph.nodes[producer].inputs[0]].producer;
+  }
+  if (producer < 0) return false;
+  const Op* op = graph.nodes[producer].op;
+  for (const Op* known : {&ops::kRelu, &ops::kRelu6, &ops::kSigmoid, &ops::kHardSigmoid,
+                          &ops::kSoftmax}) {
+    if (op == known) return true;
+  }
+  return false;
+}
 
 Status import_max_pool(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Pool pool, pool_of(context, node, true));

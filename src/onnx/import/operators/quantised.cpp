@@ -175,6 +175,30 @@ Result<double> take_factor(ImportContext& context, Imported& value) {
   return 1.0;
 }
 
+// A value whose pair is left out is still cut where the grid ends: quantisers leave out a Relu, or
+// a Clip from 0 to 6, if the grid behind it begins at 0. `node` is the QuantizeLinear.
+Result<Imported> cut_by(ImportContext& context, const NodeData& node, Imported value,
+                        const Grid& grid) {
+  constexpr double kRelu6 = 6;
+  if (grid.low > 0 || grid.high <= 0) {
+    return invalid_input("cuts all numbers " + std::string(grid.low > 0 ? "below " : "above ") +
+                         short_text(static_cast<double>(grid.low > 0 ? grid.low : grid.high) *
+                                    grid.scale) +
+                         ", where its grid ends; a grid with 0 inside, or one that begins at 0 as "
+                         "behind a Relu, is possible");
+  }
+  if (grid.low < 0 || is_never_negative(context, value.value)) return value;
+  const double most = static_cast<double>(grid.high) * grid.scale;
+  const bool is_relu6 = std::abs(most - kRelu6) <= grid.scale;
+  MANTISSA_RETURN_IF_ERROR(add_elementwise(context, node, is_relu6 ? ops::kRelu6 : ops::kRelu));
+  note_once(context,
+            "where a pair of QuantizeLinear and DequantizeLinear is left out and its grid begins "
+            "at 0, a ReLU does what the grid did");
+  value = std::move(context.values[node.outputs[0]]);  // which are whole numbers in the model
+  context.values.erase(node.outputs[0]);
+  return value;
+}
+
 // The value on the grid.
 Result<Imported> quantised(ImportContext& context, const NodeData& node, Imported value,
                            const Grid& grid) {
@@ -191,7 +215,7 @@ Result<Imported> quantised(ImportContext& context, const NodeData& node, Importe
     note_once(context,
               "pairs of QuantizeLinear and DequantizeLinear with 16 bits are left out: "
               "the format says how many bits values have");
-    return value;
+    return cut_by(context, node, std::move(value), grid);
   }
   MANTISSA_ASSIGN(const GridKind kind, kind_of(context, grid));
   MANTISSA_ASSIGN(const double factor, take_factor(context, value));
@@ -223,9 +247,11 @@ Status check_pair(const ImportContext& context, const NodeData& node, const Grid
   return invalid_input("has another scale or zero point than the DequantizeLinear behind it");
 }
 
-// Defines the results of all DequantizeLinear after the node, possibly after a Clip.
-Status finish_pairs(ImportContext& context, const NodeData& node, const Imported& value,
-                    const Grid& grid, bool may_clip) {
+// Defines the results of all DequantizeLinear after the whole numbers of `quantise`, or of `node`,
+// a Clip of them.
+Status finish_pairs(ImportContext& context, const NodeData& quantise, const NodeData& node,
+                    const Imported& value, const Grid& grid) {
+  const bool may_clip = &quantise == &node;
   const auto readers = context.readers.find(node.outputs[0]);
   if (readers == context.readers.end() || context.results.contains(node.outputs[0])) {
     return invalid_input("has a result of whole numbers that no DequantizeLinear reads");
@@ -235,7 +261,7 @@ Status finish_pairs(ImportContext& context, const NodeData& node, const Imported
     if (reader->op_type == "Clip" && may_clip) {
       Grid narrowed = grid;
       MANTISSA_RETURN_IF_ERROR(clip(context, *reader, narrowed));
-      MANTISSA_RETURN_IF_ERROR(finish_pairs(context, *reader, value, narrowed, false));
+      MANTISSA_RETURN_IF_ERROR(finish_pairs(context, quantise, *reader, value, narrowed));
       context.done.insert(reader);
       continue;
     }
@@ -244,12 +270,16 @@ Status finish_pairs(ImportContext& context, const NodeData& node, const Imported
                            " reads; only DequantizeLinear can");
     }
     MANTISSA_RETURN_IF_ERROR(check_pair(context, *reader, grid));
-    if (context.results.contains(reader->outputs[0])) {
+    const bool ends_model = context.results.contains(reader->outputs[0]) ||
+                            (context.signal != SignalAxes::kNone &&
+                             is_result(context, reader->outputs[0]));
+    if (ends_model) {
       note_once(context, "the quantisation of the output is left out: the loss reads the sums");
-      define(context, reader->outputs[0], value);
+      MANTISSA_ASSIGN(Imported cut, cut_by(context, quantise, value, grid));
+      define(context, reader->outputs[0], std::move(cut));
     } else {
       if (!made) {
-        MANTISSA_ASSIGN(made, quantised(context, node, value, grid));
+        MANTISSA_ASSIGN(made, quantised(context, quantise, value, grid));
       }
       define(context, reader->outputs[0], *made);
     }
@@ -263,7 +293,7 @@ Status finish_pairs(ImportContext& context, const NodeData& node, const Imported
 Status import_quantise_linear(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
   MANTISSA_ASSIGN(const Grid grid, grid_of(context, node));
-  return finish_pairs(context, node, value, grid, true);
+  return finish_pairs(context, node, node, value, grid);
 }
 
 // A DequantizeLinear that belongs to a pair is already imported.

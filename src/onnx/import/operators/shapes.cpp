@@ -24,7 +24,9 @@ Status define_reshaped(ImportContext& context, const NodeData& node, Imported va
   // vector of all pixels, or if there is one channel.
   const std::vector<int64_t>& now = value.layout.dims();
   const int64_t channels = std::ssize(value.scale);
-  const bool has_channels = now.size() == 3 && (now[0] == channels || now[2] == channels);
+  const size_t rank = context.signal != SignalAxes::kNone && now.size() == 2 ? 2 : 3;
+  const bool has_channels =
+      now.size() == rank && (now[0] == channels || now[rank - 1] == channels);
   if (channels > 1 && (was_flat || !(has_channels || now.size() == 1))) {
     return invalid_input("rearranges pixels before the first layer");
   }

@@ -106,6 +106,23 @@ Range range_of(int64_t start, int64_t end, int64_t size) {
   return {place(std::max(start, -size)), place(std::max(end, -size))};
 }
 
+// Every `step`-th place from `start` on, up to `end` and without it, backwards if the step is below
+// 0, as ONNX counts them.
+std::vector<int64_t> sliced_places(int64_t start, int64_t end, int64_t step, int64_t size) {
+  const bool is_back = step < 0;
+  const auto place = [&](int64_t at) {
+    at = std::max(at, -size - 1);
+    return std::clamp<int64_t>(at < 0 ? at + size : at, is_back ? -1 : 0, size - is_back);
+  };
+  const int64_t last = place(end);
+  step = std::clamp(step, -size, size);
+  std::vector<int64_t> places;
+  for (int64_t at = place(start); is_back ? at > last : at < last; at += step) {
+    places.push_back(at);
+  }
+  return places;
+}
+
 // The first of places that follow each other in a dimension of this size; nothing: others.
 std::optional<int64_t> first_place(const std::vector<int64_t>& places, int64_t size) {
   const auto place = [&](size_t i) { return places[i] + (places[i] < 0 ? size : 0); };
@@ -171,20 +188,22 @@ Status slice_positions(ImportContext& context, const NodeData& node, const Impor
   MANTISSA_ASSIGN(const auto starts, list_of(context, node, 1, "starts"));
   MANTISSA_ASSIGN(const auto ends, list_of(context, node, 2, "ends"));
   MANTISSA_ASSIGN(const auto axes, list_of(context, node, 3, "axes"));
+  MANTISSA_ASSIGN(const auto steps, list_of(context, node, 4, "steps"));
   const int64_t size = value.layout.dims()[1];
   const bool is_one = starts && ends && starts->size() == 1 && ends->size() == 1 && axes &&
-                      (*axes == std::vector<int64_t>{2} || *axes == std::vector<int64_t>{-1});
+                      (*axes == std::vector<int64_t>{2} || *axes == std::vector<int64_t>{-1}) &&
+                      (!steps || steps->size() == 1);
   if (!is_one) return invalid_input("takes a part of something else than positions");
-  const Range range = range_of(starts->front(), ends->front(), size);
-  if (range.first == 0 && range.end == size) {
+  const int64_t step = steps ? steps->front() : 1;
+  if (step == 0) return invalid_input("has a step of 0");
+  std::vector<int64_t> places = sliced_places(starts->front(), ends->front(), step, size);
+  if (places.empty()) return invalid_input("takes no position");
+  if (std::ssize(places) == size && step > 0) {
     define(context, node.outputs[0], value);
     return {};
   }
-  const int64_t count = range.end - range.first;
-  if (count < 1) return invalid_input("takes no position");
-  if (count == 1) return take_position(context, node, value, range.first, true);
-  MANTISSA_ASSIGN(Imported part,
-                  positions_at(context, node, value, 1, range_from(range.first, count)));
+  if (places.size() == 1) return take_position(context, node, value, places[0], true);
+  MANTISSA_ASSIGN(Imported part, positions_at(context, node, value, 1, std::move(places)));
   define(context, node.outputs[0], std::move(part));
   return {};
 }
@@ -222,12 +241,13 @@ Status define_places(ImportContext& context, const NodeData& node, int64_t given
 }  // namespace
 
 Status import_split(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
-  const std::vector<int64_t> dims = input.layout.dims();
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
   const int64_t axis = whole_of(node, "axis", 0);
-  if (axis != 1 && axis != -std::ssize(dims)) {
+  if (axis != 1 && axis != -std::ssize(value.layout.dims())) {
     return invalid_input("splits another axis than channels");
   }
+  MANTISSA_ASSIGN(const Imported input, plain_image(context, node));
+  const std::vector<int64_t> dims = input.layout.dims();
   MANTISSA_ASSIGN(const std::vector<int64_t> parts, parts_of(context, node, dims[0]));
   int64_t first = 0;
   for (size_t i = 0; i < parts.size(); first += parts[i++]) {

@@ -24,8 +24,14 @@ constexpr std::string_view kOverAxis[] = {"Conv", "ConvTranspose", "BatchNormali
 constexpr std::string_view kElementwise[] = {
     "Add",  "Cast", "Celu",     "Clip", "Div",  "Dropout", "Elu",  "Gelu",     "HardSigmoid",
     "HardSwish", "Identity", "LeakyRelu", "Mish", "Mul",     "PRelu", "Pow", "Relu",
-    "Selu", "Sigmoid", "Softplus", "Sub",  "Tanh"};
+    "Selu", "Sigmoid", "Softplus", "Sub",  "Tanh", "QuantizeLinear", "DequantizeLinear"};
 constexpr std::string_view kMoves[] = {"Identity", "Cast", "Pad", "Transpose", "Dropout"};
+// With the channels as an axis, if they read values that are known to be [N, C, T].
+constexpr std::string_view kOfChannels[] = {"GroupNormalization", "InstanceNormalization",
+                                            "LayerNormalization", "Slice", "Split"};
+// What a model of whole numbers has instead of a node of kOverAxis and what stands before it.
+constexpr std::string_view kWholeOverAxis[] = {"ConvInteger", "QLinearConv"};
+constexpr std::string_view kWholeMoves[] = {"DynamicQuantizeLinear"};
 
 template <size_t n>
 bool is_one_of(const std::string_view (&names)[n], const std::string& op) {
@@ -42,12 +48,16 @@ class OneAxis {
       for (const std::string& input : node.inputs) readers_[input].push_back(&node);
     }
     for (const ValueData& output : graph.outputs) readers_[output.name].push_back(nullptr);
+    for (const ValueData& input : graph.inputs) {
+      if (constant(input.name) == nullptr) before_layers_.insert(input.name);
+    }
   }
 
   void run() {
     for (NodeData& node : graph_.nodes) {
       if (dropped_.contains(&node)) continue;
       cut_end(node);
+      follow(node);
       if (!is_of_signal(node) || !widen(node)) {
         nodes_.push_back(std::move(node));
         continue;
@@ -82,12 +92,45 @@ class OneAxis {
     if (node.inputs.empty() || node.outputs.empty() || !node.domain.empty()) return false;
     const auto is_wide = [&](const std::string& input) { return rows_.contains(input); };
     if (is_one_of(kElementwise, node.op_type)) {
-      return std::any_of(node.inputs.begin(), node.inputs.end(), is_wide);
+      return !normed_.contains(node.outputs[0]) &&
+             std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& input) {
+               return is_wide(input) || normed_.contains(input) || before_layers_.contains(input);
+             });
+    }
+    if (is_one_of(kOfChannels, node.op_type)) {
+      return is_wide(node.inputs[0]) || normed_.contains(node.inputs[0]);
     }
     const bool takes = is_one_of(kOverAxis, node.op_type) || node.op_type == "Pad" ||
                        node.op_type == "Concat" || node.op_type == "ReduceMean" ||
                        node.op_type == "Resize" || node.op_type == "Upsample";
     return takes && has_one_axis(node.inputs[0]);
+  }
+
+  // Notes what lies before the first layer, and results of a group norm as PyTorch exports it: an
+  // InstanceNormalization of groups, a Reshape back, a factor and a summand for each channel. The
+  // import puts these nodes together, so they stay as they are.
+  void follow(const NodeData& node) {
+    if (node.inputs.empty() || node.outputs.empty()) return;
+    const std::string &input = node.inputs[0], &output = node.outputs[0];
+    if (is_one_of(kMoves, node.op_type) && before_layers_.contains(input)) {
+      before_layers_.insert(output);
+    }
+    if (node.op_type == "InstanceNormalization" && !rows_.contains(input) &&
+        !normed_.contains(input)) {
+      groups_.insert(output);
+    }
+    const bool is_affine = node.op_type == "Mul" || node.op_type == "Add";
+    const bool reads_norm = std::any_of(
+        node.inputs.begin(), node.inputs.end(),
+        [&](const std::string& each) { return factored_.contains(each); });
+    const bool has_constant = std::any_of(
+        node.inputs.begin(), node.inputs.end(),
+        [&](const std::string& each) { return std::as_const(*this).constant(each) != nullptr; });
+    if ((node.op_type == "Reshape" && groups_.contains(input) && has_one_axis(output)) ||
+        (is_affine && reads_norm && has_constant)) {
+      normed_.insert(output);
+      if (node.op_type != "Add") factored_.insert(output);
+    }
   }
 
   // The node over two axes; false: it stays as it is.
@@ -96,6 +139,10 @@ class OneAxis {
     if (op == "Concat") return widen_concat(node);
     if (op == "ReduceMean") return widen_mean(node);
     if (op == "Resize" || op == "Upsample") return widen_sizes(node);
+    if (op == "Slice") return widen_list(node, "axes", 3, 1, channel_axis);
+    if (op == "Split") return widen_axis(node, 0);
+    if (op == "LayerNormalization") return widen_axis(node, -1) && widen_constants(node);
+    if (op == "GroupNormalization" || op == "InstanceNormalization") return true;
     if (op == "Pad") return widen_list(node, "pads", 1, 6, [](const Wholes& p) {
         return Wholes{p[0], p[1], 0, p[2], p[3], p[4], 0, p[5]};
       });
@@ -135,14 +182,14 @@ class OneAxis {
                   const Widened& widened) {
     if (has_attribute(node, attribute)) {
       const Wholes is = wholes_of(node, attribute);
-      if (is.size() != size) return false;
+      if (is.size() != size || widened(is).empty()) return false;
       set(node, attribute, widened(is));
       return true;
     }
     const TensorData* tensor = node.inputs.size() > input ? constant(node.inputs[input]) : nullptr;
     if (tensor == nullptr) return false;
     const auto is = wholes_of(*tensor);
-    if (!is.ok() || is->size() != size) return false;
+    if (!is.ok() || is->size() != size || widened(*is).empty()) return false;
     node.inputs[input] = add_wholes(node.outputs[0] + " " + attribute, widened(*is));
     return true;
   }
@@ -175,16 +222,23 @@ class OneAxis {
     return !has_attribute(node, "axes");
   }
 
-  bool widen_concat(NodeData& node) {
-    const int64_t axis = whole_of(node, "axis", 0);
-    const bool all = std::all_of(node.inputs.begin(), node.inputs.end(), [&](const auto& input) {
-      return has_one_axis(input);
-    });
-    if (!all || (axis != 1 && axis != -2)) return false;
+  // The axes of [N, C, 1, T], for channels; nothing for other axes.
+  static Wholes channel_axis(const Wholes& axes) {
+    return axes == Wholes{1} || axes == Wholes{-2} ? Wholes{1} : Wholes{};
+  }
+  // The attribute of a node of channels.
+  static bool widen_axis(NodeData& node, int64_t usual) {
+    if (channel_axis({whole_of(node, "axis", usual)}).empty()) return false;
     for (NodeAttribute& attribute : node.attributes) {
       if (attribute.name == "axis") attribute.value = int64_t{1};
     }
     return true;
+  }
+
+  bool widen_concat(NodeData& node) {
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](const auto& input) { return has_one_axis(input); }) &&
+           widen_axis(node, 0);
   }
 
   // The mean over all positions.
@@ -192,11 +246,7 @@ class OneAxis {
     const auto both = [](const Wholes& axes) {
       return axes == Wholes{2} || axes == Wholes{-1} ? Wholes{2, 3} : Wholes{};
     };
-    const TensorData* given = node.inputs.size() > 1 ? constant(node.inputs[1]) : nullptr;
-    const auto of_input = given == nullptr ? Wholes{} : wholes_of(*given).ok() ? *wholes_of(*given)
-                                                                              : Wholes{};
-    const Wholes axes = has_attribute(node, "axes") ? wholes_of(node, "axes") : of_input;
-    return !both(axes).empty() && widen_list(node, "axes", 1, 1, both);
+    return widen_list(node, "axes", 1, 1, both);
   }
 
   // Constants that are read together with values of [N, C, 1, T].
@@ -275,17 +325,25 @@ class OneAxis {
   }
 
   void write_rows(NodeData node) {
-    const std::string value = node.outputs[0];
-    const auto dims = dims_.find(value);
-    const bool is_signal = dims != dims_.end() && dims->second.size() == 3;
-    if (!is_signal) return nodes_.push_back(std::move(node));
-    const std::string row = value + " in a row";
-    if (node.name.empty()) node.name = node.op_type;
-    node.outputs[0] = row;
+    const bool gives_signals = std::any_of(
+        node.outputs.begin(), node.outputs.end(),
+        [&](const auto& each) { return is_signal(each); });
+    if (gives_signals && node.name.empty()) node.name = node.op_type;
+    std::vector<NodeData> behind;
+    for (std::string& value : node.outputs) {
+      if (!is_signal(value)) continue;
+      const std::string row = value + " in a row";
+      note_rows(value, row);
+      rows_[value] = row;
+      behind.push_back({value + " of a row", "Squeeze", "", {row}, {value}, {{"axes", Wholes{2}}}});
+      value = row;
+    }
     nodes_.push_back(std::move(node));
-    note_rows(value, row);
-    rows_[value] = row;
-    nodes_.push_back({value + " of a row", "Squeeze", "", {row}, {value}, {{"axes", Wholes{2}}}});
+    for (NodeData& each : behind) nodes_.push_back(std::move(each));
+  }
+  bool is_signal(const std::string& output) const {
+    const auto dims = dims_.find(output);
+    return dims != dims_.end() && dims->second.size() == 3;
   }
 
   void note_rows(const std::string& value, const std::string& row) {
@@ -301,6 +359,10 @@ class OneAxis {
   std::map<std::string, std::string> rows_;  // the same value as [N, C, 1, T]
   std::set<const NodeData*> dropped_;
   std::set<std::string> widened_;
+  std::set<std::string> before_layers_;  // inputs, and what only moves their numbers
+  // Results of an InstanceNormalization of groups; of a group norm; those that a factor or summand
+  // of it may follow.
+  std::set<std::string> groups_, normed_, factored_;
 };
 
 }  // namespace
@@ -318,12 +380,17 @@ SignalAxes signal_axes(const GraphData& graph) {
   std::string value = inputs[0]->name;
   bool is_turned = false;
   for (const NodeData& node : graph.nodes) {
-    if (node.inputs.empty() || node.inputs[0] != value || node.outputs.empty()) continue;
-    if (is_one_of(kOverAxis, node.op_type)) {
+    const bool reads =
+        std::find(node.inputs.begin(), node.inputs.end(), value) != node.inputs.end();
+    if (!reads || node.outputs.empty()) continue;
+    const std::string& op = node.op_type;
+    if (is_one_of(kOverAxis, op) || is_one_of(kWholeOverAxis, op)) {
       return is_turned ? SignalAxes::kChannelsLast : SignalAxes::kChannelsFirst;
     }
-    if (!is_one_of(kMoves, node.op_type)) continue;
-    if (node.op_type == "Transpose") {
+    if (!is_one_of(kMoves, op) && !is_one_of(kElementwise, op) && !is_one_of(kWholeMoves, op)) {
+      continue;
+    }
+    if (op == "Transpose") {
       if (wholes_of(node, "perm") != Wholes{0, 2, 1}) return SignalAxes::kNone;
       is_turned = !is_turned;
     }

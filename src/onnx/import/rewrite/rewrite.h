@@ -1,12 +1,17 @@
 // Functions that exporters spell out are put together again before the import.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "onnx/model.h"
 
 namespace mantissa::onnx {
+
+// Names of constants that the model does not train: Constant nodes, what follows from these alone,
+// and initialisers that PyTorch's exporters name like numbers of the program, or like statistics.
+std::set<std::string> fixed_constants(const GraphData& graph);
 
 // Makes initialisers of Constant nodes, and of Identity nodes of initialisers.
 void lift_constants(GraphData& graph);

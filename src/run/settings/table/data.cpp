@@ -95,7 +95,10 @@ const Setting kDataRows[] = {
      "class of pictures that is told from all others: its name or number; makes two classes", "",
      parse_text<&Config::positive>, kIdentity | kIfGiven | kRun | kForPictures,
      print_text<&Config::positive>},
-    {"sequence", "tokens of an example, for language models of a text (left out: 128)", "",
+    {"sequence",
+     "tokens of an example, for language models of a text (left out: 128), or positions of an ONNX "
+     "model that leaves them open",
+     "",
      parse_whole<1, kLongestSequence, &Config::sequence>,
      kIdentity | kIfGiven | kSteps | kInBench | kInInfo, print_unless<0, &Config::sequence>},
     {"tokens",
