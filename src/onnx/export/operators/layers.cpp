@@ -217,9 +217,14 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
 // In float32, which has the sums below 2^24: there is no operator of integers.
 Result<Exported> export_transposed_convolution(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
+  const auto& attributes = node.attributes.as<ops::TransposedAttributes>();
+  if (attributes.groups != 1) {
+    return invalid_input("is in " + std::to_string(attributes.groups) +
+                         " groups; transposed convolutions of one group are exported");
+  }
   MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
   const auto [vertical, horizontal] =
-      ops::transposed_axes(node.attributes.as<ops::TransposedAttributes>(),
+      ops::transposed_axes(attributes,
                            ops::is_sequence(context.shape(node.inputs[0])));
   return image_layer(
       context, n, layer,
