@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Exported networks of few bits in ONNX Runtime: both targets, weights of 2 to 8 bits, convolutions
 # (depthwise and grouped ones, too) and linear layers, grids with an offset, at its four levels of
-# optimisation; and layers that it computes in float32 and float64, to the same bits or near. tests/long/onnx_export has larger networks, and other CPUs.
+# optimisation; and layers that it computes in float32 and float64, to the same bits or near. tests/long/onnx/onnx_export has larger networks, and other CPUs.
 #
 # ONNX Runtime comes from PyPI into an environment in build/python, which stays for the next time.
 set -uo pipefail

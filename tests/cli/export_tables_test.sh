@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `export` of networks of tables: `mantissa run` computes the logits of `predict --raw` from a file's
 # columns, which are not standardised, with missing numbers and categories; the file loads back.
-# tests/long/brought_networks has ONNX Runtime.
+# tests/long/onnx/brought_networks has ONNX Runtime.
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `export`: what is written, and what cannot be. That ONNX Runtime computes the same bits is shown by
-# tests/long/onnx_export.
+# tests/long/onnx/onnx_export.
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -1,5 +1,5 @@
 // Exported networks: the results of their models, and that their files load back bit for bit.
-// tests/long/onnx_export shows that ONNX Runtime computes rescaled layers to the same bits.
+// tests/long/onnx/onnx_export shows that ONNX Runtime computes rescaled layers to the same bits.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -369,7 +369,7 @@ TEST(OnnxImport, WrongInputsAreRefused) {
   EXPECT_NE(message(one, "r"), "imported");
 }
 
-// A step of SGD moves every parameter; tests/long/onnx_networks compares gradients with PyTorch.
+// A step of SGD moves every parameter; tests/long/onnx/onnx_networks compares gradients with PyTorch.
 TEST(OnnxImport, TrainsTheImportedWeights) {
   Model m(1, 6, 6);
   std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {1, 1, 1, 1});

@@ -1,5 +1,5 @@
 // Imported networks whose pictures become sequences compute what ONNX's description says: vision
-// transformers, and recurrent layers over the rows of a picture. tests/long/onnx_sequences compares
+// transformers, and recurrent layers over the rows of a picture. tests/long/onnx/onnx_sequences compares
 // exports of PyTorch.
 #include <gtest/gtest.h>
 

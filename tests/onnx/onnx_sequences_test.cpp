@@ -1,5 +1,5 @@
 // Imported networks of sequences compute what ONNX's description says, built in memory and in fp32,
-// and train. tests/long/onnx_sequences compares exports of PyTorch.
+// and train. tests/long/onnx/onnx_sequences compares exports of PyTorch.
 #include <gtest/gtest.h>
 
 #include "tests/onnx/onnx_sequence_models.h"
@@ -172,7 +172,7 @@ TEST(OnnxSequences, Factors) {
   EXPECT_NE(text.find("node 'tanh' (Tanh): its input has a factor"), std::string::npos) << text;
 }
 
-// A step of SGD moves every parameter; tests/long/onnx_sequences compares gradients with PyTorch.
+// A step of SGD moves every parameter; tests/long/onnx/onnx_sequences compares gradients with PyTorch.
 TEST(OnnxSequences, TrainsTheImportedWeights) {
   Model m(kWhole, {kBatch, kSteps});
   std::string v = m.add("Gather", "embed", {m.weights("table.weight", {kTokens, kChannels}), "x"});

@@ -1,5 +1,5 @@
 // Imported networks with convolutions over one axis, transposed convolutions and resizing, built in
-// memory, compute what ONNX's description says, in fp32. tests/long/onnx_signals compares exports
+// memory, compute what ONNX's description says, in fp32. tests/long/onnx/onnx_signals compares exports
 // of PyTorch.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Imports an ONNX model, or a language model's file, and writes the results of the network in fp32:
 // its logits for some examples and, with labels, the gradients of a training step.
-// tests/long/onnx_networks and onnx_sequences run it, and tests/long/text/language_models.
+// tests/long/onnx/onnx_networks and onnx_sequences run it, and tests/long/text/language_models.
 //
 //   onnx_numbers MODEL MEAN STD EXAMPLES LOGITS [LABELS GRADIENTS]
 //
