@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -153,8 +154,14 @@ def _needed(nodes: dict[str, Any], outputs: list[str]) -> tuple[list[Any], list[
         open_names.extend(nodes[name].get("inputs", []))
     found = [node for node in nodes.values() if node["name"] in needed]
     for node in found:
-        if node["op"] != "input" and node["op"] not in OPERATORS:
+        if node["op"] == "input":
+            continue
+        if node["op"] not in OPERATORS:
             raise InvalidInput(_refusal(node))
+        unknown = set(_attributes(node)) - set(signature(OPERATORS[node["op"]]).parameters)
+        if unknown:
+            raise InvalidInput(f"to_module: node '{node['name']}': '{min(unknown)}' of the operator "
+                               f"'{node['op']}' has no form in PyTorch here")
     return ([node for node in found if node["op"] != "input"],
             [node["name"] for node in found if node["op"] == "input"])
 
