@@ -232,7 +232,7 @@ struct ImportedModel {
   int64_t layers = 0;              // nodes of the network
   int64_t parameters = 0;          // numbers that training changes
   std::vector<std::string> notes;  // assumptions, and what was left out
-  // What the file of a language model is, a line each (describe_language_model); empty for others.
+  // Describes a language model's file, line by line (describe_language_model); empty for others.
   std::vector<std::string> description = {};
 };
 

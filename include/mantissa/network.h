@@ -210,7 +210,7 @@ class MANTISSA_EXPORT NetworkBuilder {
   // 1 - the mean over the classes of Dice's coefficient of an example's places, which the logits
   // [..., classes] tell apart, + cross_entropy times the mean of their cross-entropy.
   void dice(Var logits, const std::string& labels, const DiceLoss& form = {});
-  // Of vectors [channels] of a batch: those with the same label attract each other, all others
+  // The vectors [channels] of a batch: vectors with the same label attract each other, all others
   // repel (supervised contrastive). One micro-batch has the whole batch.
   void contrastive(Var vectors, const std::string& labels, double temperature = 0.1);
 

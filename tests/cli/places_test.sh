@@ -4,23 +4,17 @@
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 
 python3 - "$folder" <<'PYTHON'
-import json, random, struct, sys, zipfile
+import json, random, sys
+from npz import write_npz
 folder = sys.argv[1]
 random.seed(1)
 
-def npy(shape, code, numbers):
-    head = str({"descr": code, "fortran_order": False, "shape": tuple(shape)}).encode()
-    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
-    kind = {"<f4": "f", "|u1": "B"}[code]
-    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head +
-            struct.pack(f"<{len(numbers)}{kind}", *numbers))
-
 def npz(name, **arrays):
-    with zipfile.ZipFile(f"{folder}/{name}.npz", "w") as file:
-        for key, array in arrays.items():
-            file.writestr(f"{key}.npy", npy(*array))
+    write_npz(f"{folder}/{name}.npz", **arrays)
 
 # Pictures of noise whose bright pixels have the class 1: nothing but the pixel itself tells it.
 pixels = [random.randrange(140) for _ in range(300 * 144)]

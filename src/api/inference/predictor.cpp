@@ -99,7 +99,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return all;
 }
 
-// What a row of results stands for.
+// The meaning of a row of results.
 struct Guess {
   int best = 0;
   std::vector<int> labels = {};  // of labels: those above their thresholds
@@ -203,7 +203,7 @@ TableSchema with_input_name(TableSchema schema) {
   return schema;
 }
 
-// Predicts the examples of all files; `read` reads those of one.
+// Predicts the examples of all files; `read` reads one file.
 template <typename Read>
 Status predict_sets(const PredictionConfig& config, Predictor& predictor, const Read& read) {
   const std::vector<std::string> files = lines_of(config.input);

@@ -1,4 +1,4 @@
-// Which array of a file is which input of a network, and of which split.
+// Assigns the arrays of a file to inputs of a network and to splits.
 #pragma once
 
 #include <filesystem>

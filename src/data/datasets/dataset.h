@@ -123,7 +123,7 @@ Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, b
 // An error if the loaded data differ from the plan (by inspect_dataset).
 Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded);
 
-// Of pictures, by the names of their tensors.
+// Means of pictures, by the names of their tensors.
 using ChannelMeans = std::map<std::string, std::vector<int>>;
 
 // The mean of each channel over all pictures of a tensor, rounded to nearest (ties up): zeros for

@@ -82,7 +82,7 @@ enum class ArrayKind : uint8_t { kPictures, kNumbers, kTokens, kLengths };
 struct ArrayInput {
   std::string name;
   ArrayKind kind = ArrayKind::kNumbers;
-  // Of an example: pictures [H, W, C]; numbers [F], [T, C] or [H, W, C]; tokens [T] or [];
+  // Shape of an example: pictures [H, W, C]; numbers [F], [T, C] or [H, W, C]; tokens [T] or [];
   // lengths [].
   Shape shape = {};
   int64_t limit = 0;  // tokens are below it, lengths at most so large; 0: no limit

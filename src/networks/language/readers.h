@@ -7,7 +7,7 @@
 
 namespace mantissa {
 
-// Of layers, channels, heads and tokens.
+// Numbers of layers, channels, heads and tokens.
 constexpr int64_t kMostSize = int64_t{1} << 24;
 
 Result<LanguageModelFile> read_gguf_model(const std::filesystem::path& path);

@@ -54,7 +54,7 @@ class ByteBpe {
   // Bytes that no token stands for: a text with one of them has no tokens.
   std::string bytes_without_token() const;
 
-  // What "<|im_end|>" in a text is: text that a person wrote, or that token, as in templates.
+  // Whether "<|im_end|>" in a text is plain text, or the token, as in templates.
   enum class Special : uint8_t { kAreText, kAreTokens };
 
   // The tokens of a text, without those around it. Errors name a place: bytes that are not UTF-8, a

@@ -78,7 +78,7 @@ TEST(ChatTemplates, OthersAreRefusedByTheirBeginning) {
   EXPECT_FALSE(chat_template_of("").ok());
 }
 
-// Expected texts are those of Jinja 3.1.
+// Jinja 3.1 made the expected texts.
 TEST(ChatTemplates, GiveTheTextsOfJinja) {
   const std::vector<ChatTurn> turns = {{"user", "Hi"}, {"assistant", " a\n"}, {"user", "ab"}};
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// What files of all kinds of tokenizers have.
+// Code that the files of all tokenizers share.
 #pragma once
 
 #include <cstdint>

@@ -236,7 +236,7 @@ Result<Exported> export_transposed_convolution(ExportContext& context, int n) {
         ints("output_padding", {vertical.output_padding, horizontal.output_padding})}});
 }
 
-// Of positions, a convolution with windows of one.
+// A linear layer over positions is a convolution with windows of one.
 Result<Exported> export_linear(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   if (feeds_gates_alone(context, node.outputs[0])) return context.input(node);
