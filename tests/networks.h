@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/layers.h"
+#include "networks/adapters.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -482,6 +483,16 @@ inline Graph with_biased_attention() {
   return finished(net);
 }
 
+// The block of a transformer with weights that stay, and adapters that are trained.
+inline Graph with_low_rank() {
+  auto graph = with_adapters(with_attention(), {.rank = 4, .alpha = 6});
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+  for (Parameter& parameter : graph->parameters) {
+    parameter.trained = parameter.name.find(".lora_") != std::string::npos;
+  }
+  return std::move(*graph);
+}
+
 // The rows of a small image as a sequence, through recurrent layers of all kinds.
 inline Graph with_recurrent_layers() {
   Layers net("recurrent", fashion_options());
@@ -544,6 +555,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"offset", with_offset_and_tanh},
       {"rescaled", with_rescales},
       {"attention", with_attention},
+      {"adapters", with_low_rank},
       {"patches", with_patches},
       {"biased", with_biased_attention},
       {"recurrent", with_recurrent_layers},

@@ -23,8 +23,8 @@ from .layers import (Sequential, add, attention, average_pool, batch_norm, bilin
                      gelu, global_average_pool, group_norm, gru, hard_sigmoid, hard_swish, layer,
                      layer_norm, leaky_relu, linear, lstm, max_pool, mish, multiply,
                      position_embedding, prelu, prepend_rows, reduce_max, reduce_mean, reduce_sum,
-                     relu, relu6, reshape, rms_norm, rnn, rotary, row, scatter_rows, sigmoid, silu,
-                     sinusoidal_positions, slice, softmax, softplus, subtract, tanh,
+                     relu, relu6, reshape, rms_norm, rnn, rotary, row, scale, scatter_rows, sigmoid,
+                     silu, sinusoidal_positions, slice, softmax, softplus, subtract, tanh,
                      transposed_conv, upsample)
 from .losses import (Loss, absolute_error, contrastive, cross_entropy, dice,
                      distilled_cross_entropy, huber_error, sigmoid_cross_entropy,
@@ -50,8 +50,8 @@ __all__ = [
     "lstm", "mantissas", "max_pool", "mish", "models", "multiply", "numbers", "op", "ops",
     "plan", "position_embedding", "prelu", "prepend_rows", "quantize", "reduce_max",
     "reduce_mean", "reduce_sum", "relu", "relu6", "report", "reshape", "rms_norm", "rnn",
-    "rotary", "row", "scatter_rows", "settings", "sigmoid", "sigmoid_cross_entropy", "silu",
-    "sinusoidal_positions", "slice", "soft_cross_entropy", "softmax", "softplus",
+    "rotary", "row", "scale", "scatter_rows", "settings", "sigmoid", "sigmoid_cross_entropy",
+    "silu", "sinusoidal_positions", "slice", "soft_cross_entropy", "softmax", "softplus",
     "squared_error", "statistics", "subtract", "tanh", "train", "translate", "transposed_conv",
     "upsample",
 ]

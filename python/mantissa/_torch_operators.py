@@ -243,6 +243,11 @@ def elu(layer: Layer, x: Tensor, alpha: float = 1.0) -> Tensor:
     return functional.elu(x, alpha)
 
 
+@operator("scale")
+def scale(layer: Layer, x: Tensor, factor: float = 1.0) -> Tensor:
+    return x * factor
+
+
 @operator("prelu")
 def prelu(layer: Layer, x: Tensor, shared: bool = False) -> Tensor:
     return torch.where(x > 0, x, x * layer["slope"])

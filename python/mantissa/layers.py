@@ -136,6 +136,11 @@ def mish(x: Var, *, name: str = "") -> Var:
     return op("mish", x, name=name)
 
 
+def scale(x: Var, factor: float, *, name: str = "") -> Var:
+    """factor * x."""
+    return op("scale", x, name=name, factor=factor)
+
+
 def prelu(x: Var, *, shared: bool = False, name: str = "") -> Var:
     """x, or a trained slope times x if x is negative: a slope for each channel (the last axis), or
     with `shared` one for all. Slopes start at 1/4."""

@@ -10,8 +10,9 @@
 namespace mantissa::ops {
 
 enum class WeightRange : uint8_t { kSymmetric, kFull };
-// The range of initial weights: sqrt(6 / inputs) (He), or sqrt(1 / inputs), as classifiers have it.
-enum class LayerInitialiser : uint8_t { kHe, kFanIn };
+// The range of initial weights: sqrt(6 / inputs) (He), sqrt(1 / inputs), as classifiers have it, or
+// none: all are 0.
+enum class LayerInitialiser : uint8_t { kHe, kFanIn, kZero };
 
 // convolution, linear, and the rescaled forms of both. The values here are those of operators that
 // lack the attribute.
@@ -137,6 +138,13 @@ struct LeakyReluAttributes {
 struct EluAttributes {
   double alpha = 0;
   Fraction fraction = {};
+};
+
+// scale: the factor is mantissa * 2^exponent, with an odd mantissa of at most 24 bits.
+struct ScaleAttributes {
+  double factor = 1;
+  int64_t mantissa = 1;
+  int exponent = 0;
 };
 
 struct PreluAttributes {

@@ -35,6 +35,7 @@ extern const OpRows kSilu;
 extern const OpRows kElu;
 extern const OpRows kSoftplus;
 extern const OpRows kMish;
+extern const OpRows kScale;
 extern const OpRows kPrelu;
 extern const OpRows kEmbedding;
 extern const OpRows kPositionEmbedding;

@@ -9,7 +9,6 @@
 #include "kernels/kernel_table.h"
 #include "models/json/network_json.h"
 #include "networks/network.h"
-#include "networks/untrained.h"
 #include "plan/passes/network_format.h"
 #include "plan/programs/program.h"
 #include "runtime/memory.h"
@@ -28,6 +27,7 @@ constexpr int64_t kMostSetUpBytes = 2 * kMostNetworkBytes;
 struct SetUp {
   RunConfig config = default_run_config();
   Graph network;
+  std::vector<bool> trained;  // by parameter
   std::vector<int> stage_of;
   std::vector<Retention> retention;
   pipeline::Options options;
@@ -41,10 +41,12 @@ std::string write_set_up(const RunConfig& config, const RunPlan& plan) {
   for (const Retention state : plan.training.options.retention) {
     retention.push_back(static_cast<int>(state));
   }
+  std::vector<bool> trained;
+  for (const Parameter& parameter : plan.graph.parameters) trained.push_back(parameter.trained);
   return json{{"retention", retention},
               {"network", to_json(plan.network)},
               {"format", to_string(config.format)},
-              {"freeze", config.freeze},
+              {"trained", trained},
               {"optimizer", optimizer_name(config.optimizer)},
               {"batch", config.batch_size},
               {"micro_batch", config.micro_batch_size},
@@ -75,7 +77,7 @@ Result<SetUp> read_set_up(std::span<const std::byte> message) {
   MANTISSA_ASSIGN(set_up.options.mode, pipeline::parse_mode(word("mode")));
   MANTISSA_ASSIGN(set_up.options.form, pipeline::parse_flush_form(word("form")));
   MANTISSA_ASSIGN(set_up.options.windows, pipeline::parse_windows(word("windows")));
-  config.freeze = word("freeze");
+  set_up.trained = text.at("trained").get<std::vector<bool>>();
   config.batch_size = text.at("batch");
   config.micro_batch_size = text.at("micro_batch");
   config.threads = text.at("threads");
@@ -96,7 +98,12 @@ Result<SetUp> read_set_up(std::span<const std::byte> message) {
 Status work_on(const SetUp& set_up, Transport& transport, MpiTransport* named) {
   const RunConfig& config = set_up.config;
   Graph graph = in_format(set_up.network, config.format);
-  MANTISSA_RETURN_IF_ERROR(leave_untrained(config.freeze, graph));
+  if (set_up.trained.size() != graph.parameters.size()) {
+    return failed("the first process sent another number of parameters");
+  }
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    graph.parameters[i].trained = set_up.trained[i];
+  }
   const StateLayout layout = training_layout(graph, config.format, config.optimizer);
   const Isa isa = best_isa();
   const kernels::KernelTable table = kernels::select_kernels(isa);

@@ -194,6 +194,13 @@ inline Function function_of(const Graph& graph, int node, const OpContext& c) {
   if (op == &ops::kMultiply) {
     return [=](const auto& x, const auto&) { return product(in, x[0], x[1]); };
   }
+  if (op == &ops::kScale) {
+    return [&a](const auto& x, const auto&) {
+      Reals y = x[0];
+      for (double& value : y) value *= a.as<ops::ScaleAttributes>().factor;
+      return y;
+    };
+  }
   if (op == &ops::kDropout) {
     return [node, &a](const auto& x, const auto&) { return dropped(node, a, x[0]); };
   }

@@ -581,6 +581,16 @@ TEST(GradientCheck, DifferencesAndReductions) {
              "backward_input reduce_sum"});
 }
 
+TEST(GradientCheck, Factors) {
+  Network net(Shape{6, 6, 1});
+  net.convolution(4, 3, 1, 1, 1);
+  net.add(ops::kScale, {{"factor", 2.5}});
+  net.convolution(4, 3, 1, 1, 1);
+  net.add(ops::kScale, {{"factor", 0.25}});
+  net.add(ops::kFlatten);
+  check_all(net.finish(3), 5, {"backward_input scale"});
+}
+
 TEST(GradientCheck, ProductsAndGates) {
   Network net(Shape{6, 6, 1});
   net.convolution(4, 3, 1, 1, 1);

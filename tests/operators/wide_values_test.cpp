@@ -79,6 +79,31 @@ TEST(WideValues, ProductsAndGatesAreExact) {
   }
 }
 
+TEST(WideValues, FactorsAreExact) {
+  struct Factor {
+    double factor;
+    int64_t mantissa;
+    int exponent;
+  };
+  constexpr Factor kFactors[] = {{1, 1, 0},
+                                 {2, 1, 1},
+                                 {0.25, 1, -2},
+                                 {2.5, 5, -1},
+                                 {0x1p-24, 1, -24},
+                                 {1.0 / 3, 11184811, -25}};  // the nearest of 24 bits
+  std::vector<Widths> widths(std::begin(kWidths), std::end(kWidths));
+  widths.push_back({8, 8, 8});
+  for (const Widths& w : widths) {
+    const Mantissas in = some_mantissas(kWideCount, w.a, -6, 7);
+    for (const Factor& f : kFactors) {
+      std::vector<Wide> wide;
+      for (const int value : in.values) wide.push_back(Wide{value} * f.mantissa);
+      expect_narrowed(ops::kScale, {{"factor", f.factor}}, {kWideImage}, {in}, wide,
+                      f.exponent - 6, w.out);
+    }
+  }
+}
+
 TEST(WideValues, AveragesAreExactSumsTimesAReciprocal) {
   for (const Widths& w : kWidths) {
     const Mantissas in = some_mantissas(kWideCount, w.a, -6, 6);

@@ -64,6 +64,7 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kSoftplus, export_function_of_value, nullptr, "Softplus"},
     {&ops::kMish, export_function_of_value, nullptr, "Mish"},
     {&ops::kPrelu, export_prelu, export_row_prelu},
+    {&ops::kScale, export_scale, export_row_scale},
     {&ops::kMaxPool, export_max_pool, nullptr},
     {&ops::kOverlappingMaxPool, export_max_pool, nullptr},
     {&ops::kReduceMax, export_reduce_max, nullptr},

@@ -30,6 +30,8 @@ Result<Exported> export_row_hard_sigmoid(ExportContext& context, int n);
 Result<Exported> export_row_leaky_relu(ExportContext& context, int n);
 Result<Exported> export_row_relu6(ExportContext& context, int n);
 Result<Exported> export_row_silu(ExportContext& context, int n);
+Result<Exported> export_scale(ExportContext& context, int n);
+Result<Exported> export_row_scale(ExportContext& context, int n);
 // operators/layers.cpp
 Result<Exported> export_pixels(ExportContext& context, int n);
 Result<Exported> export_numbers(ExportContext& context, int n);

@@ -52,7 +52,7 @@ constexpr AttributeSpec kConvolutionSchema[] = {
     kWeightBits, kWeightExponent, kWeightRange, kWeightTanh,  kWeightStops,
     kCausal};
 constexpr AttributeSpec kInitialiser =
-    text<&LayerAttributes::initialiser>("initialiser", "he", "he fan-in");
+    text<&LayerAttributes::initialiser>("initialiser", "he", "he fan-in zero");
 constexpr AttributeSpec kLinearSchema[] = {
     kChannels,   kBias,           flag<&LayerAttributes::classifier>("classifier", false),
     kWeightBits, kWeightExponent, kWeightRange,
@@ -178,8 +178,11 @@ std::vector<Parameter> convolution_parameters(const Attributes& given,
 std::vector<Parameter> linear_parameters(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<LayerAttributes>();
   const bool is_small = attributes.classifier || attributes.initialiser == LayerInitialiser::kFanIn;
+  const bool is_zero = attributes.initialiser == LayerInitialiser::kZero;
   return weights_and_bias(attributes, Shape{attributes.channels, inputs[0].last()},
-                          is_small ? Initialiser::kFanInUniform : Initialiser::kHeUniform);
+                          is_zero    ? Initialiser::kZero
+                          : is_small ? Initialiser::kFanInUniform
+                                     : Initialiser::kHeUniform);
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {

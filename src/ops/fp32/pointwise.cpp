@@ -1,5 +1,6 @@
 // Functions of one value in fp32, dropout, and products.
 #include <algorithm>
+#include <cmath>
 
 #include "ops/attributes.h"
 #include "ops/fp32.h"
@@ -124,6 +125,15 @@ void drop(const OpContext& c, const float* in, float* out, int64_t count) {
   });
 }
 
+void multiply_by(const OpContext& c, const Tensor& from, const Tensor& to) {
+  const auto& attributes = c.attributes<ScaleAttributes>();
+  const auto factor =
+      static_cast<float>(std::ldexp(static_cast<double>(attributes.mantissa), attributes.exponent));
+  for_each(c, to.count(), [&, in = from.as<float>(), out = to.as<float>()](int64_t i) {
+    out[i] = in[i] * factor;
+  });
+}
+
 void dropout(const OpContext& c) {
   if (is_training(c.mode.exponents)) {
     return drop(c, c.inputs[0].as<float>(), c.output().as<float>(), c.output().count());
@@ -186,6 +196,12 @@ const OpRows kElu = {
     .forward = {.run = elu}, .grad_input = {.run = elu_backward}, .kernel = floats_name};
 const OpRows kSoftplus = function_row<kernels::FloatFunction::kSoftplus>();
 const OpRows kMish = function_row<kernels::FloatFunction::kMish>();
+const OpRows kScale = {
+    .forward = {.run = [](const OpContext& c) { multiply_by(c, c.inputs[0], c.output()); }},
+    .grad_input = {.run = [](const OpContext& c) {
+      multiply_by(c, c.grad_output(), c.grad_inputs[0]);
+    }},
+    .kernel = loops_name};
 const OpRows kDropout = {
     .forward = {.run = dropout}, .grad_input = {.run = dropout_backward}, .kernel = loops_name};
 const OpRows kMultiply = {

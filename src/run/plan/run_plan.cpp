@@ -13,7 +13,6 @@
 #include "infer/freeze.h"
 #include "kernels/kernel_table.h"
 #include "networks/network.h"
-#include "networks/untrained.h"
 #include "plan/passes/network_format.h"
 #include "plan/retention/compile_training.h"
 #include "run/settings/run_lengths.h"
@@ -288,7 +287,7 @@ Status build(const RunConfig& config, RunPlan& plan) {
     MANTISSA_RETURN_IF_ERROR(ops::add_row_weights(trained));
   }
   plan.graph = in_format(trained, config.format);
-  return leave_untrained(config.freeze, plan.graph);
+  return choose_trained(config, plan.graph);
 }
 
 }  // namespace

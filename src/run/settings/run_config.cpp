@@ -207,6 +207,26 @@ Status take_teacher(const std::map<std::string, std::string>& settings, RunConfi
   return {};
 }
 
+// A run goes on with the adapters that its start has.
+Status take_adapters(const TrainedNetwork& found,
+                     const std::map<std::string, std::string>& settings, RunConfig& config) {
+  if (found.network && !settings.contains("lora")) {
+    const LoraChoice has = lora_of(*found.network);
+    if (has.rank > 0) config.lora = has;
+  }
+  if (!found.settings.contains("lora")) return {};
+  for (const char* name : {"lora", "lora-on", "lora-alpha"}) {
+    const auto was = found.settings.find(name), now = settings.find(name);
+    const std::string before = was == found.settings.end() ? "" : was->second;
+    if (now == settings.end() || now->second == before) continue;
+    return invalid_input(std::string(name) + ": " + config.from + " has adapters already (lora " +
+                         found.settings.at("lora") +
+                         "), and goes on with them: leave it out, or export the network merged "
+                         "with them and import it");
+  }
+  return {};
+}
+
 // Reads the start that --from names. If the settings name no network, it has the start's.
 Status take_start(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (config.from.empty()) return {};
@@ -228,6 +248,7 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
   for (const auto& [name, text] : found.settings) {
     if (!settings.contains(name)) MANTISSA_RETURN_IF_ERROR(set(name, text, config));
   }
+  MANTISSA_RETURN_IF_ERROR(take_adapters(found, settings, config));
   config.is_imported = trained.imported != nullptr;
   config.network = std::move(found.network);
   config.network_file = is_network_file(config.model) ? config.model : trained.path.string();
@@ -439,6 +460,11 @@ Status check_use(const std::string& name, const RunConfig& config) {
   const bool is_imported_start = is_onnx_file(config.from) && config.adapts_classes;
   if (name == "insert-batch-norm" && config.inserts_batch_norm && !is_imported_start) {
     return invalid_input(name + ": is for an ONNX model, named by --from alone");
+  }
+  const bool is_of_adapters = name == "lora-on" || name == "lora-alpha" || name == "lora-also";
+  if (is_of_adapters && config.lora.rank == 0) return invalid_input(name + ": goes with --lora");
+  if (name == "lora" && config.lora.rank > 0 && config.from.empty()) {
+    return invalid_input(name + ": is for trained weights, named by --from");
   }
   if (name == "fold-batch-norm" && config.folds_batch_norm && config.from.empty()) {
     return invalid_input(name + ": is for a trained network, named by --from");

@@ -17,6 +17,7 @@
 #include "data/pictures/augment.h"
 #include "data/text/text.h"
 #include "graph/graph.h"
+#include "networks/adapters.h"
 #include "numerics/format.h"
 #include "ops/loss.h"
 #include "pipeline/partition.h"
@@ -74,6 +75,7 @@ struct RunConfig {
   std::string from;                        // run or file to start from; "": none
   std::optional<StartingPoint> start;      // the content of `from`
   std::string freeze;      // patterns of parameters that are not trained (untrained.h)
+  LoraChoice lora;
   int64_t reestimate = 0;  // batches for batch norms' statistics before the first step
   std::string data;
   PictureSize input_size;  // 0 x 0: as the data are

@@ -10,6 +10,7 @@
 #include "networks/imported_network.h"
 #include "networks/named_inputs.h"
 #include "networks/network.h"
+#include "networks/untrained.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -192,14 +193,28 @@ void take_labels(bool has_labels, Graph& network) {
   }
 }
 
-}  // namespace
-
-Result<Graph> build_network(const RunConfig& config, const ModelOptions& options) {
+Result<Graph> base_network(const RunConfig& config, const ModelOptions& options) {
   if (!config.network) return build_model(config.model, options);
   Graph network = *config.network;
   fill_means(options.channel_means, network);
   take_labels(options.has_labels, network);
   return network;
+}
+
+}  // namespace
+
+Result<Graph> build_network(const RunConfig& config, const ModelOptions& options) {
+  MANTISSA_ASSIGN(Graph network, base_network(config, options));
+  if (config.lora.rank == 0) return network;
+  return with_adapters(network, config.lora);
+}
+
+Status choose_trained(const RunConfig& config, Graph& graph) {
+  if (config.lora.rank > 0 && config.start) {
+    MANTISSA_RETURN_IF_ERROR(
+        leave_base_untrained(config.start->parameters, config.lora.also, graph));
+  }
+  return leave_untrained(config.freeze, graph);
 }
 
 namespace {

@@ -24,6 +24,11 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
 // build_model.
 Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
 
+// Marks the parameters of such a network, in its format, that the run does not train: those of
+// --freeze, and with --lora the base's. A layer that the start lacks, such as a new classifier, is
+// trained beside adapters.
+Status choose_trained(const RunConfig& config, Graph& graph);
+
 // Gives the network of --from the classes of the data, if the settings name no network: its
 // classifier gets as many outputs, or an encoder of texts gets a classifier. An ONNX model learns
 // numbers if the data have them.

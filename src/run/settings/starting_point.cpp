@@ -322,7 +322,9 @@ Result<TrainedNetwork> network_of(const TrainedFile& trained) {
   MANTISSA_ASSIGN(const ConfigFile file, read_config(config));
   for (const auto& setting : file.settings) {
     const std::string& name = setting.first;
-    if (name == "model" || has_trait(name, traits::kOfBuiltIn)) result.settings.insert(setting);
+    const bool is_of_network =
+        name == "model" || name.starts_with("lora") || has_trait(name, traits::kOfBuiltIn);
+    if (is_of_network) result.settings.insert(setting);
   }
   return result;
 }

@@ -160,6 +160,25 @@ Result<Exported> export_row_elu(ExportContext& context, int n) {
                                        {{"alpha", static_cast<float>(alpha)}}));
 }
 
+Result<Exported> export_scale(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const auto& factor = node.attributes.as<ops::ScaleAttributes>();
+  return look_up(
+      context, n, 1, [&](int64_t q, int64_t) { return q * factor.mantissa; },
+      context.exponent(node.outputs[0]) - (context.input(node).exponent + factor.exponent));
+}
+
+Result<Exported> export_row_scale(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  ExportBuilder& to = context.builder;
+  const auto& own = node.attributes.as<ops::ScaleAttributes>();
+  const auto factor =
+      static_cast<float>(std::ldexp(static_cast<double>(own.mantissa), own.exponent));
+  return with_form(context, node,
+                   to.add("Mul", context.output_name(node),
+                          {context.input(node).name, to.scalar(factor, node.name + "/factor")}));
+}
+
 // Values that cannot be negative stay as they are.
 Result<Exported> export_relu(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];

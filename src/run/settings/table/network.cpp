@@ -8,6 +8,9 @@ namespace {
 using namespace traits;
 
 constexpr auto kImport = &Config::import_options;
+constexpr auto kLora = &Config::lora;
+constexpr int64_t kMostRank = 4096;
+constexpr double kLeastAlpha = 0x1p-10, kMostAlpha = 0x1p16;
 
 Result<std::vector<double>> parse_reals(const std::string& text) {
   std::vector<double> numbers;
@@ -68,6 +71,27 @@ const Setting kNetworkRows[] = {
      "(stem*,stage1.*)",
      "", parse_text<&Config::freeze>, kIdentity | kIfGiven | kInPlan | kInBench | kInFile,
      print_text<&Config::freeze>},
+    {"lora",
+     "rank of adapters beside linear layers; they alone are trained, and the weights of --from "
+     "stay as they are (docs/language.md; 0: no adapters)",
+     "0", parse_whole<0, kMostRank, kLora, &LoraChoice::rank>,
+     kIdentity | kIfGiven | kInPlan | kInFile, print_unless<0, kLora, &LoraChoice::rank>},
+    {"lora-on",
+     "layers with adapters: names or their ends, with * for any text, separated by commas "
+     "(query,value; left out: all linear layers but those of logits)",
+     "", parse_text<kLora, &LoraChoice::on>, kIdentity | kIfGiven | kInPlan | kInFile,
+     print_text<kLora, &LoraChoice::on>},
+    {"lora-alpha",
+     "adapters' results are multiplied by this divided by the rank (left out: twice the rank)", "",
+     [](const std::string& name, const std::string& text, Config& c) {
+       return assign(parse_real(name, text, kLeastAlpha, kMostAlpha), c.lora.alpha);
+     },
+     kIdentity | kIfGiven | kInPlan | kInFile,
+     [](const Config& c) { return c.lora.alpha > 0 ? real_text(c.lora.alpha) : ""; }},
+    {"lora-also",
+     "parameters that are trained beside adapters, as patterns like those of --freeze (*norm*)", "",
+     parse_text<kLora, &LoraChoice::also>, kIdentity | kIfGiven | kInPlan | kInFile,
+     print_text<kLora, &LoraChoice::also>},
     {"reestimate",
      "batches over which the running statistics of batch norms are averaged anew before the first "
      "step and behind the last one; for few bits, and for a start whose layers changed",
