@@ -76,5 +76,9 @@ holds "near" made near train --model vit_tiny --width 0.25 --batch-size 32 --epo
 holds "near, ort" computes_the_same near ort --near
 holds "the command says so" grep -q 'are near' "$folder/stdout"
 holds "near, portable" computes_the_same near portable --near
+holds "biases" made biased train --model "$here/onnx_runtime_biased.json" --batch-size 32 \
+  --epochs 4 --optimizer adamw --learning-rate 0.02
+holds "biases, ort" computes_the_same biased ort --near
+holds "the command says so" grep -q "'attention' (attention) is computed in float32" "$folder/stdout"
 holds "range is no look-up" eval '! grep -aq n_Add33.input/table "$folder/range-ort.onnx"'
 finish

@@ -120,16 +120,17 @@ def convolution(layer: Layer, x: Tensor, channels: int, kernel: int = 3, stride:
 
 @operator("transposed_convolution")
 def transposed_convolution(layer: Layer, x: Tensor, channels: int, kernel: int = 2, stride: int = 2,
-                           padding: int = 0, output_padding: int = 0, bias: bool = True,
-                           kernel_width: int = 0, stride_width: int = 0, padding_width: int = -1,
-                           output_padding_width: int = -1) -> Tensor:
+                           padding: int = 0, output_padding: int = 0, groups: int = 1,
+                           bias: bool = True, kernel_width: int = 0, stride_width: int = 0,
+                           padding_width: int = -1, output_padding_width: int = -1) -> Tensor:
     strides = _axes(x, stride, stride_width or stride)
     paddings = _axes(x, padding, padding if padding_width < 0 else padding_width)
     outputs = _axes(x, output_padding,
                     output_padding if output_padding_width < 0 else output_padding_width)
     run: Any = functional.conv_transpose1d if x.dim() == 3 else functional.conv_transpose2d
-    weights = _kernel(x, layer["weights"]).transpose(0, 1)
-    return _last(run(_first(x), weights, layer.get("bias"), strides, paddings, outputs))
+    # [O, C / groups, ...] as [C, O / groups, ...].
+    weights = _kernel(x, layer["weights"]).unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+    return _last(run(_first(x), weights, layer.get("bias"), strides, paddings, outputs, groups))
 
 
 def _windows(x: Tensor, window: int, stride: int, padding: int, window_width: int,
@@ -185,6 +186,12 @@ def reduce_mean(layer: Layer, x: Tensor, over: str = "positions") -> Tensor:
 def reduce_sum(layer: Layer, x: Tensor, over: str = "positions") -> Tensor:
     value, axis, stays = _reduced(x, over)
     return value.sum(axis, keepdim=stays)
+
+
+@operator("softmax")
+def softmax(layer: Layer, x: Tensor, over: str = "channels") -> Tensor:
+    value, axis, _ = _reduced(x, over)
+    return value.softmax(axis).reshape(x.shape)
 
 
 @operator("upsample")

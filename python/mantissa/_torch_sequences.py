@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,6 +27,41 @@ def position_embedding(layer: Layer, x: Tensor, positions: int) -> Tensor:
 def prepend_rows(layer: Layer, x: Tensor, rows: int = 1) -> Tensor:
     table = layer["weights"].expand(*x.shape[:-2], *layer["weights"].shape)
     return torch.cat((table, x), -2)
+
+
+def _places(x: Tensor, positions: int, rows: Sequence[int], given: Tensor | None) -> Tensor:
+    """The place of each row, [examples, rows]; `positions` for a row that has none."""
+    places = torch.tensor(list(rows), device=x.device) if given is None else given.long()
+    places = places.expand(len(x), -1)
+    return places.masked_fill((places < 0) | (places >= positions), positions)
+
+
+def _with_zeros(x: Tensor) -> Tensor:
+    """A row of zeros behind the positions."""
+    return functional.pad(x, (0, 0, 0, 1))
+
+
+def _taken(x: Tensor, places: Tensor) -> Tensor:
+    """The rows of [examples, ..., positions, C] at places of each example."""
+    shape = (len(x), *[1] * (x.dim() - 3), -1, 1)
+    return x.gather(-2, places.reshape(shape).expand(*x.shape[:-2], -1, x.shape[-1]))
+
+
+@operator("gather_rows")
+def gather_rows(layer: Layer, x: Tensor, given: Tensor | None = None,
+                rows: Sequence[int] = ()) -> Tensor:
+    return _taken(_with_zeros(x), _places(x, x.shape[-2], rows, given))
+
+
+@operator("scatter_rows")
+def scatter_rows(layer: Layer, x: Tensor, given: Tensor | None = None, positions: int = 1,
+                 rows: Sequence[int] = ()) -> Tensor:
+    """Of several rows of a place the last stays."""
+    places = _places(x, positions, rows, given)
+    is_here = places[:, None] == torch.arange(positions, device=x.device)[:, None]
+    numbers = torch.arange(1, x.shape[-2] + 1, device=x.device)
+    last = (is_here * numbers).amax(-1) - 1  # [examples, positions]
+    return _taken(_with_zeros(x), last.masked_fill(last < 0, x.shape[-2]))
 
 
 def _angles(x: Tensor, pairs: int, base: float) -> Tensor:
@@ -58,10 +94,20 @@ def rotary(layer: Layer, x: Tensor, heads: int = 1, channels: int = 0, base: flo
     return torch.cat((both, rest), -1).flatten(-2)
 
 
+def _distances(query: Tensor, key: Tensor, width: int, height: int) -> Tensor:
+    """The place of the bias of each query and key, whose positions are row by row in a picture."""
+    def number(position: Any) -> Any:
+        return position // width * (2 * width - 1) + position % width
+
+    distances: Tensor = number(query) - number(key) + number(width * height - 1)
+    return distances
+
+
 @operator("attention")
 def attention(layer: Layer, queries: Tensor, keys: Tensor, values: Tensor,
               lengths: Tensor | None = None, heads: int = 1, kv_heads: int = 0,
-              causal: bool = False, cross: bool = False, window: int = 0) -> Tensor:
+              causal: bool = False, cross: bool = False, window: int = 0, bias_width: int = 0,
+              bias_height: int = 1) -> Tensor:
     """Queries, keys and values [..., positions, C]. `lengths`: how many positions are no padding."""
     def of_heads(x: Tensor, count: int) -> Tensor:
         split = x.unflatten(-1, (count, -1)).transpose(-2, -3)
@@ -82,6 +128,8 @@ def attention(layer: Layer, queries: Tensor, keys: Tensor, values: Tensor,
         if not cross:
             seen = seen & (query < length)
     scores = (q @ k.transpose(-1, -2)) / math.sqrt(q.shape[-1])
+    if bias_width:
+        scores = scores + layer["bias"][:, _distances(query, key, bias_width, bias_height)]
     # A query that sees no key has a result of zeros.
     shares = scores.masked_fill(~seen, -torch.inf).softmax(-1).masked_fill(~seen, 0)
     return (shares @ v).transpose(-2, -3).flatten(-2)

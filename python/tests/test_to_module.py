@@ -78,6 +78,9 @@ NETWORKS = {
                                     stride_width=2, padding=0, padding_width=1)),
     "transposed": lambda: picture(mt.layer(mt.transposed_conv, 5, 3, stride=2, padding=1,
                                            output_padding=1), mt.layer(mt.conv, 3, 1, bias=True)),
+    "grouped_transposed": lambda: pooled(mt.layer(mt.transposed_conv, 12, groups=4),
+                                         mt.layer(mt.transposed_conv, 12, 3, groups=12, padding=1),
+                                         mt.layer(mt.transposed_conv, 4, 3, groups=2, bias=False)),
     "one_axis": lambda: mt.linear(mt.conv1d(rows(
         mt.layer(mt.conv1d, 6, 3, causal=True, dilation=2, bias=True),
         mt.layer(mt.transposed_conv, 6, 4, padding=1), op("overlapping_max_pool", window=3, stride=2),
@@ -100,6 +103,9 @@ NETWORKS = {
         mt.flatten(op("reduce_mean", over="width")(x)),
         mt.flatten(op("reduce_sum", over="channels")(x)), mt.reduce_max(x)), 3),
     "squeeze": lambda: pooled(squeeze, lambda x: x - mt.conv(x, 8), lambda x: x * mt.conv(x, 8)),
+    "softmax": lambda: mt.linear(mt.concat(*(
+        mt.flatten(op("reduce_sum", over=over)(x * mt.softmax(mt.conv(x, 8), over)))
+        for x in (picture(),) for over in ("positions", "height", "width", "channels"))), 3),
     "moves": lambda: mt.linear(mt.flatten(mt.slice(picture(
         op("pad", top=1, left=2), op("channel_shuffle", groups=2)), 1, 5)), 3),
     "resizes": lambda: pooled(op("upsample", factor=2, factor_width=3),
@@ -117,6 +123,14 @@ NETWORKS = {
     "attention": lambda: mt.linear(rows(attention(), attention(causal=True)), 3),
     "grouped": lambda: mt.linear(rows(attention(kv_heads=1), attention(window=2),
                                       attention(window=3, causal=True)), 3),
+    "rows": lambda: mt.linear(mt.scatter_rows(mt.linear(rows(mt.layer(
+        mt.gather_rows, [6, 0, 0, 3, 1])), 8), [2, 0, 5, 3, 4], 7), 3),
+    "columns": lambda: pooled(mt.layer(mt.gather_rows, [7, 7, 0]), mt.layer(
+        mt.scatter_rows, [4, 0, 2], 5)),
+    "given_rows": lambda: mt.linear(mt.scatter_rows(mt.linear(mt.gather_rows(
+        rows(), mt.indices(5, name="from")), 8), mt.indices(5, name="to"), 6), 3),
+    "biased": lambda: mt.linear(rows(attention(bias_width=7), attention(causal=True, bias_width=9),
+                                     attention(bias_width=4, bias_height=2)), 3),
     "padded": lambda: mt.linear(rows(attention(lengths=True)), 3),
     "rnn": lambda: mt.linear(rows(recurrent("rnn", 1), op("reverse"), recurrent("rnn", 1)), 3),
     "lstm": lambda: mt.linear(rows(recurrent("lstm", 4, peepholes=True), recurrent("lstm", 4)), 3),
@@ -129,6 +143,10 @@ NETWORKS = {
         op("rescale", bits=0)),
     "shared": lambda: pooled(lambda x: mt.conv(y := mt.conv(x, 8, name="twice"), 8, shares=y)),
 }
+
+
+# The least index of an input, and the first beyond the largest. Some places are none.
+INDICES = {"lengths": (0, 8), "tokens": (0, 11), "from": (-1, 8), "to": (-1, 7)}
 
 
 def network_of(name):
@@ -147,8 +165,8 @@ def batch_of(network, rng):
         elif one.elements == "int16":
             arrays[one.name] = rng.integers(-64, 65, shape) / 64.0
         else:
-            most = 8 if one.name == "lengths" else 11 if one.name == "tokens" else 3
-            arrays[one.name] = rng.integers(0, most, shape, dtype=np.int32)
+            least, most = INDICES.get(one.name, (0, 3))
+            arrays[one.name] = rng.integers(least, most, shape, dtype=np.int32)
     return arrays
 
 
@@ -207,23 +225,13 @@ def test_every_operator_is_expressed_or_refused_by_name():
         if line.startswith("| `"):
             known |= {word.strip("` ,") for word in line.split("|")[1].split("`") if word.strip("` ,")}
     covered = {node["op"] for name in NETWORKS for node in network_of(name).nodes}
-    refused = {"scale_offset", "rescaled_convolution", "rescaled_linear", "add_half_up", "widen",
-               "softmax", "gather_rows", "scatter_rows"}
+    refused = {"scale_offset", "rescaled_convolution", "rescaled_linear", "add_half_up", "widen"}
     assert refused <= known
     assert set(OPERATORS) & refused == set()
     assert known - refused <= set(OPERATORS)
     forms_of_others = {"batch_norm_inverted", "norm_relu", "exact_average_pool",
                        "rescaled_global_average", "identity", "requantise"}
     assert set(OPERATORS) - forms_of_others <= covered
-
-
-def test_what_has_no_form_is_refused_by_name():
-    image = picture()
-    for result, reason in ((mt.softmax(image), "operator 'softmax' has no form in PyTorch"),
-                           (mt.transposed_conv(image, 4, groups=2), "'groups' of the operator")):
-        network = mt.Network(mt.linear(mt.global_average_pool(result), 3))
-        with pytest.raises(mt.InvalidInput, match=reason):
-            mt.Trainer(network, format="fp32", batch_size=2).to_module()
 
 
 def test_names_are_the_networks_and_numbers_go_both_ways():

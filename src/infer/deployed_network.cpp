@@ -145,7 +145,7 @@ constexpr int kMostGridBits = 8;
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
-  const Value& input = d.network.values[d.network.inputs[0]];
+  const Value& input = onnx::main_input(d.network);
   const bool is_of_rows = input.element == Element::kNumber && input.shape.rank == 2 &&
                           !onnx::reads_numbers_as_mantissas(d.network);
   if (input.element == Element::kIndex || is_of_rows) {

@@ -133,6 +133,15 @@ class Model {
     model_.graph.nodes.push_back({name, op, "", std::move(inputs), {name}, std::move(attributes)});
     return name;
   }
+  // The same of ONNX Runtime's own domain.
+  std::string add_microsoft(const std::string& op, const std::string& name,
+                            std::vector<std::string> inputs,
+                            std::vector<NodeAttribute> attributes) {
+    model_.opsets["com.microsoft"] = 1;
+    model_.graph.nodes.push_back(
+        {name, op, "com.microsoft", std::move(inputs), {name}, std::move(attributes)});
+    return name;
+  }
   std::string conv(const std::string& name, const std::string& input, Wholes dims, Wholes pads,
                    std::vector<NodeAttribute> more = {}) {
     more.push_back({"pads", std::move(pads)});

@@ -8,7 +8,8 @@
 namespace mantissa::testing {
 namespace {
 
-// Over channels as they lie, and over positions, which a transposition puts last.
+// Over channels as they lie, and over positions: in the middle, and last behind a transposition to
+// [N, K, T], as the scores of K sums over a sequence have it.
 TEST(OnnxRows, Softmaxes) {
   Model m(kReal, {kBatch, kSteps, kChannels});
   const std::string v = linear(m, "first", "x", kChannels, kChannels);
@@ -16,7 +17,9 @@ TEST(OnnxRows, Softmaxes) {
   const std::string turned = m.add("Transpose", "turned", {v}, {{"perm", Wholes{0, 2, 1}}});
   const std::string over = m.add("Softmax", "over", {turned}, {{"axis", int64_t{2}}});
   const std::string back = m.add("Transpose", "back", {over}, {{"perm", Wholes{0, 2, 1}}});
-  const std::string sum = m.add("Add", "sum", {shares, m.add("Mul", "product", {v, back})});
+  const std::string middle = m.add("Softmax", "middle", {v}, {{"axis", int64_t{1}}});
+  std::string sum = m.add("Add", "sum", {shares, m.add("Mul", "product", {v, back})});
+  sum = m.add("Add", "all", {sum, middle});
   const ImportedNetwork network =
       expect_numbers(m, linear(m, "head", sum, kChannels, 4), kChannels);
   std::vector<ops::ReducedAxes> found;
@@ -25,7 +28,8 @@ TEST(OnnxRows, Softmaxes) {
       found.push_back(node.attributes.as<ops::ReduceAttributes>().over);
     }
   }
-  EXPECT_EQ(found, (std::vector{ops::ReducedAxes::kChannels, ops::ReducedAxes::kPositions}));
+  EXPECT_EQ(found, (std::vector{ops::ReducedAxes::kChannels, ops::ReducedAxes::kPositions,
+                                ops::ReducedAxes::kPositions}));
 }
 
 TEST(OnnxRows, PositionsThatDoNotFollowEachOther) {
@@ -43,6 +47,71 @@ TEST(OnnxRows, PositionsThatDoNotFollowEachOther) {
   const ImportedNetwork network =
       expect_numbers(m, linear(m, "head", v, kChannels, 4), kChannels);
   EXPECT_EQ(count_of(network, "gather_rows"), 3);
+}
+
+// Rows at places by an index for each element, and rows that are put into zeros: by elements, by
+// rows after a transposition, and by all coordinates.
+TEST(OnnxRows, PlacesOfElementsAndCoordinates) {
+  Model m(kReal, {kBatch, kSteps, kChannels});
+  const auto spread = [&](const std::string& name, const Wholes& places) {
+    const std::string row = m.add("Reshape", name + ".row",
+                                  {m.wholes(name, places), m.wholes(name + ".to", {1, -1, 1})});
+    const auto rows = std::ssize(places);
+    return m.add("Expand", name + ".all", {row, m.wholes(name + ".e", {kBatch, rows, kChannels})});
+  };
+  const auto zeros = [&](const std::string& name, Wholes dims) {
+    return m.add("ConstantOfShape", name, {m.wholes(name + ".dims", std::move(dims))});
+  };
+  std::string v = linear(m, "first", "x", kChannels, kChannels);
+  v = m.add("GatherElements", "some", {v, spread("places", {4, 0, 0})}, {{"axis", int64_t{1}}});
+  const std::string into = zeros("z1", {kBatch, 7, kChannels});
+  v = m.add("ScatterElements", "put", {into, spread("to", {5, -7, 3}), v}, {{"axis", int64_t{1}}});
+  v = m.add("Transpose", "steps", {v}, {{"perm", Wholes{1, 0, 2}}});
+  const std::string column = m.add(
+      "Reshape", "column", {m.wholes("list", {8, 0, 2, 1, 6, 3, 5}), m.wholes("c", {7, 1})});
+  v = m.add("ScatterND", "again", {zeros("z2", {9, kBatch, kChannels}), column, v});
+  v = m.add("Transpose", "back", {v}, {{"perm", Wholes{1, 0, 2}}});
+  Wholes all;  // of each number its example, its place and its channel
+  for (int64_t i = 0; i < kBatch * 9 * kChannels; ++i) {
+    all.insert(all.end(), {i / 9 / kChannels, 2 + i / kChannels % 9, i % kChannels});
+  }
+  const std::string coordinates =
+      m.add("Reshape", "coordinates",
+            {m.wholes("all", all), m.wholes("d", {kBatch, 9, kChannels, 3})});
+  v = m.add("ScatterND", "shifted", {zeros("z3", {kBatch, 12, kChannels}), coordinates, v});
+  const std::string pairs =
+      m.add("Reshape", "pairs", {m.wholes("p", {1, 0, 11, 11}), m.wholes("two", {2, 2})});
+  v = m.add("Gather", "matrix", {v, pairs}, {{"axis", int64_t{1}}});
+  v = m.add("Reshape", "rows", {v, m.wholes("r", {kBatch, 4, kChannels})});
+  const ImportedNetwork network =
+      expect_numbers(m, linear(m, "head", v, kChannels, 4), kChannels);
+  EXPECT_EQ(count_of(network, "gather_rows"), 2);
+  EXPECT_EQ(count_of(network, "scatter_rows"), 3);
+}
+
+TEST(OnnxRows, PlacesThatAreNoRowsAreRefused) {
+  const auto refused = [](const Wholes& places, float zero, const char* reduction) {
+    Model m(kReal, {kBatch, kSteps, kChannels});
+    const std::string at =
+        m.add("Reshape", "at",
+              {m.wholes("all", places), m.wholes("d", {kBatch, kSteps, kChannels})});
+    const std::string into = m.numbers("into", {kBatch, 9, kChannels},
+                                       std::vector<float>(kBatch * 9 * kChannels, zero));
+    return refusal(m, m.add("ScatterElements", "put", {into, at, "x"},
+                            {{"axis", int64_t{1}}, {"reduction", std::string(reduction)}}));
+  };
+  Wholes places;
+  for (int64_t i = 0; i < kBatch * kSteps * kChannels; ++i) {
+    places.push_back(i / kChannels % kSteps);
+  }
+  EXPECT_NE(refused(places, 1, "none").find("puts rows into a value"), std::string::npos);
+  EXPECT_NE(refused(places, 0, "mul").find("puts rows by 'mul'"), std::string::npos);
+  Wholes twice = places;
+  for (int64_t& place : twice) place = std::min<int64_t>(place, 3);
+  EXPECT_NE(refused(twice, 0, "add").find("puts two rows at position 3"), std::string::npos)
+      << refused(twice, 0, "add");
+  places[3] = 8;
+  EXPECT_NE(refused(places, 0, "none").find("has other places for each number"), std::string::npos);
 }
 
 // The bias of each head and pair of positions, perhaps with later keys hidden in it.

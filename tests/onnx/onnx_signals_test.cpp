@@ -177,10 +177,21 @@ TEST(OnnxSignals, SomePositions) {
             {{"axis", int64_t{2}}});
   v = m.add("Slice", "middle",
             {v, m.wholes("from", {1}), m.wholes("to", {5}), m.wholes("axis", {2})});
-  v = m.add("GlobalAveragePool", "mean", {v});
+  const auto spread = [&](const std::string& name, const Wholes& places) {
+    const auto count = std::ssize(places);
+    return m.add("Expand", name, {m.wholes(name + ".list", places),
+                                  m.wholes(name + ".dims", {kBatch, 8, count})});
+  };
+  v = m.add("GatherElements", "again", {v, spread("twice", {3, 0, 3})}, {{"axis", int64_t{2}}});
+  const std::string zeros =
+      m.add("ConstantOfShape", "zeros", {m.wholes("zero_dims", {kBatch, 8, 6})});
+  v = m.add("ScatterElements", "put", {zeros, spread("to", {5, 0, 2}), v},
+            {{"axis", int64_t{-1}}});
+  v = m.add("GlobalAveragePool", "mean", {m.conv("conv2", v, {8, 8, 3}, {1, 1})});
   const ImportedNetwork network =
       expect_signal(m, head(m, m.add("Flatten", "flat", {v}), 8), {kLong}, kIn);
-  EXPECT_EQ(count_of(network, "gather_rows"), 2);
+  EXPECT_EQ(count_of(network, "gather_rows"), 3);
+  EXPECT_EQ(count_of(network, "scatter_rows"), 1);
 }
 
 TEST(OnnxSignals, EveryFewPositions) {

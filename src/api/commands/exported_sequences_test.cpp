@@ -166,6 +166,47 @@ TEST_F(ExportedSequences, RowsInFrontAndReductions) {
               {{source(false)}, false}, 0.15);  // sums are large
 }
 
+// Rows that are taken and put, softmaxes, and biases by distance.
+TEST_F(ExportedSequences, PlacesSharesAndBiases) {
+  for (const bool ends_flat : {false, true}) {
+    NetworkBuilder b("places");
+    const Var rows = embedding(b, b.indices("tokens", {kSteps}));
+    const Var taken =
+        b.add("gather_rows", {rows}, {{"rows", std::vector<int64_t>{6, 0, 3, 3, 1}}});
+    const Var put =
+        b.add("scatter_rows", {taken},
+              {{"rows", std::vector<int64_t>{2, 5, 0, 3, 6}}, {"positions", kSteps}});
+    const Var placed = b.add("position_embedding", {put}, {{"positions", kSteps}});
+    const Var seen = b.add(
+        "attention",
+        {b.linear(kChannels, placed), b.linear(kChannels, rows), b.linear(kChannels, rows)},
+        {{"heads", int64_t{2}}, {"causal", int64_t{1}}, {"bias_width", kSteps + 3}});
+    const Var of_picture = b.add(
+        "attention", {b.linear(kChannels, seen), b.linear(kChannels, rows), rows},
+        {{"heads", int64_t{3}}, {"bias_width", int64_t{4}}, {"bias_height", int64_t{2}}});
+    const Var kinds = b.add("softmax", {of_picture}, {{"over", std::string("channels")}});
+    const Var shares = b.add("softmax", {kinds}, {{"over", std::string("positions")}});
+    const Var sum = b.sum(b.linear(kChannels, shares), seen);
+    const Var end = ends_flat ? b.add("reshape", {sum}, {{"channels", kSteps * kChannels}})
+                              : b.add("slice", {sum}, {{"position", int64_t{2}},
+                                                       {"channels", kChannels}});
+    expect_near(finished(b, end), {{source(false)}, false});
+  }
+}
+
+// Without places of rows the file's sequences have any length that has biases.
+TEST_F(ExportedSequences, BiasesOfOpenLengths) {
+  NetworkBuilder b("open");
+  const Var rows = embedding(b, b.indices("tokens", {kSteps}));
+  const Var lengths = b.indices("lengths", {});
+  const Var seen = b.add("attention",
+                         {b.linear(kChannels, rows), b.linear(kChannels, rows), rows, lengths},
+                         {{"heads", int64_t{2}}, {"bias_width", kSteps}});
+  expect_near(finished(b, b.add("slice", {seen}, {{"position", int64_t{0}},
+                                                  {"channels", kChannels}})),
+              {{source(true)}, false});
+}
+
 TEST_F(ExportedSequences, RefusesByName) {
   const auto start = [](NetworkBuilder& b) { return embedding(b, b.indices("tokens", {kSteps})); };
   {
@@ -181,6 +222,18 @@ TEST_F(ExportedSequences, RefusesByName) {
     const Var h = b.add("gru", {gates_of(b, kKinds[2], rows), b.indices("lengths", {})});
     expect_refused(b, b.add("reverse", {h}, {}, "turned"), {source(true)},
                    "node 'turned' (reverse) puts padding in front");
+  }
+  for (const char* op : {"gather_rows", "scatter_rows", "softmax"}) {
+    NetworkBuilder b("net");
+    const Var rows = start(b);
+    const Var h = b.add("gru", {gates_of(b, kKinds[2], rows), b.indices("lengths", {})});
+    const bool is_softmax = std::string(op) == "softmax";
+    OperatorSettings settings = {{"over", std::string("positions")}};
+    if (!is_softmax) settings = {{"rows", std::vector<int64_t>{3, 1, 0, 2, 4, 5, 6}}};
+    if (std::string(op) == "scatter_rows") settings["positions"] = kSteps;
+    expect_refused(b, b.add(op, {h}, settings, "it"), {source(true)},
+                   std::string("node 'it' (") + op + ") " +
+                       (is_softmax ? "counts padding" : "moves the positions that a mask counts"));
   }
   {
     NetworkBuilder b("net");

@@ -25,6 +25,7 @@ enum class Form : uint8_t {
   kFlat,    // rows one after the other, whose number is open: [batch, sequence * channels]
   kTokens,  // int64 [batch, sequence]
   kMask,    // the same: 1, or 0 of padding
+  kPlaces,  // int64 [batch, rows]: places of rows in a value
 };
 
 // The sequence whose positions a value has. Networks that read one have the source alone.
@@ -118,6 +119,8 @@ struct TableRange {
   int64_t size() const { return last - first + 1; }
 };
 TableRange table_range(const Exported& in);
+// The places of the elements of the node's input in a table of that range: int32.
+std::string table_index(ExportContext& context, const Node& node);
 
 // Adds a look-up from the node's input to `out`: the mantissas of the input's table_range, one
 // range for all or one for each channel. Those below `out.least` become `out.least`.

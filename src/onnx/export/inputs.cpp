@@ -41,10 +41,11 @@ constexpr InputRow kNumberImages = {"numbers", "numbers", Form::kBytes};
 // Rows of a table, not yet standardised.
 constexpr InputRow kColumns = {"numbers", "columns", Form::kBytes};
 
-// The inputs that nodes other than losses read.
+// The inputs that nodes other than losses read, but for places of rows.
 std::vector<int> example_inputs(const Graph& network) {
   std::vector<int> inputs;
   for (const int input : network.inputs) {
+    if (is_places(network, input)) continue;
     for (int n = 0; n < std::ssize(network.nodes); ++n) {
       const auto& read = network.nodes[n].inputs;
       if (network.is_loss(n) || std::find(read.begin(), read.end(), input) == read.end()) continue;
@@ -82,7 +83,7 @@ const InputRow* input_row(const ExportContext& context, const Value& input) {
   return is_taken ? nullptr : row;
 }
 
-ValueData model_input(const InputRow& row, const Shape& shape) {
+ValueData model_input(const InputRow& row, const Shape& shape, bool is_fixed) {
   if (row.form == Form::kBytes) {
     ValueData input = {row.model,
                        row.network == nullptr ? ElementType::kUint8 : ElementType::kFloat,
@@ -91,8 +92,9 @@ ValueData model_input(const InputRow& row, const Shape& shape) {
     for (int i = 0; i + 1 < shape.rank; ++i) input.dims.push_back({shape[i], ""});
     return input;
   }
-  ValueData input = {
-      row.model, ElementType::kInt64, true, {{-1, "batch"}, {-1, length_name(row.side)}}};
+  Dimension length = {-1, length_name(row.side)};
+  if (row.form == Form::kPlaces || (is_fixed && shape.rank > 0)) length = {shape[0], ""};
+  ValueData input = {row.model, ElementType::kInt64, true, {{-1, "batch"}, length}};
   if (row.form == Form::kRows) {
     input.type = ElementType::kFloat;
     input.dims.push_back({shape.last(), ""});
@@ -107,7 +109,7 @@ bool is_read_by_losses_alone(const ExportContext& context, int value) {
 }
 
 std::string reason_against_inputs(const ExportContext& context, const std::string& unknown) {
-  const Value& first = context.graph.values[context.graph.inputs[0]];
+  const Value& first = main_input(context.graph);
   if (first.element == Element::kMantissa) {
     return context.builder.graph.inputs.empty() ? "it reads no pictures"
                                                 : "it reads " + unknown + " beside its pictures";
@@ -119,13 +121,38 @@ std::string reason_against_inputs(const ExportContext& context, const std::strin
 
 }  // namespace
 
+bool is_places(const Graph& network, int input) {
+  bool any = false;
+  for (int n = 0; n < std::ssize(network.nodes); ++n) {
+    const Node& node = network.nodes[n];
+    const auto reads = std::count(node.inputs.begin(), node.inputs.end(), input);
+    if (reads == 0 || network.is_loss(n)) continue;
+    const bool by_places = node.op == &ops::kGatherRows || node.op == &ops::kScatterRows;
+    if (!by_places || node.inputs[0] == input) return false;
+    any = true;
+  }
+  return any;
+}
+
+const Value& main_input(const Graph& network) {
+  const auto found = std::find_if(network.inputs.begin(), network.inputs.end(),
+                                  [&](int input) { return !is_places(network, input); });
+  return network.values[found == network.inputs.end() ? network.inputs[0] : *found];
+}
+
+bool has_fixed_length(const Graph& network) {
+  return std::any_of(network.nodes.begin(), network.nodes.end(), [](const Node& node) {
+    return node.op == &ops::kGatherRows || node.op == &ops::kScatterRows;
+  });
+}
+
 const char* length_name(Side side) {
   return side == Side::kSource ? "sequence" : "decoder_sequence";
 }
 
 bool reads_numbers_as_mantissas(const Graph& network) {
   if (has_own_names(network)) return true;
-  const Value& input = network.values[network.inputs[0]];
+  const Value& input = main_input(network);
   if (input.element != Element::kNumber) return false;
   const auto is_over_places = [](const Node& node) {
     return node.op == &ops::kConvolution || node.op == &ops::kRescaledConvolution ||
@@ -137,9 +164,11 @@ bool reads_numbers_as_mantissas(const Graph& network) {
 
 bool reads_sequences(const ExportContext& context) {
   if (reads_numbers_as_mantissas(context.graph)) return false;
-  const auto& inputs = context.builder.graph.inputs;
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [](const ValueData& input) { return input.type != ElementType::kUint8; });
+  const auto& inputs = context.graph.inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](int input) {
+    const std::optional<Exported>& value = context.values[static_cast<size_t>(input)];
+    return value && !value->is_mantissas() && value->form != Form::kPlaces;
+  });
 }
 
 bool has_padding(const ExportContext& context, Side side) {
@@ -155,14 +184,17 @@ std::string add_inputs(ExportContext& context) {
   for (const int value : graph.inputs) {
     if (is_read_by_losses_alone(context, value)) continue;
     const Value& input = graph.values[value];
+    const bool has_places = is_places(graph, value);
     const InputRow own = {input.element == Element::kNumber ? input.name.c_str() : nullptr,
-                          input.name.c_str(), Form::kBytes};
-    const InputRow* row = has_own_names(graph) ? &own : input_row(context, input);
+                          input.name.c_str(), has_places ? Form::kPlaces : Form::kBytes};
+    const InputRow* row =
+        has_places || has_own_names(graph) ? &own : input_row(context, input);
     if (row == nullptr) {
       unknown += (unknown.empty() ? "'" : ", '") + input.name + "'";
       continue;
     }
-    context.builder.graph.inputs.push_back(model_input(*row, input.shape));
+    context.builder.graph.inputs.push_back(
+        model_input(*row, input.shape, has_fixed_length(graph)));
     context.values[static_cast<size_t>(value)] =
         Exported{.name = row->model, .form = row->form, .side = row->side};
   }
@@ -181,10 +213,13 @@ void add_output(ExportContext& context) {
   } else if (result.name != context.output) {
     to.add("Identity", context.output, {result.name});
   }
-  std::vector<Dimension> dims = {to.graph.inputs[0].dims[0]};
-  if (result.form == Form::kRows) dims.push_back({-1, length_name(result.side)});
-  dims.push_back({graph.classes(), ""});
   const Shape& places = context.shape(graph.outputs[0]);
+  std::vector<Dimension> dims = {to.graph.inputs[0].dims[0]};
+  if (result.form == Form::kRows) {
+    dims.push_back(has_fixed_length(graph) ? Dimension{places[places.rank - 2], ""}
+                                           : Dimension{-1, length_name(result.side)});
+  }
+  dims.push_back({graph.classes(), ""});
   for (int i = 0; i + 1 < places.rank && result.form != Form::kRows; ++i) {
     dims.push_back({places[i], ""});
   }

@@ -12,6 +12,12 @@ namespace mantissa::onnx {
 // as of a network of pixels.
 bool reads_numbers_as_mantissas(const Graph& network);
 
+// Whether the input is read as places of rows alone, by gather_rows and scatter_rows.
+bool is_places(const Graph& network, int input);
+
+// The first input that has no places.
+const Value& main_input(const Graph& network);
+
 // Adds the inputs that nodes other than losses read, and the name of the output. The result says
 // which inputs the model cannot have.
 std::string add_inputs(ExportContext& context);
@@ -21,6 +27,10 @@ bool reads_sequences(const ExportContext& context);
 
 // Whether the model has a mask of that sequence.
 bool has_padding(const ExportContext& context, Side side);
+
+// Whether sequences have the network's own number of positions in the file, and no other: places
+// of rows name them.
+bool has_fixed_length(const Graph& network);
 
 // The name of a sequence's open number of positions.
 const char* length_name(Side side);

@@ -85,6 +85,9 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kSlice, export_slice, export_row_slice},
     {&ops::kChannelShuffle, export_channel_shuffle, nullptr},
     {&ops::kReverse, export_reverse, export_row_reverse},
+    {&ops::kGatherRows, export_gather_rows, export_row_gather_rows},
+    {&ops::kScatterRows, export_scatter_rows, export_row_scatter_rows},
+    {&ops::kSoftmax, export_softmax, export_row_softmax},
 };
 
 Result<Exported> export_elementwise(ExportContext& context, int n, const char* name) {

@@ -86,6 +86,14 @@ Result<Exported> export_row_reduced_sum(ExportContext& context, int n);
 // operators/resize.cpp
 Result<Exported> export_upsample(ExportContext& context, int n);
 Result<Exported> export_bilinear_resize(ExportContext& context, int n);
+// operators/row_places.cpp
+Result<Exported> export_gather_rows(ExportContext& context, int n);
+Result<Exported> export_row_gather_rows(ExportContext& context, int n);
+Result<Exported> export_scatter_rows(ExportContext& context, int n);
+Result<Exported> export_row_scatter_rows(ExportContext& context, int n);
+// operators/softmax.cpp
+Result<Exported> export_softmax(ExportContext& context, int n);
+Result<Exported> export_row_softmax(ExportContext& context, int n);
 // operators/row_layers.cpp
 Result<Exported> export_row_embedding(ExportContext& context, int n);
 Result<Exported> export_row_linear(ExportContext& context, int n);

@@ -63,12 +63,14 @@ class Import {
     lift_constants(graph_);
     take_sequences_apart(graph_);
     context_.notes = make_numbers_real(graph_);
+    for (std::string& text : unpack_n_bits(graph_)) note(std::move(text));
     for (ValueData& input : graph_.inputs) {
       choose_sizes(options_, context_.batch_axis, context_.signal, input);
     }
     context_.mask_lengths = take_mask(graph_, context_.batch_axis, other_mask_);
     const Shapes shapes = input_shapes(model_);
     MANTISSA_ASSIGN(model_, fold_constants(std::move(model_), shapes));
+    for (std::string& text : leave_out_inner_pairs(graph_)) note(std::move(text));
     join_spelled_out_functions(graph_);
     if (context_.signal != SignalAxes::kNone) lay_out_signals(graph_);
     context_.reads_channels_last = turns_channels_first(graph_);
@@ -187,7 +189,8 @@ class Import {
                     [&](const std::string& input) { return context_.unknown.contains(input); });
     if (function == nullptr && reads_unknown && follows_from_shape(node)) return leave_shape(node);
     if (function == nullptr) {
-      return refuse(node, is_known ? reason_against(node.op_type, form)
+      const bool has_reason = is_known || node.op_type == "MatMulNBits";
+      return refuse(node, has_reason ? reason_against(node.op_type, form)
                                    : "is of the domain '" + readable(node.domain) +
                                          "', which has no operators here");
     }

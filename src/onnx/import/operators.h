@@ -35,7 +35,7 @@ Status import_where(ImportContext& context, const NodeData& node);
 // operators/convolution.cpp
 Status import_convolution(ImportContext& context, const NodeData& node);
 // Whether only other names of its numbers lie between the value and the model's result, and in a
-// network over one axis pairs of QuantizeLinear and DequantizeLinear.
+// network of sequences pairs of QuantizeLinear and DequantizeLinear.
 bool is_result(const ImportContext& context, std::string value);
 // operators/upsampling.cpp
 Status import_transposed(ImportContext& context, const NodeData& node);
@@ -98,6 +98,10 @@ Status import_global_max_pool(ImportContext& context, const NodeData& node);
 Status import_rnn(ImportContext& context, const NodeData& node);
 Status import_lstm(ImportContext& context, const NodeData& node);
 Status import_gru(ImportContext& context, const NodeData& node);
+// operators/row_places.cpp: rows at constant places, by an index for each element or for each row.
+Status import_gather_elements(ImportContext& context, const NodeData& node);
+Status import_scatter_elements(ImportContext& context, const NodeData& node);
+Status import_scatter_nd(ImportContext& context, const NodeData& node);
 // operators/shapes.cpp
 Status import_flatten(ImportContext& context, const NodeData& node);
 Status import_reshape(ImportContext& context, const NodeData& node);

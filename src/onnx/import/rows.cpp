@@ -8,10 +8,28 @@
 
 namespace mantissa::onnx {
 
-Result<Imported> plain_input(const ImportContext& context, const NodeData& node, size_t index) {
-  MANTISSA_ASSIGN(Imported value, input_of(context, node, index));
+Result<Imported> without_factor(ImportContext& context, Imported rows) {
+  if (rows.scale.empty()) return rows;
+  if (rows.form != Form::kRows) {
+    return invalid_input("its input has a factor; only layers with weights and attention take one");
+  }
+  const auto channels = static_cast<size_t>(context.builder.shape(rows.value).last());
+  MANTISSA_ASSIGN(rows.value,
+                  add_node(context, ops::kRescale, new_name(context, "factor"), {rows.value},
+                           {{"least_bits", kWideBits}},
+                           {std::vector(channels, rows.scale[0]), std::vector(channels, 0.0)}));
+  leave_untrained(context);
+  rows.scale.clear();
+  return rows;
+}
+
+// Other readers of the value find it without its factor, too, and add nothing again.
+Result<Imported> plain_input(ImportContext& context, const NodeData& node, size_t index) {
+  MANTISSA_ASSIGN(const Imported value, input_of(context, node, index));
   if (value.scale.empty()) return value;
-  return invalid_input("its input has a factor; only layers with weights and attention take one");
+  MANTISSA_ASSIGN(Imported plain, without_factor(context, value));
+  define(context, node.inputs[index], plain);
+  return plain;
 }
 
 Result<int64_t> channels_of(const ImportContext& context, const Imported& value) {

@@ -13,12 +13,20 @@ namespace mantissa::onnx {
 
 constexpr int64_t kWideBits = 16;
 
-// The input, unless it has a pending factor.
-Result<Imported> plain_input(const ImportContext& context, const NodeData& node, size_t index);
+// The input without a pending factor: a `rescale`, which is not trained, multiplies rows by it.
+Result<Imported> plain_input(ImportContext& context, const NodeData& node, size_t index);
+// The same of any rows.
+Result<Imported> without_factor(ImportContext& context, Imported rows);
 // The value's channels, if its last dimension has exactly these.
 Result<int64_t> channels_of(const ImportContext& context, const Imported& value);
 // Whether a dimension of rows is their positions.
 bool is_of_positions(const ImportContext& context, const Imported& value, int64_t axis);
+// Whether the value is an image of one row, [N, C, T].
+bool has_positions(const ImportContext& context, const Imported& value);
+// The positions of these places, in their order, of a value whose dimension `axis` they are
+// (operators/slices.cpp, like the function before).
+Result<Imported> positions_at(ImportContext& context, const NodeData& node, Imported value,
+                              int64_t axis, std::vector<int64_t> places);
 // Dimensions that the model gives the node's first output.
 Result<std::vector<int64_t>> output_dims(const ImportContext& context, const NodeData& node);
 // An axis that may be negative, counted from the front.

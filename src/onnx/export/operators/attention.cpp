@@ -5,6 +5,7 @@
 
 #include "kernels/attention/attention.h"
 #include "onnx/export/operators.h"
+#include "onnx/export/parameters.h"
 #include "onnx/export/rows.h"
 #include "ops/attributes.h"
 
@@ -76,6 +77,31 @@ std::string window_mask(ExportContext& context, Side side, int64_t length, int64
   return to.add("Mul", name, {to.cast(name + "/numbers", far, ElementType::kFloat), unseen(to)});
 }
 
+// The biases by distance, [heads, sequence, sequence], queries first. A position has a number, and
+// the difference of two numbers says which bias their distance has.
+std::string distance_biases(ExportContext& context, const Node& node, int64_t length) {
+  ExportBuilder& to = context.builder;
+  const auto& attributes = node.attributes.as<ops::AttentionAttributes>();
+  const int64_t width = attributes.bias_width, height = attributes.bias_height;
+  std::vector<int64_t> numbers;
+  for (int64_t place = 0; place < width * height; ++place) {
+    numbers.push_back(place / width * (2 * width - 1) + place % width);
+  }
+  const std::string& name = node.name;
+  const std::string keys =
+      to.add("Gather", name + "/numbers",
+             {to.list(name + "/numbers/all", numbers),
+              positions(context, context.input(node).side, length)});
+  const std::string queries =
+      to.add("Unsqueeze", name + "/numbers/queries", {keys, to.list("attention/column", {1})});
+  const std::string steps = to.add("Sub", name + "/steps", {queries, keys});
+  const std::string least = to.numbers<int64_t>(name + "/steps/least", ElementType::kInt64, {},
+                                                {numbers.back()});
+  const std::string distances = to.add("Add", name + "/distances", {steps, least});
+  return to.add("Gather", name + "/biases",
+                {real_parameter(context, node.parameters[0]), distances}, {{"axis", int64_t{1}}});
+}
+
 // Scores of [batch, heads, queries, keys], masked.
 std::string masked_scores(ExportContext& context, const Node& node) {
   ExportBuilder& to = context.builder;
@@ -89,6 +115,10 @@ std::string masked_scores(ExportContext& context, const Node& node) {
                                        "attention/factor_" + std::to_string(channels));
   const std::string raw = to.add("MatMul", node.name + "/products", {queries, keys});
   std::string scores = to.add("Mul", node.name + "/scores", {raw, factor});
+  if (attributes.bias_width != 0) {
+    scores = to.add("Add", node.name + "/biased",
+                    {scores, distance_biases(context, node, sequence_length)});
+  }
   if (node.inputs.size() > 3) {
     scores = to.add("Add", node.name + "/unpadded",
                     {scores, padding_mask(to, context.input(node, 3).name)});
@@ -140,11 +170,6 @@ Status check_sides(const ExportContext& context, const Node& node) {
 Result<Exported> export_row_attention(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   MANTISSA_RETURN_IF_ERROR(check_sides(context, node));
-  const auto& attributes = node.attributes.as<ops::AttentionAttributes>();
-  if (attributes.bias_width != 0) {
-    return invalid_input(
-        "has a bias by distance, which is not exported yet; attention without one is");
-  }
   ExportBuilder& to = context.builder;
   const std::string weights = probabilities(context, node, masked_scores(context, node));
   const std::string values = heads_of(context, node, 2, {0, 2, 1, 3});

@@ -81,8 +81,9 @@ std::string constant_of(ExportContext& context, const Node& node,
   return to.numbers(name, ElementType::kUint8, dims, bytes);
 }
 
-// The places of the node's input in a table.
-std::string index_of(ExportContext& context, const Node& node) {
+}  // namespace
+
+std::string table_index(ExportContext& context, const Node& node) {
   ExportBuilder& to = context.builder;
   const Exported& in = context.input(node);
   const std::string name = node.name + "/index";
@@ -94,8 +95,6 @@ std::string index_of(ExportContext& context, const Node& node) {
   return to.add("Sub", name, {mantissas, first});
 }
 
-}  // namespace
-
 TableRange table_range(const Exported& in) {
   if (in.form == Form::kBytes) return {-in.zero, kBytes - 1 - in.zero};
   return {in.least, in.most};
@@ -105,7 +104,7 @@ void look_up(ExportContext& context, const Node& node, int64_t channels,
              const std::vector<int64_t>& mantissas, const Exported& out) {
   ExportBuilder& to = context.builder;
   const std::string table = constant_of(context, node, mantissas, out);
-  std::string index = index_of(context, node);
+  std::string index = table_index(context, node);
   if (channels > 1) {
     const auto step = static_cast<int32_t>(table_range(context.input(node)).size());
     std::vector<int32_t> offsets;

@@ -18,6 +18,28 @@ namespace {
 
 constexpr int64_t kExactSums = int64_t{1} << 24;
 
+// ONNX wants [C, O / groups, H, W], the channels of a group together. The file has [C / groups, O,
+// H, W] in integers, where each output channel may have its own scale.
+std::string by_group(ExportContext& context, const Node& node, const LayerNumbers& layer,
+                     const std::string& weights) {
+  const int64_t groups = node.op == &ops::kTransposedConvolution
+                             ? node.attributes.as<ops::TransposedAttributes>().groups
+                             : 1;
+  if (groups == 1) return weights;
+  ExportBuilder& to = context.builder;
+  const std::string name = weights + "/groups_" + std::to_string(groups);
+  if (to.makes(name)) return name;
+  const std::vector<int64_t>& dims = layer.dims;
+  const int64_t of_group = dims[1] / groups, taps = dims[2] * dims[3];
+  const std::string apart =
+      to.add("Reshape", name + "/apart",
+             {weights, to.list(name + "/apart/shape", {dims[0], groups, of_group, taps})});
+  const std::string first =
+      to.add("Transpose", name + "/first", {apart}, {ints("perm", {1, 0, 2, 3})});
+  return to.add("Reshape", name,
+                {first, to.list(name + "/shape", {groups * dims[0], of_group, dims[2], dims[3]})});
+}
+
 // The float32 tensor of the layer's weights. Layers that share them also share it.
 std::string weights(ExportContext& context, const Node& node, const LayerNumbers& layer) {
   const Parameter& weights = context.graph.parameters[node.parameters[0]];
@@ -59,7 +81,7 @@ std::string bias(ExportContext& context, const Node& node, const LayerNumbers& l
 // Values, weights and, if there is one, the bias.
 std::vector<std::string> inputs_of(ExportContext& context, const Node& node,
                                    const LayerNumbers& layer) {
-  std::string from = weights(context, node, layer);
+  std::string from = by_group(context, node, layer, weights(context, node, layer));
   std::vector<std::string> inputs = {real(context, context.input(node), node.name),
                                      std::move(from)};
   if (!layer.bias.empty()) inputs.push_back(bias(context, node, layer));
@@ -218,22 +240,18 @@ Result<Exported> export_convolution(ExportContext& context, int n) {
 Result<Exported> export_transposed_convolution(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const auto& attributes = node.attributes.as<ops::TransposedAttributes>();
-  if (attributes.groups != 1) {
-    return invalid_input("is in " + std::to_string(attributes.groups) +
-                         " groups; transposed convolutions of one group are exported");
-  }
   MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
   const auto [vertical, horizontal] =
       ops::transposed_axes(attributes,
                            ops::is_sequence(context.shape(node.inputs[0])));
-  return image_layer(
-      context, n, layer,
-      {"ConvTranspose",
-       {ints("kernel_shape", {vertical.kernel, horizontal.kernel}),
-        ints("strides", {vertical.stride, horizontal.stride}),
-        ints("pads",
-             {vertical.padding, horizontal.padding, vertical.padding, horizontal.padding}),
-        ints("output_padding", {vertical.output_padding, horizontal.output_padding})}});
+  SumOperator sums = {
+      "ConvTranspose",
+      {ints("kernel_shape", {vertical.kernel, horizontal.kernel}),
+       ints("strides", {vertical.stride, horizontal.stride}),
+       ints("pads", {vertical.padding, horizontal.padding, vertical.padding, horizontal.padding}),
+       ints("output_padding", {vertical.output_padding, horizontal.output_padding})}};
+  if (attributes.groups > 1) sums.attributes.push_back({"group", attributes.groups});
+  return image_layer(context, n, layer, std::move(sums));
 }
 
 // A linear layer over positions is a convolution with windows of one.

@@ -186,7 +186,7 @@ Result<Exported> export_row_flatten(ExportContext& context, int n) {
   ExportBuilder& to = context.builder;
   return Exported{.name = to.add("Reshape", context.output_name(node),
                                  {in.name, to.list("flat_shape", {0, -1})}),
-                  .form = Form::kFlat,
+                  .form = has_fixed_length(context.graph) ? Form::kVector : Form::kFlat,
                   .repeats_last = in.repeats_last};
 }
 
@@ -205,12 +205,15 @@ Result<Exported> export_row_slice(ExportContext& context, int n) {
     return invalid_input("takes the last position, which may be padding");
   };
   if (position >= 0) {
-    const bool is_last = position > 0;
-    if (is_last && position + 1 != shape[shape.rank - 2]) return other_position();
+    const bool is_last = position > 0 && position + 1 == shape[shape.rank - 2];
+    const bool is_known = position == 0 || has_fixed_length(context.graph);
+    if (!is_last && !is_known) return other_position();
     if (is_last) MANTISSA_RETURN_IF_ERROR(check_last());
+    const std::string at = is_last         ? "positions/last"
+                           : position == 0 ? "positions/zero"
+                                           : "positions/at_" + std::to_string(position);
     const std::string place =
-        to.numbers<int64_t>(is_last ? "positions/last" : "positions/zero", ElementType::kInt64, {},
-                            {is_last ? int64_t{-1} : 0});
+        to.numbers<int64_t>(at, ElementType::kInt64, {}, {is_last ? int64_t{-1} : position});
     in.name = to.add("Gather", context.output_name(node) + "/position", {in.name, place},
                      {{"axis", int64_t{1}}});
     in.form = Form::kVector;

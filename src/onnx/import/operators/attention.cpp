@@ -215,7 +215,8 @@ Status drop_scores(ImportContext& context, const NodeData& node) {
 Status import_attention(ImportContext& context, const NodeData& node) {
   const Scores scores = *scores_of(context, node, 0);
   if (!scores.softmax) return invalid_input("multiplies scores without a softmax");
-  MANTISSA_ASSIGN(Imported value, plain_input(context, node, 1));
+  // A factor of the values is one of the result.
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 1));
   MANTISSA_ASSIGN(const Heads heads, heads_of(context, value, "values"));
   MANTISSA_ASSIGN(const Heads of_keys, heads_of(context, scores.keys, "keys"));
   if (heads.count != of_keys.count || heads.positions != of_keys.positions ||

@@ -91,7 +91,7 @@ bool is_result(const ImportContext& context, std::string value) {
     constexpr std::string_view kNames[] = {"Flatten", "Identity",  "Reshape",  "Squeeze",
                                            "Cast",    "Transpose", "Unsqueeze"};
     const bool is_pair =
-        context.signal != SignalAxes::kNone &&
+        (context.signal != SignalAxes::kNone || context.form == Form::kRows) &&
         (reader.op_type == "QuantizeLinear" || reader.op_type == "DequantizeLinear");
     if (!is_pair &&
         std::find(std::begin(kNames), std::end(kNames), reader.op_type) == std::end(kNames)) {

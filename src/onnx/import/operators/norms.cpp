@@ -111,10 +111,12 @@ Status import_batch_norm(ImportContext& context, const NodeData& node) {
 
 namespace {
 
+double epsilon_of(const NodeData& node) { return real_of(node, "epsilon", 1e-5); }
+
 // Layer norm, or RMS norm, which has no offset, over the last dimension of the graph's value. The
 // result has the layout of `value`, in which the channels are the dimension `at`.
 Status add_row_norm(ImportContext& context, const NodeData& node, Imported value,
-                    const Channels& at) {
+                    const Channels& at, double epsilon) {
   MANTISSA_ASSIGN(std::vector<double> scale, channel_numbers(context, node, 1, at.count, 1));
   MANTISSA_ASSIGN(std::vector<double> offset, channel_numbers(context, node, 2, at.count, 0));
   const bool is_rows = value.form == Form::kRows;
@@ -133,9 +135,9 @@ Status add_row_norm(ImportContext& context, const NodeData& node, Imported value
       tensor == nullptr ? node_name(context, node) : layer_name(context, node, *tensor);
   std::vector<std::vector<double>> numbers = {std::move(scale)};
   if (!is_rms) numbers.push_back(std::move(offset));
-  Attributes attributes = {{"epsilon", real_of(node, "epsilon", 1e-5)}};
+  Attributes attributes = {{"epsilon", epsilon}};
   if (is_rows) {
-    attributes = {{"epsilon", real_of(node, "epsilon", 1e-5)},
+    attributes = {{"epsilon", epsilon},
                   {"least_bits", least_bits(context, affine.result)}};
   }
   MANTISSA_ASSIGN(value.value, add_node(context, is_rms ? ops::kRmsNorm : ops::kLayerNorm, name,
@@ -272,13 +274,30 @@ Status import_reshaped_groups(ImportContext& context, const NodeData& node, Impo
 
 }  // namespace
 
+namespace {
+
+// The input of a norm of rows. A factor of it changes no result but by epsilon.
+Result<Imported> normed_input(ImportContext& context, const NodeData& node, double& epsilon) {
+  constexpr double kLeast = 0x1p-8, kMost = 0x1p8;
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  if (value.scale.empty() || value.scale[0] < kLeast || value.scale[0] > kMost) {
+    return plain_input(context, node, 0);
+  }
+  epsilon /= value.scale[0] * value.scale[0];
+  value.scale.clear();
+  return value;
+}
+
+}  // namespace
+
 Status import_row_norm(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(Imported value, plain_input(context, node, 0));
+  double epsilon = epsilon_of(node);
+  MANTISSA_ASSIGN(Imported value, normed_input(context, node, epsilon));
   MANTISSA_ASSIGN(const int64_t channels, channels_of(context, value));
   const int64_t rank = std::ssize(value.layout.dims());
   const int64_t axis = whole_of(node, "axis", -1);
   if (axis != -1 && axis != rank - 1) return invalid_input("normalises over more than channels");
-  return add_row_norm(context, node, std::move(value), {channels, rank, rank - 1});
+  return add_row_norm(context, node, std::move(value), {channels, rank, rank - 1}, epsilon);
 }
 
 // Over the channels of each pixel, or of a vector: the last axis, or one that a spelled-out norm,
@@ -290,7 +309,7 @@ Status import_image_norm(ImportContext& context, const NodeData& node) {
   if (axis == rank - 1) {
     MANTISSA_ASSIGN(value, plain_input(context, node, 0));
     MANTISSA_ASSIGN(const int64_t channels, channels_of(context, value));
-    return add_row_norm(context, node, std::move(value), {channels, rank, axis});
+    return add_row_norm(context, node, std::move(value), {channels, rank, axis}, epsilon_of(node));
   }
   if (axis != 1) return invalid_input("normalises over another axis than channels");
   if (has_input(node, 1)) {
@@ -301,7 +320,7 @@ Status import_image_norm(ImportContext& context, const NodeData& node) {
   define_image(context, node.outputs[0], image);
   value = context.values[node.outputs[0]];
   return add_row_norm(context, node, std::move(value),
-                      {context.builder.shape(image).last(), rank});
+                      {context.builder.shape(image).last(), rank}, epsilon_of(node));
 }
 
 Status import_group_norm(ImportContext& context, const NodeData& node) {

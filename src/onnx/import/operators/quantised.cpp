@@ -3,126 +3,21 @@
 // the model's scale goes to the layers that read it. Pairs of constants are folded before.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "onnx/import/grids.h"
 #include "onnx/import/operators.h"
+#include "onnx/import/rows.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
 #include "ops/pixels.h"
 
 namespace mantissa::onnx {
 namespace {
-
-constexpr int64_t kMostSteps = 255;  // of 8 bits
-
-// Numbers scale * q, q from `low` to `high`, without the zero point.
-struct Grid {
-  double scale = 1;
-  int64_t low = 0, high = 0, zero = 0;
-};
-
-struct Limits {
-  ElementType type;
-  int64_t low, high;
-};
-
-std::optional<Limits> limits_of(ElementType type) {
-  constexpr Limits kLimits[] = {
-      {ElementType::kUint8, 0, 255},    {ElementType::kInt8, -128, 127},
-      {ElementType::kUint16, 0, 65535}, {ElementType::kInt16, -32768, 32767},
-      {ElementType::kUint4, 0, 15},     {ElementType::kInt4, -8, 7}};
-  for (const Limits& limits : kLimits) {
-    if (limits.type == type) return limits;
-  }
-  return std::nullopt;
-}
-
-// The whole number in a tensor of one such type; nothing if the tensor holds anything else.
-std::optional<int64_t> whole_in(const TensorData& tensor) {
-  int64_t count = 1;
-  for (const int64_t dim : tensor.dims) count *= dim;
-  const auto limits = limits_of(tensor.type);
-  const size_t size =
-      tensor.type == ElementType::kUint16 || tensor.type == ElementType::kInt16 ? 2 : 1;
-  if (count != 1 || !limits || tensor.bytes.size() != size) return std::nullopt;
-  int64_t number = static_cast<int64_t>(tensor.bytes[0]);
-  if (size == 2) number += 256 * static_cast<int64_t>(tensor.bytes[1]);
-  const int64_t span = limits->high - limits->low + 1;
-  number %= span;  // 4-bit numbers are in the lower half of the byte
-  return number > limits->high ? number - span : number;
-}
-
-Result<Grid> grid_of(const ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(const TensorData* scale, weights_of(context, node, 1));
-  MANTISSA_ASSIGN(const std::vector<double> scales, numbers_of(*scale));
-  if (scales.size() != 1) return invalid_input("has a scale for each channel of a value");
-  Grid grid{.scale = scales[0]};
-  if (!(grid.scale > 0x1p-60 && grid.scale < 0x1p60)) {
-    return invalid_input("has a scale of " + std::to_string(grid.scale));
-  }
-  const int64_t named = whole_of(node, "output_dtype", 0);
-  auto type =
-      named > 0 && named <= UINT8_MAX ? static_cast<ElementType>(named) : ElementType::kUint8;
-  if (has_input(node, 2)) {
-    MANTISSA_ASSIGN(const TensorData* zero, weights_of(context, node, 2));
-    type = zero->type;
-    const auto number = whole_in(*zero);
-    if (!number) return invalid_input("has a zero point that is no single number of 4 to 16 bits");
-    grid.zero = *number;
-  }
-  const auto limits = limits_of(type);
-  if (!limits) return invalid_input(std::string("quantises to ") + element_name(type));
-  grid.low = limits->low - grid.zero;
-  grid.high = limits->high - grid.zero;
-  return grid;
-}
-
-// Narrows the grid to the limits of a Clip of its whole numbers.
-Status clip(const ImportContext& context, const NodeData& node, Grid& grid) {
-  for (const size_t i : {1, 2}) {
-    if (!has_input(node, i)) continue;
-    MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, i));
-    const auto number = whole_in(*tensor);
-    if (!number) return invalid_input("clips to something else than a number of its type");
-    int64_t& end = i == 1 ? grid.low : grid.high;
-    end = i == 1 ? std::max(end, *number - grid.zero) : std::min(end, *number - grid.zero);
-  }
-  return {};
-}
-
-// The kind of `quantise` node with that grid; an error if none has it.
-struct GridKind {
-  int64_t bits, steps;  // the steps that the range has
-  bool is_signed;
-};
-Result<GridKind> kind_of(ImportContext& context, const Grid& grid) {
-  const int64_t steps = grid.high - grid.low;
-  const auto is_full = [](int64_t n) { return n > 0 && (n & (n + 1)) == 0; };  // 2^k - 1
-  const auto bits = [](int64_t n) {
-    return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(n)));
-  };
-  const bool is_symmetric = grid.low == -grid.high || grid.low == -grid.high - 1;
-  if (is_symmetric && is_full(grid.high) && grid.high <= INT8_MAX) {
-    if (grid.low < -grid.high) {
-      note_once(context,
-                "grids of whole numbers from -2^(k-1) are symmetric here: the lowest, such "
-                "as -128, becomes the next");
-    }
-    return GridKind{1 + bits(grid.high), grid.high, true};
-  }
-  if (grid.low <= 0 && grid.high >= 0 && is_full(steps) && steps <= kMostSteps) {
-    return GridKind{bits(steps), steps, false};
-  }
-  return invalid_input("has a grid of " + std::to_string(grid.low) + " to " +
-                       std::to_string(grid.high) +
-                       " steps around its zero point; of 1 to 8 bits, with zero among them, are "
-                       "possible");
-}
 
 bool is_pixels(const ImportContext& context, const Imported& value) {
   const Graph& graph = context.builder.graph();
@@ -164,9 +59,13 @@ Result<double> take_factor(ImportContext& context, Imported& value) {
   const double first = value.scale[0];
   const bool alike = std::all_of(value.scale.begin(), value.scale.end(),
                                  [&](double factor) { return factor == first; });
-  if (alike) {
+  if (alike && first > 0) {
     value.scale.clear();
     return first;
+  }
+  if (value.form == Form::kRows) {
+    MANTISSA_ASSIGN(value, without_factor(context, std::move(value)));
+    return 1.0;
   }
   const bool is_last = turn_channels_first(value);
   MANTISSA_ASSIGN(value.value, image_of(context, value));
@@ -218,6 +117,7 @@ Result<Imported> quantised(ImportContext& context, const NodeData& node, Importe
     return cut_by(context, node, std::move(value), grid);
   }
   MANTISSA_ASSIGN(const GridKind kind, kind_of(context, grid));
+  if (value.form == Form::kRows && is_on_grid(context, value, grid, kind)) return value;
   MANTISSA_ASSIGN(const double factor, take_factor(context, value));
   const double step = grid.scale / factor;
   const int exponent = std::ilogb(step);
@@ -235,16 +135,11 @@ Result<Imported> quantised(ImportContext& context, const NodeData& node, Importe
   context.untrained.insert(name + ".range");
   context.untrained.insert(name + ".offset");
   const double left = grid.scale * std::ldexp(1.0, -exponent);
-  const auto channels = static_cast<size_t>(context.builder.shape(value.value).last());
+  const bool is_rows = value.form == Form::kRows;  // which have one number for all channels
+  const auto channels =
+      is_rows ? size_t{1} : static_cast<size_t>(context.builder.shape(value.value).last());
   if (left != 1) value.scale.assign(channels, left);
   return value;
-}
-
-// The DequantizeLinear must match the grid whose whole numbers it reads.
-Status check_pair(const ImportContext& context, const NodeData& node, const Grid& grid) {
-  MANTISSA_ASSIGN(const Grid other, grid_of(context, node));
-  if (other.scale == grid.scale && other.zero == grid.zero) return {};
-  return invalid_input("has another scale or zero point than the DequantizeLinear behind it");
 }
 
 // Defines the results of all DequantizeLinear after the whole numbers of `quantise`, or of `node`,
@@ -260,7 +155,7 @@ Status finish_pairs(ImportContext& context, const NodeData& quantise, const Node
   for (const NodeData* reader : readers->second) {
     if (reader->op_type == "Clip" && may_clip) {
       Grid narrowed = grid;
-      MANTISSA_RETURN_IF_ERROR(clip(context, *reader, narrowed));
+      MANTISSA_RETURN_IF_ERROR(clip_grid(context, *reader, narrowed));
       MANTISSA_RETURN_IF_ERROR(finish_pairs(context, quantise, *reader, value, narrowed));
       context.done.insert(reader);
       continue;
@@ -271,7 +166,7 @@ Status finish_pairs(ImportContext& context, const NodeData& quantise, const Node
     }
     MANTISSA_RETURN_IF_ERROR(check_pair(context, *reader, grid));
     const bool ends_model = context.results.contains(reader->outputs[0]) ||
-                            (context.signal != SignalAxes::kNone &&
+                            ((context.signal != SignalAxes::kNone || value.form == Form::kRows) &&
                              is_result(context, reader->outputs[0]));
     if (ends_model) {
       note_once(context, "the quantisation of the output is left out: the loss reads the sums");
@@ -291,8 +186,9 @@ Status finish_pairs(ImportContext& context, const NodeData& quantise, const Node
 }  // namespace
 
 Status import_quantise_linear(ImportContext& context, const NodeData& node) {
-  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
   MANTISSA_ASSIGN(const Grid grid, grid_of(context, node));
+  if (scores_of(context, node, 0) != nullptr) return pass_scores(context, node, grid);
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
   return finish_pairs(context, node, node, value, grid);
 }
 

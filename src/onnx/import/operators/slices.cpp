@@ -9,6 +9,32 @@
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
+
+bool has_positions(const ImportContext& context, const Imported& value) {
+  const int last[] = {1, 0};
+  const std::vector<int64_t> dims = value.layout.dims();
+  const Shape& shape = context.builder.shape(value.value);
+  return dims.size() == 2 && value.layout.lies_as(last) && shape.rank > 1 &&
+         shape[shape.rank - 2] == dims[1] && shape.last() == dims[0];
+}
+
+Result<Imported> positions_at(ImportContext& context, const NodeData& node, Imported value,
+                              int64_t axis, std::vector<int64_t> places) {
+  if (!value.scale.empty() && value.form == Form::kImage) {
+    return invalid_input("wants a layer between itself and the pixels");
+  }
+  const int64_t size = value.layout.dims()[axis], count = std::ssize(places);
+  for (int64_t& place : places) {
+    place += place < 0 ? size : 0;
+    if (place < 0 || place >= size) return invalid_input("takes a position out of range");
+  }
+  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+  MANTISSA_ASSIGN(value.value, add_node(context, ops::kGatherRows, node_name(context, node),
+                                        {value.value}, {{"rows", std::move(places)}}));
+  if (value.layout.narrow(static_cast<size_t>(axis), count)) return value;
+  return invalid_input("takes positions that do not lie together");
+}
+
 namespace {
 
 // A value as an image or a vector, with the scale of pixels. The node's input is that from now on,
@@ -46,15 +72,6 @@ Status add_slice(ImportContext& context, const NodeData& node, const Imported& i
     context.values[output].scale.assign(begin, begin + channels);
   }
   return {};
-}
-
-// Whether the value has positions, [N, C, T].
-bool has_positions(const ImportContext& context, const Imported& value) {
-  const int last[] = {1, 0};
-  const std::vector<int64_t> dims = value.layout.dims();
-  const Shape& shape = context.builder.shape(value.value);
-  return dims.size() == 2 && value.layout.lies_as(last) && shape.rank > 1 &&
-         shape[shape.rank - 2] == dims[1] && shape.last() == dims[0];
 }
 
 // One position of [N, C, T], with the channels alone or with a dimension of 1 behind them.
@@ -139,22 +156,6 @@ std::vector<int64_t> range_from(int64_t first, int64_t count) {
   return all;
 }
 
-// The positions of these places, in their order, of a value whose dimension `axis` they are.
-Result<Imported> positions_at(ImportContext& context, const NodeData& node, Imported value,
-                              int64_t axis, std::vector<int64_t> places) {
-  if (!value.scale.empty()) return invalid_input("wants a layer between itself and the pixels");
-  const int64_t size = value.layout.dims()[axis], count = std::ssize(places);
-  for (int64_t& place : places) {
-    place += place < 0 ? size : 0;
-    if (place < 0 || place >= size) return invalid_input("takes a position out of range");
-  }
-  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
-  MANTISSA_ASSIGN(value.value, add_node(context, ops::kGatherRows, node_name(context, node),
-                                        {value.value}, {{"rows", std::move(places)}}));
-  if (value.layout.narrow(static_cast<size_t>(axis), count)) return value;
-  return invalid_input("takes positions that do not lie together");
-}
-
 // The part [first, first + size) of dimension `axis`: channels that follow each other, or
 // positions.
 Result<Imported> part_of(ImportContext& context, const NodeData& node, Imported value, int64_t axis,
@@ -227,8 +228,12 @@ Status define_places(ImportContext& context, const NodeData& node, int64_t given
   MANTISSA_ASSIGN(const int64_t axis, checked_axis(given_axis, std::ssize(dims)));
   if (places.empty()) return invalid_input("picks nothing");
   const auto first = first_place(places, dims[axis]);
-  if (!first && !is_matrix && is_of_positions(context, value, axis)) {
+  if ((!first || is_matrix) && is_of_positions(context, value, axis)) {
     MANTISSA_ASSIGN(Imported rows, positions_at(context, node, value, axis, places));
+    if (is_matrix) {
+      MANTISSA_ASSIGN(const std::vector<int64_t> to, output_dims(context, node));
+      if (!rows.layout.reshape(to)) return invalid_input("has a result of unexpected dimensions");
+    }
     define(context, node.outputs[0], std::move(rows));
     return {};
   }
@@ -342,10 +347,10 @@ Status import_row_gather(ImportContext& context, const NodeData& node) {
 Status import_row_gather_nd(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
   MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
-  if (whole_of(node, "batch_dims", 0) != 0 || tensor->dims.size() != 2 || tensor->dims[1] != 1) {
+  if (whole_of(node, "batch_dims", 0) != 0 || tensor->dims.size() < 2 || tensor->dims.back() != 1) {
     return invalid_input("picks by places in several dimensions, or others for each example");
   }
-  return define_places(context, node, 0, places, false);
+  return define_places(context, node, 0, places, tensor->dims.size() > 2);
 }
 
 Status import_row_slice(ImportContext& context, const NodeData& node) {

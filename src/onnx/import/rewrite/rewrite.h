@@ -23,6 +23,14 @@ void take_sequences_apart(GraphData& graph);
 // operators on real numbers. Returns notes that say so.
 std::vector<std::string> make_numbers_real(GraphData& graph);
 
+// MatMulNBits of constants becomes MatMul with the real numbers of its weights, and Add. Returns
+// notes that say so.
+std::vector<std::string> unpack_n_bits(GraphData& graph);
+
+// Leaves out pairs of QuantizeLinear and DequantizeLinear between the nodes of one layer: a product
+// and its bias, and a GELU that is spelled out. Returns notes that say so.
+std::vector<std::string> leave_out_inner_pairs(GraphData& graph);
+
 // clip(x + 3, 0, 6) / 6 becomes HardSigmoid, x times it HardSwish, and max(x, a * x) LeakyRelu. A
 // value less its mean over the root of its variance becomes LayerNormalization, or
 // InstanceNormalization if both are over height and width. The nodes that only they read go.

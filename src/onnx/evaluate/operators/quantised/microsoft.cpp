@@ -1,12 +1,12 @@
 // Operators of ONNX Runtime's own domain that its tools for quantisation write.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "onnx/evaluate/gemm/gemm.h"
 #include "onnx/evaluate/loops.h"
 #include "onnx/evaluate/op_table.h"
+#include "onnx/evaluate/operators/quantised/n_bits.h"
 #include "onnx/evaluate/operators/quantised/quantised_forms.h"
 
 namespace mantissa::onnx {
@@ -147,64 +147,13 @@ Status dynamic_quantise_mat_mul(OpCall& call) {
   return dynamic_product(call, left, 1, 2, 3, 4);
 }
 
-// Number i of a run of numbers of 2, 4 or 8 bits, the first in the lowest bits.
-int packed_number(const uint8_t* bytes, int64_t i, int64_t bits) {
-  const int64_t each = 8 / bits;
-  return bytes[i / each] >> (i % each * bits) & ((1 << bits) - 1);
-}
-
-struct NBits {
-  int64_t depth, columns, bits, block, blocks;
-};
-
-Result<NBits> n_bits_of(OpCall& call) {
-  NBits n{call.integer("K", 0), call.integer("N", 0), call.integer("bits", 4),
-          call.integer("block_size", 0), 0};
-  if (n.depth < 1 || n.columns < 1 || n.block < 16 || n.block > 1 << 20 ||
-      (n.bits != 2 && n.bits != 4 && n.bits != 8)) {
-    return invalid_input("weights of " + std::to_string(n.bits) + " bits in blocks of " +
-                         std::to_string(n.block));
-  }
-  n.blocks = (n.depth + n.block - 1) / n.block;
-  const int64_t zero_bytes = (n.blocks * n.bits + 7) / 8 * n.columns;
-  if (call.has(4)) return invalid_input("g_idx, an order of the weights");
-  if (call.type(1) != ElementType::kUint8 ||
-      count_of(call.dims(1)) != n.columns * n.blocks * n.block * n.bits / 8 ||
-      call.type(2) != ElementType::kFloat || count_of(call.dims(2)) != n.columns * n.blocks ||
-      (call.has(3) &&
-       count_of(call.dims(3)) !=
-           (call.type(3) == ElementType::kUint8 ? zero_bytes : n.columns * n.blocks))) {
-    return invalid_input("weights, scales or zero points of another number");
-  }
-  return n;
-}
-
-// The weights [N, K] in real numbers.
-std::vector<float> unpacked(OpCall& call, const NBits& n) {
-  std::vector<float> weights(n.columns * n.depth);
-  const int64_t block_bytes = n.block * n.bits / 8;
-  const int64_t zero_row = (n.blocks * n.bits + 7) / 8;
-  for (int64_t column = 0; column < n.columns; ++column) {
-    for (int64_t k = 0; k < n.depth; ++k) {
-      const int64_t b = k / n.block;
-      auto zero = static_cast<float>(1 << (n.bits - 1));
-      if (call.has(3) && call.type(3) == ElementType::kUint8) {
-        zero =
-            static_cast<float>(packed_number(call.data<uint8_t>(3) + column * zero_row, b, n.bits));
-      } else if (call.has(3)) {
-        zero = call.data<float>(3)[column * n.blocks + b];
-      }
-      const uint8_t* bytes = call.data<uint8_t>(1) + (column * n.blocks + b) * block_bytes;
-      const auto number = static_cast<float>(packed_number(bytes, k % n.block, n.bits));
-      weights[column * n.depth + k] = (number - zero) * call.data<float>(2)[column * n.blocks + b];
-    }
-  }
-  return weights;
-}
-
 Status mat_mul_n_bits(OpCall& call) {
   MANTISSA_RETURN_IF_ERROR(call.check_float(1));
-  MANTISSA_ASSIGN(const NBits n, n_bits_of(call));
+  MANTISSA_ASSIGN(const NBits n, n_bits_of(call.node()));
+  if (call.has(4)) return invalid_input("g_idx, an order of the weights");
+  const NBitsTensors tensors = {&call.value(1).tensor, &call.value(2).tensor,
+                                call.has(3) ? &call.value(3).tensor : nullptr};
+  MANTISSA_RETURN_IF_ERROR(check_n_bits(n, tensors));
   Dims dims = call.dims(0);
   if (dims.empty() || dims.back() != n.depth ||
       (call.has(5) && (call.dims(5) != Dims{n.columns} || call.type(5) != ElementType::kFloat))) {
@@ -213,7 +162,7 @@ Status mat_mul_n_bits(OpCall& call) {
   dims.back() = n.columns;
   MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kFloat, dims));
   if (call.shapes_only() || count_of(dims) == 0) return {};
-  const std::vector<float> weights = unpacked(call, n);
+  const std::vector<float> weights = unpacked(n, tensors);
   const int64_t rows = count_of(dims) / n.columns;
   float* out = call.out<float>(0);
   multiply(call.pool(), rows, n.columns, n.depth, {call.data<float>(0), n.depth, 1},
