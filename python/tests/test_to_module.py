@@ -130,7 +130,7 @@ NETWORKS = {
     "given_rows": lambda: mt.linear(mt.scatter_rows(mt.linear(mt.gather_rows(
         rows(), mt.indices(5, name="from")), 8), mt.indices(5, name="to"), 6), 3),
     "biased": lambda: mt.linear(rows(attention(bias_width=7), attention(causal=True, bias_width=9),
-                                     attention(bias_width=4, bias_height=2)), 3),
+                                     attention(bias_width=1, bias_height=7)), 3),
     "padded": lambda: mt.linear(rows(attention(lengths=True)), 3),
     "rnn": lambda: mt.linear(rows(recurrent("rnn", 1), op("reverse"), recurrent("rnn", 1)), 3),
     "lstm": lambda: mt.linear(rows(recurrent("lstm", 4, peepholes=True), recurrent("lstm", 4)), 3),

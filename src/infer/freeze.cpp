@@ -107,7 +107,9 @@ class Exponents {
 
   int16_t largest_exponent(std::span<const Operand> inputs) const {
     int16_t largest = kExponentMin;
-    for (const Operand& input : inputs) largest = std::max(largest, values_[input.exponent]);
+    for (const Operand& input : inputs) {
+      if (input.exponent >= 0) largest = std::max(largest, values_[input.exponent]);
+    }
     return largest;
   }
 

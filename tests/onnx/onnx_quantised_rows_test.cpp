@@ -83,6 +83,18 @@ TEST(OnnxQuantisedRows, PairsInsideLayersAreLeftOut) {
   EXPECT_TRUE(has_note(*network, "the quantisation of the output is left out"));
 }
 
+// Another factor of the scores than attention's own is one of the queries.
+TEST(OnnxQuantisedRows, ScoresMayHaveAnyFactor) {
+  Model m(kReal, {kBatch, kSteps, kChannels});
+  const Heads h = heads_of(m, "x");
+  std::string s = m.add("MatMul", "scores", {h.q, h.k});
+  s = m.add("Mul", "factor", {s, m.number("n", 0.3f)});
+  s = m.add("MatMul", "attend", {m.add("Softmax", "soft", {s}), h.v});
+  const ImportedNetwork network =
+      expect_numbers(m, linear(m, "head", join_heads(m, s), kChannels, 4), kChannels);
+  EXPECT_EQ(count_of(network, "rescale"), 1);
+}
+
 TEST(OnnxQuantisedRows, AGridThatCutsScoresIsRefused) {
   Model m(kReal, {kBatch, kSteps, kChannels});
   const Heads h = heads_of(m, "x");

@@ -183,7 +183,7 @@ TEST_F(ExportedSequences, PlacesSharesAndBiases) {
         {{"heads", int64_t{2}}, {"causal", int64_t{1}}, {"bias_width", kSteps + 3}});
     const Var of_picture = b.add(
         "attention", {b.linear(kChannels, seen), b.linear(kChannels, rows), rows},
-        {{"heads", int64_t{3}}, {"bias_width", int64_t{4}}, {"bias_height", int64_t{2}}});
+        {{"heads", int64_t{3}}, {"bias_width", int64_t{1}}, {"bias_height", kSteps}});
     const Var kinds = b.add("softmax", {of_picture}, {{"over", std::string("channels")}});
     const Var shares = b.add("softmax", {kinds}, {{"over", std::string("positions")}});
     const Var sum = b.sum(b.linear(kChannels, shares), seen);

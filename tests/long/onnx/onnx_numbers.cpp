@@ -5,7 +5,7 @@
 //   onnx_numbers MODEL MEAN STD EXAMPLES LOGITS [LABELS GRADIENTS]
 //
 // SEQUENCE in the environment: of a language model's file. MEAN and STD: one number for all
-// channels of pictures. EXAMPLES, raw: pictures, uint8 [N, H, W, C], tokens, int32 [N, T], or
+// channels of pictures, "-" for other examples. EXAMPLES, raw: pictures, uint8 [N, H, W, C], tokens, int32 [N, T], or
 // numbers, int16 [N, T, C]. LABELS: int32, one for each row of logits, raw. LOGITS: float, raw.
 // GRADIENTS: a line for each parameter, its name and shape, then its numbers.
 #include <cstdio>
@@ -59,8 +59,10 @@ Result<mantissa::onnx::ImportedNetwork> import_any(const std::string& path,
 
 Status run(int count, char** arguments) {
   mantissa::onnx::ImportOptions options;
-  options.mean = {std::atof(arguments[2])};
-  options.deviation = {std::atof(arguments[3])};
+  if (std::string(arguments[2]) != "-") {
+    options.mean = {std::atof(arguments[2])};
+    options.deviation = {std::atof(arguments[3])};
+  }
   MANTISSA_ASSIGN(const auto network, import_any(arguments[1], options));
   const auto examples = read<uint8_t>(arguments[4]);
   const mantissa::Value& input = network.graph.values[network.graph.inputs[0]];

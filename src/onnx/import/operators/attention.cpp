@@ -213,7 +213,7 @@ Status drop_scores(ImportContext& context, const NodeData& node) {
 }
 
 Status import_attention(ImportContext& context, const NodeData& node) {
-  const Scores scores = *scores_of(context, node, 0);
+  Scores scores = *scores_of(context, node, 0);
   if (!scores.softmax) return invalid_input("multiplies scores without a softmax");
   // A factor of the values is one of the result.
   MANTISSA_ASSIGN(Imported value, input_of(context, node, 1));
@@ -224,10 +224,10 @@ Status import_attention(ImportContext& context, const NodeData& node) {
     return invalid_input("has values of other heads, positions or channels than its keys");
   }
   const double wanted = 1 / std::sqrt(static_cast<double>(heads.channels));
+  scores.queries.scale.clear();
   if (std::abs(scores.scale / wanted - 1) > 1e-5) {
-    return invalid_input("multiplies scores by " + std::to_string(scores.scale) +
-                         "; only 1 over the root of a head's channels, " + std::to_string(wanted) +
-                         ", is possible");
+    scores.queries.scale = {scores.scale / wanted};  // attention's own factor comes behind it
+    MANTISSA_ASSIGN(scores.queries, without_factor(context, scores.queries));
   }
   std::vector<int> inputs = {scores.queries.value, scores.keys.value, value.value};
   if (scores.padded) inputs.push_back(lengths_of_mask(context));
