@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Writes tests/operators/pytorch_losses.inc: losses and gradients of PyTorch, summed over the rows.
 With --batch pytorch_batch_losses.inc: losses that look at more than one row.
+With --ctc pytorch_ctc.inc: losses of sequences of labels.
 
   python3 tests/make_losses.py > tests/operators/pytorch_losses.inc
   python3 tests/make_losses.py --batch > tests/operators/pytorch_batch_losses.inc
+  python3 tests/make_losses.py --ctc > tests/operators/pytorch_ctc.inc
 """
 
 import sys
@@ -96,15 +98,57 @@ def contrastive(z, temperature):
     return -((friends * log).sum(1) / friends.sum(1)).sum()
 
 
+def triplet(z, margin, takes_all):
+    """FaceNet's triplets of squared distances, as PyTorch Metric Learning has them: of each anchor
+    the hardest one, or the mean over all."""
+    labels, u, total = [0, 1, 1, 0], F.normalize(z, dim=1), 0
+    for a in range(4):
+        distance = [(u[a] - u[j]).square().sum() for j in range(4)]
+        lost = [F.relu(distance[p] - distance[n] + margin)
+                for p in range(4) if p != a and labels[p] == labels[a]
+                for n in range(4) if labels[n] != labels[a]]
+        total = total + (torch.stack(lost).mean() if takes_all else torch.stack(lost).max())
+    return total
+
+
+# Blank, positions, classes, labels and lengths of examples.
+CTC = [(0, 6, 4, [[1, 2, 3], [2, 2, -1], [-1, -1, -1]], []),
+       (3, 6, 4, [[0, 1, 2], [1, 1, -1], [2, -1, -1]], [6, 3, 5]),
+       (1, 40, 6, [[0, 2, 2, 3, 4, 5, 0, 0, 3, 2, 4, 5]], [37])]
+
+
+def print_ctc_losses():
+    """Logits: ((37 i^2 + 101 i) mod 97 - 48) / 16."""
+    print("const std::vector<PyTorchCtc> ctc_losses = {")
+    for blank, positions, classes, labels, lengths in CTC:
+        count = len(labels) * positions * classes
+        z = torch.tensor([((37 * i * i + 101 * i) % 97 - 48) / 16 for i in range(count)],
+                         dtype=torch.float64).reshape(len(labels), positions, classes)
+        z.requires_grad_()
+        targets = [[label for label in row if label >= 0] for row in labels]
+        value = F.ctc_loss(
+            F.log_softmax(z, 2).transpose(0, 1),
+            torch.tensor([label for row in targets for label in row], dtype=torch.long),
+            torch.tensor(lengths or [positions] * len(labels)),
+            torch.tensor([len(row) for row in targets]), blank=blank, reduction="sum")
+        value.backward()
+        print(f"    {{{blank}, {positions}, {classes}, {list_of(labels)}, {list_of([lengths])}, "
+              f"{value.item():.9g},\n     {list_of(z.grad.reshape(1, -1).tolist())}}},")
+    print("};")
+
+
 def print_batch_losses():
     logits = LOGITS + [[0.25, 1.0, -1.0]]
+    functions = {"contrastive_losses": lambda z, a, _: contrastive(z, a),
+                 "triplet_losses": triplet, "dice_losses": dice}
     forms = {"contrastive_losses": [(0.1, 0.0), (0.5, 0.0), (2.0, 0.0)],
+             "triplet_losses": [(0.2, 0.0), (0.2, 1.0), (4.0, 0.0), (4.0, 1.0)],
              "dice_losses": [(1.0, 0.0), (0.25, 0.0), (1.0, 1.0), (4.0, 0.5)]}
     for name, settings in forms.items():
         print(f"const std::vector<PyTorchBatchLoss> {name} = {{")
         for a, b in settings:
             z = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-            value = dice(z, a, b) if name == "dice_losses" else contrastive(z, a)
+            value = functions[name](z, a, b)
             value.backward()
             print(f"    {{{a}, {b}, {value.item():.9g},\n     {list_of(z.grad.tolist())}}},")
         print("};")
@@ -114,6 +158,9 @@ print(f"// Written by tests/make_losses.py with PyTorch {torch.__version__.split
 print("// clang-format off")
 if sys.argv[1:] == ["--batch"]:
     print_batch_losses()
+    ROWS = []
+if sys.argv[1:] == ["--ctc"]:
+    print_ctc_losses()
     ROWS = []
 for op, attributes, loss in ROWS:
     z = torch.tensor(LOGITS, dtype=torch.float64, requires_grad=True)

@@ -104,6 +104,18 @@ struct DiceLoss {
   std::string weights = {};  // an input of weights of places
 };
 
+// The form of a triplet loss.
+struct TripletLoss {
+  double margin = 0.2;         // 0 to 4, of squared distances of vectors of length 1
+  std::string mining = "hard";  // of an example's triplets the hardest one, or "all"
+};
+
+// The form of a CTC loss.
+struct CtcLoss {
+  int64_t blank = 0;         // the class that is no label
+  std::string lengths = {};  // an input of the positions that count; added if there is none
+};
+
 // The penalty of an error d of a number.
 struct NumberLoss {
   std::string penalty = "squared";  // d^2, "absolute" |d|, or "huber"
@@ -213,6 +225,12 @@ class MANTISSA_EXPORT NetworkBuilder {
   // The vectors [channels] of a batch: vectors with the same label attract each other, all others
   // repel (supervised contrastive). One micro-batch has the whole batch.
   void contrastive(Var vectors, const std::string& labels, double temperature = 0.1);
+  // The same vectors and labels by triplets: the squared distance of an example to another one with
+  // its label is to be smaller than to one with another label, by a margin.
+  void triplet(Var vectors, const std::string& labels, const TripletLoss& form = {});
+  // Logits [positions, classes] against sequences of labels without places, at most `most_labels`,
+  // filled up with -1 (connectionist temporal classification).
+  void ctc(Var logits, const std::string& labels, int64_t most_labels, const CtcLoss& form = {});
 
   std::vector<Var> outputs() const;  // of the network that it goes on with
   Dims dims(Var value = {}) const;

@@ -130,6 +130,15 @@ class Builder {
     builder_.contrastive({vectors}, labels, temperature);
     check();
   }
+  void triplet(int vectors, const std::string& labels, double margin, const std::string& mining) {
+    builder_.triplet({vectors}, labels, {.margin = margin, .mining = mining});
+    check();
+  }
+  void ctc(int logits, const std::string& labels, int64_t most_labels, int64_t blank,
+           const std::string& lengths) {
+    builder_.ctc({logits}, labels, most_labels, {.blank = blank, .lengths = lengths});
+    check();
+  }
   Network finish(const std::vector<int>& outputs) {
     std::vector<Var> vars;
     for (const int output : outputs) vars.push_back({output});
@@ -206,6 +215,10 @@ void bind_networks(nb::module_& module) {
            nb::arg("cross_entropy"), nb::arg("weights"))
       .def("contrastive", &Builder::contrastive, nb::arg("vectors"), nb::arg("labels"),
            nb::arg("temperature"))
+      .def("triplet", &Builder::triplet, nb::arg("vectors"), nb::arg("labels"),
+           nb::arg("margin"), nb::arg("mining"))
+      .def("ctc", &Builder::ctc, nb::arg("logits"), nb::arg("labels"), nb::arg("most_labels"),
+           nb::arg("blank"), nb::arg("lengths"))
       .def("finish", &Builder::finish, nb::arg("outputs"));
   module.def("exponent_for", &exponent_for, nb::arg("largest"));
 }

@@ -26,11 +26,12 @@ from .layers import (Sequential, add, attention, average_pool, batch_norm, bilin
                      relu, relu6, reshape, rms_norm, rnn, rotary, row, scale, scatter_rows, sigmoid,
                      silu, sinusoidal_positions, slice, softmax, softplus, subtract, tanh,
                      transposed_conv, upsample)
-from .losses import (Loss, absolute_error, contrastive, cross_entropy, dice,
+from .losses import (Loss, absolute_error, contrastive, cross_entropy, ctc, dice,
                      distilled_cross_entropy, huber_error, sigmoid_cross_entropy,
-                     soft_cross_entropy, squared_error)
+                     soft_cross_entropy, squared_error, triplet)
 from .model import Model
 from .network import Input, Network, Parameter
+from .sequences import best_path, label_error_rate
 from .trainer import Epoch, History, Taken, Trainer
 from .values import Var, indices, input, numbers, op, ops
 
@@ -40,18 +41,18 @@ __all__ = [
     "Callback", "Checkpoint", "Data", "DataSet", "EarlyStop", "Epoch", "Error", "Format",
     "History", "Imported", "Input", "InvalidInput", "Loss", "Model", "Network", "OverBudget",
     "Parameter", "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer",
-    "Var", "absolute_error", "add", "attention", "average_pool", "batch_norm", "bfp",
+    "Var", "absolute_error", "add", "attention", "average_pool", "batch_norm", "best_path", "bfp",
     "bilinear_resize", "callbacks", "class_weights", "concat", "concat_positions",
-    "contrastive", "conv", "conv1d", "cross_entropy", "describe_data", "dfp", "dice",
+    "contrastive", "conv", "conv1d", "cross_entropy", "ctc", "describe_data", "dfp", "dice",
     "distilled_cross_entropy", "dropout", "elu", "embed", "embedding", "evaluate",
     "export_onnx", "fill_mask", "flatten", "formats", "fp32", "gather_rows", "gelu",
     "global_average_pool", "group_norm", "gru", "hard_sigmoid", "hard_swish", "huber_error",
-    "import_onnx", "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear",
-    "lstm", "mantissas", "max_pool", "mish", "models", "multiply", "numbers", "op", "ops",
+    "import_onnx", "indices", "info", "input", "label_error_rate", "layer", "layer_norm",
+    "leaky_relu", "linear", "lstm", "mantissas", "max_pool", "mish", "models", "multiply", "numbers", "op", "ops",
     "plan", "position_embedding", "prelu", "prepend_rows", "quantize", "reduce_max",
     "reduce_mean", "reduce_sum", "relu", "relu6", "report", "reshape", "rms_norm", "rnn",
     "rotary", "row", "scale", "scatter_rows", "settings", "sigmoid", "sigmoid_cross_entropy",
     "silu", "sinusoidal_positions", "slice", "soft_cross_entropy", "softmax", "softplus",
     "squared_error", "statistics", "subtract", "tanh", "train", "translate", "transposed_conv",
-    "upsample",
+    "triplet", "upsample",
 ]

@@ -11,8 +11,8 @@ from .values import Var, exponent_of
 @dataclass(frozen=True)
 class Loss:
     """The quantity that training minimises: see cross_entropy, sigmoid_cross_entropy,
-    soft_cross_entropy, distilled_cross_entropy, dice, contrastive, squared_error, absolute_error
-    and huber_error."""
+    soft_cross_entropy, distilled_cross_entropy, dice, contrastive, triplet, ctc, squared_error,
+    absolute_error and huber_error."""
 
     kind: str
     result: Var
@@ -31,6 +31,11 @@ class Loss:
     teacher_weight: float = 0.5
     smooth: float = 1.0
     cross_entropy: float = 0.0
+    margin: float = 0.2
+    mining: str = "hard"
+    most_labels: int = 1
+    blank: int = 0
+    lengths: str = ""
 
 
 def cross_entropy(logits: Var, labels: str = "labels", *, label_smoothing: float = 0.0,
@@ -102,6 +107,36 @@ def contrastive(vectors: Var, labels: str = "labels", *, temperature: float = 0.
     softmax of their products / `temperature` (0.01 to 100) over all others. An example without
     others of its label has the loss 0. A micro-batch is compared in itself."""
     return Loss("contrastive", vectors, labels, temperature=temperature)
+
+
+def triplet(vectors: Var, labels: str = "labels", *, margin: float = 0.2,
+            mining: str = "hard") -> Loss:
+    """Triplets of a layer's result [channels], the vectors of a batch, against labels as for
+    contrastive. With vectors brought to length 1, a triplet of an example, another one with its
+    label and one with another label has the loss max(0, d+ - d- + margin): d are the squared
+    distances of the example to both, from 0 to 4, and `margin` is from 0 to 4. An example without
+    triplets has the loss 0. A micro-batch is compared in itself.
+
+    mining: "hard" takes of each example the triplet with the largest loss, "all" the mean over all
+        its triplets. If vectors collapse to one point at the start, use "all"."""
+    return Loss("triplet", vectors, labels, margin=margin, mining=mining)
+
+
+def ctc(logits: Var, labels: str = "labels", *, most_labels: int, blank: int = 0,
+        lengths: str = "") -> Loss:
+    """Connectionist temporal classification of a layer's result [positions, classes] against an
+    input of labels, int32 [most_labels]: classes but the blank in their order, without their places,
+    and -1 behind them. The loss of an example is -log of the probability of all paths, a class for
+    each position, that spell its labels once classes that repeat become one and blanks are taken
+    out. It is not divided by the number of labels.
+
+    blank: the class that is no label.
+    lengths: the name of an input of the positions that count, int32, one number for each example;
+        added if the network has no such input. Left out: all positions count.
+
+    A sequence that is too short for its labels is an error. best_path reads the labels from logits,
+    label_error_rate compares them."""
+    return Loss("ctc", logits, labels, most_labels=most_labels, blank=blank, lengths=lengths)
 
 
 def squared_error(results: Var, targets: str = "targets", *, largest: float | None = None,

@@ -182,6 +182,10 @@ def _add_loss(builder: _core.Builder, loss: Loss, result: int) -> None:
         builder.dice(result, loss.target, loss.smooth, loss.cross_entropy, loss.weights)
     elif loss.kind == "contrastive":
         builder.contrastive(result, loss.target, loss.temperature)
+    elif loss.kind == "triplet":
+        builder.triplet(result, loss.target, loss.margin, loss.mining)
+    elif loss.kind == "ctc":
+        builder.ctc(result, loss.target, loss.most_labels, loss.blank, loss.lengths)
     else:
         builder.number_error(result, loss.target, loss.exponent, loss.penalty, loss.delta,
                              loss.weights)

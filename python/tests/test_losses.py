@@ -129,13 +129,14 @@ def test_dice_learns_small_parts_of_pictures(format, cross_entropy):
     assert score.accuracy == pytest.approx((guesses == y).mean(), abs=1e-9)
 
 
+@pytest.mark.parametrize("loss", [lambda z: mt.contrastive(z, temperature=0.2), mt.triplet,
+                                  lambda z: mt.triplet(z, mining="all", margin=0.5)])
 @pytest.mark.parametrize("format", ["bfp8", "dfp8", "fp32"])
-def test_contrast_brings_vectors_of_a_label_together(format):
+def test_losses_of_vectors_bring_those_of_a_label_together(format, loss):
     x, scores = rows()
     labels = scores.argmax(1) * 1000 - 1 * (np.arange(512) == 3)
     z = mt.linear(mt.relu(mt.linear(mt.numbers(6, largest=8.0), 32)), 8)
-    net = mt.Network(z, loss=mt.contrastive(z, temperature=0.2))
-    trainer = mt.Trainer(net, batch_size=64, learning_rate=0.05, seed=1, format=format)
+    trainer = mt.Trainer(mt.Network(z, loss=loss(z)), batch_size=64, learning_rate=0.05, seed=1, format=format)
     history = trainer.fit(mt.Data(numbers=x, labels=labels.astype(np.int32)), epochs=15,
                           progress=False)
     assert history[-1].loss < 0.9 * history[0].loss and history[-1].accuracy > 0.85
@@ -153,7 +154,8 @@ def test_batch_losses_have_the_same_bits_on_any_number_of_threads():
     x, y = pixels(64)
     z = mt.conv(mt.relu(mt.conv(mt.input(12, 12, 1), 4, bias=True)), 2, 1, bias=True)
     vector = mt.linear(z, 6)
-    for loss, labels in ((mt.dice(z, cross_entropy=0.5), y), (mt.contrastive(vector), y[:, 5, 5])):
+    for loss, labels in ((mt.dice(z, cross_entropy=0.5), y), (mt.contrastive(vector), y[:, 5, 5]),
+                         (mt.triplet(vector, mining="all"), y[:, 5, 5])):
         hashes = set()
         for threads in (1, 3):
             out = z if loss.kind == "dice" else vector
@@ -197,7 +199,8 @@ def test_built_in_networks_take_all_losses():
              "huber": ({"huber_delta": 0.5}, "regression_error", [numbers]),
              mt.soft_cross_entropy: ({}, "soft_cross_entropy", [shares]),
              mt.distilled_cross_entropy: ({}, "distilled_cross_entropy", [classes, shares]),
-             mt.contrastive: ({}, "contrastive_loss", [classes])}
+             mt.contrastive: ({}, "contrastive_loss", [classes]),
+             mt.triplet: ({}, "triplet_loss", [classes])}
     for loss, (options, op, targets) in forms.items():
         net = mt.models.build("mlp", classes=4, loss=loss, **options)
         assert net.nodes[-1]["op"] == op, loss
@@ -205,9 +208,9 @@ def test_built_in_networks_take_all_losses():
         assert report.loss > 0, loss
     two = mt.models.build("mlp", classes=2, loss="sigmoid")
     assert two.nodes[-3]["shape"] == [1] or two.nodes[-3]["attributes"]["channels"] == 1
-    for options, text in (({"loss": "ctc"}, "'ctc' is not built"),
+    for options, text in (({"loss": "ctc"}, "ctc_loss"),
                           ({"loss": "contrastive"}, "contrastive_loss"),
-                          ({"loss": "triplet"}, "contrastive_loss"),
+                          ({"loss": "triplet"}, "triplet_loss"),
                           ({"loss": "hinge"}, "unknown loss 'hinge'"),
                           ({"loss": "mse", "focal": 1.0}, "focal goes with"),
                           ({"loss": "huber", "positive_weights": 2.0}, "positive_weights goes with"),

@@ -79,5 +79,41 @@ TEST(NetworkBuilder, ContrastReadsVectors) {
   EXPECT_NE(wrong.error().find("temperature"), std::string::npos) << wrong.error();
 }
 
+TEST(NetworkBuilder, TripletsReadVectors) {
+  NetworkBuilder net("vectors");
+  net.numbers("numbers", {6}, -12);
+  const Var vector = net.linear(8);
+  net.triplet(vector, "person", {.margin = 0.5, .mining = "all"});
+  const auto network = net.finish({vector});
+  EXPECT_EQ(loss_of_json(network), "triplet_loss");
+  NetworkBuilder wrong("soft");
+  wrong.numbers("numbers", {6}, -12);
+  wrong.triplet(wrong.linear(8), "person", {.mining = "soft"});
+  EXPECT_NE(wrong.error().find("hard"), std::string::npos) << wrong.error();
+}
+
+TEST(NetworkBuilder, CtcSharesLengthsWithLayers) {
+  NetworkBuilder net("speech");
+  const Var frames = net.numbers("numbers", {12, 6}, -12);
+  net.indices("lengths", {});
+  const Var logits = net.linear(5, frames);
+  net.ctc(logits, "letters", 4, {.blank = 4, .lengths = "lengths"});
+  const auto network = net.finish({logits});
+  ASSERT_TRUE(network) << network.error();
+  EXPECT_EQ(loss_of_json(network), "ctc_loss");
+  ASSERT_EQ(network->inputs().size(), 3U);
+  EXPECT_EQ(network->inputs()[2].name, "letters");
+  EXPECT_EQ(network->inputs()[2].dims, Dims{4});
+  NetworkBuilder own("own");
+  const Var z = own.linear(5, own.numbers("numbers", {12, 6}, -12));
+  own.ctc(z, "letters", 4, {.lengths = "frames"});
+  const auto added = own.finish({z});
+  ASSERT_TRUE(added) << added.error();
+  EXPECT_EQ(added->inputs()[2].name, "frames");
+  NetworkBuilder wrong("many");
+  wrong.ctc(wrong.linear(5, wrong.numbers("numbers", {12, 6}, -12)), "letters", 13);
+  EXPECT_NE(wrong.error().find("at most as many labels"), std::string::npos) << wrong.error();
+}
+
 }  // namespace
 }  // namespace mantissa

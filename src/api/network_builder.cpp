@@ -350,6 +350,28 @@ void NetworkBuilder::contrastive(Var vectors, const std::string& labels, double 
                   {{"temperature", temperature}});
 }
 
+void NetworkBuilder::triplet(Var vectors, const std::string& labels, const TripletLoss& form) {
+  data_->add_loss(ops::kTripletLoss, vectors, {{.labels = labels}}, "",
+                  {{"margin", form.margin}, {"mining", form.mining}});
+}
+
+void NetworkBuilder::ctc(Var logits, const std::string& labels, int64_t most_labels,
+                         const CtcLoss& form) {
+  const int value = data_->index(logits);
+  if (most_labels < 1) data_->refuse("loss of '" + labels + "': most_labels must be at least 1");
+  if (data_->failed()) return;
+  std::vector<int> inputs = {
+      value, data_->graph.add_input(labels, Shape{most_labels}, Element::kIndex)};
+  if (!form.lengths.empty()) {
+    const Value* const found = input_named(data_->graph.graph(), form.lengths);
+    inputs.push_back(found == nullptr
+                         ? data_->graph.add_input(form.lengths, Shape{}, Element::kIndex)
+                         : static_cast<int>(found - data_->graph.graph().values.data()));
+  }
+  data_->graph.add_loss(ops::kCtcLoss, data_->name_for("loss", ""), std::move(inputs),
+                        {{"blank", form.blank}});
+}
+
 std::vector<Var> NetworkBuilder::outputs() const { return data_->outputs; }
 
 Dims NetworkBuilder::dims(Var value) const {

@@ -7,6 +7,8 @@
 #include "infer/length_programs.h"
 #include "networks/network.h"
 #include "ops/loss.h"
+#include "ops/losses/ctc.h"
+#include "ops/losses/example_losses.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -29,14 +31,20 @@ const void* tensor_of(const Graph& graph, std::span<const void* const> inputs, i
   return inputs[place - graph.inputs.begin()];
 }
 
-int64_t rows_of_example(const Graph& graph, const Node& loss) {
-  const Shape& logits = graph.values[loss.inputs[0]].shape;
-  return logits.count() / logits.last();
-}
-
 // Whether a loss has a label for each logit, in place of one for each row of them.
 bool is_by_output(const Graph& graph, const Node& loss) {
   return graph.values[loss.inputs[1]].shape.rank == graph.values[loss.inputs[0]].shape.rank;
+}
+
+// The sequences of labels of a batch.
+Status check_sequences(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
+                       int64_t examples) {
+  const auto numbers = [&](size_t input) {
+    return loss.inputs.size() > input
+               ? static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[input]))
+               : nullptr;
+  };
+  return ops::check_ctc_labels(graph, loss, numbers(1), numbers(2), examples);
 }
 
 // Losses read the logit that a label names, and take weights for numbers from 0 up. The labels of
@@ -44,14 +52,15 @@ bool is_by_output(const Graph& graph, const Node& loss) {
 Status check_labels(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
                     int64_t examples) {
   if (graph.values[loss.inputs[1]].element != Element::kIndex) return {};
-  if (loss.op == &ops::kContrastiveLoss) return {};  // any number is a label; below 0: none
+  if (ops::compares_examples(loss)) return {};  // any number is a label; below 0: none
+  if (loss.op == &ops::kCtcLoss) return check_sequences(graph, loss, inputs, examples);
   const int64_t outputs = graph.values[loss.inputs[0]].shape.last();
   const bool by_output = is_by_output(graph, loss);
   const bool ordinal = ops::is_ordinal(loss);
   const bool two = loss.op == &ops::kSigmoidCrossEntropy && (by_output || outputs == 1) && !ordinal;
   const int64_t classes = two ? 2 : outputs + ordinal;
   const auto* labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
-  const int64_t count = examples * rows_of_example(graph, loss) * (by_output ? outputs : 1);
+  const int64_t count = examples * ops::rows_of_example(graph, loss) * (by_output ? outputs : 1);
   for (int64_t i = 0; labels != nullptr && i < count; ++i) {
     if (labels[i] >= kIgnoredLabel && labels[i] < classes) continue;
     const std::string possible =
@@ -69,7 +78,7 @@ Status check_weights(const Graph& graph, const Node& loss, std::span<const void*
   const size_t input = ops::weights_input(loss);
   if (loss.inputs.size() <= input) return {};
   const auto* weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[input]));
-  const int64_t rows = examples * rows_of_example(graph, loss);
+  const int64_t rows = examples * ops::rows_of_example(graph, loss);
   for (int64_t i = 0; weights != nullptr && i < rows; ++i) {
     if (weights[i] < 0) {
       return invalid_input("'" + graph.values[loss.inputs[input]].name +
@@ -89,7 +98,7 @@ Status check_shares(const Graph& graph, const Node& loss, std::span<const void* 
   const Value& value = graph.values[loss.inputs[ops::weights_input(loss) - 1]];
   const auto* shares = static_cast<const int16_t*>(
       tensor_of(graph, inputs, loss.inputs[ops::weights_input(loss) - 1]));
-  const int64_t classes = value.shape.last(), rows = examples * rows_of_example(graph, loss);
+  const int64_t classes = value.shape.last(), rows = examples * ops::rows_of_example(graph, loss);
   const int64_t most = int64_t{2} << -value.exponent;
   for (int64_t row = 0; shares != nullptr && row < rows; ++row) {
     int64_t sum = 0, least = 0;
@@ -121,7 +130,8 @@ StepScalars with_counted_mean(const Graph& whole, const Graph& graph,
   if (graph.losses.empty()) return scalars;
   const Node& loss = graph.nodes[graph.losses[0]];
   kernels::RowWeights weights;
-  if (graph.values[loss.inputs[1]].element == Element::kIndex && !is_by_output(graph, loss)) {
+  const bool by_row = loss.op != &ops::kCtcLoss && !is_by_output(graph, loss);
+  if (graph.values[loss.inputs[1]].element == Element::kIndex && by_row) {
     weights.labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
   }
   const size_t input = ops::weights_input(loss);
@@ -129,8 +139,8 @@ StepScalars with_counted_mean(const Graph& whole, const Graph& graph,
     weights.weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[input]));
   }
   LossTotals totals;
-  ops::count_rows(weights, examples * rows_of_example(graph, loss), totals);
-  const int64_t all = examples * rows_of_example(whole, whole.nodes[whole.losses[0]])
+  ops::count_rows(weights, examples * ops::rows_of_example(graph, loss), totals);
+  const int64_t all = examples * ops::rows_of_example(whole, whole.nodes[whole.losses[0]])
                       << kernels::kRowWeightBits;
   // If none counts, the gradient is 0 at any scale.
   if (totals.weight_q10 == all || totals.weight_q10 == 0) return scalars;
@@ -151,7 +161,7 @@ bool fits(std::span<const TensorSpec> inputs, const Batch& batch) {
 // Rows that a shorter sequence lacks are padding: they count as rows that no loss counts.
 void count_whole_rows(const Graph& whole, StepResult& result) {
   for (size_t i = 0; i < whole.losses.size(); ++i) {
-    const int64_t rows = rows_of_example(whole, whole.nodes[whole.losses[i]]);
+    const int64_t rows = ops::rows_of_example(whole, whole.nodes[whole.losses[i]]);
     result.losses[i].rows = result.examples * rows;
   }
   result.take_means();

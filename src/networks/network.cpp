@@ -167,6 +167,9 @@ Shape label_shape_of_places(const Graph& network) {
         return kind == ArrayKind::kPictures || kind == ArrayKind::kNumbers;
       });
   if (labels == nullptr || !reads_places || network.outputs.size() != 1) return {};
+  for (const int loss : network.losses) {
+    if (network.nodes[loss].op == &ops::kCtcLoss) return {};  // labels without places
+  }
   const Shape& logits = network.values[network.outputs[0]].shape;
   return logits.rank > 1 && ops::rows_shape(logits) == labels->shape ? labels->shape : Shape{};
 }

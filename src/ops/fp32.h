@@ -76,6 +76,8 @@ extern const OpRows kSoftCrossEntropy;
 extern const OpRows kDistilledCrossEntropy;
 extern const OpRows kDiceLoss;
 extern const OpRows kContrastiveLoss;
+extern const OpRows kTripletLoss;
+extern const OpRows kCtcLoss;
 extern const OpRows kUpdateSgd;
 extern const OpRows kUpdateMomentum;
 extern const OpRows kUpdateNesterov;

@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "models/json/network_json.h"
 #include "networks/network.h"
+#include "ops/losses/example_losses.h"
 #include "plan/passes/network_format.h"
 #include "plan/retention/compile_training.h"
 #include "run/checkpoint.h"
@@ -48,8 +49,7 @@ Status check_settings(const RunConfig& config) {
 }  // namespace
 
 int64_t labels_per_example(const Graph& graph, int loss) {
-  const Shape& logits = graph.values[graph.nodes[graph.losses[loss]].inputs[0]].shape;
-  return logits.count() / logits.last();
+  return ops::rows_of_example(graph, graph.nodes[graph.losses[loss]]);
 }
 
 Session::Session(Graph network, const RunConfig& config)

@@ -142,10 +142,12 @@ holds "the same bits on three threads" \
   "$(number "$folder/one/summary.json" state_sha256)"
 refuses "a class for an example" 2 'is softmax_cross_entropy' \
   train --model mlp --loss dice --data "$data" --out "$folder/no"
-refuses "CTC" 2 "loss: 'ctc' is not built: label each position" \
+refuses "CTC" 2 "loss: 'ctc' is for sequences of labels.*ctc_loss" \
   train --model mlp --loss ctc --data "$data" --out "$folder/no"
 refuses "a contrast" 2 "'contrastive' is for vectors.*contrastive_loss" \
   train --model mlp --loss contrastive --data "$data" --out "$folder/no"
+refuses "triplets" 2 "'triplet' is for vectors.*triplet_loss" \
+  train --model mlp --loss triplet --data "$data" --out "$folder/no"
 refuses "one label for a picture" 2 'gives a class to each of the places' \
   train --model "$folder/unet.json" --data "$folder/whole.npz" --out "$folder/no"
 finish

@@ -31,6 +31,8 @@ struct LossRows {
   int target_exponent = kTargetExponent;
   std::vector<int16_t> weights = {};  // [rows] in 2^-10
   std::vector<int16_t> row_exponents = {};
+  int64_t most_labels = 0;            // of examples with sequences of labels: [examples, most]
+  std::vector<int32_t> lengths = {};  // [examples]
 
   double logit(int64_t i) const { return std::ldexp(logits[i], exponent_of(i / outputs)); }
   double target(int64_t i) const { return std::ldexp(targets[i], target_exponent); }
@@ -52,6 +54,7 @@ struct LossRows {
     }
     const Shape all = places > 0 ? Shape{rows / places, places, outputs} : Shape{rows, outputs};
     const Shape of_rows = places > 0 ? Shape{rows / places, places} : Shape{rows};
+    const Shape of_labels = most_labels > 0 ? Shape{rows / places, most_labels} : of_rows;
     const auto tensor = [&](const auto& data, DataType type, const Shape& shape, int16_t* of) {
       Tensor made;
       made.data = const_cast<void*>(static_cast<const void*>(data.data()));
@@ -66,10 +69,13 @@ struct LossRows {
     if (!row_exponents.empty()) {
       inputs[0].row_exponents = const_cast<int16_t*>(row_exponents.data());
     }
-    const bool by_output = std::ssize(labels) == rows * outputs && outputs > 1;
+    const bool by_output = most_labels == 0 && std::ssize(labels) == rows * outputs && outputs > 1;
     if (!labels.empty()) {
       inputs.push_back(
-          tensor(labels, DataType::kInt32, by_output ? all : of_rows, exponents + 1));
+          tensor(labels, DataType::kInt32, by_output ? all : of_labels, exponents + 1));
+    }
+    if (!lengths.empty()) {
+      inputs.push_back(tensor(lengths, DataType::kInt32, Shape{rows / places}, exponents + 1));
     }
     if (!targets.empty()) inputs.push_back(tensor(targets, DataType::kInt16, all, exponents + 2));
     if (!weights.empty()) {

@@ -227,7 +227,7 @@ TEST(AllOperators, AreInTheNetworks) {
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
         &ops::kMeanSquaredError, &ops::kSigmoidCrossEntropy, &ops::kRegressionError,
         &ops::kSoftCrossEntropy, &ops::kDistilledCrossEntropy, &ops::kDiceLoss,
-        &ops::kContrastiveLoss,
+        &ops::kContrastiveLoss, &ops::kTripletLoss, &ops::kCtcLoss,
         &ops::kSumGradients, &ops::kRoundGradient, &ops::kRoundGradientStochastic,
         &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
         &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm, &ops::kBendGradient}) {

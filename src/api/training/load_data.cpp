@@ -6,6 +6,7 @@
 #include "api/settings/describe_settings.h"
 #include "api/training/array_set.h"
 #include "data/batches/examples.h"
+#include "data/batches/no_label.h"
 #include "data/datasets/dataset.h"
 #include "mantissa/data.h"
 #include "run/settings/run_network.h"
@@ -17,7 +18,11 @@ ArraySet arrays_of(ExampleSet& set) {
   ArraySet arrays{.count = set.count, .arrays = {}};
   for (StoredTensor& tensor : set.tensors) {
     if (const auto* const labels = std::get_if<std::vector<Label>>(&tensor.numbers)) {
-      tensor.numbers = std::vector<int32_t>(labels->begin(), labels->end());
+      std::vector<int32_t> wide(labels->begin(), labels->end());
+      for (int32_t& label : wide) {
+        if (!is_known(tensor, static_cast<Label>(label))) label = kIgnoredLabel;
+      }
+      tensor.numbers = std::move(wide);
     }
     const Elements elements =
         std::holds_alternative<std::vector<uint8_t>>(tensor.numbers)   ? Elements::kUint8

@@ -14,6 +14,7 @@
 #include "infer/tasks/evaluation.h"
 #include "infer/tasks/regression.h"
 #include "networks/network.h"
+#include "ops/losses/example_losses.h"
 #include "train/session.h"
 
 namespace mantissa {
@@ -114,7 +115,7 @@ bool Model::gives_lists() const {
 Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;
   for (const int loss : network.graph.losses) {
-    if (network.graph.nodes[loss].op != &ops::kContrastiveLoss) continue;
+    if (!ops::compares_examples(network.graph.nodes[loss])) continue;
     return invalid_input("'" + network.graph.nodes[loss].name +
                          "' compares the examples of a batch, so the loss depends on how they are "
                          "cut into batches; predict() gives their vectors");

@@ -1,12 +1,12 @@
 #include "data/arrays/array_pictures.h"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <utility>
 
 #include "base/sizes.h"
 #include "data/arrays/array_files.h"
+#include "data/arrays/array_targets.h"
 #include "data/tables/table_rows.h"
 
 namespace mantissa {
@@ -78,7 +78,7 @@ Result<PictureForm> form_of(const FoundSplit& split, const NpyArray& x) {
                        "is [height, width, channels] takes others");
 }
 
-// Labels of pixels: whole numbers below kMaxClasses, [pictures, height, width].
+// Labels of pixels, [pictures, height, width].
 Status inspect_labels_of_pixels(const FoundSplit& split, const ArrayPair& pair,
                                 const PictureForm& form, FoundData& found) {
   const NpyArray& y = pair.y;
@@ -92,15 +92,8 @@ Status inspect_labels_of_pixels(const FoundSplit& split, const ArrayPair& pair,
     return invalid_input(name + " has labels of pixels, and the training pictures have one each");
   }
   found.label_shape = shape;
-  const NumberAt number = number_reader(y.type);
-  for (int64_t i = 0; i < y.shape[0] * shape.count(); ++i) {
-    const double label = number(y, i);
-    if (label < 0 || label >= kMaxClasses || label != std::floor(label)) {
-      return invalid_input(name + " has a label that is no whole number from 0 to " +
-                           std::to_string(kMaxClasses - 1));
-    }
-    found.largest_label = std::max(found.largest_label, static_cast<Label>(label));
-  }
+  MANTISSA_ASSIGN(const Label largest, largest_place_label(split, y, found));
+  found.largest_label = std::max(found.largest_label, largest);
   return {};
 }
 
@@ -182,13 +175,17 @@ Status inspect_array_pictures(FoundData& found) {
 namespace {
 
 // In place of the picture's one label.
-void append_labels_of_pixels(const NpyArray& y, int64_t picture, int64_t count, ExampleSet& set) {
+Status append_labels_of_pixels(const FoundData& found, const FoundSplit& split, const NpyArray& y,
+                               int64_t picture, ExampleSet& set) {
   auto& labels = set.find(kLabelTensor)->as<Label>();
   const NumberAt number = number_reader(y.type);
+  const int64_t count = found.label_shape.count();
   labels.pop_back();
-  for (int64_t i = 0; i < count; ++i) {
-    labels.push_back(static_cast<Label>(number(y, picture * count + i)));
+  for (int64_t i = picture * count; i < (picture + 1) * count; ++i) {
+    MANTISSA_ASSIGN(const Label label, place_label(split, y, number(y, i)));
+    labels.push_back(label);
   }
+  return {};
 }
 }  // namespace
 
@@ -213,7 +210,7 @@ Result<ExampleSet> read_array_pictures(const FoundData& found, const FoundSplit&
     if (!is_of_part(i, split.part)) continue;
     if (found.label_shape.rank > 0) {
       append_picture(pixels + i * stored.bytes(), stored, 0, set);
-      append_labels_of_pixels(pair.y, i, found.label_shape.count(), set);
+      MANTISSA_RETURN_IF_ERROR(append_labels_of_pixels(found, split, pair.y, i, set));
       continue;
     }
     const auto first = several.begin() + i * each;

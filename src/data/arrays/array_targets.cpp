@@ -6,21 +6,13 @@
 #include <utility>
 
 #include "data/arrays/array_files.h"
+#include "data/batches/no_label.h"
 #include "data/readers/table_reader.h"
 #include "data/tables/table_encoder.h"
 #include "data/tables/table_rows.h"
 
 namespace mantissa {
 namespace {
-
-// Labels of places: whole numbers from 0 on.
-Result<Label> place_label(const FoundSplit& split, const NpyArray& y, double number) {
-  if (number >= 0 && number < kMaxClasses && number == std::floor(number)) {
-    return static_cast<Label>(number);
-  }
-  return invalid_input(place_of(split, y) + " has a label that is no whole number from 0 to " +
-                       std::to_string(kMaxClasses - 1));
-}
 
 // Rows that have the targets alone; a table wants an input, too.
 Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const NpyArray& y) {
@@ -30,6 +22,15 @@ Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const Np
 }
 
 }  // namespace
+
+Result<Label> place_label(const FoundSplit& split, const NpyArray& y, double number) {
+  if (number == -1) return kNoLabel;
+  if (number >= 0 && number < kNoLabel && number == std::floor(number)) {
+    return static_cast<Label>(number);
+  }
+  return invalid_input(place_of(split, y) + " has a label that is no whole number from -1 to " +
+                       std::to_string(kNoLabel - 1) + "; -1 counts nothing");
+}
 
 Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
                                                  const DataOptions& options, FoundData& found) {
@@ -43,14 +44,25 @@ Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const 
   return schema.schema.targets();
 }
 
-Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y) {
+Result<Label> largest_place_label(const FoundSplit& split, const NpyArray& y, FoundData& found) {
   const NumberAt number = number_reader(y.type);
   const int64_t count = std::ssize(y.data) / npy_element_bytes(y.type);
   Label largest = 0;
+  int64_t missing = 0;
   for (int64_t i = 0; i < count; ++i) {
     MANTISSA_ASSIGN(const Label label, place_label(split, y, number(y, i)));
-    largest = std::max(largest, label);
+    missing += label == kNoLabel;
+    if (label != kNoLabel) largest = std::max(largest, label);
   }
+  if (missing > 0) {
+    found.notes.push_back("'" + y.name + "' " + shape_text(y) + ": " + std::to_string(missing) +
+                          " labels are -1 and count nothing");
+  }
+  return largest;
+}
+
+Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, FoundData& found) {
+  MANTISSA_ASSIGN(const Label largest, largest_place_label(split, y, found));
   if (largest == 0) {
     return invalid_input(place_of(split, y) + " is 0 everywhere: there is nothing to learn");
   }
@@ -66,7 +78,7 @@ Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSch
     for (int64_t i = 0; i < y.shape[0] * places; ++i) {
       if (!is_of_part(i / places, split.part)) continue;
       MANTISSA_ASSIGN(const Label label, place_label(split, y, number(y, i)));
-      if (label >= std::ssize(schema.target.categories)) {
+      if (label != kNoLabel && label >= std::ssize(schema.target.categories)) {
         return invalid_input(place_of(split, y) + " has the label " + std::to_string(label) +
                              ", which no training example has");
       }

@@ -14,9 +14,15 @@ namespace mantissa {
 Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
                                                  const DataOptions& options, FoundData& found);
 
-// A class for each position or pixel: as many as the largest label says. An error for labels that
-// are no whole numbers from 0 on.
-Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y);
+// The label of a pixel or position, kNoLabel for -1. An error for one that is no whole number from
+// -1 on.
+Result<Label> place_label(const FoundSplit& split, const NpyArray& y, double number);
+
+// The largest label of pixels or positions. A note says how many count nothing.
+Result<Label> largest_place_label(const FoundSplit& split, const NpyArray& y, FoundData& found);
+
+// A class for each position or pixel: as many as the largest label says.
+Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, FoundData& found);
 
 // Appends the targets of the examples of a split's part to a set of row_set. Errors: a class that
 // no training example has, a target that is missing.

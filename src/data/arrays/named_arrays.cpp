@@ -139,7 +139,7 @@ Result<TableSchema> named_schema(const DataOptions& options, const FoundSplit& t
   }
   if (are_labels_of_places(arrays.targets, options.table.label_shape)) {
     schema.label_shape = options.table.label_shape;
-    MANTISSA_ASSIGN(schema.target, place_target(train, arrays.targets));
+    MANTISSA_ASSIGN(schema.target, place_target(train, arrays.targets, found));
     return schema;
   }
   MANTISSA_ASSIGN(std::vector<TableColumn> targets,

@@ -48,7 +48,7 @@ Result<TableSchema> find_shaped(const DataOptions& options, RowPart part, FoundD
   MANTISSA_ASSIGN(schema.columns,
                   channel_columns(train, {pair.x, {schema.shape, schema.channels_first}}));
   if (schema.label_shape.rank > 0) {
-    MANTISSA_ASSIGN(schema.target, place_target(train, pair.y));
+    MANTISSA_ASSIGN(schema.target, place_target(train, pair.y, found));
   } else {
     MANTISSA_ASSIGN(const auto targets, example_targets(train, pair.y, options, found));
     schema.target = targets[0];

@@ -1,10 +1,13 @@
 // Arrays of positions with channels, of pictures of numbers, and labels of pixels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/test_folder.h"
+#include "data/batches/examples.h"
+#include "data/batches/no_label.h"
 #include "data/datasets/dataset.h"
 #include "formats/arrays/npz.h"
 #include "tensor/table_numbers.h"
@@ -178,6 +181,59 @@ TEST_F(ShapedArrays, LabelsOfPixels) {
   }
   EXPECT_NE(refusal({.size = {4, 4}}).find("neither --input-size nor other channels"),
             std::string::npos);
+}
+
+// Places of -1 have no label: they make no class, and batches have -1 again.
+TEST_F(ShapedArrays, PlacesMayHaveNoLabel) {
+  std::vector<int32_t> y = {0, 1, -1, -1, 2, 0, 1, -1, 1, 0, 0, 2};
+  const std::vector<uint8_t> pixels = {10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
+  const auto examples_have = [&](const ExampleSet& set, const Augmentation& augmentation) {
+    const Examples examples = examples_of(set, augmentation, 7);
+    const bool is_label_first = examples.specs[0].name == kLabelTensor;
+    for (uint32_t n = 0; n < set.count; ++n) {
+      std::vector<int32_t> labels(3, 77);
+      std::vector<int16_t> inputs(6);
+      std::byte* const places[] = {
+          reinterpret_cast<std::byte*>(is_label_first ? static_cast<void*>(labels.data())
+                                                      : static_cast<void*>(inputs.data())),
+          reinterpret_cast<std::byte*>(is_label_first ? static_cast<void*>(inputs.data())
+                                                      : static_cast<void*>(labels.data()))};
+      examples.write(0, n, places);
+      std::vector<int32_t> wanted(y.begin() + n * 3, y.begin() + n * 3 + 3);
+      std::sort(labels.begin(), labels.end());
+      std::sort(wanted.begin(), wanted.end());
+      EXPECT_EQ(labels, wanted);
+    }
+  };
+  for (const bool are_pictures : {false, true}) {
+    const std::vector<float> numbers = numbers_of(false);
+    const auto x = [&](const char* name) {
+      return are_pictures ? array(name, NpyType::kUint8, {4, 1, 3}, pixels)
+                          : array(name, NpyType::kFloat, {4, 3, 2}, numbers);
+    };
+    const std::vector<int64_t> dims =
+        are_pictures ? std::vector<int64_t>{4, 1, 3} : std::vector<int64_t>{4, 3};
+    const auto put_labels = [&] {
+      put({x("x_train"), array("y_train", NpyType::kInt32, dims, y), x("x_test"),
+           array("y_test", NpyType::kInt32, dims, y)});
+    };
+    const DataOptions options = are_pictures ? DataOptions() : shaped(Shape{3, 2});
+    put_labels();
+    const auto data = load(options);
+    ASSERT_TRUE(data.ok()) << data.error().message;
+    EXPECT_EQ(data->info.target.classes, 3);
+    EXPECT_TRUE(std::any_of(data->info.notes.begin(), data->info.notes.end(), [](auto& note) {
+      return note.find("3 labels are -1 and count nothing") != std::string::npos;
+    }));
+    EXPECT_EQ(std::ranges::count(data->train.labels(), kNoLabel), 3);
+    examples_have(data->train, {});
+    if (are_pictures) examples_have(data->train, {.flip = 1});
+    std::swap(y[0], y[2]);
+    y[0] = -2;
+    put_labels();
+    EXPECT_NE(refusal(options).find("no whole number from -1 to 65534"), std::string::npos);
+    y[0] = 0, y[2] = -1;
+  }
 }
 
 }  // namespace

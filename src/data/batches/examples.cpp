@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "data/batches/no_label.h"
+
 namespace mantissa {
 namespace {
 
@@ -60,15 +62,33 @@ BatchTensors augmented_pixels(const StoredTensor& tensor, const std::vector<uint
           }};
 }
 
+// Stored labels of places in a batch.
+void mark_ignored(const StoredTensor& tensor, std::byte* place) {
+  auto* const labels = reinterpret_cast<int32_t*>(place);
+  std::replace(labels, labels + tensor.shape.count(), int32_t{kNoLabel}, kIgnoredLabel);
+}
+
+BatchTensors labels_of_places(const StoredTensor& tensor, const std::vector<Label>& labels) {
+  BatchTensors made = same_numbers<int32_t>(tensor, labels, DataType::kInt32);
+  made.write = [&tensor, write = std::move(made.write)](uint32_t epoch, uint32_t example,
+                                                        std::byte* const* places) {
+    write(epoch, example, places);
+    mark_ignored(tensor, places[0]);
+  };
+  return made;
+}
+
 // Labels of pixels, which stay with the pixels that they are of.
 BatchTensors moved_labels(const StoredTensor& tensor, const std::vector<Label>& labels,
                           const Augmentation& augmentation, uint64_t seed) {
   return {{{tensor.name, DataType::kInt32, tensor.shape}},
-          [&labels, shape = tensor.shape, augmentation, seed](uint32_t epoch, uint32_t example,
-                                                              std::byte* const* places) {
+          [&tensor, &labels, augmentation, seed](uint32_t epoch, uint32_t example,
+                                                 std::byte* const* places) {
+            const Shape& shape = tensor.shape;
             move_labels(labels.data() + example * shape.count(), shape[0], shape[1], augmentation,
                         augment_bits(seed, epoch, example), kIgnoredLabel,
                         reinterpret_cast<int32_t*>(places[0]));
+            mark_ignored(tensor, places[0]);
           }};
 }
 
@@ -96,6 +116,7 @@ BatchTensors batch_tensors(const StoredTensor& tensor, const ExampleSet& set,
   if (labels != nullptr && augmentation.moves() && are_of_pixels(tensor, set)) {
     return moved_labels(tensor, *labels, augmentation, seed);
   }
+  if (labels != nullptr && tensor.shape.rank > 0) return labels_of_places(tensor, *labels);
   if (labels != nullptr) return same_numbers<int32_t>(tensor, *labels, DataType::kInt32);
   return same_numbers<int32_t>(tensor, std::get<std::vector<int32_t>>(tensor.numbers),
                                DataType::kInt32);

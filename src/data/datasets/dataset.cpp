@@ -154,7 +154,9 @@ std::string missing_classes(const char* split, const std::vector<Label>& labels,
                             const std::vector<std::string>& names) {
   constexpr int kMostNamed = 5;
   std::vector<bool> seen(names.size(), false);
-  for (const Label label : labels) seen[label] = true;
+  for (const Label label : labels) {
+    if (label < std::ssize(seen)) seen[label] = true;  // others are places without a label
+  }
   const auto missing = std::count(seen.begin(), seen.end(), false);
   if (missing == 0 || labels.empty()) return "";
   std::string list;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "data/batches/no_label.h"
+
 namespace mantissa {
 namespace {
 
@@ -58,11 +60,17 @@ Status take_positive(const DataOptions& options, DatasetInfo& info) {
 }
 
 void renumber(const std::vector<Label>& numbers, ExampleSet& set) {
-  for (Label& label : set.find(kLabelTensor)->as<Label>()) label = numbers[label];
+  StoredTensor& labels = *set.find(kLabelTensor);
+  for (Label& label : labels.as<Label>()) {
+    if (is_known(labels, label)) label = numbers[label];
+  }
 }
 
 void relabel(Label positive, ExampleSet& set) {
-  for (Label& label : set.find(kLabelTensor)->as<Label>()) label = label == positive ? 1 : 0;
+  StoredTensor& labels = *set.find(kLabelTensor);
+  for (Label& label : labels.as<Label>()) {
+    if (is_known(labels, label)) label = label == positive ? 1 : 0;
+  }
 }
 
 }  // namespace mantissa

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "data/batches/no_label.h"
 #include "data/datasets/find_dataset.h"
 
 namespace mantissa {
@@ -15,13 +16,14 @@ namespace {
 // From how many times as many examples one class is much larger than another.
 constexpr int64_t kImbalance = 10;
 
-std::vector<int64_t> count_classes(const ExampleSet& set, int classes) {
-  std::vector<int64_t> counts(static_cast<size_t>(classes), 0);
+std::vector<int64_t> count_classes(const ExampleSet& set, const Target& target) {
+  std::vector<int64_t> counts(static_cast<size_t>(target.classes), 0);
   const StoredTensor* const labels = set.find(kLabelTensor);
   if (labels == nullptr) return counts;
-  const bool by_label = labels->shape.rank > 0;  // examples whose label is 1
+  const bool by_label = target.has_labels();  // examples whose label is 1
   for (size_t i = 0; i < set.labels().size(); ++i) {
     const Label label = set.labels()[i];
+    if (!is_known(*labels, label)) continue;
     counts[by_label ? i % counts.size() : label] += by_label ? label : 1;
   }
   return counts;
@@ -131,9 +133,9 @@ Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOpt
   survey.info.validation_count = examples.validation.count;
   survey.info.test_count = examples.test.count;
   survey.info.bytes = examples.train.bytes() + examples.validation.bytes() + examples.test.bytes();
-  survey.train_counts = count_classes(examples.train, survey.info.target.classes);
-  survey.validation_counts = count_classes(examples.validation, survey.info.target.classes);
-  survey.test_counts = count_classes(examples.test, survey.info.target.classes);
+  survey.train_counts = count_classes(examples.train, survey.info.target);
+  survey.validation_counts = count_classes(examples.validation, survey.info.target);
+  survey.test_counts = count_classes(examples.test, survey.info.target);
   const Status status = check_found(data);
   if (!status.ok()) survey.refusal = status.error().message;
   survey.unreadable = std::move(data.found.unreadable);

@@ -14,6 +14,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/softmax/softmax.h"
 #include "networks/network.h"
+#include "numerics/rounding.h"
 #include "ops/wide_values.h"
 
 namespace mantissa {
@@ -108,8 +109,9 @@ void add_labels(const Tensor& logits, const kernels::SigmoidTargets& targets,
       ++known;
       right += guess == (target == 1);
     }
+    if (known == 0) continue;
     ++evaluation.examples;
-    evaluation.correct += known > 0 && right == known;
+    evaluation.correct += right == known;
   }
 }
 
@@ -126,6 +128,7 @@ void add_ranks(const Tensor& logits, const int32_t* labels,
                std::vector<std::pair<int, int>>& labels_and_guesses,
                ClassificationEvaluation& evaluation) {
   for (int64_t n = 0; n < rows_of(logits); ++n) {
+    if (labels[n] < 0) continue;
     const int label = labels[n], guess = rank_of(logits, n);
     labels_and_guesses.emplace_back(label, guess);
     ++evaluation.examples;
@@ -136,6 +139,11 @@ void add_ranks(const Tensor& logits, const int32_t* labels,
     if (evaluation.confusion.empty()) continue;
     ++evaluation.confusion[static_cast<size_t>(label)][static_cast<size_t>(guess)];
   }
+}
+
+// A sum over the rows that count, as if all did: scores are compared over as many.
+int64_t of_all_rows(int64_t sum, int64_t counted, int64_t rows) {
+  return counted == rows || counted == 0 ? sum : divide_rne(__int128{sum} * rows, counted);
 }
 
 bool has_labels(const ClassifierOptions& options) {
@@ -186,11 +194,10 @@ std::vector<double> rank_probabilities(const std::vector<double>& above, int64_t
   return result;
 }
 
-}  // namespace
-
-Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batches,
-                                          const ClassifierOptions& options,
-                                          const EvaluationObserver& observer) {
+// Adds up the rows, too, with those without a label, which nothing else counts.
+Result<ClassificationEvaluation> evaluate_rows(Programs& programs, BatchSource& batches,
+                                               const ClassifierOptions& options,
+                                               const EvaluationObserver& observer, int64_t& rows) {
   ClassificationEvaluation evaluation(options.classes);
   const kernels::KernelTable table = kernels::select_kernels(options.isa);
   evaluation.thresholds = options.thresholds;
@@ -207,17 +214,19 @@ Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batch
     const Tensor outputs = programs.outputs();
     const Tensor logits = options.one_logit ? one.logits(outputs) : outputs;
     evaluation.of_places = evaluation.of_places || rows_of(logits) > batch.count;
+    rows += rows_of(logits);
+    const int64_t loss_q24 = step.losses[0].loss_q24;  // of rows that count
     if (are_labels) {
       const bool by_output = is_by_output(batch) && !evaluation.of_places;
       add_labels(logits, {labels, options.classes, by_output}, evaluation);
-      evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
+      evaluation.loss_q24 = accumulate(evaluation.loss_q24, loss_q24);
     } else if (are_ranks) {
       add_ranks(logits, labels, ranks, evaluation);
-      evaluation.loss_q24 = accumulate(evaluation.loss_q24, step.loss_q24);
+      evaluation.loss_q24 = accumulate(evaluation.loss_q24, loss_q24);
     } else if (are_two && !evaluation.of_places) {
       add_two_classes(logits, labels, batch, step, *table.softmax, evaluation);
     } else {
-      evaluation.add(logits, labels, batch.examples, step.loss_q24, *table.softmax);
+      evaluation.add(logits, labels, batch.examples, loss_q24, *table.softmax);
     }
   };
   MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
@@ -233,6 +242,15 @@ Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batch
                             : labels_score(evaluation.classes, evaluation.scored);
   }
   return evaluation;
+}
+
+}  // namespace
+
+Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batches,
+                                          const ClassifierOptions& options,
+                                          const EvaluationObserver& observer) {
+  int64_t rows = 0;
+  return evaluate_rows(programs, batches, options, observer, rows);
 }
 
 double guessing_loss(ops::LossKind loss, int64_t classes) {
@@ -259,12 +277,13 @@ Task classification_task(const ClassifierOptions& options, std::string data,
   task.evaluate = [options, data = std::move(data), class_names = std::move(class_names)](
                       Programs& programs, BatchSource& batches,
                       const EvaluationObserver& observer) -> Result<Task::Report> {
+    int64_t rows = 0;
     MANTISSA_ASSIGN(const ClassificationEvaluation evaluation,
-                    evaluate(programs, batches, options, observer));
+                    evaluate_rows(programs, batches, options, observer, rows));
     return Task::Report{
-        .score = {.examples = evaluation.examples,
-                  .correct = evaluation.correct,
-                  .loss_q24 = evaluation.loss_q24,
+        .score = {.examples = rows,
+                  .correct = of_all_rows(evaluation.correct, evaluation.examples, rows),
+                  .loss_q24 = of_all_rows(evaluation.loss_q24, evaluation.examples, rows),
                   .loss = evaluation.loss,
                   .binary = evaluation.binary,
                   .labels = evaluation.labels,

@@ -103,6 +103,7 @@ void ClassificationEvaluation::add(const Tensor& logits, const int32_t* batch_la
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
   for (int64_t i = 0; i < rows; ++i) {
     const int label = batch_labels[i];
+    if (label < 0) continue;
     Ranks ranks = logits.type == DataType::kFloat
                             ? ranks_of(logits.as<float>() + i * count, count, label)
                             : ranks_of(logits.as<int32_t>() + i * count, count, label);

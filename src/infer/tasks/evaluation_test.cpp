@@ -126,6 +126,25 @@ TEST(Evaluation, OfPixelsHasTheMeanIntersectionOverUnion) {
   EXPECT_NEAR(nlohmann::json::parse(json)["mean_iou"].get<double>(), 0.5416666666666666, 1e-9);
 }
 
+TEST(Evaluation, LeavesOutPixelsWithoutALabel) {
+  const std::vector<int32_t> labels = {0, -1, 1, -1};
+  std::vector<int32_t> logits = {5, 0, 0, 5, 5, 0, 5, 0};
+  int16_t exponent = 0;
+  Tensor tensor;
+  tensor.data = logits.data();
+  tensor.type = DataType::kInt32;
+  tensor.shape = Shape{1, 4, 2};
+  tensor.exponent = &exponent;
+  ClassificationEvaluation evaluation(2);
+  const std::vector<uint32_t> numbers = {0};
+  evaluation.add(tensor, labels.data(), numbers, 0, kernels::kSoftmaxReference);
+  EXPECT_EQ(evaluation.examples, 2);
+  EXPECT_EQ(evaluation.correct, 1);
+  EXPECT_EQ(evaluation.classes[0].guesses, 2);
+  EXPECT_EQ(evaluation.classes[1].examples, 1);
+  EXPECT_NEAR(evaluation.mean_iou(), 0.25, 1e-9);
+}
+
 TEST(Evaluation, KeepsTheWorstInOrderWhateverTheBatch) {
   Batch batch(300, 2);
   const ClassificationEvaluation evaluation = evaluated(batch, 300);

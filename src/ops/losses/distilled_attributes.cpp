@@ -3,6 +3,7 @@
 #include "ops/losses/contrastive.h"
 #include "ops/losses/dice.h"
 #include "ops/losses/soft_targets.h"
+#include "ops/losses/triplets.h"
 
 namespace mantissa::ops {
 
@@ -22,6 +23,10 @@ void derive_dice(DiceAttributes& attributes) {
 void derive_contrastive(ContrastiveAttributes& attributes) {
   constexpr double kLog2E = 1.44269504088896340736;
   attributes.log2_q23 = nearest_whole(kLog2E / attributes.temperature, int64_t{1} << 23);
+}
+
+void derive_triplets(TripletAttributes& attributes) {
+  attributes.half_q30 = nearest_whole(attributes.margin, int64_t{1} << 29);
 }
 
 }  // namespace mantissa::ops

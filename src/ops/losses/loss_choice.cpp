@@ -5,6 +5,7 @@
 #include "ops/attributes.h"
 #include "ops/loss.h"
 #include "ops/losses/dice.h"
+#include "ops/losses/example_losses.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
 
@@ -113,7 +114,18 @@ bool is_ordinal(const Node& loss) {
   return loss.op == &kSigmoidCrossEntropy && loss.attributes.as<SigmoidLossAttributes>().ordinal;
 }
 
-size_t weights_input(const Node& loss) { return loss.op == &kDistilledCrossEntropy ? 3 : 2; }
+bool compares_examples(const Node& loss) {
+  return loss.op == &kContrastiveLoss || loss.op == &kTripletLoss;
+}
+
+int64_t rows_of_example(const Graph& graph, const Node& loss) {
+  const Shape& logits = graph.values[loss.inputs[0]].shape;
+  return loss.op == &kCtcLoss ? 1 : logits.count() / logits.last();
+}
+
+size_t weights_input(const Node& loss) {
+  return loss.op == &kDistilledCrossEntropy || loss.op == &kCtcLoss ? 3 : 2;
+}
 
 void take_plain_loss(Node& loss) {
   if (loss.op == &kDistilledCrossEntropy) {
@@ -121,7 +133,7 @@ void take_plain_loss(Node& loss) {
     replace_op(loss, kSoftmaxCrossEntropy);
     return;
   }
-  loss.inputs.resize(weights_input(loss));
+  loss.inputs.resize(std::min(loss.inputs.size(), weights_input(loss)));
   const bool has_classes = loss.op == &kSoftmaxCrossEntropy || loss.op == &kDiceLoss;
   if (has_classes) replace_op(loss, kSoftmaxCrossEntropy);
   if (loss.op == &kSigmoidCrossEntropy) {
@@ -181,12 +193,14 @@ struct Elsewhere {
 };
 constexpr Elsewhere kElsewhere[] = {
     {"ctc",
-     "is not built: label each position, with cross-entropy over [positions, classes], or bring "
-     "targets that are aligned"},
+     "is for sequences of labels, which no data set of a run has: a network of Python, C++ or JSON "
+     "has the node ctc_loss"},
     {"contrastive",
      "is for vectors, which no data set of a run has: a network of Python, C++ or JSON has the "
      "node contrastive_loss"},
-    {"triplet", "is not built; contrastive_loss, of Python, C++ and JSON, compares whole batches"}};
+    {"triplet",
+     "is for vectors, which no data set of a run has: a network of Python, C++ or JSON has the "
+     "node triplet_loss"}};
 
 }  // namespace
 

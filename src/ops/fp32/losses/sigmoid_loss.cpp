@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ops/fp32.h"
-#include "ops/fp32/loss_parts.h"
+#include "ops/fp32/losses/loss_parts.h"
 #include "ops/loss.h"
 #include "ops/losses/sigmoids.h"
 

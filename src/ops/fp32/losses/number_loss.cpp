@@ -4,7 +4,7 @@
 
 #include "ops/attributes.h"
 #include "ops/fp32.h"
-#include "ops/fp32/loss_parts.h"
+#include "ops/fp32/losses/loss_parts.h"
 #include "ops/loss.h"
 
 namespace mantissa::ops::fp32 {

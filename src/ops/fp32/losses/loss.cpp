@@ -10,7 +10,7 @@
 #include "kernels/softmax/softmax.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
-#include "ops/fp32/loss_parts.h"
+#include "ops/fp32/losses/loss_parts.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
