@@ -190,7 +190,8 @@ TEST_F(ExportedSequences, PlacesSharesAndBiases) {
     const Var end = ends_flat ? b.add("reshape", {sum}, {{"channels", kSteps * kChannels}})
                               : b.add("slice", {sum}, {{"position", int64_t{2}},
                                                        {"channels", kChannels}});
-    expect_near(finished(b, end), {{source(false)}, false});
+    // The softmaxes have 7 bits here, and float32 in the file.
+    expect_near(finished(b, end), {{source(false)}, false}, 0.2, 0.999);
   }
 }
 
