@@ -18,8 +18,8 @@ from torch.nn import functional
 
 # Attributes that change no number here: how weights start, and bits of mantissas.
 WITHOUT_EFFECT = frozenset(
-    {"classifier", "initialiser", "least_bits", "weight_bits", "weight_exponent", "weight_range",
-     "weight_tanh", "weight_stops", "zero_scale", "room"})
+    {"classifier", "initialiser", "input_bits", "least_bits", "probabilities", "weight_bits",
+     "weight_exponent", "weight_range", "weight_tanh", "weight_stops", "zero_scale", "room"})
 
 
 @dataclass

@@ -62,13 +62,14 @@ def bilinear_resize(x: Var, height: int, width: int, *, align_corners: bool = Fa
               align_corners=align_corners)
 
 
-def linear(x: Var, channels: int, *, bias: bool = True, least_bits: int = 0, name: str = "",
-           shares: Var | None = None) -> Var:
+def linear(x: Var, channels: int, *, bias: bool = True, least_bits: int = 0, input_bits: int = 0,
+           name: str = "", shares: Var | None = None) -> Var:
     """A linear layer of [features], or of each row of [sequence, features]; pictures are flattened
     first. `least_bits`: mantissas of the result have at least this many bits, in any integer
-    format."""
+    format. `input_bits`: with blocks=token, values of up to so many bits are read as they are, not
+    requantised to those of activations."""
     return op("linear", flatten(x) if len(x.shape) == 3 else x, name=name, shares=shares,
-              channels=channels, bias=bias, least_bits=least_bits)
+              channels=channels, bias=bias, least_bits=least_bits, input_bits=input_bits)
 
 
 def batch_norm(x: Var, *, zero_scale: bool = False, name: str = "") -> Var:
@@ -116,9 +117,9 @@ def gelu(x: Var, *, name: str = "") -> Var:
     return op("gelu", x, name=name)
 
 
-def silu(x: Var, *, name: str = "") -> Var:
-    """x * sigmoid(x)."""
-    return op("silu", x, name=name)
+def silu(x: Var, *, least_bits: int = 0, name: str = "") -> Var:
+    """x * sigmoid(x). `least_bits` as in `linear`."""
+    return op("silu", x, name=name, least_bits=least_bits)
 
 
 def elu(x: Var, alpha: float = 1.0, *, name: str = "") -> Var:
@@ -174,14 +175,14 @@ def sinusoidal_positions(x: Var, *, base: float = 10000, interleaved: bool = Tru
 
 
 def rotary(x: Var, *, heads: int = 1, channels: int = 0, base: float = 10000,
-           interleaved: bool = False, name: str = "") -> Var:
+           interleaved: bool = False, least_bits: int = 0, name: str = "") -> Var:
     """x [..., positions, C] with pairs of channels turned by their position, for queries and keys:
     pair i of n of each head, by p * base^(-i / n) radians at position p. `channels` of each head
     turn, from the first on, so n is channels / 2; 0 means all of the head. `interleaved`: pairs are
     neighbours (GPT-J); else the first half meets the second (Llama, GPT-NeoX). Heads that do not
-    divide C, and an odd number of channels, are errors."""
+    divide C, and an odd number of channels, are errors. `least_bits` as in `linear`."""
     return op("rotary", x, name=name, heads=heads, channels=channels, base=float(base),
-              interleaved=interleaved)
+              interleaved=interleaved, least_bits=least_bits)
 
 
 def layer_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
@@ -231,7 +232,8 @@ def gru(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
 
 def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, kv_heads: int = 0,
               causal: bool = False, window: int = 0,
-              bias: bool | int | tuple[int, int] = False, name: str = "") -> Var:
+              bias: bool | int | tuple[int, int] = False, probabilities: str = "fixed",
+              input_bits: int = 0, name: str = "") -> Var:
     """Attention of [sequence, channels], in heads; `causal`: a position sees those before it and
     itself. `kv_heads`, which divides `heads`: keys and values [sequence, channels * kv_heads / heads]
     have fewer heads, each for several heads of queries; 0: as many. `window`: a position sees so
@@ -240,11 +242,15 @@ def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, kv_heads:
     `bias`: scores get a trained number for each head and each distance of query and key, which
     begins with 0. True: distances along the sequence; a number: for up to so many positions;
     (height, width): the sequence is the patches of a picture of this size, row by row, and
-    distances go down and to the right. Another number of patches is an error."""
+    distances go down and to the right. Another number of patches is an error.
+
+    `probabilities` in integers: "fixed", whole numbers of 2^-7; or "row", of 1/127 of the largest
+    in their row, over their sum, for many keys. `input_bits` as in `linear`."""
     height, width = bias if isinstance(bias, tuple) else (
         1, queries.shape[-2] if bias is True else int(bias))
     return op("attention", queries, keys, values, name=name, heads=heads, kv_heads=kv_heads,
-              causal=causal, window=window, bias_height=height, bias_width=width)
+              causal=causal, window=window, bias_height=height, bias_width=width,
+              probabilities=probabilities, input_bits=input_bits)
 
 
 def dropout(x: Var, probability: float = 0.5, *, name: str = "") -> Var:
@@ -262,10 +268,10 @@ def subtract(a: Var, b: Var, *, least_bits: int = 0, name: str = "") -> Var:
     return op("subtract", a, b, name=name, least_bits=least_bits)
 
 
-def multiply(a: Var, b: Var, *, name: str = "") -> Var:
+def multiply(a: Var, b: Var, *, least_bits: int = 0, name: str = "") -> Var:
     """a * b; b may be [channels], a factor for each channel of a, a picture or sequence; also
-    written a * b."""
-    return op("multiply", a, b, name=name)
+    written a * b. `least_bits` as in `linear`."""
+    return op("multiply", a, b, name=name, least_bits=least_bits)
 
 
 def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,

@@ -35,8 +35,9 @@ inline int add_to_stream(GraphBuilder& builder, const std::string& name, int str
 
 // Logits for each token of the vocabulary. Tied: with the weights of the node that made `embedded`.
 inline int add_classifier(GraphBuilder& builder, int from, int64_t vocabulary, bool tied,
-                          int embedded) {
-  const Attributes attributes = {{"channels", vocabulary}, {"bias", 0}, {"classifier", 1}};
+                          int embedded, int64_t input_bits = 0) {
+  const Attributes attributes = {
+      {"channels", vocabulary}, {"bias", 0}, {"classifier", 1}, {"input_bits", input_bits}};
   return tied ? builder.add_sharing(embedded, ops::kLinear, "classifier", {from}, attributes)
               : builder.add(ops::kLinear, "classifier", {from}, attributes);
 }

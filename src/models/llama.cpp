@@ -1,5 +1,7 @@
-// The recipe for 8 bits is the same as in transformer.cpp: the residual stream, the values added to
-// it, and the two values whose product the gated layers take have 16 bits (docs/language.md).
+// The recipe for 8 bits is that of transformer.cpp with more: a pretrained network has channels and
+// tokens that are far larger than the rest (docs/language.md, 0151). 16 bits have the residual
+// stream and the values added to it, all of the gated layers up to the input of the last one,
+// queries, keys, and the classifier's input; probabilities are relative to their row.
 #include "models/llama.h"
 
 #include <string>
@@ -24,50 +26,62 @@ class Llama {
   }
 
   Result<Graph> classify() {
-    const int normed = norm("norm");
-    const int logits = add_classifier(builder_, normed, sizes_.vocabulary, sizes_.tied, embedded_);
+    const int normed = norm("norm", kWideBits);
+    const int logits =
+        add_classifier(builder_, normed, sizes_.vocabulary, sizes_.tied, embedded_, kWideBits);
     MANTISSA_ASSIGN(Graph graph, builder_.finish(logits));
     return ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0);
   }
 
  private:
-  int norm(const std::string& name) {
-    return builder_.add(ops::kRmsNorm, name, {stream_}, {{"epsilon", sizes_.epsilon}});
+  int norm(const std::string& name, int64_t least_bits = 0) {
+    return builder_.add(ops::kRmsNorm, name, {stream_},
+                        {{"epsilon", sizes_.epsilon}, {"least_bits", least_bits}});
   }
-  int linear(const std::string& name, int from, int64_t channels, int64_t least_bits, bool bias) {
+  int linear(const std::string& name, int from, int64_t channels, int64_t least_bits, bool bias,
+             int64_t input_bits = 0) {
     return builder_.add(ops::kLinear, name, {from},
                         {{"channels", channels},
                          {"initialiser", "fan-in"},
                          {"least_bits", least_bits},
+                         {"input_bits", input_bits},
                          {"bias", bias ? 1 : 0}});
   }
   int turned(const std::string& name, int value, int64_t heads) {
-    return builder_.add(ops::kRotary, name, {value},
-                        {{"heads", heads}, {"base", sizes_.rotary_base}});
+    return builder_.add(
+        ops::kRotary, name, {value},
+        {{"heads", heads}, {"base", sizes_.rotary_base}, {"least_bits", kWideBits}});
   }
 
   void block(const std::string& name) {
     const int64_t queries = sizes_.heads * sizes_.head_channels;
     const int64_t keys = sizes_.key_heads * sizes_.head_channels;
     const int normed = norm(name + ".norm1");
-    const int query = linear(name + ".query", normed, queries, 0, sizes_.query_bias);
-    const int key = linear(name + ".key", normed, keys, 0, sizes_.query_bias);
+    const int query = linear(name + ".query", normed, queries, kWideBits, sizes_.query_bias);
+    const int key = linear(name + ".key", normed, keys, kWideBits, sizes_.query_bias);
     const int value = linear(name + ".value", normed, keys, 0, sizes_.query_bias);
     const int heads =
         builder_.add(ops::kAttention, name + ".attention",
                      {turned(name + ".turned_query", query, sizes_.heads),
                       turned(name + ".turned_key", key, sizes_.key_heads), value},
-                     {{"heads", sizes_.heads}, {"kv_heads", sizes_.key_heads}, {"causal", 1}});
+                     {{"heads", sizes_.heads},
+                      {"kv_heads", sizes_.key_heads},
+                      {"causal", 1},
+                      {"probabilities", "row"},
+                      {"input_bits", kWideBits}});
     stream_ = add_to_stream(builder_, name + ".add1", stream_,
                             linear(name + ".project", heads, sizes_.channels, kWideBits, false));
     const int inner = norm(name + ".norm2");
     const int gate = builder_.add(ops::kSilu, name + ".silu",
-                                  {linear(name + ".gate", inner, sizes_.inner, kWideBits, false)});
+                                  {linear(name + ".gate", inner, sizes_.inner, kWideBits, false)},
+                                  {{"least_bits", kWideBits}});
     const int gated =
         builder_.add(ops::kMultiply, name + ".multiply",
-                     {gate, linear(name + ".up", inner, sizes_.inner, kWideBits, false)});
-    stream_ = add_to_stream(builder_, name + ".add2", stream_,
-                            linear(name + ".down", gated, sizes_.channels, kWideBits, false));
+                     {gate, linear(name + ".up", inner, sizes_.inner, kWideBits, false)},
+                     {{"least_bits", kWideBits}});
+    stream_ = add_to_stream(
+        builder_, name + ".add2", stream_,
+        linear(name + ".down", gated, sizes_.channels, kWideBits, false, kWideBits));
   }
 
   const LlamaSizes& sizes_;

@@ -104,7 +104,8 @@ std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& import
 }
 
 Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
-                      const std::string& source, const std::string& tokenizer) {
+                      const std::string& source,
+                      const std::map<std::string, std::string>& entries) {
   std::vector<SafetensorsView> views;
   for (const NamedParameter& parameter : named_parameters(imported)) {
     const auto dims = parameter.shape.dims.begin();
@@ -115,7 +116,7 @@ Status write_imported(const std::filesystem::path& path, const onnx::ImportedNet
   }
   std::map<std::string, std::string> metadata = {
       {"kind", kImportedKind}, {"source", source}, {"network", to_json(imported.graph)}};
-  if (!tokenizer.empty()) metadata[kTokenizerEntry] = tokenizer;
+  metadata.insert(entries.begin(), entries.end());
   return write_safetensors(path, metadata, views);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@
 namespace mantissa {
 
 inline constexpr const char* kImportedKind = "mantissa imported network 1";
-inline constexpr const char* kTokenizerEntry = "tokenizer";  // of the metadata
+// Entries of the metadata.
+inline constexpr const char* kTokenizerEntry = "tokenizer";
+inline constexpr const char* kSmoothedEntry = "smoothed";  // the text, its hash and its tokens
 
 // Whether a path names an ONNX model.
 bool is_onnx_file(const std::filesystem::path& path);
@@ -34,9 +37,10 @@ Status set_classes(int64_t classes, const std::string& layers, const std::string
 std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
 
 // Writes the network as JSON and its parameters as F32 and F64, by name: a safetensors file that
-// `train --from` reads. `source`: the path that the model came from. `tokenizer`: JSON of the
-// network's tokenizer; empty: none.
+// `train --from` reads. `source`: the path that the model came from. `entries`: more metadata, such
+// as the JSON of the network's tokenizer.
 Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
-                      const std::string& source, const std::string& tokenizer = "");
+                      const std::string& source,
+                      const std::map<std::string, std::string>& entries = {});
 
 }  // namespace mantissa

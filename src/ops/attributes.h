@@ -33,6 +33,9 @@ struct LayerAttributes {
   bool weight_tanh = false;                            // trained through tanh
   bool weight_stops = false;                           // gradients stop beyond the grid
   int least_bits = 0;                                  // of the result's mantissas
+  // Inputs of up to so many bits are read as they are where rows have exponents of their own; wider
+  // ones, and all wide ones elsewhere, are requantised to the bits of activations.
+  int input_bits = 0;
   bool relu6 = false;                                  // rescaled: the result is clipped at 6
   bool full_range = false;  // rescaled: without a ReLU, mantissas are -128 to 127
   int most = 0;             // rescaled: mantissas are 0 to this; 0: there is no such limit
@@ -147,9 +150,18 @@ struct ScaleAttributes {
   int exponent = 0;
 };
 
+// multiply and silu.
+struct WidthAttributes {
+  int least_bits = 0;  // of the result's mantissas
+};
+
 struct PreluAttributes {
   bool shared = false;  // one slope for all channels
 };
+
+// Probabilities of attention: whole numbers of 2^-7, or of 1/127 of the largest in their row, over
+// their sum.
+enum class Probabilities : uint8_t { kFixed, kOfRow };
 
 struct AttentionAttributes {
   int64_t heads = 0;
@@ -160,6 +172,8 @@ struct AttentionAttributes {
   // A trained bias for each head and distance of positions, which lie row by row in a picture of
   // this size, or one after the other in a row of this width. Width 0: none.
   int64_t bias_height = 1, bias_width = 0;
+  Probabilities probabilities = Probabilities::kFixed;
+  int input_bits = 0;  // as those of a layer
 
   int64_t key_heads() const { return kv_heads == 0 ? heads : kv_heads; }
   int64_t biases_of_head() const {
@@ -185,6 +199,7 @@ struct RotaryAttributes {
   int64_t channels = 0;  // of each head, from the first on; 0: all
   double base = 0;
   bool interleaved = false;  // pairs are neighbours; else the first half meets the second
+  int least_bits = 0;        // of the result's mantissas
 };
 
 struct SinusoidalAttributes {

@@ -24,6 +24,7 @@
 #include "run/settings/run_folder.h"
 #include "run/settings/run_network.h"
 #include "runtime/memory.h"
+#include "start/float_state.h"
 #include "start/prepared_start.h"
 
 namespace mantissa {
@@ -34,7 +35,6 @@ namespace fs = std::filesystem;
 constexpr int64_t kMostExamples = 2048;
 constexpr int64_t kMostNumbersAtOnce = int64_t{1} << 24;  // of the convolutions' results
 constexpr double kLeastDeviation = 0.01;                  // of a channel, relative to the layer's
-const Format kFloat{.family = FormatFamily::kFloat};
 
 struct Convolution {
   int node;
@@ -96,17 +96,6 @@ struct Watched {
   }
 };
 
-// The network's parameters as a state in fp32.
-Result<State> float_state(const onnx::ImportedNetwork& imported, uint64_t seed) {
-  MANTISSA_ASSIGN(State state,
-                  State::create(training_layout(imported.graph, kFloat, OptimizerKind::kSgd)));
-  initialise(imported.graph, kFloat, seed, state);
-  MANTISSA_ASSIGN(const TakenParameters taken,
-                  take_named_parameters(imported.graph, kFloat, named_parameters(imported), state));
-  static_cast<void>(taken);  // layers that get other channels begin anew
-  return state;
-}
-
 // Runs the network in fp32, and takes mean and variance of the convolutions' results.
 Status measure(const ExampleSet& examples, const MeasuringSettings& settings,
                const onnx::ImportedNetwork& imported, std::vector<Convolution>& convolutions) {
@@ -121,7 +110,7 @@ Status measure(const ExampleSet& examples, const MeasuringSettings& settings,
                                                   .micro_batch_size = batch,
                                                   .with_loss = false,
                                                   .exponents = ExponentMode::kCalibrate,
-                                                  .format = kFloat},
+                                                  .format = kFloatFormat},
                                                  {&table, settings.threads}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   ThreadPool pool(settings.threads);

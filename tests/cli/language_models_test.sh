@@ -105,7 +105,7 @@ holds "without --out it is described all the same" eval \
 # It trains on, with its own tokens; what comes of it goes on with a text.
 for _ in {1..30}; do echo "An able table, a stable cable; 3 cabs and 40 labs."; done >"$folder/book.txt"
 run import "$folder/a.gguf" --sequence 16 --out "$folder/short.safetensors" --quiet
-for format in fp32 bfp8; do
+for format in fp32 bfp8 bfp:block=channel,blocks=token; do
   run train --from "$folder/short.safetensors" --data "$folder/book.txt" --format $format \
     --steps 4 --batch-size 2 --out "$folder/run-$format"
   holds "$format: it trains" eval '((status == 0))'
@@ -113,6 +113,27 @@ for format in fp32 bfp8; do
   accepts "$format: generate" '^An able' \
     generate --checkpoint "$folder/run-$format" --prompt "An able" --length 5
 done
+
+# Smoothed by a text: the file says so, and fp32 has the same loss.
+run import "$folder/a.gguf" --sequence 16 --smooth "$folder/book.txt" --out "$folder/smooth.safetensors"
+holds "import --smooth" eval \
+  '((status == 0)) && grep -q "smoothed by 1024 tokens of .*: powers of two that moved, norms" "$folder/stderr"'
+holds "the file says it" grep -aq '"smoothed":"{..text.*..tokens..: 1024}' "$folder/smooth.safetensors"
+holds "other weights" eval '! cmp -s "$folder/short.safetensors" "$folder/smooth.safetensors"'
+for name in short smooth; do
+  run train --from "$folder/$name.safetensors" --data "$folder/book.txt" --format fp32 --steps 1 \
+    --learning-rate 1e-9 --batch-size 2 --out "$folder/run-$name"
+  run eval --checkpoint "$folder/run-$name" --json
+  grep -oE '"loss": ?[0-9.]{6}' "$folder/stdout" >"$folder/loss-$name"
+done
+holds "the same loss" eval '[[ -s $folder/loss-short ]] && cmp "$folder/loss-short" "$folder/loss-smooth"'
+refuses "a text that is too short" 2 'too few' \
+  import "$folder/a.gguf" --smooth "$folder/text.txt" --out "$folder/out.safetensors" --quiet
+refuses "a text that is not there" 2 'none.txt' \
+  import "$folder/a.gguf" --smooth "$folder/none.txt" --out "$folder/out.safetensors" --quiet
+echo >"$folder/other.onnx"
+refuses "other models" 2 'smooth: is for language models' \
+  import "$folder/other.onnx" --smooth "$folder/book.txt" --out "$folder/out.safetensors"
 refuses "a byte without a token" 2 'byte 0x04' \
   generate --checkpoint "$folder/run-fp32" --prompt $'\x04' --length 5
 refuses "other tokens" 2 'knows byte-bpe, and keeps them' \

@@ -1,5 +1,6 @@
 // The command "import".
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "api/commands/exported_run.h"
@@ -10,6 +11,7 @@
 #include "base/system/thread_pool.h"
 #include "data/datasets/dataset.h"
 #include "data/tokenizers/byte_bpe/byte_bpe_files.h"
+#include "data/tokenizers/vocabulary.h"
 #include "mantissa/language.h"
 #include "networks/bert_file.h"
 #include "networks/folded_norms.h"
@@ -18,6 +20,7 @@
 #include "run/settings/run_config.h"
 #include "run/settings/run_network.h"
 #include "start/insert_batch_norm.h"
+#include "start/smooth_language_model.h"
 
 namespace mantissa {
 namespace {
@@ -26,6 +29,7 @@ struct ImportConfig {
   RunConfig run = default_run_config();  // settings that training has, too
   std::string out;
   std::string exported;  // run
+  std::string smooth;    // text
 };
 
 constexpr SettingOf<ImportConfig> kImportRows[] = {
@@ -33,6 +37,11 @@ constexpr SettingOf<ImportConfig> kImportRows[] = {
     {"run",
      "with a state that an exported program saved: the run's folder; --out is then a new folder",
      "", parse_text<&ImportConfig::exported>},
+    {"smooth",
+     "of a language model: a text whose first tokens say which channels are large; powers of two "
+     "move from these into the weights behind them, which changes no number that is computed in "
+     "real numbers, and makes 8 bits closer to them (docs/language.md)",
+     "", parse_text<&ImportConfig::smooth>},
     {"classes", "outputs of the network (0: those of the model)", "0"},
     {"data", "with --insert-batch-norm: data set whose training examples set them"},
     {"sequence",
@@ -88,7 +97,7 @@ ImportedModel described(onnx::ImportedNetwork imported) {
 // Settings that encoders and language models do not have.
 Status check_no_others(const std::string& path, const Settings& settings, const char* what) {
   for (const auto& [name, text] : settings) {
-    if (name == "out" || name == "sequence" || name == "threads") continue;
+    if (name == "out" || name == "sequence" || name == "threads" || name == "smooth") continue;
     return invalid_input(name + ": is for ONNX models, and " + path + " is " + what);
   }
   return {};
@@ -100,7 +109,8 @@ Outcome<ImportedModel> import_encoder(const std::string& path, const ImportConfi
   MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "an encoder"));
   MANTISSA_ASSIGN(ImportedEncoder encoder, import_bert(path, config.run.sequence));
   MANTISSA_RETURN_IF_ERROR(
-      write_imported(config.out, encoder.network, path, to_json(encoder.tokenizer)));
+      write_imported(config.out, encoder.network, path,
+                     {{kTokenizerEntry, to_json(encoder.tokenizer)}}));
   return described(std::move(encoder.network));
 }
 
@@ -110,8 +120,16 @@ Outcome<ImportedModel> import_decoder(const std::string& path, const ImportConfi
   MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "a language model"));
   MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
   MANTISSA_ASSIGN(onnx::ImportedNetwork network, import_language_model(file, config.run.sequence));
-  MANTISSA_RETURN_IF_ERROR(
-      write_imported(config.out, network, path, to_json(*file.tokenizer, file.chat)));
+  std::map<std::string, std::string> entries = {
+      {kTokenizerEntry, to_json(*file.tokenizer, file.chat)}};
+  if (!config.smooth.empty()) {
+    MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of_entry(entries[kTokenizerEntry]));
+    MANTISSA_ASSIGN(entries[kSmoothedEntry],
+                    smooth_language_model(file.sizes, config.smooth, vocabulary,
+                                          {config.run.seed, config.run.threads, config.run.isa},
+                                          network));
+  }
+  MANTISSA_RETURN_IF_ERROR(write_imported(config.out, network, path, entries));
   ImportedModel model = described(std::move(network));
   model.description = describe(file);
   return model;
@@ -150,6 +168,9 @@ Outcome<ImportedModel> import_model(const std::string& path, const Settings& set
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   MANTISSA_ASSIGN(const bool is_decoder, is_model_file(path));
   if (is_decoder) return import_decoder(path, config, settings);
+  if (!config.smooth.empty()) {
+    return invalid_input("smooth: is for language models, and " + path + " is none");
+  }
   if (is_bert_path(path)) return import_encoder(path, config, settings);
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
   MANTISSA_RETURN_IF_ERROR(check_sequence(imported.graph, run.sequence));

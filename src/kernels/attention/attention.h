@@ -1,7 +1,8 @@
 // Attention of one head of one example in integers: scores q k / sqrt(channels), their softmax P,
-// and P v. P has 8 bits at the fixed exponent 2^-7, so that no tensor's maximum is needed, and the
-// scores of a few queries are all that is held at once. Source: METHODS, "Exact non-linear
-// functions"; exponents and bounds in docs/operators.md.
+// and P v. P has 8 bits: at the fixed exponent 2^-7, or relative to the largest of its row, whose
+// sum then divides the result. Either way no tensor's maximum is needed, and the scores of a few
+// queries are all that is held at once. Source: METHODS, "Exact non-linear functions"; exponents
+// and bounds in docs/operators.md.
 //
 // Functions compute a head on the calling thread.
 #pragma once
@@ -28,14 +29,16 @@ using AttentionGradient = RefAttentionGradient;
 struct AttentionKernels {
   const char* name;
   Features needs;
-  // out[query * stride + c] = the sum over keys of P v, at the exponent of v less 7.
+  // out[query * stride + c] = the sum over keys of P v, or over the sum of P, at the exponent of v
+  // less 7.
   void (*forward)(const AttentionHead&, std::byte* room, int64_t* out, int64_t stride) noexcept;
   void (*backward)(const AttentionHead&, std::byte* room, const AttentionGradient&) noexcept;
 };
 
 // Bytes of the room, aligned to 8, that each of them takes for a head with at most this many
-// queries and keys. Linear in both.
-int64_t attention_room_bytes(int64_t queries, int64_t keys, int64_t channels, bool is_backward);
+// queries and keys. Linear in both. `has_wide_scores`: not has_narrow_scores().
+int64_t attention_room_bytes(int64_t queries, int64_t keys, int64_t channels, bool is_backward,
+                             bool has_wide_scores);
 
 extern const AttentionKernels kAttentionReference;
 #if defined(__x86_64__)

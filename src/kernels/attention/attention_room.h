@@ -48,6 +48,11 @@ struct BlockRoom {
   int32_t* v_pairs;                 // forward only: [keys / 2, channels], pairs of keys
   int32_t* scores;                  // [block, keys]
   int16_t* p;                       // [block, keys]
+  // Forward, for scores that leave int32: queries in two halves, [queries, channels], the sums of
+  // the higher ones, and the scores of a query.
+  int16_t *q_low, *q_high;
+  int32_t* high_scores;  // [block, keys]
+  int64_t* wide_scores;  // [keys]
   // Backward only.
   int32_t *vt_pairs, *k_pairs;                // as kt_pairs and v_pairs
   int16_t* grad_out;                          // [queries, channels]
@@ -58,7 +63,8 @@ struct BlockRoom {
   int64_t *grad_kt, *grad_vt;                 // [channels, keys]
   int64_t bytes;
 
-  BlockRoom(std::byte* base, int64_t queries_, int64_t keys_, int64_t channels_, bool is_backward)
+  BlockRoom(std::byte* base, int64_t queries_, int64_t keys_, int64_t channels_, bool is_backward,
+            bool has_wide_scores)
       : keys(round_up(keys_, kPadding)),
         channels(round_up(channels_, kPadding)),
         queries(round_up(queries_, kQueryBlock)) {
@@ -67,6 +73,11 @@ struct BlockRoom {
     v_pairs = room.take<int32_t>(is_backward ? 0 : keys / 2 * channels);
     scores = room.take<int32_t>(kQueryBlock * keys);
     p = room.take<int16_t>(kQueryBlock * keys);
+    const int64_t is_split = !is_backward && has_wide_scores ? 1 : 0;
+    q_low = room.take<int16_t>(is_split * queries * channels);
+    q_high = room.take<int16_t>(is_split * queries * channels);
+    high_scores = room.take<int32_t>(is_split * kQueryBlock * keys);
+    wide_scores = room.take<int64_t>(is_split * keys);
     const int64_t is_used = is_backward ? 1 : 0;
     vt_pairs = room.take<int32_t>(is_used * channels / 2 * keys);
     k_pairs = room.take<int32_t>(is_used * keys / 2 * channels);

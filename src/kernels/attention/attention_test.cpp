@@ -92,7 +92,9 @@ class Subject {
  private:
   std::vector<int64_t> make_room(bool is_backward) const {
     return std::vector<int64_t>(static_cast<size_t>(
-        attention_room_bytes(head.queries, head.keys, head.channels, is_backward) / 8));
+        attention_room_bytes(head.queries, head.keys, head.channels, is_backward,
+                             !head.has_narrow_scores()) /
+        8));
   }
 
   std::vector<int16_t> q_, k_, v_;
@@ -150,6 +152,70 @@ TEST(Attention, AgreesWithLongDouble) {
   }
 }
 
+// Probabilities that are relative to their row, of more keys than int32 sums at once.
+TEST(Attention, MeansOfRowsAgreeWithLongDouble) {
+  for (const Sizes& sizes : kSizes) {
+    for (const int v_bits : {8, 16}) {
+      constexpr int kShift = 22;
+      Subject subject(sizes, 8, v_bits, 16, kShift);
+      subject.head.row_probabilities = true;
+      const AttentionHead& head = subject.head;
+      const auto out = subject.forward(kAttentionReference);
+      for (int64_t i = 0; i < head.queries; ++i) {
+        const int64_t first = head.first_key_of(i), end = head.keys_of(i);
+        std::vector<long double> logarithms;
+        for (int64_t j = first; j < end; ++j) {
+          long double score = 0;
+          for (int64_t c = 0; c < head.channels; ++c) {
+            score += static_cast<long double>(head.q[i * head.channels + c]) *
+                     head.k[j * head.channels + c];
+          }
+          logarithms.push_back(ldexpl(score * static_cast<long double>(head.scale), -kShift));
+          if (head.bias != nullptr) logarithms.back() += head.bias[ref_bias_at(&head, i, j)];
+        }
+        long double sum = 0, error = 0, largest = logarithms.empty() ? 0 : logarithms[0];
+        for (const long double each : logarithms) largest = std::max(largest, each);
+        for (long double& each : logarithms) {
+          // Off by half of 1/127, and by the powers' own error.
+          sum += each = 127 * exp2l(ldexpl(each - largest, -16));
+          error += 0.51L;
+        }
+        for (int64_t c = 0; c < head.channels; ++c) {
+          long double wanted = 0, most = 0;
+          for (int64_t j = first; j < end; ++j) {
+            const auto v = static_cast<long double>(head.v[j * head.channels + c]);
+            wanted += logarithms[static_cast<size_t>(j - first)] * v;
+            most = std::max(most, fabsl(v));
+          }
+          if (sum > 0) wanted /= sum;
+          const long double bound = sum > 0 ? 2 * most * error / sum : 0;
+          ASSERT_NEAR(static_cast<double>(out[i * (head.channels + 3) + c]),
+                      static_cast<double>(128 * wanted), static_cast<double>(128 * bound + 0.51L))
+              << i << " " << c;
+        }
+      }
+    }
+  }
+}
+
+// Where all scores are equal, the result is the mean of the values to the last bit, however many
+// there are: a probability of 2^-7 at the least would lose them.
+TEST(Attention, AFlatRowIsTheMeanOfItsValues) {
+  for (const int64_t keys : {1, 3, 300, 5000}) {
+    Subject subject({2, keys, 4, keys}, 8, 16, 16, 22);
+    const std::vector<int16_t> q(8, 0);
+    subject.head.q = q.data();
+    subject.head.row_probabilities = true;
+    const auto out = subject.forward(kAttentionReference);
+    for (int64_t c = 0; c < 4; ++c) {
+      int64_t sum = 0;
+      for (int64_t j = 0; j < keys; ++j) sum += subject.head.v[j * 4 + c];
+      const long double mean = 128 * static_cast<long double>(sum) / static_cast<long double>(keys);
+      ASSERT_NEAR(static_cast<double>(out[c]), static_cast<double>(mean), 0.51) << keys;
+    }
+  }
+}
+
 TEST(Attention, WindowsAreOfKeysNearTheQuery) {
   const auto keys = [](bool causal, int64_t window, int64_t first_query, int64_t query) {
     const AttentionHead head{.keys = 20,
@@ -196,13 +262,16 @@ class AttentionRows : public RowTest<AttentionKernels> {};
 
 TEST_P(AttentionRows, EqualTheReference) {
   for (const Sizes& sizes : kSizes) {
-    for (const auto& [q_bits, kv_bits, grad_bits] :
-         {std::tuple{8, 8, 16}, {4, 6, 8}, {8, 16, 16}, {16, 16, 16}, {8, 8, 24}}) {
+    for (const auto& [q_bits, kv_bits, grad_bits, of_row] :
+         {std::tuple{8, 8, 16, false}, {4, 6, 8, false}, {8, 16, 16, false}, {16, 16, 16, false},
+          {8, 8, 24, false}, {8, 8, 16, true}, {8, 16, 16, true}, {16, 16, 24, true}}) {
       for (const int shift : {-3, 0, 9, 16, 22, 70}) {
         SCOPED_TRACE(testing::Message()
                      << sizes.queries << "x" << sizes.keys << "x" << sizes.channels << ", "
                      << q_bits << ", " << kv_bits << ", " << grad_bits << " bits, shift " << shift);
         Subject subject(sizes, q_bits, kv_bits, grad_bits, shift);
+        subject.head.row_probabilities = of_row;
+        subject.gradient.shift += of_row ? 1 : 0;
         ASSERT_EQ(subject.forward(*GetParam()), subject.forward(kAttentionReference));
         ASSERT_EQ(subject.backward(*GetParam()), subject.backward(kAttentionReference));
       }
@@ -212,13 +281,19 @@ TEST_P(AttentionRows, EqualTheReference) {
 
 // The largest mantissas, all of one sign in each operand.
 TEST_P(AttentionRows, LargestSumsEqualTheReference) {
-  for (const int64_t keys : {300, 4096}) {
-    const Sizes sizes{34, keys, keys == 300 ? 256 : 64, keys};
-    Subject subject(sizes, 8, 8, 16, 16);
+  for (const auto& [keys, of_row] :
+       {std::pair{300, false}, {4096, false}, {300, true}, {4096, true}}) {
+    const int64_t channels = keys == 300 ? 256 : 64;
+    const Sizes sizes{of_row ? 4 : 34, keys, channels, keys};
+    const int v_bits = of_row ? 16 : 8;
+    Subject subject(sizes, 8, v_bits, 16, 16);
+    subject.head.row_probabilities = of_row;
+    subject.gradient.shift += of_row ? 1 : 0;
     const std::vector<int16_t> q(sizes.queries * sizes.channels, 127),
         k(sizes.keys * sizes.channels, -127);
-    std::vector<int16_t> v(sizes.keys * sizes.channels, 127);
-    for (size_t i = 0; i < v.size() / 2; ++i) v[i] = -127;
+    const auto most = static_cast<int16_t>(mantissa_limit(v_bits));
+    std::vector<int16_t> v(sizes.keys * sizes.channels, most);
+    for (size_t i = 0; i < v.size() / 2; ++i) v[i] = static_cast<int16_t>(-most);
     const std::vector<int32_t> grad(sizes.queries * sizes.channels, -32767);
     subject.head.q = q.data();
     subject.head.k = k.data();

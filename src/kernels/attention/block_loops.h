@@ -1,135 +1,31 @@
 // Attention a block of queries at a time, for narrow operands: all sums are products of pairs of
 // int16. The same bits as row_loops.h.
 //
-// Include inside an anonymous namespace of mantissa::kernels, after row_loops.h and
-// pair_products.h.
+// Include inside an anonymous namespace of mantissa::kernels, after block_scores.h.
 
-// to[c / 2][i] = the pair of the channels c and c + 1 of row i.
-inline void pack_channel_pairs(const AttentionHead& head, const int16_t* from, int64_t columns,
-                               int32_t* to) noexcept {
-  for (int64_t c = 0; c < head.channels; c += 2, to += columns) {
-    for (int64_t i = 0; i < head.valid_keys; ++i) to[i] = pair_at(from + i * head.channels + c);
-    std::fill(to + head.valid_keys, to + columns, 0);
-  }
-}
-
-inline int32_t pair_of(int16_t low, int16_t high) noexcept {
-  return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(low)) |
-                              static_cast<uint32_t>(high) << 16);
-}
-
-// to[i / 2][c] = the pair of the rows i and i + 1 of channel c, up to `rows` of them.
-inline void pack_row_pairs(const int16_t* from, int64_t stride, int64_t columns, int64_t rows,
-                           int64_t to_stride, int32_t* to) noexcept {
-  for (int64_t i = 0; i < rows; i += 2, from += 2 * stride, to += to_stride) {
-    if (i + 1 < rows) {
-      for (int64_t c = 0; c < columns; ++c) to[c] = pair_of(from[c], from[stride + c]);
-    } else {
-      for (int64_t c = 0; c < columns; ++c) to[c] = pair_of(from[c], 0);
-    }
-    std::fill(to + columns, to + to_stride, 0);
-  }
-}
-
-// to[c][i] = from[i][c], 0 after the queries.
-inline void transpose_queries(const AttentionHead& head, const int16_t* from, int64_t stride,
-                              int16_t* to) noexcept {
-  for (int64_t c = 0; c < head.channels; ++c, to += stride) {
-    for (int64_t i = 0; i < head.queries; ++i) to[i] = from[i * head.channels + c];
-    std::fill(to + head.queries, to + stride, int16_t{0});
-  }
-}
-
-// A block of queries, and the keys that they meet: from the first one's to the last one's, padded.
-struct QueryBlock {
-  int64_t begin, queries, first_key, keys;
-  QueryBlock(const AttentionHead& head, int64_t begin_)
-      : begin(begin_),
-        queries(std::min(kQueryBlock, head.queries - begin_)),
-        first_key(head.first_key_of(begin_) / kPadding * kPadding),
-        keys(round_up(head.keys_of(begin_ + queries - 1) - first_key, kPadding)) {}
-
-  // The room from the block's first key on.
-  BlockRoom room_of(BlockRoom room) const {
-    room.kt_pairs += first_key;
-    room.v_pairs += first_key / 2 * room.channels;
-    room.vt_pairs += first_key;
-    room.k_pairs += first_key / 2 * room.channels;
-    room.grad_kt += first_key;
-    room.grad_vt += first_key;
-    return room;
-  }
-};
-
-// sums[query, key] = the products of the block's rows of `left`, [queries, channels].
-inline void multiply_channels(const AttentionHead& head, const BlockRoom& room,
-                              const QueryBlock& block, const int16_t* left, const int32_t* right,
-                              int32_t* sums) noexcept {
-  const PairFactors factors{left + block.begin * head.channels, head.channels, right, room.keys,
-                            head.channels / 2};
-  pair_products(factors, block.queries, block.keys, [&](int64_t row, int64_t column, Words words) {
-    store_words(sums + row * room.keys + column, words);
-  });
-}
-
-// Replaces the scores of the keys [begin, end) by their powers, as power_row; returns the sum.
-// Before and behind them stand powers of 1.
-inline int64_t power_lanes(int64_t score_scale, int shift, int64_t begin, int64_t end,
-                           int64_t padded, int32_t* scores) noexcept {
-  int32_t largest = scores[begin];
-  for (int64_t j = begin + 1; j < end; ++j) largest = std::max(largest, scores[j]);
-  std::fill(scores, scores + begin, largest);
-  std::fill(scores + end, scores + padded, largest);
-  const RoundEvenLanes round{RoundEven64(shift)};
-  const Lanes scale = all(score_scale);
-  Lanes sums = {};
-  for (int64_t j = 0; j < padded; j += kWords) {
-    const Words below = load_words(scores + j) - all_words(largest);
-    const auto power = [&](Lanes difference) {
-      return exp2_q30_lanes(UnsignedLanes{} - wrapping(round(product(difference, scale))));
-    };
-    const Lanes evens = power(evens_of(below)), odds = power(odds_of(below));
-    sums += evens + odds;
-    store_words(scores + j, interleaved(evens, odds));
-  }
-  return lane_sum(sums) - ((padded - (end - begin)) << 30);
-}
-
-// The probabilities of query i of the block, 0 before and after its keys; changes the scores.
-inline void probability_lanes(const AttentionHead& head, const BlockRoom& room,
-                              const QueryBlock& block, int64_t i) noexcept {
-  const QueryKeys keys(head, block.begin + i);
-  const int64_t begin = keys.begin - block.first_key, end = keys.end - block.first_key;
-  const int64_t padded = block.keys;
-  int32_t* const scores = room.scores + i * room.keys;
-  int16_t* const p = room.p + i * room.keys;
-  if (keys.empty()) return std::fill_n(p, padded, int16_t{0}), void();
-  const bool has_bias = head.bias != nullptr;
-  if (has_bias) add_bias(head, block.begin + i, keys, block.first_key, scores, scores);
-  const int shift = has_bias ? 0 : head.shift_of(block.begin + i);
-  const int64_t scale = has_bias ? 1 : head.scale;
-  const int64_t sum = shift >= 0
-                          ? power_lanes(scale, shift, begin, end, padded, scores)
-                          : power_row(scale, shift, end - begin, scores + begin, scores + begin);
-  // If it has 33 bits all powers but one are 0. That one is 127 of 2^-7 with 32 bits, too.
-  const int64_t reciprocal = std::min<int64_t>((int64_t{1} << 62) / sum, UINT32_MAX);
-  const Lanes factor = all(reciprocal), half = all(int64_t{1} << (kPowerShift - 1));
-  for (int64_t j = 0; j < padded; j += kWords) {
-    const Words powers = load_words(scores + j);
-    const auto rounded = [&](Lanes power) {
-      return as_signed(wrapping(unsigned_product(power, factor) + half) >> kPowerShift);
-    };
-    const Words words = interleaved(rounded(evens_of(powers)), rounded(odds_of(powers)));
-    const Words most = all_words(kMostProbability);
-    store_words(p + j, words > most ? most : words);
-  }
-  std::fill(p, p + begin, int16_t{0});
-  std::fill(p + end, p + padded, int16_t{0});
+// out = the sums of P v of the block, as many products at a time as int32 holds exactly.
+inline void multiply_values(const AttentionHead& head, const BlockRoom& room,
+                            const QueryBlock& block, int64_t* out, int64_t stride) noexcept {
+  int64_t first = 0;
+  do {  // once at least: without keys the sums are 0
+    const PairFactors factors{room.p + first, room.keys,
+                              room.v_pairs + first / 2 * room.channels, room.channels,
+                              std::min(kExactKeys, block.keys - first) / 2};
+    pair_products(factors, block.queries, room.channels,
+                  [&](int64_t row, int64_t column, Words words) {
+                    int64_t* const to = out + row * stride + column;
+                    const int64_t count = std::min(kWords, head.channels - column);
+                    for (int64_t c = 0; c < count; ++c) to[c] = (first == 0 ? 0 : to[c]) + words[c];
+                  });
+    first += kExactKeys;
+  } while (first < block.keys);
 }
 
 inline void forward_by_blocks(const AttentionHead& head, std::byte* base, int64_t* out,
                               int64_t stride) noexcept {
-  const BlockRoom whole(base, head.queries, head.keys, head.channels, false);
+  const bool is_wide = !head.has_narrow_scores();
+  const BlockRoom whole(base, head.queries, head.keys, head.channels, false, is_wide);
+  if (is_wide) split_queries(head, whole.q_low, whole.q_high);
   pack_channel_pairs(head, head.k, whole.keys, whole.kt_pairs);
   std::fill_n(whole.v_pairs, whole.keys / 2 * whole.channels, 0);
   pack_row_pairs(head.v, head.channels, head.channels, head.valid_keys, whole.channels,
@@ -137,16 +33,21 @@ inline void forward_by_blocks(const AttentionHead& head, std::byte* base, int64_
   for (int64_t begin = 0; begin < head.queries; begin += kQueryBlock) {
     const QueryBlock block(head, begin);
     const BlockRoom room = block.room_of(whole);
-    multiply_channels(head, room, block, head.q, room.kt_pairs, room.scores);
-    for (int64_t i = 0; i < block.queries; ++i) probability_lanes(head, room, block, i);
-    // P adds up to at most 2^8, so sums of 16-bit values stay below 2^23.
-    const PairFactors factors{room.p, room.keys, room.v_pairs, room.channels, block.keys / 2};
-    pair_products(factors, block.queries, room.channels,
-                  [&](int64_t row, int64_t column, Words words) {
-                    int64_t* const to = out + (begin + row) * stride + column;
-                    const int64_t count = std::min(kWords, head.channels - column);
-                    for (int64_t c = 0; c < count; ++c) to[c] = words[c];
-                  });
+    multiply_channels(head, room, block, is_wide ? room.q_low : head.q, room.kt_pairs, room.scores);
+    if (is_wide) {
+      multiply_channels(head, room, block, room.q_high, room.kt_pairs, room.high_scores);
+    }
+    int64_t reciprocals[kQueryBlock];
+    for (int64_t i = 0; i < block.queries; ++i) {
+      reciprocals[i] = probability_lanes(head, room, block, i);
+    }
+    int64_t* const to = out + begin * stride;
+    multiply_values(head, room, block, to, stride);
+    for (int64_t i = 0; head.row_probabilities && i < block.queries; ++i) {
+      for (int64_t c = 0; c < head.channels; ++c) {
+        to[i * stride + c] = ref_row_mean(to[i * stride + c], reciprocals[i]);
+      }
+    }
   }
 }
 
@@ -238,7 +139,7 @@ inline void backward_block(const AttentionHead& head, const BlockRoom& room,
 
 inline void backward_by_blocks(const AttentionHead& head, std::byte* base,
                                const AttentionGradient& g) noexcept {
-  const BlockRoom room(base, head.queries, head.keys, head.channels, true);
+  const BlockRoom room(base, head.queries, head.keys, head.channels, true, false);
   pack_channel_pairs(head, head.k, room.keys, room.kt_pairs);
   pack_channel_pairs(head, head.v, room.keys, room.vt_pairs);
   std::fill_n(room.k_pairs, room.keys / 2 * room.channels, 0);
@@ -259,17 +160,18 @@ inline void backward_by_blocks(const AttentionHead& head, std::byte* base,
   write_key_gradients(head, g, room.grad_vt, room.keys, g.grad_v);
 }
 
-// Sums of 32 keys or queries, or of a head's channels, fit int32 for operands this narrow.
 inline void forward(const AttentionHead& head, std::byte* room, int64_t* out,
                     int64_t stride) noexcept {
-  const bool is_narrow = head.has_narrow_scores() && head.channels % 2 == 0;
-  return is_narrow ? forward_by_blocks(head, room, out, stride)
-                   : forward_by_rows(head, room, out, stride);
+  return head.channels % 2 == 0 ? forward_by_blocks(head, room, out, stride)
+                                : forward_by_rows(head, room, out, stride);
 }
 
+// Sums of 32 keys or queries, or of a head's channels, fit int32 for operands this narrow.
 inline void backward(const AttentionHead& head, std::byte* room,
                      const AttentionGradient& g) noexcept {
+  // Probabilities relative to their row have 15 bits here, whose sums leave int32.
   const bool is_narrow = std::max({head.q_bits, head.k_bits, head.v_bits}) <= 8 &&
-                         g.grad_out_bits <= 16 && head.channels % 2 == 0;
+                         g.grad_out_bits <= 16 && head.channels % 2 == 0 &&
+                         !head.row_probabilities;
   return is_narrow ? backward_by_blocks(head, room, g) : backward_by_rows(head, room, g);
 }

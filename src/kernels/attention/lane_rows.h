@@ -21,9 +21,13 @@ namespace {
 #include "kernels/lanes/arithmetic.h"
 // Built on that.
 #include "kernels/attention/pair_products.h"
+// Built on that.
+#include "kernels/attention/pair_packing.h"
 #include "kernels/attention/row_loops.h"
 #include "kernels/lanes/exp2.h"
 // Built on all.
+#include "kernels/attention/block_scores.h"
+// Built on that.
 #include "kernels/attention/block_loops.h"
 }  // namespace
 

@@ -95,8 +95,9 @@ void add_bias_gradient(const AttentionHead& head, int64_t query, const QueryKeys
 constexpr int kPowerShift = 62 - kProbabilityBits;
 constexpr int64_t kMostProbability = (1 << kProbabilityBits) - 1;
 
-// room.p: the probabilities of the keys, which are at least one.
-inline void probabilities(const AttentionHead& head, const RowRoom& room, int64_t query,
+// room.p: the probabilities of the keys, which are at least one. Returns the reciprocal of their
+// sum if they are relative to the largest.
+inline int64_t probabilities(const AttentionHead& head, const RowRoom& room, int64_t query,
                           const QueryKeys& keys) {
   int64_t sum = 0;
   const int shift = head.shift_of(query);
@@ -116,6 +117,14 @@ inline void probabilities(const AttentionHead& head, const RowRoom& room, int64_
   } else {
     raise(room.scores);
   }
+  if (head.row_probabilities) {
+    int64_t total = 0;
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
+      room.p[j] = static_cast<int16_t>(ref_row_probability(room.powers[j]));
+      total += room.p[j];
+    }
+    return ref_row_reciprocal(total);
+  }
   // The largest power is 2^30, so the quotient has at most 33 bits.
   const int64_t reciprocal = (int64_t{1} << 62) / sum;
   for (int64_t j = keys.begin; j < keys.end; ++j) {
@@ -123,6 +132,21 @@ inline void probabilities(const AttentionHead& head, const RowRoom& room, int64_
         (room.powers[j] * reciprocal + (int64_t{1} << (kPowerShift - 1))) >> kPowerShift;
     room.p[j] = static_cast<int16_t>(std::min(rounded, kMostProbability));
   }
+  return 0;
+}
+
+constexpr int64_t kExactKeys = REF_EXACT_KEYS;
+
+// The exact sum of P v over the keys.
+inline int64_t sum_of_values(const int16_t* p, const int16_t* v, const QueryKeys& keys) {
+  int64_t sum = 0;
+  for (int64_t first = keys.begin; first < keys.end; first += kExactKeys) {
+    const int64_t end = std::min(first + kExactKeys, keys.end);
+    int32_t part = 0;
+    for (int64_t j = first; j < end; ++j) part += int32_t{p[j]} * v[j];
+    sum += part;
+  }
+  return sum;
 }
 
 inline void forward_by_rows(const AttentionHead& head, std::byte* base, int64_t* out,
@@ -130,13 +154,10 @@ inline void forward_by_rows(const AttentionHead& head, std::byte* base, int64_t*
   const RowRoom room = row_room(head, base, false);
   for (int64_t query = 0; query < head.queries; ++query) {
     const QueryKeys keys(head, query);
-    if (!keys.empty()) probabilities(head, room, query, keys);
+    const int64_t reciprocal = keys.empty() ? 0 : probabilities(head, room, query, keys);
     for (int64_t c = 0; c < head.channels; ++c) {
-      const int16_t* v = room.vt + c * head.keys;
-      // P adds up to at most 2^8, so sums of 16-bit values stay below 2^23.
-      int32_t sum = 0;
-      for (int64_t j = keys.begin; j < keys.end; ++j) sum += int32_t{room.p[j]} * v[j];
-      out[query * stride + c] = sum;
+      const int64_t sum = sum_of_values(room.p, room.vt + c * head.keys, keys);
+      out[query * stride + c] = head.row_probabilities ? ref_row_mean(sum, reciprocal) : sum;
     }
   }
 }
@@ -156,8 +177,11 @@ inline void gradient_of_scores(const AttentionHead& head, const RowRoom& room,
     room.grad_p[j] = shift_right_rne(room.grad_p[j], g.grad_p_shift);
     row_term += room.p[j] * room.grad_p[j];
   }
+  const bool is_relative = head.row_probabilities;
+  if (is_relative) row_term = shift_right_rne(row_term, REF_GRADIENT_PROBABILITY_BITS);
+  const int64_t one = is_relative ? 1 : 1 << kProbabilityBits;
   for (int64_t j = keys.begin; j < keys.end; ++j) {
-    const int64_t centred = room.grad_p[j] * (1 << kProbabilityBits) - row_term;
+    const int64_t centred = room.grad_p[j] * one - row_term;
     room.grad_scores[j] =
         static_cast<int32_t>(shift_right_rne(room.p[j] * centred * g.scale, g.shift));
   }
@@ -184,7 +208,10 @@ inline void backward_by_rows(const AttentionHead& head, std::byte* base,
   for (int64_t query = 0; query < head.queries; ++query) {
     const QueryKeys keys(head, query);
     if (!keys.empty()) {
-      probabilities(head, room, query, keys);
+      const int64_t reciprocal = probabilities(head, room, query, keys);
+      for (int64_t j = keys.begin; head.row_probabilities && j < keys.end; ++j) {
+        room.p[j] = ref_row_share(room.p[j], reciprocal);
+      }
       gradient_of_scores(head, room, g, query, keys);
     }
     for (int64_t c = 0; c < head.channels; ++c) {

@@ -57,7 +57,7 @@ constexpr AttributeSpec kLinearSchema[] = {
     kChannels,   kBias,           flag<&LayerAttributes::classifier>("classifier", false),
     kWeightBits, kWeightExponent, kWeightRange,
     kWeightTanh, kWeightStops,    whole<&LayerAttributes::least_bits>("least_bits", 0, 0, 16),
-    kInitialiser};
+    kInitialiser, whole<&LayerAttributes::input_bits>("input_bits", 0, 0, 16)};
 
 Status check_size(const Shape& weights) {
   if (element_count(weights)) return {};

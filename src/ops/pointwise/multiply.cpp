@@ -2,19 +2,25 @@
 // gate of squeeze-and-excitation). Products are exact; gradients are exact products, or exact sums
 // of them, narrowed once.
 #include <algorithm>
+#include <string>
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "ops/value_table.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
+
+constexpr AttributeSpec kMultiplySchema[] = {
+    whole<&WidthAttributes::least_bits>("least_bits", 0, 0, 16)};
 
 // Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C], or [C] to [T, C].
 bool is_gate(const Shape& a, const Shape& b) { return a.count() != b.count(); }
@@ -75,7 +81,20 @@ int64_t other_of(const Rows& rows, int64_t i) {
   return rows.period == 0 ? i : i / rows.size * rows.period + i % rows.size % rows.period;
 }
 
+// Rows with exponents of their own.
+void forward_rows(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const int64_t channels = a.shape.last();
+  const Mantissas of_a(a), of_b(b);
+  const auto exponent_at = [&](int64_t row) { return a.row_exponent(row) + b.row_exponent(row); };
+  write_rows(c, exponent_at, [&](int64_t row, int, int64_t* wide) {
+    const int64_t first = row * channels;
+    for (int64_t i = 0; i < channels; ++i) wide[i] = of_a[first + i] * of_b[first + i];
+  });
+}
+
 void forward(const OpContext& c) {
+  if (has_rows(c.output())) return forward_rows(c);
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
   const Rows rows = rows_of(a.shape, b.shape);
   const int wide_exponent = *a.exponent + *b.exponent;
@@ -98,9 +117,34 @@ void forward(const OpContext& c) {
   });
 }
 
+// The same if rows have exponents of their own: all come to one exponent, so far below the largest
+// that rows within 2^24 of it lose nothing. Products of 16 bits then stay below 2^55.
+void scale_gradient_rows(const OpContext& c, const Tensor& grad_input, const Tensor& other) {
+  constexpr int kBelowLargest = 24;
+  const int64_t channels = other.shape.last();
+  int largest = kExponentMin;
+  for (int64_t row = 0; row < other.count() / channels; ++row) {
+    largest = std::max(largest, other.row_exponent(row));
+  }
+  const int exponent = largest - kBelowLargest;
+  const Mantissas grads(c.grad_output()), others(other);
+  const auto fill = [&](int64_t row, int64_t* wide) {
+    const int shift = exponent - other.row_exponent(row);
+    const int64_t first = row * channels;
+    for (int64_t i = 0; i < channels; ++i) {
+      wide[i] = rescale_rne(grads[first + i] * others[first + i], shift);
+    }
+  };
+  narrow_gradient(c, grad_input, *c.grad_output().exponent + exponent,
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return narrow_rows(c, grad_input, true, shift, fill, counts);
+                  });
+}
+
 // The gradient of one input if each element pairs with one of the other.
 void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& other,
                     const Rows& rows) {
+  if (has_rows(other)) return scale_gradient_rows(c, grad_input, other);
   const ValueTable factors = make_value_table([](int64_t q) { return q; });
   const Mantissas grads(c.grad_output()), others(other);
   const auto wide = [&](int64_t i) { return grads[i] * others[other_of(rows, i)]; };
@@ -166,6 +210,11 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 // The gradient of a gate is a sum over an image.
 Status check(const OpShapes& s) {
   const Shape& image = s.inputs[0];
+  const bool by_rows = !s.input_grids.empty() && s.input_grids[0].blocks == Blocks::kRow;
+  if (by_rows && (is_gate(image, s.inputs[1]) || image.last() > kMostRowChannels)) {
+    return invalid_input("with blocks=token wants two inputs of one shape, of at most " +
+                         std::to_string(kMostRowChannels) + " channels");
+  }
   // Rounded, so a bit below the limit of int64.
   return is_gate(image, s.inputs[1]) ? check_gradient_sums(s, 2 * image[1] * image[2]) : Status{};
 }
@@ -173,7 +222,11 @@ Status check(const OpShapes& s) {
 }  // namespace
 
 const Op kMultiply = {.name = "multiply",
-                      .traits = {.sign = Sign::kKept, .row_by_row = true},
+                      .traits = {.sign = Sign::kKept,
+                                 .takes = TakenExponents::kOfRows,
+                                 .row_by_row = true},
+                      .attributes = schema<WidthAttributes>(kMultiplySchema),
+                      .bits = least_bits<WidthAttributes>,
                       .infer_shape = infer,
                       .integer = {.memory = memory,
                                   .check = check,

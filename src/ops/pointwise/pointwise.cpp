@@ -285,6 +285,16 @@ constexpr Op leaky_relu_row() {
   return op;
 }
 
+constexpr AttributeSpec kSiluSchema[] = {
+    whole<&WidthAttributes::least_bits>("least_bits", 0, 0, 16)};
+
+constexpr Op silu_row() {
+  Op op = row<kSiluFunction>("silu", &fp32::kSilu);
+  op.attributes = schema<WidthAttributes>(kSiluSchema);
+  op.bits = least_bits<WidthAttributes>;
+  return op;
+}
+
 constexpr Op elu_row() {
   Op op = row<kEluFunction>("elu", &fp32::kElu);
   op.attributes = schema<EluAttributes, derive_alpha>(kEluSchema);
@@ -301,7 +311,7 @@ const Op kHardSigmoid =
     positive_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
 const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
 const Op kGelu = row<kGeluFunction>("gelu", &fp32::kGelu);
-const Op kSilu = row<kSiluFunction>("silu", &fp32::kSilu);
+const Op kSilu = silu_row();
 const Op kElu = elu_row();
 const Op kSoftplus = positive_row(row<kSoftplusFunction>("softplus", &fp32::kSoftplus));
 const Op kMish = row<kMishFunction>("mish", &fp32::kMish);

@@ -25,7 +25,11 @@ constexpr AttributeSpec kSchema[] = {whole<&AttentionAttributes::heads>("heads",
                                      whole<&AttentionAttributes::bias_height>(
                                          "bias_height", 1, 1, kernels::kMostQueries),
                                      whole<&AttentionAttributes::bias_width>(
-                                         "bias_width", 0, 0, kernels::kMostQueries)};
+                                         "bias_width", 0, 0, kernels::kMostQueries),
+                                     text<&AttentionAttributes::probabilities>(
+                                         "probabilities", "fixed", "fixed row"),
+                                     whole<&AttentionAttributes::input_bits>("input_bits", 0, 0,
+                                                                             16)};
 // Queries, keys, values, and how many positions of each sequence are no padding.
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kMantissa, Element::kMantissa,
                                       Element::kIndex};
@@ -120,8 +124,7 @@ int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward, 
 }
 
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
-  const AttentionSizes s(shapes.attributes->as<AttentionAttributes>(), shapes.inputs[0],
-                         shapes.inputs[1], shapes.cached_positions);
+  const AttentionSizes s(shapes);
   const bool is_cached = shapes.cached_positions > 0;
   const auto room = [&](bool is_backward) -> RowMemory {
     return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
@@ -174,8 +177,7 @@ void emit_attention_gradient(GradientEmitter& e) {
 }
 
 int64_t multiply_adds(const OpShapes& shapes) {
-  const AttentionSizes s(shapes.attributes->as<AttentionAttributes>(), shapes.inputs[0],
-                         shapes.inputs[1], shapes.cached_positions);
+  const AttentionSizes s(shapes);
   const auto& attributes = shapes.attributes->as<AttentionAttributes>();
   const int64_t all = 2 * s.sequences * s.queries * s.width;
   const int64_t sides = attributes.causal ? 1 : 2;

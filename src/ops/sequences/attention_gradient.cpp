@@ -14,6 +14,20 @@
 namespace mantissa::ops {
 namespace {
 
+// Bits after the point of the backward pass: of probabilities, of products of two of them, and one
+// more of the shift of scores' gradients, which keeps these within int32.
+struct ProbabilityUnits {
+  int one, product, shift;
+};
+
+ProbabilityUnits units_of(const OpContext& c) {
+  const bool is_relative =
+      c.attributes<AttentionAttributes>().probabilities == Probabilities::kOfRow;
+  constexpr int kBits = REF_GRADIENT_PROBABILITY_BITS;
+  return is_relative ? ProbabilityUnits{kBits, kBits, 23}
+                     : ProbabilityUnits{kernels::kProbabilityBits, 2 * kernels::kProbabilityBits, 22};
+}
+
 // The gradients of one head in units that keep all sums within int64.
 kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionSizes& s) {
   const Real scale = Real(1) / sqrt(Real(s.channels));
@@ -24,7 +38,7 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
               std::max(0, c.grad_output().bits - 16) + std::max(0, shared_bits(c.inputs[2]) - 8),
           .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
                                   kMostScale),
-          .shift = 22 + bits,
+          .shift = units_of(c).shift + bits,
           .stride = s.width,
           .key_stride = s.key_width};
 }
@@ -39,7 +53,7 @@ int score_exponent(const OpContext& c, const AttentionSizes& s,
   const Real scale = Real(1) / sqrt(Real(s.channels));
   const int64_t valid = valid_keys(c, s, sequence);
   return *c.grad_output().exponent + key_exponent(c.inputs[2], s, sequence, valid) +
-         g.grad_p_shift - 2 * kernels::kProbabilityBits + g.shift -
+         g.grad_p_shift - units_of(c).product + g.shift -
          fixed_point_shift(scale, kernels::kGradientScaleBits);
 }
 
@@ -49,7 +63,7 @@ InputExponents gradient_exponents(const OpContext& c, const AttentionSizes& s,
   const int scores = score_exponent(c, s, g, sequence);
   return {scores + key_exponent(c.inputs[1], s, sequence, valid),
           scores + query_exponent(c.inputs[0], s, sequence, valid_queries(c, s, sequence)),
-          *c.grad_output().exponent - kernels::kProbabilityBits};
+          *c.grad_output().exponent - units_of(c).one};
 }
 
 // The largest exponent of scores' gradients: those of the bias get it.

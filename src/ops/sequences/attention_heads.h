@@ -23,9 +23,10 @@ namespace mantissa::ops {
 // and values serves `group` heads of queries.
 struct AttentionSizes {
   int64_t sequences, queries, new_keys, keys, width, key_width, heads, key_heads, group, channels;
-  int64_t bias_table;  // biases of a head
+  int64_t bias_table;            // biases of a head
+  bool has_wide_scores = false;  // forward: sums of q k leave int32
   AttentionSizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
-                 int64_t cached_positions)
+                 int64_t cached_positions, int q_bits, int k_bits)
       : queries(q[q.rank - 2]),
         new_keys(k[k.rank - 2]),
         keys(new_keys),
@@ -36,12 +37,17 @@ struct AttentionSizes {
         group(heads / key_heads),
         channels(width / heads),
         bias_table(attributes.biases_of_head()) {
+    const kernels::AttentionHead head{.channels = channels, .q_bits = q_bits, .k_bits = k_bits};
+    has_wide_scores = !head.has_narrow_scores();
     sequences = q.count() / (queries * width);
     if (cached_positions > 0 && !attributes.cross) keys = cached_positions;
   }
   explicit AttentionSizes(const OpContext& c)
       : AttentionSizes(c.attributes<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
-                       c.memory.cache.positions) {}
+                       c.memory.cache.positions, c.inputs[0].bits, shared_bits(c.inputs[1])) {}
+  explicit AttentionSizes(const OpShapes& s)
+      : AttentionSizes(s.attributes->as<AttentionAttributes>(), s.inputs[0], s.inputs[1],
+                       s.cached_positions, s.input_bits(0), shared_bits(s, 1)) {}
 
   // Keys, or values, of a head.
   int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
@@ -67,8 +73,8 @@ struct HeadRoom {
       grad_out = room.take<int32_t>(s.queries * s.channels);
       grad_bias = room.take<int64_t>(s.bias_table);
     }
-    kernel = room.take<std::byte>(
-        kernels::attention_room_bytes(s.queries, s.keys, s.channels, is_backward));
+    kernel = room.take<std::byte>(kernels::attention_room_bytes(
+        s.queries, s.keys, s.channels, is_backward, s.has_wide_scores));
     bytes = room.bytes();
   }
 };
@@ -251,7 +257,8 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
           .query_shifts = shifts_queries ? room.shifts : nullptr,
           .bias = s.bias_table == 0 ? nullptr : bias + at.head * s.bias_table,
           .bias_height = attributes.bias_height,
-          .bias_width = attributes.bias_width};
+          .bias_width = attributes.bias_width,
+          .row_probabilities = attributes.probabilities == Probabilities::kOfRow};
 }
 
 // wide = 0 for the queries that are padding.

@@ -19,7 +19,8 @@ constexpr AttributeSpec kRotarySchema[] = {
     whole<&RotaryAttributes::heads>("heads", 1, 1, 4096),
     whole<&RotaryAttributes::channels>("channels", 0, 0, kMostRowChannels),
     real<&RotaryAttributes::base>("base", 10000, kLeastBase, kMostBase),
-    flag<&RotaryAttributes::interleaved>("interleaved", false)};
+    flag<&RotaryAttributes::interleaved>("interleaved", false),
+    whole<&RotaryAttributes::least_bits>("least_bits", 0, 0, 16)};
 
 Result<Shape> infer_rotary(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<RotaryAttributes>();
@@ -82,6 +83,7 @@ void rotary_backward(const OpContext& c) {
 const Op kRotary = {.name = "rotary",
                     .traits = {.takes = TakenExponents::kOfRows, .row_by_row = true},
                     .attributes = schema<RotaryAttributes>(kRotarySchema),
+                    .bits = least_bits<RotaryAttributes>,
                     .infer_shape = infer_rotary,
                     .integer = {.memory = rotary_memory,
                                 .forward = {.run = rotary_forward, .prepare = prepare_rotary},

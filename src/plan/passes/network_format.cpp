@@ -72,6 +72,16 @@ bool is_wider(const Grids& grids, int value) {
   return written.scaling == Scaling::kExponent && written.bits > grids.activations[value].bits;
 }
 
+// Bits up to which a node reads values as they are, where rows have exponents of their own.
+int input_bits(const Node& node, const Format& format) {
+  if (!format.has_row_exponents()) return 0;
+  if (node.op == &ops::kLinear) return node.attributes.as<ops::LayerAttributes>().input_bits;
+  if (node.op == &ops::kAttention) {
+    return node.attributes.as<ops::AttentionAttributes>().input_bits;
+  }
+  return 0;
+}
+
 Graph with_requantised_inputs(const Graph& graph, const Format& format) {
   if (!has_wide_results(graph, format)) return graph;
   const Grids widths = grids(graph, format);
@@ -92,7 +102,9 @@ Graph with_requantised_inputs(const Graph& graph, const Format& format) {
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     Node node = graph.nodes[n];
     for (int& input : node.inputs) {
-      if (takes_activations(*node.op) && is_wider(widths, input)) input = activations_of(input);
+      const bool is_taken = widths.values[input].bits <= input_bits(node, format);
+      const bool is_narrowed = takes_activations(*node.op) && is_wider(widths, input);
+      if (is_narrowed && !is_taken) input = activations_of(input);
     }
     if (graph.is_loss(n)) result.losses.push_back(static_cast<int>(result.nodes.size()));
     result.nodes.push_back(std::move(node));

@@ -118,9 +118,19 @@ REF_LOOP int64_t power_row(int bytes, const void* scores, int64_t scale, int shi
   return sum;
 }
 
+// room.p: probabilities relative to the largest. Returns the reciprocal of their sum.
+static int64_t row_probabilities(const Room* room, Keys keys) {
+  int64_t sum = 0;
+  for (int64_t j = keys.begin; j < keys.end; ++j) {
+    room->p[j] = (int16_t)ref_row_probability(room->powers[j]);
+    sum += room->p[j];
+  }
+  return ref_row_reciprocal(sum);
+}
+
 // room.p: the probabilities of the keys, which are at least one. The largest power is 2^30, so the
-// quotient has at most 33 bits.
-static void probabilities(const RefAttentionHead* head, const Room* room, int64_t query,
+// quotient has at most 33 bits. Returns the reciprocal of their sum if they are relative.
+static int64_t probabilities(const RefAttentionHead* head, const Room* room, int64_t query,
                           Keys keys) {
   enum { kPowerShift = 62 - REF_PROBABILITY_BITS, kMost = (1 << REF_PROBABILITY_BITS) - 1 };
   const int shift = ref_shift_of(head, query);
@@ -140,24 +150,37 @@ static void probabilities(const RefAttentionHead* head, const Room* room, int64_
   } else {
     sum = power_row(8, room->scores, head->scale, shift, keys, room->powers);
   }
+  if (head->row_probabilities) return row_probabilities(room, keys);
   const int64_t reciprocal = ((int64_t)1 << 62) / sum, half = (int64_t)1 << (kPowerShift - 1);
   for (int64_t j = keys.begin; j < keys.end; ++j) {
     const int64_t rounded = (room->powers[j] * reciprocal + half) >> kPowerShift;
     room->p[j] = (int16_t)ref_smaller(rounded, kMost);
   }
+  return 0;
+}
+
+// The exact sum of P v in channel c.
+static int64_t sum_of_values(const RefAttentionHead* head, const Room* room, Keys keys, int64_t c) {
+  const int16_t* v = room->vt + c * head->keys;
+  int64_t sum = 0;
+  for (int64_t first = keys.begin; first < keys.end; first += REF_EXACT_KEYS) {
+    const int64_t end = ref_smaller(first + REF_EXACT_KEYS, keys.end);
+    int32_t part = 0;
+    for (int64_t j = first; j < end; ++j) part += room->p[j] * v[j];
+    sum += part;
+  }
+  return sum;
 }
 
 void ref_attention_forward(const RefAttentionHead* head, void* base, int64_t* out, int64_t stride) {
   const Room room = filled_room(head, base, false);
   for (int64_t query = 0; query < head->queries; ++query) {
     const Keys keys = keys_of(head, query);
-    if (keys.begin < keys.end) probabilities(head, &room, query, keys);
+    int64_t reciprocal = 0;
+    if (keys.begin < keys.end) reciprocal = probabilities(head, &room, query, keys);
     for (int64_t c = 0; c < head->channels; ++c) {
-      const int16_t* v = room.vt + c * head->keys;
-      // P adds up to at most 2^8, so sums of 16-bit values stay below 2^23.
-      int32_t sum = 0;
-      for (int64_t j = keys.begin; j < keys.end; ++j) sum += room.p[j] * v[j];
-      out[query * stride + c] = sum;
+      const int64_t sum = sum_of_values(head, &room, keys, c);
+      out[query * stride + c] = head->row_probabilities ? ref_row_mean(sum, reciprocal) : sum;
     }
   }
 }
@@ -178,8 +201,11 @@ static void gradient_of_scores(const RefAttentionHead* head, const Room* room,
     grad_p[j] = ref_shift_right_rne(grad_p[j], g->grad_p_shift);
     row_term += room->p[j] * grad_p[j];
   }
+  const bool is_relative = head->row_probabilities;
+  if (is_relative) row_term = ref_shift_right_rne(row_term, REF_GRADIENT_PROBABILITY_BITS);
+  const int64_t one = is_relative ? 1 : 1 << REF_PROBABILITY_BITS;
   for (int64_t j = keys.begin; j < keys.end; ++j) {
-    const int64_t centred = grad_p[j] * (1 << REF_PROBABILITY_BITS) - row_term;
+    const int64_t centred = grad_p[j] * one - row_term;
     room->grad_scores[j] = (int32_t)ref_shift_right_rne(room->p[j] * centred * g->scale, g->shift);
     if (g->grad_bias != NULL) g->grad_bias[ref_bias_at(head, query, j)] += room->grad_scores[j];
   }
@@ -224,7 +250,10 @@ void ref_attention_backward(const RefAttentionHead* head, void* base,
   for (int64_t query = 0; query < head->queries; ++query) {
     const Keys keys = keys_of(head, query);
     if (keys.begin < keys.end) {
-      probabilities(head, &room, query, keys);
+      const int64_t reciprocal = probabilities(head, &room, query, keys);
+      for (int64_t j = keys.begin; head->row_probabilities && j < keys.end; ++j) {
+        room.p[j] = ref_row_share(room.p[j], reciprocal);
+      }
       gradient_of_scores(head, &room, g, query, keys);
     }
     for (int64_t c = 0; c < head->channels; ++c) {

@@ -1,13 +1,17 @@
 // Attention of one head of one example in integers: scores q k / sqrt(channels), their softmax P,
-// and P v. P has 8 bits at the fixed exponent 2^-7, so that no tensor's maximum is needed, and the
-// scores of a few queries are all that is held at once. Source: METHODS, "Exact non-linear
-// functions"; exponents and bounds in docs/operators.md.
+// and P v. P has 8 bits: at the fixed exponent 2^-7, or relative to the largest of its row, whose
+// sum then divides the result. Either way no tensor's maximum is needed, and the scores of a few
+// queries are all that is held at once. Source: METHODS, "Exact non-linear functions"; exponents
+// and bounds in docs/operators.md.
 #pragma once
 
 #include "reference/numerics/numerics.h"
 
 enum {
-  REF_PROBABILITY_BITS = 7,       // P is a whole number of 2^-7, at most 127 of them
+  REF_PROBABILITY_BITS = 7,  // P is a whole number of 2^-7, at most 127 of them
+  // Of P in the backward pass, if it is relative to its row.
+  REF_GRADIENT_PROBABILITY_BITS = 15,
+  REF_EXACT_KEYS = 512,           // sums of so many products of P and 16 bits fit int32
   REF_ATTENTION_SCALE_BITS = 20,  // of RefAttentionHead's scale
   REF_GRADIENT_SCALE_BITS = 15,   // of RefAttentionGradient's scale
   REF_MOST_HEAD_CHANNELS = 256,   // then all products below stay within 62 bits
@@ -37,6 +41,8 @@ typedef struct RefAttentionHead {
   // row, bias_width in each row. Null: none.
   const int32_t* bias REF_CXX(= nullptr);
   int64_t bias_height REF_CXX(= 1), bias_width REF_CXX(= 1);
+  // P = round(127 e^(score - largest)), and the result is the sum of P v over the sum S of P.
+  bool row_probabilities REF_CXX(= false);
 #ifdef __cplusplus
   constexpr int64_t keys_of(int64_t query) const;
   constexpr int64_t first_key_of(int64_t query) const;
@@ -73,6 +79,25 @@ REF_INLINE bool ref_has_narrow_scores(const RefAttentionHead* head) {
   return head->q_bits - 1 + head->k_bits - 1 + ref_bit_length((uint64_t)head->channels) <= 30;
 }
 
+// P relative to its row, of a power in Q30.
+REF_INLINE int32_t ref_row_probability(int32_t power) {
+  return (int32_t)((power * (int64_t)127 + ((int64_t)1 << 29)) >> 30);
+}
+
+// 2^47 / S, rounded down. A sum of P v is at most 2^15 S, so its product has 62 bits.
+REF_INLINE int64_t ref_row_reciprocal(int64_t sum) { return ((int64_t)1 << 47) / sum; }
+
+// A sum of P v over S, in units of 2^-7.
+REF_INLINE int64_t ref_row_mean(int64_t sum, int64_t reciprocal) {
+  return (sum * reciprocal + ((int64_t)1 << 39)) >> 40;
+}
+
+// P / S in units of 2^-15.
+REF_INLINE int16_t ref_row_share(int64_t p, int64_t reciprocal) {
+  const int64_t rounded = (p * reciprocal + ((int64_t)1 << 31)) >> 32;
+  return (int16_t)ref_smaller(rounded, (1 << REF_GRADIENT_PROBABILITY_BITS) - 1);
+}
+
 #ifdef __cplusplus
 constexpr int64_t RefAttentionHead::keys_of(int64_t query) const {
   return ref_keys_of(this, query);
@@ -86,7 +111,9 @@ constexpr bool RefAttentionHead::has_narrow_scores() const { return ref_has_narr
 
 // The gradient of one head. grad_p = grad_out v is rounded to its upper bits by grad_p_shift first.
 // grad_scores = P (2^7 grad_p - row term) * scale >> shift, at most 3/4 of 2^31; the row term is
-// the exact sum of P grad_p; scale is 1 / sqrt(channels) in 15 bits.
+// the exact sum of P grad_p; scale is 1 / sqrt(channels) in 15 bits. With row_probabilities P / S
+// in 15 bits is in P's place, and grad_scores = P (grad_p - row term) * scale >> shift, where the
+// row term is rounded to the unit of grad_p.
 typedef struct RefAttentionGradient {
   const int32_t* grad_out REF_CXX(= nullptr);  // [queries, channels]
   int grad_out_bits REF_CXX(= 16);
@@ -107,7 +134,7 @@ REF_BEGIN
 
 // Bytes of the room, aligned to 8, that each of the two takes for a head with so many keys.
 int64_t ref_attention_room_bytes(int64_t keys, int64_t channels, bool is_backward) REF_NOEXCEPT;
-// out[query * stride + c] = the sum over keys of P v, at the exponent of v less 7.
+// out[query * stride + c] = the sum over keys of P v, or over S, at the exponent of v less 7.
 void ref_attention_forward(const RefAttentionHead*, void* room, int64_t* out,
                            int64_t stride) REF_NOEXCEPT;
 void ref_attention_backward(const RefAttentionHead*, void* room,

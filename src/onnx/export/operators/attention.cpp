@@ -135,11 +135,34 @@ std::string masked_scores(ExportContext& context, const Node& node) {
   return scores;
 }
 
+// Whole numbers from 0 to 127 relative to the largest of their row, half up, over their sum.
+std::string row_probabilities(ExportContext& context, const std::string& name,
+                              const std::string& scores) {
+  constexpr float kMost = (1 << kernels::kProbabilityBits) - 1;
+  ExportBuilder& to = context.builder;
+  const std::string axes = to.list("last_axis", {-1});
+  const std::string largest = to.add("ReduceMax", name + "/largest", {scores, axes});
+  const std::string below = to.add("Sub", name + "/below", {scores, largest});
+  const std::string powers = to.add("Exp", name + "/powers", {below});
+  const std::string units =
+      to.add("Mul", name + "/units", {powers, to.scalar(kMost, "attention/most")});
+  const std::string above =
+      to.add("Add", name + "/above", {units, to.scalar(0.5F, "attention/half")});
+  const std::string whole = to.add("Floor", name + "/whole", {above});
+  return to.add("Div", name + "/rounded",
+                {whole, to.add("ReduceSum", name + "/sum", {whole, axes})});
+}
+
 // The probabilities of the network's grid, half up, if values are mantissas: 7 bits, which logits
 // show.
 std::string probabilities(ExportContext& context, const Node& node, const std::string& scores) {
   constexpr float kOne = 1 << kernels::kProbabilityBits;
   ExportBuilder& to = context.builder;
+  const bool is_of_row =
+      node.attributes.as<ops::AttentionAttributes>().probabilities == ops::Probabilities::kOfRow;
+  if (context.in_rows && is_of_row) {
+    return row_probabilities(context, node.name + "/weights", scores);
+  }
   const std::string weights =
       to.add("Softmax", node.name + "/weights", {scores}, {{"axis", int64_t{-1}}});
   if (!context.in_rows) return weights;
