@@ -33,7 +33,7 @@ Status set_classes(int64_t classes, const std::string& layers, const std::string
 // Views of the network's parameters.
 std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
 
-// Writes the network as JSON and its parameters as F32 and F64, by name: a safetensors file that
+// Writes the network as JSON and its parameters as F32, F64 and blocks (U8), by name: a file that
 // `train --from` reads. `source`: the path that the model came from. `tokenizer`: JSON of the
 // network's tokenizer; empty: none.
 Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,

@@ -26,13 +26,26 @@ struct ImportConfig {
   RunConfig run = default_run_config();  // settings that training has, too
   std::string out;
   std::string exported;  // run
+  ImportedWeights weights = ImportedWeights::kFloats;
 };
+
+Status parse_weights(const std::string&, const std::string& text, ImportConfig& config) {
+  if (text != "float32" && text != "blocks") {
+    return invalid_input("weights: '" + text + "' is none; choose float32 or blocks");
+  }
+  config.weights = text == "blocks" ? ImportedWeights::kBlocks : ImportedWeights::kFloats;
+  return {};
+}
 
 constexpr SettingOf<ImportConfig> kImportRows[] = {
     {"out", "safetensors file to write: network and weights", "", parse_text<&ImportConfig::out>},
     {"run",
      "with a state that an exported program saved: the run's folder; --out is then a new folder",
      "", parse_text<&ImportConfig::exported>},
+    {"weights",
+     "of a GGUF file: float32; or blocks: weights of Q4_0, Q4_1 and Q8_0 stay in 4 and 8 bits, and "
+     "are not trained",
+     "float32", parse_weights},
     {"classes", "outputs of the network (0: those of the model)", "0"},
     {"data", "with --insert-batch-norm: data set whose training examples set them"},
     {"sequence",
@@ -86,9 +99,11 @@ ImportedModel described(onnx::ImportedNetwork imported) {
 }
 
 // Settings that encoders and language models do not have.
-Status check_no_others(const std::string& path, const Settings& settings, const char* what) {
+Status check_no_others(const std::string& path, const Settings& settings, const char* what,
+                       bool takes_weights = false) {
   for (const auto& [name, text] : settings) {
     if (name == "out" || name == "sequence" || name == "threads") continue;
+    if (name == "weights" && takes_weights) continue;
     return invalid_input(name + ": is for ONNX models, and " + path + " is " + what);
   }
   return {};
@@ -107,9 +122,10 @@ Outcome<ImportedModel> import_encoder(const std::string& path, const ImportConfi
 // Its vocabulary is its own, and it reads no pictures.
 Outcome<ImportedModel> import_decoder(const std::string& path, const ImportConfig& config,
                                       const Settings& settings) {
-  MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "a language model"));
+  MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "a language model", true));
   MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
-  MANTISSA_ASSIGN(onnx::ImportedNetwork network, import_language_model(file, config.run.sequence));
+  MANTISSA_ASSIGN(onnx::ImportedNetwork network,
+                  import_language_model(file, config.run.sequence, config.weights));
   MANTISSA_RETURN_IF_ERROR(
       write_imported(config.out, network, path, to_json(*file.tokenizer, file.chat)));
   ImportedModel model = described(std::move(network));
@@ -151,6 +167,9 @@ Outcome<ImportedModel> import_model(const std::string& path, const Settings& set
   MANTISSA_ASSIGN(const bool is_decoder, is_model_file(path));
   if (is_decoder) return import_decoder(path, config, settings);
   if (is_bert_path(path)) return import_encoder(path, config, settings);
+  if (settings.contains("weights")) {
+    return invalid_input("weights: is for language models in GGUF files, and " + path + " is none");
+  }
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
   MANTISSA_RETURN_IF_ERROR(check_sequence(imported.graph, run.sequence));
   if (run.inserts_batch_norm) {
