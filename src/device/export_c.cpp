@@ -121,6 +121,7 @@ Result<CProgram> c_of_frozen(FrozenNetwork& network, const std::string& prefix) 
   if (description.format.is_float()) {
     return invalid_input("the network computes in fp32; C is written for integers");
   }
+  MANTISSA_RETURN_IF_ERROR(network.graph.check_no_blocks("C has weights of 8 bits"));
   const kernels::KernelTable kernels = kernels::select_kernels(Isa::kScalar);
   MANTISSA_ASSIGN(Program program,
                   compile_inference(network.graph, description.format, 1, false, {&kernels, 1}));

@@ -253,6 +253,7 @@ Result<CProgram> c_of_training(const CTraining& t) {
   const Format& format = program.options.format;
   const StateLayout& layout = t.state->layout();
   MANTISSA_RETURN_IF_ERROR(check_format(format));
+  MANTISSA_RETURN_IF_ERROR(graph.check_no_blocks("C has weights of 8 bits"));
   MANTISSA_ASSIGN(const auto rows, training_rows_of(program));
   const std::vector<int64_t> work = plan_work(graph, rows, program);
   const StatePlaces places = state_places(graph, layout);

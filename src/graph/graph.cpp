@@ -74,6 +74,14 @@ int64_t Graph::trained_parameters() const {
   return count;
 }
 
+Status Graph::check_no_blocks(std::string_view who) const {
+  const auto found = std::ranges::find(parameters, Storage::kBlocks, &Parameter::storage);
+  if (found == parameters.end()) return {};
+  return invalid_input("'" + found->name + "' is in blocks (" + block_kind_name(found->blocks) +
+                       "), and " + std::string(who) +
+                       "; import writes weights as float32 unless --weights blocks is given");
+}
+
 std::vector<std::vector<int>> readers_of(const Graph& graph) {
   std::vector<std::vector<int>> readers(graph.values.size());
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
@@ -137,7 +145,8 @@ Node node_of(const Op& op, std::string name, std::vector<int> inputs) {
 }
 
 bool is_same_kind(const Parameter& a, const Parameter& b) {
-  return a.shape == b.shape && a.storage == b.storage && a.trained == b.trained;
+  return a.shape == b.shape && a.storage == b.storage && a.blocks == b.blocks &&
+         a.trained == b.trained;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "graph/attributes.h"
+#include "numerics/block_kind.h"
 #include "numerics/weight_grid.h"
 #include "tensor/tensor.h"
 
@@ -29,6 +30,7 @@ enum class Storage : uint8_t {
   kInt64,       // of the frozen network
   kSum,         // int32 at the exponents of a layer's sums, of the frozen network
   kFloat,       // float32, of the frozen network
+  kBlocks,      // blocks of small numbers with scales, as a file has them; never trained
 };
 
 // How a parameter starts.
@@ -62,6 +64,7 @@ struct Parameter {
   // DoReFa: the stored number is c * tanh(w), and updates move it as steps of w would. Only for
   // grids that stay.
   bool steps_through_tanh = false;
+  BlockKind blocks = BlockKind::kNone;  // of kBlocks
 
   // Whether the gradient is changed before an update takes it.
   bool bends_gradient() const { return steps_through_tanh || grid.stops; }
@@ -111,6 +114,8 @@ struct Graph {
   bool is_loss(int node) const;
   // Numbers that training changes.
   int64_t trained_parameters() const;
+  // An error that names weights in blocks, if there are any, and says who does not take them.
+  Status check_no_blocks(std::string_view who) const;
 };
 
 constexpr int kMostLosses = 8;

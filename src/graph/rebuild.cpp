@@ -83,7 +83,8 @@ class Rebuild {
     for (const Parameter& parameter : network_.parameters) before[parameter.name] = &parameter;
     for (Parameter& parameter : graph.parameters) {
       const auto found = before.find(parameter.name);
-      if (found == before.end()) continue;
+      const bool is_never_trained = !parameter.trained;
+      if (found == before.end() || is_never_trained) continue;
       take_properties(*found->second, parameter);
     }
   }

@@ -27,7 +27,8 @@ struct GraphChanges {
 // rate.
 void take_properties(const Parameter& before, Parameter& parameter);
 
-// Nodes and parameters that stay keep their names. These parameters are trained as before.
+// Nodes and parameters that stay keep their names. These parameters are trained as before, unless
+// their node never trains them.
 Result<Graph> rebuilt(const Graph& network, const GraphChanges& changes);
 
 }  // namespace mantissa

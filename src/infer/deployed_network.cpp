@@ -145,6 +145,7 @@ constexpr int kMostGridBits = 8;
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
+  MANTISSA_RETURN_IF_ERROR(network.graph.check_no_blocks("ONNX files are written without"));
   const Value& input = onnx::main_input(d.network);
   const bool is_of_rows = input.element == Element::kNumber && input.shape.rank == 2 &&
                           !onnx::reads_numbers_as_mantissas(d.network);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "numerics/exponent.h"
+#include "runtime/weight_blocks.h"
 
 namespace mantissa {
 namespace {
@@ -176,6 +177,13 @@ Status read_state(const std::filesystem::path& path, const SafetensorsFile& file
     if (!is_own || is_split(state, p)) continue;
     return invalid_input(path.string() + ": tensor '" + tensors[p.mantissa].name +
                          "' has a number outside its range");
+  }
+  for (const ParameterState& p : layout.parameters) {
+    const BlockKind kind = block_kind_of(tensors[p.mantissa]);
+    if (kind == BlockKind::kNone || contains(left_out, p.mantissa)) continue;
+    if (has_finite_scales(kind, state.bytes(p.mantissa)) && has_own_exponents(state, p)) continue;
+    return invalid_input(path.string() + ": tensor '" + tensors[p.mantissa].name +
+                         "' has a scale that is not finite, or exponents of other weights");
   }
   return {};
 }

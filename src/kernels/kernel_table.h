@@ -7,6 +7,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/bit_counts/bit_counts.h"
+#include "kernels/blocks/blocks.h"
 #include "kernels/convolution/convolution.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/elementwise/elementwise.h"
@@ -41,6 +42,7 @@ struct KernelTable {
   const BitCountKernels* bit_counts = nullptr;
   const WideKernels* wide = nullptr;
   const RescaleKernels* rescale = nullptr;
+  const BlockKernels* blocks = nullptr;
   const PeakKernels* peak = nullptr;
   const FloatKernels* floats = nullptr;  // of fp32
 };

@@ -2,6 +2,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/bit_counts/bit_counts.h"
+#include "kernels/blocks/blocks.h"
 #include "kernels/common/c_row.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/pooling/pooling.h"
@@ -87,6 +88,9 @@ const WideKernels kWideReference = {.name = "wide_reference",
 
 const RescaleKernels kRescaleReference = {
     .name = "rescale_reference", .needs = kNeedsNothing, .rescale = c_row<ref_rescale_rows>};
+
+const BlockKernels kBlocksReference = {
+    .name = "blocks_reference", .needs = kNeedsNothing, .expand = c_row<ref_expand_blocks>};
 
 const PoolingKernels kPoolingReference = {
     .name = "pooling_reference",

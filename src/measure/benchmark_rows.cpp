@@ -9,6 +9,7 @@
 namespace mantissa {
 namespace {
 
+// Weights in blocks count as the bytes that they are computed with.
 int64_t bytes_of(const Tensor& tensor) {
   return tensor.empty() ? 0 : tensor.count() * element_bytes(tensor.type);
 }

@@ -87,6 +87,11 @@ class Rescaling {
            }) > 1;
   }
 
+  // The rescaled form has weights of 8 bits.
+  bool keeps_blocks(const Node& node) const {
+    return graph_.parameters[node.parameters[0]].storage == Storage::kBlocks;
+  }
+
   void find_chains() {
     last_.assign(graph_.nodes.size(), -1);
     joins_another_.assign(graph_.nodes.size(), false);
@@ -94,7 +99,7 @@ class Rescaling {
       if (rescaled_op(graph_.nodes[n].op) == nullptr || shares_parameters(graph_.nodes[n]))
         continue;
       const int norm = reader(n, ops::kScaleOffset);
-      if (norm < 0) continue;
+      if (norm < 0 || keeps_blocks(graph_.nodes[n])) continue;
       const int relu6 = reader(norm, ops::kRelu6);
       last_[n] = relu6 >= 0 ? relu6 : norm;
       joins_another_[norm] = true;

@@ -94,6 +94,15 @@ std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& import
   std::vector<NamedParameter> list;
   for (const onnx::ImportedParameter& parameter : imported.parameters) {
     const bool is_real = parameter.floats.empty();
+    if (parameter.blocks != BlockKind::kNone) {
+      NamedParameter blocks{.name = parameter.name,
+                            .type = DataType::kUint8,
+                            .shape = parameter.shape,
+                            .numbers = parameter.bytes};
+      blocks.blocks = parameter.blocks;
+      list.push_back(std::move(blocks));
+      continue;
+    }
     list.push_back({.name = parameter.name,
                     .type = is_real ? DataType::kDouble : DataType::kFloat,
                     .shape = parameter.shape,
@@ -108,10 +117,7 @@ Status write_imported(const std::filesystem::path& path, const onnx::ImportedNet
                       const std::map<std::string, std::string>& entries) {
   std::vector<SafetensorsView> views;
   for (const NamedParameter& parameter : named_parameters(imported)) {
-    const auto dims = parameter.shape.dims.begin();
-    views.push_back({parameter.name,
-                     data_type_name(parameter.type),
-                     {dims, dims + parameter.shape.rank},
+    views.push_back({parameter.name, data_type_name(parameter.type), dims_in_file(parameter),
                      parameter.numbers});
   }
   std::map<std::string, std::string> metadata = {

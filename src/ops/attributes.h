@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "graph/attributes.h"
+#include "numerics/block_kind.h"
 #include "numerics/nearest_fraction.h"
 
 namespace mantissa::ops {
@@ -32,6 +33,7 @@ struct LayerAttributes {
   WeightRange weight_range = WeightRange::kSymmetric;  // full: one more below zero (WeightGrid)
   bool weight_tanh = false;                            // trained through tanh
   bool weight_stops = false;                           // gradients stop beyond the grid
+  BlockKind weight_blocks = BlockKind::kNone;          // of a linear layer
   int least_bits = 0;                                  // of the result's mantissas
   // Inputs of up to so many bits are read as they are where rows have exponents of their own; wider
   // ones, and all wide ones elsewhere, are requantised to the bits of activations.
@@ -214,6 +216,7 @@ struct LstmAttributes {
 
 struct EmbeddingAttributes {
   int64_t rows = 0, channels = 0;
+  BlockKind weight_blocks = BlockKind::kNone;
 };
 
 // softmax_cross_entropy.

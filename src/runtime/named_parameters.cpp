@@ -9,6 +9,7 @@
 #include "numerics/exponent.h"
 #include "numerics/rounding.h"
 #include "runtime/set_numbers.h"
+#include "runtime/weight_blocks.h"
 
 namespace mantissa {
 namespace {
@@ -56,7 +57,9 @@ bool is_mantissas(DataType type) { return type == DataType::kInt8 || type == Dat
 bool matches(const Parameter& parameter, const NamedParameter& from) {
   const bool is_statistic = parameter.storage == Storage::kReal;
   const bool same_kind = is_statistic ? from.type == DataType::kDouble
-                                      : from.type == DataType::kFloat || is_mantissas(from.type);
+                                      : from.type == DataType::kFloat ||
+                                            is_mantissas(from.type) ||
+                                            from.blocks != BlockKind::kNone;
   return same_kind && from.shape == parameter.shape;
 }
 
@@ -120,8 +123,33 @@ bool all_finite(std::span<const std::byte> numbers, int64_t count) {
 
 }  // namespace
 
+std::vector<int64_t> dims_in_file(const NamedParameter& parameter) {
+  if (parameter.blocks == BlockKind::kNone) return dims_of(parameter.shape);
+  return {parameter.shape[0], parameter.shape[1] / kBlockWeights, block_bytes(parameter.blocks)};
+}
+
+NamedParameter parameter_in_file(std::string name, DataType type, std::span<const int64_t> dims,
+                                 std::span<const std::byte> numbers) {
+  NamedParameter parameter{.name = std::move(name), .type = type, .shape = {}, .numbers = numbers};
+  parameter.blocks = block_kind_of(type, dims);
+  if (parameter.blocks != BlockKind::kNone) {
+    parameter.shape = Shape{dims[0], dims[1] * kBlockWeights};
+    return parameter;
+  }
+  parameter.shape.rank = static_cast<int>(dims.size());
+  std::copy(dims.begin(), dims.end(), parameter.shape.dims.begin());
+  return parameter;
+}
+
 Status check_parameter(const NamedParameter& from) {
   const int64_t count = from.shape.count();
+  if (from.blocks != BlockKind::kNone) {
+    if (count_of(from.numbers, block_bytes(from.blocks)) * kBlockWeights != count) {
+      return wrong(from, "has not the blocks of its shape");
+    }
+    if (has_finite_scales(from.blocks, from.numbers)) return {};
+    return wrong(from, "has a number that is not finite");
+  }
   if (count_of(from.numbers, element_bytes(from.type)) != count) {
     return wrong(from, "has not the numbers of its shape");
   }
@@ -132,6 +160,9 @@ Status check_parameter(const NamedParameter& from) {
 }
 
 std::vector<double> real_numbers(const NamedParameter& parameter) {
+  if (parameter.blocks != BlockKind::kNone) {
+    return block_numbers(parameter.blocks, parameter.numbers);
+  }
   const SourceNumbers numbers{parameter};
   std::vector<double> result(static_cast<size_t>(numbers.count()));
   for (int64_t i = 0; i < numbers.count(); ++i) {
@@ -196,9 +227,35 @@ void copy_bytes(std::span<const std::byte> from, std::span<std::byte> to) {
   std::copy(from.begin(), from.end(), to.begin());
 }
 
+// From numbers, or blocks of another kind.
+Status take_into_blocks(const NamedParameter& from, BlockKind kind, const ParameterState& to,
+                        State& state) {
+  if (from.blocks == kind) {
+    set_blocks(from.numbers, to, state);
+    return {};
+  }
+  const std::vector<double> numbers = real_numbers(from);
+  const bool fit = std::ranges::all_of(
+      numbers, [](double number) { return std::abs(number) <= kLargestInBlocks; });
+  if (!fit) return wrong(from, "has a number beyond the largest of blocks, 65504");
+  set_blocks(packed_blocks(kind, numbers), to, state);
+  return {};
+}
+
 Status take(const NamedParameter& from, const Format& format, const ParameterState& to,
             State& state) {
   MANTISSA_RETURN_IF_ERROR(check_parameter(from));
+  const BlockKind kind = block_kind_of(state.layout().tensors[to.mantissa]);
+  if (kind != BlockKind::kNone) return take_into_blocks(from, kind, to, state);
+  if (from.blocks != BlockKind::kNone) {
+    const std::vector<double> numbers = real_numbers(from);
+    const std::vector<float> floats(numbers.begin(), numbers.end());
+    return take({.name = from.name,
+                 .type = DataType::kFloat,
+                 .shape = from.shape,
+                 .numbers = std::as_bytes(std::span(floats))},
+                format, to, state);
+  }
   if (from.type == DataType::kDouble) {
     copy_bytes(from.numbers, state.bytes(to.mantissa));
     return {};
@@ -255,8 +312,9 @@ std::vector<NamedParameter> named_parameters(const Graph& graph, const State& st
     const StateTensor& numbers = layout.tensors[tensors.mantissa];
     NamedParameter parameter{.name = graph.parameters[i].name,
                              .type = numbers.type,
-                             .shape = numbers.shape,
+                             .shape = graph.parameters[i].shape,
                              .numbers = state.bytes(tensors.mantissa)};
+    parameter.blocks = graph.parameters[i].blocks;
     if (tensors.exponent >= 0) parameter.exponents = state.bytes(tensors.exponent);
     if (tensors.accumulator >= 0 && layout.lazy_shift > 0) {
       parameter.accumulator = state.bytes(tensors.accumulator);

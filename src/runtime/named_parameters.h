@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "numerics/block_kind.h"
 #include "numerics/format.h"
 #include "runtime/state.h"
 #include "tensor/tensor.h"
@@ -26,7 +27,15 @@ struct NamedParameter {
   // none.
   std::span<const std::byte> accumulator = {};
   int lazy_shift = 0;
+  BlockKind blocks = BlockKind::kNone;  // of `numbers`, which then have the type uint8
 };
+
+// The shape in which files hold `numbers`: of blocks [rows, blocks, bytes of a block].
+std::vector<int64_t> dims_in_file(const NamedParameter& parameter);
+// A parameter of a tensor in a file that has a type of parameters, or blocks; without exponents and
+// accumulator.
+NamedParameter parameter_in_file(std::string name, DataType type, std::span<const int64_t> dims,
+                                 std::span<const std::byte> numbers);
 
 // Parameters as "conv1.weights [16, 3, 3, 1]".
 struct TakenParameters {
@@ -56,7 +65,8 @@ TakenParameters match_parameters(const Graph& graph, std::span<const NamedParame
 // If the mantissas fit the parameter's bits and both have as many exponents, mantissas and
 // exponents are copied. The accumulator is copied too, rounded to the shift of the format.
 // Otherwise the value, with the accumulator, is rounded to the parameter's grid: with the smallest
-// exponent that holds its largest number, or to float.
+// exponent that holds its largest number, or to float. Blocks are copied to blocks of their kind;
+// other numbers are packed (packed_blocks).
 //
 // Errors: numbers that no training writes (a mantissa that is not symmetric, an exponent outside
 // -128..127, a float that is not finite), or that the format cannot hold. Then `state` may have

@@ -65,6 +65,7 @@ class Resolver {
     const ParameterState& tensors = layout.parameters[operand.index];
     ParameterView view;
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
+    view.mantissa.shape = parameter.shape;  // the state has blocks as bytes
     view.mantissa.bits = program_.parameter_grids[operand.index].bits;
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
     for (size_t i = 0; i < view.moments.size(); ++i) {

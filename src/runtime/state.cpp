@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "runtime/set_numbers.h"
+#include "runtime/weight_blocks.h"
 
 namespace mantissa {
 namespace {
@@ -81,6 +82,17 @@ void initialise_float(const Parameter& parameter, uint64_t seed, uint32_t index,
   }
 }
 
+void initialise_blocks(const Parameter& parameter, const InitialNumbers& numbers,
+                       const ParameterState& tensors, State& state) {
+  std::vector<double> row(static_cast<size_t>(parameter.shape.last()));
+  auto to = state.bytes(tensors.mantissa).begin();
+  for (int64_t at = 0; at < parameter.shape.count();) {
+    for (double& number : row) number = numbers(at++);
+    to = std::ranges::copy(packed_blocks(parameter.blocks, row), to).out;
+  }
+  set_row_exponents(tensors, state);
+}
+
 void initialise_optimizer(const ParameterState& tensors, State& state) {
   *state.data<int16_t>(tensors.gradient_exponent) = kGradientAccumulatorStart;
   for (const MomentState& moment : tensors.moments) {
@@ -137,6 +149,8 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
       auto* numbers = state.data<double>(tensors.mantissa);
       const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
       std::fill_n(numbers, parameter.shape.count(), start);
+    } else if (parameter.storage == Storage::kBlocks) {
+      initialise_blocks(parameter, {parameter, seed, index}, tensors, state);
     } else if (tensor.type == DataType::kFloat) {
       initialise_float(parameter, seed, index, state.data<float>(tensors.mantissa));
     } else {
@@ -198,6 +212,8 @@ void set_parameter(const Graph& graph, int parameter, std::span<const double> nu
   } else if (tensor.type == DataType::kFloat) {
     std::transform(numbers.begin(), numbers.end(), state.data<float>(tensors.mantissa),
                    [](double number) { return static_cast<float>(number); });
+  } else if (const BlockKind kind = block_kind_of(tensor); kind != BlockKind::kNone) {
+    set_blocks(packed_blocks(kind, numbers), tensors, state);
   } else {
     set_numbers(DoubleNumbers{numbers}, tensor.bits, false, tensors, state);
     if (graph.parameters[parameter].trained) initialise_optimizer(tensors, state);
@@ -207,6 +223,9 @@ void set_parameter(const Graph& graph, int parameter, std::span<const double> nu
 std::vector<double> parameter_numbers(const State& state, int parameter) {
   const ParameterState& tensors = state.layout().parameters[parameter];
   const StateTensor& tensor = state.layout().tensors[tensors.mantissa];
+  if (const BlockKind kind = block_kind_of(tensor); kind != BlockKind::kNone) {
+    return block_numbers(kind, state.bytes(tensors.mantissa));
+  }
   std::vector<double> numbers(static_cast<size_t>(tensor.shape.count()));
   const auto read = [&](const auto* from) {
     std::transform(from, from + numbers.size(), numbers.begin(),

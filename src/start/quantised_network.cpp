@@ -260,6 +260,7 @@ std::string rescale_owner_before(const Graph& network, const QuantisedLayer& lay
 
 Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
                                                      const QuantisedBits& bits) {
+  MANTISSA_RETURN_IF_ERROR(network.check_no_blocks("quantize takes trained numbers"));
   const auto readers = readers_of(network);
   const std::vector<bool> is_end = end_layers(network);
   std::vector<QuantisedLayer> layers;

@@ -4,7 +4,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # make NAME [KEY=VALUE...]: a small model. Values are Python's: a text, a number, a list; None leaves
-# the key out. tensor.NAME=[dims] adds a tensor of zeros.
+# the key out. tensor.NAME=[dims] adds a tensor; type.NAME=2, 3 or 8 makes blocks of Q4_0, Q4_1 or
+# Q8_0 of it.
 make() {
   python3 - "$folder/$1" "${@:2}" <<'PYTHON'
 import ast, math, struct, sys
@@ -40,9 +41,12 @@ for part, dims in {"attn_norm": [32], "attn_q": [32, 32], "attn_k": [32, 16], "a
                    "attn_output": [32, 32], "ffn_norm": [32], "ffn_gate": [32, 64],
                    "ffn_up": [32, 64], "ffn_down": [64, 32]}.items():
     shapes[f"blk.0.{part}.weight"] = dims
+types = {}
 for change in sys.argv[2:]:
     key, _, new = change.partition("=")
-    if key.startswith("tensor."):
+    if key.startswith("type."):
+        types[key[5:]] = int(new)
+    elif key.startswith("tensor."):
         shapes[key[7:]] = ast.literal_eval(new)
     elif new == "None":
         del keys[key]
@@ -53,9 +57,13 @@ head += b"".join(text(k) + value(v) for k, v in keys.items())
 data = b""
 for name, dims in shapes.items():
     data += bytes(-len(data) % 32)
-    head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, 0, len(data))
-    n = math.prod(dims)
-    data += struct.pack(f"<{n}f", *((i * 7919 % 1000) / 1000 - .5 for i in range(n)))
+    kind, n = types.get(name, 0), math.prod(dims)
+    head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, len(data))
+    for block in range(n // 32 if kind else 0):
+        data += struct.pack("<e", (block % 7 + 1) / 1024 if kind == 8 else (block % 7 + 1) / 64)
+        data += struct.pack("<e", -(block % 5 + 1) / 16) if kind == 3 else b""
+        data += bytes((block * 31 + i * 77) % 256 for i in range(32 if kind == 8 else 16))
+    data += b"" if kind else struct.pack(f"<{n}f", *((i * 7919 % 1000) / 1000 - .5 for i in range(n)))
 open(sys.argv[1], "wb").write(head + bytes(-len(head) % 32) + data)
 PYTHON
 }
@@ -140,6 +148,54 @@ refuses "other tokens" 2 'knows byte-bpe, and keeps them' \
   train --from "$folder/a.safetensors" --data "$folder/book.txt" --tokens bytes --out "$folder/run-b"
 refuses "byte-bpe without a model" 2 'come with a language model' \
   train --model transformer_lm --data "$folder/book.txt" --tokens byte-bpe --sequence 16 --out "$folder/run-b"
+
+# Weights that stay in blocks.
+make q.gguf type.token_embd.weight=8 type.blk.0.attn_v.weight=2 type.blk.0.ffn_down.weight=2 \
+  $(printf 'type.blk.0.%s.weight=3 ' attn_q attn_k ffn_gate ffn_up)
+accepts "weights in blocks" \
+  'weights in blocks, not trained: 2 of q4_0, 4 of q4_1, 1 of q8_0; 16,?512 weights in 13,?696 bytes' \
+  import "$folder/q.gguf" --weights blocks --sequence 16 --out "$folder/q.safetensors"
+accepts "info shows them" '"weight_blocks": "q4_1"' info "$folder/q.safetensors" --graph
+for format in fp32 bfp8; do
+  run train --from "$folder/q.safetensors" --data "$folder/book.txt" --format $format \
+    --steps 4 --batch-size 2 --checkpoint-every 2 --out "$folder/blocks-$format"
+  holds "blocks, $format: it trains" eval '((status == 0))'
+  cp "$folder/blocks-$format"/checkpoint-00000004.safetensors "$folder/whole"
+  rm "$folder/blocks-$format"/checkpoint-00000004.safetensors
+  run train --resume "$folder/blocks-$format"
+  holds "and goes on with the same bits" \
+    cmp "$folder/whole" "$folder/blocks-$format"/checkpoint-00000004.safetensors
+  accepts "blocks, $format: eval" 'bits per character' eval --checkpoint "$folder/blocks-$format"
+  accepts "blocks, $format: generate" '^An able' \
+    generate --checkpoint "$folder/blocks-$format" --prompt "An able" --length 5
+  run train --from "$folder/blocks-$format" --data "$folder/book.txt" --format $format \
+    --steps 1 --batch-size 2 --out "$folder/again"
+  holds "blocks, $format: a run goes on from it" eval '((status == 0))'
+  rm -rf "$folder/again"
+done
+refuses "a changed exponent" 2 'exponents of other weights' eval --checkpoint "$(
+  python3 - "$folder/blocks-bfp8/model.safetensors" "$folder/changed.safetensors" <<'PYTHON'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+length = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + length])
+header["__metadata__"].pop("sha256"), header["__metadata__"].pop("sha256_covers")
+at = header["block1.query.weights.exponent"]["data_offsets"][0] + 8 + length
+data[at] ^= 1
+text = json.dumps(header).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + length:])
+print(sys.argv[2])
+PYTHON
+)"
+refuses "blocks in dynamic fixed point" 2 'weight_blocks have an exponent for each row' \
+  train --from "$folder/q.safetensors" --data "$folder/book.txt" --format dfp8 --steps 1 \
+  --batch-size 2 --out "$folder/run-b"
+refuses "blocks in ONNX files" 2 "'embedding.weights' is in blocks \(q8_0\)" \
+  export --checkpoint "$folder/blocks-fp32" --out "$folder/b.onnx"
+refuses "a file without blocks" 2 'no tensor of .* is of Q4_0, Q4_1 or Q8_0' \
+  import "$folder/a.gguf" --weights blocks --out "$folder/out.safetensors" --quiet
+refuses "other weights" 2 "'bytes' is none; choose float32 or blocks" \
+  import "$folder/q.gguf" --weights bytes --out "$folder/out.safetensors" --quiet
 
 make rope.gguf 'llama.rope.scaling.type="yarn"' 'llama.rope.scaling.factor=4.0'
 names "scaled positions" 'llama.rope.scaling.type = "yarn"; llama.rope.scaling.factor = 4' "$folder/rope.gguf"

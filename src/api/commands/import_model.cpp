@@ -30,7 +30,16 @@ struct ImportConfig {
   std::string out;
   std::string exported;  // run
   std::string smooth;    // text
+  ImportedWeights weights = ImportedWeights::kFloats;
 };
+
+Status parse_weights(const std::string&, const std::string& text, ImportConfig& config) {
+  if (text != "float32" && text != "blocks") {
+    return invalid_input("weights: '" + text + "' is none; choose float32 or blocks");
+  }
+  config.weights = text == "blocks" ? ImportedWeights::kBlocks : ImportedWeights::kFloats;
+  return {};
+}
 
 constexpr SettingOf<ImportConfig> kImportRows[] = {
     {"out", "safetensors file to write: network and weights", "", parse_text<&ImportConfig::out>},
@@ -42,6 +51,10 @@ constexpr SettingOf<ImportConfig> kImportRows[] = {
      "move from these into the weights behind them, which changes no number that is computed in "
      "real numbers, and makes 8 bits closer to them (docs/language.md)",
      "", parse_text<&ImportConfig::smooth>},
+    {"weights",
+     "of a GGUF file: float32; or blocks: weights of Q4_0, Q4_1 and Q8_0 stay in 4 and 8 bits, and "
+     "are not trained",
+     "float32", parse_weights},
     {"classes", "outputs of the network (0: those of the model)", "0"},
     {"data", "with --insert-batch-norm: data set whose training examples set them"},
     {"sequence",
@@ -95,9 +108,11 @@ ImportedModel described(onnx::ImportedNetwork imported) {
 }
 
 // Settings that encoders and language models do not have.
-Status check_no_others(const std::string& path, const Settings& settings, const char* what) {
+Status check_no_others(const std::string& path, const Settings& settings, const char* what,
+                       bool takes_weights = false) {
   for (const auto& [name, text] : settings) {
     if (name == "out" || name == "sequence" || name == "threads" || name == "smooth") continue;
+    if (name == "weights" && takes_weights) continue;
     return invalid_input(name + ": is for ONNX models, and " + path + " is " + what);
   }
   return {};
@@ -117,9 +132,14 @@ Outcome<ImportedModel> import_encoder(const std::string& path, const ImportConfi
 // Its vocabulary is its own, and it reads no pictures.
 Outcome<ImportedModel> import_decoder(const std::string& path, const ImportConfig& config,
                                       const Settings& settings) {
-  MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "a language model"));
+  MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "a language model", true));
+  if (!config.smooth.empty() && config.weights == ImportedWeights::kBlocks) {
+    return invalid_input("smooth: moves numbers in and out of weights, and blocks keep the file's; "
+                         "choose --weights float32");
+  }
   MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
-  MANTISSA_ASSIGN(onnx::ImportedNetwork network, import_language_model(file, config.run.sequence));
+  MANTISSA_ASSIGN(onnx::ImportedNetwork network,
+                  import_language_model(file, config.run.sequence, config.weights));
   std::map<std::string, std::string> entries = {
       {kTokenizerEntry, to_json(*file.tokenizer, file.chat)}};
   if (!config.smooth.empty()) {
@@ -172,6 +192,9 @@ Outcome<ImportedModel> import_model(const std::string& path, const Settings& set
     return invalid_input("smooth: is for language models, and " + path + " is none");
   }
   if (is_bert_path(path)) return import_encoder(path, config, settings);
+  if (settings.contains("weights")) {
+    return invalid_input("weights: is for language models in GGUF files, and " + path + " is none");
+  }
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
   MANTISSA_RETURN_IF_ERROR(check_sequence(imported.graph, run.sequence));
   if (run.inserts_batch_norm) {

@@ -289,7 +289,8 @@ Outcome<Info> info(const std::string& isa) {
                   {"rounding", table.rounding->name},
                   {"bit_counts", table.bit_counts->name},
                   {"wide", table.wide->name},
-                  {"rescale", table.rescale->name}};
+                  {"rescale", table.rescale->name},
+                  {"blocks", table.blocks->name}};
   info.convolutions = convolution_choices(table.convolution);
   info.formats = format_choices();
   return info;

@@ -193,7 +193,8 @@ Outcome<ParameterNumbers> Trainer::parameter(const std::string& name) const {
                           .numbers = parameter_numbers(session.state(), index),
                           .mantissas = {},
                           .exponents = {}};
-  if (tensors.exponent < 0) return result;
+  const bool in_blocks = layout.tensors[tensors.mantissa].type == DataType::kUint8;
+  if (tensors.exponent < 0 || in_blocks) return result;
   const int64_t count = session.graph().parameters[index].shape.count();
   const auto copy = [&](const auto* from) { result.mantissas.assign(from, from + count); };
   layout.tensors[tensors.mantissa].type == DataType::kInt8

@@ -87,6 +87,8 @@ class GgufFile {
 
   // The numbers of a tensor.
   Result<std::vector<float>> floats(const GgufTensor& tensor) const;
+  // Its bytes, as they are in the file.
+  Result<std::vector<std::byte>> bytes(const GgufTensor& tensor) const;
 
  private:
   friend class GgufHeaderReader;

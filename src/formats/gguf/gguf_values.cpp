@@ -153,6 +153,16 @@ std::string GgufFile::described(const GgufKey& key) const {
   return std::to_string(*whole_at(key, 0));
 }
 
+Result<std::vector<std::byte>> GgufFile::bytes(const GgufTensor& tensor) const {
+  try {
+    std::vector<std::byte> all(static_cast<size_t>(tensor.bytes));
+    MANTISSA_RETURN_IF_ERROR(read_at_(tensor.begin, all));
+    return all;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("tensor " + readable_name(tensor.name), tensor.bytes);
+  }
+}
+
 Result<std::vector<float>> GgufFile::floats(const GgufTensor& tensor) const {
   const GgufBlockType& type = *gguf_block_type(tensor.type);
   constexpr int64_t kReadBytes = int64_t{1} << 20;

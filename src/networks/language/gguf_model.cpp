@@ -191,6 +191,9 @@ Result<LanguageModelFile> model_of(const std::shared_ptr<const GgufFile>& file) 
   model.floats = [file](const std::string& tensor) {
     return file->floats(*file->find_tensor(tensor));
   };
+  model.bytes = [file](const std::string& tensor) {
+    return file->bytes(*file->find_tensor(tensor));
+  };
   return model;
 }
 

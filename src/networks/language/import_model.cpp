@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "formats/arrays/safetensors_header.h"
+#include "graph/rebuild.h"
 #include "networks/language/model_file.h"
+#include "ops/ops.h"
+#include "runtime/weight_blocks.h"
 
 namespace mantissa {
 namespace {
@@ -53,9 +56,10 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 // Rows of heads in GGUF's order, where rows 2j and 2j + 1 are a pair, in the order in which rows j
 // and j + half are one. A bias has rows of one number.
-std::vector<float> with_halves_as_pairs(const std::vector<float>& rows, int64_t row,
-                                        int64_t head_channels) {
-  std::vector<float> sorted(rows.size());
+template <typename T>
+std::vector<T> with_halves_as_pairs(const std::vector<T>& rows, int64_t row,
+                                    int64_t head_channels) {
+  std::vector<T> sorted(rows.size());
   const int64_t half = head_channels / 2;
   for (int64_t to = 0; to < std::ssize(rows) / row; ++to) {
     const int64_t head = to / head_channels, place = to % head_channels;
@@ -146,15 +150,90 @@ std::vector<std::string> early_lacks(const LanguageModelFile& file) {
   return lacks;
 }
 
-Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t sequence) {
+BlockKind block_kind_of(const ModelTensor& tensor) {
+  constexpr std::pair<std::string_view, BlockKind> kKinds[] = {{"Q4_0", BlockKind::kQ4_0},
+                                                               {"Q4_1", BlockKind::kQ4_1},
+                                                               {"Q8_0", BlockKind::kQ8_0}};
+  const auto found = std::ranges::find(kKinds, std::string_view(tensor.type),
+                                       [](const auto& row) { return row.first; });
+  return found == std::end(kKinds) ? BlockKind::kNone : found->second;
+}
+
+// The network whose layers keep the weights of these tensors in blocks, where they have such.
+Result<Graph> keeping_blocks(const Graph& graph, const std::vector<const ModelTensor*>& tensors) {
+  const auto kind_of = [&](const Node& node) {
+    const bool takes = node.op == &ops::kLinear || node.op == &ops::kEmbedding;
+    return takes ? block_kind_of(*tensors[static_cast<size_t>(node.parameters[0])])
+                 : BlockKind::kNone;
+  };
+  const auto name_blocks = [&](GraphBuilder&, int n, std::vector<int>&, Attributes& attributes) {
+    const BlockKind kind = kind_of(graph.nodes[static_cast<size_t>(n)]);
+    if (kind == BlockKind::kNone) return;
+    std::vector<Attributes::Item> items = attributes.items();
+    std::erase_if(items, [](const auto& item) { return item.first == "weight_blocks"; });
+    items.emplace_back("weight_blocks", std::string(block_kind_name(kind)));
+    attributes = Attributes(std::move(items));
+  };
+  return rebuilt(graph, {.before = name_blocks});
+}
+
+// What was kept, for people; an error if there is nothing.
+Result<std::string> describe_blocks(const LanguageModelFile& file, const Graph& graph) {
+  std::map<BlockKind, int64_t> tensors;
+  int64_t weights = 0, bytes = 0;
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.storage != Storage::kBlocks) continue;
+    ++tensors[parameter.blocks];
+    weights += parameter.shape.count();
+    bytes += parameter.shape.count() / kBlockWeights * block_bytes(parameter.blocks);
+  }
+  if (tensors.empty()) {
+    return invalid_input("weights blocks: no tensor of " + file.path +
+                         " is of Q4_0, Q4_1 or Q8_0; leave it out");
+  }
+  std::string text;
+  for (const auto& [kind, count] : tensors) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " of " + block_kind_name(kind);
+  }
+  return "weights in blocks, not trained: " + text + "; " + std::to_string(weights) +
+         " weights in " + std::to_string(bytes) + " bytes";
+}
+
+Status take_blocks(const LanguageModelFile& file, const ModelTensor& tensor, int64_t head_channels,
+                   onnx::ImportedParameter& parameter) {
+  MANTISSA_ASSIGN(parameter.bytes, file.bytes(tensor.name_in_file));
+  if (!has_finite_scales(parameter.blocks, parameter.bytes)) {
+    return invalid_input("tensor " + readable_name(tensor.name_in_file) +
+                         " has a number that is not finite");
+  }
+  if (!file.neighbours_are_pairs || !is_turned(parameter.name)) return {};
+  const int64_t row = parameter.shape[1] / kBlockWeights * block_bytes(parameter.blocks);
+  parameter.bytes = with_halves_as_pairs(parameter.bytes, row, head_channels);
+  return {};
+}
+
+Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t sequence,
+                                         ImportedWeights weights) {
   std::vector<std::string> lacks = early_lacks(file);
   if (!lacks.empty()) return refused(lacks);
   onnx::ImportedNetwork network;
   MANTISSA_ASSIGN(network.graph, llama_lm(file.architecture + "_lm", file.sizes, sequence));
   const std::vector<const ModelTensor*> tensors = find_tensors(file, network.graph, lacks);
   if (!lacks.empty()) return refused(lacks);
+  if (weights == ImportedWeights::kBlocks) {
+    MANTISSA_ASSIGN(network.graph, keeping_blocks(network.graph, tensors));
+    MANTISSA_ASSIGN(std::string note, describe_blocks(file, network.graph));
+    network.notes.push_back(std::move(note));
+  }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Parameter& parameter = network.graph.parameters[i];
+    if (parameter.storage == Storage::kBlocks) {
+      onnx::ImportedParameter own{parameter.name, parameter.shape, {}, {}};
+      own.blocks = parameter.blocks;
+      MANTISSA_RETURN_IF_ERROR(take_blocks(file, *tensors[i], file.sizes.head_channels, own));
+      network.parameters.push_back(std::move(own));
+      continue;
+    }
     MANTISSA_ASSIGN(std::vector<float> floats, file.floats(tensors[i]->name_in_file));
     if (!std::all_of(floats.begin(), floats.end(), [](float x) { return std::isfinite(x); })) {
       return invalid_input("tensor " + readable_name(tensors[i]->name_in_file) +
@@ -172,7 +251,10 @@ Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t 
 }  // namespace
 
 Result<onnx::ImportedNetwork> import_language_model(const LanguageModelFile& file,
-                                                    int64_t sequence) {
+                                                    int64_t sequence, ImportedWeights weights) {
+  if (weights == ImportedWeights::kBlocks && !file.bytes) {
+    return invalid_input("weights blocks: is for GGUF files, and " + file.path + " is none");
+  }
   const bool is_limited = file.positions > 1;
   if (is_limited && sequence > file.positions) {
     return invalid_input("sequence: " + file.path + " has " + std::to_string(file.positions) +
@@ -181,7 +263,7 @@ Result<onnx::ImportedNetwork> import_language_model(const LanguageModelFile& fil
   if (sequence == 0) {
     sequence = is_limited ? std::min(kUsualSequence, file.positions) : kUsualSequence;
   }
-  auto network = network_of(file, sequence);
+  auto network = network_of(file, sequence, weights);
   if (network.ok()) return network;
   Error error = network.error();
   if (error.message.find(file.path) == std::string::npos) {

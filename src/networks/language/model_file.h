@@ -42,6 +42,8 @@ struct LanguageModelFile {
 
   // The numbers of a tensor, by its name in the file.
   std::function<Result<std::vector<float>>(const std::string& name)> floats;
+  // Its bytes as they are in the file; null: files of this kind have no blocks.
+  std::function<Result<std::vector<std::byte>>(const std::string& name)> bytes;
   // Rows of queries and keys are in GGUF's order for the architecture llama: neighbours are a pair.
   bool neighbours_are_pairs = false;
 };
@@ -61,10 +63,17 @@ std::vector<std::string> describe(const LanguageModelFile& file);
 // The first ten of such a list, and how many more there are. A file may have any number of them.
 std::vector<std::string> first_of(const std::vector<std::string>& lacks);
 
+// The weights that a network gets from a file.
+enum class ImportedWeights : uint8_t {
+  kFloats,
+  kBlocks,  // blocks of Q4_0, Q4_1 and Q8_0 stay as they are, and are not trained
+};
+
 // The network with its numbers, for sequences of so many tokens (0: 128, or as many as it has
 // positions). An error lists what the program lacks, and tensors that are missing or have other
 // shapes.
-Result<onnx::ImportedNetwork> import_language_model(const LanguageModelFile& file,
-                                                    int64_t sequence);
+Result<onnx::ImportedNetwork> import_language_model(
+    const LanguageModelFile& file, int64_t sequence,
+    ImportedWeights weights = ImportedWeights::kFloats);
 
 }  // namespace mantissa

@@ -8,6 +8,8 @@
 
 #include "base/test_folder.h"
 #include "formats/gguf/gguf.h"
+#include "formats/gguf/gguf_blocks.h"
+#include "networks/imported_network.h"
 #include "networks/language/test_model.h"
 
 namespace mantissa {
@@ -92,6 +94,86 @@ TEST_F(LanguageModelFiles, GiveAllNumbersToTheNetwork) {
       }
     }
   }
+}
+
+// A layer of 64 channels with tensors of several types, and random blocks with finite scales.
+std::string with_blocks() {
+  GgufBytes file;
+  file.add_text("general.architecture", "llama")
+      .add_whole("llama.block_count", 1)
+      .add_whole("llama.context_length", 64)
+      .add_whole("llama.embedding_length", 64)
+      .add_whole("llama.feed_forward_length", 96)
+      .add_whole("llama.attention.head_count", 2)
+      .add_whole("llama.attention.head_count_kv", 1);
+  TestModel::add_tokenizer(file);
+  uint32_t state = 5;
+  const auto add = [&](const std::string& name, const std::vector<uint64_t>& dims, uint32_t type) {
+    const GgufBlockType& kind = *gguf_block_type(type);
+    const uint64_t blocks = dims[0] * dims[1] / static_cast<uint64_t>(kind.elements);
+    std::string bytes;
+    for (uint64_t i = 0; i < blocks * static_cast<uint64_t>(kind.bytes); ++i) {
+      state = state * 1664525u + 1013904223u;
+      const uint64_t place = i % static_cast<uint64_t>(kind.bytes);
+      const bool is_high = place == 1 || (place == 3 && type == 3);
+      bytes += static_cast<char>(is_high ? 0x20 | (state >> 24 & 0x8f) : state >> 24);
+    }
+    file.add_tensor(name, dims, type, bytes);
+  };
+  const std::vector<float> ones(64, 1);
+  add("token_embd.weight", {64, TestModel::kTokens}, 8);
+  file.add_floats("output_norm.weight", {64}, ones);
+  file.add_floats("blk.0.attn_norm.weight", {64}, ones);
+  add("blk.0.attn_q.weight", {64, 64}, 3);
+  add("blk.0.attn_k.weight", {64, 32}, 2);
+  add("blk.0.attn_v.weight", {64, 32}, 2);
+  add("blk.0.attn_output.weight", {64, 64}, 3);
+  file.add_floats("blk.0.ffn_norm.weight", {64}, ones);
+  add("blk.0.ffn_gate.weight", {64, 96}, 3);
+  add("blk.0.ffn_up.weight", {64, 96}, 6);  // Q5_0: float32
+  add("blk.0.ffn_down.weight", {96, 64}, 8);
+  return file.bytes();
+}
+
+TEST_F(LanguageModelFiles, KeepTheirBlocks) {
+  put_file(path(), with_blocks());
+  const auto file = read_language_model(path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const auto floats = import_language_model(*file, 16);
+  const auto blocks = import_language_model(*file, 16, ImportedWeights::kBlocks);
+  ASSERT_TRUE(floats.ok()) << floats.error().message;
+  ASSERT_TRUE(blocks.ok()) << blocks.error().message;
+  const std::vector<NamedParameter> plain = named_parameters(*floats),
+                                    kept = named_parameters(*blocks);
+  ASSERT_EQ(plain.size(), kept.size());
+  int in_blocks = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const Parameter& parameter = blocks->graph.parameters[i];
+    EXPECT_EQ(kept[i].name, plain[i].name);
+    EXPECT_EQ(kept[i].shape, plain[i].shape);
+    EXPECT_EQ(parameter.name, kept[i].name);
+    EXPECT_EQ(parameter.blocks, kept[i].blocks);
+    EXPECT_EQ(parameter.trained, kept[i].blocks == BlockKind::kNone);
+    EXPECT_TRUE(check_parameter(kept[i]).ok());
+    in_blocks += kept[i].blocks != BlockKind::kNone;
+    const std::vector<double> expected = real_numbers(plain[i]), found = real_numbers(kept[i]);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t k = 0; k < expected.size(); ++k) {
+      ASSERT_EQ(static_cast<float>(found[k]), static_cast<float>(expected[k])) << kept[i].name;
+    }
+  }
+  EXPECT_EQ(in_blocks, 7);
+  ASSERT_EQ(blocks->notes.size(), 1u);
+  EXPECT_NE(blocks->notes[0].find("2 of q4_0, 3 of q4_1, 2 of q8_0"), std::string::npos)
+      << blocks->notes[0];
+}
+
+TEST_F(LanguageModelFiles, WithoutBlocksSaySo) {
+  put_file(path(), TestModel::whole().bytes());
+  const auto network =
+      import_language_model(*read_language_model(path()), 16, ImportedWeights::kBlocks);
+  ASSERT_FALSE(network.ok());
+  EXPECT_NE(network.error().message.find("no tensor of"), std::string::npos);
 }
 
 TEST_F(LanguageModelFiles, KeysThatAskForSomethingAreNamed) {

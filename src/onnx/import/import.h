@@ -24,12 +24,15 @@ struct ImportOptions {
   bool has_loss = false;
 };
 
-// The numbers of a parameter of the graph: `floats`, or, of running statistics, `doubles`.
+// The numbers of a parameter of the graph: `floats`, or, of running statistics, `doubles`, or of a
+// parameter in blocks their bytes.
 struct ImportedParameter {
   std::string name;
   Shape shape;
   std::vector<float> floats;
   std::vector<double> doubles;
+  BlockKind blocks = BlockKind::kNone;
+  std::vector<std::byte> bytes = {};
 };
 
 struct ImportedNetwork {

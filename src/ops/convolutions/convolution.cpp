@@ -13,6 +13,7 @@
 #include "ops/convolutions/convolution_wide.h"
 #include "ops/convolutions/linear_rows.h"
 #include "ops/convolutions/weight_attributes.h"
+#include "ops/convolutions/weight_blocks.h"
 #include "ops/fp32.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -57,7 +58,8 @@ constexpr AttributeSpec kLinearSchema[] = {
     kChannels,   kBias,           flag<&LayerAttributes::classifier>("classifier", false),
     kWeightBits, kWeightExponent, kWeightRange,
     kWeightTanh, kWeightStops,    whole<&LayerAttributes::least_bits>("least_bits", 0, 0, 16),
-    kInitialiser, whole<&LayerAttributes::input_bits>("input_bits", 0, 0, 16)};
+    kInitialiser, whole<&LayerAttributes::input_bits>("input_bits", 0, 0, 16),
+    kWeightBlocks<&LayerAttributes::weight_blocks>};
 
 Status check_size(const Shape& weights) {
   if (element_count(weights)) return {};
@@ -142,6 +144,10 @@ Result<Shape> infer_linear(const Attributes& given, std::span<const Shape> input
   const auto& attributes = given.as<LayerAttributes>();
   if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one [..., C] input");
   MANTISSA_RETURN_IF_ERROR(check_size({attributes.channels, inputs[0].last()}));
+  MANTISSA_RETURN_IF_ERROR(check_blocks(attributes.weight_blocks, inputs[0].last()));
+  if (attributes.weight_blocks != BlockKind::kNone && attributes.weight_bits > 0) {
+    return invalid_input("weight_blocks and weight_bits exclude each other");
+  }
   Shape output = inputs[0];
   output.dims[static_cast<size_t>(output.rank - 1)] = attributes.channels;
   return output;
@@ -179,13 +185,16 @@ std::vector<Parameter> linear_parameters(const Attributes& given, std::span<cons
   const auto& attributes = given.as<LayerAttributes>();
   const bool is_small = attributes.classifier || attributes.initialiser == LayerInitialiser::kFanIn;
   const bool is_zero = attributes.initialiser == LayerInitialiser::kZero;
-  return weights_and_bias(attributes, Shape{attributes.channels, inputs[0].last()},
-                          is_zero    ? Initialiser::kZero
-                          : is_small ? Initialiser::kFanInUniform
-                                     : Initialiser::kHeUniform);
+  std::vector<Parameter> parameters =
+      weights_and_bias(attributes, Shape{attributes.channels, inputs[0].last()},
+                       is_zero    ? Initialiser::kZero
+                       : is_small ? Initialiser::kFanInUniform
+                                  : Initialiser::kHeUniform);
+  keep_in_blocks(attributes.weight_blocks, parameters);
+  return parameters;
 }
 
-OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
+OpMemory byte_memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape shape = convolution_shape(s);
   const kernels::KernelTable& table = *planning.kernels;
   const int threads = planning.threads;
@@ -202,6 +211,10 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   plan_wide_convolution(s, planning, memory);
   if (is_by_rows(s)) plan_rows(s, planning, memory);
   return memory;
+}
+
+OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
+  return has_blocks(s) ? memory_of_blocks(s, planning, byte_memory) : byte_memory(s, planning);
 }
 
 int64_t multiply_adds(const OpShapes& s) { return convolution_shape(s).multiply_adds(); }
@@ -249,6 +262,7 @@ SumWidth sum_width(const OpShapes& s) {
 
 // Each row of kernels is chosen once, by the shapes and widths of the instruction.
 Prepared prepare_backward_input(const OpContext& c) {
+  if (has_blocks(c)) return prepare_grad_input_of_blocks(c);
   if (is_wide_grad_input(c)) return prepare_wide_grad_input(c);
   return prepared(choose(c, {ConvolutionPass::kGradInput,
                              convolution_shape(c, c.grad_inputs[0].shape, c.grad_output().shape),
@@ -263,12 +277,16 @@ Prepared prepare_backward_weights(const OpContext& c) {
           convolution_shape(c, c.inputs[0].shape, c.grad_output().shape), c.grad_output().bits}));
 }
 
-Prepared prepare_forward(const OpContext& c) {
+Prepared prepare_expanded(const OpContext& c) {
   if (is_by_rows(c)) return prepare_row_forward(c);
   return is_wide_forward(c) ? prepare_wide_forward(c) : prepare_byte_forward(c);
 }
 
-void forward(const OpContext& c) {
+Prepared prepare_forward(const OpContext& c) {
+  return has_blocks(c) ? prepare_forward_of_blocks(c, prepare_expanded) : prepare_expanded(c);
+}
+
+void forward_expanded(const OpContext& c) {
   if (is_by_rows(c)) {
     row_forward(c);
   } else if (is_wide_forward(c)) {
@@ -278,7 +296,12 @@ void forward(const OpContext& c) {
   }
 }
 
+void forward(const OpContext& c) {
+  has_blocks(c) ? forward_of_blocks(c, forward_expanded) : forward_expanded(c);
+}
+
 void backward_input(const OpContext& c) {
+  if (has_blocks(c)) return grad_input_of_blocks(c);
   if (is_wide_grad_input(c)) return wide_backward_input(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;

@@ -53,13 +53,32 @@ void for_each_chunk(const OpContext& c, const kernels::WideForward& whole, const
   }
 }
 
-void leave_wide(const OpContext& c, const kernels::WideForward& args, int sum_exponent, int shift) {
+// Brings the sums of all channels to one exponent, below theirs by the shifts.
+void raise_channels(const OpContext& c, const Workspace& work, int64_t count) {
+  const int64_t channels = c.output().shape.last();
+  kernels::parallel_ranges(*c.kernel.pool, count / channels,
+                           std::max<int64_t>(1, kWideGrain / channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin * channels; i < end * channels; ++i) {
+                               work.sums[i] = rescale_rne(work.sums[i], -work.shifts[i % channels]);
+                             }
+                           });
+}
+
+// At the largest exponent of a channel.
+void leave_wide(const OpContext& c, const kernels::WideForward& args, const Workspace& work,
+                const SumExponents& exponents, int shift) {
+  const int largest = exponents.largest();
+  for (int64_t o = 0; o < c.output().shape.last() && exponents.by_channel(); ++o) {
+    work.shifts[o] = exponents.of(o) - largest;
+  }
   for_each_chunk(c, args, [&](const Tensor& part) {
+    if (exponents.by_channel()) raise_channels(c, work, part.count());
     Tensor sums = part;
     sums.bits = 32;
     *c.output().saturated += narrow_wide(c, args.sums, sums, true, shift).saturated;
   });
-  set_exponent(c, c.output(), sum_exponent + shift);
+  set_exponent(c, c.output(), largest + shift);
 }
 
 // Guarded outputs: each channel by its own shift.
@@ -83,18 +102,6 @@ void narrow_channels(const OpContext& c, const kernels::WideForward& args, const
                                return shift_right_rne(args.sums[i], work.shifts[channel]);
                              }).saturated;
   });
-}
-
-// Brings the sums of all channels to the least exponent of one.
-void raise_channels(const OpContext& c, const Workspace& work, int64_t count) {
-  const int64_t channels = c.output().shape.last();
-  kernels::parallel_ranges(*c.kernel.pool, count / channels,
-                           std::max<int64_t>(1, kWideGrain / channels),
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t i = begin * channels; i < end * channels; ++i) {
-                               work.sums[i] = rescale_rne(work.sums[i], -work.shifts[i % channels]);
-                             }
-                           });
 }
 
 }  // namespace
@@ -173,7 +180,7 @@ void wide_forward(const OpContext& c) {
       .weights = value_of(weights),
       .bias = align_bias(c, exponents, int64_t{1} << (30 + extra), work.bias),
       .sums = work.sums};
-  if (c.output().type == DataType::kInt32) return leave_wide(c, args, exponents.largest(), extra);
+  if (c.output().type == DataType::kInt32) return leave_wide(c, args, work, exponents, extra);
   if (counts_values(c)) {
     for_each_chunk(c, args,
                    [&](const Tensor& part) { count_sums(c, args.sums, part.count(), exponents); });

@@ -9,6 +9,7 @@
 #include "ops/convolutions/convolution_shape.h"
 #include "ops/convolutions/weight_attributes.h"
 #include "ops/fp32.h"
+#include "ops/fp32/block_floats.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -58,17 +59,31 @@ class FloatGrid {
   float low_ = 0, high_ = 0, half_ = 0;
 };
 
-int64_t grid_bytes(const OpShapes& s) {
-  const bool has_grid = s.attributes->as<LayerAttributes>().weight_bits > 0;
-  return has_grid ? s.parameters[0].count() * int64_t{sizeof(float)} : 0;
+// Whether the layer computes with other numbers than the parameter's own.
+bool is_copied(const LayerAttributes& attributes) {
+  return attributes.weight_bits > 0 || attributes.weight_blocks != BlockKind::kNone;
 }
 
-// The weights that the layer computes with; in the workspace if they are on a grid.
+int64_t copy_bytes(const OpShapes& s) {
+  return is_copied(s.attributes->as<LayerAttributes>())
+             ? s.parameters[0].count() * int64_t{sizeof(float)}
+             : 0;
+}
+
+// The weights that the layer computes with; in the workspace if they are on a grid or in blocks.
 const float* weights_of(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
-  const FloatGrid grid(c.attributes<LayerAttributes>());
-  if (!grid.is_there()) return weights.as<float>();
+  const auto& attributes = c.attributes<LayerAttributes>();
+  if (!is_copied(attributes)) return weights.as<float>();
   auto* const nearest = reinterpret_cast<float*>(c.memory.workspace);
+  if (attributes.weight_blocks != BlockKind::kNone) {
+    for_ranges(c, weights.count() / kBlockWeights, [&](int64_t begin, int64_t end) {
+      write_block_floats(weights, attributes.weight_blocks, begin, end,
+                         nearest + begin * kBlockWeights);
+    });
+    return nearest;
+  }
+  const FloatGrid grid(attributes);
   for_each(c, weights.count(),
            [&](int64_t i) { nearest[i] = grid.nearest(weights.as<float>()[i]); });
   return nearest;
@@ -98,9 +113,9 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
     return std::max<int64_t>(0, kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass,
                                                                          bias, planning.threads));
   };
-  return {.forward = {.workspace_bytes = grid_bytes(s),
+  return {.forward = {.workspace_bytes = copy_bytes(s),
                       .scratch_bytes = scratch(ConvolutionPass::kForward, has_bias(s))},
-          .grad_input = {.workspace_bytes = grid_bytes(s),
+          .grad_input = {.workspace_bytes = copy_bytes(s),
                          .scratch_bytes = scratch(ConvolutionPass::kGradInput, false)},
           .grad_weights = {.workspace_bytes = gradient_bytes(s),
                            .scratch_bytes = scratch(ConvolutionPass::kGradWeights, has_bias(s))}};

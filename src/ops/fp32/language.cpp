@@ -3,6 +3,7 @@
 
 #include "ops/attributes.h"
 #include "ops/fp32.h"
+#include "ops/fp32/block_floats.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -10,10 +11,17 @@ namespace {
 void embedding(const OpContext& c) {
   const Tensor& table = c.parameters[0].mantissa;
   const int64_t channels = table.shape[1];
+  const BlockKind kind = c.attributes<EmbeddingAttributes>().weight_blocks;
+  const int64_t blocks = channels / kBlockWeights;
   const auto* indices = c.inputs[0].as<int32_t>();
   for_ranges(c, c.inputs[0].count(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = std::clamp<int64_t>(indices[i], 0, table.shape[0] - 1);
+      if (kind != BlockKind::kNone) {
+        write_block_floats(table, kind, row * blocks, (row + 1) * blocks,
+                           c.output().as<float>() + i * channels);
+        continue;
+      }
       std::copy_n(table.as<float>() + row * channels, channels,
                   c.output().as<float>() + i * channels);
     }

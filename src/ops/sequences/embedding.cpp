@@ -6,6 +6,7 @@
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "ops/attributes.h"
+#include "ops/convolutions/weight_attributes.h"
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -19,7 +20,8 @@ namespace {
 
 constexpr AttributeSpec kEmbeddingSchema[] = {
     required_whole<&EmbeddingAttributes::rows>("rows", 1, kMostRows),
-    required_whole<&EmbeddingAttributes::channels>("channels", 1, kMostRowChannels)};
+    required_whole<&EmbeddingAttributes::channels>("channels", 1, kMostRowChannels),
+    kWeightBlocks<&EmbeddingAttributes::weight_blocks>};
 constexpr Element kIndices[] = {Element::kIndex};
 
 Result<Shape> infer_embedding(const Attributes& given, std::span<const Shape> inputs) {
@@ -27,6 +29,7 @@ Result<Shape> infer_embedding(const Attributes& given, std::span<const Shape> in
   if (inputs.size() != 1 || inputs[0].rank >= Shape::kMostDims - 1) {
     return invalid_input("wants one input of indices");
   }
+  MANTISSA_RETURN_IF_ERROR(check_blocks(attributes.weight_blocks, attributes.channels));
   Shape output = inputs[0];
   output.dims[static_cast<size_t>(output.rank++)] = attributes.channels;
   return output;
@@ -34,7 +37,9 @@ Result<Shape> infer_embedding(const Attributes& given, std::span<const Shape> in
 
 std::vector<Parameter> embedding_parameters(const Attributes& given, std::span<const Shape>) {
   const auto& attributes = given.as<EmbeddingAttributes>();
-  return {table_of(attributes.rows, attributes.channels)};
+  std::vector<Parameter> parameters = {table_of(attributes.rows, attributes.channels)};
+  keep_in_blocks(attributes.weight_blocks, parameters);
+  return parameters;
 }
 
 // An index beyond the table is a fault of the data, which its readers refuse; here it reads no
@@ -43,15 +48,36 @@ int64_t row_at(const Tensor& indices, int64_t i, int64_t rows) {
   return std::clamp<int64_t>(indices.as<int32_t>()[i], 0, rows - 1);
 }
 
+// A row of a table in blocks, as mantissas at the row's exponent.
+void expand_row(const OpContext& c, int64_t row, int8_t* mantissas) {
+  const Tensor& table = c.parameters[0].mantissa;
+  const BlockKind kind = c.attributes<EmbeddingAttributes>().weight_blocks;
+  const int64_t blocks = table.shape[1] / kBlockWeights, row_bytes = blocks * block_bytes(kind);
+  c.kernel.table->blocks->expand({.blocks = table.as<uint8_t>() + row * row_bytes,
+                                  .row_bytes = row_bytes,
+                                  .kind = ref_kind(kind),
+                                  .count = blocks,
+                                  .exponents = table.exponent + row,
+                                  .out = mantissas},
+                                 0, 1);
+}
+
 void embedding_forward(const OpContext& c) {
   const Tensor &indices = c.inputs[0], &table = c.parameters[0].mantissa;
   const int64_t rows = table.shape[0], channels = table.shape[1];
-  const Mantissas mantissas(table);
+  const bool in_blocks = c.attributes<EmbeddingAttributes>().weight_blocks != BlockKind::kNone;
   const int least = least_exponent(table);
   const auto exponent_at = [&](int64_t) { return least; };
   write_rows(c, exponent_at, [&](int64_t at, int exponent, int64_t* wide) {
     const int64_t row = row_at(indices, at, rows);
     const int shift = exponent - table.block_exponent(row);
+    if (in_blocks) {
+      std::array<int8_t, kMostRowChannels> expanded;
+      expand_row(c, row, expanded.data());
+      for (int64_t i = 0; i < channels; ++i) wide[i] = rescale_rne(expanded[i], shift);
+      return;
+    }
+    const Mantissas mantissas(table);
     for (int64_t i = 0; i < channels; ++i) {
       wide[i] = rescale_rne(mantissas[row * channels + i], shift);
     }

@@ -76,6 +76,25 @@ Status check_node(const ProgramWriter& writer, int n) {
   return {};
 }
 
+// Weights in blocks become mantissas of 8 bits with an exponent for each row.
+Status check_blocks(const ProgramWriter& writer) {
+  const Format& format = writer.format();
+  for (const Node& node : writer.graph().nodes) {
+    if (node.parameters.empty()) continue;
+    const Parameter& weights = writer.graph().parameters[node.parameters[0]];
+    if (weights.storage != Storage::kBlocks) continue;
+    if (weights.trained) return in_node(writer, node, "weight_blocks cannot be trained");
+    if (!format.is_dynamic() && format.even_ties) continue;
+    return in_node(writer, node,
+                   format.is_dynamic()
+                       ? "weight_blocks have an exponent for each row, which dynamic fixed point "
+                         "does not; choose block floating point (bfp8) or fp32"
+                       : "weight_blocks become weights of 8 bits, and ties=up is for up to 7; "
+                         "leave ties out");
+  }
+  return {};
+}
+
 Status check_rows(const ProgramWriter& writer) {
   for (int n = 0; n < writer.node_count(); ++n) {
     const Node& node = writer.node(n);
@@ -162,6 +181,7 @@ Status check_network(const ProgramWriter& writer) {
     MANTISSA_RETURN_IF_ERROR(check_inversion(writer.graph(), writer.format()));
   }
   MANTISSA_RETURN_IF_ERROR(check_row_exponents(writer));
+  MANTISSA_RETURN_IF_ERROR(check_blocks(writer));
   MANTISSA_RETURN_IF_ERROR(check_rows(writer));
   MANTISSA_RETURN_IF_ERROR(check_rescales(writer));
   MANTISSA_RETURN_IF_ERROR(check_parameters(writer));

@@ -80,6 +80,11 @@ std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
                                     : parameter.storage == Storage::kBias ? format.bias_bits
                                                                           : 16));
     if (is_weights && !format.tensor_blocks) grids.back().blocks = Blocks::kChannel;
+    constexpr int kExpandedBits = 8;
+    if (parameter.storage == Storage::kBlocks) {
+      grids.back().bits = kExpandedBits;
+      grids.back().blocks = Blocks::kChannel;
+    }
     if (parameter.grid.bits > 0 && grids.back().scaling == Scaling::kExponent) {
       grids.back() = {.bits = parameter.grid.mantissa_bits(), .weights = parameter.grid};
     }

@@ -24,6 +24,15 @@ class LayoutBuilder {
  public:
   explicit LayoutBuilder(StateLayout& layout) : layout_(layout) {}
 
+  // The numbers of a parameter that is not trained: blocks as their bytes.
+  int add_fixed(const Parameter& parameter, const Grid& grid, StateGroup group) {
+    if (parameter.storage == Storage::kBlocks) {
+      const Shape blocks{parameter.shape[0], parameter.shape[1] / kBlockWeights,
+                         block_bytes(parameter.blocks)};
+      return add(parameter.name, DataType::kUint8, blocks, group);
+    }
+    return add(parameter.name, element_type(parameter.storage, grid), parameter.shape, group);
+  }
   int add(std::string name, DataType type, const Shape& shape, StateGroup group) {
     StateTensor tensor{std::move(name), type, shape, group, layout_.bytes};
     layout_.bytes = round_up<int64_t>(layout_.bytes + tensor.bytes(), 64);
@@ -130,11 +139,10 @@ ParameterState add_trained(const Parameter& parameter, const Grid& grid, int upd
 ParameterState add_untrained(const Parameter& parameter, const Grid& grid, LayoutBuilder& builder) {
   ParameterState state;
   const bool is_statistic = parameter.storage == Storage::kReal;
-  state.mantissa =
-      builder.add(parameter.name, element_type(parameter.storage, grid), parameter.shape,
-                  is_statistic ? StateGroup::kStatistics : StateGroup::kParameter);
+  state.mantissa = builder.add_fixed(
+      parameter, grid, is_statistic ? StateGroup::kStatistics : StateGroup::kParameter);
   if (is_statistic || grid.scaling == Scaling::kReal) return state;
-  builder.set_bits(state.mantissa, grid.bits);
+  if (parameter.storage != Storage::kBlocks) builder.set_bits(state.mantissa, grid.bits);
   state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
                                Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
   return state;
@@ -185,13 +193,14 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
     const Grid& grid = all.parameters[i];
     const bool is_integer = grid.scaling == Scaling::kExponent;
     ParameterState state;
-    state.mantissa = builder.add(parameter.name, element_type(parameter.storage, grid),
-                                 parameter.shape, StateGroup::kParameter);
+    state.mantissa = builder.add_fixed(parameter, grid, StateGroup::kParameter);
     const bool is_mantissa = parameter.storage <= Storage::kMantissa16;
+    const bool has_exponent = is_mantissa || parameter.storage == Storage::kInt32 ||
+                              parameter.storage == Storage::kBlocks;
     if (is_mantissa && is_integer) {
       builder.set_bits(state.mantissa, grid.bits);
     }
-    if ((is_mantissa || parameter.storage == Storage::kInt32) && is_integer) {
+    if (has_exponent && is_integer) {
       state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
                                    Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
     }

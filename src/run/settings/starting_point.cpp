@@ -79,8 +79,9 @@ bool is_companion(const std::string& name) {
 }
 
 std::optional<DataType> type_named(const std::string& dtype) {
-  for (const DataType type : {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64,
-                              DataType::kFloat, DataType::kDouble}) {
+  for (const DataType type :
+       {DataType::kUint8, DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64,
+        DataType::kFloat, DataType::kDouble}) {
     if (dtype == data_type_name(type)) return type;
   }
   return std::nullopt;
@@ -114,12 +115,13 @@ Result<NamedParameter> parameter_of(const SafetensorsTensor& tensor, const Safet
                                     int lazy_shift) {
   const std::string subject = "parameter '" + tensor.name + "' ";
   const auto type = type_named(tensor.dtype);
-  if (!type || tensor.shape.size() > size_t{Shape::kMostDims}) {
+  const bool is_known = type && tensor.shape.size() <= size_t{Shape::kMostDims};
+  NamedParameter parameter;
+  if (is_known) parameter = parameter_in_file(tensor.name, *type, tensor.shape, tensor.data);
+  const bool is_bytes = is_known && *type == DataType::kUint8;
+  if (!is_known || (is_bytes && parameter.blocks == BlockKind::kNone)) {
     return invalid_input(subject + "has a type or shape that no parameter has");
   }
-  NamedParameter parameter{.name = tensor.name, .type = *type, .shape = {}, .numbers = tensor.data};
-  parameter.shape.rank = static_cast<int>(tensor.shape.size());
-  std::copy(tensor.shape.begin(), tensor.shape.end(), parameter.shape.dims.begin());
   if (*type != DataType::kInt8 && *type != DataType::kInt16) return parameter;
   parameter.exponents = companion(file, tensor.name + ".exponent");
   if (parameter.exponents.empty()) return invalid_input(subject + "has no exponent");
@@ -290,8 +292,10 @@ StartingPoint starting_point(const TrainedFile& trained) {
   }
   for (const NamedParameter& parameter : trained.parameters) {
     if (trained.imported) start.file_bytes += std::ssize(parameter.numbers);
-    start.parameters.push_back(
-        {.name = parameter.name, .type = parameter.type, .shape = parameter.shape, .numbers = {}});
+    NamedParameter described = parameter;
+    described.numbers = described.exponents = described.accumulator = {};
+    described.lazy_shift = 0;
+    start.parameters.push_back(std::move(described));
   }
   return start;
 }
@@ -387,7 +391,7 @@ Status write_start(const fs::path& path, const StartEntries& entries,
     views.push_back({name, data_type_name(DataType::kInt16), std::move(shape), bytes});
   };
   for (const NamedParameter& parameter : parameters) {
-    const std::vector<int64_t> dims = dims_of(parameter.shape);
+    const std::vector<int64_t> dims = dims_in_file(parameter);
     views.push_back({parameter.name, data_type_name(parameter.type), dims, parameter.numbers});
     add_int16(parameter.name + ".exponent", parameter.exponents,
               {static_cast<int64_t>(parameter.exponents.size() / sizeof(int16_t))});

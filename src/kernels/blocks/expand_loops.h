@@ -1,0 +1,107 @@
+// Included once per instruction set, inside an anonymous namespace of mantissa::kernels, after the
+// set's lanes of integers.
+//
+// A block of 4-bit weights has 16 values at most: they are rounded once each, into a table, and the
+// weights look them up.
+
+constexpr int64_t kWeights = REF_BLOCK_WEIGHTS, kEntries = 16;
+constexpr int64_t kWordLanes = sizeof(Words) / sizeof(int32_t);
+constexpr int64_t kGroup = 16;  // blocks whose tables are made before they are read
+using UnsignedWords [[gnu::vector_size(sizeof(Words))]] = uint32_t;
+
+// Shifts at which weights of magnitudes below 2^(shift + 7), and what rounding adds, fit 32 bits.
+constexpr int kLeastShift = 1, kMostShift = 23;
+
+// Rounds weights in units of 2^-24 to nearest even.
+struct RowRounding {
+  int shift;
+
+  Words operator()(UnsignedWords weights) const {
+    const auto numbers = reinterpret_cast<Words>(weights);
+    const Words below = Words{} + ((int32_t{1} << (shift - 1)) - 1);
+    const Words rounded = (numbers + below + ((numbers >> shift) & 1)) >> shift;
+    const Words most = Words{} + 127, least = Words{} - 127;
+    const Words above = rounded < least ? least : rounded;
+    return above > most ? most : above;
+  }
+};
+
+// The low 32 bits: sums and products below need no others, since the weights fit.
+inline uint32_t low_bits(int64_t number) { return static_cast<uint32_t>(number); }
+
+// The values of a block's 16 possible weights, twice. Values that no weight has may be anything.
+inline void write_table(const uint8_t* block, RefBlockKind kind, const RowRounding& round,
+                        int8_t* table) {
+  const int64_t scale = ref_half_in_units(block);
+  const int64_t least = kind == REF_Q4_1 ? ref_half_in_units(block + 2) : -8 * scale;
+  UnsignedWords places = {};
+  for (int64_t i = 0; i < kWordLanes; ++i) places[i] = static_cast<uint32_t>(i);
+  for (int64_t at = 0; at < kEntries; at += kWordLanes) {
+    const Words values =
+        round((places + static_cast<uint32_t>(at)) * low_bits(scale) + low_bits(least));
+    store_words(table + at, values);
+    store_words(table + kEntries + at, values);
+  }
+}
+
+// The places of a block's weights in its table.
+inline void write_places(const uint8_t* q, int8_t* places) {
+  constexpr uint64_t kLowBits = 0x0f0f0f0f0f0f0f0f;
+  uint64_t two[2];
+  std::memcpy(two, q, sizeof two);
+  const uint64_t each[4] = {two[0] & kLowBits, two[1] & kLowBits, two[0] >> 4 & kLowBits,
+                            two[1] >> 4 & kLowBits};
+  std::memcpy(places, each, sizeof each);
+}
+
+inline void expand_by_tables(const uint8_t* row, RefBlockKind kind, int64_t count,
+                             const RowRounding& round, int8_t* out) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Bytes));
+  const int64_t block_bytes = ref_block_bytes(kind), scale_bytes = kind == REF_Q4_1 ? 4 : 2;
+  alignas(64) int8_t tables[kGroup * kWeights] = {}, places[kGroup * kWeights] = {};
+  for (int64_t first = 0; first < count; first += kGroup) {
+    const int64_t here = std::min(kGroup, count - first);
+    for (int64_t b = 0; b < here; ++b) {
+      const uint8_t* block = row + (first + b) * block_bytes;
+      write_table(block, kind, round, tables + b * kWeights);
+      write_places(block + scale_bytes, places + b * kWeights);
+    }
+    for (int64_t at = 0; at < here * kWeights; at += kBytes) {
+      Bytes table, place;
+      std::memcpy(&table, tables + at, kBytes);
+      std::memcpy(&place, places + at, kBytes);
+      const Bytes weights = picked_from(table, place);
+      std::memcpy(out + first * kWeights + at, &weights,
+                  static_cast<size_t>(std::min(kBytes, here * kWeights - at)));
+    }
+  }
+}
+
+inline void expand_bytes(const uint8_t* row, int64_t count, const RowRounding& round, int8_t* out) {
+  for (int64_t b = 0; b < count; ++b) {
+    const uint8_t* block = row + b * ref_block_bytes(REF_Q8_0);
+    const uint32_t scale = low_bits(ref_half_in_units(block));
+    const auto* q = reinterpret_cast<const int8_t*>(block + 2);
+    for (int64_t i = 0; i < kWeights; i += kWordLanes) {
+      const auto weights = reinterpret_cast<UnsignedWords>(load_words(q + i));
+      store_words(out + b * kWeights + i, round(weights * scale));
+    }
+  }
+}
+
+void expand(const ExpandBlocks& args, int64_t begin_row, int64_t end_row) noexcept {
+  for (int64_t row = begin_row; row < end_row; ++row) {
+    const int shift = args.exponents[row] - REF_BLOCK_UNIT;
+    if (shift < kLeastShift || shift > kMostShift) {
+      ref_expand_blocks(&args, row, row + 1);
+      continue;
+    }
+    const uint8_t* from = args.blocks + row * args.row_bytes;
+    int8_t* to = args.out + row * args.count * kWeights;
+    if (args.kind == REF_Q8_0) {
+      expand_bytes(from, args.count, {shift}, to);
+    } else {
+      expand_by_tables(from, args.kind, args.count, {shift}, to);
+    }
+  }
+}

@@ -1,0 +1,26 @@
+// Linear layers whose weights stay in the blocks of the file that they come from: the attribute
+// weight_blocks (reference/elements/blocks.h). The state has the blocks and an exponent for each
+// row. Mantissas of 8 bits are written into the workspace right before the products, which then are
+// the products of weights with an exponent for each output channel.
+#pragma once
+
+#include "graph/op.h"
+
+namespace mantissa::ops {
+
+bool has_blocks(const OpShapes& s);
+bool has_blocks(const OpContext& c);
+
+// The memory of such a layer, where `plan` is that of weights of 8 bits. Logits of many weights,
+// and the gradient of their input, are computed from a slice of the weights at a time.
+OpMemory memory_of_blocks(const OpShapes& s, const PlanningContext& planning,
+                          OpMemory (*plan)(const OpShapes&, const PlanningContext&));
+
+// The forward pass, where `prepare` and `run` are those of weights of 8 bits.
+Prepared prepare_forward_of_blocks(const OpContext& c, Prepared (*prepare)(const OpContext&));
+void forward_of_blocks(const OpContext& c, void (*run)(const OpContext&));
+
+Prepared prepare_grad_input_of_blocks(const OpContext& c);
+void grad_input_of_blocks(const OpContext& c);
+
+}  // namespace mantissa::ops
