@@ -1,8 +1,10 @@
-// The export command: a frozen network to an ONNX file, to one of TensorFlow Lite, or to C.
+// The export command: a frozen network to an ONNX file, to one of TensorFlow Lite, to C, or of a
+// language model to files of other programs.
 #include <algorithm>
 #include <cctype>
 
 #include "api/commands/export_c.h"
+#include "api/commands/export_language.h"
 #include "api/inference/inference_config.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
@@ -19,7 +21,7 @@
 namespace mantissa {
 namespace {
 
-enum class ExportKind { kOnnxRuntime, kPortable, kTflite, kC };
+enum class ExportKind { kOnnxRuntime, kPortable, kTflite, kC, kGguf, kHuggingFace, kPeft };
 
 struct ExportConfig {
   std::string checkpoint;
@@ -30,6 +32,7 @@ struct ExportConfig {
   bool trains = false;
   bool from_initial = false;
   int64_t memory_budget = 0;
+  LanguageExport language;
   std::string out;
 };
 
@@ -38,10 +41,14 @@ Status parse_target(const std::string&, const std::string& text, ExportConfig& c
       {"ort", ExportKind::kOnnxRuntime},
       {"portable", ExportKind::kPortable},
       {"tflite", ExportKind::kTflite},
-      {"c", ExportKind::kC}};
+      {"c", ExportKind::kC},
+      {"gguf", ExportKind::kGguf},
+      {"huggingface", ExportKind::kHuggingFace},
+      {"peft", ExportKind::kPeft}};
   const auto* found = std::ranges::find(kTargets, text, [](const auto& row) { return row.first; });
   if (found == std::end(kTargets)) {
-    return invalid_input("--target: '" + text + "' is none; choose ort, portable, tflite or c");
+    return invalid_input("--target: '" + text +
+                         "' is none; choose ort, portable, tflite, c, gguf, huggingface or peft");
   }
   config.target = found->second;
   return {};
@@ -60,9 +67,14 @@ Status parse_prefix(const std::string&, const std::string& text, ExportConfig& c
   return {};
 }
 
+constexpr int64_t kMostPositions = int64_t{1} << 24;
+
 constexpr SettingOf<ExportConfig> kExportRows[] = {
     kCheckpoint<ExportConfig>,
-    {"from", "encoder in place of a run: a file of import, or a folder in BERT's layout", "",
+    {"from",
+     "encoder or language model in place of a run: a file of import, or an encoder's folder in "
+     "BERT's layout",
+     "",
      parse_text<&ExportConfig::from>},
     // 8 bits, an exponent for each row of values and of weights.
     {"format", "with --from: number format; fp32 writes a network of real numbers",
@@ -70,7 +82,8 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
     {"target",
      "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where they fit; tflite: a "
      "TensorFlow Lite file, of networks with ties=up; c: C99 for machines without an operating "
-     "system",
+     "system; of language models gguf: for llama.cpp, huggingface: for transformers, peft: "
+     "adapters alone",
      "ort", parse_target},
     {"prefix", "of --target c: names of functions and files begin with it", "mantissa",
      parse_prefix},
@@ -81,7 +94,18 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
     {"memory-budget",
      "with --train: most bytes of state and arena; values are computed again to meet it (256KiB)",
      "", parse_by<parse_bytes, &ExportConfig::memory_budget>},
-    {"out", "the file to write; of --target c the folder", "", parse_text<&ExportConfig::out>}};
+    {"weights",
+     "of gguf and huggingface: f32, f16, bf16 or, of gguf, q8_0 (left out: q8_0 of gguf for a "
+     "network of 8 bits, else f32)",
+     "", parse_text<&ExportConfig::language, &LanguageExport::weights>},
+    {"positions",
+     "of gguf and huggingface: tokens of the longest text, as the file says it (0: those of the "
+     "network)",
+     "0", parse_whole<0, kMostPositions, &ExportConfig::language, &LanguageExport::positions>},
+    {"base", "of peft: the model that the adapters belong to, as PEFT loads it", "",
+     parse_text<&ExportConfig::language, &LanguageExport::base>},
+    {"out", "the file to write; of --target c, huggingface and peft the folder", "",
+     parse_text<&ExportConfig::out>}};
 constexpr CommandOf<ExportConfig> kExportCommand = {"export", kExportRows};
 
 Result<ExportConfig> export_config(Settings settings) {
@@ -97,6 +121,24 @@ Result<ExportConfig> export_config(Settings settings) {
     return invalid_input("give either --checkpoint, or --from for an encoder");
   }
   return config;
+}
+
+bool is_of_language(const ExportConfig& config) {
+  return config.target == ExportKind::kGguf || config.target == ExportKind::kHuggingFace ||
+         config.target == ExportKind::kPeft;
+}
+
+Outcome<ExportedModel> export_language(ExportConfig config, const Settings& settings) {
+  if (settings.contains("format")) {
+    return invalid_input("--format: is for encoders; --weights says the type of the numbers");
+  }
+  LanguageExport& request = config.language;
+  request.target = config.target == ExportKind::kGguf          ? LanguageTarget::kGguf
+                   : config.target == ExportKind::kHuggingFace ? LanguageTarget::kHuggingFace
+                                                               : LanguageTarget::kPeft;
+  request.path = config.from.empty() ? config.checkpoint : config.from;
+  request.out = config.out;
+  return export_language_model(request);
 }
 
 onnx::ExportTarget onnx_target(const ExportConfig& config) {
@@ -148,6 +190,11 @@ Outcome<ExportedModel> export_model(const Settings& settings) {
     const CExport request = {config.checkpoint, config.prefix, config.out, config.from_initial,
                              config.memory_budget};
     return config.trains ? export_training_to_c(request) : export_to_c(request);
+  }
+  if (is_of_language(config)) return export_language(config, settings);
+  for (const char* name : {"weights", "positions", "base"}) {
+    if (!settings.contains(name)) continue;
+    return invalid_input(std::string("--") + name + ": is for --target gguf, huggingface and peft");
   }
   if (config.out.empty()) return invalid_input("--out: name the file to write");
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));

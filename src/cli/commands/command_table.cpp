@@ -21,6 +21,9 @@ constexpr Command kCommands[] = {
      "  mantissa train --model mine.json --data fashion-mnist --out runs/e\n"
      "  mantissa train --model mlp --data flowers.csv --target species --out runs/h\n"
      "  mantissa train --from runs/a --data pictures/ --freeze 'stem*,stage1.*' --out runs/f\n"
+     "  mantissa train --from smollm2.safetensors --data book.txt --lora 8 --out runs/g\n"
+     "  mantissa train --from smollm2.safetensors --data book.txt --lora 16 --lora-alpha 16 \\\n"
+     "      --lora-on query,value --out runs/h\n"
      "  mantissa train --from resnet18.onnx --data pictures/ --input-size 224 --out runs/g\n"
      "  mantissa train --model resnet20 --stages 2 --pipeline async --accumulate 4 --sync-last 400 "
      "--out runs/h\n"
@@ -73,12 +76,15 @@ constexpr Command kCommands[] = {
      "A vector is the mean of the tokens' vectors, of length 1: the product of two is their "
      "cosine. "
      "docs/language.md."},
-    {"export", "Write a trained network, or an encoder, as an ONNX file",
+    {"export", "Write a trained network for other programs: ONNX, TensorFlow Lite, C, GGUF",
      run_and_print<export_model, print_exported>,
      "  mantissa export --checkpoint runs/a --out a.onnx\n"
      "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n"
      "  mantissa export --from all-MiniLM-L6-v2/ --out minilm.onnx\n"
-     "  mantissa export --from minilm.safetensors --format fp32 --out minilm-fp32.onnx\n",
+     "  mantissa export --from minilm.safetensors --format fp32 --out minilm-fp32.onnx\n"
+     "  mantissa export --checkpoint runs/g --target gguf --out g.gguf\n"
+     "  mantissa export --checkpoint runs/g --target huggingface --weights bf16 --out g/\n"
+     "  mantissa export --checkpoint runs/g --target peft --out adapter/\n",
      "The file takes pictures as they are (pixels: uint8 [N, C, H, W]), or the numbers of a "
      "table's rows (columns: float32 [N, columns]), and gives logits (float32 [N, classes]), equal "
      "to those of predict --raw; of --target portable ONNX Runtime may round some otherwise. It is "
@@ -87,7 +93,8 @@ constexpr Command kCommands[] = {
      "the command names these layers. "
      "Networks that read tokens take input_ids, attention_mask and token_type_ids, translators "
      "decoder_input_ids, too, and give results near those of Mantissa. "
-     "docs/onnx.md describes both."},
+     "docs/onnx.md describes both. Language models of import, and runs of them, also become files "
+     "of llama.cpp, transformers and PEFT: docs/language.md."},
     {"data",
      "Describe a data set: classes, counts, sizes, and what is odd about it",
      run_and_print<describe_data, print_data>,

@@ -1,6 +1,5 @@
 // Language models in GGUF files.
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "formats/gguf/gguf.h"
 #include "formats/gguf/gguf_blocks.h"
 #include "formats/json_tree.h"
+#include "networks/language/layout_names.h"
 #include "networks/language/readers.h"
 
 namespace mantissa {
@@ -42,36 +42,6 @@ const std::vector<HarmlessKey>& known_keys() {
                                                 {"expert_used_count", {"0"}},
                                                 {"vocab_size", {}}};
   return list;
-}
-
-// The names of a layer's tensors, of GGUF and of Hugging Face.
-constexpr std::array<std::pair<const char*, const char*>, 12> kLayerTensors = {
-    {{"attn_norm.weight", "input_layernorm.weight"},
-     {"attn_q.weight", "self_attn.q_proj.weight"},
-     {"attn_k.weight", "self_attn.k_proj.weight"},
-     {"attn_v.weight", "self_attn.v_proj.weight"},
-     {"attn_q.bias", "self_attn.q_proj.bias"},
-     {"attn_k.bias", "self_attn.k_proj.bias"},
-     {"attn_v.bias", "self_attn.v_proj.bias"},
-     {"attn_output.weight", "self_attn.o_proj.weight"},
-     {"ffn_norm.weight", "post_attention_layernorm.weight"},
-     {"ffn_gate.weight", "mlp.gate_proj.weight"},
-     {"ffn_up.weight", "mlp.up_proj.weight"},
-     {"ffn_down.weight", "mlp.down_proj.weight"}}};
-
-// Hugging Face's name of a tensor, or its own if it is none of Llama's layout.
-std::string layout_name(const std::string& name) {
-  if (name == "token_embd.weight") return "model.embed_tokens.weight";
-  if (name == "output_norm.weight") return "model.norm.weight";
-  if (name == "output.weight") return "lm_head.weight";
-  constexpr std::string_view kBlock = "blk.";
-  const size_t point = name.find('.', kBlock.size());
-  if (!name.starts_with(kBlock) || point == std::string::npos) return name;
-  for (const auto& [theirs, layout] : kLayerTensors) {
-    if (name.substr(point + 1) != theirs) continue;
-    return "model.layers." + name.substr(kBlock.size(), point - kBlock.size()) + "." + layout;
-  }
-  return name;
 }
 
 // Values of keys that begin with the architecture.
@@ -185,7 +155,7 @@ Result<LanguageModelFile> model_of(const std::shared_ptr<const GgufFile>& file) 
   MANTISSA_RETURN_IF_ERROR(take_texts(*file, model));
   for (const GgufTensor& tensor : file->tensors()) {
     model.tensors.push_back(
-        {layout_name(tensor.name), tensor.name, gguf_block_type(tensor.type)->name, tensor.shape});
+        {layout_name_of_gguf(tensor.name), tensor.name, gguf_block_type(tensor.type)->name, tensor.shape});
   }
   model.neighbours_are_pairs = model.architecture == "llama";
   model.floats = [file](const std::string& tensor) {

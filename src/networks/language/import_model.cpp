@@ -1,6 +1,5 @@
 // Networks of language models' files.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -8,6 +7,7 @@
 
 #include "formats/arrays/safetensors_header.h"
 #include "graph/rebuild.h"
+#include "networks/language/layout_names.h"
 #include "networks/language/model_file.h"
 #include "ops/ops.h"
 #include "runtime/weight_blocks.h"
@@ -18,35 +18,6 @@ namespace {
 constexpr int64_t kUsualSequence = 128;
 constexpr int64_t kTensorsOfALayer = 9;
 constexpr const char* kHead = "lm_head.weight";
-
-// Parts of a block, ours and Hugging Face's.
-constexpr std::pair<std::string_view, std::string_view> kParts[] = {
-    {"norm1.scale", "input_layernorm.weight"},
-    {"query.weights", "self_attn.q_proj.weight"},
-    {"query.bias", "self_attn.q_proj.bias"},
-    {"key.weights", "self_attn.k_proj.weight"},
-    {"key.bias", "self_attn.k_proj.bias"},
-    {"value.weights", "self_attn.v_proj.weight"},
-    {"value.bias", "self_attn.v_proj.bias"},
-    {"project.weights", "self_attn.o_proj.weight"},
-    {"norm2.scale", "post_attention_layernorm.weight"},
-    {"gate.weights", "mlp.gate_proj.weight"},
-    {"up.weights", "mlp.up_proj.weight"},
-    {"down.weights", "mlp.down_proj.weight"}};
-
-// The name in the layout of a parameter of the network.
-std::string name_in_layout(const std::string& name) {
-  if (name == "embedding.weights") return "model.embed_tokens.weight";
-  if (name == "norm.scale") return "model.norm.weight";
-  if (name == "classifier.weights") return kHead;
-  constexpr std::string_view kBlock = "block";
-  const size_t point = name.find('.');
-  const int64_t block = std::stoll(name.substr(kBlock.size(), point - kBlock.size())) - 1;
-  const auto part = std::find_if(std::begin(kParts), std::end(kParts), [&](const auto& each) {
-    return each.first == name.substr(point + 1);
-  });
-  return "model.layers." + std::to_string(block) + "." + std::string(part->second);
-}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
@@ -67,11 +38,6 @@ std::vector<T> with_halves_as_pairs(const std::vector<T>& rows, int64_t row,
     std::copy_n(rows.begin() + from * row, row, sorted.begin() + to * row);
   }
   return sorted;
-}
-
-bool is_turned(const std::string& parameter) {
-  return parameter.find(".query.") != std::string::npos ||
-         parameter.find(".key.") != std::string::npos;
 }
 
 // Tensors that are there and not in the network: of each layer together.

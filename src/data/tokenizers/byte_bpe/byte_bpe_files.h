@@ -12,6 +12,7 @@
 #include "data/tokenizers/byte_bpe/byte_bpe.h"
 #include "data/tokenizers/byte_bpe/chat_template.h"
 #include "formats/gguf/gguf.h"
+#include "formats/gguf/gguf_writer.h"
 
 namespace mantissa {
 
@@ -35,6 +36,16 @@ Result<ByteBpe> read_byte_bpe(const std::filesystem::path& folder);
 // A model's chat template, as Jinja: of tokenizer_config.json or chat_template.jinja in a folder;
 // "": there is none. Errors name the file.
 Result<std::string> read_chat_template(const std::filesystem::path& folder);
+
+// Writes a tokenizer and its chat template as keys of a GGUF file, which byte_bpe_of reads. Unused
+// tokens fill the `vocabulary`, the rows of the network's table.
+void add_byte_bpe(const ByteBpe& tokenizer, const std::optional<ChatTemplate>& chat,
+                  int64_t vocabulary, GgufKeys& keys);
+
+// Writes tokenizer.json and tokenizer_config.json into a folder. `positions`: of the longest text
+// that the model takes.
+Status write_byte_bpe(const std::filesystem::path& folder, const ByteBpe& tokenizer,
+                      const std::optional<ChatTemplate>& chat, int64_t positions);
 
 // A tokenizer and its chat template as an entry of a file's metadata, and back.
 struct ByteBpeEntry {

@@ -136,6 +136,19 @@ Result<ChatTemplate> chat_template_of(std::string_view jinja) {
                        "... is another chat template than ChatML's and Llama 3's, which are known");
 }
 
+std::string to_jinja(const ChatTemplate& chat) {
+  if (chat.kind == ChatTemplate::Kind::kLlama3) {
+    const std::string asks(kLlama3Asks);
+    return std::string(kLlama3) +
+           (chat.always_asks ? asks : "{% if add_generation_prompt %}" + asks + "{% endif %}");
+  }
+  const std::string before =
+      chat.system.empty()
+          ? std::string(kChatMlLoop)
+          : std::string(kChatMlBefore) + chat.system + std::string(kChatMlAfter);
+  return before + std::string(kChatMlRest);
+}
+
 std::string describe(const ChatTemplate& chat) {
   const std::string name = chat.kind == ChatTemplate::Kind::kChatMl ? "ChatML" : "Llama 3";
   if (chat.system.empty()) return name;

@@ -33,6 +33,9 @@ struct ChatTemplate {
 // begins with the program's first characters: it is none of those that are known.
 Result<ChatTemplate> chat_template_of(std::string_view jinja);
 
+// The template as such a program: chat_template_of reads it back.
+std::string to_jinja(const ChatTemplate& chat);
+
 // "ChatML, with the system turn "You are ..." if there is none".
 std::string describe(const ChatTemplate& chat);
 

@@ -116,5 +116,18 @@ TEST(ChatTemplates, TokenizersWithoutTheirTokensAreRefused) {
   EXPECT_NE(tokens.error().message.find("lacks <|im_start|>"), std::string::npos);
 }
 
+TEST(ChatTemplates, AreProgramsAgain) {
+  for (const std::string_view program : {kSmolLm2, kQwen2, kPlain, kLlama3}) {
+    const auto chat = chat_template_of(program);
+    ASSERT_TRUE(chat.ok());
+    const auto again = chat_template_of(to_jinja(*chat));
+    ASSERT_TRUE(again.ok()) << to_jinja(*chat);
+    EXPECT_EQ(*again, *chat);
+  }
+  const ChatTemplate asks = {.kind = ChatTemplate::Kind::kLlama3, .always_asks = true};
+  EXPECT_EQ(*chat_template_of(to_jinja(asks)), asks);
+  EXPECT_EQ(to_jinja(*chat_template_of(kSmolLm2)), kSmolLm2);
+}
+
 }  // namespace
 }  // namespace mantissa

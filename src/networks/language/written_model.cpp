@@ -1,0 +1,194 @@
+#include "networks/language/written_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "networks/language/layout_names.h"
+#include "ops/attributes.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+constexpr std::string_view kSum = ".lora_sum", kPart = ".lora_";
+
+bool is_of_adapter(const Node& node) { return node.name.find(kPart) != std::string::npos; }
+
+const Node* find_node(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.nodes, name, &Node::name);
+  return found == graph.nodes.end() ? nullptr : &*found;
+}
+
+// The node that makes a value; of an adapter's sum its layer; of an input its name.
+std::string source_of(const Graph& graph, int value) {
+  const Value& from = graph.values[static_cast<size_t>(value)];
+  if (from.producer < 0) return from.name;
+  const std::string& name = graph.nodes[static_cast<size_t>(from.producer)].name;
+  return name.ends_with(kSum) ? name.substr(0, name.size() - kSum.size()) : name;
+}
+
+// Whether two nodes compute the same. Bits and beginnings change no number of real arithmetic.
+bool is_same_node(const Graph& a, const Node& x, const Graph& b, const Node& y) {
+  if (x.name != y.name || x.op != y.op || x.inputs.size() != y.inputs.size()) return false;
+  for (size_t i = 0; i < x.inputs.size(); ++i) {
+    if (source_of(a, x.inputs[i]) != source_of(b, y.inputs[i])) return false;
+  }
+  const auto counts = [](const Attributes::Item& item) {
+    return item.first != "least_bits" && item.first != "initialiser";
+  };
+  std::vector<Attributes::Item> of_x, of_y;
+  std::ranges::copy_if(x.attributes.items(), std::back_inserter(of_x), counts);
+  std::ranges::copy_if(y.attributes.items(), std::back_inserter(of_y), counts);
+  return of_x == of_y;
+}
+
+bool is_same_network(const Graph& network, const Graph& wanted) {
+  size_t at = 0;
+  for (const Node& node : network.nodes) {
+    if (is_of_adapter(node)) continue;
+    if (at == wanted.nodes.size()) return false;
+    if (!is_same_node(network, node, wanted, wanted.nodes[at++])) return false;
+  }
+  return at == wanted.nodes.size();
+}
+
+Error another_layout(const Graph& network) {
+  return invalid_input("the network '" + network.name +
+                       "' is no decoder in Llama's layout, as import reads them");
+}
+
+// The sizes that the attributes of its nodes say; unchecked.
+Result<LlamaSizes> sizes_said(const Graph& network) {
+  const auto* embedding = find_node(network, "embedding");
+  const auto* classifier = find_node(network, "classifier");
+  const auto* norm = find_node(network, "norm");
+  const auto* query = find_node(network, "block1.query");
+  const auto* gate = find_node(network, "block1.gate");
+  const auto* attention = find_node(network, "block1.attention");
+  const auto* turned = find_node(network, "block1.turned_query");
+  const bool has_all = embedding != nullptr && embedding->op == &ops::kEmbedding &&
+                       classifier != nullptr && classifier->op == &ops::kLinear &&
+                       norm != nullptr && norm->op == &ops::kRmsNorm && query != nullptr &&
+                       query->op == &ops::kLinear && gate != nullptr && gate->op == &ops::kLinear &&
+                       attention != nullptr && attention->op == &ops::kAttention &&
+                       turned != nullptr && turned->op == &ops::kRotary;
+  if (!has_all) return another_layout(network);
+  LlamaSizes sizes;
+  const auto& table = embedding->attributes.as<ops::EmbeddingAttributes>();
+  const auto& heads = attention->attributes.as<ops::AttentionAttributes>();
+  const auto& layer = query->attributes.as<ops::LayerAttributes>();
+  sizes.vocabulary = table.rows;
+  sizes.channels = table.channels;
+  sizes.heads = heads.heads;
+  sizes.key_heads = heads.key_heads();
+  sizes.head_channels = std::max<int64_t>(1, layer.channels / heads.heads);
+  sizes.query_bias = layer.bias;
+  sizes.inner = gate->attributes.as<ops::LayerAttributes>().channels;
+  sizes.rotary_base = turned->attributes.as<ops::RotaryAttributes>().base;
+  sizes.epsilon = norm->attributes.as<ops::RowNormAttributes>().epsilon;
+  sizes.tied = classifier->parameters == embedding->parameters;
+  sizes.layers = std::ranges::count(network.nodes, &ops::kAttention, &Node::op);
+  return sizes;
+}
+
+Result<Graph> base_of(const Graph& network) {
+  MANTISSA_ASSIGN(const LlamaSizes sizes, sizes_said(network));
+  const int64_t sequence = network.values[static_cast<size_t>(network.inputs[0])].shape[0];
+  return llama_lm(network.name, sizes, sequence);
+}
+
+const NamedParameter* find(std::span<const NamedParameter> list, const Parameter& parameter) {
+  const auto found = std::ranges::find_if(list, [&](const NamedParameter& each) {
+    return each.name == parameter.name && each.shape == parameter.shape;
+  });
+  return found == list.end() ? nullptr : &*found;
+}
+
+Result<const NamedParameter*> found(std::span<const NamedParameter> list,
+                                    const Parameter& parameter) {
+  const NamedParameter* const from = find(list, parameter);
+  if (from == nullptr) {
+    return invalid_input("the file has no parameter " + parameter.name + " " +
+                         to_string(parameter.shape));
+  }
+  MANTISSA_RETURN_IF_ERROR(check_parameter(*from));
+  return from;
+}
+
+template <typename T>
+T number_at(std::span<const std::byte> bytes, int64_t i) {
+  T number;
+  std::memcpy(&number, bytes.data() + i * static_cast<int64_t>(sizeof(T)), sizeof number);
+  return number;
+}
+
+}  // namespace
+
+const char* weight_type_name(WeightType type) {
+  constexpr std::array kNames = {"F32", "F16", "BF16", "Q8_0"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+Result<LlamaSizes> llama_sizes(const Graph& network) {
+  MANTISSA_ASSIGN(const LlamaSizes sizes, sizes_said(network));
+  const auto wanted = base_of(network);
+  if (!wanted.ok() || !is_same_network(network, *wanted)) return another_layout(network);
+  return sizes;
+}
+
+Result<WrittenModel> written_model(const Graph& network,
+                                   std::span<const NamedParameter> parameters) {
+  WrittenModel model;
+  MANTISSA_ASSIGN(model.sizes, llama_sizes(network));
+  model.architecture = model.sizes.query_bias ? "qwen2" : "llama";
+  model.positions = network.values[static_cast<size_t>(network.inputs[0])].shape[0];
+  MANTISSA_ASSIGN(const Graph base, base_of(network));
+  for (const Parameter& parameter : base.parameters) {
+    MANTISSA_ASSIGN(const NamedParameter* from, found(parameters, parameter));
+    model.tensors.push_back({.name = name_in_layout(parameter.name), .from = *from});
+  }
+  for (const Adapter& adapter : adapters_of(network)) {
+    const std::string name = name_in_layout(adapter.layer + ".weights");
+    const auto tensor = std::ranges::find(model.tensors, name, &WrittenTensor::name);
+    if (tensor == model.tensors.end()) return another_layout(network);
+    MANTISSA_ASSIGN(const NamedParameter* a, found(parameters, network.parameters[adapter.a]));
+    MANTISSA_ASSIGN(const NamedParameter* b, found(parameters, network.parameters[adapter.b]));
+    tensor->a = real_numbers(*a);
+    tensor->b = real_numbers(*b);
+    tensor->factor = adapter.factor;
+  }
+  return model;
+}
+
+void row_numbers(const WrittenTensor& tensor, int64_t row, std::span<float> numbers) {
+  const NamedParameter& from = tensor.from;
+  const int64_t columns = tensor.columns(), first = row * columns;
+  const auto blocks = static_cast<int64_t>(from.exponents.size() / sizeof(int16_t));
+  const int exponent =
+      blocks == 0 ? 0 : number_at<int16_t>(from.exponents, blocks == 1 ? 0 : row);
+  std::vector<double> sums(static_cast<size_t>(columns));
+  for (int64_t i = 0; i < columns; ++i) {
+    double& sum = sums[static_cast<size_t>(i)];
+    if (from.type == DataType::kFloat) {
+      sum = number_at<float>(from.numbers, first + i);
+    } else {
+      const int mantissa = from.type == DataType::kInt8
+                               ? number_at<int8_t>(from.numbers, first + i)
+                               : number_at<int16_t>(from.numbers, first + i);
+      sum = std::ldexp(mantissa, exponent);
+    }
+  }
+  const auto rank = static_cast<int64_t>(tensor.a.size()) / columns;
+  for (int64_t k = 0; k < rank; ++k) {
+    const double weight = tensor.factor * tensor.b[static_cast<size_t>(row * rank + k)];
+    for (int64_t i = 0; i < columns; ++i) {
+      sums[static_cast<size_t>(i)] += weight * tensor.a[static_cast<size_t>(k * columns + i)];
+    }
+  }
+  std::ranges::transform(sums, numbers.begin(), [](double x) { return static_cast<float>(x); });
+}
+
+}  // namespace mantissa
