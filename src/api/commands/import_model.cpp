@@ -110,8 +110,8 @@ Outcome<ImportedModel> import_decoder(const std::string& path, const ImportConfi
   MANTISSA_RETURN_IF_ERROR(check_no_others(path, settings, "a language model"));
   MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
   MANTISSA_ASSIGN(onnx::ImportedNetwork network, import_language_model(file, config.run.sequence));
-  MANTISSA_RETURN_IF_ERROR(
-      write_imported(config.out, network, path, to_json(*file.tokenizer, file.chat)));
+  MANTISSA_ASSIGN(const std::string tokenizer, tokenizer_entry(file));
+  MANTISSA_RETURN_IF_ERROR(write_imported(config.out, network, path, tokenizer));
   ImportedModel model = described(std::move(network));
   model.description = describe(file);
   return model;
