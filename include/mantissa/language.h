@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mantissa/export.h"
@@ -12,16 +14,78 @@
 
 namespace mantissa {
 
-struct GeneratedText {
-  std::string prompt, text;  // the text follows the prompt
+// Why a text ends.
+enum class TextFinish {
+  kLength,   // it has as many tokens as were asked for, or as the model reads
+  kEnd,      // the model ended it
+  kStopped,  // the observer did
 };
 
-// Generates text that continues "prompt", with the language model "checkpoint": a run, or its
-// model.safetensors file. It draws "length" tokens at "temperature" among "top-k" by "seed". The
-// observer is told each piece as soon as it is there, and returns false to stop.
+struct GeneratedText {
+  std::string prompt, text;                // the text follows the prompt
+  int64_t prompt_tokens = 0;               // of a LanguageModel
+  int64_t tokens = 0;                      // of the text
+  TextFinish finish = TextFinish::kLength;
+};
+
+// Generates text that continues "prompt", with the language model "checkpoint": a run, its
+// model.safetensors file, or a language model's file as import_model reads or writes it, which
+// computes in "format" on texts of "sequence" positions. It draws at most "length" tokens at
+// "temperature" among "top-k" by "seed"; the model may end its text before. The observer is told
+// each piece as soon as it is there, and returns false to stop.
 MANTISSA_EXPORT Outcome<GeneratedText> generate(
     const Settings& settings,
     const std::function<bool(const std::string& text)>& observer = nullptr);
+
+// A turn of a conversation. Roles are "system", "user" and "assistant".
+struct ChatMessage {
+  std::string role, content;
+};
+
+// How tokens are drawn.
+struct GenerationChoices {
+  int64_t length = 200;
+  double temperature = 1;  // 0 to 100
+  int64_t top_k = 0;       // 0: among all
+  uint64_t seed = 1;
+  // Positions that were computed for the last text serve this one, as far as both begin alike. In
+  // fp32 the last bits of logits may depend on it.
+  bool keeps_positions = false;
+};
+
+// Whether a checkpoint, as generate() takes it, is a language model that goes on with texts.
+MANTISSA_EXPORT Outcome<bool> is_language_model(const std::string& checkpoint);
+
+// A language model in memory. For one thread at a time.
+class MANTISSA_EXPORT LanguageModel {
+ public:
+  using TextObserver = std::function<bool(const std::string& text)>;
+
+  // Settings are those of the command chat: "checkpoint", "format", "sequence", "threads", "isa",
+  // and "length", "temperature", "top-k" and "seed" for choices().
+  static Outcome<LanguageModel> load(const Settings& settings);
+
+  bool has_chat_template() const;
+  int64_t sequence() const;  // tokens of a text, at most
+  const GenerationChoices& choices() const;
+
+  // The text after a prompt, or the assistant's next turn, by the model's chat template. Both end
+  // with the sequence. Errors: more tokens than the model reads, no template, other roles.
+  Outcome<GeneratedText> go_on(const std::string& prompt, const GenerationChoices& choices,
+                               const TextObserver& observer = nullptr) const;
+  Outcome<GeneratedText> answer(const std::vector<ChatMessage>& messages,
+                                const GenerationChoices& choices,
+                                const TextObserver& observer = nullptr) const;
+  // Tokens of a prompt, and of a conversation up to the answer.
+  Outcome<int64_t> count_tokens(const std::string& prompt) const;
+  Outcome<int64_t> count_tokens(const std::vector<ChatMessage>& messages) const;
+
+  struct Data;
+  explicit LanguageModel(std::shared_ptr<Data> data) : data_(std::move(data)) {}
+
+ private:
+  std::shared_ptr<Data> data_;
+};
 
 struct FilledMasks {
   struct Guess {

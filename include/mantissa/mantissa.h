@@ -161,6 +161,7 @@ struct Evaluation {
   // The loss in bits, divided among the characters (or bytes) of the text. If tokens are pieces of
   // words, a token has several characters.
   double bits_per_character = 0;
+  double bits_per_byte = -1;  // by the bytes of UTF-8; below 0: it does not go on with texts
   // For networks that translate: how near translations are to references, 0-100; else below 0.
   double bleu = -1, chrf = -1;
   std::vector<std::string> class_names;

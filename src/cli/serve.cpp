@@ -9,9 +9,11 @@
 
 #include "cli/command_line/output.h"
 #include "cli/http/server.h"
+#include "cli/language/routes.h"
 #include "cli/terminal/process.h"
 #include "cli/terminal/terminal.h"
 #include "cli/terminal/text.h"
+#include "mantissa/language.h"
 #include "mantissa/runs.h"
 #include "mantissa/training.h"
 
@@ -115,8 +117,8 @@ class Served {
   Dims dims_;
 };
 
-std::vector<HttpRoute> routes_of(Served& served) {
-  return {{"GET", "/health", false, false,
+HttpRoutes picture_routes(Served& served) {
+  return {.routes = {{"GET", "/health", false, false,
            [](const HttpRequest&, HttpAnswer& answer) {
              answer.body = text_of({{"ready", true}});
            }},
@@ -129,7 +131,7 @@ std::vector<HttpRoute> routes_of(Served& served) {
            }},
           {"POST", "/predict", true, true, [&](const HttpRequest& request, HttpAnswer& answer) {
              served.predict(request.body, answer);
-           }}};
+           }}}};
 }
 
 std::vector<std::string> parts_of(const std::string& list) {
@@ -139,13 +141,51 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
+// What is served: a network that reads pictures, or a language model. "" or why it cannot be.
+struct Service {
+  std::optional<Served> pictures;
+  std::optional<LanguageModel> language;
+  HttpRoutes routes;
+
+  std::string load(const CommandLine& line) {
+    const Outcome<bool> is_language = is_language_model(line.setting("checkpoint"));
+    if (!is_language.ok()) return is_language.error();
+    return *is_language ? load_language(line) : load_pictures(line);
+  }
+
+ private:
+  std::string load_pictures(const CommandLine& line) {
+    for (const char* name : {"format", "sequence", "threads"}) {
+      if (!line.setting(name).empty()) return std::string(name) + ": is for language models";
+    }
+    pictures.emplace(line);
+    std::string fault = pictures->load();
+    if (fault.empty()) routes = picture_routes(*pictures);
+    return fault;
+  }
+
+  std::string load_language(const CommandLine& line) {
+    Settings settings;
+    for (const char* name : {"checkpoint", "format", "sequence", "threads"}) {
+      if (const std::string text = line.setting(name); !text.empty()) settings[name] = text;
+    }
+    Outcome<LanguageModel> model = LanguageModel::load(settings);
+    if (!model.ok()) return model.error();
+    language = std::move(*model);
+    fs::path path = line.setting("checkpoint");
+    if (!path.has_filename()) path = path.parent_path();  // a folder's path may end with a slash
+    routes = language_routes(*language, path.stem().string());
+    return "";
+  }
+};
+
 }  // namespace
 
 int run_serve(const CommandLine& line) {
   // Until clients may come there is nothing to end in good order.
   release_stop_signals();
-  Served served(line);
-  if (const std::string fault = served.load(); !fault.empty()) {
+  Service service;
+  if (const std::string fault = service.load(line); !fault.empty()) {
     return tell(line, {Exit::kInvalidInput, fault});
   }
   const std::string host = line.setting("host"), port_text = line.setting("port");
@@ -158,7 +198,7 @@ int run_serve(const CommandLine& line) {
   Interrupt interrupt("stopping", false);
   interrupt.begun();
   const std::string error = serve_http(
-      host, static_cast<int>(port), parts_of(line.setting("names")), routes_of(served),
+      host, static_cast<int>(port), parts_of(line.setting("names")), service.routes,
       HttpLimits(),
       [&](int bound) {
         const bool is_v6 = host.find(':') != std::string::npos;

@@ -15,7 +15,7 @@
 namespace mantissa {
 
 constexpr int64_t kMostClasses = 4096;  // of pictures and rows: results have tables of all pairs
-constexpr int64_t kMostTokens = kernels::kMaximumClasses;  // of a vocabulary
+constexpr int64_t kMostTokens = int64_t{1} << 18;  // of a vocabulary
 
 // The examples, classes and choices that a network is built for.
 struct ModelOptions {

@@ -3,69 +3,9 @@
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# make NAME [KEY=VALUE...]: a small model. Values are Python's: a text, a number, a list; None leaves
-# the key out. tensor.NAME=[dims] adds a tensor; type.NAME=2, 3 or 8 makes blocks of Q4_0, Q4_1 or
-# Q8_0 of it.
+# make NAME [KEY=VALUE...]: a small model (language_model.py).
 make() {
-  python3 - "$folder/$1" "${@:2}" <<'PYTHON'
-import ast, math, struct, sys
-
-def text(value):
-    data = value.encode()
-    return struct.pack("<Q", len(data)) + data
-
-def value(v):
-    if isinstance(v, bool): return struct.pack("<I?", 7, v)
-    if isinstance(v, int): return struct.pack("<Ii", 5, v)
-    if isinstance(v, float): return struct.pack("<If", 6, v)
-    if isinstance(v, str): return struct.pack("<I", 8) + text(v)
-    parts = [value(x) for x in v]
-    return struct.pack("<I", 9) + parts[0][:4] + struct.pack("<Q", len(v)) + b"".join(p[4:] for p in parts)
-
-shown = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174]
-hidden = [b for b in range(256) if b not in shown]
-alphabet = {b: chr(b) for b in shown} | {b: chr(256 + i) for i, b in enumerate(hidden)}
-tokens = ["no byte 4" if b == 4 else alphabet[b] for b in range(256)] + ["<|im_start|>", "<|im_end|>", "ab", "unused"]
-keys = {"general.architecture": "llama", "llama.block_count": 1, "llama.context_length": 64,
-        "llama.embedding_length": 32, "llama.feed_forward_length": 64,
-        "llama.attention.head_count": 4, "llama.attention.head_count_kv": 2,
-        "llama.rope.freq_base": 10000.0, "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": [3 if t.startswith("<|") else 1 for t in tokens],
-        "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.eos_token_id": 257,
-        "tokenizer.chat_template": "{% for message in messages %}{{'<|im_start|>' + message['role'] + "
-            "'\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt "
-            "%}{{ '<|im_start|>assistant\n' }}{% endif %}"}
-shapes = {"token_embd.weight": [32, 260], "output_norm.weight": [32]}
-for part, dims in {"attn_norm": [32], "attn_q": [32, 32], "attn_k": [32, 16], "attn_v": [32, 16],
-                   "attn_output": [32, 32], "ffn_norm": [32], "ffn_gate": [32, 64],
-                   "ffn_up": [32, 64], "ffn_down": [64, 32]}.items():
-    shapes[f"blk.0.{part}.weight"] = dims
-types = {}
-for change in sys.argv[2:]:
-    key, _, new = change.partition("=")
-    if key.startswith("type."):
-        types[key[5:]] = int(new)
-    elif key.startswith("tensor."):
-        shapes[key[7:]] = ast.literal_eval(new)
-    elif new == "None":
-        del keys[key]
-    else:
-        keys[key] = ast.literal_eval(new)
-head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(keys))
-head += b"".join(text(k) + value(v) for k, v in keys.items())
-data = b""
-for name, dims in shapes.items():
-    data += bytes(-len(data) % 32)
-    kind, n = types.get(name, 0), math.prod(dims)
-    head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, len(data))
-    for block in range(n // 32 if kind else 0):
-        data += struct.pack("<e", (block % 7 + 1) / 1024 if kind == 8 else (block % 7 + 1) / 64)
-        data += struct.pack("<e", -(block % 5 + 1) / 16) if kind == 3 else b""
-        data += bytes((block * 31 + i * 77) % 256 for i in range(32 if kind == 8 else 16))
-    data += b"" if kind else struct.pack(f"<{n}f", *((i * 7919 % 1000) / 1000 - .5 for i in range(n)))
-open(sys.argv[1], "wb").write(head + bytes(-len(head) % 32) + data)
-PYTHON
+  python3 "$(dirname "${BASH_SOURCE[0]}")/language_model.py" "$folder/$1" "${@:2}"
 }
 
 # names NAME PATTERN ARGUMENTS...: import prints what the file is, exits with 2, says in one line
@@ -196,6 +136,115 @@ refuses "a file without blocks" 2 'no tensor of .* is of Q4_0, Q4_1 or Q8_0' \
   import "$folder/a.gguf" --weights blocks --out "$folder/out.safetensors" --quiet
 refuses "other weights" 2 "'bytes' is none; choose float32 or blocks" \
   import "$folder/q.gguf" --weights bytes --out "$folder/out.safetensors" --quiet
+
+# Straight from the file, without a run.
+accepts "generate from a GGUF file" '^An able' \
+  generate --checkpoint "$folder/a.gguf" --prompt "An able" --length 5 --seed 2
+cp "$folder/stdout" "$folder/from-gguf"
+accepts "generate from what import wrote" '^An able' \
+  generate --checkpoint "$folder/short.safetensors" --prompt "An able" --length 5 --seed 2
+holds "has the same text" cmp "$folder/stdout" "$folder/from-gguf"
+accepts "in integers" '^An able' generate --checkpoint "$folder/a.gguf" --prompt "An able" --length 5 \
+  --format bfp:block=channel,blocks=token
+refuses "a format that needs examples" 2 'would have to be calibrated' \
+  generate --checkpoint "$folder/a.gguf" --prompt a --format bfp8
+refuses "a format of a run" 2 'has its own, with which it was trained' \
+  generate --checkpoint "$folder/run-fp32" --prompt a --format fp32
+refuses "more positions than there are" 2 'has 64 positions' \
+  generate --checkpoint "$folder/a.gguf" --prompt a --sequence 65
+# Some seed ends the text early, and this is said.
+ended=
+for seed in {1..40}; do
+  run generate --checkpoint "$folder/a.gguf" --prompt a --length 60 --seed "$seed" --json
+  [[ $(json "$folder/stdout" finish) == end ]] && ended=$seed && break
+done
+holds "a text ends with the end token" eval '[[ -n $ended && $(json "$folder/stdout" tokens) -lt 60 ]]'
+run generate --checkpoint "$folder/a.gguf" --prompt a --length 60 --seed "$ended"
+holds "and this is said" grep -q 'the model ended its text after' "$folder/stderr"
+accepts "eval from a file" 'bits per character, loss [0-9.]+ per token \([0-9.]+ bits, [0-9.]+ per byte\), perplexity' \
+  eval --checkpoint "$folder/a.gguf" --data "$folder/book.txt" --sequence 16
+run eval --checkpoint "$folder/short.safetensors" --data "$folder/book.txt" --json
+holds "bits per byte of ASCII are those per character" python3 - "$folder/stdout" <<'PYTHON'
+import json, math, sys
+e = json.load(open(sys.argv[1]))
+assert e["bits_per_byte"] > 0 and abs(e["loss"] / math.log(2) - e["bits_per_token"]) < 1e-9, e
+assert abs(e["bits_per_byte"] * 18 / 17 - e["bits_per_token"]) < 2, e  # few merges
+PYTHON
+refuses "eval without a text" 2 '\-\-data: name a text' eval --checkpoint "$folder/a.gguf"
+
+# Conversations.
+chats() { printf 'What is 1?\n\nAnd 2?\n' | run chat "$@"; }
+chats --checkpoint "$folder/a.gguf" --length 4 --temperature 0
+holds "chat answers each line" eval '((status == 0)) && (($(wc -l <"$folder/stdout") >= 2))'
+chats --checkpoint "$folder/a.gguf" --length 4 --json --seed 3
+holds "chat in JSON" python3 - "$folder/stdout" <<'PYTHON'
+import json, sys
+answers = [json.loads(line) for line in open(sys.argv[1])]
+assert len(answers) == 2 and all(a["role"] == "assistant" for a in answers), answers
+assert all(a["finish"] in ("end", "length") and a["tokens"] <= 4 for a in answers), answers
+PYTHON
+cp "$folder/stdout" "$folder/chat"
+chats --checkpoint "$folder/a.gguf" --length 4 --json --seed 3
+holds "the same once more" cmp "$folder/stdout" "$folder/chat"
+long=$(printf 'x%.0s' {1..20})
+printf '%s\n%s\n%s\n' "$long" "$long" "$long" |
+  run chat --checkpoint "$folder/a.gguf" --length 4 --seed 3
+holds "turns that do not fit are forgotten" grep -q 'turns are forgotten' "$folder/stderr"
+printf '%s%s%s%s\n' "$long" "$long" "$long" "$long" | run chat --checkpoint "$folder/a.gguf"
+holds "a turn that is too long is refused" eval '((status == 2)) && grep -q "the model reads 64" "$folder/stderr"'
+make plain.gguf 'tokenizer.chat_template=None'
+refuses "chat without a template" 2 'has no chat template' chat --checkpoint "$folder/plain.gguf"
+
+python3 - "$folder/chats.jsonl" <<'PYTHON'
+import json, sys
+with open(sys.argv[1], "w") as file:
+    for i in range(60):
+        print(json.dumps({"messages": [{"role": "user", "content": f"q{i}"},
+                                       {"role": "assistant", "content": "yes" if i % 2 else "no"}]}), file=file)
+    print(json.dumps({"prompt": "x" * 90, "completion": "never", "id": 1}), file=file)
+    print(json.dumps({"prompt": "last", "completion": "y" * 90}), file=file)
+PYTHON
+run import "$folder/a.gguf" --sequence 48 --out "$folder/m48.safetensors" --quiet
+run train --from "$folder/m48.safetensors" --data "$folder/chats.jsonl" --format fp32 --epochs 6 \
+  --batch-size 4 --learning-rate 0.01 --out "$folder/run-chat"
+holds "it trains on conversations" eval '((status == 0))'
+holds "what is cut is said" grep -q '1 of 62 conversations are cut' "$folder/stderr"
+holds "what is left out is said" grep -q '1 of 62 conversations are left out' "$folder/stderr"
+holds "what is not read is said" grep -q 'entries that are not read: "id"' "$folder/stderr"
+run eval --checkpoint "$folder/run-chat" --json
+# Three of 61 questions are for testing: "yes" or "no", and the end of each turn.
+holds "eval counts tokens of answers alone" eval \
+  '(($(json "$folder/stdout" tokens) >= 9 && $(json "$folder/stdout" tokens) <= 62))'
+loss=$(json "$folder/stdout" loss)
+run eval --checkpoint "$folder/m48.safetensors" --data "$folder/chats.jsonl" --json
+holds "and they were learned" python3 -c "import sys; sys.exit(not $loss < $(json "$folder/stdout" loss) / 2)"
+chats --checkpoint "$folder/run-chat" --temperature 0 --length 8
+holds "it answers as it was taught" grep -qE '^(yes|no)$' "$folder/stdout"
+for format in bfp8 bfp:block=channel,blocks=token; do
+  accepts "$format: conversations" 'loss' train --from "$folder/m48.safetensors" --steps 3 \
+    --data "$folder/chats.jsonl" --format "$format" --batch-size 2 --out "$folder/chat-$format"
+done
+echo '{"prompt": "a"}' >"$folder/bad.jsonl"
+refuses "a conversation without an answer" 2 'line 1: has no "completion"' \
+  train --from "$folder/m48.safetensors" --data "$folder/bad.jsonl" --out "$folder/run-b"
+
+# More tokens than 16 bits name.
+make big.gguf tokens=70000
+for _ in {1..60}; do echo -n "ababcab"; done >"$folder/ab.txt"
+run import "$folder/big.gguf" --sequence 4 --out "$folder/big.safetensors" --quiet
+for format in fp32 bfp8; do
+  run train --from "$folder/big.safetensors" --data "$folder/ab.txt" --format $format --steps 3 \
+    --batch-size 2 --learning-rate 0.01 --out "$folder/big-$format"
+  holds "$format: 70,000 tokens are trained" eval '((status == 0))'
+  accepts "$format: and generate" '^abab' \
+    generate --checkpoint "$folder/big-$format" --prompt abab --length 3 --temperature 0
+done
+# A network may know more tokens than its tokenizer.
+make padded.gguf 'tensor.token_embd.weight=[32, 300]'
+accepts "a padded vocabulary" '^ab' generate --checkpoint "$folder/padded.gguf" --prompt ab --length 5
+run import "$folder/padded.gguf" --sequence 16 --out "$folder/padded.safetensors" --quiet
+accepts "is trained" 'loss' train --from "$folder/padded.safetensors" --data "$folder/book.txt" \
+  --format fp32 --steps 2 --batch-size 2 --out "$folder/run-padded"
 
 make rope.gguf 'llama.rope.scaling.type="yarn"' 'llama.rope.scaling.factor=4.0'
 names "scaled positions" 'llama.rope.scaling.type = "yarn"; llama.rope.scaling.factor = 4' "$folder/rope.gguf"

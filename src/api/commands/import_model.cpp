@@ -140,10 +140,10 @@ Outcome<ImportedModel> import_decoder(const std::string& path, const ImportConfi
   MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
   MANTISSA_ASSIGN(onnx::ImportedNetwork network,
                   import_language_model(file, config.run.sequence, config.weights));
-  std::map<std::string, std::string> entries = {
-      {kTokenizerEntry, to_json(*file.tokenizer, file.chat)}};
+  MANTISSA_ASSIGN(const std::string tokenizer, tokenizer_entry(file));
+  std::map<std::string, std::string> entries = {{kTokenizerEntry, tokenizer}};
   if (!config.smooth.empty()) {
-    MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of_entry(entries[kTokenizerEntry]));
+    MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of_entry(tokenizer));
     MANTISSA_ASSIGN(entries[kSmoothedEntry],
                     smooth_language_model(file.sizes, config.smooth, vocabulary,
                                           {config.run.seed, config.run.threads, config.run.isa},

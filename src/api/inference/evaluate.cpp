@@ -1,6 +1,7 @@
 // The eval command: how well a frozen network does on test examples.
 #include "api/inference/evaluate.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -28,12 +29,26 @@ void tell(const Observer& observer, std::string message) {
   observer(progress);
 }
 
+namespace {
+
+// Examples whose results, 4 bytes an element, take so much memory. The logits of a language model
+// are the largest tensor by far.
+int64_t most_at_once(const Graph& graph) {
+  constexpr int64_t kMostBytes = int64_t{512} << 20;
+  int64_t bytes = 1;
+  for (const int output : graph.outputs) bytes += 4 * graph.values[output].shape.count();
+  return std::max<int64_t>(1, kMostBytes / bytes);
+}
+
+}  // namespace
+
 Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
                                    const Task& task, const Examples& examples,
                                    const Observer& observer, Evaluation& result) {
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
+  const int64_t at_once = std::min(config.batch_size, most_at_once(network.graph));
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
-                  compile_evaluation(network.graph, network.description.format, config.batch_size,
+                  compile_evaluation(network.graph, network.description.format, at_once,
                                      examples.count, {&table, config.threads},
                                      text_lengths(network.description, kTextLengths)));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
@@ -75,15 +90,20 @@ Status write_report(const EvaluationConfig& config, const Task::Report& report,
 namespace {
 
 constexpr SettingOf<EvaluationConfig> kEvalRows[] = {
-    kCheckpoint<EvaluationConfig>,
+    kModelCheckpoint<EvaluationConfig>,
+    kModelFormat<EvaluationConfig>,
+    model_sequence<EvaluationConfig>(
+        "positions of an example, of another program's language model (left out: 128, or as many "
+        "as it has)"),
     {"data", "data set to evaluate on (left out: that of the training)", "",
      parse_text<&EvaluationConfig::data>},
     {"out", "file for the JSON, or a folder for evaluation.json", "",
      parse_text<&EvaluationConfig::out>},
     {"beam", "hypotheses of a sentence, of networks that translate", "4",
      parse_whole<1, kMostBeam, &EvaluationConfig::beam>},
-    {"batch-size", "examples computed at once; changes no result", "128",
-     parse_whole<1, 1 << 20, &EvaluationConfig::batch_size>},
+    {"batch-size",
+     "examples computed at once, fewer if their logits would take over 512 MiB; changes no result",
+     "128", parse_whole<1, 1 << 20, &EvaluationConfig::batch_size>},
     kThreads<EvaluationConfig>,
     kIsa<EvaluationConfig>};
 constexpr CommandOf<EvaluationConfig> kEvalCommand = {"eval", kEvalRows};
@@ -94,7 +114,6 @@ CommandInfo eval_command() { return info_of<kEvalCommand>(); }
 
 Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer) {
   MANTISSA_ASSIGN(EvaluationConfig config, read_settings(kEvalCommand, settings));
-  MANTISSA_RETURN_IF_ERROR(find_checkpoint(config.checkpoint));
   if (!config.out.empty()) {
     MANTISSA_ASSIGN(const PathKind kind, path_kind(config.out));
     if (kind == PathKind::kFolder) {
@@ -102,7 +121,9 @@ Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer)
     }
     MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   }
-  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  constexpr int64_t kUsualSequence = 128;
+  MANTISSA_ASSIGN(FrozenNetwork network,
+                  load_network(config.checkpoint, config.file, kUsualSequence));
   const FrozenDescription& description = network.description;
   const Target target = target_of(description);
   if (target.kind == TargetKind::kTokens) return evaluate_language(config, network, observer);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/inference/inference_config.h"
+#include "api/inference/load_network.h"
 #include "data/batches/examples.h"
 #include "infer/frozen_network.h"
 #include "infer/tasks/task.h"
@@ -10,6 +11,7 @@
 namespace mantissa {
 
 struct EvaluationConfig : InferenceConfig {
+  ModelFileChoices file;
   std::string out;
   int64_t batch_size = 0;
   int64_t beam = 0;

@@ -7,6 +7,7 @@
 
 #include "api/inference/evaluate.h"
 #include "api/outcome.h"
+#include "data/text/conversations.h"
 #include "data/text/parallel_text.h"
 #include "data/text/text.h"
 #include "data/text/translation_score.h"
@@ -39,6 +40,9 @@ Outcome<Evaluation> evaluate_language(const EvaluationConfig& config, FrozenNetw
                                       const Observer& observer) {
   MANTISSA_ASSIGN(const LanguageOptions options, language_options(network.description.network));
   const std::string source = config.data.empty() ? network.description.data : config.data;
+  if (source.empty()) {
+    return invalid_input("--data: name a text; the model of a file has none of its own");
+  }
   MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
   const TextOptions text{.sequence = options.sequence, .task = options.task};
   std::vector<std::string> notes;
@@ -68,9 +72,18 @@ Outcome<Evaluation> evaluate_language(const EvaluationConfig& config, FrozenNetw
   result.has_bytes = vocabulary.tokens() == Tokens::kBytes;
   result.bits_per_character = result.bits_per_token;
   if (options.task == TextTask::kNextToken) {
-    const auto predicted = std::span(tokens).subspan(1, examples.count * options.sequence);
-    result.bits_per_character *= static_cast<double>(predicted.size()) /
-                                 static_cast<double>(vocabulary.characters(predicted));
+    const std::vector<Token> predicted = predicted_tokens(tokens, options.sequence);
+    const auto per = [&](auto count) {
+      return result.bits_per_token * static_cast<double>(predicted.size()) /
+             static_cast<double>(count);
+    };
+    result.bits_per_character = per(vocabulary.characters(predicted));
+    result.bits_per_byte = per(vocabulary.decode(predicted).size());
+    report.score.language->bits_per_byte = result.bits_per_byte;
+    report.json = [=, score = report.score](const std::string& model_sha256,
+                                            std::optional<double> seconds) {
+      return language_json(score, options, source, model_sha256, std::nullopt, seconds);
+    };
   }
   MANTISSA_RETURN_IF_ERROR(write_report(config, report, result));
   return result;

@@ -19,18 +19,25 @@ constexpr SettingOf<ServerConfig> kLaunchRows[] = {
 constexpr CommandOf<ServerConfig> kLaunchCommand = {"launch", kLaunchRows};
 
 constexpr SettingOf<ServerConfig> kServeRows[] = {
-    {"checkpoint", kCheckpointHelp},
+    {"checkpoint",
+     "folder of a run, its model.safetensors, an exported .onnx file, or a language model: a file "
+     "that import wrote, a GGUF file, or a folder with config.json"},
+    {"format", "number format of a language model's file (left out: fp32)"},
+    {"sequence",
+     "positions of a text, of another program's language model (left out: 1,024, or as many as it "
+     "has)"},
+    {"threads", "threads that a language model computes with (left out, or 0: one per core)"},
     {"host", "address to listen on; 127.0.0.1 is this machine alone", "127.0.0.1"},
     {"port", "port to listen on (0: any that is free)", "8080"},
     {"names", "other names by which clients may call this machine, with commas"}};
 constexpr CommandOf<ServerConfig> kServeCommand = {"serve", kServeRows};
 
 constexpr CommandInfo (*kCommands[])() = {
-    bench_command,     data_command,     embed_command,    eval_command,       export_command,
-    fill_mask_command, generate_command, import_command,   info_command,       launch_command,
-    plan_command,      predict_command,  profile_command,  quantize_command,   report_command,
-    run_command,       serve_command,    simulate_command, statistics_command, train_command,
-    translate_command};
+    bench_command,    chat_command,      data_command,     embed_command,    eval_command,
+    export_command,   fill_mask_command, generate_command, import_command,   info_command,
+    launch_command,   plan_command,      predict_command,  profile_command,  quantize_command,
+    report_command,   run_command,       serve_command,    simulate_command, statistics_command,
+    train_command,    translate_command};
 
 }  // namespace
 

@@ -21,6 +21,7 @@ CommandInfo info_of() {
 }
 
 CommandInfo bench_command();
+CommandInfo chat_command();
 CommandInfo data_command();
 CommandInfo embed_command();
 CommandInfo eval_command();

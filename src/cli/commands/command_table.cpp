@@ -37,7 +37,8 @@ constexpr Command kCommands[] = {
      run_and_print<evaluate, print_evaluation>,
      "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
      "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"
-     "  mantissa eval --checkpoint a.onnx --data fashion-mnist\n"},
+     "  mantissa eval --checkpoint a.onnx --data fashion-mnist\n"
+     "  mantissa eval --checkpoint smollm2.safetensors --data book.txt --format fp32\n"},
     {"predict", "Classify pictures or some test examples, and show them",
      run_and_print<predict, print_predictions>,
      "  mantissa predict --checkpoint runs/a --input picture.png\n"
@@ -53,8 +54,17 @@ constexpr Command kCommands[] = {
      "  mantissa train --model transformer_lm --data book.txt --sequence 128 --out runs/lm\n"
      "  mantissa generate --checkpoint runs/lm --prompt 'It was' --length 200\n"
      "  mantissa generate --checkpoint runs/lm --prompt 'It was' --temperature 0.7 --top-k 20 "
-     "--seed 3\n",
-     "The same settings give the same text on any machine. docs/language.md."},
+     "--seed 3\n"
+     "  mantissa generate --checkpoint SmolLM2-135M-Instruct.Q4_1.gguf --prompt 'The capital of "
+     "France is' --temperature 0\n",
+     "The same settings give the same text on any machine, in integer formats. A model that brings "
+     "its tokens may end its text before. docs/language.md."},
+    {"chat", "Talk with a language model that has a chat template", run_chat,
+     "  mantissa chat --checkpoint SmolLM2-135M-Instruct.Q4_1.gguf\n"
+     "  mantissa chat --checkpoint runs/assistant --system 'Answer in one sentence.'\n"
+     "  mantissa chat --checkpoint smollm2.safetensors --temperature 0 < questions.txt\n",
+     "Each line is a turn, and the conversation is kept until the end of the input (Ctrl-D). "
+     "Ctrl-C ends an answer. With --json each answer is a line of JSON. docs/language.md."},
     {"fill-mask", "Find the missing tokens of a text by a masked language model",
      run_and_print<fill_mask, print_masks>,
      "  mantissa train --model bert_tiny --data book.txt --sequence 64 --out runs/bert\n"
@@ -173,9 +183,12 @@ constexpr Command kCommands[] = {
      "  mantissa quantize --from runs/a --weights 3 --activations 3 --sensitivity\n",
      "The result is a run like those of train: eval, predict, report and train --from take it. "
      "docs/quantisation.md says what is computed."},
-    {"serve", "Serve a trained network over HTTP: predictions, and weights that others start from",
+    {"serve",
+     "Serve a trained network over HTTP: predictions, and weights that others start from; or a "
+     "language model, as OpenAI's API does",
      run_serve,
      "  mantissa serve --checkpoint runs/a --port 8080\n"
+     "  mantissa serve --checkpoint SmolLM2-135M-Instruct.Q4_1.gguf\n"
      "  mantissa train --from http://127.0.0.1:8080 --data pictures/ --out runs/b\n"
      "  mantissa train --from 'http://127.0.0.1:8080/parameters?take=*.range' --model "
      "runs/w4a4/network.json --out runs/c\n",

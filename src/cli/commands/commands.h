@@ -9,6 +9,9 @@ namespace mantissa::cli {
 int run_train(const CommandLine& line);
 int run_quantize(const CommandLine& line);
 
+// A conversation with a language model, line by line.
+int run_chat(const CommandLine& line);
+
 int run_info(const CommandLine& line);
 int run_import(const CommandLine& line);
 int run_completion(const CommandLine& line);

@@ -25,7 +25,8 @@ void say_of(const CommandLine& line, const std::string& text) {
   say("mantissa " + line.command + ": " + text);
 }
 
-// Keeps line feeds and tabs, and drops all other characters that a terminal would obey.
+}  // namespace
+
 std::string printable_lines(const std::string& text) {
   std::string result;
   for (size_t begin = 0; begin <= text.size();) {
@@ -37,7 +38,17 @@ std::string printable_lines(const std::string& text) {
   return result;
 }
 
-}  // namespace
+const char* finish_name(const GeneratedText& generated) {
+  switch (generated.finish) {
+    case TextFinish::kEnd:
+      return "end";
+    case TextFinish::kStopped:
+      return "stopped";
+    case TextFinish::kLength:
+      break;
+  }
+  return "length";
+}
 
 void print_evaluation(const CommandLine& line, const Evaluation& evaluation) {
   print(line.json ? evaluation.json
@@ -58,8 +69,16 @@ void print_predictions(const CommandLine& line, const Predictions& predictions) 
 }
 
 void print_generated(const CommandLine& line, const GeneratedText& generated) {
-  if (line.json) return print_json({{"prompt", generated.prompt}, {"text", generated.text}});
+  if (line.json) {
+    return print_json({{"prompt", generated.prompt},
+                       {"text", generated.text},
+                       {"tokens", generated.tokens},
+                       {"finish", finish_name(generated)}});
+  }
   print(printable_lines((line.quiet ? "" : generated.prompt) + generated.text) + "\n");
+  if (line.quiet || generated.finish != TextFinish::kEnd) return;
+  std::fflush(stdout);
+  say_of(line, "the model ended its text after " + std::to_string(generated.tokens) + " tokens");
 }
 
 void print_masks(const CommandLine& line, const FilledMasks& filled) {

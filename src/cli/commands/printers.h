@@ -11,6 +11,11 @@ namespace mantissa::cli {
 
 void print_evaluation(const CommandLine& line, const Evaluation& evaluation);
 void print_predictions(const CommandLine& line, const Predictions& predictions);
+// Keeps line feeds and tabs, and drops all other characters that a terminal would obey.
+std::string printable_lines(const std::string& text);
+// "end", "length" or "stopped".
+const char* finish_name(const GeneratedText& generated);
+
 void print_generated(const CommandLine& line, const GeneratedText& generated);
 void print_masks(const CommandLine& line, const FilledMasks& filled);
 void print_translations(const CommandLine& line, const Translations& translations);

@@ -50,10 +50,15 @@ struct HttpConnection {
   int socket;
   Phase phase = Phase::kWaiting;
   Clock::time_point opened = Clock::now(), since = opened;
-  std::unique_ptr<HttpExchange> exchange;
-  MHD_Connection* suspended = nullptr;  // while its answer is computed
+  std::shared_ptr<HttpExchange> exchange;  // the thread that computes holds it, too
+  MHD_Connection* connection = nullptr;    // of the answer that is sent
+  MHD_Connection* suspended = nullptr;     // while its answer, or the next part, is computed
   size_t held_bytes = 0;
   bool is_cut = false;
 };
+
+// Gives libmicrohttpd the next part of a stream. If none is there yet, the connection waits for the
+// thread that computes.
+ssize_t next_part(void* connection, uint64_t, char* to, size_t most);
 
 }  // namespace mantissa::cli

@@ -68,9 +68,12 @@ void begin_body(const HttpHead& head, size_t most_bytes, HttpExchange& exchange)
 }  // namespace
 
 void refuse(HttpAnswer& answer, int status, const std::string& why) {
+  answer = {.status = status, .error = why};
+}
+
+std::string plain_error(int, const std::string& why) {
   using Json = nlohmann::ordered_json;
-  answer = {status, "application/json",
-            Json{{"error", why}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
+  return Json{{"error", why}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 bool begin_exchange(const HttpHead& head, const HttpService& service, HttpExchange& exchange) {
@@ -112,6 +115,15 @@ void answer_safely(HttpExchange& exchange) {
     refuse(exchange.answer, 503, "there is no memory for this answer");
   }
   exchange.request.body = std::string();
+}
+
+void write_stream(const std::function<void(HttpStream&)>& writes, HttpStream& stream) {
+  try {
+    writes(stream);
+  } catch (const std::bad_alloc&) {
+    stream.cut();  // the client sees that the end is missing
+  }
+  stream.end();
 }
 
 }  // namespace mantissa::cli

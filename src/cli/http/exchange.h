@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct HttpExchange {
   std::unique_ptr<HttpBody> body;
   bool is_whole = false;
   std::atomic<bool> is_answered = false;  // by the thread that computes
+  HttpStream stream;
+  bool is_streamed = false;
 };
 
 // The first line of a request.
@@ -45,5 +48,8 @@ void read_arguments(MHD_Connection* connection, HttpRequest& request);
 
 // As the route does, or that there is no memory for it.
 void answer_safely(HttpExchange& exchange);
+
+// Writes a body that comes piece by piece, to its end.
+void write_stream(const std::function<void(HttpStream&)>& writes, HttpStream& stream);
 
 }  // namespace mantissa::cli

@@ -43,8 +43,7 @@ size_t possible_connections(size_t wanted) {
 // A whole server is one thread with this loop; slow requests are computed in another one.
 class Server {
  public:
-  Server(const std::vector<HttpRoute>& routes, const HttpLimits& limits,
-         std::vector<std::string> names)
+  Server(const HttpRoutes& routes, const HttpLimits& limits, std::vector<std::string> names)
       : routes_(routes), limits_(limits), names_(std::move(names)) {
     limits_.connections = possible_connections(limits.connections);
     limits_.waiting = std::min(limits.waiting, std::max<size_t>(1, limits_.connections / 4));
@@ -73,6 +72,8 @@ class Server {
                    const char* method);
   MHD_Result compute(MHD_Connection* connection, HttpConnection& at);
   MHD_Result send(MHD_Connection* connection, HttpConnection& at);
+  MHD_Response* response_of(MHD_Connection* connection, HttpConnection& at);
+  void work(const std::shared_ptr<HttpExchange>& exchange);
 
   void accept_some(int listener);
   void wait(int listener);
@@ -81,7 +82,7 @@ class Server {
   void make_room();
   HttpConnection* oldest(bool of_those_that_hold) const;
 
-  const std::vector<HttpRoute>& routes_;
+  const HttpRoutes& routes_;
   HttpLimits limits_;
   std::vector<std::string> names_;
   MHD_Daemon* daemon_ = nullptr;
@@ -129,6 +130,7 @@ HttpConnection& connection_of(MHD_Connection* connection) {
 void Server::on_end_of_request(void*, MHD_Connection* connection, void**,
                                MHD_RequestTerminationCode) {
   HttpConnection& at = connection_of(connection);
+  if (at.exchange) at.exchange->stream.cut();
   at.exchange.reset();
   at.held_bytes = 0;
   at.enter(Phase::kWaiting);
@@ -161,10 +163,10 @@ MHD_Result Server::on_request(void* self, MHD_Connection* connection, const char
 
 MHD_Result Server::begin(MHD_Connection* connection, HttpConnection& at, const char* path,
                          const char* method) {
-  at.exchange = std::make_unique<HttpExchange>();
+  at.exchange = std::make_shared<HttpExchange>();
   at.enter(Phase::kReceiving);
   const bool is_read =
-      begin_exchange({connection, path, method}, {routes_, names_, limits_}, *at.exchange);
+      begin_exchange({connection, path, method}, {routes_.routes, names_, limits_}, *at.exchange);
   return is_read ? MHD_YES : send(connection, at);
 }
 
@@ -181,7 +183,7 @@ MHD_Result Server::compute(MHD_Connection* connection, HttpConnection& at) {
   if (exchange.route == nullptr) return send(connection, at);
   read_arguments(connection, exchange.request);
   if (!exchange.route->is_slow || !worker_.has_thread()) {
-    answer_safely(exchange);
+    work(at.exchange);
     return send(connection, at);
   }
   // The library calls this again at once. Then it no longer wants to read when the connection goes
@@ -191,22 +193,42 @@ MHD_Result Server::compute(MHD_Connection* connection, HttpConnection& at) {
   at.enter(Phase::kComputing);
   at.suspended = connection;
   MHD_suspend_connection(connection);
-  worker_.add([&exchange] {
-    answer_safely(exchange);
-    exchange.is_answered = true;
-  });
+  worker_.add([this, held = at.exchange] { work(held); });
   return MHD_YES;
 }
 
-MHD_Result Server::send(MHD_Connection* connection, HttpConnection& at) {
+// In the thread that computes. A stream begins to be sent while it is written.
+void Server::work(const std::shared_ptr<HttpExchange>& exchange) {
+  answer_safely(*exchange);
+  const auto writes = std::exchange(exchange->answer.writes, nullptr);
+  exchange->is_streamed = writes != nullptr;
+  exchange->stream.on_news([this] { worker_.signal(); });
+  exchange->is_answered = true;
+  if (!writes) return;
+  worker_.signal();
+  write_stream(writes, exchange->stream);
+}
+
+MHD_Response* Server::response_of(MHD_Connection* connection, HttpConnection& at) {
+  constexpr size_t kPartBytes = 4096;
   HttpAnswer& answer = at.exchange->answer;
+  at.connection = connection;
+  if (at.exchange->is_streamed) {
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kPartBytes, next_part, &at, nullptr);
+  }
+  if (!answer.error.empty()) answer.body = routes_.error_text(answer.status, answer.error);
+  // The exchange keeps the text until the answer is sent.
+  return MHD_create_response_from_buffer(answer.body.size(), answer.body.data(),
+                                         MHD_RESPMEM_PERSISTENT);
+}
+
+MHD_Result Server::send(MHD_Connection* connection, HttpConnection& at) {
+  const HttpAnswer& answer = at.exchange->answer;
   at.enter(Phase::kSending);
+  MHD_Response* const response = response_of(connection, at);
+  if (response == nullptr) return MHD_NO;
   at.held_bytes = answer.body.size();
   make_room();
-  // The exchange keeps the text until the answer is sent.
-  MHD_Response* const response = MHD_create_response_from_buffer(
-      answer.body.size(), answer.body.data(), MHD_RESPMEM_PERSISTENT);
-  if (response == nullptr) return MHD_NO;
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.type.c_str());
   if (Clock::now() - at.opened > limits_.connection) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -278,6 +300,7 @@ void Server::take_results() {
   (void)!eventfd_read(worker_.event(), &ignored);
   for (HttpConnection* const at : connections_) {
     if (at->suspended == nullptr || !at->exchange->is_answered) continue;
+    if (at->exchange->is_streamed && !at->exchange->stream.has_news()) continue;
     MHD_resume_connection(std::exchange(at->suspended, nullptr));
   }
 }
@@ -320,7 +343,7 @@ void Server::end() {
 }  // namespace
 
 std::string serve_http(const std::string& host, int port, const std::vector<std::string>& names,
-                       const std::vector<HttpRoute>& routes, const HttpLimits& limits,
+                       const HttpRoutes& routes, const HttpLimits& limits,
                        const std::function<void(int port)>& on_ready,
                        const std::function<bool()>& ended) {
   const std::string wanted = std::to_string(port);

@@ -34,6 +34,8 @@ void HttpWorker::add(std::function<void()> work) {
   changed_.notify_one();
 }
 
+void HttpWorker::signal() { (void)!eventfd_write(event_, 1); }
+
 size_t HttpWorker::waiting() {
   const std::lock_guard lock(mutex_);
   return work_.size();
@@ -55,7 +57,7 @@ void HttpWorker::loop() {
     is_busy_ = true;
     lock.unlock();
     work();
-    (void)!eventfd_write(event_, 1);
+    signal();
     lock.lock();
     is_busy_ = false;
   }

@@ -18,8 +18,9 @@ class HttpWorker {
   HttpWorker& operator=(const HttpWorker&) = delete;
 
   bool has_thread() const { return thread_.joinable(); }
-  // Can be read when something is done.
+  // Can be read when something is done, or was signalled.
   int event() const { return event_; }
+  void signal();
 
   void add(std::function<void()> work);
   size_t waiting();

@@ -189,6 +189,13 @@ std::string label_score_table(const Evaluation& evaluation, const Terminal& term
   return text;
 }
 
+// " (4.9876 bits, 1.0502 per byte)", of models that go on with texts.
+std::string other_bits(const Evaluation& evaluation) {
+  if (evaluation.has_bytes || evaluation.bits_per_byte < 0) return "";
+  return " (" + decimal(evaluation.bits_per_token, 4) + " bits, " +
+         decimal(evaluation.bits_per_byte, 4) + " per byte)";
+}
+
 }  // namespace
 
 std::string evaluation_report(const Evaluation& evaluation, bool tables, const Terminal& terminal) {
@@ -199,9 +206,10 @@ std::string evaluation_report(const Evaluation& evaluation, bool tables, const T
                                    ", chrF " + decimal(evaluation.chrf, 2)
                              : terminal.paint("1", decimal(evaluation.bits_per_character, 4)) +
                                    " bits per " + (evaluation.has_bytes ? "byte" : "character");
-    return "test " + scores + ", loss " + decimal(evaluation.loss, 4) + " per token, perplexity " +
-           decimal(evaluation.perplexity, 3) + ", accuracy " + percent(evaluation.accuracy) + ", " +
-           grouped(evaluation.examples) + " tokens in " + duration(evaluation.seconds) + "\n";
+    return "test " + scores + ", loss " + decimal(evaluation.loss, 4) + " per token" +
+           other_bits(evaluation) + ", perplexity " + decimal(evaluation.perplexity, 3) +
+           ", accuracy " + percent(evaluation.accuracy) + ", " + grouped(evaluation.examples) +
+           " tokens in " + duration(evaluation.seconds) + "\n";
   }
   const bool top5 = evaluation.top5_accuracy >= 0;
   std::string text = "test accuracy " + terminal.paint("1", percent(evaluation.accuracy)) +

@@ -6,6 +6,7 @@
 
 #include "base/files/text_file.h"
 #include "base/hash.h"
+#include "data/text/conversations.h"
 #include "data/text/parallel_text.h"
 
 namespace mantissa {
@@ -161,25 +162,46 @@ Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
   return text;
 }
 
+Result<Text> load_conversations(const std::string& path, const TextOptions& options) {
+  MANTISSA_ASSIGN(const std::string bytes, read_text(path));
+  Text text;
+  text.vocabulary = *options.known;
+  auto parts = read_conversations(bytes, text.vocabulary, options.sequence, text.notes);
+  if (!parts.ok()) return in_file(path, parts.error());
+  text.train = std::move(parts->train);
+  text.validation = std::move(parts->validation);
+  text.test = std::move(parts->test);
+  text.sha256 = text_sha256(options, "conversations by question", text.vocabulary, bytes);
+  return text;
+}
+
+// Whether the file has conversations for the network that reads it.
+bool reads_conversations(const std::string& path, const TextOptions& options) {
+  return options.task == TextTask::kNextToken && options.known &&
+         has_conversations(path, *options.known);
+}
+
 }  // namespace
 
 Result<Text> load_text(const std::string& path, const TextOptions& options) {
   if (options.task == TextTask::kTranslation) return load_pairs(path, options);
+  if (reads_conversations(path, options)) return load_conversations(path, options);
   const bool masks = options.task == TextTask::kMasks;
   MANTISSA_ASSIGN(const std::string bytes, read_text(path));
   Text text;
   MANTISSA_ASSIGN(text.vocabulary, text_vocabulary(path, bytes, options));
   auto encoded = text.vocabulary.encode(bytes);
   if (!encoded.ok()) return in_file(path, encoded.error());
-  const std::vector<Token> tokens = std::move(*encoded);
+  std::vector<Token> tokens = std::move(*encoded);
   note_unknown(tokens, text);
   const auto count = std::ssize(tokens);
   MANTISSA_RETURN_IF_ERROR(check_length(path, count, options.sequence, true));
   const Parts parts(count);
   const auto begin = tokens.begin();
-  text.train.assign(begin, begin + parts.first);
   text.validation.assign(begin + parts.first, begin + parts.second);
   text.test.assign(begin + parts.second, tokens.end());
+  tokens.resize(static_cast<size_t>(parts.first));
+  text.train = std::move(tokens);  // no second copy of the largest part
   text.sha256 =
       text_sha256(options, masks ? "masked text 90 5 5" : "text 90 5 5", text.vocabulary, bytes);
   return text;
@@ -219,6 +241,11 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
     return encode_pairs(path, vocabulary, lines_text(known), options, false);
   }
   MANTISSA_ASSIGN(const std::string text, read_text(path));
+  if (options.task == TextTask::kNextToken && has_conversations(path, vocabulary)) {
+    auto parts = read_conversations(text, vocabulary, options.sequence, notes);
+    if (!parts.ok()) return in_file(path, parts.error());
+    return std::move(parts->test);
+  }
   UnknownCharacters unknown;
   auto tokens = vocabulary.encode(vocabulary.known_part(text, unknown));
   if (!tokens.ok()) return in_file(path, tokens.error());
@@ -231,6 +258,7 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options) {
   std::error_code ignored;
   const bool has_pairs = options.task == TextTask::kTranslation;
+  const bool has_conversations = reads_conversations(path, options);
   if (!has_pairs && !std::filesystem::is_regular_file(path, ignored)) {
     return invalid_input("'" + path + "' is no file; language models are trained on a text file");
   }
@@ -249,67 +277,17 @@ Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& opt
                    .validation_count = examples(text.validation),
                    .test_count = examples(text.test),
                    .bytes = tokens * int64_t{sizeof(Token)},
-                   .kind = (has_pairs ? "parallel text of " : "text of ") +
+                   .kind = (has_pairs            ? "parallel text of "
+                            : has_conversations ? "conversations of "
+                                                : "text of ") +
                            std::string(tokens_name(options.tokens)),
                    .notes = text.notes,
                    .nouns = {"texts", "texts"}};
-  if (has_pairs) {
+  if (has_pairs || has_conversations) {
     info.bytes +=
         (info.train_count + info.validation_count + info.test_count) * int64_t{sizeof(int64_t)};
   }
   return info;
-}
-
-int64_t text_example_count(int64_t tokens, int64_t sequence) {
-  return tokens < 1 || sequence < 1 ? 0 : (tokens - 1) / sequence;
-}
-
-Examples text_examples(std::span<const Token> tokens, int64_t sequence) {
-  Examples examples;
-  examples.count = text_example_count(std::ssize(tokens), sequence);
-  examples.specs = specs_for(TextTask::kNextToken, sequence);
-  examples.write = [tokens, sequence](uint32_t, uint32_t example,
-                                      std::span<std::byte* const> places) {
-    const Token* from = tokens.data() + example * sequence;
-    auto* inputs = reinterpret_cast<int32_t*>(places[0]);
-    auto* labels = reinterpret_cast<int32_t*>(places[1]);
-    for (int64_t i = 0; i < sequence; ++i) {
-      inputs[i] = from[i];
-      labels[i] = from[i + 1];
-    }
-  };
-  return examples;
-}
-
-std::vector<TensorSpec> specs_for(TextTask task, int64_t sequence) {
-  const auto whole = [&](const char* name) {
-    return TensorSpec{name, DataType::kInt32, Shape{sequence}};
-  };
-  const auto single = [](const char* name) { return TensorSpec{name, DataType::kInt32, Shape{}}; };
-  switch (task) {
-    case TextTask::kMasks:
-      return {whole(kTokenTensor), whole(kSegmentTensor), single(kLengthTensor),
-              whole(kLabelTensor)};
-    case TextTask::kTranslation:
-      return {whole(kSourceTensor), single(kSourceLengthTensor), whole(kTranslationTensor),
-              whole(kLabelTensor)};
-    case TextTask::kNextToken:
-      break;
-  }
-  return {whole(kTokenTensor), whole(kLabelTensor)};
-}
-
-Examples examples_for(const Vocabulary& vocabulary, std::span<const Token> tokens,
-                      const TextOptions& options, uint64_t seed) {
-  switch (options.task) {
-    case TextTask::kMasks:
-      return masked_examples(tokens, options.sequence, vocabulary, seed);
-    case TextTask::kTranslation:
-      return pair_examples(tokens, options.sequence, vocabulary.line_feed().value_or(0));
-    case TextTask::kNextToken:
-      break;
-  }
-  return text_examples(tokens, options.sequence);
 }
 
 }  // namespace mantissa

@@ -35,7 +35,7 @@ struct TextOptions {
 };
 
 // A text's tokens. Pairs of sentences are a line each, which a line feed ends: source, translation,
-// source and so on.
+// source and so on. Tokens of conversations have marks (conversations.h).
 struct Text {
   Vocabulary vocabulary;
   std::vector<Token> train, validation, test;
@@ -46,10 +46,10 @@ struct Text {
 constexpr int64_t kLongestSequence = 65536;
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 
-// The text of a file in its three parts: 90, 5 and 5 of 100 tokens, or as load_parallel_text
-// divides pairs. Errors as vocabulary_of and load_parallel_text, text that a known vocabulary
-// cannot express, with its place, and a file with less than two examples in a part, or no pair that
-// is short enough.
+// The text of a file in its three parts: 90, 5 and 5 of 100 tokens, or as load_parallel_text and
+// read_conversations divide pairs and conversations. Errors as vocabulary_of and these, text that a
+// known vocabulary cannot express, with its place, and a file with less than two examples in a
+// part, or no pair that is short enough.
 Result<Text> load_text(const std::string& path, const TextOptions& options);
 
 // The test part of a text as a network's tokens. Sequence and task come from `options`. Characters

@@ -70,10 +70,10 @@ Result<Vocabulary> Vocabulary::of(WordPiece tokenizer) {
 }
 
 Result<Vocabulary> Vocabulary::of(ByteBpe tokenizer, std::optional<ChatTemplate> chat) {
-  if (std::ssize(tokenizer.tokens()) > kMostCharacters) {
+  if (std::ssize(tokenizer.tokens()) > kMostTokensOfAModel) {
     return invalid_input("the tokenizer has " + std::to_string(tokenizer.tokens().size()) +
-                         " tokens; networks that train on texts know at most " +
-                         std::to_string(kMostCharacters));
+                         " tokens; networks know at most " +
+                         std::to_string(kMostTokensOfAModel));
   }
   Vocabulary vocabulary(tokenizer.tokens());
   vocabulary.byte_bpe_ = std::make_shared<const ByteBpe>(std::move(tokenizer));
@@ -105,6 +105,15 @@ std::optional<Token> Vocabulary::mask() const {
 bool Vocabulary::is_special(Token token) const {
   if (byte_bpe_) return byte_bpe_->is_special(token);
   return wordpiece_ ? wordpiece_->is_special(token) : token == mask();
+}
+
+std::vector<Token> Vocabulary::ends() const {
+  std::vector<Token> ends;
+  if (!byte_bpe_) return ends;
+  if (byte_bpe_->options().end >= 0) ends.push_back(byte_bpe_->options().end);
+  const auto of_turn = chat_ ? end_of_turn(*byte_bpe_, *chat_) : std::nullopt;
+  if (of_turn && *of_turn != byte_bpe_->options().end) ends.push_back(*of_turn);
+  return ends;
 }
 
 Tokens Vocabulary::tokens() const {
@@ -181,9 +190,7 @@ Result<std::vector<Token>> Vocabulary::encode(std::string_view text, const Place
     MANTISSA_RETURN_IF_ERROR(
         for_characters(text, place, [](std::string_view, size_t) { return Status(); }));
     if (wordpiece_) return encode_words(text);
-    MANTISSA_ASSIGN(const std::vector<int32_t> numbers,
-                    byte_bpe_->encode(text, ByteBpe::Special::kAreText));
-    return std::vector<Token>(numbers.begin(), numbers.end());
+    return byte_bpe_->encode(text, ByteBpe::Special::kAreText);
   }
   std::vector<Token> tokens;
   tokens.reserve(text.size());
@@ -210,10 +217,9 @@ std::string Vocabulary::decode(std::span<const Token> tokens) const {
   const Tokens kind = this->tokens();
   std::string text;
   for (const Token token : tokens) {
-    if (token >= names_.size()) continue;
+    if (token < 0 || token >= std::ssize(names_)) continue;
     if (byte_bpe_) {
-      const int32_t number = token;
-      text += byte_bpe_->decode(std::span(&number, 1), false);
+      text += byte_bpe_->decode(std::span(&token, 1), false);
       continue;
     }
     if (wordpiece_) {

@@ -19,13 +19,14 @@
 namespace mantissa {
 
 // The number of a token in a vocabulary.
-using Token = uint16_t;
+using Token = int32_t;
 
 enum class Tokens : uint8_t { kCharacters, kBytes, kPieces, kWordPieces, kByteBpe };
 Result<Tokens> parse_tokens(std::string_view text);
 std::string_view tokens_name(Tokens tokens);
 
-constexpr int64_t kMostCharacters = 65536;  // of a vocabulary, or pieces: a Token names them
+constexpr int64_t kMostCharacters = 65536;  // of a vocabulary that is made of a text, or pieces
+constexpr int64_t kMostTokensOfAModel = int64_t{1} << 18;  // of a vocabulary that a model brings
 constexpr int64_t kUsualPieces = 4000;
 
 // The last token of a vocabulary for masked language models; WordPiece has a mask of its own.
@@ -66,6 +67,9 @@ class Vocabulary {
   std::optional<Token> mask() const;
   // Whether a token stands for something other than text, such as the mask.
   bool is_special(Token token) const;
+  // The tokens with which a model ends a text, or its turn in a conversation. Only models that
+  // bring their tokens have any.
+  std::vector<Token> ends() const;
   Tokens tokens() const;
   // The token of line feeds, if there is one.
   std::optional<Token> line_feed() const;

@@ -94,6 +94,7 @@ std::string language_json(const Score& score, const LanguageOptions& options,
                                  {"perplexity", score.language->perplexity},
                                  {"accuracy", score.accuracy()},
                                  {"model_sha256", model_sha256}};
+  if (score.language->bits_per_byte >= 0) json["bits_per_byte"] = score.language->bits_per_byte;
   if (translation) {
     json["bleu"] = translation->bleu;
     json["chrf"] = translation->chrf;

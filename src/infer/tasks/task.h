@@ -35,6 +35,8 @@ struct RegressionScore {
 struct LanguageScore {
   double bits_per_token = 0;
   double perplexity = 0;  // e to the loss
+  // The bits divided among the bytes of the text, if eval counted them; else below 0.
+  double bits_per_byte = -1;
 };
 
 // A measurement on some examples. The task decides which ones count as correct.

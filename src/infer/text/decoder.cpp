@@ -1,6 +1,7 @@
 #include "infer/text/decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -53,12 +54,15 @@ Result<std::unique_ptr<Decoder>> Decoder::create(FrozenNetwork& network,
   // If rows have their own exponents, attention brings keys to one exponent that depends on all of
   // them.
   const Format& format = network.description.format;
-  if (format.has_row_exponents()) return decoder;
   const Graph& graph = network.graph;
   const auto tokens = std::find_if(graph.inputs.begin(), graph.inputs.end(),
                                    [&](int input) { return is_decoded(graph.values[input]); });
   auto given = values_given_to_decoder(graph, *tokens);
   if (!given) return decoder;
+  if (format.has_row_exponents()) {
+    decoder->may_be_shorter_ = with_lengths(graph, options.source, 1).ok();
+    return decoder;
+  }
   decoder->form_ = DecodingForm::kCached;
   decoder->given_values_ = std::move(*given);
   MANTISSA_ASSIGN(Piece* const one, decoder->piece_of(options.rows, 1));
@@ -155,8 +159,13 @@ void Decoder::set(int64_t row, std::span<const Token> tokens) {
   std::copy(tokens.begin(), tokens.end(), tokens_.begin() + row * options_.positions);
 }
 
-// Without a cache a program has a few more positions. No position sees the ones after it.
+// Without a cache a program has a few more positions. No position sees the ones after it. Of texts,
+// which may have any length, there are few programs.
 int64_t Decoder::whole_positions(int64_t end) const {
+  if (may_be_shorter_ && options_.source == 0) {
+    const auto enough = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(end)));
+    return std::min(options_.positions, std::max(kPositionBucket, enough));
+  }
   return options_.source > 0 ? std::min(options_.positions, round_up(end, kPositionBucket))
                              : options_.positions;
 }

@@ -371,6 +371,26 @@ TEST(Decoder, GoesOnWithRotaryPositionsSharedKeysAndWindows) {
   }
 }
 
+// Another text that begins in the same way: positions are computed again from where it differs.
+TEST(Decoder, GoesBackToAnEarlierPosition) {
+  for (const char* format : {"bfp8", "bfp:a=16", "fp32"}) {
+    FrozenNetwork network = frozen(of_shared_keys(), format);
+    const std::vector<Token> first = tokens_of(6, kSequence);
+    ThreadPool pool(2);
+    const auto decoder = decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
+    decoder->set(0, first);
+    expect_ok(decoder->run(1, 0, kSequence));
+    for (const int64_t from : {kSequence - 1, int64_t{9}, int64_t{2}}) {
+      std::vector<Token> second = first;
+      const std::vector<Token> others = tokens_of(8, kSequence);
+      std::copy(others.begin() + from, others.end(), second.begin() + from);
+      decoder->set(0, second);
+      expect_ok(decoder->run(1, from, kSequence));
+      expect_same(decoder->logits(0), reference(network, second).back(), format);
+    }
+  }
+}
+
 TEST(Decoder, GeneratesTheTextWithoutACache) {
   for (const char* model : {"transformer_lm", "gru_lm"}) {
     FrozenNetwork network = frozen_model(model, "bfp8");
@@ -378,10 +398,10 @@ TEST(Decoder, GeneratesTheTextWithoutACache) {
     const auto text = [&](DecodingForm form) {
       // Longer than the sequence, so that the window moves.
       const auto result =
-          generate_text(network, {.prompt = "abcabc", .length = 2 * kSequence, .form = form}, pool,
-                        best_isa(), nullptr);
+          generate_text(network, "abcabc", {.length = 2 * kSequence}, form, pool, best_isa(),
+                        nullptr);
       EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
-      return *result;
+      return result->text;
     };
     EXPECT_EQ(text(DecodingForm::kCached), text(DecodingForm::kWhole)) << model;
   }

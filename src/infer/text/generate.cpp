@@ -1,17 +1,16 @@
 #include "infer/text/generate.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <memory>
-#include <span>
 #include <sstream>
-#include <string>
 #include <utility>
 
 #include "base/random.h"
 #include "infer/tasks/language.h"
 #include "infer/text/token_logits.h"
 #include "kernels/kernel_table.h"
+#include "ops/ops.h"
 
 namespace mantissa {
 namespace {
@@ -28,30 +27,132 @@ void divide_by_temperature(double temperature, TokenLogits& logits) {
   }
 }
 
-// A prompt's tokens. An error names the first of its words that the vocabulary lacks.
-Result<std::vector<Token>> encode_prompt(const Vocabulary& vocabulary, const std::string& prompt) {
-  MANTISSA_ASSIGN(std::vector<Token> tokens, vocabulary.encode(prompt));
-  if (tokens.empty()) return invalid_input("name some text to begin with");
-  if (vocabulary.wordpiece() == nullptr) return tokens;
+// Holds the bytes of a character back until all of them are there.
+class WholeCharacters {
+ public:
+  // The characters that are whole now. Bytes that begin no character pass.
+  std::string add(const std::string& bytes) {
+    held_ += bytes;
+    size_t begun = held_.size();  // where the last character begins
+    while (begun > 0 && held_.size() - begun < 3 && is_inner(held_[begun - 1])) --begun;
+    if (begun > 0) --begun;
+    const size_t wanted = begun < held_.size() ? length_of(held_[begun]) : 0;
+    const size_t end = held_.size() - begun < wanted ? begun : held_.size();
+    std::string whole = held_.substr(0, end);
+    held_.erase(0, end);
+    return whole;
+  }
+  std::string rest() { return std::exchange(held_, ""); }
+
+ private:
+  static bool is_inner(char c) { return (c & 0xC0) == 0x80; }
+  static size_t length_of(char first) {
+    const int ones = std::countl_one(static_cast<uint8_t>(first));
+    return ones >= 2 && ones <= 4 ? static_cast<size_t>(ones) : 1;
+  }
+  std::string held_;
+};
+
+// The prompt's first word that WordPiece lacks is an error.
+Status check_words(const Vocabulary& vocabulary, const std::string& prompt) {
   std::istringstream words(prompt);
   for (std::string word; words >> word;) {
     MANTISSA_ASSIGN(const std::vector<Token> found, vocabulary.encode(word));
-    const auto unknown = static_cast<Token>(vocabulary.wordpiece()->unknown());
+    const Token unknown = vocabulary.wordpiece()->unknown();
     if (std::find(found.begin(), found.end(), unknown) == found.end()) continue;
     return invalid_input("the network does not know '" + word + "'");
+  }
+  return {};
+}
+
+}  // namespace
+
+// No token is drawn that stands for no text, except those that end it.
+Generator::Generator(Vocabulary vocabulary, int64_t sequence,
+                     const kernels::SoftmaxKernels& softmax)
+    : vocabulary_(std::move(vocabulary)),
+      sequence_(sequence),
+      softmax_(softmax),
+      ends_(vocabulary_.ends()) {
+  for (Token token = 0; token < std::ssize(vocabulary_.names()); ++token) {
+    const bool is_end = std::find(ends_.begin(), ends_.end(), token) != ends_.end();
+    if (is_end || !vocabulary_.is_special(token)) drawable_.push_back(token);
+  }
+}
+
+Result<std::unique_ptr<Generator>> Generator::create(FrozenNetwork& network, DecodingForm form,
+                                                     ThreadPool& pool, Isa isa) {
+  MANTISSA_ASSIGN(const LanguageOptions language, language_options(network.description.network));
+  if (language.task != TextTask::kNextToken) {
+    const bool masks = language.task == TextTask::kMasks;
+    return invalid_input("network '" + network.description.network.name +
+                         (masks ? "' is a masked language model, for mantissa fill-mask"
+                                : "' translates, with mantissa translate") +
+                         ": it does not go on with a text");
+  }
+  MANTISSA_ASSIGN(Vocabulary vocabulary, vocabulary_of(network.description));
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  std::unique_ptr<Generator> generator(
+      new Generator(std::move(vocabulary), language.sequence, *table.softmax));
+  MANTISSA_ASSIGN(
+      generator->decoder_,
+      Decoder::create(network, {.positions = language.sequence, .form = form}, pool, isa));
+  // A recurrent layer keeps its last state alone.
+  generator->goes_back_ = std::ranges::none_of(network.graph.nodes, [](const Node& node) {
+    return node.op == &ops::kRnn || node.op == &ops::kLstm || node.op == &ops::kGru;
+  });
+  return generator;
+}
+
+Result<std::vector<Token>> Generator::encode_prompt(const std::string& prompt) const {
+  MANTISSA_ASSIGN(std::vector<Token> tokens, vocabulary_.encode(prompt));
+  if (tokens.empty()) return invalid_input("name some text to begin with");
+  if (vocabulary_.wordpiece() != nullptr) {
+    MANTISSA_RETURN_IF_ERROR(check_words(vocabulary_, prompt));
+  }
+  const ByteBpe* const byte_bpe = vocabulary_.byte_bpe();
+  if (byte_bpe != nullptr && byte_bpe->options().first >= 0) {
+    tokens.insert(tokens.begin(), byte_bpe->options().first);
   }
   return tokens;
 }
 
-// No token is drawn that stands for no text.
-Token draw(TokenLogits logits, const GenerationOptions& options, const Vocabulary& vocabulary,
-           const kernels::SoftmaxKernels& softmax, uint64_t place) {
-  std::vector<Token> order = by_logits(logits);
-  std::erase_if(order, [&](Token token) { return vocabulary.is_special(token); });
-  if (options.temperature == 0) return order[0];
+// Computes the positions that are new. Programs are made for few numbers of positions: those of
+// long texts come in pieces of powers of two.
+Status Generator::compute(std::span<const Token> tokens) {
+  constexpr int64_t kMostAtOnce = 64;
+  const auto count = std::ssize(tokens);
+  const auto same = std::mismatch(tokens.begin(), tokens.end(), computed_.begin(), computed_.end());
+  // The last position is computed in any case: its logits are wanted.
+  int64_t first = std::min<int64_t>(same.first - tokens.begin(), count - 1);
+  if (!goes_back_ && first < std::ssize(computed_)) first = 0;
+  computed_.clear();
+  decoder_->set(0, tokens);
+  if (!decoder_->is_cached()) return decoder_->run(1, 0, count);
+  while (first < count) {
+    const auto left = static_cast<uint64_t>(count - first);
+    const auto piece = std::min<int64_t>(kMostAtOnce, static_cast<int64_t>(std::bit_floor(left)));
+    MANTISSA_RETURN_IF_ERROR(decoder_->run(1, first, first + piece));
+    first += piece;
+  }
+  computed_.assign(tokens.begin(), tokens.end());
+  return {};
+}
+
+Token Generator::draw(TokenLogits logits, const GenerationOptions& options, uint64_t place) const {
+  const auto before = [&](Token a, Token b) { return is_before(logits, a, b); };
+  if (options.temperature == 0) return *std::ranges::min_element(drawable_, before);
+  std::vector<Token> order = drawable_;
+  const auto all = std::ssize(order);
+  const int64_t used = options.top_k > 0 ? std::min(options.top_k, all) : all;
+  if (used == all) {
+    std::sort(order.begin(), order.end(), before);
+  } else {
+    std::partial_sort(order.begin(), order.begin() + used, order.end(), before);
+  }
+  order.resize(static_cast<size_t>(used));
   divide_by_temperature(options.temperature, logits);
-  const std::vector<int32_t> probabilities = probabilities_of(logits, softmax);
-  if (options.top_k > 0 && options.top_k < std::ssize(order)) order.resize(options.top_k);
+  const std::vector<int32_t> probabilities = probabilities_of(logits, softmax_);
   uint64_t sum = 0;
   for (const Token token : order) sum += static_cast<uint64_t>(probabilities[token]);
   if (sum == 0) return order[0];
@@ -64,44 +165,47 @@ Token draw(TokenLogits logits, const GenerationOptions& options, const Vocabular
   return order.back();
 }
 
-}  // namespace
-
-Result<std::string> generate_text(FrozenNetwork& network, const GenerationOptions& options,
-                                  ThreadPool& pool, Isa isa, const TextObserver& observer) {
-  MANTISSA_ASSIGN(const LanguageOptions language, language_options(network.description.network));
-  if (language.task != TextTask::kNextToken) {
-    const bool masks = language.task == TextTask::kMasks;
-    return invalid_input("network '" + network.description.network.name +
-                         (masks ? "' is a masked language model, for mantissa fill-mask"
-                                : "' translates, with mantissa translate") +
-                         ": it does not go on with a text");
-  }
-  MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
-  auto encoded = encode_prompt(vocabulary, options.prompt);
-  if (!encoded.ok()) return invalid_input("prompt: " + encoded.error().message);
-  std::vector<Token> tokens = std::move(*encoded);
-  const kernels::KernelTable table = kernels::select_kernels(isa);
-  MANTISSA_ASSIGN(
-      const std::unique_ptr<Decoder> decoder,
-      Decoder::create(network, {.positions = language.sequence, .form = options.form}, pool, isa));
-  std::string text;
-  for (int64_t i = 0; i < options.length; ++i) {
-    const int64_t used = std::min<int64_t>(std::ssize(tokens), language.sequence);
-    decoder->set(0, std::span(tokens).last(used));
+Result<TextGoneOn> Generator::go_on(std::vector<Token> tokens, const GenerationOptions& options,
+                                    const TextObserver& observer) {
+  TextGoneOn result;
+  WholeCharacters characters;
+  const auto shows = [&](const std::string& piece) {
+    result.text += piece;
+    return observer == nullptr || piece.empty() || observer(piece);
+  };
+  if (!options.keeps_positions) computed_.clear();
+  while (result.tokens < options.length) {
+    const int64_t used = std::min<int64_t>(std::ssize(tokens), sequence_);
     // Once a text is longer than the sequence, each token moves to another place with every new
     // one, and all are computed again.
-    const bool goes_on = i > 0 && used == std::ssize(tokens);
-    MANTISSA_RETURN_IF_ERROR(decoder->run(1, goes_on ? used - 1 : 0, used));
+    if (used < std::ssize(tokens)) computed_.clear();
+    MANTISSA_RETURN_IF_ERROR(compute(std::span(tokens).last(static_cast<size_t>(used))));
     const Token token =
-        draw(decoder->logits(0), options, vocabulary, *table.softmax, static_cast<uint64_t>(i));
-    tokens.push_back(token);
-    const std::string piece = vocabulary.decode({&token, 1});
-    text += piece;
-    if (observer != nullptr && !observer(piece)) {
-      return make_error(ErrorCode::kInterrupted, "interrupted while generating");
+        draw(decoder_->logits(0), options, static_cast<uint64_t>(result.tokens));
+    if (std::find(ends_.begin(), ends_.end(), token) != ends_.end()) {
+      result.end = TextEnd::kEnd;
+      break;
     }
+    tokens.push_back(token);
+    ++result.tokens;
+    if (!shows(characters.add(vocabulary_.decode({&token, 1})))) {
+      result.end = TextEnd::kStopped;
+      return result;
+    }
+    if (options.stays_in_sequence && std::ssize(tokens) >= sequence_) break;
   }
-  return text;
+  if (!shows(characters.rest())) result.end = TextEnd::kStopped;
+  return result;
+}
+
+Result<TextGoneOn> generate_text(FrozenNetwork& network, const std::string& prompt,
+                                 const GenerationOptions& options, DecodingForm form,
+                                 ThreadPool& pool, Isa isa, const TextObserver& observer) {
+  MANTISSA_ASSIGN(const std::unique_ptr<Generator> generator,
+                  Generator::create(network, form, pool, isa));
+  auto tokens = generator->encode_prompt(prompt);
+  if (!tokens.ok()) return invalid_input("prompt: " + tokens.error().message);
+  return generator->go_on(std::move(*tokens), options, observer);
 }
 
 }  // namespace mantissa

@@ -35,14 +35,17 @@ TokenLogits logits_at(const Tensor& all, int64_t row) {
   return logits;
 }
 
+bool is_before(const TokenLogits& logits, Token a, Token b) {
+  const int32_t first = logits.mantissas[a], second = logits.mantissas[b];
+  return first != second ? first > second : a < b;
+}
+
 std::vector<Token> by_logits(const TokenLogits& logits, int64_t count) {
   std::vector<Token> order(logits.mantissas.size());
   std::iota(order.begin(), order.end(), Token{0});
   const auto end = order.begin() + std::min(count, std::ssize(order));
-  std::partial_sort(order.begin(), end, order.end(), [&](Token a, Token b) {
-    const int32_t first = logits.mantissas[a], second = logits.mantissas[b];
-    return first != second ? first > second : a < b;
-  });
+  std::partial_sort(order.begin(), end, order.end(),
+                    [&](Token a, Token b) { return is_before(logits, a, b); });
   order.erase(end, order.end());
   return order;
 }

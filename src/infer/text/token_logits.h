@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "data/text/text.h"
@@ -19,8 +20,12 @@ struct TokenLogits {
 // The logits of a row of a network's results.
 TokenLogits logits_at(const Tensor& all, int64_t row);
 
-// This many tokens by their logits, the largest first; of equal ones the lower number.
-std::vector<Token> by_logits(const TokenLogits& logits, int64_t count = kMostCharacters);
+// Whether one token comes before another: by their logits, of equal ones by their numbers.
+bool is_before(const TokenLogits& logits, Token a, Token b);
+
+// This many tokens in this order.
+std::vector<Token> by_logits(const TokenLogits& logits,
+                             int64_t count = std::numeric_limits<int64_t>::max());
 
 // Their softmax in Q30.
 std::vector<int32_t> probabilities_of(const TokenLogits& logits,

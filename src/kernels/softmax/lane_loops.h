@@ -80,7 +80,7 @@ inline Lanes log2_q24_lanes(Lanes numbers) noexcept {
 }
 
 // Powers divided by their sums, in Q30, to nearest. A power is at most 2^30, a sum from there to
-// 2^42. The reciprocal, at most 1 too small in Q62, makes the quotient too small by less than 1 1/4
+// 2^48. The reciprocal, at most 1 too small in Q62, makes the quotient too small by less than 1 1/4
 // before it is rounded, so that one correction is enough.
 struct Quotients {
   Lanes sums, half_sums, reciprocals, high_sums;

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "data/tokenizers/byte_bpe/byte_bpe_files.h"
 #include "formats/arrays/safetensors_header.h"
 #include "graph/rebuild.h"
 #include "networks/language/layout_names.h"
@@ -215,6 +216,22 @@ Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t 
 }
 
 }  // namespace
+
+Result<std::string> tokenizer_entry(const LanguageModelFile& file) {
+  const ByteBpe& own = *file.tokenizer;
+  std::vector<std::string> tokens = own.tokens();
+  if (std::ssize(tokens) >= file.sizes.vocabulary) return to_json(own, file.chat);
+  ByteBpeOptions options = own.options();
+  for (auto number = std::ssize(tokens); number < file.sizes.vocabulary; ++number) {
+    tokens.push_back("<|unused " + std::to_string(number) + "|>");
+    options.added.push_back({.text = tokens.back(),
+                             .number = static_cast<int32_t>(number),
+                             .special = true});
+  }
+  MANTISSA_ASSIGN(const ByteBpe padded,
+                  ByteBpe::create(std::move(tokens), own.merges(), std::move(options)));
+  return to_json(padded, file.chat);
+}
 
 Result<onnx::ImportedNetwork> import_language_model(const LanguageModelFile& file,
                                                     int64_t sequence, ImportedWeights weights) {

@@ -76,4 +76,8 @@ Result<onnx::ImportedNetwork> import_language_model(
     const LanguageModelFile& file, int64_t sequence,
     ImportedWeights weights = ImportedWeights::kFloats);
 
+// Its tokenizer and chat template as an entry of a file's metadata. If the network knows more
+// tokens than the tokenizer, the others are special tokens, "<|unused 151646|>".
+Result<std::string> tokenizer_entry(const LanguageModelFile& file);
+
 }  // namespace mantissa

@@ -260,6 +260,9 @@ const char* reference_name(const OpContext&) { return "reference"; }
 
 constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
 
+// Classes of a language model: sums of powers in Q30 stay within 2^48.
+constexpr int64_t kMostTokens = int64_t{1} << 18;
+
 using BySoftmax = ByFamily<&kernels::KernelTable::softmax, softmax_arguments>;
 template <auto kArguments>
 using BySquaredError = ByFamily<&kernels::KernelTable::squared_error, kArguments>;
@@ -267,7 +270,7 @@ using BySquaredError = ByFamily<&kernels::KernelTable::squared_error, kArguments
 }  // namespace
 
 const Op kSoftmaxCrossEntropy = [] {
-  Op op = row<BySoftmax, kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
+  Op op = row<BySoftmax, kernels::kSoftmaxGradientExponent, kMostTokens>(
       "softmax_cross_entropy", schema<LossAttributes, derive_smoothing>(kSmoothingSchema), kNats,
       &fp32::kSoftmaxCrossEntropy);
   op.integer.forward.prepare = op.integer.grad_input.prepare = prepare;

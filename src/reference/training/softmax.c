@@ -35,7 +35,7 @@ static Row pair_of(const RefSigmoidCrossEntropy* args, int64_t i, int32_t* logit
   return row_of(logits, 2, args->exponent);
 }
 
-// power / sum in Q30, to nearest: a power is at most 2^30, and the sum below 2^46.
+// power / sum in Q30, to nearest: a power is at most 2^30, and the sum at most 2^48.
 static int64_t probability_q30(const Row* row, int64_t c) {
   return ((power(row, c) << 30) + row->sum / 2) / row->sum;
 }
@@ -46,7 +46,7 @@ static int64_t other_target(const RefSoftmaxCrossEntropy* args) {
 }
 
 // A row's loss without its weight. The surplus of the other classes over the label, in Q16, is a
-// sum of 2^16 terms below 2^41; targets of all classes add up to at most 2^30.
+// sum of at most 2^18 terms below 2^41; targets of all classes add up to at most 2^30.
 static int64_t lost_of(const Row* row, int64_t classes, int64_t target, int32_t label) {
   const int64_t log2_sum = ref_log2_q24((uint64_t)row->sum) - ((int64_t)30 << 24);
   const int64_t of_label = log2_q16(row, label);

@@ -61,49 +61,77 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kWhite) - begin + 1);
 }
 
-// Tokens of texts and of special tokens, one after the other. Texts beside each other are one.
+constexpr const char* kAssistant = "assistant";
+constexpr std::string_view kChatMlEnd = "<|im_end|>", kLlama3End = "<|eot_id|>";
+
+std::optional<int32_t> token_named(const ByteBpe& tokenizer, std::string_view name) {
+  const auto& tokens = tokenizer.tokens();
+  const auto found = std::find(tokens.begin(), tokens.end(), name);
+  if (found == tokens.end()) return std::nullopt;
+  return static_cast<int32_t>(found - tokens.begin());
+}
+
+// Tokens of texts and of special tokens, one after the other. Texts beside each other are one; with
+// `marks_answers` an answer is a text of its own.
 class ChatEncoder {
  public:
-  explicit ChatEncoder(const ByteBpe& tokenizer) : tokenizer_(tokenizer) {}
+  ChatEncoder(const ByteBpe& tokenizer, bool marks_answers)
+      : tokenizer_(tokenizer), marks_answers_(marks_answers) {}
+
+  // From here on tokens are an answer's, or not.
+  Status mark(bool is_answer) {
+    if (!marks_answers_) return {};
+    MANTISSA_RETURN_IF_ERROR(end_text());
+    is_answer_ = is_answer;
+    return {};
+  }
 
   void add_text(std::string_view text) { text_ += text; }
 
   Status add_special(std::string_view token) {
     MANTISSA_RETURN_IF_ERROR(end_text());
-    const auto& tokens = tokenizer_.tokens();
-    const auto found = std::find(tokens.begin(), tokens.end(), token);
-    if (found == tokens.end()) {
+    const auto found = token_named(tokenizer_, token);
+    if (!found) {
       return invalid_input("the tokenizer lacks " + std::string(token) +
                            ", which the chat template wants");
     }
-    tokens_.push_back(static_cast<int32_t>(found - tokens.begin()));
+    add({&*found, 1});
     return {};
   }
 
-  Result<std::vector<int32_t>> finish() {
+  Result<AnsweredChat> finish() {
     MANTISSA_RETURN_IF_ERROR(end_text());
-    return std::move(tokens_);
+    return std::move(encoded_);
   }
 
  private:
   Status end_text() {
     MANTISSA_ASSIGN(const std::vector<int32_t> tokens,
                     tokenizer_.encode(text_, ByteBpe::Special::kAreText));
-    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    add(tokens);
     text_.clear();
     return {};
   }
 
+  void add(std::span<const int32_t> tokens) {
+    encoded_.tokens.insert(encoded_.tokens.end(), tokens.begin(), tokens.end());
+    encoded_.answers.resize(encoded_.tokens.size(), is_answer_);
+  }
+
   const ByteBpe& tokenizer_;
+  bool marks_answers_, is_answer_ = false;
   std::string text_;
-  std::vector<int32_t> tokens_;
+  AnsweredChat encoded_;
 };
 
 Status add_chat_ml(ChatEncoder& encoder, const ChatTurn& turn, bool is_open = false) {
   MANTISSA_RETURN_IF_ERROR(encoder.add_special("<|im_start|>"));
-  encoder.add_text(turn.role + "\n" + turn.text);
+  encoder.add_text(turn.role + "\n");
+  MANTISSA_RETURN_IF_ERROR(encoder.mark(turn.role == kAssistant));
+  encoder.add_text(turn.text);
   if (is_open) return {};
-  MANTISSA_RETURN_IF_ERROR(encoder.add_special("<|im_end|>"));
+  MANTISSA_RETURN_IF_ERROR(encoder.add_special(kChatMlEnd));
+  MANTISSA_RETURN_IF_ERROR(encoder.mark(false));
   encoder.add_text("\n");
   return {};
 }
@@ -112,8 +140,28 @@ Status add_llama3(ChatEncoder& encoder, const ChatTurn& turn, bool is_open = fal
   MANTISSA_RETURN_IF_ERROR(encoder.add_special("<|start_header_id|>"));
   encoder.add_text(turn.role);
   MANTISSA_RETURN_IF_ERROR(encoder.add_special("<|end_header_id|>"));
-  encoder.add_text("\n\n" + std::string(trimmed(turn.text)));
-  return is_open ? Status() : encoder.add_special("<|eot_id|>");
+  encoder.add_text("\n\n");
+  MANTISSA_RETURN_IF_ERROR(encoder.mark(turn.role == kAssistant));
+  encoder.add_text(trimmed(turn.text));
+  if (is_open) return {};
+  MANTISSA_RETURN_IF_ERROR(encoder.add_special(kLlama3End));
+  return encoder.mark(false);
+}
+
+Result<AnsweredChat> encode_turns(const ByteBpe& tokenizer, const ChatTemplate& chat,
+                                  std::span<const ChatTurn> turns, bool asks, bool marks_answers) {
+  ChatEncoder encoder(tokenizer, marks_answers);
+  const bool is_chat_ml = chat.kind == ChatTemplate::Kind::kChatMl;
+  const auto add = is_chat_ml ? add_chat_ml : add_llama3;
+  if (!is_chat_ml && tokenizer.options().begin >= 0 && !turns.empty()) {
+    MANTISSA_RETURN_IF_ERROR(
+        encoder.add_special(tokenizer.tokens()[static_cast<size_t>(tokenizer.options().begin)]));
+  }
+  const bool lacks_system = !turns.empty() && turns[0].role != "system" && !chat.system.empty();
+  if (lacks_system) MANTISSA_RETURN_IF_ERROR(add(encoder, {"system", chat.system}, false));
+  for (const ChatTurn& turn : turns) MANTISSA_RETURN_IF_ERROR(add(encoder, turn, false));
+  if (asks) MANTISSA_RETURN_IF_ERROR(add(encoder, {kAssistant, ""}, true));
+  return encoder.finish();
 }
 
 }  // namespace
@@ -157,18 +205,19 @@ std::string describe(const ChatTemplate& chat) {
 
 Result<std::vector<int32_t>> encode_chat(const ByteBpe& tokenizer, const ChatTemplate& chat,
                                          std::span<const ChatTurn> turns, bool asks) {
-  ChatEncoder encoder(tokenizer);
-  const bool is_chat_ml = chat.kind == ChatTemplate::Kind::kChatMl;
-  const auto add = is_chat_ml ? add_chat_ml : add_llama3;
-  if (!is_chat_ml && tokenizer.options().begin >= 0 && !turns.empty()) {
-    MANTISSA_RETURN_IF_ERROR(
-        encoder.add_special(tokenizer.tokens()[static_cast<size_t>(tokenizer.options().begin)]));
-  }
-  const bool lacks_system = !turns.empty() && turns[0].role != "system" && !chat.system.empty();
-  if (lacks_system) MANTISSA_RETURN_IF_ERROR(add(encoder, {"system", chat.system}, false));
-  for (const ChatTurn& turn : turns) MANTISSA_RETURN_IF_ERROR(add(encoder, turn, false));
-  if (asks || chat.always_asks) MANTISSA_RETURN_IF_ERROR(add(encoder, {"assistant", ""}, true));
-  return encoder.finish();
+  MANTISSA_ASSIGN(AnsweredChat encoded,
+                  encode_turns(tokenizer, chat, turns, asks || chat.always_asks, false));
+  return std::move(encoded.tokens);
+}
+
+Result<AnsweredChat> encode_answers(const ByteBpe& tokenizer, const ChatTemplate& chat,
+                                    std::span<const ChatTurn> turns) {
+  return encode_turns(tokenizer, chat, turns, false, true);
+}
+
+std::optional<int32_t> end_of_turn(const ByteBpe& tokenizer, const ChatTemplate& chat) {
+  return token_named(tokenizer,
+                     chat.kind == ChatTemplate::Kind::kChatMl ? kChatMlEnd : kLlama3End);
 }
 
 }  // namespace mantissa

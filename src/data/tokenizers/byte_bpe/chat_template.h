@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,5 +45,20 @@ std::string describe(const ChatTemplate& chat);
 // template's tokens, texts that cannot be encoded.
 Result<std::vector<int32_t>> encode_chat(const ByteBpe& tokenizer, const ChatTemplate& chat,
                                          std::span<const ChatTurn> turns, bool asks);
+
+// The tokens of a conversation, and which of them are answers: the text of the assistant's turns,
+// and the token that ends each.
+struct AnsweredChat {
+  std::vector<int32_t> tokens;
+  std::vector<bool> answers;  // of each token
+};
+
+// The same for training. An answer's tokens begin where those of the open turn end, as they do when
+// a model answers: a space at its beginning is not joined to the line end before it.
+Result<AnsweredChat> encode_answers(const ByteBpe& tokenizer, const ChatTemplate& chat,
+                                    std::span<const ChatTurn> turns);
+
+// The token that ends a turn; none if the tokenizer lacks it.
+std::optional<int32_t> end_of_turn(const ByteBpe& tokenizer, const ChatTemplate& chat);
 
 }  // namespace mantissa

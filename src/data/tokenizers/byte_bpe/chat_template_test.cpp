@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/tokenizers/byte_bpe/test_byte_bpe.h"
 
 namespace mantissa {
@@ -94,6 +96,48 @@ TEST(ChatTemplates, GiveTheTextsOfJinja) {
             "<|start_header_id|>assistant<|end_header_id|>\n\na<|eot_id|>"
             "<|start_header_id|>user<|end_header_id|>\n\nab<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
+// The texts of the tokens that are answers.
+std::string answers_of(std::string_view jinja, const std::vector<ChatTurn>& turns) {
+  const ByteBpe bpe = chat_tokenizer();
+  const auto encoded = encode_answers(bpe, *chat_template_of(jinja), turns);
+  EXPECT_TRUE(encoded.ok()) << encoded.error().message;
+  EXPECT_EQ(encoded->tokens.size(), encoded->answers.size());
+  std::string text;
+  for (size_t i = 0; i < encoded->tokens.size(); ++i) {
+    if (encoded->answers[i]) text += bpe.decode({&encoded->tokens[i], 1}, true);
+  }
+  return text;
+}
+
+TEST(ChatTemplates, OnlyAnswersAndTheirEndsAreMarked) {
+  const std::vector<ChatTurn> turns = {
+      {"user", "Hi"}, {"assistant", "abc"}, {"user", "ab"}, {"assistant", "aa"}};
+  EXPECT_EQ(answers_of(kSmolLm2, turns), "abc<|im_end|>aa<|im_end|>");
+  EXPECT_EQ(answers_of(kLlama3, turns), "abc<|eot_id|>aa<|eot_id|>");
+  EXPECT_EQ(answers_of(kPlain, {{"user", "Hi"}}), "");
+  const ByteBpe bpe = chat_tokenizer();
+  const auto encoded = encode_answers(bpe, *chat_template_of(kSmolLm2), turns);
+  EXPECT_EQ(encoded->tokens, *encode_chat(bpe, *chat_template_of(kSmolLm2), turns, false));
+  EXPECT_EQ(bpe.tokens()[static_cast<size_t>(*end_of_turn(bpe, *chat_template_of(kPlain)))],
+            "<|im_end|>");
+  EXPECT_EQ(bpe.tokens()[static_cast<size_t>(*end_of_turn(bpe, *chat_template_of(kLlama3)))],
+            "<|eot_id|>");
+}
+
+// An answer that begins with a line end has the tokens that a model gives it.
+TEST(ChatTemplates, AnAnswerBeginsWhereItsTurnIsOpen) {
+  const ByteBpe bpe = chat_tokenizer();
+  const ChatTemplate chat = *chat_template_of(kPlain);
+  const std::vector<ChatTurn> asked = {{"user", "a"}}, answered = {asked[0], {"assistant", "\nb"}};
+  const auto open = encode_chat(bpe, chat, asked, true);
+  const auto whole = encode_answers(bpe, chat, answered);
+  ASSERT_TRUE(open.ok() && whole.ok());
+  ASSERT_LT(open->size(), whole->tokens.size());
+  EXPECT_TRUE(std::equal(open->begin(), open->end(), whole->tokens.begin()));
+  EXPECT_FALSE(whole->answers[open->size() - 1]);
+  EXPECT_TRUE(whole->answers[open->size()]);
 }
 
 TEST(ChatTemplates, SpecialTokensInATurnAreText) {

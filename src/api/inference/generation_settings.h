@@ -1,0 +1,44 @@
+// Settings of commands that let a language model go on with texts.
+#pragma once
+
+#include <cstdint>
+
+#include "api/inference/load_network.h"
+#include "api/settings/settings.h"
+#include "infer/text/generate.h"
+
+namespace mantissa {
+
+// Positions of a text, of models of other programs.
+inline constexpr int64_t kUsualPositions = 1024;
+inline constexpr const char* kPositionsHelp =
+    "positions of a text, of another program's language model (left out: 1,024, or as many as it "
+    "has)";
+
+inline constexpr int64_t kMostDrawn = 1 << 20;
+
+// Rows for a Config whose member `options` are GenerationOptions; with these defaults.
+template <typename Config>
+constexpr SettingOf<Config> length_row(const char* usual) {
+  return {"length", "tokens to generate, at most", usual,
+          parse_whole<1, kMostDrawn, &Config::options, &GenerationOptions::length>};
+}
+template <typename Config>
+constexpr SettingOf<Config> temperature_row(const char* usual) {
+  return {"temperature",
+          "how freely tokens are drawn: below 1 likelier ones, 0 always the likeliest", usual,
+          [](const std::string& name, const std::string& text, Config& config) {
+            return assign(parse_real(name, text, 0, 100), config.options.temperature);
+          }};
+}
+template <typename Config>
+constexpr SettingOf<Config> top_k_row(const char* usual) {
+  return {"top-k", "draw among so many likeliest tokens (0: all)", usual,
+          parse_whole<0, kMostDrawn, &Config::options, &GenerationOptions::top_k>};
+}
+template <typename Config>
+inline constexpr SettingOf<Config> kDrawingSeed = {
+    "seed", "of the tokens drawn", "1",
+    parse_whole<0, INT64_MAX, &Config::options, &GenerationOptions::seed>};
+
+}  // namespace mantissa

@@ -1,0 +1,22 @@
+// Generated texts of the public interface.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "infer/text/generate.h"
+#include "mantissa/language.h"
+
+namespace mantissa {
+
+inline GeneratedText generated_text(std::string prompt, TextGoneOn text) {
+  const TextFinish finish = text.end == TextEnd::kEnd       ? TextFinish::kEnd
+                            : text.end == TextEnd::kStopped ? TextFinish::kStopped
+                                                            : TextFinish::kLength;
+  return {.prompt = std::move(prompt),
+          .text = std::move(text.text),
+          .tokens = text.tokens,
+          .finish = finish};
+}
+
+}  // namespace mantissa
