@@ -93,7 +93,7 @@ refuses "byte-bpe without a model" 2 'come with a language model' \
 make q.gguf type.token_embd.weight=8 type.blk.0.attn_v.weight=2 type.blk.0.ffn_down.weight=2 \
   $(printf 'type.blk.0.%s.weight=3 ' attn_q attn_k ffn_gate ffn_up)
 accepts "weights in blocks" \
-  'weights in blocks, not trained: 2 of q4_0, 4 of q4_1, 1 of q8_0; 16,?512 weights in 13,?696 bytes' \
+  'weights in blocks, not trained: 2 of q4_0, 4 of q4_1, 1 of q8_0; 16512 weights in 13800 bytes' \
   import "$folder/q.gguf" --weights blocks --sequence 16 --out "$folder/q.safetensors"
 accepts "info shows them" '"weight_blocks": "q4_1"' info "$folder/q.safetensors" --graph
 for format in fp32 bfp8; do
