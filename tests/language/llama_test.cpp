@@ -1,4 +1,4 @@
-// Language models of files, in fp32, against transformers.
+// Language models of files: in fp32 against transformers, in integers against fp32.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/test_folder.h"
+#include "infer/freeze.h"
 #include "networks/language/model_file.h"
 #include "networks/language/test_model.h"
+#include "plan/passes/network_format.h"
 #include "tests/onnx/imported.h"
 
 namespace mantissa {
@@ -26,13 +28,18 @@ constexpr Expected kExpected[] = {{0, {0.9320222, -2.5524446, 3.0368249, 4.22448
                                   {7, {-1.3181474, 2.9597780, -1.9265936, -3.5654288}, 40},
                                   {11, {0.2582194, 4.4116971, 0.3338588, -1.2952779}, 174}};
 
-TEST(LlamaModels, HaveTheLogitsOfTransformers) {
+const std::vector<int32_t> kSomeTokens = {72, 101, 108, 108, 111, 44, 32, 119, 258, 256, 5, 259};
+
+Result<onnx::ImportedNetwork> small_model() {
   const TestFolder folder;
   put_file(folder / "model.gguf", TestModel::whole().bytes());
-  const auto file = read_language_model(folder / "model.gguf");
-  ASSERT_TRUE(file.ok()) << file.error().message;
-  const std::vector<int32_t> tokens = {72, 101, 108, 108, 111, 44, 32, 119, 258, 256, 5, 259};
-  const auto network = import_language_model(*file, std::ssize(tokens));
+  MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(folder / "model.gguf"));
+  return import_language_model(file, std::ssize(kSomeTokens));
+}
+
+TEST(LlamaModels, HaveTheLogitsOfTransformers) {
+  const std::vector<int32_t>& tokens = kSomeTokens;
+  const auto network = small_model();
   ASSERT_TRUE(network.ok()) << network.error().message;
   const auto run = testing::ImportedRun::create(*network, 1, false);
   ASSERT_TRUE(run.ok()) << run.error().message;
@@ -50,6 +57,52 @@ TEST(LlamaModels, HaveTheLogitsOfTransformers) {
     }
     EXPECT_EQ(std::max_element(row, row + kTokens) - row, expected.likeliest);
   }
+}
+
+// The logits of the frozen network in a format with an exponent for each token.
+std::vector<double> integer_logits(const onnx::ImportedNetwork& network, int threads, Isa isa) {
+  const Format format = *parse_format("bfp:block=channel,blocks=token");
+  const Graph graph = freeze_graph(in_format(network.graph, format));
+  State state = std::move(*State::create(frozen_layout(graph, format)));
+  EXPECT_TRUE(take_named_parameters(graph, format, named_parameters(network), state).ok());
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  const auto program = compile(graph,
+                               {.kind = ProgramKind::kInference,
+                                .with_loss = false,
+                                .exponents = ExponentMode::kFixed,
+                                .format = format},
+                               {&table, threads});
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+  if (!program.ok()) return {};
+  const AlignedMemory arena = std::move(*AlignedMemory::create(program->arena_bytes));
+  ThreadPool pool(threads);
+  Executor executor(graph, *program, state, arena.span(), pool, isa);
+  const std::vector<const void*> inputs(graph.inputs.size(), kSomeTokens.data());
+  EXPECT_TRUE(executor.infer(inputs).ok());
+  const Tensor output = executor.output(0);
+  std::vector<double> logits;
+  for (int64_t i = 0; i < output.count(); ++i) {
+    const int exponent = output.row_exponent(i / output.shape.last());
+    logits.push_back(std::ldexp(output.as<int32_t>()[i], exponent));
+  }
+  return logits;
+}
+
+TEST(LlamaModels, KeepTheirLogitsInIntegers) {
+  const auto network = small_model();
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  const auto run = testing::ImportedRun::create(*network, 1, false);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const std::vector<float> wanted = *(*run)->logits(kSomeTokens);
+  const std::vector<double> found = integer_logits(*network, 2, best_isa());
+  ASSERT_EQ(found.size(), wanted.size());
+  double error = 0, all = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
+    all += double{wanted[i]} * wanted[i];
+  }
+  EXPECT_LT(std::sqrt(error / all), 0.03);
+  EXPECT_EQ(integer_logits(*network, 1, Isa::kScalar), found);
 }
 
 }  // namespace

@@ -193,6 +193,71 @@ TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
   }
 }
 
+// A layer with input_bits reads 16 bits as they are; another gets them requantised to 8.
+TEST(RowExponents, ALayerMayReadRowsOf16Bits) {
+  for (const int64_t input_bits : {0, 16}) {
+    GraphBuilder builder("wide");
+    const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+    const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
+                                     {{"rows", kVocabulary}, {"channels", kFeatures}});
+    const int first = builder.add(ops::kLinear, "first", {embedded},
+                                  {{"channels", kUnits}, {"bias", 0}, {"least_bits", 16}});
+    const int second = builder.add(
+        ops::kLinear, "second", {first},
+        {{"channels", kUnits}, {"bias", 0}, {"least_bits", 16}, {"input_bits", input_bits}});
+    const int reader = builder.add(ops::kAdd, "twice", {second, second});
+    const Graph graph = *builder.finish({second, reader});
+    const Graph with_format = in_format(graph, *parse_format(kFormat));
+    EXPECT_EQ(std::ranges::count(with_format.nodes, &ops::kRequantise, &Node::op),
+              input_bits == 16 ? 0 : 1);
+    // Where a value has one exponent, layers read 8 bits.
+    EXPECT_EQ(std::ranges::count(in_format(graph, Format{}).nodes, &ops::kRequantise, &Node::op),
+              1);
+    if (input_bits == 0) continue;
+    RowNetwork net(graph);
+    const std::vector<int32_t> ids = random_tokens(kSequence, 1);
+    const Rows rows = net.run(kSequence, {ids});
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      const std::vector<double> exact = sums_of(net, ids[row]);
+      double most = 0;
+      for (const double sum : exact) most = std::max(most, std::abs(sum));
+      // The exponent of its own maximum in 16 bits.
+      int exponent = 0;
+      while (std::nearbyint(std::ldexp(most, -exponent)) > 32767) ++exponent;
+      while (std::nearbyint(std::ldexp(most, -exponent + 1)) <= 32767) --exponent;
+      std::vector<double> wanted(kUnits, 0);
+      for (int64_t o = 0; o < kUnits; ++o) {
+        for (int64_t i = 0; i < kUnits; ++i) {
+          const double x = std::nearbyint(std::ldexp(exact[i], -exponent));
+          wanted[o] += std::ldexp(x, exponent) * net.number(2, o * kUnits + i);
+        }
+      }
+      expect_row(wanted, rows, row, 16);
+    }
+  }
+}
+
+// Gates have one exponent for all rows of an image, which rows have not.
+TEST(RowExponents, AGateIsRefused) {
+  GraphBuilder builder("gate");
+  const int tokens = builder.add_input("tokens", Shape{3}, Element::kIndex);
+  const int rows =
+      builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 5}, {"channels", 4}});
+  const int first = builder.add(ops::kSlice, "first", {rows}, {{"position", 0}, {"channels", 4}});
+  const int gate = builder.add(ops::kFlatten, "gate", {first});
+  const int last = builder.add(ops::kMultiply, "product", {rows, gate});
+  const Format format = *parse_format(kFormat);
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const auto program = compile(in_format(*builder.finish(last), format),
+                               {.kind = ProgramKind::kInference,
+                                .with_loss = false,
+                                .exponents = ExponentMode::kFixed,
+                                .format = format},
+                               {&table, 1});
+  ASSERT_FALSE(program.ok());
+  EXPECT_NE(program.error().message.find("wants two inputs of one shape"), std::string::npos);
+}
+
 TEST(RowExponents, ABiasIsAddedToRowsOfSmallNumbers) {
   RowNetwork net(linear_of_table(0, 1));
   net.scale(0, -95);
@@ -316,8 +381,9 @@ Graph small_trained_network(const Op& norm) {
   last = builder.add(norm, "norm", {last});
   last = builder.add(ops::kRotary, "turned", {last}, {{"channels", 4}});
   last = builder.add(ops::kLinear, "second", {last}, {{"channels", 8}, {"least_bits", 16}});
-  last = builder.add(ops::kSilu, "silu", {last});
-  last = builder.add(ops::kLinear, "third", {last}, {{"channels", 6}});
+  const int gate = builder.add(ops::kSilu, "silu", {last}, {{"least_bits", 16}});
+  last = builder.add(ops::kMultiply, "product", {gate, last}, {{"least_bits", 16}});
+  last = builder.add(ops::kLinear, "third", {last}, {{"channels", 6}, {"input_bits", 16}});
   last = builder.add(ops::kRelu6, "relu6", {last});
   last = builder.add(ops::kLinear, "classifier", {last}, {{"channels", 4}, {"classifier", 1}});
   return *builder.finish(last);
@@ -340,6 +406,7 @@ TEST(RowExponents, GradientsAreThoseOfTheDefinitions) {
       for (const char* name :
            {"backward_weights embedding", "backward_weights linear", "backward_input linear",
             "backward_input gelu", "backward_input silu", "backward_input relu6",
+            "backward_input multiply",
             "backward_input position_embedding", "backward_weights position_embedding",
             "backward_input sinusoidal_positions", "backward_input rotary",
             "backward_input prepend_rows", "backward_weights prepend_rows",

@@ -320,6 +320,7 @@ struct AttentionOfReals {
   int64_t positions, width, heads;
   bool causal;
   int64_t kv_heads = heads, window = 0;
+  bool of_row = false;  // probabilities relative to their row
   std::vector<double> out = {}, grad_q = {}, grad_k = {}, grad_v = {};
 
   // log2(e) / sqrt(channels) in 20 bits.
@@ -360,10 +361,16 @@ struct AttentionOfReals {
           sum += each =
               std::exp2(std::nearbyint((each - largest) * exponent_scale() * kUnit) / kUnit);
         }
+        if (of_row) {
+          sum = 0;
+          for (double& each : p) sum += each = std::floor(127 * each + 0.5);
+        }
         for (int64_t j = 0; j < keys; ++j) {
-          p[j] = std::min(127.0, std::nearbyint(128 * p[j] / sum)) / 128;
+          if (!of_row) p[j] = std::min(127.0, std::nearbyint(128 * p[j] / sum)) / 128;
+          const double factor = of_row ? p[j] / sum : p[j];
+          if (of_row) p[j] = std::min(32767.0, std::floor(32768 * factor + 0.5)) / 32768;
           for (int64_t c = 0; c < channels; ++c) {
-            out[at(i, c)] += p[j] * v[key_at(j, c)];
+            out[at(i, c)] += factor * v[key_at(j, c)];
             grad_p[j] += grad[at(i, c)] * v[key_at(j, c)];
             grad_v[key_at(j, c)] += p[j] * grad[at(i, c)];
           }
@@ -401,20 +408,25 @@ void expect_close(const Mantissas& found, const std::vector<double>& expected, c
   }
 }
 
+constexpr const char* kProbabilities[] = {"fixed", "row"};
+
 TEST(Attention, IsItsDefinitionForwardAndBackward) {
   constexpr int64_t kPositions = 13, kWidth = 12;
-  for (const bool causal : {false, true}) {
+  for (const auto& [causal, of_row] : {std::pair{false, false}, {false, true}, {true, true}}) {
     for (const int64_t heads : {1, 2, 4}) {
-      for (const int bits : {8, 12}) {
+      for (const int bits : {8, 12, 16}) {
         const int limit = (1 << (bits - 1)) - 1, exponent = 5 - bits;
-        SingleOp op(ops::kAttention, {{"heads", heads}, {"causal", causal ? 1 : 0}},
+        SingleOp op(ops::kAttention,
+                    {{"heads", heads},
+                     {"causal", causal ? 1 : 0},
+                     {"probabilities", kProbabilities[of_row ? 1 : 0]}},
                     std::vector<Shape>(3, Shape{kPositions, kWidth}), 1, 2);
         std::vector<Mantissas> inputs;
         for (uint64_t i = 0; i < 3; ++i) {
           inputs.push_back({random_mantissas(kPositions * kWidth, i, limit), exponent, bits});
         }
         const Mantissas grad = {random_mantissas(kPositions * kWidth, 7, 32767), -20, 16};
-        AttentionOfReals reals{kPositions, kWidth, heads, causal};
+        AttentionOfReals reals{kPositions, kWidth, heads, causal, heads, 0, of_row};
         reals.run(reals_of(inputs[0]), reals_of(inputs[1]), reals_of(inputs[2]), reals_of(grad));
         expect_close(op.forward(inputs, ExponentMode::kExact, 0, 8), reals.out, "output");
         const auto gradients = op.backward(inputs, grad, 16);
@@ -431,19 +443,21 @@ TEST(Attention, OfSharedKeysAndWindowsIsItsDefinition) {
   for (const bool causal : {false, true}) {
     for (const int64_t kv_heads : {1, 2, 3, 6}) {
       for (const int64_t window : {0, 1, 5, 60}) {
+        const bool of_row = (kv_heads + window) % 3 == 0;
         const Shape keys{kPositions, kWidth / kHeads * kv_heads};
         SingleOp op(ops::kAttention,
                     {{"heads", kHeads},
                      {"kv_heads", kv_heads},
                      {"causal", causal ? 1 : 0},
-                     {"window", window}},
+                     {"window", window},
+                     {"probabilities", kProbabilities[of_row ? 1 : 0]}},
                     {Shape{kPositions, kWidth}, keys, keys}, 1, 2);
         const std::vector<Mantissas> inputs = {
             {random_mantissas(kPositions * kWidth, 0, 127), -3},
             {random_mantissas(keys.count(), 1, 127), -3},
             {random_mantissas(keys.count(), 2, 127), -3}};
         const Mantissas grad = {random_mantissas(kPositions * kWidth, 7, 32767), -20, 16};
-        AttentionOfReals reals{kPositions, kWidth, kHeads, causal, kv_heads, window};
+        AttentionOfReals reals{kPositions, kWidth, kHeads, causal, kv_heads, window, of_row};
         reals.run(reals_of(inputs[0]), reals_of(inputs[1]), reals_of(inputs[2]), reals_of(grad));
         expect_close(op.forward(inputs), reals.out, "output");
         const auto gradients = op.backward(inputs, grad, 16);
@@ -459,8 +473,11 @@ TEST(Attention, OfSharedKeysAndWindowsIsItsDefinition) {
 // gradients disappear beside the first one's, except the values', which no exponent changes.
 TEST(Attention, OfRowsWithExponentsIsItsDefinitionBackward) {
   constexpr int64_t kPositions = 13, kWidth = 12, kSize = kPositions * kWidth;
-  for (const bool causal : {false, true}) {
-    SingleOp op(ops::kAttention, {{"heads", 2}, {"causal", causal ? 1 : 0}},
+  for (const auto& [causal, of_row] : {std::pair{false, false}, {true, false}, {true, true}}) {
+    SingleOp op(ops::kAttention,
+                {{"heads", 2},
+                 {"causal", causal ? 1 : 0},
+                 {"probabilities", kProbabilities[of_row ? 1 : 0]}},
                 std::vector<Shape>(3, Shape{kPositions, kWidth}), 2, 2);
     std::vector<Mantissas> inputs;
     for (uint64_t i = 0; i < 3; ++i) {
@@ -477,7 +494,7 @@ TEST(Attention, OfRowsWithExponentsIsItsDefinitionBackward) {
     };
     std::vector<double> expected[3];
     for (int64_t n = 0; n < 2; ++n) {
-      AttentionOfReals reals{kPositions, kWidth, 2, causal};
+      AttentionOfReals reals{kPositions, kWidth, 2, causal, 2, 0, of_row};
       reals.run(sequence(inputs[0], n), sequence(inputs[1], n), sequence(inputs[2], n),
                 sequence(grad, n));
       expected[0].insert(expected[0].end(), reals.grad_q.begin(), reals.grad_q.end());
