@@ -21,6 +21,15 @@ pixels = [random.randrange(140) for _ in range(300 * 144)]
 npz("bright", x=([300, 12, 12], "|u1", pixels),
     y=([300, 12, 12], "|u1", [int(p > 90) for p in pixels]))
 
+# The same where the labels of a border are not known.
+border = [i % 12 in (0, 11) or i // 12 % 12 in (0, 11) for i in range(300 * 144)]
+npz("unknown", x=([300, 12, 12], "|u1", pixels),
+    y=([300, 12, 12], "<i4", [-1 if out else int(p > 90) for p, out in zip(pixels, border)]))
+npz("below", x=([300, 12, 12], "|u1", pixels), y=([300, 12, 12], "<i4", [-2] * len(pixels)))
+# Labels of the border that are wrong.
+npz("wrong", x=([300, 12, 12], "|u1", pixels),
+    y=([300, 12, 12], "|u1", [int((p > 90) != out) for p, out in zip(pixels, border)]))
+
 # Positions with three channels: the class grows with their sum.
 x = [random.gauss(0, 1) for _ in range(400 * 24 * 3)]
 sums = [sum(x[i:i + 3]) for i in range(0, len(x), 3)]
@@ -34,6 +43,9 @@ def places(name, train=x_train, test=x_test):
 places("places")
 places("missing", [float("nan") if random.random() < 0.05 else v for v in x_train])
 places("infinite", x_train, [float("inf")] + x_test[1:])
+known = lambda labels: [-1 if i % 5 == 0 else label for i, label in enumerate(labels)]
+npz("some", x_train=([300, 24, 3], "<f4", x_train), x_test=([100, 24, 3], "<f4", x_test),
+    y_train=([300, 24], "<i4", known(y_train)), y_test=([100, 24], "<i4", known(y_test)))
 npz("numbers", x=([400, 24, 3], "<f4", x), y=([400], "<f4", [sum(sums[24 * i:24 * i + 24])
                                                            for i in range(400)]))
 npz("new", x=([100, 24, 3], "<f4", x_test))
@@ -74,6 +86,31 @@ PYTHON
 settings=(--batch-size 20 --threads 2 --seed 1 --quiet --overwrite)
 number() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
 above() { python3 -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]))' "$@"; }
+
+# Labels of -1 count neither in training nor in the scores.
+check_unknown() {
+  local seg=(train --model "$folder/seg.json" "${settings[@]}" --epochs 4)
+  accepts "labels of -1" "labels are -1 and count nothing" "${seg[@]}" \
+    --data "$folder/unknown.npz" --validation 0.1 --out "$folder/unknown"
+  holds "100 of 144 pixels of 60 pictures are scored" test 6000 = \
+    "$(number "$folder/unknown/evaluation.json" examples)"
+  accepts "labels that are wrong there" "test accuracy" "${seg[@]}" --data "$folder/wrong.npz" \
+    --out "$folder/wrong"
+  holds "which scores show" above "$(number "$folder/unknown/evaluation.json" accuracy)" \
+    "$(number "$folder/wrong/evaluation.json" accuracy)"
+  accepts "eval leaves them out" "6000" eval --checkpoint "$folder/unknown" --json
+  accepts "with moved pictures" "test accuracy" "${seg[@]}" --data "$folder/unknown.npz" \
+    --augment shift --epochs 1 --out "$folder/unknown"
+  refuses "labels below -1" 2 "has a label that is no whole number from -1" "${seg[@]}" \
+    --data "$folder/below.npz" --out "$folder/no"
+  for model in softmax sigmoids ranks; do
+    accepts "positions, $model" "test accuracy" train --model "$folder/$model.json" --epochs 2 \
+      --data "$folder/some.npz" "${settings[@]}" --out "$folder/some"
+    holds "4 of 5 are scored" test 1920 = "$(number "$folder/some/evaluation.json" examples)"
+  done
+  run data "$folder/unknown.npz"
+  holds "data counts pixels of each class" grep -q "labels are -1" "$folder/stdout" "$folder/stderr"
+}
 
 check_teacher() {
   local seg=(train --model "$folder/seg.json" --data "$folder/bright.npz" "${settings[@]}")
@@ -233,6 +270,7 @@ assert new == known' "$folder/new.csv" "$folder/known.csv"
 check_teacher
 check_augmentation
 check_losses
+check_unknown
 check_settings
 check_arrays
 finish
