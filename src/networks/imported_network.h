@@ -36,9 +36,9 @@ Status set_classes(int64_t classes, const std::string& layers, const std::string
 // Views of the network's parameters.
 std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
 
-// Writes the network as JSON and its parameters as F32, F64 and blocks (U8), by name: a
-// safetensors file that `train --from` reads. `source`: the path that the model came from. `entries`: more metadata, such
-// as the JSON of the network's tokenizer.
+// Writes the network as JSON and its parameters as F32, F64 and blocks (U8), by name: a safetensors
+// file that `train --from` reads. `source`: the path that the model came from. `entries`: more
+// metadata, such as the JSON of the network's tokenizer.
 Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
                       const std::string& source,
                       const std::map<std::string, std::string>& entries = {});

@@ -154,8 +154,8 @@ Result<LanguageModelFile> model_of(const std::shared_ptr<const GgufFile>& file) 
   for (std::string& key : keys.lacks()) model.lacks.push_back(std::move(key));
   MANTISSA_RETURN_IF_ERROR(take_texts(*file, model));
   for (const GgufTensor& tensor : file->tensors()) {
-    model.tensors.push_back(
-        {layout_name_of_gguf(tensor.name), tensor.name, gguf_block_type(tensor.type)->name, tensor.shape});
+    model.tensors.push_back({layout_name_of_gguf(tensor.name), tensor.name,
+                             gguf_block_type(tensor.type)->name, tensor.shape});
   }
   model.neighbours_are_pairs = model.architecture == "llama";
   model.floats = [file](const std::string& tensor) {
