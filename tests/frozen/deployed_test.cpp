@@ -187,6 +187,7 @@ const std::map<std::string, std::string> kNearNetworks = {
     {"picture_norms", "node 'groups' (group_norm) is computed in float32 (and 1 node more: "
                       "'instance'); node 'layer' (layer_norm)"},
     {"attention", "node 'attention' (attention) is computed in float32"},
+    {"adapters", "node 'attention' (attention) is computed in float32"},
     {"patches", "(rotary) is computed in float32"},
     {"biased", "node 'picture' (attention) is computed in float32 (and 1 node more: 'sequence2')"},
     {"recurrent", "node 'lstm' (lstm) is computed in float32"},

@@ -281,7 +281,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips.negatives;
   }
   EXPECT_EQ(never, 7);
-  EXPECT_EQ(keeping, 24);
+  EXPECT_EQ(keeping, 25);
   EXPECT_EQ(clipping, 3);
 }
 

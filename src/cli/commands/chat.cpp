@@ -39,6 +39,12 @@ bool is_blank_turn(const std::string& text) {
   return text.find_first_not_of(" \t") == std::string::npos;
 }
 
+// A model may draw bytes that are no UTF-8. Its turn is read again, and has U+FFFD for them.
+std::string valid_text(const std::string& text) {
+  const std::string json = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(json).get<std::string>();
+}
+
 class Conversation {
  public:
   Conversation(const CommandLine& line, LanguageModel model)
@@ -57,7 +63,7 @@ class Conversation {
       messages_.pop_back();
       return answer;
     }
-    messages_.push_back({"assistant", answer->text});
+    messages_.push_back({"assistant", valid_text(answer->text)});
     ++choices_.seed;
     return answer;
   }

@@ -10,7 +10,7 @@
 namespace mantissa::cli {
 namespace {
 
-using Json = nlohmann::json;
+using JsonValue = nlohmann::json;
 using Request = CompletionRequest;
 
 constexpr size_t kMostStops = 4;
@@ -40,18 +40,20 @@ bool is_too_deep(std::string_view text) {
 }
 
 // Readers of an entry: "" or what is wrong with it.
-using Reader = std::string (*)(const Json& value, Request& request);
+using Reader = std::string (*)(const JsonValue& value, Request& request);
 
 template <bool Request::*kField>
-std::string read_flag(const Json& value, Request& request) {
+std::string read_flag(const JsonValue& value, Request& request) {
   if (!value.is_boolean()) return "is neither true nor false";
   request.*kField = value.get<bool>();
   return "";
 }
 
-std::string read_text(const Json& value, Request&) { return value.is_string() ? "" : "is no text"; }
+std::string read_text(const JsonValue& value, Request&) {
+  return value.is_string() ? "" : "is no text";
+}
 
-std::string read_whole(const Json& value, int64_t least, int64_t most, int64_t& into) {
+std::string read_whole(const JsonValue& value, int64_t least, int64_t most, int64_t& into) {
   const bool is_whole = value.is_number_integer() && value >= least && value <= most;
   if (!is_whole) {
     return "is no whole number from " + std::to_string(least) + " to " + std::to_string(most);
@@ -60,22 +62,22 @@ std::string read_whole(const Json& value, int64_t least, int64_t most, int64_t& 
   return "";
 }
 
-std::string read_length(const Json& value, Request& request) {
+std::string read_length(const JsonValue& value, Request& request) {
   return read_whole(value, 1, kMostTokens, request.choices.length);
 }
 
-std::string read_top_k(const Json& value, Request& request) {
+std::string read_top_k(const JsonValue& value, Request& request) {
   return read_whole(value, 0, kMostTokens, request.choices.top_k);
 }
 
-std::string read_seed(const Json& value, Request& request) {
+std::string read_seed(const JsonValue& value, Request& request) {
   int64_t seed = 0;
   const std::string fault = read_whole(value, 0, INT64_MAX, seed);
   if (fault.empty()) request.choices.seed = static_cast<uint64_t>(seed);
   return fault;
 }
 
-std::string read_temperature(const Json& value, Request& request) {
+std::string read_temperature(const JsonValue& value, Request& request) {
   constexpr double kMost = 2;
   const bool fits = value.is_number() && value >= 0 && value <= kMost;
   if (!fits) return "is no number from 0 to 2";
@@ -83,10 +85,10 @@ std::string read_temperature(const Json& value, Request& request) {
   return "";
 }
 
-std::string read_stop(const Json& value, Request& request) {
-  const Json list = value.is_array() ? value : Json::array({value});
+std::string read_stop(const JsonValue& value, Request& request) {
+  const JsonValue list = value.is_array() ? value : JsonValue::array({value});
   if (list.size() > kMostStops) return "has more than 4 texts";
-  for (const Json& text : list) {
+  for (const JsonValue& text : list) {
     if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
       return "is no text, and no list of texts";
     }
@@ -95,7 +97,7 @@ std::string read_stop(const Json& value, Request& request) {
   return "";
 }
 
-std::string read_stream_options(const Json& value, Request& request) {
+std::string read_stream_options(const JsonValue& value, Request& request) {
   if (!value.is_object()) return "is no object";
   for (const auto& [name, entry] : value.items()) {
     if (name != "include_usage") return "has an entry other than include_usage";
@@ -105,34 +107,34 @@ std::string read_stream_options(const Json& value, Request& request) {
   return "";
 }
 
-std::string read_prompt(const Json& value, Request& request) {
+std::string read_prompt(const JsonValue& value, Request& request) {
   const bool is_list = value.is_array() && value.size() == 1;
-  const Json& text = is_list ? value[0] : value;
+  const JsonValue& text = is_list ? value[0] : value;
   if (!text.is_string()) return "is no text: one text is possible, no tokens and no several texts";
   request.prompt = text.get<std::string>();
   return "";
 }
 
 // A text, or a list of parts that are texts.
-std::string read_content(const Json& value, std::string& into) {
+std::string read_content(const JsonValue& value, std::string& into) {
   if (value.is_string()) {
     into = value.get<std::string>();
     return "";
   }
   if (!value.is_array()) return "has a message whose content is no text";
-  for (const Json& part : value) {
+  for (const JsonValue& part : value) {
     const bool is_text = part.is_object() && part.size() == 2 &&
-                         part.value("type", Json()) == "text" &&
-                         part.value("text", Json()).is_string();
+                         part.value("type", JsonValue()) == "text" &&
+                         part.value("text", JsonValue()).is_string();
     if (!is_text) return "has a message with a part that is no text";
     into += part["text"].get<std::string>();
   }
   return "";
 }
 
-std::string read_messages(const Json& value, Request& request) {
+std::string read_messages(const JsonValue& value, Request& request) {
   if (!value.is_array() || value.empty()) return "is no list of messages";
-  for (const Json& each : value) {
+  for (const JsonValue& each : value) {
     ChatMessage message;
     if (!each.is_object()) return "has a message that is no object";
     for (const auto& [name, entry] : each.items()) {
@@ -140,11 +142,11 @@ std::string read_messages(const Json& value, Request& request) {
         return "has a message with '" + name + "'; messages have role and content alone";
       }
     }
-    const Json role = each.value("role", Json());
+    const JsonValue role = each.value("role", JsonValue());
     const bool is_known = role == "system" || role == "user" || role == "assistant";
     if (!is_known) return "has a message whose role is none of system, user and assistant";
     message.role = role.get<std::string>();
-    const std::string fault = read_content(each.value("content", Json()), message.content);
+    const std::string fault = read_content(each.value("content", JsonValue()), message.content);
     if (!fault.empty()) return fault;
     request.messages.push_back(std::move(message));
   }
@@ -153,16 +155,17 @@ std::string read_messages(const Json& value, Request& request) {
 
 // Entries that ask for nothing with this value; any other is refused.
 template <typename T, T kValue>
-std::string read_only(const Json& value, Request&) {
-  return value == Json(kValue) ? "" : "is not there: only " + Json(kValue).dump() + " is possible";
+std::string read_only(const JsonValue& value, Request&) {
+  const JsonValue neutral(kValue);
+  return value == neutral ? "" : "is not there: only " + neutral.dump() + " is possible";
 }
 
-std::string read_nothing(const Json& value, Request&) {
-  return value.empty() || value == Json("") ? "" : "is not there: leave it out";
+std::string read_nothing(const JsonValue& value, Request&) {
+  return value.empty() || value == JsonValue("") ? "" : "is not there: leave it out";
 }
 
-std::string read_response_format(const Json& value, Request&) {
-  return value == Json{{"type", "text"}} ? "" : "is not there: answers are texts";
+std::string read_response_format(const JsonValue& value, Request&) {
+  return value == JsonValue{{"type", "text"}} ? "" : "is not there: answers are texts";
 }
 
 enum class In { kBoth, kTexts, kChats };
@@ -211,7 +214,7 @@ Outcome<CompletionRequest> read_completion_request(const std::string& body, bool
                                                    const GenerationChoices& choices) {
   if (body.size() > kMostRequestBytes) return bad_request("the body has more than 1 MiB");
   if (is_too_deep(body)) return bad_request("the body has values that are nested too deeply");
-  const Json json = Json::parse(body, nullptr, false);
+  const JsonValue json = JsonValue::parse(body, nullptr, false);
   if (!json.is_object()) return bad_request("the body is no JSON object");
   Request request;
   request.is_chat = is_chat;

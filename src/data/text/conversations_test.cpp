@@ -31,7 +31,7 @@ Vocabulary chat_vocabulary(bool has_template = true) {
 }
 
 // Lines with questions that differ.
-std::string lines(int count, const std::string& answer = "yes") {
+std::string question_lines(int count, const std::string& answer = "yes") {
   std::string text;
   for (int i = 0; i < count; ++i) {
     text += R"({"prompt": "q)" + std::to_string(i) + R"(", "completion": ")" + answer + "\"}\n";
@@ -39,18 +39,18 @@ std::string lines(int count, const std::string& answer = "yes") {
   return text;
 }
 
-std::string error_of(const std::string& text, bool has_template = true) {
+std::string conversation_error(const std::string& text, bool has_template = true) {
   std::vector<std::string> notes;
   const auto parts = read_conversations(text, chat_vocabulary(has_template), 64, notes);
   return parts.ok() ? "" : parts.error().message;
 }
 
-struct Written {
+struct WrittenExample {
   std::vector<int32_t> inputs, labels;
 };
 
-Written written(const Examples& examples, uint32_t example, int64_t sequence) {
-  Written all;
+WrittenExample written_example(const Examples& examples, uint32_t example, int64_t sequence) {
+  WrittenExample all;
   all.inputs.resize(static_cast<size_t>(sequence));
   all.labels.resize(static_cast<size_t>(sequence));
   std::byte* const places[] = {reinterpret_cast<std::byte*>(all.inputs.data()),
@@ -65,7 +65,7 @@ TEST(Conversations, OnlyAnswersHaveLabels) {
   constexpr int64_t kSequence = 48;
   const std::string turns = R"({"messages": [{"role": "user", "content": "Hi"}, )"
                             R"({"role": "assistant", "content": "bc"}]})";
-  const auto parts = read_conversations(lines(2) + turns, vocabulary, kSequence, notes);
+  const auto parts = read_conversations(question_lines(2) + turns, vocabulary, kSequence, notes);
   ASSERT_TRUE(parts.ok()) << parts.error().message;
   EXPECT_TRUE(notes.empty());
   std::multiset<std::string> answers;
@@ -73,7 +73,7 @@ TEST(Conversations, OnlyAnswersHaveLabels) {
     ASSERT_TRUE(are_conversations(*part));
     const Examples examples = answer_examples(*part, kSequence, padding_of(vocabulary));
     ASSERT_EQ(examples.count, 1);
-    const Written example = written(examples, 0, kSequence);
+    const WrittenExample example = written_example(examples, 0, kSequence);
     EXPECT_EQ(example.inputs[0], 264);
     std::vector<Token> labels;
     for (int64_t i = 0; i < kSequence; ++i) {
@@ -100,7 +100,7 @@ TEST(Conversations, LongOnesAreCutOrLeftOut) {
                                     R"(", "completion": "never seen"})" + "\n";
   const std::string none = R"({"messages": [{"role": "user", "content": "alone"}], "id": 7})" "\n";
   const auto parts =
-      read_conversations(lines(4) + lines(3, std::string(50, 'y')) + long_question + none,
+      read_conversations(question_lines(4) + question_lines(3, std::string(50, 'y')) + long_question + none,
                          vocabulary, kSequence, notes);
   ASSERT_TRUE(parts.ok()) << parts.error().message;
   ASSERT_EQ(notes.size(), 4u);
@@ -119,7 +119,7 @@ TEST(Conversations, LongOnesAreCutOrLeftOut) {
 TEST(Conversations, QuestionsAreInOnePart) {
   const Vocabulary vocabulary = chat_vocabulary();
   std::vector<std::string> notes;
-  const auto parts = read_conversations(lines(100, "a") + lines(100, "b"), vocabulary, 64, notes);
+  const auto parts = read_conversations(question_lines(100, "a") + question_lines(100, "b"), vocabulary, 64, notes);
   ASSERT_TRUE(parts.ok());
   const auto count = [](const std::vector<Token>& part) {
     return answer_examples(part, 64, 0).count;
@@ -127,7 +127,7 @@ TEST(Conversations, QuestionsAreInOnePart) {
   EXPECT_EQ(count(parts->test), 10);
   EXPECT_EQ(count(parts->validation), 10);
   EXPECT_EQ(count(parts->train), 180);
-  const auto again = read_conversations(lines(100, "b") + lines(100, "a"), vocabulary, 64, notes);
+  const auto again = read_conversations(question_lines(100, "b") + question_lines(100, "a"), vocabulary, 64, notes);
   EXPECT_EQ(std::multiset<Token>(again->test.begin(), again->test.end()),
             std::multiset<Token>(parts->test.begin(), parts->test.end()));
 }
@@ -145,22 +145,22 @@ TEST(Conversations, FaultsNameTheLine) {
        "a message has \"name\""},
       {"{\"prompt\": \"\\u0004\", \"completion\": \"b\"}", "line 4: "}};
   for (const auto& [line, message] : cases) {
-    EXPECT_NE(error_of(lines(3) + line).find(message), std::string::npos)
-        << error_of(lines(3) + line);
+    EXPECT_NE(conversation_error(question_lines(3) + line).find(message), std::string::npos)
+        << conversation_error(question_lines(3) + line);
   }
-  EXPECT_NE(error_of(lines(2)).find("has 2 different questions"), std::string::npos);
-  EXPECT_NE(error_of(""), "");
+  EXPECT_NE(conversation_error(question_lines(2)).find("has 2 different questions"), std::string::npos);
+  EXPECT_NE(conversation_error(""), "");
 }
 
 // Without a template, prompts and completions are texts, and turns are refused.
 TEST(Conversations, NeedATemplateForTurns) {
-  EXPECT_EQ(error_of(lines(3), false), "");
+  EXPECT_EQ(conversation_error(question_lines(3), false), "");
   const std::string turn = R"({"messages": [{"role": "user", "content": "a"}]})";
-  EXPECT_NE(error_of(lines(3) + turn, false).find("has no chat template"), std::string::npos);
+  EXPECT_NE(conversation_error(question_lines(3) + turn, false).find("has no chat template"), std::string::npos);
   std::vector<std::string> notes;
-  const auto parts = read_conversations(lines(3), chat_vocabulary(false), 16, notes);
+  const auto parts = read_conversations(question_lines(3), chat_vocabulary(false), 16, notes);
   ASSERT_TRUE(parts.ok());
-  const Written example = written(answer_examples(parts->test, 16, 0), 0, 16);
+  const WrittenExample example = written_example(answer_examples(parts->test, 16, 0), 0, 16);
   EXPECT_EQ(example.inputs[0], 'q');
   EXPECT_EQ((std::vector<int32_t>(example.labels.begin(), example.labels.begin() + 7)),
             (std::vector<int32_t>{-1, 'y', 'e', 's', 4, -1, -1}));
@@ -169,7 +169,7 @@ TEST(Conversations, NeedATemplateForTurns) {
 TEST(Conversations, AreTextsOfModelsThatBringTheirTokens) {
   const TestFolder folder;
   const std::string path = (folder / "chats.jsonl").string();
-  std::ofstream(path) << lines(40);
+  std::ofstream(path) << question_lines(40);
   const auto known = std::make_shared<const Vocabulary>(chat_vocabulary());
   const TextOptions options{.sequence = 32, .tokens = Tokens::kByteBpe, .known = known};
   const auto text = load_text(path, options);

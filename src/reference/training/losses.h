@@ -51,7 +51,7 @@ REF_INLINE int64_t ref_guess(const int32_t* logits, int64_t classes) {
   return guess;
 }
 
-// Up to 65,536 classes: sums of powers stay below 2^46. Targets in Q30: with label smoothing
+// Up to 2^18 classes: sums of powers stay within 2^48. Targets in Q30: with label smoothing
 // epsilon, epsilon / classes for other classes, to nearest even, and for the label the rest up to
 // one; without it 0 and 1.
 typedef struct RefSoftmaxCrossEntropy {
