@@ -11,7 +11,7 @@ fits_in() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, generate, fill-mask, translate, embed, export, data, import, plan, launch, simulate, quantize, serve, bench, profile, verify, report, statistics, info, run, completion" fly
+  refuses "no such command lists them" 2 "train, eval, predict, generate, chat, fill-mask, translate, embed, export, data, import, plan, launch, simulate, quantize, serve, bench, profile, verify, report, statistics, info, run, completion" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
