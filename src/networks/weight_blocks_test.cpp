@@ -27,7 +27,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kSequence = 8, kBatch = 2;
+constexpr int64_t kTokens = 8, kBatch = 2;
 
 struct ModelChoice {
   bool tied = true;
@@ -44,7 +44,7 @@ Graph small_llama(const ModelChoice& choice) {
                          .vocabulary = 70,
                          .tied = choice.tied,
                          .query_bias = choice.bias};
-  auto graph = llama_lm("small", sizes, kSequence);
+  auto graph = llama_lm("small", sizes, kTokens);
   EXPECT_TRUE(graph.ok());
   return std::move(*graph);
 }
@@ -52,7 +52,7 @@ Graph small_llama(const ModelChoice& choice) {
 // A network of operators that take an exponent for each token.
 Graph small_rows(int64_t vocabulary, int64_t channels) {
   GraphBuilder builder("rows");
-  const int tokens = builder.add_input("tokens", Shape{kSequence}, mantissa::Element::kIndex);
+  const int tokens = builder.add_input("tokens", Shape{kTokens}, mantissa::Element::kIndex);
   const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
                                    {{"rows", vocabulary}, {"channels", channels}});
   const int normed = builder.add(ops::kRmsNorm, "norm1", {embedded});
@@ -157,7 +157,7 @@ class FrozenBase {
   }
 
   double step() {
-    std::array<int32_t, kBatch * kSequence> tokens, labels;
+    std::array<int32_t, kBatch * kTokens> tokens, labels;
     const int64_t vocabulary = graph_.classes();
     for (size_t i = 0; i < tokens.size(); ++i) {
       const uint64_t bits = random_bits(9, RandomStream::kShuffle, 0, static_cast<uint64_t>(100 * steps_) + i);
@@ -246,7 +246,7 @@ TEST(NetworksInBlocks, OfManyTokensAreExpandedInSlices) {
   const FrozenBase base(in_blocks(small_rows(kMany, kChannels)), kRows);
   for (const Buffer& buffer : base.program().buffers) {
     if (buffer.kind != BufferKind::kWorkspace || buffer.name != "classifier") continue;
-    EXPECT_LT(buffer.bytes, kMany * kChannels + kBatch * kSequence * kMany * 2);
+    EXPECT_LT(buffer.bytes, kMany * kChannels + kBatch * kTokens * kMany * 2);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "base/test_folder.h"
@@ -29,8 +30,8 @@ class LoadLanguageModel : public testing::Test {
     const auto network = import_language_model(*file, kPositions);
     EXPECT_TRUE(network.ok());
     const std::filesystem::path path = folder_ / "a.safetensors";
-    EXPECT_TRUE(
-        write_imported(path, *network, "a.gguf", *tokenizer_entry(*file)).ok());
+    const std::map<std::string, std::string> entries = {{kTokenizerEntry, *tokenizer_entry(*file)}};
+    EXPECT_TRUE(write_imported(path, *network, "a.gguf", entries).ok());
     return path;
   }
 
