@@ -84,12 +84,12 @@ TEST(Models, WidthScalesBert) {
 TEST(Models, VocabulariesAreLargerThanSetsOfClasses) {
   for (const bool tied : {false, true}) {
     const ModelOptions options = {
-        .classes = 65536, .width_multiplier = 0.25, .sequence = 16, .tied = tied};
-    EXPECT_EQ(build("transformer_lm", options).classes(), 65536);
+        .classes = 262144, .width_multiplier = 0.25, .sequence = 16, .tied = tied};
+    EXPECT_EQ(build("transformer_lm", options).classes(), 262144);
   }
-  const auto tokens = build_model("transformer_lm", {.classes = 65537, .sequence = 16});
+  const auto tokens = build_model("transformer_lm", {.classes = 262145, .sequence = 16});
   ASSERT_FALSE(tokens.ok());
-  EXPECT_NE(tokens.error().message.find("between 2 and 65536"), std::string::npos);
+  EXPECT_NE(tokens.error().message.find("between 2 and 262144"), std::string::npos);
   const auto classes = build_model("resnet8", {.classes = 4097});
   ASSERT_FALSE(classes.ok());
   EXPECT_NE(classes.error().message.find("between 2 and 4096"), std::string::npos);

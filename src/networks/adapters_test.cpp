@@ -281,7 +281,9 @@ TEST(Adapters, LearnWhileTheBaseStays) {
     Steps steps(frozen_base({.rank = 4}), format);
     const auto base = steps.numbers("block1.query.weights");
     const double first = steps.step(0.01);
-    EXPECT_EQ(std::ranges::count(steps.numbers("block1.query.lora_b.weights"), 0), 0) << format;
+    // All were 0. In integers a small gradient may be rounded to it.
+    const auto b = steps.numbers("block1.query.lora_b.weights");
+    EXPECT_LT(std::ranges::count(b, 0), std::ssize(b) / 20) << format;
     double last = first;
     for (int i = 0; i < 60; ++i) last = steps.step(0.01);
     EXPECT_LT(last, 0.7 * first) << format;

@@ -101,7 +101,7 @@ TEST_F(Smoothing, DoesNotDependOnThreads) {
 }
 
 TEST_F(Smoothing, ATextThatIsTooShortIsRefused) {
-  put_file(folder_ / "text.txt", "short");
+  put_file(folder_ / "text.txt", std::string("short"));
   const auto entry = smooth(network_);
   ASSERT_FALSE(entry.ok());
   EXPECT_NE(entry.error().message.find("too few"), std::string::npos) << entry.error().message;
