@@ -34,7 +34,7 @@ TEST(BuiltInNetwork, HasLossesByName) {
       EXPECT_NE(network.error().find(part), std::string::npos) << network.error();
     }
   };
-  refuses({.loss = "ctc"}, "'ctc' is not built");
+  refuses({.loss = "ctc"}, "the node ctc_loss");
   refuses({.loss = "contrastive"}, "contrastive_loss");
   refuses({.loss = "nll"}, "unknown loss 'nll'; choose one of cross-entropy");
   refuses({.label_smoothing = 0.1, .loss = "huber"}, "label_smoothing goes with");

@@ -443,7 +443,8 @@ TEST(Attention, OfSharedKeysAndWindowsIsItsDefinition) {
   for (const bool causal : {false, true}) {
     for (const int64_t kv_heads : {1, 2, 3, 6}) {
       for (const int64_t window : {0, 1, 5, 60}) {
-        const bool of_row = (kv_heads + window) % 3 == 0;
+        // A row of one key has a gradient of 0, but for roundings.
+        const bool of_row = window != 1 && (kv_heads + window) % 3 == 0;
         const Shape keys{kPositions, kWidth / kHeads * kv_heads};
         SingleOp op(ops::kAttention,
                     {{"heads", kHeads},
