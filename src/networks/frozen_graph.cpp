@@ -155,8 +155,9 @@ class Rescaling {
       const bool is_of_training = item.first == "bias" || item.first == "classifier" ||
                                   item.first == "weight_bits" || item.first == "weight_exponent" ||
                                   item.first == "weight_tanh" || item.first == "weight_range" ||
-                                  item.first == "weight_stops" || item.first == "least_bits" ||
-                                  item.first == "input_bits" || item.first == "initialiser";
+                                  item.first == "weight_stops" || item.first == "weight_blocks" ||
+                                  item.first == "least_bits" || item.first == "input_bits" ||
+                                  item.first == "initialiser";
       if (!is_of_training) attributes.push_back(item);
     }
     attributes.emplace_back("relu6", int64_t{graph_.nodes[last_[n]].op == &ops::kRelu6 ? 1 : 0});
