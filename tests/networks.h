@@ -483,18 +483,14 @@ inline Graph with_biased_attention() {
   return finished(net);
 }
 
-// The block of a transformer whose layers stay, with adapters beside them that are trained.
+// The block of a transformer whose layers stay, with adapters beside them. They are trained with the
+// norms and the classifier.
 inline Graph with_low_rank() {
   auto graph = with_adapters(with_attention(), {.rank = 4, .alpha = 6});
   EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
-  for (const Adapter& adapter : adapters_of(*graph)) {
-    const std::string front = adapter.layer + ".";
-    for (Parameter& parameter : graph->parameters) {
-      const bool is_of_layer = parameter.name.starts_with(front);
-      if (is_of_layer && parameter.name.find(".lora_") == std::string::npos) {
-        parameter.trained = false;
-      }
-    }
+  for (Parameter& parameter : graph->parameters) {
+    const auto has = [&](const char* part) { return parameter.name.find(part) != std::string::npos; };
+    parameter.trained = has(".lora_") || has("norm") || has("classifier");
   }
   return std::move(*graph);
 }
