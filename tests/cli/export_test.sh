@@ -25,7 +25,7 @@ check_export() {
   prints_json "export --json" export --checkpoint "$folder/lenet5" --out "$folder/a.onnx" --json
   accepts "export --target portable" "float32" \
     export --checkpoint "$folder/lenet5" --target portable --out "$folder/portable.onnx"
-  refuses "export to another target" 2 "ort, portable, tflite or c" \
+  refuses "export to another target" 2 "ort, portable, tflite, c, gguf, huggingface or peft" \
     export --checkpoint "$folder/lenet5" --target tpu --out "$folder/a.onnx"
   refuses "export without a file" 2 "--out" export --checkpoint "$folder/lenet5"
   refuses "export into no folder" 2 "no folder" \
