@@ -483,13 +483,15 @@ inline Graph with_biased_attention() {
   return finished(net);
 }
 
-// The block of a transformer whose layers stay, with adapters beside them. They are trained with the
-// norms and the classifier.
+// The block of a transformer whose layers stay. Adapters beside them, norms and the classifier are
+// trained.
 inline Graph with_low_rank() {
   auto graph = with_adapters(with_attention(), {.rank = 4, .alpha = 6});
   EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
   for (Parameter& parameter : graph->parameters) {
-    const auto has = [&](const char* part) { return parameter.name.find(part) != std::string::npos; };
+    const auto has = [&](const char* part) {
+      return parameter.name.find(part) != std::string::npos;
+    };
     parameter.trained = has(".lora_") || has("norm") || has("classifier");
   }
   return std::move(*graph);

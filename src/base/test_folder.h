@@ -57,7 +57,8 @@ inline void put_file(const std::filesystem::path& path, std::span<const std::byt
 
 template <typename Bytes>
 void put_file(const std::filesystem::path& path, const Bytes& bytes) {
-  put_file(path, std::as_bytes(std::span(bytes)));
+  // An array's span has a fixed size, which this template would take again.
+  put_file(path, std::span<const std::byte>(std::as_bytes(std::span(bytes))));
 }
 
 // All bytes of a file that a test wrote; empty if there is none.
