@@ -141,12 +141,13 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
-// What is served: a network that reads pictures, or a language model. "" or why it cannot be.
+// The served network: it reads pictures, or is a language model.
 struct Service {
   std::optional<Served> pictures;
   std::optional<LanguageModel> language;
   HttpRoutes routes;
 
+  // "" or the reason why it cannot be served.
   std::string load(const CommandLine& line) {
     const Outcome<bool> is_language = is_language_model(line.setting("checkpoint"));
     if (!is_language.ok()) return is_language.error();

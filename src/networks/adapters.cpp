@@ -15,7 +15,8 @@ namespace mantissa {
 namespace {
 
 constexpr const char *kA = ".lora_a", *kScale = ".lora_scale", *kB = ".lora_b", *kSum = ".lora_sum";
-// Of the layer's result, of A x and of B (A x): rounded to the format's bits once, at the end.
+// Bits of the layer's result, A x and B (A x). They are rounded to the format's bits once, at the
+// end.
 constexpr int64_t kSumBits = 16;
 
 bool is_part(const std::string& node) {

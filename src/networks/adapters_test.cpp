@@ -221,7 +221,7 @@ TEST(Adapters, NothingIsComputedOrKeptForTheBase) {
         EXPECT_EQ(tensor.name.find(part), std::string::npos) << tensor.name;
       }
     }
-    // Of adapters a mantissa, an accumulator and two moments; in fp32 a number and two moments.
+    // An adapter has a mantissa, an accumulator and two moments; in fp32 a number and two moments.
     int64_t norms = 0;
     for (const Parameter& p : graph.parameters) {
       if (p.storage == Storage::kMantissa16) norms += p.shape.count();

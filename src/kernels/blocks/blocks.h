@@ -8,7 +8,7 @@
 
 namespace mantissa::kernels {
 
-// What a call takes (reference/elements/blocks.h).
+// The argument of a call (reference/elements/blocks.h).
 using ExpandBlocks = RefExpandBlocks;
 
 struct BlockKernels {

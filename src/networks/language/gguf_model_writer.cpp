@@ -62,8 +62,8 @@ class Rows {
  public:
   Rows(const WrittenModel& model, const WrittenTensor& tensor) : model_(model), tensor_(tensor) {}
 
-  // Of queries and keys neighbours are a pair in files of the architecture llama; in ours row j and
-  // row j + half of a head are one.
+  // In files of the architecture llama, neighbouring rows of queries and keys are a pair. Here row j
+  // and row j + half of a head are one.
   int64_t source(int64_t row) const {
     if (model_.architecture != "llama" || !is_turned(tensor_.name)) return row;
     const int64_t head = model_.sizes.head_channels, half = head / 2;

@@ -144,7 +144,7 @@ Result<Graph> keeping_blocks(const Graph& graph, const std::vector<const ModelTe
   return rebuilt(graph, {.before = name_blocks});
 }
 
-// What was kept, for people; an error if there is nothing.
+// A line for people: the tensors that stay in blocks. An error if there are none.
 Result<std::string> describe_blocks(const LanguageModelFile& file, const Graph& graph) {
   std::map<BlockKind, int64_t> tensors;
   int64_t weights = 0, bytes = 0;
