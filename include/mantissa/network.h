@@ -107,7 +107,7 @@ struct DiceLoss {
 // The form of a triplet loss.
 struct TripletLoss {
   double margin = 0.2;         // 0 to 4, of squared distances of vectors of length 1
-  std::string mining = "hard";  // of an example's triplets the hardest one, or "all"
+  std::string mining = "all";  // all triplets of an example, or the "hard" one
 };
 
 // The form of a CTC loss.

@@ -32,7 +32,7 @@ class Loss:
     smooth: float = 1.0
     cross_entropy: float = 0.0
     margin: float = 0.2
-    mining: str = "hard"
+    mining: str = "all"
     most_labels: int = 1
     blank: int = 0
     lengths: str = ""
@@ -110,15 +110,15 @@ def contrastive(vectors: Var, labels: str = "labels", *, temperature: float = 0.
 
 
 def triplet(vectors: Var, labels: str = "labels", *, margin: float = 0.2,
-            mining: str = "hard") -> Loss:
+            mining: str = "all") -> Loss:
     """Triplets of a layer's result [channels], the vectors of a batch, against labels as for
     contrastive. With vectors brought to length 1, a triplet of an example, another one with its
     label and one with another label has the loss max(0, d+ - d- + margin): d are the squared
     distances of the example to both, from 0 to 4, and `margin` is from 0 to 4. An example without
     triplets has the loss 0. A micro-batch is compared in itself.
 
-    mining: "hard" takes of each example the triplet with the largest loss, "all" the mean over all
-        its triplets. If vectors collapse to one point at the start, use "all"."""
+    mining: "all" takes the mean over all triplets of an example, "hard" the triplet with the largest
+        loss. From random weights "hard" often brings all vectors to one point: begin with "all"."""
     return Loss("triplet", vectors, labels, margin=margin, mining=mining)
 
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr AttributeSpec kTripletSchema[] = {
     real<&TripletAttributes::margin>("margin", 0.2, 0, kMostMargin),
-    text<&TripletAttributes::mining>("mining", "hard", "hard all")};
+    text<&TripletAttributes::mining>("mining", "all", "hard all")};
 
 constexpr Element kTripletElements[] = {Element::kMantissa, Element::kIndex};
 

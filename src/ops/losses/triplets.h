@@ -13,7 +13,7 @@ enum class Mining : uint8_t { kHard, kAll };  // in the order of the attribute's
 struct TripletAttributes {
   double margin = 0;
   int64_t half_q30 = 0;  // margin / 2
-  Mining mining = Mining::kHard;
+  Mining mining = Mining::kAll;
 };
 
 // The whole number of the attribute.
