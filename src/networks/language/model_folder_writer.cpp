@@ -92,7 +92,7 @@ Result<WriterNotes> write_model_folder(const fs::path& folder, const WrittenMode
   bytes.reserve(model.tensors.size());
   for (const WrittenTensor& tensor : model.tensors) {
     bytes.push_back(bytes_of(tensor, float_type(type)));
-    SafetensorsView view{.name = tensor.name, .dtype = weight_type_name(type), .shape = {}};
+    SafetensorsView view{tensor.name, weight_type_name(type), {}, {}};
     for (int i = 0; i < tensor.from.shape.rank; ++i) view.shape.push_back(tensor.from.shape[i]);
     view.data = std::as_bytes(std::span(bytes.back()));
     views.push_back(std::move(view));
