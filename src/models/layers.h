@@ -140,7 +140,7 @@ class Layers {
   Result<Graph> classify() {
     const bool is_regression = ops::is_for_numbers(options_.loss);
     add(ops::kLinear, is_regression ? "results" : "classifier",
-        {{"channels", options_.outputs()}, {"classifier", 1}});
+        {{"channels", options_.results()}, {"classifier", 1}});
     MANTISSA_ASSIGN(Graph graph, builder_.finish(last_));
     return ops::with_loss(std::move(graph), loss_options(options_));
   }

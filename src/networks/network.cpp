@@ -26,7 +26,8 @@ Error not_for_examples(const Graph& network, const std::string& why) {
                        "[numbers], exponent " +
                        std::to_string(kTargetExponent) +
                        "); inputs of other names, and several, are pictures, numbers, tokens "
-                       "(int32, [T]) and lengths (int32, []) of arrays; it has one output, and one loss that reads both");
+                       "(int32, [T]) and lengths (int32, []) of arrays; it has one output, and one loss that "
+                       "reads both, or several, whose labels or targets have names of their own");
 }
 
 // An input that examples have: the network's own input, or the targets of its loss.
@@ -72,21 +73,25 @@ Status check_named_inputs(const Graph& network) {
   bool has_examples = false;
   for (const int input : network.inputs) {
     const Value& value = network.values[input];
+    if (has_several_outputs(network) && is_target(network, input)) continue;
     const auto kind = array_kind(value);
     has_examples = has_examples || (kind && kind != ArrayKind::kLengths);
     if (kind || fits_known(value)) continue;
     return not_for_examples(network, "its input '" + value.name + "' of " + to_string(value.shape) +
                                          " is none of these");
   }
+  if (!has_examples) return not_for_examples(network, "it has no input of examples");
+  if (has_several_outputs(network)) return {};
   const bool has_labels = input_named(network, kLabelTensor) != nullptr;
   if (has_labels == (input_named(network, kTargetTensor) != nullptr)) {
     return not_for_examples(network, "it has no input 'labels' or 'targets'");
   }
-  return has_examples ? Status() : not_for_examples(network, "it has no input of examples");
+  return {};
 }
 
 Status check_inputs(const Graph& network) {
-  if (!has_usual_inputs(network)) return check_named_inputs(network);
+  const bool has_own = !has_usual_inputs(network) || has_several_outputs(network);
+  if (has_own) return check_named_inputs(network);
   for (const int input : network.inputs) {
     const Value& value = network.values[input];
     if (fits_known(value)) continue;
@@ -109,13 +114,10 @@ Status check_inputs(const Graph& network) {
 
 // The one loss, between the one result and the labels.
 Result<const Node*> loss_of_examples(const Graph& network) {
-  if (network.outputs.size() > 1 || network.losses.size() > 1) {
-    return invalid_input("network '" + network.name +
-                         "': it has not one output and one loss, but " +
-                         std::to_string(network.outputs.size()) + " and " +
-                         std::to_string(network.losses.size()) +
-                         "; the command line trains one of each, and Trainer in C++ and Python "
-                         "several");
+  if (network.outputs.size() > 1) {
+    return not_for_examples(network, "it has " + std::to_string(network.outputs.size()) +
+                                         " outputs and " + std::to_string(network.losses.size()) +
+                                         " losses, in place of a loss for each output");
   }
   const bool one_output =
       network.outputs.size() == 1 && (network.values[network.outputs[0]].shape.rank == 1 ||
@@ -183,18 +185,90 @@ std::vector<TensorSpec> input_specs(const Graph& network) {
   return specs;
 }
 
+namespace {
+
+// The classes or numbers that a loss is of.
+Result<ModelOptions> options_of_loss(const Graph& network, const Node& loss) {
+  const ops::Loss* const known = ops::loss_of_node(loss);
+  if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
+  const int64_t results = network.values[loss.inputs[0]].shape.last();
+  const bool one_logit = known->kind == ops::LossKind::kSigmoids && results == 1;
+  const bool has_ranks = known->kind == ops::LossKind::kOrdinal;
+  ModelOptions options{.classes = results + (one_logit || has_ranks),
+                       .one_logit = one_logit,
+                       .loss = known->kind};
+  options.has_labels = known->kind == ops::LossKind::kSigmoids && !one_logit &&
+                       network.values[loss.inputs[1]].shape.rank == 1 &&
+                       label_shape_of_places(network).rank == 0;
+  take_loss(loss, options);
+  const int64_t least = ops::is_for_numbers(known->kind) ? 1 : 2;
+  if (options.classes >= least && options.classes <= kMostClasses) return options;
+  return not_for_examples(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
+                                       std::to_string(kMostClasses) + " are possible");
+}
+
+// The same of one loss of several.
+Result<ModelOptions> options_of_output(const Graph& network, const Node& loss) {
+  const std::string subject = "its loss '" + loss.name + "' ";
+  const auto result = std::find(network.outputs.begin(), network.outputs.end(), loss.inputs[0]);
+  if (loss.inputs.size() != 2 || result == network.outputs.end()) {
+    return not_for_examples(network, subject + "reads something else than an output and its labels "
+                                               "or targets");
+  }
+  const Value& labels = network.values[loss.inputs[1]];
+  const bool is_of_places = network.values[loss.inputs[0]].shape.rank > 1;
+  const bool has_place = loss.op == &ops::kDiceLoss || is_of_places;
+  if (has_place) {
+    return not_for_examples(network, subject + "is of places; an output with a class for each pixel "
+                                               "or position must be the only one");
+  }
+  const bool is_input =
+      std::find(network.inputs.begin(), network.inputs.end(), loss.inputs[1]) !=
+      network.inputs.end();
+  const bool are_labels = labels.type == DataType::kInt32 && labels.shape.rank <= 1;
+  const bool are_targets = labels.element == Element::kNumber && labels.shape.rank == 1 &&
+                           labels.exponent == kTargetExponent;
+  if (!is_input || !is_target(network, loss.inputs[1]) || !(are_labels || are_targets)) {
+    return not_for_examples(network, subject + "is compared with '" + labels.name +
+                                         "', which is no input of labels or targets alone");
+  }
+  MANTISSA_ASSIGN(ModelOptions options, options_of_loss(network, loss));
+  options.labels = labels.name;
+  options.result = static_cast<int>(result - network.outputs.begin());
+  return options;
+}
+
+// A loss for each output, each with labels or targets of its own.
+Result<std::vector<ModelOptions>> options_of_outputs(const Graph& network) {
+  std::vector<ModelOptions> all;
+  for (const int n : network.losses) {
+    MANTISSA_ASSIGN(ModelOptions one, options_of_output(network, network.nodes[n]));
+    for (const ModelOptions& other : all) {
+      if (other.labels != one.labels && other.result != one.result) continue;
+      return not_for_examples(network, "two of its losses share an output, or its labels");
+    }
+    all.push_back(std::move(one));
+  }
+  if (all.size() == network.outputs.size()) return all;
+  return not_for_examples(network, "it has " + std::to_string(network.outputs.size()) +
+                                       " outputs and " + std::to_string(all.size()) +
+                                       " losses, in place of a loss for each output");
+}
+
+}  // namespace
+
+bool has_several_outputs(const Graph& network) { return network.losses.size() > 1; }
+
 Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));
-  MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
-  const ops::Loss* const known = ops::loss_of_node(*loss);
-  if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
-  const bool one_logit = known->kind == ops::LossKind::kSigmoids && network.classes() == 1;
-  const bool has_ranks = known->kind == ops::LossKind::kOrdinal;
-  ModelOptions options{
-      .classes = network.classes() + (one_logit || has_ranks), .one_logit = one_logit, .loss = known->kind};
-  options.has_labels = known->kind == ops::LossKind::kSigmoids && !one_logit &&
-                       network.values[loss->inputs[1]].shape.rank == 1 &&
-                       label_shape_of_places(network).rank == 0;
+  ModelOptions options;
+  if (has_several_outputs(network)) {
+    options.classes = 0;
+    MANTISSA_ASSIGN(options.outputs, options_of_outputs(network));
+  } else {
+    MANTISSA_ASSIGN(const Node* const loss, loss_of_examples(network));
+    MANTISSA_ASSIGN(options, options_of_loss(network, *loss));
+  }
   if (!has_usual_inputs(network)) {
     options.height = options.width = options.channels = 0;
   } else if (const Value* const pixels = input_named(network, kPixelTensor)) {
@@ -206,11 +280,7 @@ Result<ModelOptions> example_options(const Graph& network) {
   } else {
     options.features = input_named(network, kNumberTensor)->shape.count();
   }
-  take_loss(*loss, options);
-  const int64_t least = ops::is_for_numbers(known->kind) ? 1 : 2;
-  if (options.classes >= least && options.classes <= kMostClasses) return options;
-  return not_for_examples(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
-                                       std::to_string(kMostClasses) + " are possible");
+  return options;
 }
 
 bool has_one_logit(const Graph& network) {
@@ -234,7 +304,7 @@ bool is_text_encoder(const Graph& network) {
 
 bool is_text_classifier(const Graph& network) {
   return input_named(network, kTokenTensor) != nullptr && has_usual_inputs(network) &&
-         example_options(network).ok();
+         !has_several_outputs(network) && example_options(network).ok();
 }
 
 void fill_means(const std::vector<int>& means, Graph& network) {

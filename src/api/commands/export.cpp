@@ -5,6 +5,7 @@
 
 #include "api/commands/export_c.h"
 #include "api/commands/export_language.h"
+#include "api/commands/exported_run.h"
 #include "api/inference/inference_config.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
@@ -157,6 +158,8 @@ Result<Model> of_file(const std::string& path, Result<Model> exported) {
 Result<onnx::ExportedModel> exported_model(const ExportConfig& config) {
   if (config.from.empty()) {
     MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
+    MANTISSA_RETURN_IF_ERROR(
+        check_has_one_output(config.checkpoint, network.description.options));
     return of_file(config.checkpoint, export_frozen(network, onnx_target(config)));
   }
   MANTISSA_ASSIGN(const Encoder encoder, load_encoder(config.from, config.format));
@@ -168,6 +171,7 @@ Outcome<ExportedModel> export_to_tflite(const ExportConfig& config) {
     return invalid_input("--target tflite: encoders are exported as ONNX files");
   }
   MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
+  MANTISSA_RETURN_IF_ERROR(check_has_one_output(config.checkpoint, network.description.options));
   MANTISSA_ASSIGN(const tflite::ModelData model,
                   of_file(config.checkpoint, export_tflite(network)));
   MANTISSA_ASSIGN(const std::string bytes, of_file(config.checkpoint, tflite::model_bytes(model)));

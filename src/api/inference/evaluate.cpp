@@ -42,6 +42,33 @@ int64_t most_at_once(const Graph& graph) {
 
 }  // namespace
 
+namespace {
+
+// The numbers of a report, and those of its outputs.
+Evaluation evaluation_of(const Task::Report& report) {
+  Evaluation result;
+  const Score& score = report.score;
+  result.examples = score.examples;
+  result.accuracy = score.accuracy();
+  result.top5_accuracy = report.top5_accuracy.value_or(-1);
+  result.loss = score.loss;
+  result.confusion = report.confusion;
+  const RegressionScore numbers = score.regression.value_or(RegressionScore());
+  result.r2 = numbers.r2;
+  result.rmse = numbers.rmse;
+  result.mae = numbers.mae;
+  for (const NumberScore& one : numbers.each) {
+    result.targets.push_back({one.name, one.r2, one.rmse, one.mae});
+  }
+  for (const Task::Report& output : report.outputs) {
+    result.outputs.push_back(evaluation_of(output));
+    result.outputs.back().json = output.json("", std::nullopt);
+  }
+  return result;
+}
+
+}  // namespace
+
 Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
                                    const Task& task, const Examples& examples,
                                    const Observer& observer, Evaluation& result) {
@@ -62,21 +89,9 @@ Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork
                   task.evaluate(executors, batches,
                                 counting(observer, Progress::Kind::kEvaluating, examples.count)));
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  result = evaluation_of(report);
   result.seconds = time.count();
   result.model_sha256 = network.state.sha256(StateGroup::kPredictor);
-  const Score& score = report.score;
-  result.examples = score.examples;
-  result.accuracy = score.accuracy();
-  result.top5_accuracy = report.top5_accuracy.value_or(-1);
-  result.loss = score.loss;
-  result.confusion = report.confusion;
-  const RegressionScore numbers = score.regression.value_or(RegressionScore());
-  result.r2 = numbers.r2;
-  result.rmse = numbers.rmse;
-  result.mae = numbers.mae;
-  for (const NumberScore& one : numbers.each) {
-    result.targets.push_back({one.name, one.r2, one.rmse, one.mae});
-  }
   return report;
 }
 
@@ -133,10 +148,17 @@ Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer)
   MANTISSA_ASSIGN(const Task task, task_of(target, description.network, description.options,
                                            data.info.name, config.isa, description.thresholds));
   Evaluation result;
-  result.class_names = description.class_names;
-  result.target = target_names(target);
   MANTISSA_ASSIGN(const Task::Report report,
                   evaluate_task(config, network, task, examples_of(data.test), observer, result));
+  result.class_names = description.class_names;
+  result.target = target_names(target);
+  for (size_t i = 0; i < result.outputs.size(); ++i) {
+    Evaluation& output = result.outputs[i];
+    output.output = target.parts[i].output;
+    output.class_names = target.parts[i].names;
+    output.target = target_names(target.parts[i]);
+    output.seconds = result.seconds;
+  }
   MANTISSA_RETURN_IF_ERROR(write_report(config, report, result));
   return result;
 }

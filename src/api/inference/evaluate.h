@@ -20,7 +20,7 @@ struct EvaluationConfig : InferenceConfig {
 // Passes a message on, if it is not empty.
 void tell(const Observer& observer, std::string message);
 
-// Runs the task of a frozen network on examples; the results and their time go into `result`.
+// Runs the task of a frozen network on examples; the results and their time are `result`.
 Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
                                    const Task& task, const Examples& examples,
                                    const Observer& observer, Evaluation& result);

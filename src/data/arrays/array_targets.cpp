@@ -15,10 +15,11 @@ namespace mantissa {
 namespace {
 
 // Rows that have the targets alone; a table wants an input, too.
-Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const NpyArray& y) {
+Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const NpyArray& y,
+                                               const std::string& name) {
   NpyArray twice = y;
   twice.name = "x";
-  return array_rows(quoted(split.file(0)), std::move(twice), y);
+  return array_rows(quoted(split.file(0)), std::move(twice), y, {}, name);
 }
 
 }  // namespace
@@ -33,10 +34,11 @@ Result<Label> place_label(const FoundSplit& split, const NpyArray& y, double num
 }
 
 Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
-                                                 const DataOptions& options, FoundData& found) {
-  MANTISSA_ASSIGN(const auto rows, target_rows(split, y));
+                                                 TableTask task, FoundData& found,
+                                                 const std::string& name) {
+  MANTISSA_ASSIGN(const auto rows, target_rows(split, y, name));
   TableChoices choices;
-  choices.task = options.table.task;
+  choices.task = task;
   MANTISSA_ASSIGN(FoundSchema schema, find_schema(*rows, split.part, choices));
   for (std::string& note : schema.notes) {
     if (note.find("the target") != std::string::npos) found.notes.push_back(std::move(note));
@@ -86,8 +88,10 @@ Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSch
     }
     return {};
   }
-  MANTISSA_ASSIGN(const auto rows, target_rows(split, y));
+  MANTISSA_ASSIGN(const auto rows,
+                  target_rows(split, y, schema.output.empty() ? "y" : schema.output));
   TableSchema targets_alone;
+  targets_alone.output = schema.output;
   targets_alone.target = schema.target;
   targets_alone.more_targets = schema.more_targets;
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(targets_alone, *rows));

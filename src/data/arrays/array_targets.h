@@ -10,9 +10,10 @@
 namespace mantissa {
 
 // The targets of examples, as those of a table: from the examples of the split's part. The notes
-// about them are taken over.
+// about them are taken over. `name`: of the column, and the beginning of the names of several.
 Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
-                                                 const DataOptions& options, FoundData& found);
+                                                 TableTask task, FoundData& found,
+                                                 const std::string& name = "y");
 
 // The label of a pixel or position, kNoLabel for -1. An error for one that is no whole number from
 // -1 on.
@@ -24,8 +25,8 @@ Result<Label> largest_place_label(const FoundSplit& split, const NpyArray& y, Fo
 // A class for each position or pixel: as many as the largest label says.
 Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, FoundData& found);
 
-// Appends the targets of the examples of a split's part to a set of row_set. Errors: a class that
-// no training example has, a target that is missing.
+// Appends the targets of the examples of a split's part to a set of row_set. `schema` may be one
+// output of several. Errors: a class that no training example has, a target that is missing.
 Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSchema& schema,
                       ExampleSet& set);
 
