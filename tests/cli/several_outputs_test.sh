@@ -314,7 +314,7 @@ refusals() {
   done
   sed -e 's/"losses": \["kind_loss", /"losses": [/' -e '/"kind_loss"/d; /"name": "kind"/d' \
     "$folder/three.json" >"$folder/unequal.json"
-  refuses "an output without a loss" 2 "it has 3 outputs and 2 losses" train \
+  refuses "an output without a loss" 2 "it has 3 outputs, and not a loss for each" train \
     --model "$folder/unequal.json" --data "$folder/splits.npz" "${fast[@]}" --out "$folder/x"
   sed 's/"inputs": \["marks", "tags"\]/"inputs": ["marks", "kind"]/; /"name": "tags"/d' \
     "$folder/three.json" >"$folder/shared.json"

@@ -109,16 +109,19 @@ class TrainedOutputs : public ::testing::Test {
     return outcome.ok() ? outcome->summary_json : "";
   }
 
-  // The trunk's weights after some epochs of one step each, without momentum and decay.
-  std::vector<float> trunk(const std::string& network, const std::string& epochs) const {
+  // The trunk's weights after some epochs of one step each, without momentum and decay. All
+  // networks begin with the weights of the run `start`, or make them.
+  std::vector<float> trunk(const std::string& network, const std::string& epochs,
+                           const std::string& start) const {
     const std::string name = network + epochs;
-    run(network, name,
-        {{"format", "fp32"},
-         {"batch-size", std::to_string(kExamples)},
-         {"epochs", epochs},
-         {"lr-schedule", "constant"},
-         {"optimizer", "sgd"},
-         {"weight-decay", "0"}});
+    Settings settings = {{"format", "fp32"},
+                         {"batch-size", std::to_string(kExamples)},
+                         {"epochs", epochs},
+                         {"lr-schedule", "constant"},
+                         {"optimizer", "sgd"},
+                         {"weight-decay", "0"}};
+    if (!start.empty()) settings["from"] = folder_ / start;
+    run(network, name, settings);
     const auto file = trained_parameters(folder_ / name, "trunk.weights");
     EXPECT_EQ(file.error(), "");
     if (!file.ok()) return {};
@@ -144,11 +147,9 @@ class TrainedOutputs : public ::testing::Test {
 };
 
 TEST_F(TrainedOutputs, AddTheirGradients) {
-  const std::vector<float> before = trunk("both", "0"), both = trunk("both", "1"),
-                           kinds = trunk("kinds", "1"), ages = trunk("ages", "1");
+  const std::vector<float> before = trunk("both", "0", ""), both = trunk("both", "1", "both0"),
+                           kinds = trunk("kinds", "1", "both0"), ages = trunk("ages", "1", "both0");
   ASSERT_EQ(before.size(), 16u);
-  EXPECT_EQ(trunk("kinds", "0"), before);
-  EXPECT_EQ(trunk("ages", "0"), before);
   double largest = 0, of_kinds = 0, of_ages = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     const double by_kinds = kinds[i] - before[i], by_ages = ages[i] - before[i];

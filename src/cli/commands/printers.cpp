@@ -62,8 +62,7 @@ void print_predictions(const CommandLine& line, const Predictions& predictions) 
   const Terminal terminal = describe_terminal(1);
   if (line.json) return print(prediction_json(predictions));
   if (line.setting("csv") == "-") return print(predictions.csv);
-  const bool has_one = predictions.outputs.empty();
-  if (!line.quiet && has_one && predictions.predictions.size() <= kMostPictures) {
+  if (!line.quiet && predictions.predictions.size() <= kMostPictures) {
     print(picture_gallery(predictions, terminal));
   }
   print(prediction_table(predictions, terminal));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -69,6 +70,63 @@ Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, Fou
     return invalid_input(place_of(split, y) + " is 0 everywhere: there is nothing to learn");
   }
   return TableColumn{.name = "y", .categories = numbered_classes(int{largest} + 1)};
+}
+
+namespace {
+
+bool are_labels_of_places(const NpyArray& y, const Shape& places) {
+  const std::vector<int64_t> dims = dims_of(places);
+  return places.rank > 0 &&
+         std::equal(y.shape.begin() + 1, y.shape.end(), dims.begin(), dims.end());
+}
+
+void put_columns(std::vector<TableColumn> columns, TableSchema& schema) {
+  schema.target = std::move(columns[0]);
+  schema.more_targets.assign(std::make_move_iterator(columns.begin() + 1),
+                             std::make_move_iterator(columns.end()));
+}
+
+Status check_target(const FoundSplit& split, const NpyArray& y, const TableSchema& schema) {
+  const auto targets = std::ssize(schema.targets());
+  const bool fits = schema.label_shape.rank > 0
+                        ? are_labels_of_places(y, schema.label_shape)
+                        : (y.shape.size() == 1 && targets == 1) ||
+                              (y.shape.size() == 2 && y.shape[1] == targets);
+  if (fits) return {};
+  return invalid_input(place_of(split, y) + " has other targets than the training array");
+}
+
+}  // namespace
+
+Status take_targets(const FoundSplit& train, std::span<const NpyArray> arrays,
+                    const TableChoices& choices, FoundData& found, TableSchema& schema) {
+  for (size_t i = 0; i < choices.outputs.size(); ++i) {
+    const WantedTarget& wanted = choices.outputs[i];
+    const TableTask task = wanted.is_number ? TableTask::kRegression : TableTask::kClassification;
+    MANTISSA_ASSIGN(std::vector<TableColumn> columns,
+                    example_targets(train, arrays[i], task, found, wanted.name));
+    put_columns(std::move(columns), schema.outputs.emplace_back());
+    schema.outputs.back().output = wanted.name;
+  }
+  if (!schema.outputs.empty()) return {};
+  if (are_labels_of_places(arrays[0], choices.label_shape)) {
+    schema.label_shape = choices.label_shape;
+    MANTISSA_ASSIGN(schema.target, place_target(train, arrays[0], found));
+    return {};
+  }
+  MANTISSA_ASSIGN(std::vector<TableColumn> columns,
+                  example_targets(train, arrays[0], choices.task, found));
+  put_columns(std::move(columns), schema);
+  return {};
+}
+
+Status check_targets(const FoundSplit& split, std::span<const NpyArray> arrays,
+                     const TableSchema& schema) {
+  if (schema.outputs.empty()) return check_target(split, arrays[0], schema);
+  for (size_t i = 0; i < schema.outputs.size(); ++i) {
+    MANTISSA_RETURN_IF_ERROR(check_target(split, arrays[i], schema.outputs[i]));
+  }
+  return {};
 }
 
 Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSchema& schema,

@@ -1,7 +1,6 @@
 #include "data/arrays/named_arrays.h"
 
 #include <algorithm>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
@@ -118,18 +117,6 @@ Status find_splits(const fs::path& archive, const NamedPlaces& places, FoundData
   return {};
 }
 
-bool are_labels_of_places(const NpyArray& y, const Shape& places) {
-  const std::vector<int64_t> dims = dims_of(places);
-  return places.rank > 0 &&
-         std::equal(y.shape.begin() + 1, y.shape.end(), dims.begin(), dims.end());
-}
-
-void take_targets(std::vector<TableColumn> columns, TableSchema& schema) {
-  schema.target = std::move(columns[0]);
-  schema.more_targets.assign(std::make_move_iterator(columns.begin() + 1),
-                             std::make_move_iterator(columns.end()));
-}
-
 // Means and deviations of numbers, and the targets, from the split's part.
 Result<TableSchema> named_schema(const DataOptions& options, const FoundSplit& train,
                                FoundData& found) {
@@ -144,46 +131,15 @@ Result<TableSchema> named_schema(const DataOptions& options, const FoundSplit& t
                     channel_columns(train, {arrays.inputs[i], {input.shape, input.channels_first},
                                             arrays.lengths[i]}));
   }
-  for (size_t i = 0; i < options.table.outputs.size(); ++i) {
-    const WantedTarget& wanted = options.table.outputs[i];
-    const TableTask task = wanted.is_number ? TableTask::kRegression : TableTask::kClassification;
-    MANTISSA_ASSIGN(std::vector<TableColumn> targets,
-                    example_targets(train, arrays.targets[i], task, found, wanted.name));
-    take_targets(std::move(targets), schema.outputs.emplace_back());
-    schema.outputs.back().output = wanted.name;
-  }
-  if (!schema.outputs.empty()) return schema;
-  const NpyArray& y = arrays.targets[0];
-  if (are_labels_of_places(y, options.table.label_shape)) {
-    schema.label_shape = options.table.label_shape;
-    MANTISSA_ASSIGN(schema.target, place_target(train, y, found));
-    return schema;
-  }
-  MANTISSA_ASSIGN(std::vector<TableColumn> targets,
-                  example_targets(train, y, options.table.task, found));
-  take_targets(std::move(targets), schema);
+  MANTISSA_RETURN_IF_ERROR(take_targets(train, arrays.targets, options.table, found, schema));
   return schema;
-}
-
-// An error for targets of another shape than those of a schema, or of one of its outputs.
-Status check_targets(const FoundSplit& split, const NpyArray& y, const TableSchema& schema) {
-  const auto targets = std::ssize(schema.targets());
-  const bool fits = schema.label_shape.rank > 0
-                        ? are_labels_of_places(y, schema.label_shape)
-                        : (y.shape.size() == 1 && targets == 1) ||
-                              (y.shape.size() == 2 && y.shape[1] == targets);
-  if (fits) return {};
-  return invalid_input(place_of(split, y) + " has other targets than the training array");
 }
 
 // Examples of the split's part, whose arrays fit the schema.
 Result<int64_t> count_named(const FoundSplit& split, const TableSchema& schema) {
   std::vector<ArrayInput> inputs = schema.inputs;
   MANTISSA_ASSIGN(const SplitArrays arrays, read_split(split, {}, inputs));
-  for (size_t i = 0; i < arrays.targets.size(); ++i) {
-    MANTISSA_RETURN_IF_ERROR(check_targets(
-        split, arrays.targets[i], schema.outputs.empty() ? schema : schema.outputs[i]));
-  }
+  MANTISSA_RETURN_IF_ERROR(check_targets(split, arrays.targets, schema));
   int64_t count = 0;
   const int64_t rows = arrays.targets[0].shape[0];
   for (int64_t n = 0; n < rows; ++n) count += is_of_part(n, split.part);

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/test_folder.h"
+#include "data/arrays/test_arrays.h"
 #include "data/batches/examples.h"
 #include "data/datasets/dataset.h"
 #include "formats/arrays/npz.h"
@@ -12,15 +13,9 @@
 namespace mantissa {
 namespace {
 
-template <typename T>
-NpyView array_of(const char* name, NpyType type, std::vector<int64_t> shape,
-                 const std::vector<T>& numbers) {
-  return {name, type, std::move(shape), std::as_bytes(std::span(numbers))};
-}
-
 constexpr int16_t kOne = 1 << -kTargetExponent;
 
-const std::vector<float> kVectors = {0, 5, 2, 5};    // [2, 2]
+const std::vector<float> kRows = {0, 5, 2, 5};    // [2, 2]
 const std::vector<float> kAges = {30, 50};           // mean 40, deviation 10
 const std::vector<float> kPlaces = {1, 0, 3, 0.5};   // [2, 2]
 const std::vector<int64_t> kKinds = {7, 3};          // of the classes "3" and "7"
@@ -36,10 +31,10 @@ class NamedTargets : public testing::Test {
   // The arrays of both splits, and more.
   void put(std::vector<NpyView> more = {}) {
     std::vector<NpyView> arrays = {
-        array_of("vector", NpyType::kFloat, {2, 2}, kVectors),
+        array_of("vector", NpyType::kFloat, {2, 2}, kRows),
         array_of("kind", NpyType::kInt64, {2}, kKinds),
         array_of("Age", NpyType::kFloat, {2}, kAges),
-        array_of("vector_test", NpyType::kFloat, {2, 2}, kVectors),
+        array_of("vector_test", NpyType::kFloat, {2, 2}, kRows),
         array_of("kind_test", NpyType::kInt64, {2}, kKinds),
         array_of("test-age", NpyType::kFloat, {2}, kAges)};
     arrays.insert(arrays.end(), more.begin(), more.end());
@@ -136,7 +131,7 @@ TEST_F(NamedTargets, StayTargetsInAPartOfASet) {
 TEST_F(NamedTargets, AreNamedWhereTheyLack) {
   options_.table.outputs.push_back({"size", true});
   put();
-  expect_refusal("there is no array for the output 'size'");
+  expect_refusal("there is no array training for the output 'size'");
   expect_refusal("call it size, or size_train and size_test");
   options_.table.outputs.pop_back();
   put({array_of("AGE", NpyType::kFloat, {2}, kAges)});
