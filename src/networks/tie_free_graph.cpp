@@ -39,7 +39,7 @@ class TieFree {
   }
 
   Result<TieFreeGraph> run() {
-    if (from_.outputs.size() != 1) return invalid_input("it has several results");
+    if (from_.outputs.size() != 1) return invalid_input("it has several results; leave ties=up out");
     for (int n = 0; n < std::ssize(from_.nodes); ++n) {
       const Status added = add(n);
       if (added.ok()) continue;

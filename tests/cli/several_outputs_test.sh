@@ -282,6 +282,9 @@ PYTHON
   accepts "quantised without training" "kind" quantize --from "$folder/three" --weights 8 \
     --activations 8 --data "$folder/splits.npz" --batch-size 32 --epochs 0 --quiet \
     --out "$folder/eight"
+  accepts "the cost of few bits by the sum" "loss" quantize --from "$folder/three" --weights 4 \
+    --activations 4 --data "$folder/splits.npz" --batch-size 32 --sensitivity
+  holds "without an accuracy" eval '! grep -qi accuracy "$folder/stdout"'
   local format
   for format in dfp8 bfp:block=channel fp32; do
     accepts "format $format" "kind test accuracy (8|9|100)" train "${three[@]}" --epochs 6 \
@@ -325,6 +328,8 @@ refusals() {
     refuses "export to $target" 2 "several (results|outputs)" export --checkpoint "$folder/three" \
       --target "$target" --out "$folder/exported-$target"
   done
+  refuses "ties=up" 2 "it has several results; leave ties=up out" train \
+    --data "$folder/splits.npz" "${three[@]}" --format bfp8-portable
   refuses "serve" 2 "several outputs" serve --checkpoint "$folder/three" --port 0
   holds "nothing was written" eval \
     'test ! -e "$folder/x" && test ! -e "$folder/exported-ort" && test ! -e "$folder/exported-c"'
