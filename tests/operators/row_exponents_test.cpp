@@ -91,6 +91,7 @@ class RowNetwork {
     EXPECT_TRUE(verified.ok()) << (verified.ok() ? "" : verified.error().message);
     const auto arena = std::move(*AlignedMemory::create(program->arena_bytes));
     std::memset(arena.data(), 0xA5, static_cast<size_t>(program->arena_bytes));
+    arena_bytes_ = program->arena_bytes;
     Executor executor(graph, *program, *state_, arena.span(), pool, isa);
     std::vector<const void*> pointers;
     for (const auto& input : inputs) pointers.push_back(input.data());
@@ -106,6 +107,17 @@ class RowNetwork {
       state_->data<int16_t>(tensor)[block] += static_cast<int16_t>(by);
     }
   }
+  // Sums of products of a row and rows of a parameter, exact in double.
+  std::vector<double> products(const std::vector<double>& row, int parameter, int64_t first,
+                               int64_t count) const {
+    std::vector<double> sums(count, 0);
+    for (int64_t o = 0; o < count; ++o) {
+      const int64_t at = (first + o) * std::ssize(row);
+      for (int64_t i = 0; i < std::ssize(row); ++i) sums[o] += row[i] * number(parameter, at + i);
+    }
+    return sums;
+  }
+  int64_t arena_bytes() const { return arena_bytes_; }
   double number(int parameter, int64_t i) const {
     const ParameterState& p = state_->layout().parameters[parameter];
     const StateTensor& tensor = state_->layout().tensors[p.mantissa];
@@ -120,6 +132,7 @@ class RowNetwork {
   Format format_;
   Graph graph_;
   std::optional<State> state_;
+  int64_t arena_bytes_ = 0;  // of the last run
 };
 
 Graph small_encoder() {
@@ -170,15 +183,11 @@ Graph linear_of_table(int64_t bits, int64_t bias = 0) {
   return *builder.finish({linear, reader});
 }
 
-// Sums of products of a row, exact in double. Rows of the table keep their mantissas.
+// Sums of products of a row. Rows of the table keep their mantissas.
 std::vector<double> sums_of(const RowNetwork& net, int32_t token) {
-  std::vector<double> sums(kUnits, 0);
-  for (int64_t o = 0; o < kUnits; ++o) {
-    for (int64_t i = 0; i < kFeatures; ++i) {
-      sums[o] += net.number(0, token * kFeatures + i) * net.number(1, o * kFeatures + i);
-    }
-  }
-  return sums;
+  std::vector<double> row(kFeatures);
+  for (int64_t i = 0; i < kFeatures; ++i) row[i] = net.number(0, token * kFeatures + i);
+  return net.products(row, 1, 0, kUnits);
 }
 
 TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
@@ -191,6 +200,19 @@ TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
       EXPECT_GE(largest, int64_t{1} << (bits - 2)) << "row " << row << " wastes a bit";
     }
   }
+}
+
+// The row at the exponent of its own maximum in 16 bits.
+std::vector<double> in_16_bits(std::vector<double> row) {
+  double most = 0;
+  for (const double number : row) most = std::max(most, std::abs(number));
+  int exponent = 0;
+  while (std::nearbyint(std::ldexp(most, -exponent)) > 32767) ++exponent;
+  while (std::nearbyint(std::ldexp(most, -exponent + 1)) <= 32767) --exponent;
+  for (double& number : row) {
+    number = std::ldexp(std::nearbyint(std::ldexp(number, -exponent)), exponent);
+  }
+  return row;
 }
 
 // A layer with input_bits reads 16 bits as they are; another gets them requantised to 8.
@@ -219,21 +241,53 @@ TEST(RowExponents, ALayerMayReadRowsOf16Bits) {
     const Rows rows = net.run(kSequence, {ids});
     for (int64_t row = 0; row < std::ssize(ids); ++row) {
       const std::vector<double> exact = sums_of(net, ids[row]);
-      double most = 0;
-      for (const double sum : exact) most = std::max(most, std::abs(sum));
-      // The exponent of its own maximum in 16 bits.
-      int exponent = 0;
-      while (std::nearbyint(std::ldexp(most, -exponent)) > 32767) ++exponent;
-      while (std::nearbyint(std::ldexp(most, -exponent + 1)) <= 32767) --exponent;
-      std::vector<double> wanted(kUnits, 0);
-      for (int64_t o = 0; o < kUnits; ++o) {
-        for (int64_t i = 0; i < kUnits; ++i) {
-          const double x = std::nearbyint(std::ldexp(exact[i], -exponent));
-          wanted[o] += std::ldexp(x, exponent) * net.number(2, o * kUnits + i);
+      expect_row(net.products(in_16_bits(exact), 2, 0, kUnits), rows, row, 16);
+    }
+  }
+}
+
+// Logits of so many classes that their weights are multiplied in slices, the last of them narrow.
+// They read a table in 8 bits, or a layer's 16.
+constexpr int64_t kWide = 128, kSlice = 4096, kClasses = 8 * kSlice + 5;
+
+Graph many_logits(bool is_wide) {
+  GraphBuilder builder("logits");
+  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+  int last = builder.add(ops::kEmbedding, "embedding", {tokens},
+                         {{"rows", kVocabulary}, {"channels", kWide}});
+  if (is_wide) {
+    last = builder.add(ops::kLinear, "first", {last},
+                       {{"channels", kWide}, {"bias", 0}, {"least_bits", 16}});
+  }
+  return *builder.finish(
+      builder.add(ops::kLinear, "logits", {last},
+                  {{"channels", kClasses}, {"bias", 0}, {"input_bits", is_wide ? 16 : 0}}));
+}
+
+TEST(RowExponents, LogitsOfManyClassesAreMultipliedInSlices) {
+  for (const bool is_wide : {false, true}) {
+    RowNetwork net(many_logits(is_wide));
+    const int last = is_wide ? 2 : 1;
+    const std::vector<int32_t> ids = random_tokens(4 * kSequence, 6);
+    const Rows rows = net.run(kSequence, {ids});
+    EXPECT_EQ(net.run(kSequence, {ids}, 3), rows);
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      std::vector<double> input(kWide, 0);
+      for (int64_t i = 0; i < kWide; ++i) input[i] = net.number(0, ids[row] * kWide + i);
+      if (is_wide) input = in_16_bits(net.products(input, 1, 0, kWide));
+      for (const auto& [first, count] :
+           {std::pair<int64_t, int64_t>{0, 40}, {kSlice - 9, 20}, {kClasses - 9, 9}}) {
+        const std::vector<double> sums = net.products(input, last, first, count);
+        for (int64_t o = 0; o < count; ++o) {
+          ASSERT_EQ(static_cast<double>(rows.mantissas[row * kClasses + first + o]),
+                    std::nearbyint(std::ldexp(sums[o], -rows.exponents[row])))
+              << row << ", " << first + o;
         }
       }
-      expect_row(wanted, rows, row, 16);
     }
+    // A row is computed without a packed copy of all weights.
+    EXPECT_EQ(net.run(1, {{ids[0]}}), rows.first(1));
+    EXPECT_LT(net.arena_bytes() - kClasses * int64_t{sizeof(int32_t)}, kClasses * kWide / 2);
   }
 }
 
