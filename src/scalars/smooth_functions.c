@@ -17,11 +17,6 @@ static int64_t sigmoid(int64_t q, int e) {
   return ref_sigmoid_function.value(q, e, unread);
 }
 
-// x * slope in Q30, for slopes that vanish at large x.
-static int64_t times_x_q30(int64_t q, int e, int64_t slope) {
-  return slope == 0 ? 0 : ref_rescale_rne(q * slope, -e);
-}
-
 static int64_t gelu(int64_t q, int e, RefFraction slope) {
   (void)slope;
   return q * ref_normal_probability_q30(q, e);
@@ -29,16 +24,7 @@ static int64_t gelu(int64_t q, int e, RefFraction slope) {
 static int64_t gelu_derivative(int64_t q, int e, RefFraction slope) {
   (void)slope;
   const RefNormal normal = ref_normal_q30(q, e);
-  return normal.probability + times_x_q30(q, e, normal.density);
-}
-
-static int64_t silu(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  return q * sigmoid(q, e);
-}
-static int64_t silu_derivative(int64_t q, int e, RefFraction slope) {
-  return sigmoid(q, e) +
-         times_x_q30(q, e, ref_sigmoid_function.derivative_q30(q, e, slope));
+  return normal.probability + ref_times_x_q30(q, e, normal.density);
 }
 
 // 1 / (k + 1)! in Q30.
@@ -115,7 +101,7 @@ static int64_t mish_derivative(int64_t q, int e, RefFraction slope) {
   const Mish of = mish_of(q, e);
   const int64_t t = ratio_q30(of.part, of.whole), rest = ratio_q30(of.rest, of.whole);
   const int64_t bend = ref_shift_right_rne(rest * (ONE + t), 30);
-  return t + times_x_q30(q, e, ref_shift_right_rne(bend * sigmoid(q, e), 30));
+  return t + ref_times_x_q30(q, e, ref_shift_right_rne(bend * sigmoid(q, e), 30));
 }
 
 static int64_t softplus_derivative(int64_t q, int e, RefFraction slope) {
@@ -159,7 +145,6 @@ const RefPointFunction ref_hard_sigmoid_function = {q30_exponent, hard_sigmoid,
 const RefPointFunction ref_hard_swish_function = {product_exponent, hard_swish,
                                                   hard_swish_derivative, NULL, NULL};
 const RefPointFunction ref_gelu_function = {product_exponent, gelu, gelu_derivative, NULL, NULL};
-const RefPointFunction ref_silu_function = {product_exponent, silu, silu_derivative, NULL, NULL};
 const RefPointFunction ref_elu_function = {product_exponent, elu, elu_derivative, NULL, NULL};
 const RefPointFunction ref_softplus_function = {softplus_exponent, softplus, softplus_derivative,
                                                 NULL, NULL};

@@ -85,11 +85,11 @@ int64_t other_of(const Rows& rows, int64_t i) {
 void forward_rows(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
   const int64_t channels = a.shape.last();
-  const Mantissas of_a(a), of_b(b);
   const auto exponent_at = [&](int64_t row) { return a.row_exponent(row) + b.row_exponent(row); };
   write_rows(c, exponent_at, [&](int64_t row, int, int64_t* wide) {
     const int64_t first = row * channels;
-    for (int64_t i = 0; i < channels; ++i) wide[i] = of_a[first + i] * of_b[first + i];
+    c.kernel.table->wide->products({gradient_from(a, first), gradient_from(b, first), 0, wide}, 0,
+                                   channels);
   });
 }
 
@@ -128,9 +128,15 @@ void scale_gradient_rows(const OpContext& c, const Tensor& grad_input, const Ten
   }
   const int exponent = largest - kBelowLargest;
   const Mantissas grads(c.grad_output()), others(other);
+  const bool has_kernel = c.grad_output().bits <= 16;
   const auto fill = [&](int64_t row, int64_t* wide) {
     const int shift = exponent - other.row_exponent(row);
     const int64_t first = row * channels;
+    if (has_kernel) {
+      return c.kernel.table->wide->products(
+          {gradient_from(c.grad_output(), first), gradient_from(other, first), shift, wide}, 0,
+          channels);
+    }
     for (int64_t i = 0; i < channels; ++i) {
       wide[i] = rescale_rne(grads[first + i] * others[first + i], shift);
     }

@@ -125,6 +125,8 @@ void forward_rows(const OpContext& c) {
     const int64_t first = row * channels;
     if constexpr (&kFunction == &kGeluFunction) {
       c.kernel.table->wide->gelu({gradient_from(input, first), e, wide}, 0, channels);
+    } else if constexpr (&kFunction == &kSiluFunction) {
+      c.kernel.table->wide->silu({gradient_from(input, first), e, wide}, 0, channels);
     } else {
       for (int64_t i = 0; i < channels; ++i) wide[i] = kFunction.value(in[first + i], e, slope);
     }
@@ -175,8 +177,17 @@ void backward_rows(const OpContext& c) {
   const Fraction slope = slope_of<kFunction>(c);
   const int cut = cut_bits(c);
   const int64_t channels = input.shape.last();
+  const bool has_kernel = &kFunction == &kSiluFunction && c.grad_output().bits <= 16;
   const auto fill = [&](int64_t row, int64_t* wide) {
     const int e = input.row_exponent(row);
+    if (has_kernel) {
+      const int64_t first = row * channels;
+      const kernels::SiluGradient args{.in = gradient_from(input, first),
+                                       .grad_out = gradient_from(c.grad_output(), first),
+                                       .exponent = e,
+                                       .wide = wide};
+      return c.kernel.table->wide->silu_gradient(args, 0, channels);
+    }
     for (int64_t i = 0, at = row * channels; i < channels; ++i, ++at) {
       const int64_t derivative =
           grads[at] == 0 ? 0 : shift_right_rne(kFunction.derivative_q30(in[at], e, slope), cut);
