@@ -44,13 +44,13 @@ int64_t most_at_once(const Graph& graph) {
 
 Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
                                    const Task& task, const Examples& examples,
-                                   const Observer& observer, Evaluation& result) {
+                                   const BatchLengths& lengths, const Observer& observer,
+                                   Evaluation& result) {
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const int64_t at_once = std::min(config.batch_size, most_at_once(network.graph));
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.format, at_once,
-                                     examples.count, {&table, config.threads},
-                                     text_lengths(network.description, kTextLengths)));
+                                     examples.count, {&table, config.threads}, lengths));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   tell(observer, pool.shortage());
@@ -112,15 +112,19 @@ constexpr CommandOf<EvaluationConfig> kEvalCommand = {"eval", kEvalRows};
 
 CommandInfo eval_command() { return info_of<kEvalCommand>(); }
 
-Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer) {
+Result<EvaluationConfig> evaluation_config(const Settings& settings) {
   MANTISSA_ASSIGN(EvaluationConfig config, read_settings(kEvalCommand, settings));
-  if (!config.out.empty()) {
-    MANTISSA_ASSIGN(const PathKind kind, path_kind(config.out));
-    if (kind == PathKind::kFolder) {
-      config.out = (std::filesystem::path(config.out) / kEvaluationFile).string();
-    }
-    MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  if (config.out.empty()) return config;
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(config.out));
+  if (kind == PathKind::kFolder) {
+    config.out = (std::filesystem::path(config.out) / kEvaluationFile).string();
   }
+  MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  return config;
+}
+
+Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer) {
+  MANTISSA_ASSIGN(const EvaluationConfig config, evaluation_config(settings));
   constexpr int64_t kUsualSequence = 128;
   MANTISSA_ASSIGN(FrozenNetwork network,
                   load_network(config.checkpoint, config.file, kUsualSequence));
@@ -136,7 +140,8 @@ Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer)
   result.class_names = description.class_names;
   result.target = target_names(target);
   MANTISSA_ASSIGN(const Task::Report report,
-                  evaluate_task(config, network, task, examples_of(data.test), observer, result));
+                  evaluate_task(config, network, task, examples_of(data.test),
+                                text_lengths(description, kTextLengths), observer, result));
   MANTISSA_RETURN_IF_ERROR(write_report(config, report, result));
   return result;
 }

@@ -44,6 +44,8 @@ const char* finish_name(const GeneratedText& generated) {
       return "end";
     case TextFinish::kStopped:
       return "stopped";
+    case TextFinish::kStop:
+      return "stop";
     case TextFinish::kLength:
       break;
   }
