@@ -95,9 +95,11 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
     line = ProgressLine() if progress else None
     with _data_file(data, run) as file:
         tuning = FineTuning(run, settings_of({**settings, **own, "data": file}, "train"))
-        # A model that was given as a path need not be in memory any more.
+        # A model that was given as a path is in no one's hands any more; its file still is.
+        held = model._folder
         del model
         summary = _run(tuning, [*callbacks, *([line] if line else [])], line)
+    del held
     tuned = LanguageModel(run, {"threads": settings.get("threads")}, folder)
     tuned.summary, tuned.notes = summary, tuning.notes
     return tuned

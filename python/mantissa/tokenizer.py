@@ -81,15 +81,15 @@ class Tokenizer:
         """The tokens of a text, a list [tokens], or with `array` NumPy's int32. No token stands around
         them, not `first_id` either. InvalidInput names the place of a character or a byte that has
         no token."""
-        return _list_or_array(self._core.encode(_valid(text, "encode")), array)
+        tokens = self._core.encode(_valid(text, "encode"))
+        return _as_array(tokens) if array else tokens
 
     def decode(self, ids: int | Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """The text of tokens: one, or a list or an array of them. Special tokens give nothing; with
         `skip_special_tokens=False` their names, of byte-level BPE. Bytes that are no UTF-8, such as a
         part of a character, become U+FFFD. InvalidInput names a number that is no token."""
-        numbers = [ids] if hasattr(ids, "__index__") else ids
-        return self._core.decode([self._number(one) for one in numbers],  # type: ignore[union-attr]
-                                 not skip_special_tokens)
+        numbers = ids if isinstance(ids, Iterable) else [ids]
+        return self._core.decode([self._number(one) for one in numbers], not skip_special_tokens)
 
     def token(self, id: int) -> str:
         """A token as its vocabulary writes it: "Ġthe" for " the" in byte-level BPE. InvalidInput: a
@@ -123,7 +123,9 @@ class Tokenizer:
         encoded. Models whose template is another than those of docs/language.md are refused when
         they are loaded, and the error begins with that template."""
         tokens = self._core.encode_chat(pairs_of(messages), add_generation_prompt)
-        return _list_or_array(tokens, array) if tokenize else self._core.decode(tokens, True)
+        if not tokenize:
+            return self._core.decode(tokens, True)
+        return _as_array(tokens) if array else tokens
 
     def _number(self, value: Any) -> int:
         try:
@@ -169,9 +171,7 @@ def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _list_or_array(tokens: list[int], array: bool) -> Any:
-    if not array:
-        return tokens
+def _as_array(tokens: list[int]) -> NDArray[np.int32]:
     import numpy as np
 
     return np.array(tokens, np.int32)
