@@ -105,7 +105,9 @@ class PythonLanguageModel {
   Generated generated(const char* call, nb::object on_piece, const Work& work) const {
     const Owner::Turn turn(owner_, call);
     PythonCalls calls;
-    const auto observer = [&](const std::string& piece) { return calls.goes_on(on_piece, Utf8{piece}); };
+    const auto observer = [&](const std::string& piece) {
+      return calls.goes_on(on_piece, Utf8{piece});
+    };
     auto outcome = released([&] { return work(observer); });
     calls.raise_if_failed();
     GeneratedText text = value_of(std::move(outcome));

@@ -82,6 +82,7 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
         raise InvalidInput("finetune: `resume` wants the folder of the run, `out`")
     if not isinstance(model, LanguageModel):
         model = load_language_model(model, threads=settings.get("threads"))
+    settings.setdefault("threads", model._settings.get("threads"))
     start = model._start(sequence)
     goes_on = model.adapter_rank > 0 and lora in (None, 0, 8, model.adapter_rank)
     folder = _temporary_folder() if out is None else None
@@ -100,7 +101,7 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
         del model
         summary = _run(tuning, [*callbacks, *([line] if line else [])], line)
     del held
-    tuned = LanguageModel(run, {"threads": settings.get("threads")}, folder)
+    tuned = LanguageModel(run, {"threads": settings["threads"]}, folder)
     tuned.summary, tuned.notes = summary, tuning.notes
     return tuned
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 OnPiece = Callable[[str], Any]
 Prompt = str | Sequence[Message]
-Finish = Literal["length", "end", "stop", "stopped"]
 
 
 class GeneratedText(str):
@@ -29,7 +28,7 @@ class GeneratedText(str):
 
     tokens: int
     prompt_tokens: int
-    finish: Finish
+    finish: Literal["length", "end", "stop", "stopped"]
 
     @classmethod
     def _of(cls, text: str, tokens: int, prompt_tokens: int, finish: Any) -> GeneratedText:
@@ -67,7 +66,7 @@ class LanguageModel:
 
     def __init__(self, source: Path, settings: dict[str, Any],
                  folder: TemporaryDirectory[str] | None = None):
-        self._source = os.fspath(source)
+        self._source = os.path.abspath(os.fspath(source))  # wherever the process goes
         self._settings = settings
         self._folder = folder  # of a file that was made for this model
         self._core = _core.LanguageModel(settings_of({"checkpoint": self._source, **settings},
@@ -205,7 +204,10 @@ class LanguageModel:
         file or a folder of another program is written in float32, as `mantissa import` does."""
         import shutil
 
-        target, made = os.fspath(path), self._file()
+        target, made = os.fspath(path), self._source
+        if _core.describe_language_model(made):
+            _core.import_model(made, {"out": target, "sequence": str(self.sequence)})
+            return
         if os.path.isdir(made):
             made = os.path.join(made, "model.safetensors")
         partly = f"{target}.tmp-{os.getpid()}"

@@ -1,6 +1,6 @@
 // How well a language model in memory predicts texts.
 #include "api/inference/evaluate.h"
-#include "api/inference/language_model_data.h"
+#include "api/language/language_model_data.h"
 #include "api/outcome.h"
 
 namespace mantissa {

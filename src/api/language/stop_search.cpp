@@ -1,4 +1,4 @@
-#include "api/inference/stop_search.h"
+#include "api/language/stop_search.h"
 
 #include <algorithm>
 #include <string_view>

@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include "api/inference/language_model_data.h"
+#include "api/language/language_model_data.h"
 #include "api/outcome.h"
 
 namespace mantissa {

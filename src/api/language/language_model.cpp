@@ -4,9 +4,9 @@
 
 #include "api/inference/generation_settings.h"
 #include "api/inference/inference_config.h"
-#include "api/inference/language_model_data.h"
 #include "api/inference/language_values.h"
-#include "api/inference/stop_search.h"
+#include "api/language/language_model_data.h"
+#include "api/language/stop_search.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
 #include "base/files/file_system.h"
