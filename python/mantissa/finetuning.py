@@ -56,7 +56,7 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
         adapters goes on with them if this is left at 8, or has their rank.
     lora_on: layers with adapters, such as "query,value"; left out: all linear layers but the last.
     lora_alpha: left out: twice the rank.
-    steps, epochs: how many (one epoch if neither is given).
+    steps, epochs: how many (three epochs if neither is given).
     batch_size: sequences of a step (16).
     learning_rate: left out: that of `mantissa train`; 1e-3 suits adapters, 1e-5 all weights.
     format: the number format of the training; left out: the model's own, with fp32 for models of
