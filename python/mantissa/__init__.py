@@ -19,7 +19,7 @@ from .data import Data, DataSet, class_weights, mantissas
 from .errors import Error, InvalidInput, OverBudget
 from .finetuning import FineTuning, finetune
 from .formats import Format, bfp, dfp, fp32
-from .language import GeneratedText, LanguageModel, TextLoss, load_language_model
+from .language import LanguageModel, load_language_model
 from .layers import (Sequential, add, attention, average_pool, batch_norm, bilinear_resize, concat,
                      concat_positions, conv, conv1d, dropout, elu, embedding, flatten, gather_rows,
                      gelu, global_average_pool, group_norm, gru, hard_sigmoid, hard_swish, layer,
@@ -34,6 +34,7 @@ from .losses import (Loss, absolute_error, contrastive, cross_entropy, ctc, dice
 from .model import Model
 from .network import Input, Network, Parameter
 from .sequences import best_path, label_error_rate
+from .texts import GeneratedText, TextLoss
 from .tokenizer import Tokenizer
 from .trainer import Epoch, History, Taken, Trainer
 from .values import Var, indices, input, numbers, op, ops

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _core
 from ._settings import settings_of
 from .commands import Watch
 from .errors import InvalidInput
+from .texts import GeneratedText, TextLoss, loss_of
 from .tokenizer import Message, Tokenizer, _valid, pairs_of
 
 if TYPE_CHECKING:
@@ -19,34 +19,6 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 OnPiece = Callable[[str], Any]
 Prompt = str | Sequence[Message]
-
-
-class GeneratedText(str):
-    """A text that a model wrote: a `str` with `tokens`, how many were drawn, `prompt_tokens`, how many
-    were read, and `finish`, why it ends: "length" (as long as was asked for, or as the model reads),
-    "end" (the model ended it), "stop" (one of `stop` came), "stopped" (the callback said so)."""
-
-    tokens: int
-    prompt_tokens: int
-    finish: Literal["length", "end", "stop", "stopped"]
-
-    @classmethod
-    def _of(cls, text: str, tokens: int, prompt_tokens: int, finish: Any) -> GeneratedText:
-        made = cls(text)
-        made.tokens, made.prompt_tokens, made.finish = tokens, prompt_tokens, finish
-        return made
-
-
-@dataclass(frozen=True)
-class TextLoss:
-    """How well a model predicts each token of a text by those before it: means over the tokens."""
-
-    tokens: int  # that were predicted
-    nats_per_token: float
-    perplexity: float  # e to the loss in nats
-    bits_per_token: float
-    bits_per_byte: float | None  # of the text as UTF-8; None: the tokens stand for no text
-    accuracy: float  # the part of the tokens that was the likeliest
 
 
 class LanguageModel:
@@ -187,7 +159,7 @@ class LanguageModel:
     def loss(self, text: str, *, progress: Watch | None = None) -> TextLoss:
         """The loss of a text, of two tokens at least: each token but the first is predicted. A text of
         more tokens than the model's sequence is divided into sequences, as `mantissa eval` does it."""
-        return _loss_of(self._core.loss(_valid(text, "loss"), progress))
+        return loss_of(self._core.loss(_valid(text, "loss"), progress))
 
     def evaluate(self, data: Path, *, batch_size: int | None = None,
                  progress: Watch | None = None) -> TextLoss:
@@ -195,7 +167,7 @@ class LanguageModel:
         twentieth of a text, or the answers of a twentieth of the conversations in NAME.jsonl
         (docs/data.md). `batch_size` sequences are computed at once; it changes no result."""
         settings = settings_of({"data": data, "batch_size": batch_size}, "eval")
-        return _loss_of(self._core.evaluate(settings, progress))
+        return loss_of(self._core.evaluate(settings, progress))
 
     # --- files ---
 
@@ -294,14 +266,6 @@ def load_language_model(path_or_run: Path, *, format: Any = None, sequence: int 
     _core.import_model(source, settings_of({"out": file, "sequence": sequence, "smooth": smooth,
                                             "weights": weights, "threads": threads}, "import"))
     return LanguageModel(file, {**settings, "sequence": None}, folder)
-
-
-def _loss_of(text: str) -> TextLoss:
-    import json
-
-    found = json.loads(text)
-    return TextLoss(found["tokens"], found["loss"], found["perplexity"], found["bits_per_token"],
-                    found.get("bits_per_byte"), found["accuracy"])
 
 
 def _temporary_folder() -> TemporaryDirectory[str]:
