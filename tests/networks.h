@@ -181,6 +181,33 @@ inline Graph with_sequence_convolutions() {
   return finished(net);
 }
 
+// Volumes: convolutions over three axes, dense and depthwise, with strides and dilation, pools of
+// images and of the depth, padding of images, and the mean over all three axes.
+inline Graph with_volumes() {
+  Layers net("volumes", fashion_options());
+  net.add(ops::kReshape, "volume", {{"depth", 7}, {"height", 14}, {"width", 8}, {"channels", 1}});
+  net.depth_taps("taps1", 3, 1, 1);
+  net.convolution("conv1", 8, 3, 1, 1, false);
+  net.batch_norm("norm1");
+  net.relu("relu1");
+  net.add(ops::kMaxPool, "maximum", {{"window", 2}});
+  net.add(ops::kOverlappingMaxPool, "deep_maximum",
+          {{"over", "depth"}, {"window", 3}, {"stride", 1}, {"padding", 1}});
+  net.add(ops::kDepthTaps, "taps2", {{"kernel", 2}, {"dilation", 2}, {"padding_end", 1}});
+  net.convolution("conv2", 8, 3, 1, 1, true, 8);
+  const int values = net.relu("relu2");
+  net.add(ops::kAveragePool, "deep_mean", {{"over", "depth"}, {"window", 2}});
+  net.pad("pad", 1, 0, 0, 2);
+  net.depth_taps("taps3", 3, 2, 1, 1);
+  net.convolution("conv3", 16, 3, 2, 0, true);
+  net.relu("relu3");
+  const int small = net.add(ops::kFlatten, "flatten");
+  net.continue_from(values);
+  const int mean = net.add(ops::kGlobalAveragePool, "mean");
+  net.concat("parts", {small, mean});
+  return finished(net);
+}
+
 // A small U-Net: down by strides, up by transposed convolutions, by repetition and by
 // interpolation, with skips that are joined.
 inline Graph with_upsampling() {
@@ -549,6 +576,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"products", with_products},
       {"dilated", with_dilation},
       {"sequences", with_sequence_convolutions},
+      {"volumes", with_volumes},
       {"upsampled", with_upsampling},
       {"grouped_upsampling", with_grouped_upsampling},
       {"softmax", with_softmax_and_rows},

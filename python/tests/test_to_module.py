@@ -68,6 +68,13 @@ def squeeze(x):
     return mt.multiply(x, mt.sigmoid(mt.linear(mt.global_average_pool(x), 8)))
 
 
+def volume(*layers):
+    x = mt.conv3d(mt.numbers(6, 5, 4, 2, exponent=-6), 8, bias=True)
+    for one in layers:
+        x = one(x)
+    return x
+
+
 NETWORKS = {
     "linear": lambda: mt.linear(mt.input(4, 4, 2), 3),
     "convolution": lambda: pooled(mt.layer(mt.conv, 8, stride=2, groups=4),
@@ -86,6 +93,15 @@ NETWORKS = {
         mt.layer(mt.transposed_conv, 6, 4, padding=1), op("overlapping_max_pool", window=3, stride=2),
         op("average_pool", window=2, stride=1, padding=1, count_padding=False),
         op("upsample", factor=2), op("bilinear_resize", width=9)), 8, 3, stride=2, groups=2), 3),
+    "volumes": lambda: mt.linear(mt.global_average_pool(volume(
+        mt.batch_norm, mt.relu, mt.layer(mt.max_pool3d, (3, 2, 1), stride=(1, 2, 1), padding=(1, 0, 0)),
+        mt.layer(mt.conv3d, 8, (2, 3, 1), stride=(2, 1, 2), padding=(1, 1, 0), dilation=(2, 1, 1),
+                 groups=8),
+        mt.layer(mt.average_pool3d, (2, 1, 2)), op("pad", top=1, right=1),
+        mt.layer(mt.transposed_conv, 6), mt.layer(mt.conv3d, 6, (1, 3, 3)))), 3),
+    "volume_shapes": lambda: mt.linear(mt.reshape(volume(
+        op("depth_taps", kernel=2, padding=1, padding_end=0), op("upsample", factor=2)),
+        3, 20, 2, 128), 3),
     "batch_norm": lambda: pooled(mt.batch_norm, mt.relu, skip, mt.batch_norm),
     "group_norm": lambda: pooled(mt.layer(mt.group_norm, 4, epsilon=1e-3), mt.relu,
                                  mt.layer(mt.group_norm, 8)),

@@ -114,6 +114,13 @@ class Layers {
   int reshape(const std::string& name, int64_t height, int64_t width, int64_t channels) {
     return add(ops::kReshape, name, {{"height", height}, {"width", width}, {"channels", channels}});
   }
+  // The taps along the depth of a volume, for a convolution of its images.
+  int depth_taps(const std::string& name, int64_t kernel, int64_t stride, int64_t padding,
+                 int64_t dilation = 1) {
+    return add(
+        ops::kDepthTaps, name,
+        {{"kernel", kernel}, {"stride", stride}, {"padding", padding}, {"dilation", dilation}});
+  }
   int channel_shuffle(const std::string& name, int64_t groups) {
     return add(ops::kChannelShuffle, name, {{"groups", groups}});
   }

@@ -89,7 +89,7 @@ std::optional<ArrayKind> array_kind(const Value& input) {
       shape[1] <= kLargestPicture && shape[2] <= kMostPictureChannels) {
     return ArrayKind::kPictures;
   }
-  if (input.element == Element::kNumber && shape.rank >= 1 && shape.rank <= 3 &&
+  if (input.element == Element::kNumber && shape.rank >= 1 && shape.rank <= 4 &&
       input.exponent == kFeatureExponent) {
     return ArrayKind::kNumbers;
   }

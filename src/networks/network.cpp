@@ -19,8 +19,8 @@ Error not_for_examples(const Graph& network, const std::string& why) {
   return invalid_input("network '" + network.name + "': " + why +
                        "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
                        "'labels' (int32, [], or [outputs] of sigmoids, or [H, W] of pixels), one of "
-                       "tables or arrays 'numbers' (int16, [columns], [T, C] or [H, W, C], exponent "
-                       +
+                       "tables or arrays 'numbers' (int16, [columns], [T, C], [H, W, C] or "
+                       "[D, H, W, C], exponent " +
                        std::to_string(kFeatureExponent) +
                        ") and 'labels' or 'targets' (int16, "
                        "[numbers], exponent " +
@@ -46,14 +46,14 @@ constexpr KnownInput kKnownInputs[] = {
      }},
     {kNumberTensor,
      [](const Value& value) {
-       return value.element == Element::kNumber && value.shape.rank >= 1 && value.shape.rank <= 3 &&
+       return value.element == Element::kNumber && value.shape.rank >= 1 && value.shape.rank <= 4 &&
               value.exponent == kFeatureExponent;
      }},
     {kTokenTensor, [](const Value& value) { return is_indices(value, 1); }},
     {kSegmentTensor, [](const Value& value) { return is_indices(value, 1); }},
     {kLengthTensor, [](const Value& value) { return is_indices(value, 0); }},
     {kLabelTensor,
-     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank <= 2; }},
+     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank <= 3; }},
     {kTargetTensor,
      [](const Value& value) {
        return value.element == Element::kNumber && value.shape.rank == 1 &&

@@ -19,7 +19,7 @@ constexpr int kMostFractionBits =
 bool passes_on(const Op* op) {
   return op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kRelu ||
          op == &ops::kConcat || op == &ops::kFlatten || op == &ops::kReshape || op == &ops::kPad ||
-         op == &ops::kSlice || op == &ops::kIdentity;
+         op == &ops::kDepthTaps || op == &ops::kSlice || op == &ops::kIdentity;
 }
 
 const Op* rescaled_layer(const Op* op) {

@@ -82,12 +82,15 @@ struct GroupNormAttributes {
   double epsilon = 0;
 };
 
+// The axes of a pool's windows: height and width of each image, or the depth of a volume.
+enum class PooledAxes : uint8_t { kImage, kDepth };
 struct PoolAttributes {
   int64_t window = 0, stride = 0, padding = 0;
   // For the width; 0 (for padding -1): as for the height.
   int64_t window_width = 0, stride_width = 0, padding_width = -1;
   bool ceil = false;
   bool count_padding = false;  // among the cells of a mean
+  PooledAxes over = PooledAxes::kImage;
 };
 
 // reduce_max, reduce_mean and reduce_sum, and softmax.
@@ -117,7 +120,13 @@ struct PadAttributes {
 };
 
 struct ReshapeAttributes {
-  int64_t height = 0, width = 0, channels = 0;
+  int64_t depth = 0, height = 0, width = 0, channels = 0;
+};
+
+// depth_taps: the taps of a convolution along the depth.
+struct DepthTapsAttributes {
+  int64_t kernel = 0, stride = 0, padding = 0, dilation = 0;
+  int64_t padding_end = -1;  // behind the last image; -1: as much as before the first
 };
 
 struct ShuffleAttributes {

@@ -51,6 +51,7 @@ extern const OpRows kGru;
 extern const OpRows kDropout;
 extern const OpRows kMultiply;
 extern const OpRows kPad;
+extern const OpRows kDepthTaps;
 extern const OpRows kUpsample;
 extern const OpRows kBilinearResize;
 extern const OpRows kChannelShuffle;

@@ -208,6 +208,11 @@ inline Function function_of(const Graph& graph, int node, const OpContext& c) {
     return [=](const auto& x, const auto&) {
       return pad(a.as<ops::PadAttributes>(), in, out, x[0]);
     };
+  if (op == &ops::kDepthTaps) {
+    return [=](const auto& x, const auto&) {
+      return depth_taps(a.as<ops::DepthTapsAttributes>(), in, out, x[0]);
+    };
+  }
   if (op == &ops::kSlice) {
     return [=](const auto& x, const auto&) {
       return slice(a.as<ops::SliceAttributes>(), in, out, x[0]);

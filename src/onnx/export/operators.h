@@ -53,6 +53,8 @@ Result<Exported> export_row_slice(ExportContext& context, int n);
 Result<Exported> export_channel_shuffle(ExportContext& context, int n);
 Result<Exported> export_row_reverse(ExportContext& context, int n);
 Result<Exported> export_reverse(ExportContext& context, int n);
+// operators/depth_taps.cpp
+Result<Exported> export_depth_taps(ExportContext& context, int n);
 // operators/norms.cpp
 Result<Exported> export_scale_offset(ExportContext& context, int n);
 Result<Exported> export_row_scale_offset(ExportContext& context, int n);

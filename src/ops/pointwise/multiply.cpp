@@ -10,6 +10,7 @@
 #include "ops/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
+#include "ops/image_shape.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -22,17 +23,19 @@ namespace {
 constexpr AttributeSpec kMultiplySchema[] = {
     whole<&WidthAttributes::least_bits>("least_bits", 0, 0, 16)};
 
-// Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C], or [C] to [T, C].
+// Whether b is a gate of a: [C] to [T, C], [H, W, C] or [D, H, W, C], or [1, ..., C] to the latter.
 bool is_gate(const Shape& a, const Shape& b) { return a.count() != b.count(); }
 
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() == 2) {
     const Shape &a = inputs[0], &b = inputs[1];
-    const bool gates = (a.rank == 3 && (b == Shape{a[2]} || b == Shape{1, 1, a[2]})) ||
-                       (a.rank == 2 && b == Shape{a[1]});
+    const bool is_per_channel = b.count() == a.last() && b.last() == a.last();
+    const bool gates = is_of_images(a) && is_per_channel &&
+                       (b.rank == 1 || (b.rank == a.rank && !is_sequence(a)));
     if (a == b || gates) return a;
   }
-  return invalid_input("wants two inputs of one shape, or [H, W, C] or [T, C] and a gate [C]");
+  return invalid_input(
+      "wants two inputs of one shape, or [H, W, C], [T, C] or [D, H, W, C] and a gate [C]");
 }
 
 // How elements of the two inputs are paired: in `images` parts of `size` elements of a; with a
