@@ -57,7 +57,7 @@ for seed in 1 2 3; do
   accuracy=$(number "$folder/bfp8_$seed/summary.json" test_accuracy)
   holds "and learns: $accuracy" above "$accuracy" 0.95
   run quantize --from "$folder/bfp8_$seed" --data "$folder/volumes.npz" --weights 4 \
-    --activations 4 --epochs 3 --batch-size 16 --threads 1 --seed "$seed" --quiet \
+    --activations 4 --epochs 5 --batch-size 16 --threads 1 --seed "$seed" --quiet \
     --out "$folder/w4a4_$seed"
   holds "seed $seed trains with 4 bits" eval '((status == 0))'
   accuracy=$(number "$folder/w4a4_$seed/summary.json" test_accuracy)
@@ -76,6 +76,12 @@ holds "the same bits on three threads" \
 one --threads 1 --isa scalar --out "$folder/scalar"
 holds "and by plain loops" test "$(number "$folder/scalar/summary.json" state_sha256)" = \
   "$(number "$folder/one/summary.json" state_sha256)"
+one --threads 1 --recompute all --out "$folder/again"
+holds "and with the taps computed again" \
+  test "$(number "$folder/again/summary.json" state_sha256)" = \
+  "$(number "$folder/one/summary.json" state_sha256)"
+accepts "plan computes the taps again" "depth_taps +forward .* again" plan --model "$network" \
+  --data "$folder/volumes.npz" --batch-size 16 --recompute all
 one --threads 1 --format fp32 --out "$folder/float"
 holds "fp32 trains" eval '((status == 0))'
 holds "a run resumes" go_on_from_the_checkpoint_before "$folder/bfp8_1"

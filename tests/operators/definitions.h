@@ -74,6 +74,7 @@ inline Reals convolution(ops::LayerAttributes a, Shape in, Shape out, const Shap
 // Each input is spread over the results by all taps. Weights are [O, KH, KW, C].
 inline Reals transposed_convolution(ops::TransposedAttributes a, Shape in, Shape out,
                                     const Shape& w, const Reals& x, const std::vector<Reals>& p) {
+  in = images_of(in), out = images_of(out);
   if (in.rank == 3) {  // [N, T, C]
     in = Shape{in[0], 1, in[1], in[2]}, out = Shape{out[0], 1, out[1], out[2]};
     a.stride_width = a.stride, a.padding_width = a.padding;
