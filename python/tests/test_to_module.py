@@ -101,7 +101,7 @@ NETWORKS = {
         mt.layer(mt.transposed_conv, 6), mt.layer(mt.conv3d, 6, (1, 3, 3)))), 3),
     "volume_shapes": lambda: mt.linear(mt.reshape(volume(
         op("depth_taps", kernel=2, padding=1, padding_end=0), op("upsample", factor=2)),
-        3, 20, 2, 128), 3),
+        3, 20, 8, 16), 3),
     "batch_norm": lambda: pooled(mt.batch_norm, mt.relu, skip, mt.batch_norm),
     "group_norm": lambda: pooled(mt.layer(mt.group_norm, 4, epsilon=1e-3), mt.relu,
                                  mt.layer(mt.group_norm, 8)),
