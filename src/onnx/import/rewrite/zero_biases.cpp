@@ -1,5 +1,5 @@
-// Biases that are computed, and zero: PyTorch's exporter gives them to convolutions over three axes
-// that have none.
+// Biases that are computed, and zero: PyTorch's newer exporter gives them to convolutions that have
+// none.
 #include <algorithm>
 #include <map>
 
