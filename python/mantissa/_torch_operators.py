@@ -59,6 +59,7 @@ OPERATORS.update({
     "relu6": plain(functional.relu6), "sigmoid": plain(torch.sigmoid), "tanh": plain(torch.tanh),
     "hard_sigmoid": plain(functional.hardsigmoid), "hard_swish": plain(functional.hardswish),
     "gelu": plain(functional.gelu), "silu": plain(functional.silu),
+    "gelu_tanh": plain(lambda x: functional.gelu(x, approximate="tanh")),
     "softplus": plain(functional.softplus), "mish": plain(functional.mish),
     "flatten": plain(lambda x: x.flatten(1)), "reverse": plain(lambda x: x.flip(-2)),
     "add": lambda layer, a, b: a + b, "subtract": lambda layer, a, b: a - b,
@@ -277,10 +278,13 @@ def group_norm(layer: Layer, x: Tensor, groups: int = 1, epsilon: float = 1e-5) 
 
 
 @operator("layer_norm")
-def layer_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5) -> Tensor:
-    return functional.layer_norm(x, x.shape[-1:], layer["scale"], layer["offset"], epsilon)
+def layer_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5, heads: int = 1) -> Tensor:
+    parts = x.unflatten(-1, (heads, -1))
+    return functional.layer_norm(parts, parts.shape[-1:], layer["scale"], layer["offset"],
+                                 epsilon).flatten(-2)
 
 
 @operator("rms_norm")
-def rms_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5) -> Tensor:
-    return functional.rms_norm(x, x.shape[-1:], layer["scale"], epsilon)
+def rms_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5, heads: int = 1) -> Tensor:
+    parts = x.unflatten(-1, (heads, -1))
+    return functional.rms_norm(parts, parts.shape[-1:], layer["scale"], epsilon).flatten(-2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .errors import InvalidInput
@@ -117,6 +117,12 @@ def gelu(x: Var, *, name: str = "") -> Var:
     return op("gelu", x, name=name)
 
 
+def gelu_tanh(x: Var, *, least_bits: int = 0, name: str = "") -> Var:
+    """GELU's approximation x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), as GPT-2 has it.
+    `least_bits` as in `linear`."""
+    return op("gelu_tanh", x, name=name, least_bits=least_bits)
+
+
 def silu(x: Var, *, least_bits: int = 0, name: str = "") -> Var:
     """x * sigmoid(x). `least_bits` as in `linear`."""
     return op("silu", x, name=name, least_bits=least_bits)
@@ -175,24 +181,29 @@ def sinusoidal_positions(x: Var, *, base: float = 10000, interleaved: bool = Tru
 
 
 def rotary(x: Var, *, heads: int = 1, channels: int = 0, base: float = 10000,
-           interleaved: bool = False, least_bits: int = 0, name: str = "") -> Var:
+           interleaved: bool = False, factors: Sequence[float] = (), least_bits: int = 0,
+           name: str = "") -> Var:
     """x [..., positions, C] with pairs of channels turned by their position, for queries and keys:
     pair i of n of each head, by p * base^(-i / n) radians at position p. `channels` of each head
     turn, from the first on, so n is channels / 2; 0 means all of the head. `interleaved`: pairs are
-    neighbours (GPT-J); else the first half meets the second (Llama, GPT-NeoX). Heads that do not
-    divide C, and an odd number of channels, are errors. `least_bits` as in `linear`."""
+    neighbours (GPT-J); else the first half meets the second (Llama, GPT-NeoX). `factors`: numbers
+    from 1 to 2^20 by which the angles are divided, to 2^-23: one for all pairs, or one for each.
+    Heads that do not divide C, and an odd number of channels, are errors. `least_bits` as in
+    `linear`."""
     return op("rotary", x, name=name, heads=heads, channels=channels, base=float(base),
-              interleaved=interleaved, least_bits=least_bits)
+              interleaved=interleaved, factors=[round(f * 2 ** 23) for f in factors],
+              least_bits=least_bits)
 
 
-def layer_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
-    """Layer norm along the last axis."""
-    return op("layer_norm", x, name=name, epsilon=epsilon)
+def layer_norm(x: Var, *, epsilon: float = 1e-5, heads: int = 1, name: str = "") -> Var:
+    """Layer norm along the last axis, or of each of its `heads` equal parts, which share scale and
+    offset."""
+    return op("layer_norm", x, name=name, epsilon=epsilon, heads=heads)
 
 
-def rms_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
-    """RMS norm along the last axis."""
-    return op("rms_norm", x, name=name, epsilon=epsilon)
+def rms_norm(x: Var, *, epsilon: float = 1e-5, heads: int = 1, name: str = "") -> Var:
+    """RMS norm along the last axis, or of each of its `heads` equal parts, which share the scale."""
+    return op("rms_norm", x, name=name, epsilon=epsilon, heads=heads)
 
 
 def _recurrent_inputs(kind: str, gates: Var, lengths: Var | None, *start: Var | None) -> list[Var]:

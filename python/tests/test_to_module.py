@@ -89,9 +89,11 @@ NETWORKS = {
     "batch_norm": lambda: pooled(mt.batch_norm, mt.relu, skip, mt.batch_norm),
     "group_norm": lambda: pooled(mt.layer(mt.group_norm, 4, epsilon=1e-3), mt.relu,
                                  mt.layer(mt.group_norm, 8)),
-    "row_norms": lambda: mt.linear(mt.reduce_mean(rows(mt.layer_norm, mt.rms_norm)), 3),
+    "row_norms": lambda: mt.linear(mt.reduce_mean(rows(
+        mt.layer_norm, mt.rms_norm, mt.layer(mt.rms_norm, heads=2),
+        mt.layer(mt.layer_norm, heads=4))), 3),
     "functions": lambda: pooled(mt.relu6, mt.layer(mt.leaky_relu, 0.2), mt.tanh, mt.hard_sigmoid,
-                                mt.hard_swish, mt.gelu, mt.silu, mt.layer(mt.elu, 0.7),
+                                mt.hard_swish, mt.gelu, mt.gelu_tanh, mt.silu, mt.layer(mt.elu, 0.7),
                                 mt.layer(mt.scale, 1.5), mt.softplus, mt.mish, mt.sigmoid),
     "prelu": lambda: pooled(mt.prelu, mt.layer(mt.conv, 8), mt.layer(mt.prelu, shared=True)),
     "dropout": lambda: pooled(mt.layer(mt.dropout, 0.3), mt.relu),
@@ -119,7 +121,8 @@ NETWORKS = {
         mt.position_embedding(x, 9),
         mt.sinusoidal_positions(x, base=100.0, interleaved=False)), 3),
     "rotary": lambda: mt.linear(rows(mt.layer(mt.rotary, heads=2), mt.layer(
-        mt.rotary, heads=2, channels=2, interleaved=True, base=50.0)), 3),
+        mt.rotary, heads=2, channels=2, interleaved=True, base=50.0), mt.layer(
+            mt.rotary, heads=2, factors=[1.5, 8.0]), mt.layer(mt.rotary, factors=[2.5])), 3),
     "attention": lambda: mt.linear(rows(attention(), attention(causal=True)), 3),
     "grouped": lambda: mt.linear(rows(attention(kv_heads=1), attention(window=2),
                                       attention(window=3, causal=True)), 3),

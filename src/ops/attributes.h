@@ -74,6 +74,7 @@ struct BatchNormAttributes {
 // layer_norm and rms_norm.
 struct RowNormAttributes {
   double epsilon = 0;
+  int64_t heads = 1;  // parts of a row that are normalised by themselves, with the same scale
   int least_bits = 0;
 };
 
@@ -201,7 +202,9 @@ struct RotaryAttributes {
   int64_t channels = 0;  // of each head, from the first on; 0: all
   double base = 0;
   bool interleaved = false;  // pairs are neighbours; else the first half meets the second
-  int least_bits = 0;        // of the result's mantissas
+  // By which angles are divided, in units of kFactorUnit: none, one for all pairs, or one for each.
+  WholeList factors;
+  int least_bits = 0;  // of the result's mantissas
 };
 
 struct SinusoidalAttributes {

@@ -31,6 +31,7 @@ extern const OpRows kTanh;
 extern const OpRows kHardSigmoid;
 extern const OpRows kHardSwish;
 extern const OpRows kGelu;
+extern const OpRows kGeluTanh;
 extern const OpRows kSilu;
 extern const OpRows kElu;
 extern const OpRows kSoftplus;

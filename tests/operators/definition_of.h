@@ -77,7 +77,8 @@ inline Function function_of(const Graph& graph, int node, const OpContext& c) {
   if (op == &ops::kLayerNorm || op == &ops::kRmsNorm) {
     const bool is_centred = op == &ops::kLayerNorm;
     return [=](const auto& x, const auto& p) {
-      return row_norm(a.as<ops::RowNormAttributes>(), in.last(), is_centred, x[0], p);
+      const auto& norm = a.as<ops::RowNormAttributes>();
+      return row_norm(norm, in.last() / norm.heads, is_centred, x[0], p);
     };
   }
   if (op == &ops::kGroupNorm) {

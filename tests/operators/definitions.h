@@ -503,7 +503,9 @@ inline Reals rotary(const ops::RotaryAttributes& a, const Shape& in, const Reals
   Reals y = x;
   for (int64_t first = 0; first < in.count(); first += head) {
     for (int64_t i = 0; i < pairs; ++i) {
-      const double angle = angle_at(a.base, i, pairs, first / channels % positions);
+      const size_t factors = a.factors.size();
+      const double factor = factors == 0 ? 1 : std::ldexp(a.factors[factors == 1 ? 0 : i], -23);
+      const double angle = angle_at(a.base, i, pairs, first / channels % positions) / factor;
       const int64_t k = first + (a.interleaved ? 2 * i : i);
       const int64_t l = first + (a.interleaved ? 2 * i + 1 : pairs + i);
       y[k] = x[k] * std::cos(angle) - x[l] * std::sin(angle);
@@ -523,6 +525,12 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
   if (op == &ops::kHardSigmoid) return hard_sigmoid;
   if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
   if (op == &ops::kGelu) return [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; };
+  if (op == &ops::kGeluTanh) {
+    return [](double x) {
+      const double u = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+      return x * (1 + std::tanh(u)) / 2;
+    };
+  }
   if (op == &ops::kSilu) return [](double x) { return x / (1 + std::exp(-x)); };
   if (op == &ops::kSoftplus) {
     return [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };

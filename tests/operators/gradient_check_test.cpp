@@ -224,6 +224,21 @@ TEST(GradientCheck, NormsOfRowsPositionsAndSmoothFunctions) {
              "backward_input position_embedding", "backward_weights position_embedding"});
 }
 
+// Heads with norms of their own and a scale that they share; rows of several widths.
+TEST(GradientCheck, NormsOfHeads) {
+  Network net(Shape{4, 3, 1});
+  net.add(ops::kLinear, {{"channels", 12}, {"least_bits", 16}});
+  net.add(ops::kRmsNorm, {{"heads", 3}, {"least_bits", 16}});
+  net.add(ops::kGeluTanh, {{"least_bits", 16}});
+  net.add(ops::kLayerNorm, {{"heads", 2}, {"epsilon", 0.01}});
+  net.add(ops::kRmsNorm, {{"heads", 12}, {"epsilon", 0.5}});  // a number each
+  net.add(ops::kTanh);
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5,
+            {"backward_input rms_norm", "backward_weights rms_norm", "backward_input layer_norm",
+             "backward_weights layer_norm", "backward_input gelu_tanh"});
+}
+
 // Groups of several channels, of one and of all, with and without a ReLU behind.
 TEST(GradientCheck, GroupNorms) {
   Network net(Shape{7, 6, 1});
@@ -264,6 +279,8 @@ TEST(GradientCheck, SinusoidalAndRotaryPositions) {
   net.add(ops::kRotary, {{"heads", 2}});
   net.add(ops::kTanh);
   net.add(ops::kRotary, {{"heads", 3}, {"channels", 2}, {"base", 50}, {"interleaved", 1}});
+  net.add(ops::kRotary, {{"heads", 2}, {"factors", WholeList{1 << 23, 11 << 22, 9 << 23}}});
+  net.add(ops::kRotary, {{"factors", WholeList{5 << 21}}});
   net.add(ops::kSinusoidalPositions, {{"interleaved", 0}, {"base", 20}});
   net.add(ops::kTanh);
   net.add(ops::kFlatten);

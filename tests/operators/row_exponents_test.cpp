@@ -68,7 +68,7 @@ class RowNetwork {
 
   // The result for examples of `sequence` tokens and these input tensors.
   Rows run(int64_t sequence, const std::vector<std::vector<int32_t>>& inputs, int threads = 1,
-           Isa isa = best_isa()) {
+           Isa isa = best_isa(), int output = 0) {
     std::vector<Shape> shapes;
     for (const int input : graph_.inputs) {
       const Shape& shape = graph_.values[input].shape;
@@ -95,7 +95,7 @@ class RowNetwork {
     std::vector<const void*> pointers;
     for (const auto& input : inputs) pointers.push_back(input.data());
     EXPECT_TRUE(executor.infer(pointers).ok());
-    return rows_of(executor.output(0));
+    return rows_of(executor.output(output));
   }
 
   const Graph& graph() const { return graph_; }
@@ -105,6 +105,15 @@ class RowNetwork {
     for (int64_t block = 0; block < state_->layout().tensors[tensor].shape.count(); ++block) {
       state_->data<int16_t>(tensor)[block] += static_cast<int16_t>(by);
     }
+  }
+  // Gives all weights of a parameter of 8 bits the same mantissa, at the exponents that they have.
+  void fill(int parameter, int8_t mantissa) {
+    const int tensor = state_->layout().parameters[parameter].mantissa;
+    std::fill_n(state_->data<int8_t>(tensor), state_->layout().tensors[tensor].shape.count(),
+                mantissa);
+    const int exponent = state_->layout().parameters[parameter].exponent;
+    std::fill_n(state_->data<int16_t>(exponent), state_->layout().tensors[exponent].shape.count(),
+                static_cast<int16_t>(-7));
   }
   double number(int parameter, int64_t i) const {
     const ParameterState& p = state_->layout().parameters[parameter];
@@ -366,6 +375,82 @@ TEST(RowExponents, RowsShownAsOneAreReadByWholeSlicesOnly) {
   EXPECT_NE(why_not({}, false).find("reads rows in another shape"), std::string::npos);
 }
 
+// Channels of each row keep its exponent and their mantissas.
+TEST(RowExponents, SlicesOfChannelsKeepThem) {
+  const auto network = [](int64_t first, int64_t channels) {
+    GraphBuilder builder("slices");
+    const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+    int last = builder.add(ops::kEmbedding, "embedding", {tokens},
+                           {{"rows", kVocabulary}, {"channels", kFeatures}});
+    if (channels < kFeatures) {
+      last = builder.add(ops::kSlice, "slice", {last}, {{"first", first}, {"channels", channels}});
+    }
+    return *builder.finish(last);
+  };
+  const std::vector<int32_t> ids = random_tokens(3 * kSequence, 1);
+  const Rows whole = RowNetwork(network(0, kFeatures)).run(kSequence, {ids});
+  for (const auto& [first, channels] : {std::pair<int64_t, int64_t>{0, 8}, {8, 8}, {5, 17}}) {
+    const Rows some = RowNetwork(network(first, channels)).run(kSequence, {ids});
+    EXPECT_EQ(some.exponents, whole.exponents);
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      for (int64_t i = 0; i < channels; ++i) {
+        ASSERT_EQ(some.mantissas[row * channels + i], whole.mantissas[row * kFeatures + first + i]);
+      }
+    }
+  }
+}
+
+// As many channels as rows may have, all at their limits: sums of layers behind them are exact.
+TEST(RowExponents, OfTheWidestRowsAreExact) {
+  constexpr int64_t kWide = ops::kMostRowChannels, kTokens = 2;
+  GraphBuilder builder("wide");
+  const int tokens = builder.add_input("tokens", Shape{kTokens}, Element::kIndex);
+  const int embedded =
+      builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 3}, {"channels", 2}});
+  const Attributes wide = {{"channels", kWide}, {"bias", 0}, {"least_bits", 16}};
+  const int gate = builder.add(ops::kLinear, "gate", {embedded}, wide);
+  const int up = builder.add(ops::kLinear, "up", {embedded}, wide);
+  const int product = builder.add(ops::kMultiply, "product", {gate, up}, {{"least_bits", 16}});
+  const int last = builder.add(ops::kLinear, "down", {product},
+                               {{"channels", 3}, {"bias", 0}, {"least_bits", 16}, {"input_bits", 16}});
+  const int reader = builder.add(ops::kAdd, "twice", {last, last});
+  RowNetwork net(*builder.finish({product, last, reader}));
+  // All weights are the largest mantissas of 8 bits, and so are all products.
+  for (int p = 0; p < 4; ++p) net.fill(p, INT8_MAX);
+  const std::vector<int32_t> ids = {0, 2};
+  const Rows products = net.run(kTokens, {ids});
+  ASSERT_EQ(std::ssize(products.mantissas), kTokens * kWide);
+  for (const int64_t mantissa : products.mantissas) {
+    ASSERT_EQ(mantissa, products.mantissas[0]);
+    ASSERT_GE(mantissa, 1 << 14);
+  }
+  const Rows rows = net.run(kTokens, {ids}, 1, best_isa(), 1);
+  for (int64_t row = 0; row < kTokens; ++row) {
+    const double each = std::ldexp(static_cast<double>(products.mantissas[0]),
+                                   products.exponents[row]);
+    std::vector<double> sums;
+    for (int64_t o = 0; o < 3; ++o) sums.push_back(kWide * each * net.number(3, o * kWide));
+    expect_row(sums, rows, row, 16);
+  }
+  EXPECT_EQ(net.run(kTokens, {ids}, 1, Isa::kScalar, 1), rows);
+}
+
+TEST(RowExponents, RowsThatAreWiderAreRefused) {
+  GraphBuilder builder("wider");
+  const int tokens = builder.add_input("tokens", Shape{2}, Element::kIndex);
+  const int embedded =
+      builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 3}, {"channels", 2}});
+  const int wide =
+      builder.add(ops::kLinear, "wide", {embedded}, {{"channels", ops::kMostRowChannels + 1}});
+  const int last = builder.add(ops::kLinear, "last", {wide}, {{"channels", 2}});
+  const Format format = *parse_format(kFormat);
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const auto program = compile(in_format(with_loss(*builder.finish(last)), format),
+                               {.format = format}, {&table, 1});
+  ASSERT_FALSE(program.ok());
+  EXPECT_NE(program.error().message.find("wants at most 16384 channels"), std::string::npos);
+}
+
 // Layers on rows whose exponents are up to 2^10 apart, and on rows that come from layers.
 Graph small_trained_network(const Op& norm) {
   GraphBuilder builder("rows");
@@ -374,11 +459,13 @@ Graph small_trained_network(const Op& norm) {
       builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", kVocabulary}, {"channels", 6}});
   const int first = last = builder.add(ops::kLinear, "first", {last}, {{"channels", 8}});
   last = builder.add(ops::kGelu, "gelu", {last});
+  last = builder.add(ops::kGeluTanh, "gelu_tanh", {last}, {{"least_bits", 16}});
   last = builder.add(ops::kAdd, "sum", {last, first}, {{"least_bits", 16}});
   last = builder.add(ops::kPositionEmbedding, "positions", {last}, {{"positions", 5}});
   last = builder.add(ops::kPrependRows, "token", {last});
   last = builder.add(ops::kSinusoidalPositions, "sines", {last}, {{"interleaved", 0}});
   last = builder.add(norm, "norm", {last});
+  last = builder.add(norm, "norm_of_heads", {last}, {{"heads", 2}});
   last = builder.add(ops::kRotary, "turned", {last}, {{"channels", 4}});
   last = builder.add(ops::kLinear, "second", {last}, {{"channels", 8}, {"least_bits", 16}});
   const int gate = builder.add(ops::kSilu, "silu", {last}, {{"least_bits", 16}});

@@ -67,9 +67,11 @@ std::vector<std::string> notes_of(const LanguageExport& request, const LanguageS
                         ? "the tokens are not in the file: only byte-level BPE is written"
                         : "there is no tokenizer: the source has none");
   } else if (!model.chat) {
-    notes.push_back("there is no chat template: the source has none");
+    notes.push_back(source.vocabulary->chat_refused().empty()
+                        ? "there is no chat template: the source has none"
+                        : "there is no chat template: the source's was not known");
   }
-  if (request.positions == 0) {
+  if (request.positions == 0 && model.sizes.layout == DecoderLayout::kLlama) {
     notes.push_back("texts of up to " + std::to_string(model.positions) +
                     " tokens, the network's sequence; --positions says that more are possible");
   }
@@ -120,6 +122,11 @@ Outcome<ExportedModel> export_language_model(const LanguageExport& request) {
   auto made = written_model(source.network, source.file.parameters);
   if (!made.ok()) return invalid_input(request.path + ": " + made.error().message);
   WrittenModel& model = *made;
+  const bool has_table = model.sizes.layout == DecoderLayout::kGpt2;
+  if (has_table && request.positions > 0 && request.positions != model.positions) {
+    return invalid_input("--positions: the network has a table of " +
+                         std::to_string(model.positions) + " positions; leave it out");
+  }
   if (request.positions > 0) model.positions = request.positions;
   if (source.vocabulary && source.vocabulary->byte_bpe() != nullptr) {
     model.tokenizer = source.vocabulary->byte_bpe();

@@ -57,6 +57,10 @@ GenerationOptions options_of(const GenerationChoices& choices) {
 
 Result<std::vector<Token>> encode_messages(const Vocabulary& vocabulary,
                                            const std::vector<ChatMessage>& messages) {
+  if (!vocabulary.chat_refused().empty()) {
+    return invalid_input("the model's chat template is not known here, and it goes on with texts "
+                         "alone: " + vocabulary.chat_refused());
+  }
   if (!vocabulary.chat()) {
     return invalid_input("the model has no chat template, and goes on with texts alone");
   }

@@ -7,6 +7,7 @@
 #include "formats/gguf/gguf_blocks.h"
 #include "formats/gguf/gguf_writer.h"
 #include "networks/language/layout_names.h"
+#include "networks/language/rotary_scaling.h"
 #include "networks/language/written_model.h"
 
 namespace mantissa {
@@ -25,9 +26,41 @@ uint32_t number_of(WeightType type) {
   return type == WeightType::kBF16 ? kGgufBF16 : kGgufQ8_0;
 }
 
+void add_llama_keys(const WrittenModel& model, GgufKeys& keys) {
+  const DecoderSizes& sizes = model.sizes;
+  const std::string front = model.architecture + ".";
+  const auto size = [&](const char* key, int64_t value) {
+    keys.add_whole(front + key, static_cast<uint32_t>(value));
+  };
+  size("attention.head_count_kv", sizes.key_heads);
+  if (sizes.head_channels * sizes.heads != sizes.channels) {
+    size("attention.key_length", sizes.head_channels);
+    size("attention.value_length", sizes.head_channels);
+  }
+  size("rope.dimension_count", sizes.head_channels);
+  keys.add_real(front + "rope.freq_base", static_cast<float>(sizes.rotary_base));
+  if (sizes.rotary_factors.size() == 1) {
+    keys.add_text(front + "rope.scaling.type", "linear");
+    keys.add_real(front + "rope.scaling.factor",
+                  static_cast<float>(real_factor(sizes.rotary_factors[0])));
+  }
+  keys.add_real(front + "attention.layer_norm_rms_epsilon", static_cast<float>(sizes.epsilon));
+}
+
+// Factors of pairs by which rotary angles are divided: float32 has them exactly.
+GgufTensorBytes factors_of(const DecoderSizes& sizes) {
+  GgufTensorBytes tensor = {"rope_freqs.weight", {std::ssize(sizes.rotary_factors)}, kGgufF32, {}};
+  std::vector<float> numbers;
+  for (const int64_t factor : sizes.rotary_factors) {
+    numbers.push_back(static_cast<float>(real_factor(factor)));
+  }
+  append_numbers(kGgufF32, numbers, tensor.bytes);
+  return tensor;
+}
+
 GgufKeys keys_of(const WrittenModel& model, const std::string& name, WeightType type) {
   constexpr uint32_t kQuantisationVersion = 2;
-  const LlamaSizes& sizes = model.sizes;
+  const DecoderSizes& sizes = model.sizes;
   GgufKeys keys;
   const auto size = [&](const char* key, int64_t value) {
     keys.add_whole(model.architecture + "." + key, static_cast<uint32_t>(value));
@@ -41,16 +74,13 @@ GgufKeys keys_of(const WrittenModel& model, const std::string& name, WeightType 
   size("embedding_length", sizes.channels);
   size("feed_forward_length", sizes.inner);
   size("attention.head_count", sizes.heads);
-  size("attention.head_count_kv", sizes.key_heads);
-  if (sizes.head_channels * sizes.heads != sizes.channels) {
-    size("attention.key_length", sizes.head_channels);
-    size("attention.value_length", sizes.head_channels);
-  }
-  size("rope.dimension_count", sizes.head_channels);
   size("vocab_size", sizes.vocabulary);
-  keys.add_real(model.architecture + ".rope.freq_base", static_cast<float>(sizes.rotary_base));
-  keys.add_real(model.architecture + ".attention.layer_norm_rms_epsilon",
-                static_cast<float>(sizes.epsilon));
+  if (sizes.layout == DecoderLayout::kLlama) {
+    add_llama_keys(model, keys);
+  } else {
+    keys.add_real(model.architecture + ".attention.layer_norm_epsilon",
+                  static_cast<float>(sizes.epsilon));
+  }
   if (model.tokenizer != nullptr) {
     add_byte_bpe(*model.tokenizer, model.chat, sizes.vocabulary, keys);
   }
@@ -134,7 +164,7 @@ struct Counts {
 GgufTensorBytes tensor_bytes(const WrittenModel& model, const WrittenTensor& tensor,
                              WeightType type, Counts& counts) {
   const Rows rows(model, tensor);
-  GgufTensorBytes out{.name = gguf_name_of_layout(tensor.name)};
+  GgufTensorBytes out{.name = gguf_name_of_layout(model.sizes.layout, tensor.name)};
   for (int i = 0; i < tensor.from.shape.rank; ++i) out.shape.push_back(tensor.from.shape[i]);
   out.type = tensor.is_matrix() ? number_of(type) : kGgufF32;
   if (out.type != kGgufQ8_0) {
@@ -159,6 +189,13 @@ Result<WriterNotes> write_gguf_model(const std::filesystem::path& path, const Wr
                                      const std::string& name, WeightType type) {
   Counts counts;
   std::vector<GgufTensorBytes> tensors;
+  if (model.sizes.rotary_factors.size() > 1) {
+    if (model.architecture != "llama") {
+      return invalid_input("rotary angles have a factor for each pair, which GGUF files of " +
+                           model.architecture + " have not: choose --target huggingface");
+    }
+    tensors.push_back(factors_of(model.sizes));
+  }
   for (const WrittenTensor& tensor : model.tensors) {
     tensors.push_back(tensor_bytes(model, tensor, type, counts));
   }

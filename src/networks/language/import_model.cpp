@@ -46,8 +46,12 @@ std::vector<std::string> other_tensors(const LanguageModelFile& file,
                                        const std::set<std::string>& used) {
   std::map<std::string, int64_t> others;
   for (const ModelTensor& tensor : file.tensors) {
-    const bool changes_nothing =
-        tensor.name.ends_with("rotary_emb.inv_freq") || (tensor.name == kHead && file.sizes.tied);
+    // A mask of GPT-2's says which positions come before others.
+    const bool is_mask = file.sizes.layout == DecoderLayout::kGpt2 &&
+                         (tensor.name.ends_with(".attn.masked_bias") ||
+                          (tensor.name.ends_with(".attn.bias") && tensor.shape.size() == 4));
+    const bool changes_nothing = is_mask || tensor.name.ends_with("rotary_emb.inv_freq") ||
+                                 (tensor.name == kHead && file.sizes.tied);
     if (used.contains(tensor.name) || changes_nothing) continue;
     std::string name = tensor.name_in_file.substr(0, 100);
     const size_t digit = name.find_first_of("0123456789");
@@ -80,7 +84,7 @@ std::vector<const ModelTensor*> find_tensors(const LanguageModelFile& file, cons
   std::vector<const ModelTensor*> tensors;
   std::set<std::string> used;
   for (const Parameter& parameter : graph.parameters) {
-    const std::string name = name_in_layout(parameter.name);
+    const std::string name = name_in_layout(file.sizes.layout, parameter.name);
     const auto found = by_name.find(name);
     if (found == by_name.end()) {
       lacks.push_back("it has no tensor for " + name);
@@ -105,7 +109,7 @@ std::vector<const ModelTensor*> find_tensors(const LanguageModelFile& file, cons
 // Facts that the header shows without a network: a hostile file has billions of layers.
 std::vector<std::string> early_lacks(const LanguageModelFile& file) {
   std::vector<std::string> lacks = file.lacks;
-  const LlamaSizes& sizes = file.sizes;
+  const DecoderSizes& sizes = file.sizes;
   if (sizes.layers * kTensorsOfALayer > std::ssize(file.tensors)) {
     lacks.push_back(std::to_string(sizes.layers) + " layers in " +
                     std::to_string(file.tensors.size()) + " tensors");
@@ -184,7 +188,11 @@ Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t 
   std::vector<std::string> lacks = early_lacks(file);
   if (!lacks.empty()) return refused(lacks);
   onnx::ImportedNetwork network;
-  MANTISSA_ASSIGN(network.graph, llama_lm(file.architecture + "_lm", file.sizes, sequence));
+  MANTISSA_ASSIGN(network.graph, decoder_lm(file.architecture + "_lm", file.sizes, sequence));
+  if (!file.chat_refused.empty()) {
+    network.notes.push_back("its chat template is not taken over, and the network goes on with "
+                            "texts alone: " + file.chat_refused);
+  }
   const std::vector<const ModelTensor*> tensors = find_tensors(file, network.graph, lacks);
   if (!lacks.empty()) return refused(lacks);
   if (weights == ImportedWeights::kBlocks) {
@@ -220,7 +228,7 @@ Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t 
 Result<std::string> tokenizer_entry(const LanguageModelFile& file) {
   const ByteBpe& own = *file.tokenizer;
   std::vector<std::string> tokens = own.tokens();
-  if (std::ssize(tokens) >= file.sizes.vocabulary) return to_json(own, file.chat);
+  if (std::ssize(tokens) >= file.sizes.vocabulary) return to_json(own, file.chat, file.chat_refused);
   ByteBpeOptions options = own.options();
   for (auto number = std::ssize(tokens); number < file.sizes.vocabulary; ++number) {
     tokens.push_back("<|unused " + std::to_string(number) + "|>");
@@ -230,7 +238,7 @@ Result<std::string> tokenizer_entry(const LanguageModelFile& file) {
   }
   MANTISSA_ASSIGN(const ByteBpe padded,
                   ByteBpe::create(std::move(tokens), own.merges(), std::move(options)));
-  return to_json(padded, file.chat);
+  return to_json(padded, file.chat, file.chat_refused);
 }
 
 Result<onnx::ImportedNetwork> import_language_model(const LanguageModelFile& file,

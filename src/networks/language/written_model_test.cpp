@@ -126,7 +126,7 @@ struct Numbers {
 };
 
 Graph llama_of_32(bool query_bias = false) {
-  const LlamaSizes sizes = {.layers = 2,
+  const DecoderSizes sizes = {.layers = 2,
                             .channels = 32,
                             .heads = 4,
                             .key_heads = 2,
@@ -235,14 +235,14 @@ TEST_F(WrittenModels, AdaptersAreMergedOrWrittenApart) {
 
 TEST_F(WrittenModels, OtherNetworksAreRefused) {
   Graph graph = llama_of_32();
-  EXPECT_TRUE(llama_sizes(graph).ok());
-  EXPECT_EQ(llama_sizes(graph)->inner, 64);
+  EXPECT_TRUE(decoder_sizes(graph).ok());
+  EXPECT_EQ(decoder_sizes(graph)->inner, 64);
   for (Node& node : graph.nodes) {
     if (node.name != "block2.attention") continue;
     replace_op(node, ops::kAttention,
                {{"heads", 4}, {"kv_heads", 2}, {"causal", 1}, {"window", 3}});
   }
-  const auto sizes = llama_sizes(graph);
+  const auto sizes = decoder_sizes(graph);
   ASSERT_FALSE(sizes.ok());
   EXPECT_NE(sizes.error().message.find("is no decoder in Llama's layout"), std::string::npos);
   const Numbers numbers(llama_of_32(), false);

@@ -59,6 +59,7 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kHardSigmoid, export_function_of_value, export_row_hard_sigmoid},
     {&ops::kHardSwish, export_function_of_value, nullptr, "HardSwish"},
     {&ops::kGelu, export_function_of_value, nullptr, "Gelu"},
+    {&ops::kGeluTanh, export_function_of_value, export_row_gelu_tanh},
     {&ops::kSilu, export_function_of_value, export_row_silu},
     {&ops::kElu, export_function_of_value, export_row_elu},
     {&ops::kSoftplus, export_function_of_value, nullptr, "Softplus"},

@@ -30,6 +30,7 @@ Result<Exported> export_row_hard_sigmoid(ExportContext& context, int n);
 Result<Exported> export_row_leaky_relu(ExportContext& context, int n);
 Result<Exported> export_row_relu6(ExportContext& context, int n);
 Result<Exported> export_row_silu(ExportContext& context, int n);
+Result<Exported> export_row_gelu_tanh(ExportContext& context, int n);
 Result<Exported> export_scale(ExportContext& context, int n);
 Result<Exported> export_row_scale(ExportContext& context, int n);
 // operators/layers.cpp

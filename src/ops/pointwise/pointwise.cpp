@@ -1,6 +1,6 @@
 // Point-wise functions of one value, by tables if it has 8 bits or many elements: ReLU6, leaky
-// ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU, SiLU, ELU, softplus, mish. Backward: the
-// gradient times f' in Q30, with f' computed anew from the input.
+// ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU and its approximation with tanh, SiLU, ELU,
+// softplus, mish. Backward: the gradient times f' in Q30, with f' computed anew from the input.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -285,12 +285,12 @@ constexpr Op leaky_relu_row() {
   return op;
 }
 
-constexpr AttributeSpec kSiluSchema[] = {
+constexpr AttributeSpec kWidthSchema[] = {
     whole<&WidthAttributes::least_bits>("least_bits", 0, 0, 16)};
 
-constexpr Op silu_row() {
-  Op op = row<kSiluFunction>("silu", &fp32::kSilu);
-  op.attributes = schema<WidthAttributes>(kSiluSchema);
+// Functions whose results may have more bits.
+constexpr Op widened_row(Op op) {
+  op.attributes = schema<WidthAttributes>(kWidthSchema);
   op.bits = least_bits<WidthAttributes>;
   return op;
 }
@@ -311,7 +311,8 @@ const Op kHardSigmoid =
     positive_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
 const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
 const Op kGelu = row<kGeluFunction>("gelu", &fp32::kGelu);
-const Op kSilu = silu_row();
+const Op kGeluTanh = widened_row(row<kGeluTanhFunction>("gelu_tanh", &fp32::kGeluTanh));
+const Op kSilu = widened_row(row<kSiluFunction>("silu", &fp32::kSilu));
 const Op kElu = elu_row();
 const Op kSoftplus = positive_row(row<kSoftplusFunction>("softplus", &fp32::kSoftplus));
 const Op kMish = row<kMishFunction>("mish", &fp32::kMish);

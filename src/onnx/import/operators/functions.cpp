@@ -170,12 +170,8 @@ Status import_hard_sigmoid(ImportContext& context, const NodeData& node) {
 }
 
 Status import_gelu(ImportContext& context, const NodeData& node) {
-  if (text_of(node, "approximate", "none") != "none") {
-    note_once(context,
-              "GELU is computed exactly, not by the model's approximation with tanh: they differ "
-              "by up to 0.0005");
-  }
-  return add_elementwise(context, node, ops::kGelu);
+  const bool is_tanh = text_of(node, "approximate", "none") == "tanh";
+  return add_elementwise(context, node, is_tanh ? ops::kGeluTanh : ops::kGelu);
 }
 
 Status import_dropout(ImportContext& context, const NodeData& node) {
