@@ -282,6 +282,16 @@ refuses "GPT-2 is not smoothed" 2 "smooth: is for networks in Llama's layout" \
 run import "$folder/qwen3.gguf" --sequence 16 --smooth "$folder/book.txt" --out "$folder/qwen3-s.safetensors"
 holds "Qwen3 is" eval '((status == 0)) && grep -q "queries and keys" "$folder/stderr"'
 
+# Between gated layers TinyLlama has 5,632 channels.
+make wide.gguf llama.feed_forward_length=5632 'tensor.blk.0.ffn_down.weight=[5632, 32]' \
+  'tensor.blk.0.ffn_gate.weight=[32, 5632]' 'tensor.blk.0.ffn_up.weight=[32, 5632]'
+accepts "5,632 channels, an exponent for each token" 'bits per character' \
+  eval --checkpoint "$folder/wide.gguf" --data "$folder/book.txt" --sequence 16 \
+  --format bfp:block=channel,blocks=token
+run import "$folder/wide.gguf" --sequence 16 --out "$folder/wide.safetensors" --quiet
+accepts "and they train" 'loss' train --from "$folder/wide.safetensors" --data "$folder/book.txt" \
+  --format bfp:block=channel,blocks=token --steps 2 --batch-size 2 --out "$folder/run-wide"
+
 make linear.gguf 'llama.rope.scaling.type="linear"' 'llama.rope.scaling.factor=4.0'
 run import "$folder/linear.gguf" --out "$folder/linear.safetensors"
 holds "scaled positions are said" grep -q 'rotary base 10000, angles divided by 4,' "$folder/stdout"

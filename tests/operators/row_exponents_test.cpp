@@ -10,6 +10,7 @@
 #include "infer/programs.h"
 #include "models/bert.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "ops/wide_values.h"
 #include "runtime/named_parameters.h"
 #include "tests/harness.h"

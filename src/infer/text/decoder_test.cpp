@@ -286,7 +286,7 @@ Graph of_rows() {
   x = builder.add(ops::kPositionEmbedding, "positions", {x}, {{"positions", kSequence}});
   x = builder.add(ops::kSinusoidalPositions, "sines", {x});
   x = builder.add(ops::kRotary, "turned", {x}, {{"heads", 2}, {"channels", 6}});
-  x = builder.add(ops::kRmsNorm, "norm_of_heads", {x}, {{"heads", 4}});
+  x = builder.add(ops::kRmsNorm, "norm_of_heads", {x}, {{"heads", 4}, {"epsilon", 0.1}});
   x = builder.add(ops::kRotary, "slower", {x}, {{"heads", 8}, {"factors", WholeList{11 << 22}}});
   int i = 0;
   for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
