@@ -460,6 +460,33 @@ inline Graph with_patches() {
   return finished(net);
 }
 
+// Parts of other language models: channels of one layer, norms within heads, scaled angles, and GELU
+// by tanh.
+inline Graph with_heads() {
+  Layers net("heads", fashion_options());
+  net.convolution("patches", 16, 7, 7, 0, true);
+  net.add(ops::kReshape, "sequence", {{"width", 16}, {"channels", 16}});
+  const int all = net.add(ops::kLinear, "all",
+                          {{"channels", 48}, {"initialiser", "fan-in"}, {"least_bits", 16}});
+  std::vector<int> parts;
+  for (const std::string name : {"query", "key", "value"}) {
+    net.continue_from(all);
+    const auto first = static_cast<int64_t>(16 * parts.size());
+    net.add(ops::kSlice, name, {{"first", first}, {"channels", 16}});
+    if (name != "value") {
+      net.add(ops::kRmsNorm, name + "_norm", {{"heads", 2}, {"least_bits", 16}});
+      net.add(ops::kRotary, name + "_turned",
+              {{"heads", 2}, {"factors", WholeList{1 << 23, 3 << 22, 5 << 23, 1 << 26}}});
+    }
+    parts.push_back(net.last());
+  }
+  net.join(ops::kAttention, "attention", parts, {{"heads", 2}, {"causal", 1}});
+  net.add(ops::kGeluTanh, "gelu", {{"least_bits", 16}});
+  net.add(ops::kLayerNorm, "norm", {{"heads", 4}});
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // Attention whose scores have biases by distance: in a picture of patches, and in a sequence.
 inline Graph with_biased_attention() {
   Layers net("biased", fashion_options());
@@ -561,6 +588,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"attention", with_attention},
       {"adapters", with_low_rank},
       {"patches", with_patches},
+      {"heads", with_heads},
       {"biased", with_biased_attention},
       {"recurrent", with_recurrent_layers},
       {"directions", with_both_directions},
