@@ -58,14 +58,19 @@ TEST(TripletLoss, IsItsDefinition) {
 }
 
 TEST(TripletLoss, TakesRowsWithExponentsOfTheirOwn) {
-  LossRows rows = some_vectors(12, 4);
-  const LossFound one = rows.run(ops::kTripletLoss, {});
+  const LossRows rows = some_vectors(12, 4);
+  LossRows own_rows = rows;
   for (int64_t row = 0; row < 12; ++row) {
-    rows.row_exponents.push_back(static_cast<int16_t>(-12 - row % 3));
+    own_rows.row_exponents.push_back(static_cast<int16_t>(-12 - row % 3));
   }
-  const LossFound own = rows.run(ops::kTripletLoss, {});
-  EXPECT_EQ(one.totals.loss_q24, own.totals.loss_q24);
-  expect_total(rows, own, triplet_definition(rows, 0.2, false), 2e-4);
+  for (const char* mining : {"hard", "all"}) {
+    SCOPED_TRACE(mining);
+    const Attributes attributes{{"mining", std::string(mining)}};
+    const LossFound own = own_rows.run(ops::kTripletLoss, attributes);
+    EXPECT_EQ(rows.run(ops::kTripletLoss, attributes).totals.loss_q24, own.totals.loss_q24);
+    expect_total(own_rows, own, triplet_definition(own_rows, 0.2, std::string(mining) == "all"),
+                 2e-4);
+  }
 }
 
 // One label, or labels that no two examples share, have no triplets.
