@@ -136,6 +136,30 @@ struct LanguageModelDescription {
   std::vector<std::string> lines;
 };
 
+struct LayerBlocksInfo {
+  std::string name, blocks;  // "block1.query", "q4_0"
+  // Of its outputs on the calibration's tokens: the root of (squared error / squares), if weights
+  // were rounded to nearest, and as they are.
+  double nearest_error = 0, error = 0;
+};
+
+struct LanguageModelInBlocks {
+  std::string file;    // that was written
+  std::string blocks;  // how many there are of each kind, and their bytes
+  int64_t calibration_tokens = 0;
+  int64_t held_out_tokens = 0;             // of the text's test part
+  double loss_before = 0, loss_after = 0;  // of these, in fp32, nats a token
+  std::vector<LayerBlocksInfo> layers;     // but for the embedding and the classifier
+  std::string json;                        // all of this
+};
+
+// With the settings of quantize, "blocks" among them: rounds the weights of a language model in
+// Llama's layout, "from", to blocks, by the text "data", and writes a file like those of
+// import_model, "out". The observer is told a line for each layer (kMessage, with the layer's number
+// as the step), and returns false to stop. docs/language.md.
+MANTISSA_EXPORT Outcome<LanguageModelInBlocks> quantize_language_model(
+    const Settings& settings, const Observer& observer = nullptr);
+
 // What the file of a language model is: a GGUF file, or a folder with config.json. Only its header
 // is read. Errors: damaged files.
 MANTISSA_EXPORT Outcome<LanguageModelDescription> describe_language_model(const std::string& path);

@@ -95,8 +95,9 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
      "with --train: most bytes of state and arena; values are computed again to meet it (256KiB)",
      "", parse_by<parse_bytes, &ExportConfig::memory_budget>},
     {"weights",
-     "of gguf and huggingface: f32, f16, bf16 or, of gguf, q8_0 (left out: q8_0 of gguf for a "
-     "network of 8 bits, else f32)",
+     "of gguf and huggingface: f32, f16, bf16 or, of gguf, q8_0 or blocks, which keeps weights in "
+     "blocks as they are (left out: of gguf blocks if there are some, q8_0 for a network of 8 bits; "
+     "else f32)",
      "", parse_text<&ExportConfig::language, &LanguageExport::weights>},
     {"positions",
      "of gguf and huggingface: tokens of the longest text, as the file says it (0: those of the "

@@ -38,6 +38,13 @@ QuantisedLayerInfo info_of(const LayerOutcome& layer) {
           .is_signed = layer.is_signed};
 }
 
+Result<QuantiseConfig> config_of_a_run(const Settings& settings) {
+  MANTISSA_ASSIGN(QuantiseConfig config, quantise_config(settings));
+  if (config.blocks == BlockKind::kNone) return config;
+  return invalid_input("blocks: the result is no run; quantize_language_model makes it, and "
+                       "--sensitivity is for runs");
+}
+
 // The settings with the defaults of quantize: no training, and statistics averaged anew.
 Settings with_defaults(Settings settings) {
   if (settings.count("steps") == 0) settings.insert({"epochs", "0"});
@@ -153,7 +160,7 @@ Outcome<QuantisedRun> begin(const QuantiseConfig& config, const TrainObserver& o
 }
 
 Outcome<QuantisedRun> run(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
+  MANTISSA_ASSIGN(const QuantiseConfig config, config_of_a_run(settings));
   MANTISSA_ASSIGN(const bool has_begun, goes_on(config));
   if (has_begun) {
     MANTISSA_ASSIGN(TrainingResult result, go_on(config, observer));
@@ -187,7 +194,7 @@ Result<RunConfig> sensitivity_config(const Settings& training, const TrainObserv
 }
 
 Outcome<Sensitivity> measure(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
+  MANTISSA_ASSIGN(const QuantiseConfig config, config_of_a_run(settings));
   MANTISSA_ASSIGN(const RunConfig source, sensitivity_config(config.training, observer));
   MANTISSA_ASSIGN(const NetworkSensitivity found, sensitivity(source, config.quantise, observer));
   Sensitivity measured;

@@ -164,6 +164,16 @@ void print_imported(const CommandLine& line, const ImportedModel& model) {
         printable(line.setting("out")) + "\n");
 }
 
+void print_blocks(const CommandLine& line, const LanguageModelInBlocks& model) {
+  if (line.json) return print_whole_lines(model.json);
+  print("loss " + decimal(model.loss_before, 4) + " before, " + decimal(model.loss_after, 4) +
+        " with these weights: fp32, " + std::to_string(model.held_out_tokens) +
+        " tokens that were not used\n");
+  if (line.quiet) return;
+  print(model.blocks + "\nwritten to " + printable(model.file) +
+        "; values have the bits of the format that train, eval and generate name\n");
+}
+
 void print_data(const CommandLine& line, const DataDescription& data) {
   print(line.json    ? data.json
         : line.quiet ? data_line(data.json)

@@ -12,20 +12,38 @@
 namespace mantissa {
 namespace {
 
-// general.file_type: of most matrices.
-uint32_t file_type(WeightType type) {
-  if (type == WeightType::kF32) return 0;
-  if (type == WeightType::kF16) return 1;
-  return type == WeightType::kBF16 ? 32 : 7;
-}
-
 uint32_t number_of(WeightType type) {
   if (type == WeightType::kF32) return kGgufF32;
   if (type == WeightType::kF16) return kGgufF16;
   return type == WeightType::kBF16 ? kGgufBF16 : kGgufQ8_0;
 }
 
-GgufKeys keys_of(const WrittenModel& model, const std::string& name, WeightType type) {
+uint32_t number_of(BlockKind kind) {
+  if (kind == BlockKind::kQ4_0) return kGgufQ4_0;
+  return kind == BlockKind::kQ4_1 ? kGgufQ4_1 : kGgufQ8_0;
+}
+
+// general.file_type: ggml's number for the type that most matrices have. The type that was asked
+// for comes first among as many.
+uint32_t file_type(WeightType type, std::span<const GgufTensorBytes> tensors) {
+  constexpr std::pair<uint32_t, uint32_t> kTypes[] = {
+      {kGgufF32, 0},  {kGgufF16, 1},   {kGgufQ4_0, 2},
+      {kGgufQ4_1, 3}, {kGgufQ8_0, 7}, {kGgufBF16, 32}};
+  uint32_t found = number_of(type);
+  if (type == WeightType::kBlocks) {
+    const auto count = [&](uint32_t of) {
+      return std::ranges::count_if(tensors, [&](const GgufTensorBytes& tensor) {
+        return tensor.shape.size() > 1 && tensor.type == of;
+      });
+    };
+    for (const auto& each : kTypes) {
+      if (count(each.first) > count(found)) found = each.first;
+    }
+  }
+  return std::ranges::find(kTypes, found, [](const auto& each) { return each.first; })->second;
+}
+
+GgufKeys keys_of(const WrittenModel& model, const std::string& name, uint32_t file_type) {
   constexpr uint32_t kQuantisationVersion = 2;
   const LlamaSizes& sizes = model.sizes;
   GgufKeys keys;
@@ -34,7 +52,7 @@ GgufKeys keys_of(const WrittenModel& model, const std::string& name, WeightType 
   };
   keys.add_text("general.architecture", model.architecture);
   keys.add_text("general.name", name);
-  keys.add_whole("general.file_type", file_type(type));
+  keys.add_whole("general.file_type", file_type);
   keys.add_whole("general.quantization_version", kQuantisationVersion);
   size("block_count", sizes.layers);
   size("context_length", model.positions);
@@ -111,6 +129,17 @@ class Rows {
     return bytes;
   }
 
+  // The blocks of all rows, as they are.
+  std::string blocks() const {
+    const int64_t row = tensor_.columns() / kBlockWeights * block_bytes(tensor_.from.blocks);
+    const auto* all = reinterpret_cast<const char*>(tensor_.from.numbers.data());
+    std::string bytes;
+    for (int64_t i = 0; i < tensor_.rows(); ++i) {
+      bytes.append(all + source(i) * row, static_cast<size_t>(row));
+    }
+    return bytes;
+  }
+
  private:
   static constexpr int kLeastExponent = -24, kMostExponent = 15;
 
@@ -126,9 +155,10 @@ class Rows {
   const WrittenTensor& tensor_;
 };
 
-// How many matrices have Q8_0's numbers exactly, are rounded to them, or are not in its blocks.
+// How many matrices are in blocks as they were, have Q8_0's numbers exactly, are rounded to them, or
+// are not in its blocks.
 struct Counts {
-  int64_t exact = 0, rounded = 0, others = 0;
+  int64_t kept = 0, exact = 0, rounded = 0, others = 0;
 };
 
 GgufTensorBytes tensor_bytes(const WrittenModel& model, const WrittenTensor& tensor,
@@ -137,7 +167,11 @@ GgufTensorBytes tensor_bytes(const WrittenModel& model, const WrittenTensor& ten
   GgufTensorBytes out{.name = gguf_name_of_layout(tensor.name)};
   for (int i = 0; i < tensor.from.shape.rank; ++i) out.shape.push_back(tensor.from.shape[i]);
   out.type = tensor.is_matrix() ? number_of(type) : kGgufF32;
-  if (out.type != kGgufQ8_0) {
+  if (type == WeightType::kBlocks && tensor.is_in_blocks() && !tensor.is_merged()) {
+    ++counts.kept;
+    out.type = number_of(tensor.from.blocks);
+    out.bytes = rows.blocks();
+  } else if (out.type != kGgufQ8_0) {
     out.bytes = rows.numbers(out.type);
   } else if (tensor.columns() % kQ8Elements != 0) {
     ++counts.others;
@@ -162,11 +196,13 @@ Result<WriterNotes> write_gguf_model(const std::filesystem::path& path, const Wr
   for (const WrittenTensor& tensor : model.tensors) {
     tensors.push_back(tensor_bytes(model, tensor, type, counts));
   }
-  MANTISSA_RETURN_IF_ERROR(write_gguf(path, keys_of(model, name, type), tensors));
+  const GgufKeys keys = keys_of(model, name, file_type(type, tensors));
+  MANTISSA_RETURN_IF_ERROR(write_gguf(path, keys, tensors));
   WriterNotes notes;
   const auto say = [&](int64_t count, const char* what) {
     if (count > 0) notes.push_back(std::to_string(count) + what);
   };
+  say(counts.kept, " matrices are in their blocks, as they were");
   say(counts.exact, " matrices of 8 bits are in Q8_0 exactly");
   say(counts.rounded, " matrices are rounded to Q8_0");
   say(counts.others, " matrices are in F32: their rows are no multiple of 32");

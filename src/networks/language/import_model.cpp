@@ -7,10 +7,9 @@
 
 #include "data/tokenizers/byte_bpe/byte_bpe_files.h"
 #include "formats/arrays/safetensors_header.h"
-#include "graph/rebuild.h"
+#include "networks/language/block_network.h"
 #include "networks/language/layout_names.h"
 #include "networks/language/model_file.h"
-#include "ops/ops.h"
 #include "runtime/weight_blocks.h"
 
 namespace mantissa {
@@ -126,46 +125,6 @@ BlockKind block_kind_of(const ModelTensor& tensor) {
   return found == std::end(kKinds) ? BlockKind::kNone : found->second;
 }
 
-// The network whose layers keep the weights of these tensors in blocks, where they have such.
-Result<Graph> keeping_blocks(const Graph& graph, const std::vector<const ModelTensor*>& tensors) {
-  const auto kind_of = [&](const Node& node) {
-    const bool takes = node.op == &ops::kLinear || node.op == &ops::kEmbedding;
-    return takes ? block_kind_of(*tensors[static_cast<size_t>(node.parameters[0])])
-                 : BlockKind::kNone;
-  };
-  const auto name_blocks = [&](GraphBuilder&, int n, std::vector<int>&, Attributes& attributes) {
-    const BlockKind kind = kind_of(graph.nodes[static_cast<size_t>(n)]);
-    if (kind == BlockKind::kNone) return;
-    std::vector<Attributes::Item> items = attributes.items();
-    std::erase_if(items, [](const auto& item) { return item.first == "weight_blocks"; });
-    items.emplace_back("weight_blocks", std::string(block_kind_name(kind)));
-    attributes = Attributes(std::move(items));
-  };
-  return rebuilt(graph, {.before = name_blocks});
-}
-
-// A line for people: the tensors that stay in blocks. An error if there are none.
-Result<std::string> describe_blocks(const LanguageModelFile& file, const Graph& graph) {
-  std::map<BlockKind, int64_t> tensors;
-  int64_t weights = 0, bytes = 0;
-  for (const Parameter& parameter : graph.parameters) {
-    if (parameter.storage != Storage::kBlocks) continue;
-    ++tensors[parameter.blocks];
-    weights += parameter.shape.count();
-    bytes += parameter.shape.count() / kBlockWeights * block_bytes(parameter.blocks);
-  }
-  if (tensors.empty()) {
-    return invalid_input("weights blocks: no tensor of " + file.path +
-                         " is of Q4_0, Q4_1 or Q8_0; leave it out");
-  }
-  std::string text;
-  for (const auto& [kind, count] : tensors) {
-    text += (text.empty() ? "" : ", ") + std::to_string(count) + " of " + block_kind_name(kind);
-  }
-  return "weights in blocks, not trained: " + text + "; " + std::to_string(weights) +
-         " weights in " + std::to_string(bytes) + " bytes";
-}
-
 Status take_blocks(const LanguageModelFile& file, const ModelTensor& tensor, int64_t head_channels,
                    onnx::ImportedParameter& parameter) {
   MANTISSA_ASSIGN(parameter.bytes, file.bytes(tensor.name_in_file));
@@ -188,9 +147,16 @@ Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t 
   const std::vector<const ModelTensor*> tensors = find_tensors(file, network.graph, lacks);
   if (!lacks.empty()) return refused(lacks);
   if (weights == ImportedWeights::kBlocks) {
-    MANTISSA_ASSIGN(network.graph, keeping_blocks(network.graph, tensors));
-    MANTISSA_ASSIGN(std::string note, describe_blocks(file, network.graph));
-    network.notes.push_back(std::move(note));
+    const auto kind_of = [&](int parameter) {
+      return block_kind_of(*tensors[static_cast<size_t>(parameter)]);
+    };
+    MANTISSA_ASSIGN(network.graph, with_weight_blocks(network.graph, kind_of));
+    const std::string blocks = describe_blocks(network.graph);
+    if (blocks.empty()) {
+      return invalid_input("weights blocks: no tensor of " + file.path +
+                           " is of Q4_0, Q4_1 or Q8_0; leave it out");
+    }
+    network.notes.push_back("weights in blocks, not trained: " + blocks);
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Parameter& parameter = network.graph.parameters[i];

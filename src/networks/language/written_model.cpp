@@ -9,6 +9,7 @@
 #include "networks/language/layout_names.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
+#include "runtime/weight_blocks.h"
 
 namespace mantissa {
 namespace {
@@ -30,14 +31,16 @@ std::string source_of(const Graph& graph, int value) {
   return name.ends_with(kSum) ? name.substr(0, name.size() - kSum.size()) : name;
 }
 
-// Whether two nodes compute the same. Bits and beginnings change no number of real arithmetic.
+// Whether two nodes compute the same. Bits, beginnings and the form of weights change no number of
+// real arithmetic.
 bool is_same_node(const Graph& a, const Node& x, const Graph& b, const Node& y) {
   if (x.name != y.name || x.op != y.op || x.inputs.size() != y.inputs.size()) return false;
   for (size_t i = 0; i < x.inputs.size(); ++i) {
     if (source_of(a, x.inputs[i]) != source_of(b, y.inputs[i])) return false;
   }
   const auto counts = [](const Attributes::Item& item) {
-    return item.first != "least_bits" && item.first != "initialiser";
+    return item.first != "least_bits" && item.first != "initialiser" &&
+           item.first != "weight_blocks";
   };
   std::vector<Attributes::Item> of_x, of_y;
   std::ranges::copy_if(x.attributes.items(), std::back_inserter(of_x), counts);
@@ -128,7 +131,7 @@ T number_at(std::span<const std::byte> bytes, int64_t i) {
 }  // namespace
 
 const char* weight_type_name(WeightType type) {
-  constexpr std::array kNames = {"F32", "F16", "BF16", "Q8_0"};
+  constexpr std::array kNames = {"F32", "F16", "BF16", "Q8_0", "blocks"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -137,6 +140,11 @@ Result<LlamaSizes> llama_sizes(const Graph& network) {
   const auto wanted = base_of(network);
   if (!wanted.ok() || !is_same_network(network, *wanted)) return another_layout(network);
   return sizes;
+}
+
+Result<Graph> without_adapters(const Graph& network) {
+  if (adapters_of(network).empty()) return network;
+  return base_of(network);
 }
 
 Result<WrittenModel> written_model(const Graph& network,
@@ -163,24 +171,40 @@ Result<WrittenModel> written_model(const Graph& network,
   return model;
 }
 
-void row_numbers(const WrittenTensor& tensor, int64_t row, std::span<float> numbers) {
+namespace {
+
+// The numbers of a row, without the adapter.
+std::vector<double> own_numbers(const WrittenTensor& tensor, int64_t row) {
   const NamedParameter& from = tensor.from;
   const int64_t columns = tensor.columns(), first = row * columns;
-  const auto blocks = static_cast<int64_t>(from.exponents.size() / sizeof(int16_t));
+  if (tensor.is_in_blocks()) {
+    const int64_t bytes = columns / kBlockWeights * block_bytes(from.blocks);
+    return block_numbers(from.blocks, from.numbers.subspan(static_cast<size_t>(row * bytes),
+                                                           static_cast<size_t>(bytes)));
+  }
+  const auto exponents = static_cast<int64_t>(from.exponents.size() / sizeof(int16_t));
   const int exponent =
-      blocks == 0 ? 0 : number_at<int16_t>(from.exponents, blocks == 1 ? 0 : row);
-  std::vector<double> sums(static_cast<size_t>(columns));
+      exponents == 0 ? 0 : number_at<int16_t>(from.exponents, exponents == 1 ? 0 : row);
+  std::vector<double> numbers(static_cast<size_t>(columns));
   for (int64_t i = 0; i < columns; ++i) {
-    double& sum = sums[static_cast<size_t>(i)];
+    double& number = numbers[static_cast<size_t>(i)];
     if (from.type == DataType::kFloat) {
-      sum = number_at<float>(from.numbers, first + i);
+      number = number_at<float>(from.numbers, first + i);
     } else {
       const int mantissa = from.type == DataType::kInt8
                                ? number_at<int8_t>(from.numbers, first + i)
                                : number_at<int16_t>(from.numbers, first + i);
-      sum = std::ldexp(mantissa, exponent);
+      number = std::ldexp(mantissa, exponent);
     }
   }
+  return numbers;
+}
+
+}  // namespace
+
+void row_numbers(const WrittenTensor& tensor, int64_t row, std::span<float> numbers) {
+  const int64_t columns = tensor.columns();
+  std::vector<double> sums = own_numbers(tensor, row);
   const auto rank = static_cast<int64_t>(tensor.a.size()) / columns;
   for (int64_t k = 0; k < rank; ++k) {
     const double weight = tensor.factor * tensor.b[static_cast<size_t>(row * rank + k)];
