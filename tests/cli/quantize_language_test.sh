@@ -84,7 +84,7 @@ done
 for file in w4 q4_1 w8; do
   accepts "$file as GGUF" 'written to' \
     export --from "$folder/$file.safetensors" --target gguf --out "$folder/$file.gguf"
-  holds "$file: in its blocks" grep -q '15 matrices are in their blocks, as they were' "$folder/stderr"
+  holds "$file: in its blocks" grep -q '15 matrices are in their blocks, as they were' "$folder/stderr" "$folder/stdout"
   run import "$folder/$file.gguf" --weights blocks --sequence 16 --out "$folder/back.safetensors"
   holds "$file: the same blocks again" blocks "$folder/$file.safetensors" "$folder/back.safetensors" \
     'a == b'

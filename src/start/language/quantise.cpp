@@ -124,9 +124,10 @@ class LanguageQuantiser {
     reading.advice = "a smaller network needs less";
     plan.advice = "fewer --threads, or a smaller --calibration, need less";
     const MemoryPlan& most = reading.peak_bytes() > plan.peak_bytes() ? reading : plan;
+    MANTISSA_RETURN_IF_ERROR(check_budget(most, settings_.memory_budget));
     tell_message(observer_, "memory: " + format_bytes(most.peak_bytes()) + " at most, of which " +
                                 format_bytes(plan.items[0].bytes) + " are the network in fp32");
-    return check_budget(most, settings_.memory_budget);
+    return {};
   }
 
   SequenceRunner::Inputs inputs(const std::vector<TokenSequence>& sequences) const {
