@@ -155,8 +155,8 @@ struct LanguageModelInBlocks {
 
 // With the settings of quantize, "blocks" among them: rounds the weights of a language model in
 // Llama's layout, "from", to blocks, by the text "data", and writes a file like those of
-// import_model, "out". The observer is told a line for each layer (kMessage, with the layer's number
-// as the step), and returns false to stop. docs/language.md.
+// import_model, "out". The observer is told a line for each layer (kMessage, with the number of the
+// layer as the step), and returns false to stop. docs/language.md.
 MANTISSA_EXPORT Outcome<LanguageModelInBlocks> quantize_language_model(
     const Settings& settings, const Observer& observer = nullptr);
 

@@ -52,8 +52,8 @@ std::string train_run(const Settings& settings, nb::object callback) {
 std::string quantise_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
   if (settings.contains("blocks")) {
-    return value_of(
-               watcher.watch([&](const Observer& o) { return quantize_language_model(settings, o); }))
+    return value_of(watcher.watch(
+                        [&](const Observer& o) { return quantize_language_model(settings, o); }))
         .json;
   }
   return value_of(watcher.watch([&](const Observer& o) { return quantize_network(settings, o); }))

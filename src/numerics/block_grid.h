@@ -40,7 +40,8 @@ inline double near_half(double number) {
 inline double nearest_step(double number, const BlockGrid& grid, const BlockSteps& steps) {
   constexpr double kRounds = 0x1.8p52;
   if (grid.scale == 0) return std::clamp(0, steps.low, steps.high);
-  const double place = std::clamp<double>((number - grid.least) / grid.scale, steps.low, steps.high);
+  const double place =
+      std::clamp<double>((number - grid.least) / grid.scale, steps.low, steps.high);
   return (place + kRounds) - kRounds;
 }
 
@@ -54,8 +55,7 @@ inline BlockGrid whole_grid(BlockKind kind, std::span<const double> numbers) {
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   if (kind == BlockKind::kQ4_1) return {near_half((*high - *low) / 15), near_half(*low)};
   const double largest = *std::max_element(
-      numbers.begin(), numbers.end(),
-      [](double x, double y) { return std::abs(x) < std::abs(y); });
+      numbers.begin(), numbers.end(), [](double x, double y) { return std::abs(x) < std::abs(y); });
   return {near_half(kind == BlockKind::kQ8_0 ? std::abs(largest) / 127 : largest / -8), 0};
 }
 

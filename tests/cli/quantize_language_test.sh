@@ -32,7 +32,7 @@ PYTHON
 
 few=(--from "$folder/trained" --data "$folder/book.txt" --calibration 12)
 accepts "4 bits" '14 of q4_0, 1 of q8_0; 26752 weights in [0-9]+ bytes' \
-  quantize "${few[@]}" --blocks q4_0 --threads 1 --out "$folder/w4.safetensors"
+  quantize "${few[@]}" --blocks q4_0 --method gptq --threads 1 --out "$folder/w4.safetensors"
 holds "a line for each layer" eval \
   '(($(grep -cE "^block[12]\.[a-z]+: q4_0, error of outputs [0-9.]+ % \(to nearest [0-9.]+ %\)$" "$folder/stderr") == 14))'
 holds "losses before and after" grep -qE '^loss [0-9.]+ before, [0-9.]+ with these weights: fp32, [0-9]+ tokens' \
@@ -41,14 +41,17 @@ holds "the kinds of its tensors" blocks "$folder/w4.safetensors" "$folder/w4.saf
   'all(t == "U8" and s[2] == (34 if "embedding" in n else 18) for n, (t, s, _) in a.items() if n.endswith("weights")) and sum(t == "F32" for t, _, _ in a.values()) == 5'
 holds "it says what it was rounded by" blocks "$folder/w4.safetensors" "$folder/w4.safetensors" \
   'json.loads(meta["blocks"]).items() >= {"kind": "q4_0", "method": "gptq", "tokens": 192}.items() and meta["kind"] == "mantissa imported network 1"'
-run quantize "${few[@]}" --blocks q4_0 --threads 3 --out "$folder/again.safetensors" --quiet
+run quantize "${few[@]}" --blocks q4_0 --method gptq --threads 3 --out "$folder/again.safetensors" \
+  --quiet
 holds "three threads have the same bytes" cmp "$folder/w4.safetensors" "$folder/again.safetensors"
 holds "--quiet has one line" eval '(($(wc -l <"$folder/stdout") == 1)) && ! grep -q "^block" "$folder/stderr"'
 for method in uniform mmse gptq; do
   run quantize "${few[@]}" --blocks q4_0 --method $method --json --out "$folder/$method.safetensors"
   cp "$folder/stdout" "$folder/$method.json"
 done
-holds "the default is gptq" blocks "$folder/w4.safetensors" "$folder/gptq.safetensors" 'a == b'
+holds "gptq again" blocks "$folder/w4.safetensors" "$folder/gptq.safetensors" 'a == b'
+run quantize "${few[@]}" --blocks q4_0 --out "$folder/default.safetensors" --quiet
+holds "the default is mmse" blocks "$folder/default.safetensors" "$folder/mmse.safetensors" 'a == b'
 holds "errors of outputs fall" python3 - "$folder" <<'PYTHON'
 import json, sys
 uniform, mmse, gptq = ([layer["error"] for layer in json.load(open(f"{sys.argv[1]}/{m}.json"))["layers"]]
@@ -114,7 +117,7 @@ refuses "bits of values" 2 'rounds weights alone; values have the bits of the fo
   quantize "${few[@]}" --blocks q4_0 --activations 8 "${no[@]}"
 refuses "training" 2 'epochs: does not go with --blocks' \
   quantize "${few[@]}" --blocks q4_0 --epochs 1 "${no[@]}"
-refuses "methods of runs" 2 'method kl: is for runs; with --blocks choose gptq, mmse or uniform' \
+refuses "methods of runs" 2 'method kl: is for runs; with --blocks choose mmse, gptq or uniform' \
   quantize "${few[@]}" --blocks q4_0 --method kl "${no[@]}"
 refuses "gptq of a run" 2 'method gptq: goes with --blocks' \
   quantize "${few[@]}" --method gptq --out "$folder/no"

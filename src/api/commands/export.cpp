@@ -96,8 +96,8 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
      "", parse_by<parse_bytes, &ExportConfig::memory_budget>},
     {"weights",
      "of gguf and huggingface: f32, f16, bf16 or, of gguf, q8_0 or blocks, which keeps weights in "
-     "blocks as they are (left out: of gguf blocks if there are some, q8_0 for a network of 8 bits; "
-     "else f32)",
+     "blocks as they are (left out: of gguf blocks if there are some, or q8_0 for a network of 8 "
+     "bits; else f32)",
      "", parse_text<&ExportConfig::language, &LanguageExport::weights>},
     {"positions",
      "of gguf and huggingface: tokens of the longest text, as the file says it (0: those of the "

@@ -22,15 +22,16 @@ using quantise::BlockMethod;
 
 // The settings that it has. All others are of runs.
 constexpr std::array<std::string_view, 12> kTaken = {
-    "from", "blocks", "group", "weights", "bits",    "method",
+    "from", "blocks", "group", "weights", "bits",        "method",
     "data", "out",    "isa",   "threads", "calibration", "memory-budget"};
 
 Status check_taken(const Settings& settings) {
   for (const auto& [name, text] : settings) {
     if (std::ranges::find(kTaken, name) != kTaken.end()) continue;
     if (name == "activations") {
-      return invalid_input("activations: --blocks rounds weights alone; values have the bits of the "
-                           "format that train, eval and generate name");
+      return invalid_input(
+          "activations: --blocks rounds weights alone; values have the bits of the "
+          "format that train, eval and generate name");
     }
     return invalid_input(name + ": does not go with --blocks, which trains nothing");
   }
@@ -41,7 +42,8 @@ Result<BlockMethod> block_method(const std::string& name) {
   if (name == "gptq") return BlockMethod::kHessian;
   if (name == "mmse") return BlockMethod::kLeastSquares;
   if (name == "uniform") return BlockMethod::kNearest;
-  return invalid_input("method " + name + ": is for runs; with --blocks choose gptq, mmse or uniform");
+  return invalid_input("method " + name +
+                       ": is for runs; with --blocks choose mmse, gptq or uniform");
 }
 
 Status take_bits(const QuantiseConfig& config, LanguageQuantisation& request) {
@@ -91,7 +93,7 @@ Result<LanguageQuantisation> request_of(const Settings& settings) {
   request.out = settings.at("out");
   request.kind = config.blocks;
   const auto method = settings.find("method");
-  request.method_name = method == settings.end() ? "gptq" : method->second;
+  request.method_name = method == settings.end() ? "mmse" : method->second;
   MANTISSA_ASSIGN(request.method, block_method(request.method_name));
   if (settings.contains("calibration")) request.calibration = config.quantise.calibration_examples;
   MANTISSA_RETURN_IF_ERROR(take_bits(config, request));
@@ -140,8 +142,8 @@ Outcome<LanguageModelInBlocks> quantize_language_model(const Settings& settings,
   model.loss_before = done.loss_before;
   model.loss_after = done.loss_after;
   for (const LayerInBlocks& layer : done.layers) {
-    model.layers.push_back({layer.name, block_kind_name(layer.kind), layer.nearest_error,
-                            layer.error});
+    model.layers.push_back(
+        {layer.name, block_kind_name(layer.kind), layer.nearest_error, layer.error});
   }
   model.json = json_of(model);
   return model;

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "api/settings/commands.h"
 #include "api/settings/settings.h"
-#include "run/settings/config_file.h"
-#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {
@@ -119,7 +116,8 @@ Status parse_blocks(S, S text, QuantiseConfig& config) {
 
 Status parse_group(S, S text, QuantiseConfig&) {
   if (text == std::to_string(kBlockWeights)) return {};
-  return invalid_input("group: '" + text + "': blocks of q4_0, q4_1 and q8_0 have 32 weights, and "
+  return invalid_input("group: '" + text +
+                       "': blocks of q4_0, q4_1 and q8_0 have 32 weights, and "
                        "no others are there");
 }
 
@@ -170,13 +168,13 @@ constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
      "how scales of weights and ranges of activations are chosen: mmse (least squares), adaround "
      "(the same, and a training of each layer rounds its weights), uniform (nothing is clipped), "
      "percentile, kl (least divergence), unit (weights from -1 to 1 whatever they are, ranges as "
-     "uniform: a start to compare with); with --blocks gptq (the default: rounding that makes up for "
-     "its own errors), mmse or uniform",
+     "uniform: a start to compare with); with --blocks mmse, gptq (the same, and rounding that makes "
+     "up for its own errors) or uniform",
      "mmse", parse_method, traits::kIdentity},
     {"blocks",
-     "q4_0, q4_1 or q8_0: of a language model in Llama's layout; its weights in such blocks, as GGUF "
-     "files have them, rounded by the text of --data, and nothing else; --out is then a file, like "
-     "that of import --weights blocks (docs/language.md)",
+     "q4_0, q4_1 or q8_0: of a language model in Llama's layout; its weights in such blocks of a "
+     "GGUF file, rounded by the text of --data, and nothing else; --out is then a file, like that of "
+     "import --weights blocks (docs/language.md)",
      "", parse_blocks},
     {"group", "of --blocks: weights of a row that share a scale", "32", parse_group},
     {"range",
@@ -204,8 +202,7 @@ constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
     {"calibration",
      "training examples that ranges are chosen from (with --blocks left out: sequences of 4,096 "
      "tokens in all)",
-     "1280",
-     parse_whole<1, 1'000'000'000, kQuantise, &QuantiseSettings::calibration_examples>,
+     "1280", parse_whole<1, 1'000'000'000, kQuantise, &QuantiseSettings::calibration_examples>,
      traits::kIdentity},
     {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
     {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"},
@@ -296,34 +293,6 @@ Status check_quantised(const std::string& text, const QuantiseConfig& config,
   return invalid_input(folder + " was quantised from other weights than " +
                        config.training.at("from") +
                        " has; --resume goes on without --from, and --overwrite begins anew");
-}
-
-Result<Settings> with_data_of_source(Settings settings) {
-  const auto from = settings.find("from");
-  if (from == settings.end()) return settings;
-  std::error_code ignored;
-  const std::filesystem::path path = from->second;
-  const bool is_folder = std::filesystem::is_directory(path, ignored);
-  const std::filesystem::path file = (is_folder ? path : path.parent_path()) / kConfigFile;
-  const bool is_of_a_run = is_folder || path.extension() == ".safetensors";
-  if (!is_of_a_run || !std::filesystem::exists(file, ignored)) return settings;
-  MANTISSA_ASSIGN(const ConfigFile source, read_config(file));
-  const auto data = settings.find("data");
-  const auto trained = source.settings.find("data");
-  const bool same_data = data == settings.end() ||
-                         (trained != source.settings.end() && data->second == trained->second);
-  const auto take = [&](std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      const auto found = source.settings.find(name);
-      if (found != source.settings.end()) settings.insert(*found);
-    }
-  };
-  take({"sequence", "tokens", "vocabulary"});
-  if (same_data) {
-    take({"data", "input-size", "target", "ignore", "task", "text-column", "header", "missing",
-          "decimal"});
-  }
-  return settings;
 }
 
 }  // namespace mantissa

@@ -27,7 +27,7 @@ uint32_t number_of(BlockKind kind) {
 // for comes first among as many.
 uint32_t file_type(WeightType type, std::span<const GgufTensorBytes> tensors) {
   constexpr std::pair<uint32_t, uint32_t> kTypes[] = {
-      {kGgufF32, 0},  {kGgufF16, 1},   {kGgufQ4_0, 2},
+      {kGgufF32, 0},  {kGgufF16, 1},  {kGgufQ4_0, 2},
       {kGgufQ4_1, 3}, {kGgufQ8_0, 7}, {kGgufBF16, 32}};
   uint32_t found = number_of(type);
   if (type == WeightType::kBlocks) {
@@ -155,8 +155,8 @@ class Rows {
   const WrittenTensor& tensor_;
 };
 
-// How many matrices are in blocks as they were, have Q8_0's numbers exactly, are rounded to them, or
-// are not in its blocks.
+// How many matrices are in blocks as they were, have Q8_0's numbers exactly, are rounded to them,
+// or are not in its blocks.
 struct Counts {
   int64_t kept = 0, exact = 0, rounded = 0, others = 0;
 };

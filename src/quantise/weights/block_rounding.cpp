@@ -4,14 +4,14 @@
 #include <array>
 #include <cmath>
 
-#include "quantise/weights/weighted_rows.h"
 #include "quantise/weights/block_search.h"
+#include "quantise/weights/weighted_rows.h"
 
 namespace mantissa::quantise {
 namespace {
 
 constexpr int64_t kBlock = kBlockWeights;
-constexpr int64_t kRowsOfATask = 4;   // share the factor's rows while these are in the cache
+constexpr int64_t kRowsOfATask = 4;  // share the factor's rows while these are in the cache
 constexpr int64_t kSpreadColumns = 64;
 
 using BlockOf = std::array<double, kBlock>;
@@ -38,7 +38,7 @@ class Product {
   // Adds the block that begins at column k to a piece of the columns behind it.
   void spread(int64_t k, int64_t first, int64_t columns) {
     add_weighted_rows(numbers_.data(), inputs_.row(k) + first, inputs_.features, kBlock, columns,
-                 parts_.data() + first);
+                      parts_.data() + first);
   }
 
   // Without the damping.

@@ -22,7 +22,7 @@ struct BlockLayer {
   std::span<const float> weights;  // [rows, features], whole blocks, of at most kLargestInBlocks
   int64_t rows = 0;
   BlockKind kind = BlockKind::kQ4_0;
-  BlockMethod method = BlockMethod::kHessian;
+  BlockMethod method = BlockMethod::kLeastSquares;
 };
 
 struct BlockWeights {

@@ -50,8 +50,8 @@ InputFactor factor_of(const std::vector<float>& inputs, int threads = 1) {
 BlockWeights rounded(const std::vector<float>& weights, const InputFactor& factor, BlockKind kind,
                      BlockMethod method, int threads = 1) {
   ThreadPool pool(threads);
-  return round_to_blocks(
-      {.weights = weights, .rows = kOutputs, .kind = kind, .method = method}, factor, pool);
+  return round_to_blocks({.weights = weights, .rows = kOutputs, .kind = kind, .method = method},
+                         factor, pool);
 }
 
 double number_of(const BlockWeights& weights, size_t i) {
@@ -120,7 +120,8 @@ TEST(BlockRounding, LaterWeightsMakeUpForEarlierOnes) {
       EXPECT_NEAR(blocks.error, own, 1e-6 * own) << block_kind_name(kind);
       return own;
     };
-    const double nearest = error(BlockMethod::kNearest), squares = error(BlockMethod::kLeastSquares),
+    const double nearest = error(BlockMethod::kNearest),
+                 squares = error(BlockMethod::kLeastSquares),
                  hessian = error(BlockMethod::kHessian);
     EXPECT_NEAR(rounded(weights, factor, kind, BlockMethod::kHessian).nearest_error, nearest,
                 1e-6 * nearest);

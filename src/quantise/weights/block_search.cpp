@@ -35,8 +35,7 @@ class Search {
   void consider(const BlockGrid& grid) {
     double error = 0;
     for (size_t i = 0; i < kCount; ++i) {
-      const double rest =
-          numbers_[i] - block_number(nearest_step(numbers_[i], grid, steps_), grid);
+      const double rest = numbers_[i] - block_number(nearest_step(numbers_[i], grid, steps_), grid);
       error += weights_[i] * rest * rest;
     }
     if (has_one_ && error >= error_) return;

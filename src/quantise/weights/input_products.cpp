@@ -30,8 +30,8 @@ void add_to_sums(const double* x, int64_t rows, int64_t features, int64_t first,
     for (int64_t j = 0; j < last; j += kPieceColumns) {
       for (int64_t i = std::max(first, j); i < last; ++i) {
         const int64_t columns = std::min(kPieceColumns, i + 1 - j);
-        add_weighted_rows(factors.data() + (i - first) * kPieceRows, piece + j, features, count, columns,
-                     sums + i * features + j);
+        add_weighted_rows(factors.data() + (i - first) * kPieceRows, piece + j, features, count,
+                          columns, sums + i * features + j);
       }
     }
   }

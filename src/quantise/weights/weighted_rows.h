@@ -7,8 +7,8 @@ namespace mantissa::quantise {
 
 // sums[j] += factors[r] * rows[r][j], over the rows in their order: the same bits for any division
 // of the columns.
-inline void add_weighted_rows(const double* factors, const double* rows, int64_t stride, int64_t count,
-                         int64_t columns, double* __restrict sums) {
+inline void add_weighted_rows(const double* factors, const double* rows, int64_t stride,
+                              int64_t count, int64_t columns, double* __restrict sums) {
   int64_t r = 0;
   for (; r + 4 <= count; r += 4) {
     const double *a = rows + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;

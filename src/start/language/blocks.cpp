@@ -109,8 +109,9 @@ void LanguageBlocks::pack_tables() {
 Result<std::string> LanguageBlocks::write(const std::string& path, const std::string& source,
                                           const std::map<std::string, std::string>& entries) {
   onnx::ImportedNetwork written;
-  MANTISSA_ASSIGN(written.graph,
-                  with_weight_blocks(model_->graph, [&](int parameter) { return kind(parameter); }));
+  MANTISSA_ASSIGN(written.graph, with_weight_blocks(model_->graph, [&](int parameter) {
+                    return kind(parameter);
+                  }));
   for (size_t i = 0; i < kinds_.size(); ++i) {
     const Parameter& parameter = written.graph.parameters[i];
     onnx::ImportedParameter own{parameter.name, parameter.shape, {}, {}};

@@ -13,14 +13,13 @@ namespace {
 
 Result<FloatLanguageModel> float_model(const LanguageSource& source) {
   MANTISSA_RETURN_IF_ERROR(source.network.check_no_blocks("quantize takes trained numbers"));
-  MANTISSA_ASSIGN(const WrittenModel model,
-                  written_model(source.network, source.file.parameters));
+  MANTISSA_ASSIGN(const WrittenModel model, written_model(source.network, source.file.parameters));
   if (!source.vocabulary || source.vocabulary->byte_bpe() == nullptr) {
     return invalid_input("its tokens are not of byte-level BPE, which models of import have");
   }
   MANTISSA_ASSIGN(Graph graph, without_adapters(source.network));
-  MANTISSA_ASSIGN(State state, State::create(training_layout(graph, kFloatFormat,
-                                                             OptimizerKind::kSgd)));
+  MANTISSA_ASSIGN(State state,
+                  State::create(training_layout(graph, kFloatFormat, OptimizerKind::kSgd)));
   FloatLanguageModel result{.graph = std::move(graph),
                             .sizes = model.sizes,
                             .state = std::move(state),

@@ -10,10 +10,10 @@
 #include "formats/json_tree.h"
 #include "networks/imported_network.h"
 #include "runtime/weight_blocks.h"
-#include "start/language/float_model.h"
 #include "start/language/blocks.h"
-#include "start/language/sequences.h"
+#include "start/language/float_model.h"
 #include "start/language/sequence_runner.h"
+#include "start/language/sequences.h"
 
 namespace mantissa {
 namespace {
@@ -140,8 +140,8 @@ class LanguageQuantiser {
   }
 
   Result<double> held_out_loss() {
-    MANTISSA_ASSIGN(SequenceRunner runner, SequenceRunner::create(model_.graph, model_.state, {},
-                                                                  pool_, settings_.isa));
+    MANTISSA_ASSIGN(SequenceRunner runner,
+                    SequenceRunner::create(model_.graph, model_.state, {}, pool_, settings_.isa));
     StepResult all;
     const auto take = [&](int64_t, const Executor&, const StepResult& result) { all.add(result); };
     MANTISSA_RETURN_IF_ERROR(runner.run(std::ssize(held_out_), inputs(held_out_), take));
@@ -150,8 +150,8 @@ class LanguageQuantiser {
 
   // The residual stream of all sequences becomes a value of the network.
   Status advance(const NetworkPart& part) {
-    MANTISSA_ASSIGN(SequenceRunner runner, SequenceRunner::create(model_.graph, model_.state, part,
-                                                                  pool_, settings_.isa));
+    MANTISSA_ASSIGN(SequenceRunner runner,
+                    SequenceRunner::create(model_.graph, model_.state, part, pool_, settings_.isa));
     std::vector<std::vector<float>> next(calibration_.size());
     const auto take = [&](int64_t i, const Executor& done, const StepResult&) {
       const Tensor stream = done.output(0);
@@ -170,8 +170,8 @@ class LanguageQuantiser {
     for (const int each : part.results) {
       products.emplace_back(model_.graph.values[static_cast<size_t>(each)].shape.last());
     }
-    MANTISSA_ASSIGN(SequenceRunner runner, SequenceRunner::create(model_.graph, model_.state, part,
-                                                                  pool_, settings_.isa));
+    MANTISSA_ASSIGN(SequenceRunner runner,
+                    SequenceRunner::create(model_.graph, model_.state, part, pool_, settings_.isa));
     const auto take = [&](int64_t i, const Executor& done, const StepResult&) {
       const int64_t rows = calibration_[static_cast<size_t>(i)].positions;
       for (size_t v = 0; v < products.size(); ++v) {
@@ -226,10 +226,9 @@ class LanguageQuantiser {
     std::map<std::string, std::string> entries = {
         {kTokenizerEntry, model_.vocabulary->tokenizer_entry()},
         {kBlocksEntry, "{\"kind\": " + json_quoted(block_kind_name(settings_.kind)) +
-                           ", \"method\": " + json_quoted(settings_.method_name) +
-                           ", \"text\": " + json_quoted(settings_.data) + ", \"sha256\": \"" +
-                           text_sha256_ + "\", \"tokens\": " +
-                           std::to_string(result_.calibration_tokens) + "}"}};
+                           ", \"method\": " + json_quoted(settings_.method_name) + ", \"text\": " +
+                           json_quoted(settings_.data) + ", \"sha256\": \"" + text_sha256_ +
+                           "\", \"tokens\": " + std::to_string(result_.calibration_tokens) + "}"}};
     if (!model_.smoothed.empty()) entries[kSmoothedEntry] = model_.smoothed;
     MANTISSA_ASSIGN(result_.blocks, blocks_.write(settings_.out, settings_.from, entries));
     return {};

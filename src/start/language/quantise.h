@@ -24,7 +24,7 @@ struct LanguageQuantisation {
   std::string data;  // a text
   std::string out;   // a file as import writes it
   BlockKind kind = BlockKind::kQ4_0;
-  quantise::BlockMethod method = quantise::BlockMethod::kHessian;
+  quantise::BlockMethod method = quantise::BlockMethod::kLeastSquares;
   std::string method_name;
   std::vector<std::string> wide;  // patterns of layers that get q8_0
   int64_t calibration = 0;        // sequences of the text's training part; 0: of about 4,096 tokens
@@ -50,8 +50,8 @@ struct QuantisedLanguageModel {
 
 // Rounds the weights of all layers, block after block of the network: the inputs of a layer are
 // the ones that it has behind the rounded layers of the blocks before. Writes the file. Tells a
-// line for each layer, with its number and how many there are. Errors: another layout, weights in blocks already, rows that are no whole
-// blocks, no tokens, a text that is too short.
+// line for each layer, with its number and how many there are. Errors: another layout, weights in
+// blocks already, rows that are no whole blocks, no tokens, a text that is too short.
 Result<QuantisedLanguageModel> quantise_language_model(const LanguageQuantisation& settings,
                                                        const TrainObserver& observer);
 

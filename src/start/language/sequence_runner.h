@@ -34,7 +34,8 @@ class SequenceRunner {
   // Inputs of a sequence: the graph's, and behind them the given values.
   using Inputs = std::function<std::vector<const void*>(int64_t sequence)>;
   // Called for one sequence after the other, on the calling thread.
-  using Take = std::function<void(int64_t sequence, const Executor& done, const StepResult& result)>;
+  using Take =
+      std::function<void(int64_t sequence, const Executor& done, const StepResult& result)>;
   Status run(int64_t sequences, const Inputs& inputs, const Take& take);
 
   // The arenas of all sequences that run at once.
