@@ -181,6 +181,37 @@ inline Graph with_sequence_convolutions() {
   return finished(net);
 }
 
+// Volumes: convolutions over three axes, dense and depthwise, with strides and dilation, pools of
+// images and of the depth, padding and larger images, and the mean over all three axes.
+inline Graph with_volumes() {
+  Layers net("volumes", fashion_options());
+  net.add(ops::kReshape, "volume", {{"depth", 7}, {"height", 14}, {"width", 8}, {"channels", 1}});
+  net.depth_taps("taps1", 3, 1, 1);
+  net.convolution("conv1", 8, 3, 1, 1, false);
+  net.batch_norm("norm1");
+  net.relu("relu1");
+  net.add(ops::kMaxPool, "maximum", {{"window", 2}});
+  net.add(ops::kOverlappingMaxPool, "deep_maximum",
+          {{"over", "depth"}, {"window", 3}, {"stride", 1}, {"padding", 1}});
+  net.add(ops::kDepthTaps, "taps2", {{"kernel", 2}, {"dilation", 2}, {"padding_end", 1}});
+  net.convolution("conv2", 8, 3, 1, 1, true, 8);
+  const int values = net.relu("relu2");
+  net.add(ops::kAveragePool, "deep_mean", {{"over", "depth"}, {"window", 2}});
+  net.pad("pad", 1, 0, 0, 2);
+  net.depth_taps("taps3", 3, 2, 1, 1);
+  net.convolution("conv3", 16, 3, 2, 0, true);
+  net.relu("relu3");
+  const int small = net.add(ops::kFlatten, "flatten");
+  net.continue_from(values);
+  net.add(ops::kTransposedConvolution, "up", {{"channels", 8}});
+  net.batch_norm("norm4");
+  net.relu("relu4");
+  net.add(ops::kUpsample, "repeated", {{"factor", 2}, {"factor_width", 1}});
+  const int mean = net.add(ops::kGlobalAveragePool, "mean");
+  net.concat("parts", {small, mean});
+  return finished(net);
+}
+
 // A small U-Net: down by strides, up by transposed convolutions, by repetition and by
 // interpolation, with skips that are joined.
 inline Graph with_upsampling() {
@@ -460,6 +491,33 @@ inline Graph with_patches() {
   return finished(net);
 }
 
+// Parts of other language models: channels of one layer, norms within heads, scaled angles, and GELU
+// by tanh.
+inline Graph with_heads() {
+  Layers net("heads", fashion_options());
+  net.convolution("patches", 16, 7, 7, 0, true);
+  net.add(ops::kReshape, "sequence", {{"width", 16}, {"channels", 16}});
+  const int all = net.add(ops::kLinear, "all",
+                          {{"channels", 48}, {"initialiser", "fan-in"}, {"least_bits", 16}});
+  std::vector<int> parts;
+  for (const std::string name : {"query", "key", "value"}) {
+    net.continue_from(all);
+    const auto first = static_cast<int64_t>(16 * parts.size());
+    net.add(ops::kSlice, name, {{"first", first}, {"channels", 16}});
+    if (name != "value") {
+      net.add(ops::kRmsNorm, name + "_norm", {{"heads", 2}, {"least_bits", 16}});
+      net.add(ops::kRotary, name + "_turned",
+              {{"heads", 2}, {"factors", WholeList{1 << 23, 3 << 22, 5 << 23, 1 << 26}}});
+    }
+    parts.push_back(net.last());
+  }
+  net.join(ops::kAttention, "attention", parts, {{"heads", 2}, {"causal", 1}});
+  net.add(ops::kGeluTanh, "gelu", {{"least_bits", 16}});
+  net.add(ops::kLayerNorm, "norm", {{"heads", 4}});
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // Attention whose scores have biases by distance: in a picture of patches, and in a sequence.
 inline Graph with_biased_attention() {
   Layers net("biased", fashion_options());
@@ -549,6 +607,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"products", with_products},
       {"dilated", with_dilation},
       {"sequences", with_sequence_convolutions},
+      {"volumes", with_volumes},
       {"upsampled", with_upsampling},
       {"grouped_upsampling", with_grouped_upsampling},
       {"softmax", with_softmax_and_rows},
@@ -561,6 +620,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"attention", with_attention},
       {"adapters", with_low_rank},
       {"patches", with_patches},
+      {"heads", with_heads},
       {"biased", with_biased_attention},
       {"recurrent", with_recurrent_layers},
       {"directions", with_both_directions},

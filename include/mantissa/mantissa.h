@@ -173,6 +173,10 @@ struct Evaluation {
   double r2 = 0, rmse = 0, mae = 0;
   // One entry for each number. With several, `target` is "a, b", and the three above are means.
   std::vector<NumberEvaluation> targets;
+  // Of a network with several outputs: the results of each. `loss` is the sum of their losses then,
+  // and nothing counts as accurate.
+  std::vector<Evaluation> outputs = {};
+  std::string output = {};  // the name of such an output
 };
 
 // Evaluates the frozen network of a run (or a model.safetensors file) on the test split. Writes the
@@ -195,6 +199,8 @@ struct Prediction {
   // The same of several: all numbers, and all true ones if they are known.
   std::vector<double> numbers = {}, truths = {};
   std::vector<int> true_labels = {};  // of each label 0 or 1, if they are known
+  // Of each output, in place of the above but source and pixels, if there are several.
+  std::vector<Prediction> outputs = {};
 };
 
 struct Predictions {
@@ -203,6 +209,9 @@ struct Predictions {
   bool several_labels = false;  // and an example may have several, or none
   std::string target;  // the name of the predicted number; "": classes are predicted
   std::vector<std::string> targets;  // the names of all numbers
+  // Of each output, if there are several: its name, and the five entries above.
+  std::vector<Predictions> outputs = {};
+  std::string output = {};
   std::vector<Prediction> predictions;
   std::vector<std::string> problems;    // a line for each picture or folder that could not be read
   std::vector<std::string> notes;       // further notes for the user, a line each
@@ -214,7 +223,8 @@ struct Predictions {
 // to the network's size), classes or numbers of rows ("input": CSV files), or of test examples
 // ("data" and "index", "0-9"). Writes a table to "csv" if that is given and not "-". Writes the
 // logits as the network computed them to "raw", an NPZ file: "mantissas", int32 [N, classes], and
-// "exponent", int32; a logit is mantissa * 2^exponent. In fp32: "logits", float32, alone. Of a
+// "exponent", int32; a logit is mantissa * 2^exponent. In fp32: "logits", float32, alone. Of several
+// outputs: "NAME.mantissas" and so on. Of a
 // class for each place: [N, places, classes]. Pictures that can be read are predicted. If
 // others cannot be read, or a folder has none, `problem` says so. An error if that is all there is.
 MANTISSA_EXPORT Outcome<Predictions> predict(const Settings& settings);

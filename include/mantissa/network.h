@@ -14,6 +14,7 @@
 // docs/networks.md has all operators and the JSON.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,6 +54,19 @@ struct ConvolutionOptions {
   int64_t dilation = 1;
   bool bias = false;
   bool causal = false;  // of a sequence: all padding, (kernel - 1) * dilation, lies before it
+};
+
+// {depth, height, width, channels} for a volume or a video: an axis's numbers are of depth, height
+// and width.
+struct VolumeConvolutionOptions {
+  int64_t channels = 1;
+  std::array<int64_t, 3> kernel = {3, 3, 3};
+  std::array<int64_t, 3> stride = {1, 1, 1};
+  std::array<int64_t, 3> padding = {-1, -1, -1};  // -1: half of the kernel, which keeps the size
+  int64_t depth_dilation = 1;
+  int64_t dilation = 1;  // of height and width
+  int64_t groups = 1;
+  bool bias = false;
 };
 
 // The description of an input that batches bring.
@@ -187,6 +201,9 @@ class MANTISSA_EXPORT NetworkBuilder {
                   const OperatorSettings& settings = {}, const std::string& name = "");
 
   Var convolution(const ConvolutionOptions& options, Var input = {}, const std::string& name = "");
+  // Two layers: depth_taps, unless the depth is left alone, and a convolution.
+  Var volume_convolution(const VolumeConvolutionOptions& options, Var input = {},
+                         const std::string& name = "");
   Var linear(int64_t channels, Var input = {}, const std::string& name = "");
   Var batch_norm(Var input = {}, const std::string& name = "");
   Var relu(Var input = {}, const std::string& name = "");

@@ -70,8 +70,9 @@ void watch_the_end(nb::module_& module) {
 Owner::Turn::Turn(Owner& owner, const char* call) : owner_(owner) {
   const std::thread::id caller = std::this_thread::get_id();
   if (owner.depth_ > 0 && owner.thread_ != caller) {
-    throw EngineError({Exit::kFailed, std::string("the trainer is busy: another thread is in ") +
-                                          owner.call_ + "(); wait until it is done"});
+    throw EngineError({Exit::kFailed, std::string("the ") + owner.what_ +
+                                          " is busy: another thread is in " + owner.call_ +
+                                          "(); wait until it is done"});
   }
   if (owner.depth_++ > 0) return;
   owner.thread_ = caller;

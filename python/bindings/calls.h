@@ -44,6 +44,8 @@ void watch_the_end(nanobind::module_& module);
 // call passes.
 class Owner {
  public:
+  explicit Owner(const char* what) : what_(what) {}
+
   // The calling thread's turn. Throws EngineError if another one has it. To be made and ended with
   // the interpreter's lock.
   class Turn {
@@ -58,6 +60,7 @@ class Owner {
   };
 
  private:
+  const char* what_;  // "trainer"
   std::thread::id thread_;
   const char* call_ = nullptr;  // the outermost one
   int depth_ = 0;

@@ -4,6 +4,7 @@
 #include <mantissa/mantissa.h>
 #include <mantissa/onnx.h>
 #include <mantissa/runs.h>
+#include <mantissa/training.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
@@ -14,34 +15,13 @@
 #include <tuple>
 
 #include "arrays.h"
-#include "callbacks.h"
 #include "core.h"
 #include "errors.h"
+#include "watcher.h"
 
 namespace mantissa::python {
 namespace nb = nanobind;
 namespace {
-
-// Shows Python the progress, and looks for its signals.
-class Watcher {
- public:
-  explicit Watcher(nb::object callback) : callback_(std::move(callback)) {}
-
-  bool operator()(const Progress& progress) { return calls_.goes_on(callback_, progress); }
-
-  // The outcome of work with this observer; what Python raised in it is raised again.
-  template <typename Work>
-  auto watch(const Work& work) {
-    auto outcome = released(
-        [&] { return work([this](const Progress& progress) { return (*this)(progress); }); });
-    calls_.raise_if_failed();
-    return outcome;
-  }
-
- private:
-  nb::object callback_;
-  PythonCalls calls_;
-};
 
 std::string train_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
@@ -51,6 +31,11 @@ std::string train_run(const Settings& settings, nb::object callback) {
 
 std::string quantise_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
+  if (settings.contains("blocks")) {
+    return value_of(watcher.watch(
+                        [&](const Observer& o) { return quantize_language_model(settings, o); }))
+        .json;
+  }
   return value_of(watcher.watch([&](const Observer& o) { return quantize_network(settings, o); }))
       .summary_json;
 }
@@ -82,6 +67,16 @@ const char* kind_name(const Progress& progress) {
       return "message";
   }
   return "";
+}
+
+// The means as FitProgress has them.
+StepReport report_of(const Progress& progress) {
+  StepReport report;
+  report.loss = progress.loss;
+  report.loss_count = 1;
+  report.losses[0].mean = progress.loss;
+  report.losses[0].accuracy = progress.accuracy;
+  return report;
 }
 
 using SettingRow = std::tuple<std::string, std::string, std::string, bool>;
@@ -180,6 +175,7 @@ void bind_commands(nb::module_& module) {
       .def_ro("epoch", &Progress::epoch)
       .def_ro("epochs", &Progress::epochs)
       .def_ro("loss", &Progress::loss)
+      .def_prop_ro("training", &report_of)
       .def_ro("accuracy", &Progress::accuracy)
       .def_ro("learning_rate", &Progress::learning_rate)
       .def_ro("examples_per_second", &Progress::examples_per_second)

@@ -37,4 +37,5 @@ NB_MODULE(_core, module) {
   mantissa::python::bind_networks(module);
   mantissa::python::bind_training(module);
   mantissa::python::bind_commands(module);
+  mantissa::python::bind_language(module);
 }

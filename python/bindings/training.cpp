@@ -170,7 +170,7 @@ class PythonTrainer {
     for (size_t i = 0; i < names_.size(); ++i) batch_.set(i, names_[i], arrays[i]);
   }
 
-  mutable Owner owner_;
+  mutable Owner owner_{"trainer"};
   Trainer trainer_;
   std::vector<std::string> names_;  // of the network's inputs
   BorrowedArrays batch_;

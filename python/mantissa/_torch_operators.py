@@ -1,6 +1,6 @@
 """The operators of docs/operators.md in PyTorch, with its float arithmetic. Values lie as in the
-network: [examples, height, width, channels], [examples, positions, channels] or
-[examples, features].
+network: [examples, depth, height, width, channels], [examples, height, width, channels],
+[examples, positions, channels] or [examples, features].
 
 Each function takes the node's Layer, its inputs, and its attributes by name, whose defaults are the
 engine's. A parameter that an operator lacks is None.
@@ -8,6 +8,7 @@ engine's. A parameter that an operator lacks is None.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,7 @@ OPERATORS.update({
     "relu6": plain(functional.relu6), "sigmoid": plain(torch.sigmoid), "tanh": plain(torch.tanh),
     "hard_sigmoid": plain(functional.hardsigmoid), "hard_swish": plain(functional.hardswish),
     "gelu": plain(functional.gelu), "silu": plain(functional.silu),
+    "gelu_tanh": plain(lambda x: functional.gelu(x, approximate="tanh")),
     "softplus": plain(functional.softplus), "mish": plain(functional.mish),
     "flatten": plain(lambda x: x.flatten(1)), "reverse": plain(lambda x: x.flip(-2)),
     "add": lambda layer, a, b: a + b, "subtract": lambda layer, a, b: a - b,
@@ -85,6 +87,22 @@ def _last(x: Tensor) -> Tensor:
     return x.movedim(1, -1)
 
 
+def per_image(function: Operator) -> Operator:
+    """The images of volumes one by one: [examples * depth, height, width, channels]."""
+    @functools.wraps(function)
+    def run(layer: Layer, x: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+        if x.dim() != 5 or settings.get("over") == "depth":
+            return function(layer, x, *arguments, **settings)
+        return function(layer, x.flatten(0, 1), *arguments, **settings).unflatten(0, x.shape[:2])
+    return run
+
+
+def _over_depth(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A function of [examples, channels, depth], of each pixel of volumes."""
+    moved = x.movedim(1, -1)
+    return run(moved.flatten(1, 3)).unflatten(1, moved.shape[1:4]).movedim(-1, 1)
+
+
 def _kernel(x: Tensor, weights: Tensor) -> Tensor:
     """[O, KH, KW, C] as [O, C, KH, KW]; of sequences [O, 1, K, C] as [O, C, K]."""
     moved = weights.movedim(-1, 1)
@@ -104,6 +122,7 @@ def linear(layer: Layer, x: Tensor, channels: int, bias: bool = True) -> Tensor:
 
 
 @operator("convolution")
+@per_image
 def convolution(layer: Layer, x: Tensor, channels: int, kernel: int = 3, stride: int = 1,
                 padding: int = 0, groups: int = 1, dilation: int = 1, bias: bool = True,
                 kernel_width: int = 0, stride_width: int = 0, padding_width: int = -1,
@@ -119,6 +138,7 @@ def convolution(layer: Layer, x: Tensor, channels: int, kernel: int = 3, stride:
 
 
 @operator("transposed_convolution")
+@per_image
 def transposed_convolution(layer: Layer, x: Tensor, channels: int, kernel: int = 2, stride: int = 2,
                            padding: int = 0, output_padding: int = 0, groups: int = 1,
                            bias: bool = True, kernel_width: int = 0, stride_width: int = 0,
@@ -141,18 +161,26 @@ def _windows(x: Tensor, window: int, stride: int, padding: int, window_width: in
 
 
 @operator("max_pool", "overlapping_max_pool")
+@per_image
 def max_pool(layer: Layer, x: Tensor, window: int = 2, stride: int = 0, padding: int = 0,
              ceil: bool = False, window_width: int = 0, stride_width: int = 0,
-             padding_width: int = -1) -> Tensor:
+             padding_width: int = -1, over: str = "image") -> Tensor:
+    if over == "depth":
+        return _over_depth(lambda y: functional.max_pool1d(y, window, stride or window, padding,
+                                                           ceil_mode=ceil), x)
     run: Any = functional.max_pool1d if x.dim() == 3 else functional.max_pool2d
     sizes = _windows(x, window, stride, padding, window_width, stride_width, padding_width)
     return _last(run(_first(x), *sizes, ceil_mode=ceil))
 
 
 @operator("average_pool", "exact_average_pool")
+@per_image
 def average_pool(layer: Layer, x: Tensor, window: int = 2, stride: int = 0, padding: int = 0,
                  ceil: bool = False, count_padding: bool = True, window_width: int = 0,
-                 stride_width: int = 0, padding_width: int = -1) -> Tensor:
+                 stride_width: int = 0, padding_width: int = -1, over: str = "image") -> Tensor:
+    if over == "depth":
+        return _over_depth(lambda y: functional.avg_pool1d(y, window, stride or window, padding,
+                                                           ceil, count_padding), x)
     run: Any = functional.avg_pool1d if x.dim() == 3 else functional.avg_pool2d
     sizes = _windows(x, window, stride, padding, window_width, stride_width, padding_width)
     return _last(run(_first(x), *sizes, ceil, count_padding))
@@ -195,6 +223,7 @@ def softmax(layer: Layer, x: Tensor, over: str = "channels") -> Tensor:
 
 
 @operator("upsample")
+@per_image
 def upsample(layer: Layer, x: Tensor, factor: int = 2, factor_width: int = 0) -> Tensor:
     for axis, times in enumerate(_axes(x, factor, factor_width or factor), 1):
         x = x.repeat_interleave(times, axis)
@@ -202,6 +231,7 @@ def upsample(layer: Layer, x: Tensor, factor: int = 2, factor_width: int = 0) ->
 
 
 @operator("bilinear_resize")
+@per_image
 def bilinear_resize(layer: Layer, x: Tensor, width: int, height: int = 0,
                     align_corners: bool = False) -> Tensor:
     size, mode = ([width], "linear") if x.dim() == 3 else ([height, width], "bilinear")
@@ -209,14 +239,28 @@ def bilinear_resize(layer: Layer, x: Tensor, width: int, height: int = 0,
 
 
 @operator("pad")
+@per_image
 def pad(layer: Layer, x: Tensor, top: int = 0, bottom: int = 0, left: int = 0,
         right: int = 0) -> Tensor:
     return functional.pad(x, (0, 0, left, right, top, bottom))
 
 
 @operator("reshape")
-def reshape(layer: Layer, x: Tensor, channels: int, height: int = 0, width: int = 0) -> Tensor:
-    return x.reshape(len(x), *(size for size in (height, width, channels) if size))
+def reshape(layer: Layer, x: Tensor, channels: int, depth: int = 0, height: int = 0,
+            width: int = 0) -> Tensor:
+    return x.reshape(len(x), *(size for size in (depth, height, width, channels) if size))
+
+
+@operator("depth_taps")
+def depth_taps(layer: Layer, x: Tensor, kernel: int = 3, stride: int = 1, padding: int = 0,
+               dilation: int = 1, padding_end: int = -1) -> Tensor:
+    """The taps of each channel as channels, one after the other."""
+    behind = padding if padding_end < 0 else padding_end
+    padded = functional.pad(x, (0, 0, 0, 0, 0, 0, padding, behind))
+    results = (padded.shape[1] - 1 - (kernel - 1) * dilation) // stride + 1
+    taps = [padded[:, tap * dilation:][:, :(results - 1) * stride + 1:stride]
+            for tap in range(kernel)]
+    return torch.stack(taps, -1).flatten(-2)
 
 
 @operator("slice")
@@ -277,10 +321,13 @@ def group_norm(layer: Layer, x: Tensor, groups: int = 1, epsilon: float = 1e-5) 
 
 
 @operator("layer_norm")
-def layer_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5) -> Tensor:
-    return functional.layer_norm(x, x.shape[-1:], layer["scale"], layer["offset"], epsilon)
+def layer_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5, heads: int = 1) -> Tensor:
+    parts = x.unflatten(-1, (heads, -1))
+    return functional.layer_norm(parts, parts.shape[-1:], layer["scale"], layer["offset"],
+                                 epsilon).flatten(-2)
 
 
 @operator("rms_norm")
-def rms_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5) -> Tensor:
-    return functional.rms_norm(x, x.shape[-1:], layer["scale"], epsilon)
+def rms_norm(layer: Layer, x: Tensor, epsilon: float = 1e-5, heads: int = 1) -> Tensor:
+    parts = x.unflatten(-1, (heads, -1))
+    return functional.rms_norm(parts, parts.shape[-1:], layer["scale"], epsilon).flatten(-2)

@@ -81,10 +81,12 @@ def sinusoidal_positions(layer: Layer, x: Tensor, base: float = 10000.0,
 
 @operator("rotary")
 def rotary(layer: Layer, x: Tensor, heads: int = 1, channels: int = 0, base: float = 10000.0,
-           interleaved: bool = False) -> Tensor:
+           interleaved: bool = False, factors: Sequence[int] = ()) -> Tensor:
     by_head = x.unflatten(-1, (heads, -1))  # [..., positions, heads, channels of a head]
     turned = channels or by_head.shape[-1]
     angles = _angles(x, turned // 2, base)[:, None]
+    if factors:
+        angles = angles / (torch.tensor(factors, dtype=torch.float64, device=x.device) / 2 ** 23)
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     part, rest = by_head[..., :turned], by_head[..., turned:]
     first, second = ((part[..., ::2], part[..., 1::2]) if interleaved

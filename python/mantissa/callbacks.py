@@ -1,5 +1,5 @@
-"""Callbacks of fit(), which report its progress. A callback that returns False ends the training
-after this step or epoch; nothing is called inside a step."""
+"""Callbacks of fit() and finetune(), which report their progress. A callback that returns False ends
+the training after this step or epoch; nothing is called inside a step."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Does nothing: derive your own callbacks from it."""
+    """Does nothing: derive your own callbacks from it. `trainer` is the Trainer that fits; of
+    finetune() the FineTuning."""
 
-    def on_begin(self, trainer: Trainer) -> None:
+    def on_begin(self, trainer: Any) -> None:
         """Before the first step."""
 
-    def on_step(self, trainer: Trainer, now: _core.FitProgress) -> bool | None:
-        """After some steps: at most every 0.05 seconds, and after the last."""
+    def on_step(self, trainer: Any, now: _core.FitProgress | _core.Progress) -> bool | None:
+        """After some steps: at most every 0.05 seconds, and after the last. Of finetune() after each
+        step."""
 
-    def on_epoch(self, trainer: Trainer, epoch: Epoch) -> bool | None:
-        """After each epoch, and its validation."""
+    def on_epoch(self, trainer: Any, epoch: Epoch) -> bool | None:
+        """After each epoch, and its validation. Of finetune() the loss and the accuracy are means of
+        the last 50 steps or fewer, as in metrics.jsonl."""
 
-    def on_finish(self, trainer: Trainer, history: History) -> None:
+    def on_finish(self, trainer: Any, history: History) -> None:
         """After the last step, if nothing failed; before on_end."""
 
-    def on_end(self, trainer: Trainer, history: History) -> None:
+    def on_end(self, trainer: Any, history: History) -> None:
         """At the end, for whatever reason the training ended."""
 
     def __repr__(self) -> str:
@@ -117,13 +120,13 @@ class ProgressLine(Callback):
         self._begin = 0.0
         self._shown = 0.0
 
-    def on_begin(self, trainer: Trainer) -> None:
+    def on_begin(self, trainer: Any) -> None:
         self._to: Any = self._file or sys.stderr
         self._live = self._to.isatty() or type(self._to).__module__.startswith("ipykernel")
         self._begin = time.monotonic()
         self._first: int | None = None
 
-    def on_step(self, trainer: Trainer, now: _core.FitProgress) -> None:
+    def on_step(self, trainer: Any, now: _core.FitProgress | _core.Progress) -> None:
         if self._first is None:
             self._first = now.step
         clock = time.monotonic()
@@ -136,12 +139,16 @@ class ProgressLine(Callback):
         self._write(f"epoch {now.epoch}/{now.epochs} [{bar:<20}] loss {now.training.loss:.4f}, "
                     f"{left:.0f} s left", "")
 
-    def on_epoch(self, trainer: Trainer, epoch: Epoch) -> None:
+    def on_epoch(self, trainer: Any, epoch: Epoch) -> None:
         self._write(epoch_line(epoch), "\n")
 
-    def on_end(self, trainer: Trainer, history: History) -> None:
+    def on_end(self, trainer: Any, history: History) -> None:
         if self._live:
             self._write("", "")
+
+    def note(self, text: str) -> None:
+        """Writes a line of its own."""
+        self._write(text, "\n")
 
     def _write(self, text: str, end: str) -> None:
         if self._live:

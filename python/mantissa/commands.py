@@ -44,6 +44,12 @@ def quantize(*, progress: Watch | None = None, **settings: Any) -> dict[str, Any
     """Quantises a trained network to few bits, and trains it on: returns the run's summary.json.
 
         >>> mt.quantize(from_="runs/a", weights=4, activations=4, epochs=1, out="runs/a4")
+
+    With `blocks` a language model gets its weights in blocks, in a file and no run: returns its
+    layers, with their errors, and the loss before and after.
+
+        >>> mt.quantize(from_="smollm2.safetensors", blocks="q4_0", data="book.txt",
+        ...             out="base4.safetensors")
     """
     return _summary(_core.quantize(settings_of(settings, "quantize"), progress))
 

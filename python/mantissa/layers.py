@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .errors import InvalidInput
@@ -38,6 +38,39 @@ def conv1d(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: 
               causal=causal)
 
 
+def _three(setting: int | tuple[int, int, int]) -> tuple[int, int, int]:
+    """A setting for depth, height and width: one number is for all."""
+    return (setting, setting, setting) if isinstance(setting, int) else setting
+
+
+def conv3d(x: Var, channels: int, kernel: int | tuple[int, int, int] = 3, *,
+           stride: int | tuple[int, int, int] = 1,
+           padding: int | tuple[int, int, int] | None = None,
+           groups: int = 1, dilation: int | tuple[int, int, int] = 1, bias: bool = False,
+           name: str = "", shares: Var | None = None) -> Var:
+    """A convolution of a volume or video [depth, height, width, channels] over all three axes.
+    Settings are numbers for depth, height and width, or one for all. Padding is half of the kernel
+    if none is given: with stride 1 the volume keeps its size. `groups` as many as channels: each
+    channel alone. Dilations of height and width must be alike.
+
+    It is two operators: `depth_taps`, whose result has the kernel's depth times the channels, and a
+    convolution of the images."""
+    if len(x.shape) != 4:
+        raise InvalidInput(f"conv3d wants [depth, height, width, channels], not {list(x.shape)}")
+    kernels, strides, dilations = _three(kernel), _three(stride), _three(dilation)
+    if dilations[1] != dilations[2]:
+        raise InvalidInput(f"conv3d: the dilations of height and width, {dilations[1]} and "
+                           f"{dilations[2]}, must be alike")
+    halves = tuple(d * (k - 1) // 2 for d, k in zip(dilations, kernels))
+    deep, tall, wide = halves if padding is None else _three(padding)
+    if (kernels[0], strides[0], deep) != (1, 1, 0):
+        x = op("depth_taps", x, name=name and name + ".taps", kernel=kernels[0], stride=strides[0],
+               padding=deep, dilation=dilations[0])
+    return op("convolution", x, name=name, shares=shares, channels=channels, kernel=kernels[1],
+              kernel_width=kernels[2], stride=strides[1], stride_width=strides[2], padding=tall,
+              padding_width=wide, groups=groups, dilation=dilations[1], bias=bias)
+
+
 def transposed_conv(x: Var, channels: int, kernel: int = 2, *, stride: int = 2, padding: int = 0,
                     output_padding: int = 0, groups: int = 1, bias: bool = True, name: str = "",
                     shares: Var | None = None) -> Var:
@@ -64,11 +97,11 @@ def bilinear_resize(x: Var, height: int, width: int, *, align_corners: bool = Fa
 
 def linear(x: Var, channels: int, *, bias: bool = True, least_bits: int = 0, input_bits: int = 0,
            name: str = "", shares: Var | None = None) -> Var:
-    """A linear layer of [features], or of each row of [sequence, features]; pictures are flattened
-    first. `least_bits`: mantissas of the result have at least this many bits, in any integer
-    format. `input_bits`: with blocks=token, values of up to so many bits are read as they are, not
-    requantised to those of activations."""
-    return op("linear", flatten(x) if len(x.shape) == 3 else x, name=name, shares=shares,
+    """A linear layer of [features], or of each row of [sequence, features]; pictures and volumes
+    are flattened first. `least_bits`: mantissas of the result have at least this many bits, in any
+    integer format. `input_bits`: with blocks=token, values of up to so many bits are read as they
+    are, not requantised to those of activations."""
+    return op("linear", flatten(x) if len(x.shape) in (3, 4) else x, name=name, shares=shares,
               channels=channels, bias=bias, least_bits=least_bits, input_bits=input_bits)
 
 
@@ -115,6 +148,12 @@ def hard_swish(x: Var, *, name: str = "") -> Var:
 def gelu(x: Var, *, name: str = "") -> Var:
     """x * Phi(x), where Phi is the standard normal distribution function."""
     return op("gelu", x, name=name)
+
+
+def gelu_tanh(x: Var, *, least_bits: int = 0, name: str = "") -> Var:
+    """GELU's approximation x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), as GPT-2 has it.
+    `least_bits` as in `linear`."""
+    return op("gelu_tanh", x, name=name, least_bits=least_bits)
 
 
 def silu(x: Var, *, least_bits: int = 0, name: str = "") -> Var:
@@ -175,24 +214,29 @@ def sinusoidal_positions(x: Var, *, base: float = 10000, interleaved: bool = Tru
 
 
 def rotary(x: Var, *, heads: int = 1, channels: int = 0, base: float = 10000,
-           interleaved: bool = False, least_bits: int = 0, name: str = "") -> Var:
+           interleaved: bool = False, factors: Sequence[float] = (), least_bits: int = 0,
+           name: str = "") -> Var:
     """x [..., positions, C] with pairs of channels turned by their position, for queries and keys:
     pair i of n of each head, by p * base^(-i / n) radians at position p. `channels` of each head
     turn, from the first on, so n is channels / 2; 0 means all of the head. `interleaved`: pairs are
-    neighbours (GPT-J); else the first half meets the second (Llama, GPT-NeoX). Heads that do not
-    divide C, and an odd number of channels, are errors. `least_bits` as in `linear`."""
+    neighbours (GPT-J); else the first half meets the second (Llama, GPT-NeoX). `factors`: numbers
+    from 1 to 2^20 by which the angles are divided, to 2^-23: one for all pairs, or one for each.
+    Heads that do not divide C, and an odd number of channels, are errors. `least_bits` as in
+    `linear`."""
     return op("rotary", x, name=name, heads=heads, channels=channels, base=float(base),
-              interleaved=interleaved, least_bits=least_bits)
+              interleaved=interleaved, factors=[round(f * 2 ** 23) for f in factors],
+              least_bits=least_bits)
 
 
-def layer_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
-    """Layer norm along the last axis."""
-    return op("layer_norm", x, name=name, epsilon=epsilon)
+def layer_norm(x: Var, *, epsilon: float = 1e-5, heads: int = 1, name: str = "") -> Var:
+    """Layer norm along the last axis, or of each of its `heads` equal parts, which share scale and
+    offset."""
+    return op("layer_norm", x, name=name, epsilon=epsilon, heads=heads)
 
 
-def rms_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
-    """RMS norm along the last axis."""
-    return op("rms_norm", x, name=name, epsilon=epsilon)
+def rms_norm(x: Var, *, epsilon: float = 1e-5, heads: int = 1, name: str = "") -> Var:
+    """RMS norm along the last axis, or of each of its `heads` equal parts, which share the scale."""
+    return op("rms_norm", x, name=name, epsilon=epsilon, heads=heads)
 
 
 def _recurrent_inputs(kind: str, gates: Var, lengths: Var | None, *start: Var | None) -> list[Var]:
@@ -276,9 +320,9 @@ def multiply(a: Var, b: Var, *, least_bits: int = 0, name: str = "") -> Var:
 
 def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
              name: str = "") -> Var:
-    """The largest value of each window of [height, width, channels] or [positions, channels]. The
-    stride is the window if none is given."""
-    if stride in (None, window) and padding == 0 and len(x.shape) == 3:
+    """The largest value of each window of [height, width, channels] or [positions, channels], or of
+    each image of a volume. The stride is the window if none is given."""
+    if stride in (None, window) and padding == 0 and len(x.shape) in (3, 4):
         return op("max_pool", x, name=name, window=window)
     return op("overlapping_max_pool", x, name=name, window=window, stride=stride or window,
               padding=padding)
@@ -286,13 +330,45 @@ def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int
 
 def average_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
                  name: str = "") -> Var:
-    """The mean of each window of [height, width, channels] or [positions, channels]. The stride is
-    the window if none is given."""
+    """The mean of each window of [height, width, channels] or [positions, channels], or of each
+    image of a volume. The stride is the window if none is given."""
     return op("average_pool", x, name=name, window=window, stride=stride or window, padding=padding)
 
 
+def _pool3d(operator: str, x: Var, window: int | tuple[int, int, int],
+            stride: int | tuple[int, int, int] | None, padding: int | tuple[int, int, int],
+            name: str) -> Var:
+    if len(x.shape) != 4:
+        raise InvalidInput(f"a pool over three axes wants [depth, height, width, channels], not "
+                           f"{list(x.shape)}")
+    windows, paddings = _three(window), _three(padding)
+    strides = windows if stride is None else _three(stride)
+    images = op(operator, x, name=name and name + ".images", window=windows[1],
+                window_width=windows[2], stride=strides[1], stride_width=strides[2],
+                padding=paddings[1], padding_width=paddings[2])
+    return op(operator, images, name=name, over="depth", window=windows[0], stride=strides[0],
+              padding=paddings[0])
+
+
+def max_pool3d(x: Var, window: int | tuple[int, int, int] = 2, *,
+               stride: int | tuple[int, int, int] | None = None,
+               padding: int | tuple[int, int, int] = 0, name: str = "") -> Var:
+    """The largest value of each window of a volume [depth, height, width, channels]; settings as in
+    `conv3d`. The stride is the window if none is given. Two operators: over the images, then over
+    the depth."""
+    return _pool3d("overlapping_max_pool", x, window, stride, padding, name)
+
+
+def average_pool3d(x: Var, window: int | tuple[int, int, int] = 2, *,
+                   stride: int | tuple[int, int, int] | None = None,
+                   padding: int | tuple[int, int, int] = 0, name: str = "") -> Var:
+    """The mean of each window of a volume, as `max_pool3d`: the means over the depth of the means
+    of images, each rounded."""
+    return _pool3d("average_pool", x, window, stride, padding, name)
+
+
 def global_average_pool(x: Var, *, name: str = "") -> Var:
-    """The mean of each channel over the picture or the positions: [channels]."""
+    """The mean of each channel over the picture, the volume or the positions: [channels]."""
     return op("global_average_pool", x, name=name)
 
 
@@ -361,13 +437,13 @@ def row(x: Var, position: int = 0, *, name: str = "") -> Var:
 
 
 def reshape(x: Var, *shape: int, name: str = "") -> Var:
-    """The same numbers as [channels], [positions, channels] or [height, width, channels]. A picture
-    [H, W, C] becomes a sequence of its pixels, row by row: reshape(x, H * W, C). Another number of
-    elements is an error."""
-    if not 1 <= len(shape) <= 3:
-        raise InvalidInput(f"reshape wants one to three sizes, not {len(shape)}")
-    height, width, channels = (0, 0, *shape)[-3:]
-    return op("reshape", x, name=name, height=height, width=width, channels=channels)
+    """The same numbers as [channels], [positions, channels], [height, width, channels] or [depth,
+    height, width, channels]. A picture [H, W, C] becomes a sequence of its pixels, row by row:
+    reshape(x, H * W, C). Another number of elements is an error."""
+    if not 1 <= len(shape) <= 4:
+        raise InvalidInput(f"reshape wants one to four sizes, not {len(shape)}")
+    depth, height, width, channels = (0, 0, 0, *shape)[-4:]
+    return op("reshape", x, name=name, depth=depth, height=height, width=width, channels=channels)
 
 
 def slice(x: Var, first: int, channels: int, *, name: str = "") -> Var:
@@ -376,7 +452,7 @@ def slice(x: Var, first: int, channels: int, *, name: str = "") -> Var:
 
 
 def flatten(x: Var, *, name: str = "") -> Var:
-    """[height, width, channels] to [height * width * channels]."""
+    """[height, width, channels], or [depth, ...], to one vector of all numbers."""
     return op("flatten", x, name=name)
 
 

@@ -99,6 +99,14 @@ def signals():
                          nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(16, CLASSES))
 
 
+def volumes():
+    return nn.Sequential(
+        nn.Conv3d(2, 8, 3, padding=1), nn.BatchNorm3d(8), nn.ReLU(), nn.MaxPool3d(2),
+        nn.Conv3d(8, 16, 3, (1, 2, 2), 1, groups=2), nn.ReLU(), nn.AvgPool3d((1, 2, 2)),
+        nn.Conv3d(16, 16, 3, padding=2, dilation=2, groups=16), nn.ReLU(), nn.AdaptiveAvgPool3d(1),
+        nn.Flatten(), nn.Linear(16, CLASSES))
+
+
 # The module, the shape of an example, and settings of the import.
 MODULES = {
     "perceptron": (lambda: nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, CLASSES)), (12,)),
@@ -108,6 +116,12 @@ MODULES = {
     "one axis, transposed": (lambda: nn.Sequential(
         nn.Conv1d(6, 8, 4, 2, 1), nn.ReLU(), nn.ConvTranspose1d(8, 8, 4, 2, 1), nn.ReLU(),
         nn.Conv1d(8, CLASSES, 1)), (6, 32)),
+    "three axes": (volumes, (2, 6, 8, 12)),
+    "three axes, flattened": (lambda: nn.Sequential(
+        nn.Conv3d(2, 4, (2, 3, 3), 2), nn.ReLU(), nn.MaxPool3d((2, 1, 1)), nn.Flatten(),
+        nn.Linear(36, CLASSES)), (2, 5, 8, 8)),
+    "three axes, a class for each place": (lambda: nn.Sequential(
+        nn.Conv3d(2, 8, 3, padding=1), nn.ReLU(), nn.Conv3d(8, CLASSES, 1)), (2, 3, 4, 5)),
     "pictures": (pictures, (1, 16, 16)),
     "group norm": (lambda: pictures(norm=lambda c: nn.GroupNorm(4, c)), (1, 16, 16)),
     "prelu": (lambda: pictures(nn.PReLU), (1, 16, 16)),
@@ -161,8 +175,8 @@ def test_a_module_comes_with_its_numbers_and_goes_back(name):
         given = {"input_mean": "0", "input_std": "1", **given}
     x, inputs = examples_of(shape)
     net = mantissa.torch.from_module(module, torch.zeros(1, *shape), **given).network
-    if inputs.dim() == 3 and net.inputs[0].shape != shape:  # positions before channels
-        x = np.ascontiguousarray(x.transpose(0, 2, 1))
+    if inputs.dim() in (3, 5) and net.inputs[0].shape != shape:  # positions before channels
+        x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
     assert net.inputs[0].shape == x.shape[1:]
     trainer = mt.Trainer(net, format="fp32", batch_size=EXAMPLES)
     with torch.no_grad():

@@ -240,8 +240,20 @@ def test_a_vision_transformer_learns():
     assert history[-1].accuracy > 0.95
     with pytest.raises(mt.InvalidInput, match="wants position 9"):
         mt.row(h, 9)
-    with pytest.raises(mt.InvalidInput, match="one to three sizes"):
-        mt.reshape(h, 1, 1, 5, 16)
+    with pytest.raises(mt.InvalidInput, match="one to four sizes"):
+        mt.reshape(h, 1, 1, 1, 5, 16)
+
+
+def test_layers_of_volumes_name_what_does_not_fit():
+    volume = mt.numbers(6, 8, 10, 3, exponent=-6)
+    assert mt.conv3d(volume, 4, (3, 1, 5), stride=(2, 1, 1)).shape == (3, 8, 10, 4)
+    assert mt.max_pool3d(volume, (3, 2, 1), stride=(1, 2, 1), padding=(1, 0, 0)).shape == (6, 4, 10, 3)
+    with pytest.raises(mt.InvalidInput, match="wants .depth, height, width, channels."):
+        mt.conv3d(mt.input(8, 8, 1), 4)
+    with pytest.raises(mt.InvalidInput, match="dilations of height and width, 1 and 2"):
+        mt.conv3d(volume, 4, dilation=(1, 1, 2))
+    with pytest.raises(mt.InvalidInput, match="does not fit a depth of 6"):
+        mt.op("depth_taps", volume, kernel=7)
 
 
 def test_a_sequence_model_learns():

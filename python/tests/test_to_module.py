@@ -68,6 +68,13 @@ def squeeze(x):
     return mt.multiply(x, mt.sigmoid(mt.linear(mt.global_average_pool(x), 8)))
 
 
+def volume(*layers):
+    x = mt.conv3d(mt.numbers(6, 5, 4, 2, exponent=-6), 8, bias=True)
+    for one in layers:
+        x = one(x)
+    return x
+
+
 NETWORKS = {
     "linear": lambda: mt.linear(mt.input(4, 4, 2), 3),
     "convolution": lambda: pooled(mt.layer(mt.conv, 8, stride=2, groups=4),
@@ -86,12 +93,24 @@ NETWORKS = {
         mt.layer(mt.transposed_conv, 6, 4, padding=1), op("overlapping_max_pool", window=3, stride=2),
         op("average_pool", window=2, stride=1, padding=1, count_padding=False),
         op("upsample", factor=2), op("bilinear_resize", width=9)), 8, 3, stride=2, groups=2), 3),
+    "volumes": lambda: mt.linear(mt.global_average_pool(volume(
+        mt.batch_norm, mt.relu, mt.layer(mt.max_pool3d, (3, 2, 1), stride=(1, 2, 1), padding=(1, 0, 0)),
+        mt.layer(mt.conv3d, 8, (2, 3, 1), stride=(2, 1, 2), padding=(1, 1, 0), dilation=(2, 1, 1),
+                 groups=8),
+        mt.layer(mt.average_pool3d, (2, 1, 2)), op("pad", top=1, right=1),
+        mt.layer(mt.transposed_conv, 6), mt.layer(mt.conv3d, 6, (1, 3, 3)))), 3),
+    "volume_shapes": lambda: mt.linear(mt.reshape(volume(
+        op("depth_taps", kernel=2, padding=1, padding_end=0), op("upsample", factor=2)),
+        3, 20, 8, 16), 3),
     "batch_norm": lambda: pooled(mt.batch_norm, mt.relu, skip, mt.batch_norm),
     "group_norm": lambda: pooled(mt.layer(mt.group_norm, 4, epsilon=1e-3), mt.relu,
                                  mt.layer(mt.group_norm, 8)),
-    "row_norms": lambda: mt.linear(mt.reduce_mean(rows(mt.layer_norm, mt.rms_norm)), 3),
+    "row_norms": lambda: mt.linear(mt.reduce_mean(rows(
+        mt.layer_norm, mt.rms_norm, mt.layer(mt.rms_norm, heads=2),
+        mt.layer(mt.layer_norm, heads=4))), 3),
     "functions": lambda: pooled(mt.relu6, mt.layer(mt.leaky_relu, 0.2), mt.tanh, mt.hard_sigmoid,
-                                mt.hard_swish, mt.gelu, mt.silu, mt.layer(mt.elu, 0.7),
+                                mt.hard_swish, mt.gelu, mt.gelu_tanh, mt.silu,
+                                mt.layer(mt.elu, 0.7),
                                 mt.layer(mt.scale, 1.5), mt.softplus, mt.mish, mt.sigmoid),
     "prelu": lambda: pooled(mt.prelu, mt.layer(mt.conv, 8), mt.layer(mt.prelu, shared=True)),
     "dropout": lambda: pooled(mt.layer(mt.dropout, 0.3), mt.relu),
@@ -119,7 +138,8 @@ NETWORKS = {
         mt.position_embedding(x, 9),
         mt.sinusoidal_positions(x, base=100.0, interleaved=False)), 3),
     "rotary": lambda: mt.linear(rows(mt.layer(mt.rotary, heads=2), mt.layer(
-        mt.rotary, heads=2, channels=2, interleaved=True, base=50.0)), 3),
+        mt.rotary, heads=2, channels=2, interleaved=True, base=50.0), mt.layer(
+            mt.rotary, heads=2, factors=[1.5, 8.0]), mt.layer(mt.rotary, factors=[2.5])), 3),
     "attention": lambda: mt.linear(rows(attention(), attention(causal=True)), 3),
     "grouped": lambda: mt.linear(rows(attention(kv_heads=1), attention(window=2),
                                       attention(window=3, causal=True)), 3),

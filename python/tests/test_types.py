@@ -22,6 +22,8 @@ def test_the_stub_names_all_of_the_module():
         elif isinstance(node, ast.ClassDef):
             declared |= {f"{node.name}.{one.name}" for one in node.body
                          if isinstance(one, ast.FunctionDef) and one.name != "__init__"}
+            declared |= {f"{node.name}.{one.target.id}" for one in node.body
+                         if isinstance(one, ast.AnnAssign)}
     there = set()
     for name in vars(_core):
         if name.startswith("_"):

@@ -257,6 +257,34 @@ Var NetworkBuilder::convolution(const ConvolutionOptions& o, Var input, const st
              name);
 }
 
+Var NetworkBuilder::volume_convolution(const VolumeConvolutionOptions& o, Var input,
+                                       const std::string& name) {
+  const auto padding = [&](size_t axis, int64_t dilation) {
+    return o.padding[axis] < 0 ? dilation * (o.kernel[axis] / 2) : o.padding[axis];
+  };
+  const int64_t depth_padding = padding(0, o.depth_dilation);
+  if (o.kernel[0] != 1 || o.stride[0] != 1 || depth_padding != 0) {
+    input = add("depth_taps", {input},
+                {{"kernel", o.kernel[0]},
+                 {"stride", o.stride[0]},
+                 {"padding", depth_padding},
+                 {"dilation", o.depth_dilation}},
+                name.empty() ? name : name + ".taps");
+  }
+  return add("convolution", {input},
+             {{"channels", o.channels},
+              {"kernel", o.kernel[1]},
+              {"kernel_width", o.kernel[2]},
+              {"stride", o.stride[1]},
+              {"stride_width", o.stride[2]},
+              {"padding", padding(1, o.dilation)},
+              {"padding_width", padding(2, o.dilation)},
+              {"groups", o.groups},
+              {"dilation", o.dilation},
+              {"bias", int64_t{o.bias}}},
+             name);
+}
+
 Var NetworkBuilder::linear(int64_t channels, Var input, const std::string& name) {
   return add("linear", {input}, {{"channels", channels}}, name);
 }

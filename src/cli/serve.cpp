@@ -45,6 +45,11 @@ class Served {
         Model::load((fs::is_directory(path, ignored) ? path / "model.safetensors" : path).string());
     if (!model.ok()) return model.error();
     model_ = std::move(*model);
+    const Json graph = Json::parse(network_json_, nullptr, false);
+    if (graph.is_object() && graph.value("losses", Json::array()).size() > 1) {
+      return checkpoint_ + ": the network has several outputs, and serve answers with one; "
+                           "mantissa predict --input takes files";
+    }
     std::string other;  // an input beside the pictures
     for (const InputInfo& input : model_->network().inputs()) {
       if (input.name == "pixels") {

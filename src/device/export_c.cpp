@@ -3,6 +3,7 @@
 #include "base/system/thread_pool.h"
 #include "device/project_files.h"
 #include "device/rows/frozen_rows.h"
+#include "device/volumes.h"
 #include "device/text/c_writer.h"
 #include "kernels/kernel_table.h"
 #include "runtime/executor.h"
@@ -40,6 +41,7 @@ Result<std::vector<const FrozenRow*>> find_rows(const Program& program) {
   std::vector<const FrozenRow*> rows;
   for (const Instruction& instruction : program.instructions) {
     rows.push_back(find_frozen_row(instruction.op->name));
+    if (has_volume(instruction)) return refuse(instruction, kNoVolumes);
     if (rows.back() == nullptr) return refuse(instruction, "C has no such operator yet");
   }
   return rows;

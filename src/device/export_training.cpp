@@ -9,6 +9,7 @@
 #include "device/rows/training_rows.h"
 #include "device/text/training_writer.h"
 #include "device/training_files.h"
+#include "device/volumes.h"
 #include "kernels/kernel_table.h"
 #include "plan/retention/compile_training.h"
 
@@ -35,6 +36,7 @@ Status check_format(const Format& format) {
 }
 
 Status check_operands(const Instruction& instruction) {
+  if (has_volume(instruction)) return refuse_instruction(instruction, kNoVolumes);
   for (const Operand& operand : instruction.operands) {
     if (operand.is_measured && operand.type == DataType::kInt32) {
       return refuse_instruction(instruction, "C has no sums of 32 bits that may be left out");

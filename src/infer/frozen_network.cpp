@@ -85,6 +85,17 @@ Status take_model(const nlohmann::json& json, std::string& model, ModelOptions& 
   return is_image ? Status{} : invalid_input("its description is not that of a network");
 }
 
+// Whether a table has the targets that a network's outputs are compared with.
+bool fits_outputs(const TableSchema& table, const ModelOptions& options) {
+  const auto fits = [](const TableSchema& target, const ModelOptions& output) {
+    const bool is_number = ops::is_for_numbers(output.loss);
+    return target.output == output.labels && target.is_regression() == is_number &&
+           target_of(target).outputs() == output.classes;
+  };
+  return std::equal(table.outputs.begin(), table.outputs.end(), options.outputs.begin(),
+                    options.outputs.end(), fits);
+}
+
 // The description, and the network: from its own JSON, or a built-in one.
 Result<FrozenDescription> parse_description(const std::string& text, const std::string* network) {
   const Error damaged = invalid_input("its description is damaged");
@@ -127,7 +138,9 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
   const bool has_inputs = !d.table || (d.table->has_named_inputs() || d.table->picture
                                            ? fits_inputs(*d.table, d.network)
                                            : d.table->features() == d.options.features);
-  const bool has_table = has_inputs && (!d.table || d.table->is_regression() == is_regression);
+  const bool has_targets = !d.table || (d.table->is_regression() == is_regression &&
+                                        fits_outputs(*d.table, d.options));
+  const bool has_table = has_inputs && has_targets;
   if (has_table && std::ssize(d.class_names) == (is_regression ? 0 : d.options.classes)) return d;
   return invalid_input("its description is not that of its network");
 }
@@ -187,6 +200,11 @@ std::vector<int> weight_tensors(const Graph& graph, const StateLayout& layout) {
 }  // namespace
 
 size_t threshold_count(const ModelOptions& options) {
+  if (!options.outputs.empty()) {
+    size_t count = 0;
+    for (const ModelOptions& output : options.outputs) count += threshold_count(output);
+    return count;
+  }
   const bool are_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
   if (are_labels) return static_cast<size_t>(options.classes);
   const bool has_ranks = options.loss == ops::LossKind::kOrdinal;
@@ -216,6 +234,10 @@ Status check_examples(const FrozenNetwork& network, const std::string& path) {
   const auto options = example_options(d.network);
   if (!options.ok()) return invalid_input(path + ": " + options.error().message);
   if (d.table) return {};
+  if (!options->outputs.empty()) {
+    return invalid_input(path + ": the network has several outputs, and does not say of which " +
+                         "targets; Model in C++ and Python reads it");
+  }
   if (takes_named_arrays(d.network)) {
     return invalid_input(path + ": the network takes arrays by the names of its inputs, and does " +
                          "not say with which means and deviations");

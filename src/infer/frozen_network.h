@@ -44,7 +44,8 @@ struct FrozenNetwork {
   State state;
 };
 
-// How many thresholds a network may have: one for each label, or one for two classes.
+// How many thresholds a network may have: one for each label, or one for two classes. Of several
+// outputs all together.
 size_t threshold_count(const ModelOptions& options);
 
 // The target of the network's predictions.

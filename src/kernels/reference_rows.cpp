@@ -84,7 +84,10 @@ const WideKernels kWideReference = {.name = "wide_reference",
                                     .channel_products = c_row<ref_channel_products>,
                                     .rescale = c_row<ref_rescale>,
                                     .shift_sums = c_row<ref_shift_sums>,
-                                    .gelu = c_row<ref_gelu>};
+                                    .products = c_row<ref_products>,
+                                    .gelu = c_row<ref_gelu>,
+                                    .silu = c_row<ref_silu>,
+                                    .silu_gradient = c_row<ref_silu_gradient>};
 
 const RescaleKernels kRescaleReference = {
     .name = "rescale_reference", .needs = kNeedsNothing, .rescale = c_row<ref_rescale_rows>};

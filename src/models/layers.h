@@ -114,6 +114,13 @@ class Layers {
   int reshape(const std::string& name, int64_t height, int64_t width, int64_t channels) {
     return add(ops::kReshape, name, {{"height", height}, {"width", width}, {"channels", channels}});
   }
+  // The taps along the depth of a volume, for a convolution of its images.
+  int depth_taps(const std::string& name, int64_t kernel, int64_t stride, int64_t padding,
+                 int64_t dilation = 1) {
+    return add(
+        ops::kDepthTaps, name,
+        {{"kernel", kernel}, {"stride", stride}, {"padding", padding}, {"dilation", dilation}});
+  }
   int channel_shuffle(const std::string& name, int64_t groups) {
     return add(ops::kChannelShuffle, name, {{"groups", groups}});
   }
@@ -140,7 +147,7 @@ class Layers {
   Result<Graph> classify() {
     const bool is_regression = ops::is_for_numbers(options_.loss);
     add(ops::kLinear, is_regression ? "results" : "classifier",
-        {{"channels", options_.outputs()}, {"classifier", 1}});
+        {{"channels", options_.results()}, {"classifier", 1}});
     MANTISSA_ASSIGN(Graph graph, builder_.finish(last_));
     return ops::with_loss(std::move(graph), loss_options(options_));
   }

@@ -1,8 +1,9 @@
-// The recipe for 8 bits is that of transformer.cpp with more: a pretrained network has channels and
-// tokens that are far larger than the rest (docs/language.md, 0151). 16 bits have the residual
-// stream and the values added to it, all of the gated layers up to the input of the last one,
-// queries, keys, and the classifier's input; probabilities are relative to their row.
-#include "models/llama.h"
+// Decoders in Llama's layout. The recipe for 8 bits is that of transformer.cpp with more: a
+// pretrained network has channels and tokens that are far larger than the rest (docs/language.md,
+// 0151). 16 bits have the residual stream and the values added to it, all of the gated layers up to
+// the input of the last one, queries, keys, and the classifier's input; probabilities are relative
+// to their row.
+#include "models/decoder.h"
 
 #include <string>
 #include <utility>
@@ -16,7 +17,7 @@ namespace {
 
 class Llama {
  public:
-  Llama(std::string_view name, const LlamaSizes& sizes, int64_t sequence)
+  Llama(std::string_view name, const DecoderSizes& sizes, int64_t sequence)
       : sizes_(sizes), builder_(std::string(name)) {
     const int tokens = builder_.add_input("tokens", Shape{sequence}, Element::kIndex);
     embedded_ = builder_.add(ops::kEmbedding, "embedding", {tokens},
@@ -38,6 +39,19 @@ class Llama {
     return builder_.add(ops::kRmsNorm, name, {stream_},
                         {{"epsilon", sizes_.epsilon}, {"least_bits", least_bits}});
   }
+  // Queries or keys, turned; before that each head is normalised by itself, if the model has it so.
+  int turned_heads(const std::string& block, const std::string& name, int value, int64_t heads) {
+    if (sizes_.head_norms) {
+      value = builder_.add(
+          ops::kRmsNorm, block + "." + name + "_norm", {value},
+          {{"epsilon", sizes_.epsilon}, {"heads", heads}, {"least_bits", kWideBits}});
+    }
+    return builder_.add(ops::kRotary, block + ".turned_" + name, {value},
+                        {{"heads", heads},
+                         {"base", sizes_.rotary_base},
+                         {"factors", sizes_.rotary_factors},
+                         {"least_bits", kWideBits}});
+  }
   int linear(const std::string& name, int from, int64_t channels, int64_t least_bits, bool bias,
              int64_t input_bits = 0) {
     return builder_.add(ops::kLinear, name, {from},
@@ -46,11 +60,6 @@ class Llama {
                          {"least_bits", least_bits},
                          {"input_bits", input_bits},
                          {"bias", bias ? 1 : 0}});
-  }
-  int turned(const std::string& name, int value, int64_t heads) {
-    return builder_.add(
-        ops::kRotary, name, {value},
-        {{"heads", heads}, {"base", sizes_.rotary_base}, {"least_bits", kWideBits}});
   }
 
   void block(const std::string& name) {
@@ -62,8 +71,8 @@ class Llama {
     const int value = linear(name + ".value", normed, keys, 0, sizes_.query_bias);
     const int heads =
         builder_.add(ops::kAttention, name + ".attention",
-                     {turned(name + ".turned_query", query, sizes_.heads),
-                      turned(name + ".turned_key", key, sizes_.key_heads), value},
+                     {turned_heads(name, "query", query, sizes_.heads),
+                      turned_heads(name, "key", key, sizes_.key_heads), value},
                      {{"heads", sizes_.heads},
                       {"kv_heads", sizes_.key_heads},
                       {"causal", 1},
@@ -84,14 +93,14 @@ class Llama {
         linear(name + ".down", gated, sizes_.channels, kWideBits, false, kWideBits));
   }
 
-  const LlamaSizes& sizes_;
+  const DecoderSizes& sizes_;
   GraphBuilder builder_;
   int embedded_ = 0, stream_ = 0;
 };
 
 }  // namespace
 
-Result<Graph> llama_lm(std::string_view name, const LlamaSizes& sizes, int64_t sequence) {
+Result<Graph> llama_lm(std::string_view name, const DecoderSizes& sizes, int64_t sequence) {
   return Llama(name, sizes, sequence).classify();
 }
 

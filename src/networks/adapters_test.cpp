@@ -11,7 +11,7 @@
 
 #include "kernels/kernel_table.h"
 #include "models/json/network_json.h"
-#include "models/llama.h"
+#include "models/decoder.h"
 #include "models/models.h"
 #include "ops/ops.h"
 #include "plan/passes/network_format.h"
@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kSequence = 8, kVocabulary = 40;
 
 Graph small_llama() {
-  const LlamaSizes sizes = {.layers = 2,
+  const DecoderSizes sizes = {.layers = 2,
                             .channels = 16,
                             .heads = 4,
                             .key_heads = 2,

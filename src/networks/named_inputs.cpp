@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kLargestPicture = 16384;
 constexpr int64_t kMostPictureChannels = 4;
 
-bool is_target(const Value& input) {
+bool is_target_name(const Value& input) {
   return input.name == kLabelTensor || input.name == kTargetTensor || input.name == kWeightTensor;
 }
 
@@ -82,14 +82,26 @@ void take_lengths(const Graph& network, int value, ArrayInput& lengths,
 
 }  // namespace
 
+bool is_target(const Graph& network, int input) {
+  if (is_target_name(network.values[input])) return true;
+  bool is_compared = false;
+  for (int n = 0; n < std::ssize(network.nodes); ++n) {
+    const auto& inputs = network.nodes[n].inputs;
+    if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) continue;
+    if (!network.is_loss(n) || inputs[0] == input) return false;
+    is_compared = true;
+  }
+  return is_compared && network.losses.size() > 1;
+}
+
 std::optional<ArrayKind> array_kind(const Value& input) {
   const Shape& shape = input.shape;
-  if (is_target(input)) return std::nullopt;
+  if (is_target_name(input)) return std::nullopt;
   if (input.type == DataType::kUint8 && shape.rank == 3 && shape[0] <= kLargestPicture &&
       shape[1] <= kLargestPicture && shape[2] <= kMostPictureChannels) {
     return ArrayKind::kPictures;
   }
-  if (input.element == Element::kNumber && shape.rank >= 1 && shape.rank <= 3 &&
+  if (input.element == Element::kNumber && shape.rank >= 1 && shape.rank <= 4 &&
       input.exponent == kFeatureExponent) {
     return ArrayKind::kNumbers;
   }
@@ -101,7 +113,7 @@ bool has_usual_inputs(const Graph& network) {
   std::set<std::string> names;
   for (const int input : network.inputs) {
     const Value& value = network.values[input];
-    if (!is_target(value)) names.insert(value.name);
+    if (!is_target(network, input)) names.insert(value.name);
   }
   const std::set<std::string> usual[] = {{kPixelTensor},
                                          {kNumberTensor},
@@ -111,7 +123,8 @@ bool has_usual_inputs(const Graph& network) {
 }
 
 bool takes_named_arrays(const Graph& network) {
-  return !has_usual_inputs(network) && example_options(network).ok();
+  const bool has_own = !has_usual_inputs(network) || network.losses.size() > 1;
+  return has_own && example_options(network).ok();
 }
 
 std::vector<ArrayInput> array_inputs(const Graph& network) {
@@ -119,7 +132,7 @@ std::vector<ArrayInput> array_inputs(const Graph& network) {
   for (const int input : network.inputs) {
     const Value& value = network.values[input];
     const auto kind = array_kind(value);
-    if (!kind) continue;
+    if (!kind || is_target(network, input)) continue;
     ArrayInput& one = all.emplace_back(
         ArrayInput{.name = value.name, .kind = *kind, .shape = value.shape});
     if (value.element != Element::kIndex) continue;

@@ -9,6 +9,10 @@
 
 namespace mantissa {
 
+// Whether an input is compared with the network's results, not read: it has the name of labels,
+// targets or weights, or, in a network with several losses, nothing but losses reads it.
+bool is_target(const Graph& network, int input);
+
 // What an array has to be for an input: pictures (uint8 [H, W, C]), numbers (int16 of the exponent
 // of features, [F], [T, C] or [H, W, C]), tokens (indices [T]) or lengths (indices [], unless an
 // embedding reads them). Nothing: none of these, or a target.
@@ -18,7 +22,8 @@ std::optional<ArrayKind> array_kind(const Value& input);
 // or tokens with lengths and perhaps segments.
 bool has_usual_inputs(const Graph& network);
 
-// Whether only named arrays can fill the inputs of this network, which `train` can train.
+// Whether only named arrays can fill the inputs of this network, which `train` can train, or several
+// targets belong to it, which arrays have by name, too.
 bool takes_named_arrays(const Graph& network);
 
 // Whether the inputs are 'pixels' and 'numbers' [F], which a table with a column of pictures fills.

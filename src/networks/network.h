@@ -24,9 +24,13 @@ std::vector<TensorSpec> input_specs(const Graph& network);
 
 // The examples and classes of a network that `train` trains: it has the inputs "pixels" or
 // "numbers", or "tokens", "lengths" and perhaps "segments", or other inputs that arrays fill
-// (named_inputs.h), and "labels" or "targets", one result, and one loss between that and these.
-// Else an error. Sizes are 0 of networks that only these other inputs fit.
+// (named_inputs.h), and "labels" or "targets", one result, and one loss between that and these; or
+// several results, each with a loss and with labels or targets of any name. Else an error. Sizes are
+// 0 of networks that only these other inputs fit.
 Result<ModelOptions> example_options(const Graph& network);
+
+// Whether it has several results, each with a loss.
+bool has_several_outputs(const Graph& network);
 
 // Whether it tells two classes apart by the sigmoid of one logit.
 bool has_one_logit(const Graph& network);

@@ -19,7 +19,7 @@ constexpr int kMostFractionBits =
 bool passes_on(const Op* op) {
   return op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kRelu ||
          op == &ops::kConcat || op == &ops::kFlatten || op == &ops::kReshape || op == &ops::kPad ||
-         op == &ops::kSlice || op == &ops::kIdentity;
+         op == &ops::kDepthTaps || op == &ops::kSlice || op == &ops::kIdentity;
 }
 
 const Op* rescaled_layer(const Op* op) {
@@ -39,7 +39,7 @@ class TieFree {
   }
 
   Result<TieFreeGraph> run() {
-    if (from_.outputs.size() != 1) return invalid_input("it has several results");
+    if (from_.outputs.size() != 1) return invalid_input("it has several results; leave ties=up out");
     for (int n = 0; n < std::ssize(from_.nodes); ++n) {
       const Status added = add(n);
       if (added.ok()) continue;

@@ -14,7 +14,7 @@
 #include "kernels/kernel_table.h"
 #include "models/json/network_json.h"
 #include "models/language_layers.h"
-#include "models/llama.h"
+#include "models/decoder.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 #include "plan/passes/network_format.h"
@@ -35,7 +35,7 @@ struct ModelChoice {
 };
 
 Graph small_llama(const ModelChoice& choice) {
-  const LlamaSizes sizes{.layers = 1,
+  const DecoderSizes sizes{.layers = 1,
                          .channels = 64,
                          .heads = 2,
                          .key_heads = 1,

@@ -19,6 +19,7 @@ inline constexpr const PointFunction& kTanhFunction = ref_tanh_function;
 inline constexpr const PointFunction& kHardSigmoidFunction = ref_hard_sigmoid_function;
 inline constexpr const PointFunction& kHardSwishFunction = ref_hard_swish_function;
 inline constexpr const PointFunction& kGeluFunction = ref_gelu_function;
+inline constexpr const PointFunction& kGeluTanhFunction = ref_gelu_tanh_function;
 inline constexpr const PointFunction& kSiluFunction = ref_silu_function;
 inline constexpr const PointFunction& kEluFunction = ref_elu_function;
 inline constexpr const PointFunction& kSoftplusFunction = ref_softplus_function;

@@ -166,6 +166,18 @@ TEST(PointFunctions, GeluAndSiluAreClose) {
       [](LongDouble x) { return std::abs(x) * 1e-7L; });
 }
 
+TEST(PointFunctions, GeluByTanhIsClose) {
+  const LongDouble k = 2 * std::sqrt(2 / std::acos(LongDouble{-1})), c = 0.044715L;
+  const auto share = [=](LongDouble x) { return exact_sigmoid(k * (x + c * x * x * x)); };
+  check(
+      kGeluTanhFunction, [=](LongDouble x) { return x * share(x); },
+      [=](LongDouble x) {
+        const LongDouble rest = std::abs(x) > 30 ? 0 : x * k * (1 + 3 * c * x * x) * share(-x);
+        return share(x) * (1 + rest);
+      },
+      [](LongDouble x) { return std::abs(x) * 1.2e-7L; });
+}
+
 TEST(PointFunctions, EluKeepsTheSmallestValues) {
   for (const Fraction alpha : {Fraction{1, 1}, {1, 4}, {2, 1}, {65535, 65536}, {0, 1}}) {
     const LongDouble a =

@@ -74,6 +74,7 @@ struct BatchNormAttributes {
 // layer_norm and rms_norm.
 struct RowNormAttributes {
   double epsilon = 0;
+  int64_t heads = 1;  // parts of a row that are normalised by themselves, with the same scale
   int least_bits = 0;
 };
 
@@ -82,12 +83,15 @@ struct GroupNormAttributes {
   double epsilon = 0;
 };
 
+// The axes of a pool's windows: height and width of each image, or the depth of a volume.
+enum class PooledAxes : uint8_t { kImage, kDepth };
 struct PoolAttributes {
   int64_t window = 0, stride = 0, padding = 0;
   // For the width; 0 (for padding -1): as for the height.
   int64_t window_width = 0, stride_width = 0, padding_width = -1;
   bool ceil = false;
   bool count_padding = false;  // among the cells of a mean
+  PooledAxes over = PooledAxes::kImage;
 };
 
 // reduce_max, reduce_mean and reduce_sum, and softmax.
@@ -117,7 +121,13 @@ struct PadAttributes {
 };
 
 struct ReshapeAttributes {
-  int64_t height = 0, width = 0, channels = 0;
+  int64_t depth = 0, height = 0, width = 0, channels = 0;
+};
+
+// depth_taps: the taps of a convolution along the depth.
+struct DepthTapsAttributes {
+  int64_t kernel = 0, stride = 0, padding = 0, dilation = 0;
+  int64_t padding_end = -1;  // behind the last image; -1: as much as before the first
 };
 
 struct ShuffleAttributes {
@@ -201,7 +211,9 @@ struct RotaryAttributes {
   int64_t channels = 0;  // of each head, from the first on; 0: all
   double base = 0;
   bool interleaved = false;  // pairs are neighbours; else the first half meets the second
-  int least_bits = 0;        // of the result's mantissas
+  // By which angles are divided, in units of kFactorUnit: none, one for all pairs, or one for each.
+  WholeList factors;
+  int least_bits = 0;  // of the result's mantissas
 };
 
 struct SinusoidalAttributes {

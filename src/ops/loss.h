@@ -66,6 +66,10 @@ inline double loss_value(LossKind kind, int64_t loss_q24) {
   return static_cast<double>(loss_q24) * loss_of(kind).op->loss_unit;
 }
 
+// The same of a loss of some unit, in units of 2^-24, to nearest: sums of several losses are counted
+// in these.
+int64_t loss_in_q24(double unit, int64_t loss_q24);
+
 // The shape of labels: one for each row of logits [..., classes].
 Shape rows_shape(const Shape& logits);
 // The same; with by_output a label for each logit.

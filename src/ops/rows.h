@@ -11,7 +11,11 @@
 
 namespace mantissa::ops {
 
-constexpr int64_t kMostRowChannels = 4096;  // up to this, a row of wide values is on the stack
+// A row of wide values is on the stack, in 128 KiB. No sum runs over these channels: each is
+// requantised by itself, at an exponent that follows from their largest. Sums over channels have
+// limits of their own: 4,096 of norms (kernels::kMostNormChannels), 65,000 products of layers
+// (kernels::kMaximumForwardDepth).
+constexpr int64_t kMostRowChannels = int64_t{1} << 14;
 
 inline int64_t row_grain(int64_t channels) {
   return std::max<int64_t>(1, kernels::kElementsPerThread / 4 / channels);

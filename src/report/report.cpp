@@ -28,6 +28,18 @@ std::vector<std::string> heads(const std::vector<RunRecord>& runs) {
   return cells;
 }
 
+// The outputs that any run has, if it has several.
+std::set<std::string> outputs_of(const std::vector<RunRecord>& runs) {
+  constexpr std::string_view kLoss = "loss.";
+  std::set<std::string> names;
+  for (const RunRecord& run : runs) {
+    for (const auto& [key, series] : run.metrics) {
+      if (key.starts_with(kLoss)) names.insert(key.substr(kLoss.size()));
+    }
+  }
+  return names;
+}
+
 std::string curves_section(const std::vector<RunRecord>& runs) {
   struct Metric {
     const char* key;
@@ -40,14 +52,19 @@ std::string curves_section(const std::vector<RunRecord>& runs) {
       {"examples_per_second", {"Speed", "examples/s", true, false}},
       {"saturation_rate", {"Clipped mantissas", "% of those written", true, true}}};
   std::string charts;
-  for (const Metric& metric : metrics) {
+  const auto add = [&](const std::string& key, const LineChart& chart) {
     std::vector<Curve> curves;
     for (size_t i = 0; i < runs.size(); ++i) {
-      const auto found = runs[i].metrics.find(metric.key);
+      const auto found = runs[i].metrics.find(key);
       if (found == runs[i].metrics.end()) continue;
       curves.push_back({runs[i].name, static_cast<int>(i), &found->second});
     }
-    charts += line_chart(metric.chart, curves);
+    charts += line_chart(chart, curves);
+  };
+  for (const Metric& metric : metrics) add(metric.key, metric.chart);
+  for (const std::string& output : outputs_of(runs)) {
+    add("loss." + output, {"Training loss, " + output, "nats", true, false});
+    add("accuracy." + output, {"Training accuracy, " + output, "%", false, true});
   }
   return charts.empty() ? "" : "<div class=\"grid\">\n" + charts + "</div>\n";
 }

@@ -131,31 +131,49 @@ std::string worst_predictions(const RunRecord& run) {
          "<div class=\"pictures\">\n" + html + "</div>\n";
 }
 
+// The scores of a network, or of one of its outputs.
+std::string scores_of(const Json& evaluation) {
+  std::string html;
+  const double accuracy = number_of(evaluation, "accuracy", NAN);
+  if (std::isfinite(accuracy)) {
+    html = "<p>Accuracy " + percent_text(accuracy);
+    const double top5 = number_of(evaluation, "top5_accuracy", NAN);
+    if (std::isfinite(top5)) html += ", top 5 " + percent_text(top5);
+    html += ", loss " + number_text(number_of(evaluation, "loss", NAN)) + ", " +
+            grouped_text(number_of(evaluation, "examples", NAN)) + " examples.</p>\n";
+  }
+  const double r2 = number_of(evaluation, "r2", NAN);
+  if (std::isfinite(r2)) {
+    html = "<p>" + escaped(text_of(evaluation, "target")) + ": R2 " + number_text(r2, 4) +
+           ", RMSE " + number_text(number_of(evaluation, "rmse", NAN)) + ", " +
+           grouped_text(number_of(evaluation, "examples", NAN)) + " examples.</p>\n";
+  }
+  const Matrix confusion = confusion_of(evaluation);
+  if (!confusion.empty()) {
+    html += confusion.size() <= kMostClassesInTable
+                ? confusion_table(evaluation, confusion)
+                : frequent_confusions(evaluation, confusion);
+  }
+  return html;
+}
+
 }  // namespace
 
 std::string evaluation_section(const RunRecord& run) {
-  std::string html;
-  const double accuracy = number_of(run.evaluation, "accuracy", NAN);
-  if (std::isfinite(accuracy)) {
-    html = "<p>Accuracy " + percent_text(accuracy);
-    const double top5 = number_of(run.evaluation, "top5_accuracy", NAN);
-    if (std::isfinite(top5)) html += ", top 5 " + percent_text(top5);
-    html += ", loss " + number_text(number_of(run.evaluation, "loss", NAN)) + ", " +
-            grouped_text(number_of(run.evaluation, "examples", NAN)) + " examples.</p>\n";
+  const auto outputs = run.evaluation.find("outputs");
+  if (outputs == run.evaluation.end() || !outputs->is_object()) {
+    return scores_of(run.evaluation) + worst_predictions(run);
   }
-  const double r2 = number_of(run.evaluation, "r2", NAN);
-  if (std::isfinite(r2)) {
-    html = "<p>" + escaped(text_of(run.evaluation, "target")) + ": R2 " + number_text(r2, 4) +
-           ", RMSE " + number_text(number_of(run.evaluation, "rmse", NAN)) + ", " +
-           grouped_text(number_of(run.evaluation, "examples", NAN)) + " examples.</p>\n";
+  std::string html = "<p>The sum of the losses is " +
+                     number_text(number_of(run.evaluation, "loss", NAN)) + ", of " +
+                     grouped_text(number_of(run.evaluation, "examples", NAN)) +
+                     " examples.</p>\n";
+  for (const auto& [name, output] : outputs->items()) {
+    Json one = output.is_object() ? output : Json::object();
+    one["examples"] = number_of(run.evaluation, "examples", NAN);
+    html += "<h3>" + escaped(name) + "</h3>\n" + scores_of(one);
   }
-  const Matrix confusion = confusion_of(run.evaluation);
-  if (!confusion.empty()) {
-    html += confusion.size() <= kMostClassesInTable
-                ? confusion_table(run.evaluation, confusion)
-                : frequent_confusions(run.evaluation, confusion);
-  }
-  return html + worst_predictions(run);
+  return html;
 }
 
 }  // namespace mantissa

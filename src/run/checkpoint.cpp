@@ -4,12 +4,14 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <sstream>
 
 #include "base/files/atomic_file.h"
 #include "base/files/file_system.h"
 #include "formats/arrays/safetensors.h"
 #include "infer/state_file.h"
 #include "numerics/rounding.h"
+#include "ops/loss.h"
 
 namespace mantissa {
 namespace {
@@ -72,6 +74,29 @@ Status check_run(const std::filesystem::path& path, const SafetensorsFile& file,
                        "config.toml says");
 }
 
+constexpr const char* kOutputsEntry = "window_outputs";
+
+// "3 1200 0 77": the sums of each output, one after the other.
+std::string outputs_text(const std::vector<OutputSums>& outputs) {
+  std::string text;
+  for (const OutputSums& one : outputs) {
+    text += (text.empty() ? "" : " ") + std::to_string(one.correct) + " " +
+            std::to_string(one.loss_q24);
+  }
+  return text;
+}
+
+bool read_outputs(const std::string& text, std::vector<OutputSums>& outputs) {
+  std::istringstream words(text);
+  for (std::string first, second; words >> first;) {
+    if (!(words >> second)) return false;
+    const auto correct = number(first), loss_q24 = number(second);
+    if (!correct || !loss_q24) return false;
+    outputs.push_back({*correct, *loss_q24});
+  }
+  return outputs.size() <= size_t{kMostLosses};
+}
+
 Result<CheckpointInfo> restore(const std::filesystem::path& path, const SafetensorsFile& file,
                                State& state) {
   CheckpointInfo info;
@@ -82,8 +107,26 @@ Result<CheckpointInfo> restore(const std::filesystem::path& path, const Safetens
     if (!value) return invalid_input(path.string() + ": has no valid '" + counter.name + "'");
     info.*counter.field = *value;
   }
+  if (!read_outputs(entry(file, kOutputsEntry), info.window_outputs)) {
+    return invalid_input(path.string() + ": has no valid '" + kOutputsEntry + "'");
+  }
   MANTISSA_RETURN_IF_ERROR(read_state(path, file, state));
   return info;
+}
+
+// Counts a step's losses and correct examples. Returns their sum, in units of 2^-24.
+int64_t add_outputs(const StepResult& result, std::vector<OutputSums>& outputs) {
+  const auto count = static_cast<size_t>(std::ranges::count_if(
+      result.loss_units, [](double unit) { return unit > 0; }));
+  outputs.resize(count);
+  int64_t sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const LossTotals& loss = result.losses[i];
+    outputs[i].correct += loss.correct;
+    outputs[i].loss_q24 = accumulate(outputs[i].loss_q24, loss.loss_q24);
+    sum = accumulate(sum, ops::loss_in_q24(result.loss_units[i], loss.loss_q24));
+  }
+  return sum;
 }
 
 }  // namespace
@@ -92,8 +135,11 @@ void add_step(const StepResult& result, CheckpointInfo& info) {
   ++info.step;
   ++info.window_steps;
   info.window_correct += result.correct;
-  info.window_loss_q24 = accumulate(info.window_loss_q24, result.loss_q24);
-  info.epoch_loss_q24 = accumulate(info.epoch_loss_q24, result.loss_q24);
+  const bool has_several = result.loss_units[1] > 0;
+  const int64_t loss_q24 =
+      has_several ? add_outputs(result, info.window_outputs) : result.loss_q24;
+  info.window_loss_q24 = accumulate(info.window_loss_q24, loss_q24);
+  info.epoch_loss_q24 = accumulate(info.epoch_loss_q24, loss_q24);
   info.window_saturated += result.saturated;
   info.window_requantised += result.requantised;
   info.saturated += result.saturated;
@@ -133,6 +179,7 @@ Status write_checkpoint(const std::filesystem::path& path, const CheckpointInfo&
   for (const Counter& counter : kCounters) {
     metadata[counter.name] = std::to_string(info.*counter.field);
   }
+  if (!info.window_outputs.empty()) metadata[kOutputsEntry] = outputs_text(info.window_outputs);
   // So that the file alone tells the unit of its accumulators.
   const StateLayout& layout = state.layout();
   const bool waits =

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/float16.h"
 #include "numerics/exponent.h"
 
 namespace mantissa {
@@ -34,49 +35,25 @@ std::vector<int16_t> row_exponents(BlockKind kind, std::span<const std::byte> bl
   return exponents;
 }
 
-// The nearest float16 of a number, as its bits; of numbers beyond the largest that one.
-uint16_t half_of(double number) {
-  constexpr int kLeastExponent = -13, kDigits = 11, kBias = 14, kFractionBits = 10;
-  const double size = std::min(std::abs(number), kLargestInBlocks);
-  int exponent = kLeastExponent;
-  if (size > 0) std::frexp(size, &exponent);
-  exponent = std::max(exponent, kLeastExponent);
-  const auto digits = static_cast<int>(std::nearbyint(std::ldexp(size, kDigits - exponent)));
-  // Digits that were rounded up to 2^11 carry into the exponent; fewer than 2^10 have none.
-  const int bits = ((exponent + kBias) << kFractionBits) + digits - (1 << kFractionBits);
-  return static_cast<uint16_t>(bits | (number < 0 ? 0x8000 : 0));
-}
-
-// Writes a float16 and returns the number that it is.
-double put_half(double number, uint8_t* to) {
-  const uint16_t bits = half_of(number);
+void put_half(double number, uint8_t* to) {
+  const uint16_t bits = to_float16(static_cast<float>(number));
   to[0] = static_cast<uint8_t>(bits & 0xff);
   to[1] = static_cast<uint8_t>(bits >> 8);
-  return std::ldexp(static_cast<double>(ref_half_in_units(to)), REF_BLOCK_UNIT);
 }
 
-int nearest(double number, double scale, int least, int most) {
-  const double place = scale == 0 ? 0 : std::nearbyint(number / scale);
-  return static_cast<int>(std::clamp<double>(place, least, most));
-}
-
-void pack_bytes(std::span<const double> numbers, double largest, uint8_t* block) {
-  const double scale = put_half(std::abs(largest) / 127, block);
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    block[2 + i] = static_cast<uint8_t>(nearest(numbers[i], scale, -127, 127));
+void put_block(BlockKind kind, const BlockGrid& grid, const int8_t* steps, uint8_t* block) {
+  put_half(grid.scale, block);
+  if (kind == BlockKind::kQ8_0) {
+    std::copy_n(steps, kBlockWeights, reinterpret_cast<int8_t*>(block + 2));
+    return;
   }
-}
-
-void pack_halves(BlockKind kind, std::span<const double> numbers, double largest, uint8_t* block) {
-  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   const bool has_least = kind == BlockKind::kQ4_1;
-  const double scale = put_half(has_least ? (*high - *low) / 15 : largest / -8, block);
-  const double least = has_least ? put_half(*low, block + 2) : -8 * scale;
+  if (has_least) put_half(grid.least, block + 2);
   uint8_t* const q = block + (has_least ? 4 : 2);
-  constexpr size_t kHalf = kBlockWeights / 2;
-  for (size_t i = 0; i < kHalf; ++i) {
-    q[i] = static_cast<uint8_t>(nearest(numbers[i] - least, scale, 0, 15) |
-                                nearest(numbers[i + kHalf] - least, scale, 0, 15) << 4);
+  const int first = block_steps(kind).low;
+  constexpr int64_t kHalf = kBlockWeights / 2;
+  for (int64_t i = 0; i < kHalf; ++i) {
+    q[i] = static_cast<uint8_t>((steps[i] - first) | (steps[i + kHalf] - first) << 4);
   }
 }
 
@@ -143,18 +120,29 @@ bool has_own_exponents(const State& state, const ParameterState& tensors) {
   return std::equal(own.begin(), own.end(), state.data<int16_t>(tensors.exponent));
 }
 
-std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const double> numbers) {
-  const auto count = static_cast<int64_t>(numbers.size()) / kBlockWeights;
-  std::vector<std::byte> blocks(static_cast<size_t>(count * block_bytes(kind)));
-  for (int64_t b = 0; b < count; ++b) {
-    auto* const block = reinterpret_cast<uint8_t*>(blocks.data()) + b * block_bytes(kind);
-    const auto own = numbers.subspan(static_cast<size_t>(b * kBlockWeights), kBlockWeights);
-    const double largest = *std::ranges::max_element(
-        own, [](double x, double y) { return std::abs(x) < std::abs(y); });
-    kind == BlockKind::kQ8_0 ? pack_bytes(own, largest, block)
-                             : pack_halves(kind, own, largest, block);
+std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const BlockGrid> grids,
+                                     std::span<const int8_t> steps) {
+  std::vector<std::byte> blocks(grids.size() * static_cast<size_t>(block_bytes(kind)));
+  for (size_t b = 0; b < grids.size(); ++b) {
+    auto* const block = reinterpret_cast<uint8_t*>(blocks.data()) +
+                        static_cast<int64_t>(b) * block_bytes(kind);
+    put_block(kind, grids[b], steps.data() + b * kBlockWeights, block);
   }
   return blocks;
+}
+
+std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const double> numbers) {
+  std::vector<BlockGrid> grids;
+  std::vector<int8_t> steps;
+  for (size_t at = 0; at < numbers.size(); at += kBlockWeights) {
+    const auto own = numbers.subspan(at, kBlockWeights);
+    grids.push_back(whole_grid(kind, own));
+    for (const double number : own) {
+      steps.push_back(
+          static_cast<int8_t>(nearest_step(number, grids.back(), block_steps(kind))));
+    }
+  }
+  return packed_blocks(kind, grids, steps);
 }
 
 }  // namespace mantissa

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "numerics/block_kind.h"
+#include "numerics/block_grid.h"
 #include "runtime/state.h"
 
 namespace mantissa {
@@ -31,10 +31,11 @@ void set_blocks(std::span<const std::byte> blocks, const ParameterState& tensors
 // Whether the exponents in the state are the ones that follow from the blocks.
 bool has_own_exponents(const State& state, const ParameterState& tensors);
 
-// Numbers below 65,504 as blocks. Scales are float16: of q8_0 the largest magnitude / 127, of q4_0
-// the number of the largest magnitude / -8, of q4_1 a 15th of the range, which begins at the least
-// number. Weights are rounded to nearest.
+// Numbers up to kLargestInBlocks as blocks that clip nothing (whole_grid), rounded to nearest.
 std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const double> numbers);
-constexpr double kLargestInBlocks = 65504;
+
+// Blocks of these grids and steps, 32 steps for each.
+std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const BlockGrid> grids,
+                                     std::span<const int8_t> steps);
 
 }  // namespace mantissa

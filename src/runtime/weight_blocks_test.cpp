@@ -80,5 +80,29 @@ TEST(WeightBlocks, ScalesThatAreNotFiniteAreFound) {
   EXPECT_FALSE(has_finite_scales(BlockKind::kQ4_1, blocks));
 }
 
+TEST(WeightBlocks, StepsOfGridsComeBack) {
+  std::mt19937 random(5);
+  for (const BlockKind kind : kKinds) {
+    const BlockSteps range = block_steps(kind);
+    const BlockGrid kGrids[] = {{0x1p-7, 0}, {-0x1.8p-3, 0}, {0, 0}, {65504, 0}};
+    std::vector<BlockGrid> grids(std::begin(kGrids), std::end(kGrids));
+    if (kind == BlockKind::kQ4_1) {
+      for (BlockGrid& grid : grids) grid.least = 0x1.4p-2;
+      grids.push_back({0x1p-24, -65504});
+    }
+    std::vector<int8_t> steps;
+    for (size_t i = 0; i < grids.size() * kBlockWeights; ++i) {
+      const auto span = static_cast<unsigned>(range.high - range.low + 1);
+      steps.push_back(static_cast<int8_t>(range.low + static_cast<int>(random() % span)));
+    }
+    const std::vector<double> numbers = block_numbers(kind, packed_blocks(kind, grids, steps));
+    ASSERT_EQ(numbers.size(), steps.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_EQ(numbers[i], block_number(steps[i], grids[i / kBlockWeights]))
+          << block_kind_name(kind) << " " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mantissa

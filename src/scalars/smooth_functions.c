@@ -17,11 +17,6 @@ static int64_t sigmoid(int64_t q, int e) {
   return ref_sigmoid_function.value(q, e, unread);
 }
 
-// x * slope in Q30, for slopes that vanish at large x.
-static int64_t times_x_q30(int64_t q, int e, int64_t slope) {
-  return slope == 0 ? 0 : ref_rescale_rne(q * slope, -e);
-}
-
 static int64_t gelu(int64_t q, int e, RefFraction slope) {
   (void)slope;
   return q * ref_normal_probability_q30(q, e);
@@ -29,16 +24,46 @@ static int64_t gelu(int64_t q, int e, RefFraction slope) {
 static int64_t gelu_derivative(int64_t q, int e, RefFraction slope) {
   (void)slope;
   const RefNormal normal = ref_normal_q30(q, e);
-  return normal.probability + times_x_q30(q, e, normal.density);
+  return normal.probability + ref_times_x_q30(q, e, normal.density);
 }
 
-static int64_t silu(int64_t q, int e, RefFraction slope) {
-  (void)slope;
-  return q * sigmoid(q, e);
+// GELU's approximation with tanh is x * sigmoid(u) of u = k (x + c x^3). Within it x is in Q28 and
+// clipped at 8, where sigmoid(u) is 0 or 1 in Q30. So x^2 is below 2^35, 1 + 3 c x^2 below 2^32, and
+// all products are below 2^63.
+enum { kBendBits = 28 };
+#define BEND_K_Q30 INT64_C(1713444047)  // k = 2 sqrt(2 / pi)
+#define BEND_C_Q30 INT64_C(48012366)    // c = 0.044715
+
+static int64_t bent_x(int64_t q, int e) {
+  const int64_t most = (int64_t)8 << kBendBits;
+  if (e > 2) return q == 0 ? 0 : q > 0 ? most : -most;
+  const int64_t x = ref_rescale_rne(q, -(e + kBendBits));
+  return ref_larger(-most, ref_smaller(x, most));
 }
-static int64_t silu_derivative(int64_t q, int e, RefFraction slope) {
-  return sigmoid(q, e) +
-         times_x_q30(q, e, ref_sigmoid_function.derivative_q30(q, e, slope));
+
+// k (1 + factor c x^2) in Q28, for factors 1 and 3: u / x and u'.
+static int64_t bend_q28(int64_t x, int64_t factor) {
+  const int64_t square = ref_shift_right_rne(x * x, kBendBits);
+  const int64_t sum =
+      ((int64_t)1 << kBendBits) + factor * ref_shift_right_rne(square * BEND_C_Q30, 30);
+  return ref_shift_right_rne(sum * BEND_K_Q30, 30);
+}
+
+// u in Q26: |u| < 50, which ref_exp_q30's product has room for.
+enum { kBentExponent = -26 };
+static int64_t bent_q26(int64_t x) {
+  return ref_shift_right_rne(x * bend_q28(x, 1), 2 * kBendBits + kBentExponent);
+}
+
+static int64_t gelu_tanh(int64_t q, int e, RefFraction slope) {
+  (void)slope;
+  return q * sigmoid(bent_q26(bent_x(q, e)), kBentExponent);
+}
+static int64_t gelu_tanh_derivative(int64_t q, int e, RefFraction slope) {
+  const int64_t x = bent_x(q, e), u = bent_q26(x);
+  const int64_t bend = ref_shift_right_rne(x * bend_q28(x, 3), kBendBits);
+  const int64_t sigmoid_slope = ref_sigmoid_function.derivative_q30(u, kBentExponent, slope);
+  return sigmoid(u, kBentExponent) + ref_shift_right_rne(bend * sigmoid_slope, kBendBits);
 }
 
 // 1 / (k + 1)! in Q30.
@@ -115,7 +140,7 @@ static int64_t mish_derivative(int64_t q, int e, RefFraction slope) {
   const Mish of = mish_of(q, e);
   const int64_t t = ratio_q30(of.part, of.whole), rest = ratio_q30(of.rest, of.whole);
   const int64_t bend = ref_shift_right_rne(rest * (ONE + t), 30);
-  return t + times_x_q30(q, e, ref_shift_right_rne(bend * sigmoid(q, e), 30));
+  return t + ref_times_x_q30(q, e, ref_shift_right_rne(bend * sigmoid(q, e), 30));
 }
 
 static int64_t softplus_derivative(int64_t q, int e, RefFraction slope) {
@@ -159,7 +184,8 @@ const RefPointFunction ref_hard_sigmoid_function = {q30_exponent, hard_sigmoid,
 const RefPointFunction ref_hard_swish_function = {product_exponent, hard_swish,
                                                   hard_swish_derivative, NULL, NULL};
 const RefPointFunction ref_gelu_function = {product_exponent, gelu, gelu_derivative, NULL, NULL};
-const RefPointFunction ref_silu_function = {product_exponent, silu, silu_derivative, NULL, NULL};
+const RefPointFunction ref_gelu_tanh_function = {product_exponent, gelu_tanh, gelu_tanh_derivative,
+                                                 NULL, NULL};
 const RefPointFunction ref_elu_function = {product_exponent, elu, elu_derivative, NULL, NULL};
 const RefPointFunction ref_softplus_function = {softplus_exponent, softplus, softplus_derivative,
                                                 NULL, NULL};

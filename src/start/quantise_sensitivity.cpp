@@ -55,7 +55,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   MANTISSA_ASSIGN(const Score unchanged, score_of(source, none));
   result.loss = unchanged.loss;
   const auto accuracy_of = [&](const Score& score) {
-    return score.regression ? -1 : score.accuracy();
+    return score.regression || !score.outputs.empty() ? -1 : score.accuracy();
   };
   result.accuracy = accuracy_of(unchanged);
   result.examples = unchanged.examples;

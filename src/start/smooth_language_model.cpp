@@ -89,7 +89,7 @@ Result<std::vector<BlockMaxima>> measure_maxima(const std::vector<std::vector<in
 
 }  // namespace
 
-Result<std::string> smooth_language_model(const LlamaSizes& sizes, const std::string& path,
+Result<std::string> smooth_language_model(const DecoderSizes& sizes, const std::string& path,
                                           const Vocabulary& vocabulary,
                                           const MeasuringSettings& settings,
                                           onnx::ImportedNetwork& imported) {

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "data/tokenizers/vocabulary.h"
-#include "models/llama.h"
+#include "models/decoder.h"
 #include "onnx/import/import.h"
 #include "start/insert_batch_norm.h"
 
@@ -15,7 +15,7 @@ namespace mantissa {
 // evenly in it, and moves powers of two (networks/language/smoothing.h). Notes what it moved.
 // Returns the file, its hash and the number of tokens as JSON. Errors: the text cannot be read or
 // is too short, and errors of running the network.
-Result<std::string> smooth_language_model(const LlamaSizes& sizes, const std::string& path,
+Result<std::string> smooth_language_model(const DecoderSizes& sizes, const std::string& path,
                                           const Vocabulary& vocabulary,
                                           const MeasuringSettings& settings,
                                           onnx::ImportedNetwork& imported);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "ops/image_shape.h"
 #include "ops/ops.h"
 #include "tflite/export_context.h"
 
@@ -33,6 +34,9 @@ constexpr ExportRow kRows[] = {
 
 Result<Exported> export_node(ExportContext& context, int n) {
   const Op* const op = context.node(n).op;
+  if (ops::is_volume(context.shape(context.node(n).outputs[0]))) {
+    return invalid_input("makes a volume [D, H, W, C], and this form has pictures; export to ONNX");
+  }
   const auto* row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const auto& r) { return r.op == op; });
   if (row == std::end(kRows)) {

@@ -4,7 +4,7 @@
 
 Values are Python's: a text, a number, a list; None leaves the key out. tensor.NAME=[dims] adds a
 tensor; type.NAME=2, 3 or 8 makes blocks of Q4_0, Q4_1 or Q8_0 of it. tokens=N gives it so many
-tokens, of which "ab" is the last.
+tokens, of which "ab" is the last. family=qwen3 or gpt2, which comes first, makes another network.
 """
 import ast, math, struct, sys
 
@@ -40,9 +40,28 @@ for part, dims in {"attn_norm": [32], "attn_q": [32, 32], "attn_k": [32, 16], "a
                    "ffn_up": [32, 64], "ffn_down": [64, 32]}.items():
     shapes[f"blk.0.{part}.weight"] = dims
 types = {}
+
+def become(family):
+    """Another network with the same tokens."""
+    for key in [k for k in keys if k.startswith("llama.")]:
+        keys[key.replace("llama", family)] = keys.pop(key)
+    keys["general.architecture"] = family
+    keys["tokenizer.ggml.pre"] = {"qwen3": "qwen2", "gpt2": "gpt-2"}[family]
+    if family == "qwen3":
+        shapes.update({"blk.0.attn_q_norm.weight": [8], "blk.0.attn_k_norm.weight": [8]})
+        return
+    del keys["gpt2.attention.head_count_kv"], keys["gpt2.rope.freq_base"]
+    for part in ("attn_q", "attn_k", "attn_v", "ffn_gate"):
+        del shapes[f"blk.0.{part}.weight"]
+    shapes.update({"blk.0.attn_qkv.weight": [32, 96], "position_embd.weight": [32, 64]})
+    for name in [n for n in shapes if "_embd" not in n]:
+        shapes[name.replace("weight", "bias")] = shapes[name][-1:]
+
 for change in sys.argv[2:]:
     key, _, new = change.partition("=")
-    if key == "tokens":
+    if key == "family":
+        become(new)
+    elif key == "tokens":
         tokens[258] = "other"
         tokens += [f"filler {i}" for i in range(int(new) - len(tokens) - 1)] + ["ab"]
         keys["tokenizer.ggml.token_type"] = [3 if t.startswith("<|") else 1 for t in tokens]

@@ -247,8 +247,56 @@ run import "$folder/padded.gguf" --sequence 16 --out "$folder/padded.safetensors
 accepts "is trained" 'loss' train --from "$folder/padded.safetensors" --data "$folder/book.txt" \
   --format fp32 --steps 2 --batch-size 2 --out "$folder/run-padded"
 
+# Other families: they train, with adapters too, and go out and back.
+for family in qwen3 gpt2; do
+  make $family.gguf family=$family
+  accepts "$family" "${family}_lm: [0-9]+ layers" \
+    import "$folder/$family.gguf" --sequence 16 --out "$folder/$family.safetensors"
+  for format in fp32 bfp8 dfp8 bfp:block=channel,blocks=token; do
+    for lora in "" "--lora 2"; do
+      rm -rf "$folder/run-$family"
+      # shellcheck disable=SC2086
+      run train --from "$folder/$family.safetensors" --data "$folder/book.txt" --format $format \
+        $lora --steps 2 --batch-size 2 --out "$folder/run-$family"
+      holds "$family, $format $lora: it trains" eval '((status == 0))'
+    done
+    accepts "$family, $format: eval" 'bits per character' eval --checkpoint "$folder/run-$family"
+    accepts "$family, $format: generate" '^An able' \
+      generate --checkpoint "$folder/run-$family" --prompt "An able" --length 5
+  done
+  for target in gguf huggingface; do
+    accepts "$family: --target $target" 'written to' \
+      export --from "$folder/$family.safetensors" --target $target --out "$folder/out-$family.$target"
+    run import "$folder/out-$family.$target" --sequence 16 --out "$folder/again.safetensors" --quiet
+    holds "and back" eval '((status == 0)) &&
+      cmp <(tail -c 20000 "$folder/$family.safetensors") <(tail -c 20000 "$folder/again.safetensors")'
+    rm -f "$folder/again.safetensors"
+  done
+  accepts "$family: adapters" 'adapters of rank 2' \
+    export --checkpoint "$folder/run-$family" --target peft --out "$folder/peft-$family"
+done
+refuses "another table of positions" 2 'a table of 64 positions' \
+  export --from "$folder/gpt2.safetensors" --target gguf --positions 65 --out "$folder/no.gguf"
+refuses "GPT-2 is not smoothed" 2 "smooth: is for networks in Llama's layout" \
+  import "$folder/gpt2.gguf" --smooth "$folder/book.txt" --out "$folder/no.safetensors" --quiet
+run import "$folder/qwen3.gguf" --sequence 16 --smooth "$folder/book.txt" --out "$folder/qwen3-s.safetensors"
+holds "Qwen3 is" eval '((status == 0)) && grep -q "queries and keys" "$folder/stderr"'
+
+# Between gated layers TinyLlama has 5,632 channels.
+make wide.gguf llama.feed_forward_length=5632 'tensor.blk.0.ffn_down.weight=[5632, 32]' \
+  'tensor.blk.0.ffn_gate.weight=[32, 5632]' 'tensor.blk.0.ffn_up.weight=[32, 5632]'
+accepts "5,632 channels, an exponent for each token" 'bits per character' \
+  eval --checkpoint "$folder/wide.gguf" --data "$folder/book.txt" --sequence 16 \
+  --format bfp:block=channel,blocks=token
+run import "$folder/wide.gguf" --sequence 16 --out "$folder/wide.safetensors" --quiet
+accepts "and they train" 'loss' train --from "$folder/wide.safetensors" --data "$folder/book.txt" \
+  --format bfp:block=channel,blocks=token --steps 2 --batch-size 2 --out "$folder/run-wide"
+
+make linear.gguf 'llama.rope.scaling.type="linear"' 'llama.rope.scaling.factor=4.0'
+run import "$folder/linear.gguf" --out "$folder/linear.safetensors"
+holds "scaled positions are said" grep -q 'rotary base 10000, angles divided by 4,' "$folder/stdout"
 make rope.gguf 'llama.rope.scaling.type="yarn"' 'llama.rope.scaling.factor=4.0'
-names "scaled positions" 'llama.rope.scaling.type = "yarn"; llama.rope.scaling.factor = 4' "$folder/rope.gguf"
+names "other scaled positions" 'llama.rope.scaling.type = "yarn"' "$folder/rope.gguf"
 holds "they are in the description" grep -q 'asks for what is not there: llama.rope.scaling.type' "$folder/stdout"
 make window.gguf 'llama.attention.sliding_window=512'
 names "sliding windows" 'sliding_window = 512' "$folder/window.gguf"
@@ -256,11 +304,25 @@ make bias.gguf 'tensor.blk.0.attn_output.bias=[32]'
 names "other biases" 'attn_output.bias' "$folder/bias.gguf"
 make arch.gguf 'general.architecture="mamba"' 'mamba.block_count=1' 'mamba.embedding_length=32' \
   'mamba.feed_forward_length=64' 'mamba.attention.head_count=4'
-names "other architectures" '"mamba": llama and qwen2 are those that are known' "$folder/arch.gguf"
+names "other architectures" '"mamba": llama, qwen2, qwen3 and gpt2 are those that are known' "$folder/arch.gguf"
+make alien.gguf 'general.architecture="mamba"'
+refuses "of which nothing more is known" 2 'architecture = "mamba": llama' \
+  import "$folder/alien.gguf" --out "$folder/out.safetensors"
 make pre.gguf 'tokenizer.ggml.pre="falcon"'
 names "other pre-tokenizers" 'pre-tokenizer is "falcon"; gpt-2, smollm, llama-bpe and qwen2' "$folder/pre.gguf"
 make chat.gguf 'tokenizer.chat_template="{{ messages }}"'
-names "other chat templates" 'chat_template: .*is another chat template' "$folder/chat.gguf"
+run import "$folder/chat.gguf" --sequence 48 --out "$folder/chat.safetensors"
+holds "another chat template is a note" eval '((status == 0)) &&
+  grep -q "its chat template is not taken over" "$folder/stderr" &&
+  grep -q "no chat template that is known: tokenizer.chat_template: \"{{ messages }}\"" "$folder/stdout"'
+for file in chat.gguf chat.safetensors; do
+  refuses "$file: chat says why not" 2 'chat template is not known here.*tokenizer.chat_template: "{{ messages }}"' \
+    chat --checkpoint "$folder/$file"
+  accepts "$file: texts go on" '^An able' \
+    generate --checkpoint "$folder/$file" --prompt "An able" --length 5
+done
+refuses "so does training on conversations" 2 'chat template is not known here' \
+  train --from "$folder/chat.safetensors" --data "$folder/chats.jsonl" --out "$folder/run-b"
 make few.gguf 'llama.block_count=1000000000'
 refuses "a billion layers" 2 'block_count is 1000000000' import "$folder/few.gguf" --out "$folder/out.safetensors"
 refuses "settings of ONNX models" 2 'is a language model' \

@@ -77,6 +77,9 @@ check("usage", 0 < usage["completion_tokens"] <= 12 and usage["prompt_tokens"] =
 again = asked(TEXT, {"prompt": ["An able"], "max_tokens": 12, "seed": 4, "top_p": 1, "n": 1,
                      "user": "me", "stop": None})
 check("the same once more", again["choices"] == one["choices"], again)
+few = [asked(TEXT, {"prompt": "An able", "max_tokens": 12, "seed": 4, **change})["choices"]
+       for change in ({"temperature": 0}, {"top_p": 1e-6})]
+check("the least nucleus is the likeliest token", few[0] == few[1] != one["choices"], few)
 other = asked(TEXT, {"prompt": "An able", "max_tokens": 12, "seed": 5})
 check("another seed", other["choices"] != one["choices"])
 check("sixteen tokens at most", asked(TEXT, {"prompt": "a"})["usage"]["completion_tokens"] <= 16)
@@ -136,7 +139,8 @@ refused("no tokens", TEXT, 400, "max_tokens: is no whole number", {"prompt": "a"
 refused("half a token", TEXT, 400, "max_tokens: is no", {"prompt": "a", "max_tokens": 1.5})
 refused("far too many", TEXT, 400, "max_tokens: is no", {"prompt": "a", "max_tokens": 2**64 - 1})
 refused("heat", TEXT, 400, "temperature: is no number", {"prompt": "a", "temperature": 3})
-refused("nuclei", TEXT, 400, "top_p: is not there", {"prompt": "a", "top_p": 0.5})
+refused("no nucleus", TEXT, 400, "top_p: is no number above 0", {"prompt": "a", "top_p": 0})
+refused("more than all", TEXT, 400, "top_p: is no number above 0", {"prompt": "a", "top_p": 1.5})
 refused("several answers", TEXT, 400, "n: is not there", {"prompt": "a", "n": 2})
 refused("probabilities", TEXT, 400, "logprobs", {"prompt": "a", "logprobs": 3})
 refused("stop texts", TEXT, 400, "stop: has more than 4", {"prompt": "a", "stop": list("abcde")})

@@ -38,6 +38,9 @@ holds "the same seed, the same text" eval '[[ $(generate --seed 3 --threads 1 --
 holds "another seed, another text" eval '[[ $(generate --seed 4) != "$first" ]]'
 likeliest=$(generate --temperature 0)
 holds "top-k 1 is temperature 0" eval '[[ $(generate --top-k 1 --seed 9) == "$likeliest" ]]'
+holds "and so is the least top-p" eval '[[ $(generate --top-p 0.00002 --seed 9) == "$likeliest" ]]'
+holds "a top-p between draws another text" eval '[[ $(generate --top-p 0.9 --seed 3) != "$likeliest" ]]'
+refuses "a top-p of nothing" 2 'top-p' generate --checkpoint "$folder/a" --prompt T --top-p 0
 refuses "a prompt with an unknown character" 2 "does not know 'X'" \
   generate --checkpoint "$folder/a" --prompt X
 refuses "no prompt" 2 'prompt' generate --checkpoint "$folder/a"

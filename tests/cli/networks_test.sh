@@ -152,7 +152,7 @@ check_refusals() {
   holds "nothing is written" [ ! -e "$folder/refused" ]
   cp "$own" "$folder/two.json"
   change "$folder/two.json" 'network["outputs"].append("stem")'
-  refuses "two outputs" 2 "two.json: network 'mine': it has not one output" \
+  refuses "two outputs" 2 "two.json: network 'mine': it has 2 outputs, and not a loss for each" \
     plan --model "$folder/two.json" --data "$data"
   cp "$own" "$folder/image.json"
   change "$folder/image.json" 'nodes["pixels"]["name"] = "image"

@@ -278,7 +278,7 @@ refusals() {
     --model "$folder/both.json" --data fashion-mnist "${both[@]}"
   sed -e 's/"outputs": \["classifier"\]/"outputs": ["classifier", "read"]/' "$folder/both.json" \
     >"$folder/two.json"
-  refuses "several outputs" 2 "not one output and one loss, but 2 and 1; the command line" \
+  refuses "an output without a loss" 2 "it has 2 outputs, and not a loss for each" \
     train --data "$folder/both.npz" "${both[@]}" --model "$folder/two.json"
   refuses "a column of a table" 2 "target: names a column" train --data "$folder/both.npz" \
     --model "$folder/both.json" --target y "${both[@]}"

@@ -28,7 +28,8 @@ def ends(last, channels):
 
 BEGIN = [{"name": "pixels", "op": "input", "type": "uint8", "shape": [8, 8, 1]},
          node("normalise", "normalise_input", "pixels")]
-FUNCTIONS = ["relu6", "leaky_relu", "sigmoid", "tanh", "hard_sigmoid", "hard_swish", "gelu", "silu"]
+FUNCTIONS = ["relu6", "leaky_relu", "sigmoid", "tanh", "hard_sigmoid", "hard_swish", "gelu", "silu",
+             "gelu_tanh"]
 
 
 def functions(last, prefix):

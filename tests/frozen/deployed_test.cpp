@@ -189,6 +189,8 @@ const std::map<std::string, std::string> kNearNetworks = {
     {"attention", "node 'attention' (attention) is computed in float32"},
     {"adapters", "node 'attention' (attention) is computed in float32"},
     {"patches", "(rotary) is computed in float32"},
+    {"heads", "node 'query_norm' (rms_norm) is computed in float32 (and 1 node more: "
+              "'key_norm'); node 'query_turned' (rotary)"},
     {"biased", "node 'picture' (attention) is computed in float32 (and 1 node more: 'sequence2')"},
     {"recurrent", "node 'lstm' (lstm) is computed in float32"},
     {"directions", "(gru) is computed in float32 (and 1 node more"}};

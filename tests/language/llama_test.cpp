@@ -1,9 +1,10 @@
-// Language models of files: in fp32 against transformers, in integers against fp32.
+// Language models of files: in fp32 against transformers, in integers against fp32, of all families.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/test_folder.h"
@@ -30,9 +31,9 @@ constexpr Expected kExpected[] = {{0, {0.9320222, -2.5524446, 3.0368249, 4.22448
 
 const std::vector<int32_t> kSomeTokens = {72, 101, 108, 108, 111, 44, 32, 119, 258, 256, 5, 259};
 
-Result<onnx::ImportedNetwork> small_model() {
+Result<onnx::ImportedNetwork> small_model(const std::string& family = "llama") {
   const TestFolder folder;
-  put_file(folder / "model.gguf", TestModel::whole().bytes());
+  put_file(folder / "model.gguf", TestModel::of(family).bytes());
   MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(folder / "model.gguf"));
   return import_language_model(file, std::ssize(kSomeTokens));
 }
@@ -89,20 +90,22 @@ std::vector<double> integer_logits(const onnx::ImportedNetwork& network, int thr
 }
 
 TEST(LlamaModels, KeepTheirLogitsInIntegers) {
-  const auto network = small_model();
-  ASSERT_TRUE(network.ok()) << network.error().message;
-  const auto run = testing::ImportedRun::create(*network, 1, false);
-  ASSERT_TRUE(run.ok()) << run.error().message;
-  const std::vector<float> wanted = *(*run)->logits(kSomeTokens);
-  const std::vector<double> found = integer_logits(*network, 2, best_isa());
-  ASSERT_EQ(found.size(), wanted.size());
-  double error = 0, all = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
-    all += double{wanted[i]} * wanted[i];
+  for (const char* family : {"llama", "qwen3", "gpt2"}) {
+    const auto network = small_model(family);
+    ASSERT_TRUE(network.ok()) << network.error().message;
+    const auto run = testing::ImportedRun::create(*network, 1, false);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const std::vector<float> wanted = *(*run)->logits(kSomeTokens);
+    const std::vector<double> found = integer_logits(*network, 2, best_isa());
+    ASSERT_EQ(found.size(), wanted.size());
+    double error = 0, all = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
+      all += double{wanted[i]} * wanted[i];
+    }
+    EXPECT_LT(std::sqrt(error / all), 0.04) << family;  // 0.032 seen
+    EXPECT_EQ(integer_logits(*network, 1, Isa::kScalar), found) << family;
   }
-  EXPECT_LT(std::sqrt(error / all), 0.04);  // 0.032 seen
-  EXPECT_EQ(integer_logits(*network, 1, Isa::kScalar), found);
 }
 
 }  // namespace

@@ -19,10 +19,11 @@ namespace {
 
 constexpr int64_t kSequence = 12;
 
-class Smoothing : public ::testing::Test {
+// Queries and keys of Qwen3 have norms within their heads.
+class Smoothing : public ::testing::TestWithParam<const char*> {
  protected:
   Smoothing() {
-    put_file(folder_ / "model.gguf", TestModel::whole().bytes());
+    put_file(folder_ / "model.gguf", TestModel::of(GetParam()).bytes());
     std::string text;
     for (int i = 0; i < 120; ++i) text += "An able table, a stable cable; 3 cabs and 40 labs.\n";
     put_file(folder_ / "text.txt", text);
@@ -38,6 +39,7 @@ class Smoothing : public ::testing::Test {
     scale[3] *= 40;
     scale[7] *= -25;
     for (int64_t i = 0; i < 16; ++i) floats("block2.up.weights")[5 * 16 + i] *= 60;
+    if (GetParam() == std::string("qwen3")) floats("block1.query_norm.scale")[1] *= 30;
   }
 
   std::vector<float>& floats(const std::string& name) { return floats_of(network_, name); }
@@ -52,11 +54,11 @@ class Smoothing : public ::testing::Test {
 
   const TestFolder folder_;
   Vocabulary vocabulary_;
-  LlamaSizes sizes_;
+  DecoderSizes sizes_;
   onnx::ImportedNetwork network_;
 };
 
-TEST_F(Smoothing, MovesPowersOfTwoAndKeepsTheLogits) {
+TEST_P(Smoothing, MovesPowersOfTwoAndKeepsTheLogits) {
   onnx::ImportedNetwork smoothed = network_;
   const auto entry = smooth(smoothed);
   ASSERT_TRUE(entry.ok()) << entry.error().message;
@@ -75,6 +77,15 @@ TEST_F(Smoothing, MovesPowersOfTwoAndKeepsTheLogits) {
       }
     }
   }
+  if (GetParam() == std::string("qwen3")) {
+    const std::vector<float>&before = floats("block1.query_norm.scale"),
+                       &after = floats_of(smoothed, "block1.query_norm.scale");
+    EXPECT_NE(before, after);
+    // A pair that turns together has one power.
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(after[i] / before[i], after[i + 2] / before[i + 2]);
+    }
+  }
   // The largest channels lose their size to the weights behind them.
   EXPECT_LE(std::abs(floats_of(smoothed, "block1.norm1.scale")[3]),
             std::abs(floats("block1.norm1.scale")[3]) / 4);
@@ -91,7 +102,7 @@ TEST_F(Smoothing, MovesPowersOfTwoAndKeepsTheLogits) {
   EXPECT_EQ(*logits, *logits_smoothed);
 }
 
-TEST_F(Smoothing, DoesNotDependOnThreads) {
+TEST_P(Smoothing, DoesNotDependOnThreads) {
   onnx::ImportedNetwork one = network_, three = network_;
   ASSERT_TRUE(smooth(one).ok());
   ASSERT_TRUE(smooth(three, 3).ok());
@@ -100,12 +111,14 @@ TEST_F(Smoothing, DoesNotDependOnThreads) {
   }
 }
 
-TEST_F(Smoothing, ATextThatIsTooShortIsRefused) {
+TEST_P(Smoothing, ATextThatIsTooShortIsRefused) {
   put_file(folder_ / "text.txt", std::string("short"));
   const auto entry = smooth(network_);
   ASSERT_FALSE(entry.ok());
   EXPECT_NE(entry.error().message.find("too few"), std::string::npos) << entry.error().message;
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, Smoothing, ::testing::Values("llama", "qwen3"));
 
 }  // namespace
 }  // namespace mantissa

@@ -104,7 +104,7 @@ void expect_picture_and_row(bool has_pool) {
   TensorData vector = x_of(rows());
   vector.name = "the vector";
   const auto expected =
-      onnx::evaluate(data, {{"x", m.input(kMean, kDeviation)}, {"the vector", vector}}, pool);
+      onnx::evaluate(data, {{"x", m.input(kPixelMean, kPixelDeviation)}, {"the vector", vector}}, pool);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
   auto run = ImportedRun::create(*network, kRows, false);
   ASSERT_TRUE(run.ok()) << run.error().message;

@@ -199,10 +199,10 @@ class Model {
   int64_t channels_, height_, width_;
 };
 
-inline constexpr double kMean = 0.43, kDeviation = 0.26;
+inline constexpr double kPixelMean = 0.43, kPixelDeviation = 0.26;
 
 inline Result<ImportedNetwork> imported(const ModelData& model) {
-  return onnx::import_network(model, {.mean = {kMean}, .deviation = {kDeviation}, .output = ""});
+  return onnx::import_network(model, {.mean = {kPixelMean}, .deviation = {kPixelDeviation}, .output = ""});
 }
 
 // Imports a model that the plain evaluation does not know.
@@ -243,7 +243,7 @@ inline ImportedNetwork expect_same(Model& model, const std::string& output) {
   if (!network.ok()) return {};
   expect_json(*network);
   ThreadPool pool(1);
-  const auto expected = onnx::evaluate(data, {{"x", model.input(kMean, kDeviation)}}, pool);
+  const auto expected = onnx::evaluate(data, {{"x", model.input(kPixelMean, kPixelDeviation)}}, pool);
   EXPECT_TRUE(expected.ok()) << (expected.ok() ? "" : expected.error().message);
   auto run = ImportedRun::create(*network, Model::kBatch, false);
   EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().message);

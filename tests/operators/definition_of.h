@@ -77,7 +77,8 @@ inline Function function_of(const Graph& graph, int node, const OpContext& c) {
   if (op == &ops::kLayerNorm || op == &ops::kRmsNorm) {
     const bool is_centred = op == &ops::kLayerNorm;
     return [=](const auto& x, const auto& p) {
-      return row_norm(a.as<ops::RowNormAttributes>(), in.last(), is_centred, x[0], p);
+      const auto& norm = a.as<ops::RowNormAttributes>();
+      return row_norm(norm, in.last() / norm.heads, is_centred, x[0], p);
     };
   }
   if (op == &ops::kGroupNorm) {
@@ -208,6 +209,11 @@ inline Function function_of(const Graph& graph, int node, const OpContext& c) {
     return [=](const auto& x, const auto&) {
       return pad(a.as<ops::PadAttributes>(), in, out, x[0]);
     };
+  if (op == &ops::kDepthTaps) {
+    return [=](const auto& x, const auto&) {
+      return depth_taps(a.as<ops::DepthTapsAttributes>(), in, out, x[0]);
+    };
+  }
   if (op == &ops::kSlice) {
     return [=](const auto& x, const auto&) {
       return slice(a.as<ops::SliceAttributes>(), in, out, x[0]);

@@ -21,9 +21,15 @@ inline int64_t padding_of_width(int64_t width, int64_t height) {
   return width < 0 ? height : width;
 }
 
+// Volumes [N, D, H, W, C] as images [N * D, H, W, C].
+inline Shape images_of(const Shape& s) {
+  return s.rank == 5 ? Shape{s[0] * s[1], s[2], s[3], s[4]} : s;
+}
+
 inline Reals convolution(ops::LayerAttributes a, Shape in, Shape out, const Shape& w,
                          const Reals& x, const std::vector<Reals>& p) {
   const bool image = w.rank == 4;
+  if (image) in = images_of(in), out = images_of(out);
   if (image && in.rank == 3) {  // [N, T, C]
     in = Shape{in[0], 1, in[1], in[2]}, out = Shape{out[0], 1, out[1], out[2]};
     a.stride_width = a.stride, a.padding_width = a.causal ? (w[2] - 1) * a.dilation : a.padding;
@@ -68,6 +74,7 @@ inline Reals convolution(ops::LayerAttributes a, Shape in, Shape out, const Shap
 // Each input is spread over the results by all taps. Weights are [O, KH, KW, C].
 inline Reals transposed_convolution(ops::TransposedAttributes a, Shape in, Shape out,
                                     const Shape& w, const Reals& x, const std::vector<Reals>& p) {
+  in = images_of(in), out = images_of(out);
   if (in.rank == 3) {  // [N, T, C]
     in = Shape{in[0], 1, in[1], in[2]}, out = Shape{out[0], 1, out[1], out[2]};
     a.stride_width = a.stride, a.padding_width = a.padding;
@@ -280,6 +287,12 @@ inline void for_each_cell(ops::PoolAttributes a, Shape in, Shape out, int64_t i,
     a.padding_width = a.padding;
     a.window = a.stride = 1, a.padding = 0;
   }
+  if (a.over == ops::PooledAxes::kDepth) {
+    in = Shape{in[0], in[1], in[2] * in[3], in[4]}, out = Shape{out[0], out[1], in[2], out[4]};
+    a.window_width = a.stride_width = 1, a.padding_width = 0;
+    if (a.stride == 0) a.stride = a.window;
+  }
+  in = images_of(in), out = images_of(out);
   const int64_t window = a.window, stride = a.stride > 0 ? a.stride : window;
   const int64_t wide = of_width(a.window_width, window),
                 step = of_width(a.stride_width, a.stride > 0 ? stride : wide);
@@ -311,7 +324,8 @@ inline Reals average_pool(const ops::PoolAttributes& a, const Shape& in, const S
     double sum = 0;
     int64_t cells = 0;
     for_each_cell(a, in, out, i, [&](int64_t at) { sum += x[at], ++cells; });
-    if (padded) cells = in.rank == 3 ? a.window : a.window * of_width(a.window_width, a.window);
+    const bool one_axis = in.rank == 3 || a.over == ops::PooledAxes::kDepth;
+    if (padded) cells = one_axis ? a.window : a.window * of_width(a.window_width, a.window);
     y[i] = sum / static_cast<double>(cells);
   }
   return y;
@@ -416,7 +430,8 @@ inline Reals product(const Shape& in, const Reals& a, const Reals& b) {
   return y;
 }
 
-inline Reals pad(const ops::PadAttributes& a, const Shape& in, const Shape& out, const Reals& x) {
+inline Reals pad(const ops::PadAttributes& a, Shape in, Shape out, const Reals& x) {
+  in = images_of(in), out = images_of(out);
   Reals y;
   for (int64_t i = 0; i < out.count(); ++i) {
     const int64_t c = i % out[3], n = i / out[3] / out[2] / out[1];
@@ -424,6 +439,23 @@ inline Reals pad(const ops::PadAttributes& a, const Shape& in, const Shape& out,
     const int64_t ix = i / out[3] % out[2] - a.left;
     const bool inside = iy >= 0 && iy < in[1] && ix >= 0 && ix < in[2];
     y.push_back(inside ? x[((n * in[1] + iy) * in[2] + ix) * in[3] + c] : 0);
+  }
+  return y;
+}
+
+// Channel c of result d has for each tap the number of c at depth d * stride + tap * dilation -
+// padding.
+inline Reals depth_taps(const ops::DepthTapsAttributes& a, const Shape& in, const Shape& out,
+                        const Reals& x) {
+  const int64_t pixels = in[2] * in[3], channels = in[4];
+  Reals y;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    const int64_t tap = i % a.kernel, c = i / a.kernel % channels;
+    const int64_t pixel = i / out[4] % pixels, d = i / out[4] / pixels % out[1];
+    const int64_t n = i / out[4] / pixels / out[1];
+    const int64_t depth = d * a.stride + tap * a.dilation - a.padding;
+    const bool inside = depth >= 0 && depth < in[1];
+    y.push_back(inside ? x[((n * in[1] + depth) * pixels + pixel) * channels + c] : 0);
   }
   return y;
 }
@@ -503,7 +535,9 @@ inline Reals rotary(const ops::RotaryAttributes& a, const Shape& in, const Reals
   Reals y = x;
   for (int64_t first = 0; first < in.count(); first += head) {
     for (int64_t i = 0; i < pairs; ++i) {
-      const double angle = angle_at(a.base, i, pairs, first / channels % positions);
+      const size_t factors = a.factors.size();
+      const double factor = factors == 0 ? 1 : std::ldexp(a.factors[factors == 1 ? 0 : i], -23);
+      const double angle = angle_at(a.base, i, pairs, first / channels % positions) / factor;
       const int64_t k = first + (a.interleaved ? 2 * i : i);
       const int64_t l = first + (a.interleaved ? 2 * i + 1 : pairs + i);
       y[k] = x[k] * std::cos(angle) - x[l] * std::sin(angle);
@@ -523,6 +557,12 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
   if (op == &ops::kHardSigmoid) return hard_sigmoid;
   if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
   if (op == &ops::kGelu) return [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; };
+  if (op == &ops::kGeluTanh) {
+    return [](double x) {
+      const double u = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+      return x * (1 + std::tanh(u)) / 2;
+    };
+  }
   if (op == &ops::kSilu) return [](double x) { return x / (1 + std::exp(-x)); };
   if (op == &ops::kSoftplus) {
     return [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };

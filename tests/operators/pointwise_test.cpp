@@ -27,6 +27,7 @@ const std::vector<Subject>& subjects() {
       {&ops::kHardSigmoid, &kHardSigmoidFunction},
       {&ops::kHardSwish, &kHardSwishFunction},
       {&ops::kGelu, &kGeluFunction},
+      {&ops::kGeluTanh, &kGeluTanhFunction},
       {&ops::kSilu, &kSiluFunction},
       {&ops::kElu, &kEluFunction, {}, {1, 1}},
       {&ops::kElu, &kEluFunction, {{"alpha", 1.75}}, {7, 4}},

@@ -103,7 +103,7 @@ TEST(Rotary, RefusesOddPairsByNumber) {
   };
   EXPECT_EQ(of({{"heads", 2}, {"channels", 4}}), "");
   EXPECT_EQ(of({{"heads", 5}}),
-            "wants heads that divide the channels, at most 4096, not 5 heads and 12 channels");
+            "wants heads that divide the channels, at most 16384, not 5 heads and 12 channels");
   EXPECT_EQ(of({{"heads", 4}}), "turns pairs of a head's 3 channels, so not 3 of them");
   EXPECT_EQ(of({{"heads", 2}, {"channels", 8}}),
             "turns pairs of a head's 6 channels, so not 8 of them");
@@ -140,7 +140,7 @@ TEST(SinusoidalPositions, AddSinesAndCosines) {
 
 TEST(SinusoidalPositions, RefuseAnOddNumberOfChannels) {
   EXPECT_EQ(refusal(ops::kSinusoidalPositions, {}, Shape{4, 7}),
-            "wants an even number of channels, at most 4096, not 7");
+            "wants an even number of channels, at most 16384, not 7");
   EXPECT_EQ(refusal(ops::kSinusoidalPositions, {}, Shape{70000, 8}),
             "wants at most 65536 positions");
 }

@@ -10,6 +10,7 @@
 #include "infer/programs.h"
 #include "models/bert.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "ops/wide_values.h"
 #include "runtime/named_parameters.h"
 #include "tests/harness.h"
@@ -68,7 +69,7 @@ class RowNetwork {
 
   // The result for examples of `sequence` tokens and these input tensors.
   Rows run(int64_t sequence, const std::vector<std::vector<int32_t>>& inputs, int threads = 1,
-           Isa isa = best_isa()) {
+           Isa isa = best_isa(), int output = 0) {
     std::vector<Shape> shapes;
     for (const int input : graph_.inputs) {
       const Shape& shape = graph_.values[input].shape;
@@ -91,11 +92,12 @@ class RowNetwork {
     EXPECT_TRUE(verified.ok()) << (verified.ok() ? "" : verified.error().message);
     const auto arena = std::move(*AlignedMemory::create(program->arena_bytes));
     std::memset(arena.data(), 0xA5, static_cast<size_t>(program->arena_bytes));
+    arena_bytes_ = program->arena_bytes;
     Executor executor(graph, *program, *state_, arena.span(), pool, isa);
     std::vector<const void*> pointers;
     for (const auto& input : inputs) pointers.push_back(input.data());
     EXPECT_TRUE(executor.infer(pointers).ok());
-    return rows_of(executor.output(0));
+    return rows_of(executor.output(output));
   }
 
   const Graph& graph() const { return graph_; }
@@ -105,6 +107,26 @@ class RowNetwork {
     for (int64_t block = 0; block < state_->layout().tensors[tensor].shape.count(); ++block) {
       state_->data<int16_t>(tensor)[block] += static_cast<int16_t>(by);
     }
+  }
+  // Sums of products of a row and rows of a parameter, exact in double.
+  std::vector<double> products(const std::vector<double>& row, int parameter, int64_t first,
+                               int64_t count) const {
+    std::vector<double> sums(count, 0);
+    for (int64_t o = 0; o < count; ++o) {
+      const int64_t at = (first + o) * std::ssize(row);
+      for (int64_t i = 0; i < std::ssize(row); ++i) sums[o] += row[i] * number(parameter, at + i);
+    }
+    return sums;
+  }
+  int64_t arena_bytes() const { return arena_bytes_; }
+  // Gives all weights of a parameter of 8 bits the same mantissa, at the exponents that they have.
+  void fill(int parameter, int8_t mantissa) {
+    const int tensor = state_->layout().parameters[parameter].mantissa;
+    std::fill_n(state_->data<int8_t>(tensor), state_->layout().tensors[tensor].shape.count(),
+                mantissa);
+    const int exponent = state_->layout().parameters[parameter].exponent;
+    std::fill_n(state_->data<int16_t>(exponent), state_->layout().tensors[exponent].shape.count(),
+                static_cast<int16_t>(-7));
   }
   double number(int parameter, int64_t i) const {
     const ParameterState& p = state_->layout().parameters[parameter];
@@ -120,6 +142,7 @@ class RowNetwork {
   Format format_;
   Graph graph_;
   std::optional<State> state_;
+  int64_t arena_bytes_ = 0;  // of the last run
 };
 
 Graph small_encoder() {
@@ -170,15 +193,11 @@ Graph linear_of_table(int64_t bits, int64_t bias = 0) {
   return *builder.finish({linear, reader});
 }
 
-// Sums of products of a row, exact in double. Rows of the table keep their mantissas.
+// Sums of products of a row. Rows of the table keep their mantissas.
 std::vector<double> sums_of(const RowNetwork& net, int32_t token) {
-  std::vector<double> sums(kUnits, 0);
-  for (int64_t o = 0; o < kUnits; ++o) {
-    for (int64_t i = 0; i < kFeatures; ++i) {
-      sums[o] += net.number(0, token * kFeatures + i) * net.number(1, o * kFeatures + i);
-    }
-  }
-  return sums;
+  std::vector<double> row(kFeatures);
+  for (int64_t i = 0; i < kFeatures; ++i) row[i] = net.number(0, token * kFeatures + i);
+  return net.products(row, 1, 0, kUnits);
 }
 
 TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
@@ -191,6 +210,19 @@ TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
       EXPECT_GE(largest, int64_t{1} << (bits - 2)) << "row " << row << " wastes a bit";
     }
   }
+}
+
+// The row at the exponent of its own maximum in 16 bits.
+std::vector<double> in_16_bits(std::vector<double> row) {
+  double most = 0;
+  for (const double number : row) most = std::max(most, std::abs(number));
+  int exponent = 0;
+  while (std::nearbyint(std::ldexp(most, -exponent)) > 32767) ++exponent;
+  while (std::nearbyint(std::ldexp(most, -exponent + 1)) <= 32767) --exponent;
+  for (double& number : row) {
+    number = std::ldexp(std::nearbyint(std::ldexp(number, -exponent)), exponent);
+  }
+  return row;
 }
 
 // A layer with input_bits reads 16 bits as they are; another gets them requantised to 8.
@@ -219,21 +251,53 @@ TEST(RowExponents, ALayerMayReadRowsOf16Bits) {
     const Rows rows = net.run(kSequence, {ids});
     for (int64_t row = 0; row < std::ssize(ids); ++row) {
       const std::vector<double> exact = sums_of(net, ids[row]);
-      double most = 0;
-      for (const double sum : exact) most = std::max(most, std::abs(sum));
-      // The exponent of its own maximum in 16 bits.
-      int exponent = 0;
-      while (std::nearbyint(std::ldexp(most, -exponent)) > 32767) ++exponent;
-      while (std::nearbyint(std::ldexp(most, -exponent + 1)) <= 32767) --exponent;
-      std::vector<double> wanted(kUnits, 0);
-      for (int64_t o = 0; o < kUnits; ++o) {
-        for (int64_t i = 0; i < kUnits; ++i) {
-          const double x = std::nearbyint(std::ldexp(exact[i], -exponent));
-          wanted[o] += std::ldexp(x, exponent) * net.number(2, o * kUnits + i);
+      expect_row(net.products(in_16_bits(exact), 2, 0, kUnits), rows, row, 16);
+    }
+  }
+}
+
+// Logits of so many classes that their weights are multiplied in slices, the last of them narrow.
+// They read a table in 8 bits, or a layer's 16.
+constexpr int64_t kWide = 128, kSlice = 4096, kClasses = 8 * kSlice + 5;
+
+Graph many_logits(bool is_wide) {
+  GraphBuilder builder("logits");
+  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+  int last = builder.add(ops::kEmbedding, "embedding", {tokens},
+                         {{"rows", kVocabulary}, {"channels", kWide}});
+  if (is_wide) {
+    last = builder.add(ops::kLinear, "first", {last},
+                       {{"channels", kWide}, {"bias", 0}, {"least_bits", 16}});
+  }
+  return *builder.finish(
+      builder.add(ops::kLinear, "logits", {last},
+                  {{"channels", kClasses}, {"bias", 0}, {"input_bits", is_wide ? 16 : 0}}));
+}
+
+TEST(RowExponents, LogitsOfManyClassesAreMultipliedInSlices) {
+  for (const bool is_wide : {false, true}) {
+    RowNetwork net(many_logits(is_wide));
+    const int last = is_wide ? 2 : 1;
+    const std::vector<int32_t> ids = random_tokens(4 * kSequence, 6);
+    const Rows rows = net.run(kSequence, {ids});
+    EXPECT_EQ(net.run(kSequence, {ids}, 3), rows);
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      std::vector<double> input(kWide, 0);
+      for (int64_t i = 0; i < kWide; ++i) input[i] = net.number(0, ids[row] * kWide + i);
+      if (is_wide) input = in_16_bits(net.products(input, 1, 0, kWide));
+      for (const auto& [first, count] :
+           {std::pair<int64_t, int64_t>{0, 40}, {kSlice - 9, 20}, {kClasses - 9, 9}}) {
+        const std::vector<double> sums = net.products(input, last, first, count);
+        for (int64_t o = 0; o < count; ++o) {
+          ASSERT_EQ(static_cast<double>(rows.mantissas[row * kClasses + first + o]),
+                    std::nearbyint(std::ldexp(sums[o], -rows.exponents[row])))
+              << row << ", " << first + o;
         }
       }
-      expect_row(wanted, rows, row, 16);
     }
+    // A row is computed without a packed copy of all weights.
+    EXPECT_EQ(net.run(1, {{ids[0]}}), rows.first(1));
+    EXPECT_LT(net.arena_bytes() - kClasses * int64_t{sizeof(int32_t)}, kClasses * kWide / 2);
   }
 }
 
@@ -366,6 +430,82 @@ TEST(RowExponents, RowsShownAsOneAreReadByWholeSlicesOnly) {
   EXPECT_NE(why_not({}, false).find("reads rows in another shape"), std::string::npos);
 }
 
+// Channels of each row keep its exponent and their mantissas.
+TEST(RowExponents, SlicesOfChannelsKeepThem) {
+  const auto network = [](int64_t first, int64_t channels) {
+    GraphBuilder builder("slices");
+    const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+    int last = builder.add(ops::kEmbedding, "embedding", {tokens},
+                           {{"rows", kVocabulary}, {"channels", kFeatures}});
+    if (channels < kFeatures) {
+      last = builder.add(ops::kSlice, "slice", {last}, {{"first", first}, {"channels", channels}});
+    }
+    return *builder.finish(last);
+  };
+  const std::vector<int32_t> ids = random_tokens(3 * kSequence, 1);
+  const Rows whole = RowNetwork(network(0, kFeatures)).run(kSequence, {ids});
+  for (const auto& [first, channels] : {std::pair<int64_t, int64_t>{0, 8}, {8, 8}, {5, 17}}) {
+    const Rows some = RowNetwork(network(first, channels)).run(kSequence, {ids});
+    EXPECT_EQ(some.exponents, whole.exponents);
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      for (int64_t i = 0; i < channels; ++i) {
+        ASSERT_EQ(some.mantissas[row * channels + i], whole.mantissas[row * kFeatures + first + i]);
+      }
+    }
+  }
+}
+
+// As many channels as rows may have, all at their limits: sums of layers behind them are exact.
+TEST(RowExponents, OfTheWidestRowsAreExact) {
+  constexpr int64_t kWidest = ops::kMostRowChannels, kTokens = 2;
+  GraphBuilder builder("wide");
+  const int tokens = builder.add_input("tokens", Shape{kTokens}, Element::kIndex);
+  const int embedded =
+      builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 3}, {"channels", 2}});
+  const Attributes wide = {{"channels", kWidest}, {"bias", 0}, {"least_bits", 16}};
+  const int gate = builder.add(ops::kLinear, "gate", {embedded}, wide);
+  const int up = builder.add(ops::kLinear, "up", {embedded}, wide);
+  const int product = builder.add(ops::kMultiply, "product", {gate, up}, {{"least_bits", 16}});
+  const int last = builder.add(ops::kLinear, "down", {product},
+                               {{"channels", 3}, {"bias", 0}, {"least_bits", 16}, {"input_bits", 16}});
+  const int reader = builder.add(ops::kAdd, "twice", {last, last});
+  RowNetwork net(*builder.finish({product, last, reader}));
+  // All weights are the largest mantissas of 8 bits, and so are all products.
+  for (int p = 0; p < 4; ++p) net.fill(p, INT8_MAX);
+  const std::vector<int32_t> ids = {0, 2};
+  const Rows products = net.run(kTokens, {ids});
+  ASSERT_EQ(std::ssize(products.mantissas), kTokens * kWidest);
+  for (const int64_t mantissa : products.mantissas) {
+    ASSERT_EQ(mantissa, products.mantissas[0]);
+    ASSERT_GE(mantissa, 1 << 14);
+  }
+  const Rows rows = net.run(kTokens, {ids}, 1, best_isa(), 1);
+  for (int64_t row = 0; row < kTokens; ++row) {
+    const double each = std::ldexp(static_cast<double>(products.mantissas[0]),
+                                   products.exponents[row]);
+    std::vector<double> sums;
+    for (int64_t o = 0; o < 3; ++o) sums.push_back(kWidest * each * net.number(3, o * kWidest));
+    expect_row(sums, rows, row, 16);
+  }
+  EXPECT_EQ(net.run(kTokens, {ids}, 1, Isa::kScalar, 1), rows);
+}
+
+TEST(RowExponents, RowsThatAreWiderAreRefused) {
+  GraphBuilder builder("wider");
+  const int tokens = builder.add_input("tokens", Shape{2}, Element::kIndex);
+  const int embedded =
+      builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 3}, {"channels", 2}});
+  const int wide =
+      builder.add(ops::kLinear, "wide", {embedded}, {{"channels", ops::kMostRowChannels + 1}});
+  const int last = builder.add(ops::kLinear, "last", {wide}, {{"channels", 2}});
+  const Format format = *parse_format(kFormat);
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const auto program = compile(in_format(with_loss(*builder.finish(last)), format),
+                               {.format = format}, {&table, 1});
+  ASSERT_FALSE(program.ok());
+  EXPECT_NE(program.error().message.find("wants at most 16384 channels"), std::string::npos);
+}
+
 // Layers on rows whose exponents are up to 2^10 apart, and on rows that come from layers.
 Graph small_trained_network(const Op& norm) {
   GraphBuilder builder("rows");
@@ -374,11 +514,13 @@ Graph small_trained_network(const Op& norm) {
       builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", kVocabulary}, {"channels", 6}});
   const int first = last = builder.add(ops::kLinear, "first", {last}, {{"channels", 8}});
   last = builder.add(ops::kGelu, "gelu", {last});
+  last = builder.add(ops::kGeluTanh, "gelu_tanh", {last}, {{"least_bits", 16}});
   last = builder.add(ops::kAdd, "sum", {last, first}, {{"least_bits", 16}});
   last = builder.add(ops::kPositionEmbedding, "positions", {last}, {{"positions", 5}});
   last = builder.add(ops::kPrependRows, "token", {last});
   last = builder.add(ops::kSinusoidalPositions, "sines", {last}, {{"interleaved", 0}});
   last = builder.add(norm, "norm", {last});
+  last = builder.add(norm, "norm_of_heads", {last}, {{"heads", 2}});
   last = builder.add(ops::kRotary, "turned", {last}, {{"channels", 4}});
   last = builder.add(ops::kLinear, "second", {last}, {{"channels", 8}, {"least_bits", 16}});
   const int gate = builder.add(ops::kSilu, "silu", {last}, {{"least_bits", 16}});

@@ -5,6 +5,7 @@
 
 #include "api/commands/export_c.h"
 #include "api/commands/export_language.h"
+#include "api/commands/exported_run.h"
 #include "api/inference/inference_config.h"
 #include "api/outcome.h"
 #include "api/settings/commands.h"
@@ -95,8 +96,9 @@ constexpr SettingOf<ExportConfig> kExportRows[] = {
      "with --train: most bytes of state and arena; values are computed again to meet it (256KiB)",
      "", parse_by<parse_bytes, &ExportConfig::memory_budget>},
     {"weights",
-     "of gguf and huggingface: f32, f16, bf16 or, of gguf, q8_0 (left out: q8_0 of gguf for a "
-     "network of 8 bits, else f32)",
+     "of gguf and huggingface: f32, f16, bf16 or, of gguf, q8_0 or blocks, which keeps weights in "
+     "blocks as they are (left out: of gguf blocks if there are some, or q8_0 for a network of 8 "
+     "bits; else f32)",
      "", parse_text<&ExportConfig::language, &LanguageExport::weights>},
     {"positions",
      "of gguf and huggingface: tokens of the longest text, as the file says it (0: those of the "
@@ -157,6 +159,8 @@ Result<Model> of_file(const std::string& path, Result<Model> exported) {
 Result<onnx::ExportedModel> exported_model(const ExportConfig& config) {
   if (config.from.empty()) {
     MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
+    MANTISSA_RETURN_IF_ERROR(
+        check_has_one_output(config.checkpoint, network.description.options));
     return of_file(config.checkpoint, export_frozen(network, onnx_target(config)));
   }
   MANTISSA_ASSIGN(const Encoder encoder, load_encoder(config.from, config.format));
@@ -168,6 +172,7 @@ Outcome<ExportedModel> export_to_tflite(const ExportConfig& config) {
     return invalid_input("--target tflite: encoders are exported as ONNX files");
   }
   MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
+  MANTISSA_RETURN_IF_ERROR(check_has_one_output(config.checkpoint, network.description.options));
   MANTISSA_ASSIGN(const tflite::ModelData model,
                   of_file(config.checkpoint, export_tflite(network)));
   MANTISSA_ASSIGN(const std::string bytes, of_file(config.checkpoint, tflite::model_bytes(model)));

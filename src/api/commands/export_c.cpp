@@ -143,6 +143,7 @@ Result<std::string> memory_as_c(const RunConfig& config, const RunPlan& plan) {
 Outcome<ExportedModel> export_to_c(const CExport& request) {
   MANTISSA_RETURN_IF_ERROR(check_folder(request.out));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(request.checkpoint));
+  MANTISSA_RETURN_IF_ERROR(check_has_one_output(request.checkpoint, network.description.options));
   if (network.description.options.loss == ops::LossKind::kOrdinal) {
     return invalid_input(request.checkpoint +
                          ": C takes the largest result for the best class, and results of ranks "
@@ -157,6 +158,7 @@ Outcome<ExportedModel> export_training_to_c(const CExport& request) {
   MANTISSA_ASSIGN(const ExportedRun run, read_run(request.checkpoint));
   const RunConfig& config = run.config;
   const RunPlan& plan = run.plan;
+  MANTISSA_RETURN_IF_ERROR(check_has_one_output(request.checkpoint, plan.options));
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   const CExport of_folder = {config.out, request.prefix, request.out, request.from_initial,
                              request.memory_budget};

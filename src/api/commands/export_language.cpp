@@ -2,55 +2,53 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <utility>
 
 #include "api/target.h"
-#include "run/settings/starting_point.h"
+#include "start/language/source.h"
 
 namespace mantissa {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A trained network with its numbers and its tokens.
-struct LanguageSource {
-  TrainedFile file;
-  Graph network;
-  std::shared_ptr<const Vocabulary> vocabulary;
-};
+bool any_matrix(const WrittenModel& model, bool (*is_such)(const WrittenTensor&)) {
+  return std::ranges::any_of(model.tensors, [&](const WrittenTensor& tensor) {
+    return tensor.is_matrix() && is_such(tensor);
+  });
+}
 
-Result<LanguageSource> read_source(const std::string& path) {
-  LanguageSource source;
-  MANTISSA_ASSIGN(source.file, read_trained(path));
-  MANTISSA_ASSIGN(TrainedNetwork found, network_of(source.file));
-  if (!found.network) {
-    return invalid_input(path +
-                         ": is a checkpoint; name the folder of its run, once it has ended, or its "
-                         "model.safetensors");
-  }
-  source.network = std::move(*found.network);
-  MANTISSA_ASSIGN(source.vocabulary, vocabulary_of(source.file));
-  return source;
+// The type that the file gets if nobody chooses one.
+WeightType own_type(const LanguageExport& request, const WrittenModel& model) {
+  if (request.target != LanguageTarget::kGguf) return WeightType::kF32;
+  const auto in_blocks = [](const WrittenTensor& tensor) { return tensor.is_in_blocks(); };
+  const auto has_bytes = [](const WrittenTensor& tensor) {
+    return tensor.from.type == DataType::kInt8;
+  };
+  if (any_matrix(model, in_blocks)) return WeightType::kBlocks;
+  return any_matrix(model, has_bytes) ? WeightType::kQ8_0 : WeightType::kF32;
 }
 
 Result<WeightType> weight_type(const LanguageExport& request, const WrittenModel& model) {
-  const bool is_gguf = request.target == LanguageTarget::kGguf;
-  if (request.weights.empty()) {
-    const bool has_bytes = std::ranges::any_of(model.tensors, [](const WrittenTensor& tensor) {
-      return tensor.is_matrix() && tensor.from.type == DataType::kInt8;
-    });
-    return is_gguf && has_bytes ? WeightType::kQ8_0 : WeightType::kF32;
-  }
+  const WeightType own = own_type(request, model);
+  if (request.weights.empty()) return own;
   constexpr std::pair<std::string_view, WeightType> kTypes[] = {{"f32", WeightType::kF32},
                                                                 {"f16", WeightType::kF16},
                                                                 {"bf16", WeightType::kBF16},
-                                                                {"q8_0", WeightType::kQ8_0}};
+                                                                {"q8_0", WeightType::kQ8_0},
+                                                                {"blocks", WeightType::kBlocks}};
   const auto* found = std::ranges::find(kTypes, request.weights,
                                         [](const auto& type) { return type.first; });
-  if (found == std::end(kTypes) || (!is_gguf && found->second == WeightType::kQ8_0)) {
+  const bool is_gguf = request.target == LanguageTarget::kGguf;
+  const bool is_known = found != std::end(kTypes);
+  if (is_known && is_gguf && found->second == WeightType::kBlocks && own != WeightType::kBlocks) {
+    return invalid_input("--weights blocks: " + request.path + " has no weights in blocks");
+  }
+  const bool is_of_gguf = is_known && (found->second == WeightType::kQ8_0 ||
+                                       found->second == WeightType::kBlocks);
+  if (!is_known || (is_of_gguf && !is_gguf)) {
     return invalid_input("--weights: '" + request.weights + "' is none; choose f32, f16" +
-                         (is_gguf ? ", bf16 or q8_0" : " or bf16"));
+                         (is_gguf ? ", bf16, q8_0 or blocks" : " or bf16"));
   }
   return found->second;
 }
@@ -67,9 +65,11 @@ std::vector<std::string> notes_of(const LanguageExport& request, const LanguageS
                         ? "the tokens are not in the file: only byte-level BPE is written"
                         : "there is no tokenizer: the source has none");
   } else if (!model.chat) {
-    notes.push_back("there is no chat template: the source has none");
+    notes.push_back(source.vocabulary->chat_refused().empty()
+                        ? "there is no chat template: the source has none"
+                        : "there is no chat template: the source's was not known");
   }
-  if (request.positions == 0) {
+  if (request.positions == 0 && model.sizes.layout == DecoderLayout::kLlama) {
     notes.push_back("texts of up to " + std::to_string(model.positions) +
                     " tokens, the network's sequence; --positions says that more are possible");
   }
@@ -116,10 +116,15 @@ Status check_request(const LanguageExport& request) {
 
 Outcome<ExportedModel> export_language_model(const LanguageExport& request) {
   MANTISSA_RETURN_IF_ERROR(check_request(request));
-  MANTISSA_ASSIGN(const LanguageSource source, read_source(request.path));
+  MANTISSA_ASSIGN(const LanguageSource source, read_language_source(request.path));
   auto made = written_model(source.network, source.file.parameters);
   if (!made.ok()) return invalid_input(request.path + ": " + made.error().message);
   WrittenModel& model = *made;
+  const bool has_table = model.sizes.layout == DecoderLayout::kGpt2;
+  if (has_table && request.positions > 0 && request.positions != model.positions) {
+    return invalid_input("--positions: the network has a table of " +
+                         std::to_string(model.positions) + " positions; leave it out");
+  }
   if (request.positions > 0) model.positions = request.positions;
   if (source.vocabulary && source.vocabulary->byte_bpe() != nullptr) {
     model.tokenizer = source.vocabulary->byte_bpe();

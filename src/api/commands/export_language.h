@@ -16,7 +16,7 @@ enum class LanguageTarget : uint8_t { kGguf, kHuggingFace, kPeft };
 struct LanguageExport {
   LanguageTarget target = LanguageTarget::kGguf;
   std::string path;      // a frozen network, or a file of import
-  std::string weights;   // "q8_0", "f32", "f16", "bf16"; "": by the network's weights
+  std::string weights;   // "blocks", "q8_0", "f32" ...; "": by the network's weights
   int64_t positions = 0;  // of the longest text; 0: the network's
   std::string base;      // of adapters: the model that they belong to
   std::string out;       // a file, or a folder

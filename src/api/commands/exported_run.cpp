@@ -64,6 +64,12 @@ Result<ExportedRun> read_run(const std::string& path) {
   return run;
 }
 
+Status check_has_one_output(const std::string& path, const ModelOptions& options) {
+  if (options.outputs.empty()) return {};
+  return invalid_input(path + ": the network has several outputs, and files of other programs are "
+                              "written of one; mantissa predict --csv and --raw give all results");
+}
+
 bool is_saved_state(const std::string& path) {
   auto file = InputFile::open(path);
   if (!file.ok()) return false;

@@ -131,6 +131,24 @@ TEST_F(ExportedSequences, Translators) {
   }
 }
 
+// Norms of heads, scaled angles, and GELU by tanh.
+TEST_F(ExportedSequences, PartsOfOtherLanguageModels) {
+  NetworkBuilder b("parts");
+  const Var embedded = embedding(b, b.indices("tokens", {kSteps}));
+  const auto turned = [&](const char* norm, const std::vector<int64_t>& factors) {
+    const Var heads =
+        b.add(norm, {b.linear(kChannels, embedded)}, {{"heads", int64_t{2}}, {"epsilon", 1e-3}});
+    return b.add("rotary", {heads}, {{"heads", int64_t{2}}, {"factors", factors}});
+  };
+  const int64_t pairs = kChannels / 4;
+  std::vector<int64_t> factors;
+  for (int64_t i = 0; i < pairs; ++i) factors.push_back((1 << 23) + i * (1 << 22));
+  const Var query = turned("rms_norm", factors), key = turned("layer_norm", {3 << 23});
+  const Var seen = b.add("attention", {query, key, b.linear(kChannels, embedded)},
+                         {{"heads", int64_t{2}}, {"causal", int64_t{1}}});
+  expect_near(finished(b, b.add("gelu_tanh", {seen})), {{source(false)}, true}, 0.1);
+}
+
 // Sines that are added, pairs of channels that turn, keys that heads share, and a window.
 TEST_F(ExportedSequences, PositionsAndHeads) {
   for (const int64_t interleaved : {0, 1}) {

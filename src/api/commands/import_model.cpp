@@ -138,6 +138,10 @@ Outcome<ImportedModel> import_decoder(const std::string& path, const ImportConfi
                          "choose --weights float32");
   }
   MANTISSA_ASSIGN(const LanguageModelFile file, read_language_model(path));
+  if (!config.smooth.empty() && file.sizes.layout != DecoderLayout::kLlama) {
+    return invalid_input("smooth: is for networks in Llama's layout, and " + path + " is of " +
+                         file.architecture + ": leave it out");
+  }
   MANTISSA_ASSIGN(onnx::ImportedNetwork network,
                   import_language_model(file, config.run.sequence, config.weights));
   MANTISSA_ASSIGN(const std::string tokenizer, tokenizer_entry(file));

@@ -11,6 +11,7 @@
 #include "api/settings/settings.h"
 #include "base/files/file_system.h"
 #include "mantissa/mantissa.h"
+#include "networks/language/written_model.h"
 #include "run/plan/run_data.h"
 #include "run/plan/run_plan.h"
 #include "run/settings/run_config.h"
@@ -36,6 +37,14 @@ QuantisedLayerInfo info_of(const LayerOutcome& layer) {
           .range = layer.range,
           .offset = layer.offset,
           .is_signed = layer.is_signed};
+}
+
+Result<QuantiseConfig> config_of_a_run(const Settings& settings) {
+  MANTISSA_ASSIGN(QuantiseConfig config, quantise_config(settings));
+  if (config.blocks == BlockKind::kNone) return config;
+  return invalid_input(
+      "blocks: the result is no run; quantize_language_model makes it, and "
+      "--sensitivity is for runs");
 }
 
 // The settings with the defaults of quantize: no training, and statistics averaged anew.
@@ -128,6 +137,11 @@ Outcome<QuantisedRun> begin(const QuantiseConfig& config, const TrainObserver& o
   }
   MANTISSA_ASSIGN(const Settings settings, with_data_of_source(config.training));
   MANTISSA_ASSIGN(RunConfig source, exact_config(with_defaults(settings)));
+  if (source.network && decoder_sizes(*source.network).ok()) {
+    tell_message(observer,
+                 "values get few bits, too, in a run that trains on; --blocks q4_0 rounds "
+                 "the weights alone, into a file (docs/language.md)");
+  }
   const std::string weights = source.start->sha256;
   const int64_t reestimate = std::exchange(source.reestimate, 0);  // for the run that follows
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(source));
@@ -153,7 +167,7 @@ Outcome<QuantisedRun> begin(const QuantiseConfig& config, const TrainObserver& o
 }
 
 Outcome<QuantisedRun> run(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
+  MANTISSA_ASSIGN(const QuantiseConfig config, config_of_a_run(settings));
   MANTISSA_ASSIGN(const bool has_begun, goes_on(config));
   if (has_begun) {
     MANTISSA_ASSIGN(TrainingResult result, go_on(config, observer));
@@ -187,7 +201,7 @@ Result<RunConfig> sensitivity_config(const Settings& training, const TrainObserv
 }
 
 Outcome<Sensitivity> measure(const Settings& settings, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
+  MANTISSA_ASSIGN(const QuantiseConfig config, config_of_a_run(settings));
   MANTISSA_ASSIGN(const RunConfig source, sensitivity_config(config.training, observer));
   MANTISSA_ASSIGN(const NetworkSensitivity found, sensitivity(source, config.quantise, observer));
   Sensitivity measured;

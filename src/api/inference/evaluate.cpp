@@ -42,28 +42,11 @@ int64_t most_at_once(const Graph& graph) {
 
 }  // namespace
 
-Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
-                                   const Task& task, const Examples& examples,
-                                   const Observer& observer, Evaluation& result) {
-  const kernels::KernelTable table = kernels::select_kernels(config.isa);
-  const int64_t at_once = std::min(config.batch_size, most_at_once(network.graph));
-  MANTISSA_ASSIGN(const EvaluationPrograms programs,
-                  compile_evaluation(network.graph, network.description.format, at_once,
-                                     examples.count, {&table, config.threads},
-                                     text_lengths(network.description, kTextLengths)));
-  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
-  ThreadPool pool(config.threads);
-  tell(observer, pool.shortage());
-  Programs executors = inference_programs(network, programs, {pool, arena.span(), config.isa});
-  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create_by_length(
-                                              examples, programs.batch_size, programs.lengths));
-  const auto start = std::chrono::steady_clock::now();
-  MANTISSA_ASSIGN(Task::Report report,
-                  task.evaluate(executors, batches,
-                                counting(observer, Progress::Kind::kEvaluating, examples.count)));
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  result.seconds = time.count();
-  result.model_sha256 = network.state.sha256(StateGroup::kPredictor);
+namespace {
+
+// The numbers of a report, and those of its outputs.
+Evaluation evaluation_of(const Task::Report& report) {
+  Evaluation result;
   const Score& score = report.score;
   result.examples = score.examples;
   result.accuracy = score.accuracy();
@@ -77,6 +60,38 @@ Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork
   for (const NumberScore& one : numbers.each) {
     result.targets.push_back({one.name, one.r2, one.rmse, one.mae});
   }
+  for (const Task::Report& output : report.outputs) {
+    result.outputs.push_back(evaluation_of(output));
+    result.outputs.back().json = output.json("", std::nullopt);
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<Task::Report> evaluate_task(const EvaluationConfig& config, FrozenNetwork& network,
+                                   const Task& task, const Examples& examples,
+                                   const BatchLengths& lengths, const Observer& observer,
+                                   Evaluation& result) {
+  const kernels::KernelTable table = kernels::select_kernels(config.isa);
+  const int64_t at_once = std::min(config.batch_size, most_at_once(network.graph));
+  MANTISSA_ASSIGN(const EvaluationPrograms programs,
+                  compile_evaluation(network.graph, network.description.format, at_once,
+                                     examples.count, {&table, config.threads}, lengths));
+  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
+  ThreadPool pool(config.threads);
+  tell(observer, pool.shortage());
+  Programs executors = inference_programs(network, programs, {pool, arena.span(), config.isa});
+  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create_by_length(
+                                              examples, programs.batch_size, programs.lengths));
+  const auto start = std::chrono::steady_clock::now();
+  MANTISSA_ASSIGN(Task::Report report,
+                  task.evaluate(executors, batches,
+                                counting(observer, Progress::Kind::kEvaluating, examples.count)));
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  result = evaluation_of(report);
+  result.seconds = time.count();
+  result.model_sha256 = network.state.sha256(StateGroup::kPredictor);
   return report;
 }
 
@@ -112,15 +127,19 @@ constexpr CommandOf<EvaluationConfig> kEvalCommand = {"eval", kEvalRows};
 
 CommandInfo eval_command() { return info_of<kEvalCommand>(); }
 
-Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer) {
+Result<EvaluationConfig> evaluation_config(const Settings& settings) {
   MANTISSA_ASSIGN(EvaluationConfig config, read_settings(kEvalCommand, settings));
-  if (!config.out.empty()) {
-    MANTISSA_ASSIGN(const PathKind kind, path_kind(config.out));
-    if (kind == PathKind::kFolder) {
-      config.out = (std::filesystem::path(config.out) / kEvaluationFile).string();
-    }
-    MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  if (config.out.empty()) return config;
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(config.out));
+  if (kind == PathKind::kFolder) {
+    config.out = (std::filesystem::path(config.out) / kEvaluationFile).string();
   }
+  MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  return config;
+}
+
+Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer) {
+  MANTISSA_ASSIGN(const EvaluationConfig config, evaluation_config(settings));
   constexpr int64_t kUsualSequence = 128;
   MANTISSA_ASSIGN(FrozenNetwork network,
                   load_network(config.checkpoint, config.file, kUsualSequence));
@@ -133,10 +152,18 @@ Outcome<Evaluation> evaluate(const Settings& settings, const Observer& observer)
   MANTISSA_ASSIGN(const Task task, task_of(target, description.network, description.options,
                                            data.info.name, config.isa, description.thresholds));
   Evaluation result;
+  MANTISSA_ASSIGN(const Task::Report report,
+                  evaluate_task(config, network, task, examples_of(data.test),
+                                text_lengths(description, kTextLengths), observer, result));
   result.class_names = description.class_names;
   result.target = target_names(target);
-  MANTISSA_ASSIGN(const Task::Report report,
-                  evaluate_task(config, network, task, examples_of(data.test), observer, result));
+  for (size_t i = 0; i < result.outputs.size(); ++i) {
+    Evaluation& output = result.outputs[i];
+    output.output = target.parts[i].output;
+    output.class_names = target.parts[i].names;
+    output.target = target_names(target.parts[i]);
+    output.seconds = result.seconds;
+  }
   MANTISSA_RETURN_IF_ERROR(write_report(config, report, result));
   return result;
 }

@@ -27,6 +27,7 @@ constexpr SettingOf<GenerationConfig> kGenerateRows[] = {
     length_row<GenerationConfig>("200"),
     temperature_row<GenerationConfig>("1"),
     top_k_row<GenerationConfig>("0"),
+    kTopP<GenerationConfig>,
     kDrawingSeed<GenerationConfig>,
     kThreads<GenerationConfig>,
     kIsa<GenerationConfig>};

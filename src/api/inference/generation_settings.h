@@ -16,6 +16,8 @@ inline constexpr const char* kPositionsHelp =
     "has)";
 
 inline constexpr int64_t kMostDrawn = 1 << 20;
+inline constexpr double kMostTemperature = 100;
+inline constexpr double kLeastTopP = 1.0 / 65536;
 
 // Rows for a Config whose member `options` are GenerationOptions; with these defaults.
 template <typename Config>
@@ -28,7 +30,7 @@ constexpr SettingOf<Config> temperature_row(const char* usual) {
   return {"temperature",
           "how freely tokens are drawn: below 1 likelier ones, 0 always the likeliest", usual,
           [](const std::string& name, const std::string& text, Config& config) {
-            return assign(parse_real(name, text, 0, 100), config.options.temperature);
+            return assign(parse_real(name, text, 0, kMostTemperature), config.options.temperature);
           }};
 }
 template <typename Config>
@@ -36,6 +38,13 @@ constexpr SettingOf<Config> top_k_row(const char* usual) {
   return {"top-k", "draw among so many likeliest tokens (0: all)", usual,
           parse_whole<0, kMostDrawn, &Config::options, &GenerationOptions::top_k>};
 }
+template <typename Config>
+inline constexpr SettingOf<Config> kTopP = {
+    "top-p",
+    "of these, draw among the likeliest whose probabilities add up to this part of their sum", "1",
+    [](const std::string& name, const std::string& text, Config& config) {
+      return assign(parse_real(name, text, kLeastTopP, 1), config.options.top_p);
+    }};
 template <typename Config>
 inline constexpr SettingOf<Config> kDrawingSeed = {
     "seed", "of the tokens drawn", "1",

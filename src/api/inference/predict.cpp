@@ -17,6 +17,7 @@
 #include "data/pictures/picture_files.h"
 #include "formats/arrays/npz.h"
 #include "formats/pictures/image.h"
+#include "infer/tasks/classification.h"
 #include "infer/tasks/regression.h"
 #include "mantissa/mantissa.h"
 #include "tensor/table_numbers.h"
@@ -62,7 +63,7 @@ constexpr SettingOf<PredictionConfig> kPredictRows[] = {
      parse_text<&PredictionConfig::csv>},
     {"raw",
      "NPZ file for the logits as they are: mantissas [N, classes] and their exponent; in fp32 "
-     "logits, float32",
+     "logits, float32; of several outputs NAME.mantissas and so on",
      "", parse_text<&PredictionConfig::raw>},
     kThreads<PredictionConfig>,
     kIsa<PredictionConfig>};
@@ -182,30 +183,40 @@ Status predict_inputs(const PredictionConfig& config, Predictor& predictor) {
   return {};
 }
 
+// The truth about an example, in the tensor of a target.
+void take_truth(const Target& target, const ExampleSet& test, size_t at, Prediction& example) {
+  for (const Target& part : target.parts) {
+    take_truth(part, test, at, example.outputs.emplace_back());
+  }
+  const auto tensor = [&](const char* usual) {
+    return target.output.empty() ? std::string(usual) : target.output;
+  };
+  if (target.is_number()) {
+    const size_t count = target.numbers.size();
+    const auto& numbers = test.numbers<int16_t>(tensor(kTargetTensor));
+    for (size_t k = 0; k < count; ++k) {
+      const TargetNumber& number = target.numbers[k];
+      example.truths.push_back(
+          std::ldexp(numbers[at * count + k], kTargetExponent) * number.deviation + number.mean);
+    }
+    example.truth = example.truths[0];
+  } else if (target.has_labels()) {
+    const auto first = test.numbers<Label>(tensor(kLabelTensor)).begin() +
+                       static_cast<int64_t>(at) * target.classes;
+    example.true_labels.assign(first, first + target.classes);
+  } else if (target.parts.empty() && test.find(tensor(kLabelTensor))->shape.rank == 0) {
+    example.label = test.numbers<Label>(tensor(kLabelTensor))[at];
+  }
+}
+
 // A test example, not yet predicted.
 Prediction test_example(const Dataset& data, int64_t i) {
-  const Target& target = data.info.target;
   const ExampleSet& test = data.test;
-  const auto at = static_cast<size_t>(i);
   const PictureForm form = test.picture_form();
   const auto first = test.pixels().begin() + i * form.bytes();
   Prediction example =
       with_pixels("test " + std::to_string(i), form, {first, first + form.bytes()});
-  if (target.is_number()) {
-    const size_t count = target.numbers.size();
-    for (size_t k = 0; k < count; ++k) {
-      const int16_t mantissa = test.numbers<int16_t>(kTargetTensor)[at * count + k];
-      const TargetNumber& number = target.numbers[k];
-      example.truths.push_back(std::ldexp(mantissa, kTargetExponent) * number.deviation +
-                               number.mean);
-    }
-    example.truth = example.truths[0];
-  } else if (target.has_labels()) {
-    const auto first_label = test.labels().begin() + i * target.classes;
-    example.true_labels.assign(first_label, first_label + target.classes);
-  } else if (test.find(kLabelTensor)->shape.rank == 0) {
-    example.label = test.labels()[at];
-  }
+  take_truth(data.info.target, test, static_cast<size_t>(i), example);
   return example;
 }
 
@@ -233,26 +244,47 @@ Status check_targets(const PredictionConfig& config) {
   return config.raw.empty() ? Status{} : check_target("raw", config.raw);
 }
 
+// Appends the arrays of an output's results. `exponent` and `prefix` are of the output.
+void add_arrays(const RawResults& raw, bool in_float, const Shape& shape, const int32_t& exponent,
+                const std::string& prefix, std::vector<NpyView>& arrays) {
+  std::vector<int64_t> dims = dims_of(shape);
+  const auto numbers = in_float ? std::ssize(raw.logits) : std::ssize(raw.mantissas);
+  dims.insert(dims.begin(), numbers / shape.count());
+  if (in_float) {
+    arrays.push_back({prefix + "logits", NpyType::kFloat, dims,
+                      std::as_bytes(std::span(raw.logits))});
+    return;
+  }
+  arrays.push_back({prefix + "mantissas", NpyType::kInt32, dims,
+                    std::as_bytes(std::span(raw.mantissas))});
+  arrays.push_back({prefix + "exponent", NpyType::kInt32, {},
+                    std::as_bytes(std::span(&exponent, 1))});
+}
+
 Status write_raw(const std::string& path, const Predictor& predictor) {
   const Graph& graph = predictor.network.graph;
-  const Shape& outputs = graph.values[graph.outputs[0]].shape;
-  const int32_t exponent = predictor.exponent;
-  std::vector<int64_t> dims = dims_of(outputs);
-  const bool in_float = predictor.network.description.format.is_float();
-  const auto numbers = in_float ? std::ssize(predictor.logits) : std::ssize(predictor.mantissas);
-  dims.insert(dims.begin(), numbers / outputs.count());
-  if (in_float) {
-    const NpyView logits[] = {
-        {"logits", NpyType::kFloat, dims, std::as_bytes(std::span(predictor.logits))}};
-    return write_npz(path, logits);
+  std::vector<int32_t> exponents;
+  for (const RawResults& raw : predictor.raw) exponents.push_back(raw.exponent);
+  std::vector<NpyView> arrays;
+  for (size_t k = 0; k < predictor.raw.size(); ++k) {
+    const ModelOptions& output = predictor.outputs[k].options;
+    const Shape& shape = graph.values[graph.outputs[output.result]].shape;
+    add_arrays(predictor.raw[k], predictor.outputs[k].format.is_float(), shape, exponents[k],
+               output.labels.empty() ? "" : output.labels + ".", arrays);
   }
-  const NpyView arrays[] = {
-      {"mantissas",
-       NpyType::kInt32,
-       dims,
-       std::as_bytes(std::span(predictor.mantissas))},
-      {"exponent", NpyType::kInt32, {}, std::as_bytes(std::span(&exponent, 1))}};
   return write_npz(path, arrays);
+}
+
+// The names of an output's classes or numbers.
+void describe_output(const FrozenDescription& output, Predictions& result) {
+  const ModelOptions& options = output.options;
+  result.class_names = output.class_names;
+  result.has_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
+  result.several_labels = options.has_labels;
+  const Target target = target_of(output);
+  result.target = target_names(target);
+  for (const TargetNumber& number : target.numbers) result.targets.push_back(number.column);
+  result.output = options.labels;
 }
 
 }  // namespace
@@ -265,18 +297,17 @@ Outcome<Predictions> predict(const Settings& settings) {
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   Predictions result;
-  result.class_names = network.description.class_names;
-  const ModelOptions& options = network.description.options;
-  result.has_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
-  result.several_labels = options.has_labels;
-  const Target target = target_of(network.description);
-  result.target = target_names(target);
-  for (const TargetNumber& number : target.numbers) result.targets.push_back(number.column);
+  const std::vector<FrozenDescription> outputs = output_descriptions(network.description);
+  if (outputs.size() == 1) describe_output(outputs[0], result);
+  for (size_t k = 0; outputs.size() > 1 && k < outputs.size(); ++k) {
+    describe_output(outputs[k], result.outputs.emplace_back());
+  }
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {
     result.notes.push_back(std::move(shortage));
   }
-  Predictor predictor{network, pool, config.isa, result};
+  Predictor predictor{network, pool, config.isa, result, outputs,
+                      std::vector<RawResults>(outputs.size())};
   MANTISSA_RETURN_IF_ERROR(config.input.empty()        ? predict_examples(config, predictor)
                            : predictor.takes_arrays()  ? predict_arrays(config, predictor)
                            : network.description.table ? predict_rows(config, predictor)

@@ -79,17 +79,21 @@ std::string names_of(const Predictions& predictions, const std::vector<int>& lab
   return names;
 }
 
+std::vector<int> true_labels(const Prediction& one) {
+  std::vector<int> labels;
+  for (size_t k = 0; k < one.true_labels.size(); ++k) {
+    if (one.true_labels[k] == 1) labels.push_back(static_cast<int>(k));
+  }
+  return labels;
+}
+
 // Labels that go together: the true ones, if they are known, and those that are guessed.
 std::string labels_csv(const Predictions& predictions) {
   std::string csv = "source,truth,labels";
   for (const std::string& name : predictions.class_names) csv += "," + field(name);
   csv += "\n";
   for (const Prediction& one : predictions.predictions) {
-    std::vector<int> truth;
-    for (size_t k = 0; k < one.true_labels.size(); ++k) {
-      if (one.true_labels[k] == 1) truth.push_back(static_cast<int>(k));
-    }
-    csv += field(one.source) + "," + field(names_of(predictions, truth)) + "," +
+    csv += field(one.source) + "," + field(names_of(predictions, true_labels(one))) + "," +
            field(names_of(predictions, one.labels));
     for (const double probability : one.probabilities) csv += "," + real_text(probability);
     csv += "\n";
@@ -113,9 +117,58 @@ std::string label_csv(const Predictions& predictions) {
   return csv;
 }
 
+// The columns of one of several outputs, with a comma before each.
+std::string output_head(const Predictions& output) {
+  std::string head;
+  for (const std::string& name : output.targets) {
+    head += "," + field("truth of " + name) + "," + field(name);
+  }
+  if (!output.targets.empty()) return head;
+  const bool has_one_class = !output.several_labels;
+  head = "," + field("truth of " + output.output) + "," + field(output.output);
+  if (has_one_class) head += "," + field("probability of " + output.output);
+  for (const std::string& name : output.class_names) {
+    head += "," + field(output.output + "=" + name);
+  }
+  return head;
+}
+
+std::string output_fields(const Predictions& output, const Prediction& one) {
+  std::string fields;
+  for (size_t k = 0; k < output.targets.size(); ++k) {
+    fields += "," + (one.truths.empty() ? "" : real_text(one.truths[k])) + "," +
+              real_text(one.numbers[k]);
+  }
+  if (!output.targets.empty()) return fields;
+  if (output.several_labels) {
+    fields = "," + field(names_of(output, true_labels(one))) + "," +
+             field(names_of(output, one.labels));
+  } else {
+    fields = "," + field(name_of(output, one.label)) + "," + field(name_of(output, one.guess)) +
+             "," + real_text(one.probabilities[static_cast<size_t>(one.guess)]);
+  }
+  for (const double probability : one.probabilities) fields += "," + real_text(probability);
+  return fields;
+}
+
+std::string outputs_csv(const Predictions& predictions) {
+  std::string csv = "source";
+  for (const Predictions& output : predictions.outputs) csv += output_head(output);
+  csv += "\n";
+  for (const Prediction& one : predictions.predictions) {
+    csv += field(one.source);
+    for (size_t k = 0; k < predictions.outputs.size(); ++k) {
+      csv += output_fields(predictions.outputs[k], one.outputs[k]);
+    }
+    csv += "\n";
+  }
+  return csv;
+}
+
 }  // namespace
 
 std::string prediction_csv(const Predictions& predictions) {
+  if (!predictions.outputs.empty()) return outputs_csv(predictions);
   if (!predictions.target.empty()) return number_csv(predictions);
   if (predictions.has_labels) {
     return predictions.several_labels ? labels_csv(predictions) : label_csv(predictions);

@@ -26,14 +26,20 @@ std::string source_of(const TableRows& rows, const std::string& file, bool sever
   return several ? file + ", " + line : line;
 }
 
+void set_truth(const TableTarget& target, Prediction& prediction) {
+  prediction.label = static_cast<int>(target.label);
+  prediction.true_labels.assign(target.labels.begin(), target.labels.end());
+  prediction.truths = target.numbers;
+  if (!target.numbers.empty()) prediction.truth = target.numbers[0];
+  for (const TableTarget& output : target.outputs) {
+    set_truth(output, prediction.outputs.emplace_back());
+  }
+}
+
 // The target of a row, if it has one that the network knows.
 void take_target(TableEncoder& encoder, std::span<const TableField> row, Prediction& prediction) {
   const auto target = encoder.target(row);
-  if (!target.ok() || !target->is_known) return;
-  prediction.label = static_cast<int>(target->label);
-  prediction.true_labels.assign(target->labels.begin(), target->labels.end());
-  prediction.truths = target->numbers;
-  if (!target->numbers.empty()) prediction.truth = target->numbers[0];
+  if (target.ok() && target->is_known) set_truth(*target, prediction);
 }
 
 // The rows of a CSV file, or of arrays.
@@ -146,34 +152,47 @@ void take_places(const Classified& found, int64_t first, int64_t places,
   one.guess = static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
+// What the results of an output say about the i-th of `count` examples. `places`: of an example.
+void take_results(const Classified& found, int64_t i, int64_t count, int64_t places,
+                  const FrozenDescription& description, Prediction& one) {
+  const int64_t classes = description.options.classes;
+  if (ops::is_for_numbers(description.options.loss)) {
+    const auto numbers = std::ssize(found.numbers) / count;
+    one.numbers.assign(found.numbers.begin() + i * numbers,
+                       found.numbers.begin() + (i + 1) * numbers);
+    one.number = one.numbers[0];
+  } else if (places > 1) {
+    take_places(found, i * places, places, description, one);
+  } else {
+    const auto first = found.probabilities.begin() + i * classes;
+    one.probabilities.assign(first, first + classes);
+    Guess guess = guess_of(found, i, description);
+    one.guess = guess.best;
+    one.labels = std::move(guess.labels);
+  }
+}
+
 }  // namespace
 
 Status Predictor::run(std::vector<Prediction> batch, const Examples& examples) {
   const auto count = static_cast<int64_t>(batch.size());
   if (count == 0) return {};
-  MANTISSA_ASSIGN(const Classified found, classify(network, examples, pool, isa));
-  mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
-  exponent = found.exponent;
-  logits.insert(logits.end(), found.logits.begin(), found.logits.end());
-  const std::vector<double>& all = found.probabilities;
-  const int64_t classes = network.description.options.classes;
+  MANTISSA_ASSIGN(const std::vector<Classified> found,
+                  classify_outputs(network, outputs, examples, pool, isa));
+  for (size_t k = 0; k < found.size(); ++k) {
+    RawResults& all = raw[k];
+    const Classified& own = found[k];
+    all.mantissas.insert(all.mantissas.end(), own.mantissas.begin(), own.mantissas.end());
+    all.exponent = own.exponent;
+    all.logits.insert(all.logits.end(), own.logits.begin(), own.logits.end());
+  }
   const int64_t places = label_shape_of_places(network.description.network).count();
   for (int64_t i = 0; i < count; ++i) {
     Prediction& one = batch[static_cast<size_t>(i)];
-    if (result.target.empty()) {
-      if (places > 1) {
-        take_places(found, i * places, places, network.description, one);
-      } else {
-        one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
-        Guess guess = guess_of(found, i, network.description);
-        one.guess = guess.best;
-        one.labels = std::move(guess.labels);
-      }
-    } else {
-      const auto numbers = std::ssize(found.numbers) / count;
-      one.numbers.assign(found.numbers.begin() + i * numbers,
-                         found.numbers.begin() + (i + 1) * numbers);
-      one.number = one.numbers[0];
+    if (found.size() > 1) one.outputs.resize(found.size());
+    for (size_t k = 0; k < found.size(); ++k) {
+      take_results(found[k], i, count, places, outputs[k],
+                   found.size() > 1 ? one.outputs[k] : one);
     }
     if (result.predictions.size() >= kPredictionPixels) one.pixels = {};
     result.predictions.push_back(std::move(one));

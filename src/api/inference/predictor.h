@@ -22,16 +22,21 @@ struct PredictionConfig : InferenceConfig {
 
 constexpr int64_t kPredictedAtOnce = 64;  // examples; changes no result
 
+// The results of an output for all predictions, as they were computed.
+struct RawResults {
+  std::vector<int32_t> mantissas = {};
+  int exponent = 0;
+  std::vector<float> logits = {};  // in fp32, in place of mantissas
+};
+
 // The network, and what is predicted with it.
 struct Predictor {
   FrozenNetwork& network;
   ThreadPool& pool;
   Isa isa;
   Predictions& result;
-  // The outputs of all predictions.
-  std::vector<int32_t> mantissas = {};
-  int exponent = 0;
-  std::vector<float> logits = {};  // in fp32, in place of mantissas
+  std::vector<FrozenDescription> outputs;  // output_descriptions
+  std::vector<RawResults> raw;             // one for each of them
 
   // Predicts `batch`; `examples` are its own.
   Status run(std::vector<Prediction> batch, const Examples& examples);

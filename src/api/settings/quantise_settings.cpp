@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "api/settings/commands.h"
 #include "api/settings/settings.h"
-#include "run/settings/config_file.h"
-#include "run/settings/run_folder.h"
 
 namespace mantissa {
 namespace {
@@ -54,6 +51,8 @@ Status parse_patterns(S, S text, QuantiseConfig& config) {
   return {};
 }
 
+constexpr const char* kGptq = "gptq";
+
 struct Method {
   std::string_view name;
   quantise::WeightMethod weights;
@@ -66,7 +65,8 @@ constexpr Method kMethods[] = {
     {"uniform", quantise::WeightMethod::kUniform, quantise::ActivationMethod::kMinMax},
     {"percentile", quantise::WeightMethod::kPercentile, quantise::ActivationMethod::kPercentile},
     {"kl", quantise::WeightMethod::kKullbackLeibler, quantise::ActivationMethod::kKullbackLeibler},
-    {"unit", quantise::WeightMethod::kUnit, quantise::ActivationMethod::kMinMax}};
+    {"unit", quantise::WeightMethod::kUnit, quantise::ActivationMethod::kMinMax},
+    {kGptq, quantise::WeightMethod::kMmse, quantise::ActivationMethod::kMmse}};  // of blocks
 
 Status parse_method(S, S text, QuantiseConfig& config) {
   QuantiseSettings& settings = config.quantise;
@@ -80,7 +80,8 @@ Status parse_method(S, S text, QuantiseConfig& config) {
   const char* why = text == "kmeans" ? "k-means gives no linear grid, which integer layers need"
                                      : "there is no such method";
   return invalid_input("method: '" + text + "': " + why +
-                       "; choose mmse, adaround, uniform, percentile, kl or unit");
+                       "; choose mmse, adaround, uniform, percentile, kl or unit, or with --blocks "
+                       "gptq");
 }
 
 struct Training {
@@ -103,6 +104,21 @@ Status parse_training(S, S text, QuantiseConfig& config) {
   }
   return invalid_input("train: unknown method '" + text +
                        "'; choose lsq, lsqplus, pact, wrpn, dorefa, hwgq or uniform");
+}
+
+Status parse_blocks(S, S text, QuantiseConfig& config) {
+  for (const BlockKind kind : {BlockKind::kQ4_0, BlockKind::kQ4_1, BlockKind::kQ8_0}) {
+    if (text == block_kind_name(kind)) config.blocks = kind;
+  }
+  if (text.empty() || config.blocks != BlockKind::kNone) return {};
+  return invalid_input("blocks: '" + text + "' is none; choose q4_0, q4_1 or q8_0");
+}
+
+Status parse_group(S, S text, QuantiseConfig&) {
+  if (text == std::to_string(kBlockWeights)) return {};
+  return invalid_input("group: '" + text +
+                       "': blocks of q4_0, q4_1 and q8_0 have 32 weights, and "
+                       "no others are there");
 }
 
 Status parse_sides(S, S text, QuantiseConfig& config) {
@@ -152,8 +168,15 @@ constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
      "how scales of weights and ranges of activations are chosen: mmse (least squares), adaround "
      "(the same, and a training of each layer rounds its weights), uniform (nothing is clipped), "
      "percentile, kl (least divergence), unit (weights from -1 to 1 whatever they are, ranges as "
-     "uniform: a start to compare with)",
+     "uniform: a start to compare with); with --blocks mmse, gptq (the same, and rounding that makes "
+     "up for its own errors) or uniform",
      "mmse", parse_method, traits::kIdentity},
+    {"blocks",
+     "q4_0, q4_1 or q8_0: of a language model in Llama's layout; its weights in such blocks of a "
+     "GGUF file, rounded by the text of --data, and nothing else; --out is then a file, like that of "
+     "import --weights blocks (docs/language.md)",
+     "", parse_blocks},
+    {"group", "of --blocks: weights of a row that share a scale", "32", parse_group},
     {"range",
      "the whole numbers that weights of n bits become: symmetric, -7 to 7 with 4 bits, with 1 bit "
      "-1 and 1; or full, -8 to 7, with 1 bit -1 and 0",
@@ -176,8 +199,10 @@ constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
      "what they clip, weights as dorefa), dorefa (not at all; weights through tanh), hwgq (not at "
      "all; zeros pass no gradient), uniform (not at all)",
      "lsq", parse_training, traits::kIdentity},
-    {"calibration", "training examples that ranges are chosen from", "1280",
-     parse_whole<1, 1'000'000'000, kQuantise, &QuantiseSettings::calibration_examples>,
+    {"calibration",
+     "training examples that ranges are chosen from (with --blocks left out: sequences of 4,096 "
+     "tokens in all)",
+     "1280", parse_whole<1, 1'000'000'000, kQuantise, &QuantiseSettings::calibration_examples>,
      traits::kIdentity},
     {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
     {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"},
@@ -221,6 +246,12 @@ Result<QuantiseConfig> quantise_config(const Settings& settings) {
   if (!config.resumes() && (from == settings.end() || from->second.empty())) {
     return invalid_input("--from names the trained network, a run's folder or a file");
   }
+  const bool has_blocks = config.blocks != BlockKind::kNone;
+  const auto method = settings.find("method");
+  if (!has_blocks && method != settings.end() && method->second == kGptq) {
+    return invalid_input("method gptq: goes with --blocks");
+  }
+  if (!has_blocks && settings.contains("group")) return invalid_input("group: goes with --blocks");
   MANTISSA_RETURN_IF_ERROR(choose_format(config));
   if (!config.measures_sensitivity && !settings.contains("out")) {
     return invalid_input("--out names a folder for the results");
@@ -262,34 +293,6 @@ Status check_quantised(const std::string& text, const QuantiseConfig& config,
   return invalid_input(folder + " was quantised from other weights than " +
                        config.training.at("from") +
                        " has; --resume goes on without --from, and --overwrite begins anew");
-}
-
-Result<Settings> with_data_of_source(Settings settings) {
-  const auto from = settings.find("from");
-  if (from == settings.end()) return settings;
-  std::error_code ignored;
-  const std::filesystem::path path = from->second;
-  const bool is_folder = std::filesystem::is_directory(path, ignored);
-  const std::filesystem::path file = (is_folder ? path : path.parent_path()) / kConfigFile;
-  const bool is_of_a_run = is_folder || path.extension() == ".safetensors";
-  if (!is_of_a_run || !std::filesystem::exists(file, ignored)) return settings;
-  MANTISSA_ASSIGN(const ConfigFile source, read_config(file));
-  const auto data = settings.find("data");
-  const auto trained = source.settings.find("data");
-  const bool same_data = data == settings.end() ||
-                         (trained != source.settings.end() && data->second == trained->second);
-  const auto take = [&](std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      const auto found = source.settings.find(name);
-      if (found != source.settings.end()) settings.insert(*found);
-    }
-  };
-  take({"sequence", "tokens", "vocabulary"});
-  if (same_data) {
-    take({"data", "input-size", "target", "ignore", "task", "text-column", "header", "missing",
-          "decimal"});
-  }
-  return settings;
 }
 
 }  // namespace mantissa

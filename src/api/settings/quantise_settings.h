@@ -11,7 +11,8 @@ namespace mantissa {
 
 struct QuantiseConfig {
   QuantiseSettings quantise;
-  Settings own;  // of the quantisation itself, as they were given
+  BlockKind blocks = BlockKind::kNone;  // of a language model; then nothing is trained
+  Settings own;                         // of the quantisation itself, as they were given
   bool measures_sensitivity = false;
   // Settings of train, with "out" (except for sensitivity) and "from" (unless a run is resumed).
   Settings training;

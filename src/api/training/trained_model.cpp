@@ -52,6 +52,17 @@ Status check_rows(const FrozenDescription& description, const ArraySet& examples
   return {};
 }
 
+// The target of each of a network's results; an empty one for results that have none.
+std::vector<Target> targets_of_results(const FrozenDescription& description, size_t results) {
+  const Target target = target_of(description);
+  if (target.parts.empty()) return std::vector<Target>(results, target);
+  std::vector<Target> targets(results);
+  for (size_t i = 0; i < target.parts.size(); ++i) {
+    targets[static_cast<size_t>(description.options.outputs[i].result)] = target.parts[i];
+  }
+  return targets;
+}
+
 // The losses of the frozen graph need neither weights nor a teacher.
 Status bind(const FrozenNetwork& network, const ArraySet& examples, bool needs_labels,
             BoundArrays& arrays) {
@@ -81,7 +92,7 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
   BoundArrays arrays;
   MANTISSA_RETURN_IF_ERROR(bind(network, examples, false, arrays));
   const size_t outputs = network.graph.outputs.size();
-  const Target target = target_of(network.description);
+  const std::vector<Target> targets = targets_of_results(network.description, outputs);
   std::vector<std::vector<double>> predictions(outputs);
   ThreadPool pool(data_->threads);
   const Status status = run_frozen(
@@ -90,7 +101,7 @@ Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& example
         for (size_t k = 0; k < outputs; ++k) {
           const Tensor tensor = programs.outputs(static_cast<int>(k));
           for (int64_t i = 0; i < tensor.count(); ++i) {
-            predictions[k].push_back(predicted_number(tensor, i, target));
+            predictions[k].push_back(predicted_number(tensor, i, targets[k]));
           }
         }
         return {};

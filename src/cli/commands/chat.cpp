@@ -129,9 +129,9 @@ int run_chat(const CommandLine& line) {
   Outcome<LanguageModel> model = LanguageModel::load(line.settings);
   if (!model.ok()) return tell(line, model.failure());
   if (!model->has_chat_template()) {
-    return tell(line, {Exit::kInvalidInput,
-                       line.setting("checkpoint") +
-                           ": has no chat template; mantissa generate goes on with a text"});
+    const auto why = model->count_tokens(std::vector{ChatMessage{"user", ""}});
+    return tell(line, {Exit::kInvalidInput, line.setting("checkpoint") + ": " +
+                                                why.failure().message + " (mantissa generate)"});
   }
   const bool is_terminal = isatty(0) != 0;
   Conversation conversation(line, std::move(*model));

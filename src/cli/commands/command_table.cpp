@@ -180,9 +180,12 @@ constexpr Command kCommands[] = {
      "--out runs/w2a2\n"
      "  mantissa quantize --from runs/a --weights 4 --activations 8 --bits 'stage3.*=3' --out "
      "runs/mixed\n"
-     "  mantissa quantize --from runs/a --weights 3 --activations 3 --sensitivity\n",
+     "  mantissa quantize --from runs/a --weights 3 --activations 3 --sensitivity\n"
+     "  mantissa quantize --from smollm2.safetensors --blocks q4_0 --data book.txt --out "
+     "base4.safetensors\n",
      "The result is a run like those of train: eval, predict, report and train --from take it. "
-     "docs/quantisation.md says what is computed."},
+     "docs/quantisation.md says what is computed. With --blocks it is a file, and no run: "
+     "docs/language.md."},
     {"serve",
      "Serve a trained network over HTTP: predictions, and weights that others start from; or a "
      "language model, as OpenAI's API does",

@@ -44,6 +44,8 @@ const char* finish_name(const GeneratedText& generated) {
       return "end";
     case TextFinish::kStopped:
       return "stopped";
+    case TextFinish::kStop:
+      return "stop";
     case TextFinish::kLength:
       break;
   }
@@ -162,6 +164,16 @@ void print_imported(const CommandLine& line, const ImportedModel& model) {
   print(printable(model.network) + ": " + std::to_string(model.layers) + " layers, " +
         std::to_string(model.parameters) + " parameters, written to " +
         printable(line.setting("out")) + "\n");
+}
+
+void print_blocks(const CommandLine& line, const LanguageModelInBlocks& model) {
+  if (line.json) return print_whole_lines(model.json);
+  print("loss " + decimal(model.loss_before, 4) + " before, " + decimal(model.loss_after, 4) +
+        " with these weights: fp32, " + std::to_string(model.held_out_tokens) +
+        " tokens that were not used\n");
+  if (line.quiet) return;
+  print(model.blocks + "\nwritten to " + printable(model.file) +
+        "; values have the bits of the format that train, eval and generate name\n");
 }
 
 void print_data(const CommandLine& line, const DataDescription& data) {

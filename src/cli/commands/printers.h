@@ -22,6 +22,7 @@ void print_translations(const CommandLine& line, const Translations& translation
 void print_embeddings(const CommandLine& line, const Embeddings& embeddings);
 void print_exported(const CommandLine& line, const ExportedModel& model);
 void print_imported(const CommandLine& line, const ImportedModel& model);
+void print_blocks(const CommandLine& line, const LanguageModelInBlocks& model);
 void print_data(const CommandLine& line, const DataDescription& data);
 void print_plan(const CommandLine& line, const Plan& plan);
 void print_simulation(const CommandLine& line, const Simulation& simulation);

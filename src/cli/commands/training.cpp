@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/printers.h"
 #include "cli/commands/run_and_print.h"
 #include "cli/fetched.h"
 #include "cli/next_steps.h"
@@ -135,6 +136,22 @@ int run_sensitivity(const CommandLine& line) {
   return 0;
 }
 
+// Weights in blocks. A line for each layer is progress: with --quiet there is none.
+int run_blocks(const CommandLine& line) {
+  Progress nothing;
+  nothing.kind = Progress::Kind::kStarting;
+  const Outcome<LanguageModelInBlocks> made =
+      watched(line, "stopping after this layer", [&](const Observer& observer) {
+        return quantize_language_model(line.settings, [&](const Progress& progress) {
+          const bool is_hidden = line.quiet && progress.steps > 0;
+          return observer(is_hidden ? nothing : progress);
+        });
+      });
+  if (!made.ok()) return tell(line, made.failure());
+  print_blocks(line, *made);
+  return 0;
+}
+
 }  // namespace
 
 int run_train(const CommandLine& line) {
@@ -144,8 +161,9 @@ int run_train(const CommandLine& line) {
 
 int run_quantize(const CommandLine& line) {
   return with_fetched(line, [](const CommandLine& fetched) {
-    return fetched.setting("sensitivity") == "true" ? run_sensitivity(fetched)
-                                                    : run_visibly(fetched, quantize_network);
+    if (fetched.setting("sensitivity") == "true") return run_sensitivity(fetched);
+    return fetched.settings.contains("blocks") ? run_blocks(fetched)
+                                               : run_visibly(fetched, quantize_network);
   });
 }
 

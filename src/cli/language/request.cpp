@@ -85,6 +85,13 @@ std::string read_temperature(const JsonValue& value, Request& request) {
   return "";
 }
 
+std::string read_top_p(const JsonValue& value, Request& request) {
+  const bool fits = value.is_number() && value > 0 && value <= 1;
+  if (!fits) return "is no number above 0, and at most 1";
+  request.choices.top_p = value.get<double>();
+  return "";
+}
+
 std::string read_stop(const JsonValue& value, Request& request) {
   const JsonValue list = value.is_array() ? value : JsonValue::array({value});
   if (list.size() > kMostStops) return "has more than 4 texts";
@@ -92,7 +99,7 @@ std::string read_stop(const JsonValue& value, Request& request) {
     if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
       return "is no text, and no list of texts";
     }
-    request.stop.push_back(text.get<std::string>());
+    request.choices.stop.push_back(text.get<std::string>());
   }
   return "";
 }
@@ -188,7 +195,7 @@ constexpr Entry kEntries[] = {{"model", read_text},
                               {"stop", read_stop},
                               {"stream", read_flag<&Request::streams>},
                               {"stream_options", read_stream_options},
-                              {"top_p", read_only<int, 1>},
+                              {"top_p", read_top_p},
                               {"n", read_only<int, 1>},
                               {"best_of", read_only<int, 1>, In::kTexts},
                               {"echo", read_only<bool, false>, In::kTexts},

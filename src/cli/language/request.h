@@ -14,7 +14,6 @@ struct CompletionRequest {
   std::string prompt;                 // or
   std::vector<ChatMessage> messages;  // of a chat
   GenerationChoices choices;
-  std::vector<std::string> stop;
   bool streams = false, streams_usage = false;
 };
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "cli/language/request.h"
-#include "cli/language/stops.h"
 
 namespace mantissa::cli {
 namespace {
@@ -103,16 +102,8 @@ class LanguageAnswer {
 
  private:
   Outcome<GeneratedText> generate(const std::function<bool(const std::string&)>& show) {
-    StopSearch stops(request_.stop);
-    const auto take = [&](const std::string& piece) {
-      const std::string sure = stops.add(piece);
-      return (sure.empty() || show(sure)) && !stops.has_found();
-    };
-    auto generated = request_.is_chat ? model_.answer(request_.messages, request_.choices, take)
-                                      : model_.go_on(request_.prompt, request_.choices, take);
-    const std::string rest = stops.rest();
-    if (generated.ok() && !rest.empty()) show(rest);
-    return generated;
+    return request_.is_chat ? model_.answer(request_.messages, request_.choices, show)
+                            : model_.go_on(request_.prompt, request_.choices, show);
   }
 
   static const char* reason_of(const GeneratedText& generated) {

@@ -196,9 +196,24 @@ std::string other_bits(const Evaluation& evaluation) {
          decimal(evaluation.bits_per_byte, 4) + " per byte)";
 }
 
+// The sum of the losses, then the report of each output behind its name.
+std::string outputs_report(const Evaluation& evaluation, bool tables, const Terminal& terminal) {
+  std::string text = "test loss " + decimal(evaluation.loss, 4) + " of " +
+                     std::to_string(evaluation.outputs.size()) + " outputs, " +
+                     grouped(evaluation.examples) + " examples in " +
+                     duration(evaluation.seconds) + "\n";
+  for (const Evaluation& output : evaluation.outputs) {
+    const bool is_named = output.target == output.output;
+    text += (tables ? "\n" : "") + (is_named ? "" : printable(output.output) + ": ") +
+            evaluation_report(output, tables, terminal);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string evaluation_report(const Evaluation& evaluation, bool tables, const Terminal& terminal) {
+  if (!evaluation.outputs.empty()) return outputs_report(evaluation, tables, terminal);
   if (!evaluation.target.empty()) return number_report(evaluation, tables, terminal);
   if (evaluation.perplexity >= 0) {
     const std::string scores =

@@ -109,9 +109,61 @@ std::string number_table(const Predictions& predictions, const Terminal& termina
   return text;
 }
 
+// The name of a class; "" of one that is not known.
+std::string known_class(const Predictions& output, int index) {
+  return index < 0 ? "" : class_name(output.class_names, index);
+}
+
+// The truth and the guess of one of several outputs, for each of its numbers if it predicts these.
+std::vector<std::string> output_cells(const Predictions& output, const Prediction& one) {
+  if (output.several_labels) {
+    return {one.true_labels.empty() ? "" : label_names(output, true_labels(one)),
+            label_names(output, one.labels)};
+  }
+  if (output.target.empty()) {
+    return {known_class(output, one.label), known_class(output, one.guess)};
+  }
+  std::vector<std::string> cells;
+  for (size_t k = 0; k < one.numbers.size(); ++k) {
+    cells.push_back(one.truths.empty() ? "" : number_text(one.truths[k]));
+    cells.push_back(number_text(one.numbers[k]));
+  }
+  return cells;
+}
+
+// The source, then of each output the truth and the guess.
+std::string outputs_table(const Predictions& predictions, const Terminal& terminal) {
+  constexpr int kWidth = 16;
+  const auto line = [](const std::string& source, const std::vector<std::string>& cells) {
+    std::string text = pad_right(source, 28);
+    for (const std::string& cell : cells) text += pad_left(shortened(cell, kWidth - 2), kWidth);
+    return text;
+  };
+  std::vector<std::string> heads;
+  for (const Predictions& output : predictions.outputs) {
+    const std::vector<std::string> one = {output.output};
+    for (const std::string& name : output.target.empty() ? one : output.targets) {
+      heads.emplace_back("truth");
+      heads.push_back(printable(name));
+    }
+  }
+  std::string text = terminal.paint("2", line("example", heads)) + "\n";
+  for (const Prediction& one : predictions.predictions) {
+    std::vector<std::string> cells;
+    for (size_t k = 0; k < predictions.outputs.size(); ++k) {
+      for (std::string& cell : output_cells(predictions.outputs[k], one.outputs[k])) {
+        cells.push_back(std::move(cell));
+      }
+    }
+    text += line(shortened_path(printable(one.source), 26), cells) + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string prediction_table(const Predictions& predictions, const Terminal& terminal) {
+  if (!predictions.outputs.empty()) return outputs_table(predictions, terminal);
   if (predictions.targets.size() > 1) return numbers_table(predictions, terminal);
   if (!predictions.target.empty()) return number_table(predictions, terminal);
   if (predictions.several_labels) return label_table(predictions, terminal);
@@ -140,43 +192,59 @@ std::string prediction_table(const Predictions& predictions, const Terminal& ter
   return text;
 }
 
+namespace {
+
+// What is predicted for an example.
+void add_results(const Predictions& predictions, const Prediction& prediction, Json& entry) {
+  if (!predictions.target.empty()) {
+    if (predictions.targets.size() > 1) {
+      entry["truth"] = prediction.truths.empty() ? Json() : Json(prediction.truths);
+      for (size_t k = 0; k < predictions.targets.size(); ++k) {
+        entry[predictions.targets[k]] = prediction.numbers[k];
+      }
+    } else {
+      entry["truth"] = prediction.truth ? Json(*prediction.truth) : Json();
+      entry[predictions.target] = prediction.number;
+    }
+    return;
+  }
+  entry["label"] = prediction.label >= 0 ? Json(prediction.label) : Json();
+  entry["guess"] = prediction.guess;
+  entry["guess_name"] = class_name(predictions.class_names, prediction.guess);
+  entry["probabilities"] = prediction.probabilities;
+  if (predictions.several_labels) {
+    entry["truth"] = prediction.true_labels.empty() ? Json() : Json(prediction.true_labels);
+  }
+  if (predictions.has_labels) {
+    Json& labels = entry["labels"] = Json::array();
+    for (const int one : prediction.labels) {
+      labels.push_back(class_name(predictions.class_names, one));
+    }
+  }
+  if (prediction.height > 0) {
+    entry["height"] = prediction.height;
+    entry["width"] = prediction.width;
+    entry["channels"] = prediction.channels;
+  }
+}
+
+}  // namespace
+
 std::string prediction_json(const Predictions& predictions) {
   Json json;
-  if (predictions.target.empty()) json["class_names"] = predictions.class_names;
+  const bool has_several = !predictions.outputs.empty();
+  for (const Predictions& output : predictions.outputs) {
+    if (output.target.empty()) json["class_names"][output.output] = output.class_names;
+  }
+  if (!has_several && predictions.target.empty()) json["class_names"] = predictions.class_names;
   json["predictions"] = Json::array();
   for (const Prediction& prediction : predictions.predictions) {
     Json entry;
     entry["source"] = prediction.source;
-    if (!predictions.target.empty()) {
-      if (predictions.targets.size() > 1) {
-        entry["truth"] = prediction.truths.empty() ? Json() : Json(prediction.truths);
-        for (size_t k = 0; k < predictions.targets.size(); ++k) {
-          entry[predictions.targets[k]] = prediction.numbers[k];
-        }
-      } else {
-        entry["truth"] = prediction.truth ? Json(*prediction.truth) : Json();
-        entry[predictions.target] = prediction.number;
-      }
-      json["predictions"].push_back(std::move(entry));
-      continue;
-    }
-    entry["label"] = prediction.label >= 0 ? Json(prediction.label) : Json();
-    entry["guess"] = prediction.guess;
-    entry["guess_name"] = class_name(predictions.class_names, prediction.guess);
-    entry["probabilities"] = prediction.probabilities;
-    if (predictions.several_labels) {
-      entry["truth"] = prediction.true_labels.empty() ? Json() : Json(prediction.true_labels);
-    }
-    if (predictions.has_labels) {
-      Json& labels = entry["labels"] = Json::array();
-      for (const int one : prediction.labels) {
-        labels.push_back(class_name(predictions.class_names, one));
-      }
-    }
-    if (prediction.height > 0) {
-      entry["height"] = prediction.height;
-      entry["width"] = prediction.width;
-      entry["channels"] = prediction.channels;
+    if (!has_several) add_results(predictions, prediction, entry);
+    for (size_t k = 0; k < predictions.outputs.size(); ++k) {
+      const Predictions& output = predictions.outputs[k];
+      add_results(output, prediction.outputs[k], entry[output.output]);
     }
     json["predictions"].push_back(std::move(entry));
   }

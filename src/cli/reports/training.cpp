@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -60,6 +61,27 @@ std::string idle_text(const Json& summary) {
   return text + (idle->size() > kMost ? ", ..." : "");
 }
 
+// "test accuracy 89.43 %, AUC 0.9", or "test R2 0.9, RMSE 3".
+std::string scores_text(const Json& summary) {
+  std::string text;
+  if (const auto accuracy = number_in(summary, "test_accuracy")) {
+    text = "test accuracy " + percent(*accuracy);
+  }
+  if (const auto auc = number_in(summary, "test_auc")) text += ", AUC " + decimal(*auc, 4);
+  if (const auto f1 = number_in(summary, "test_micro_f1")) text += ", micro F1 " + decimal(*f1, 4);
+  if (const auto r2 = number_in(summary, "test_r2")) {
+    text = "test R2 " + decimal(*r2, 4);
+    if (const auto rmse = number_in(summary, "test_rmse")) text += ", RMSE " + number_text(*rmse);
+  }
+  return text;
+}
+
+// The results of each output by its name, if there are several.
+Json outputs_of(const Json& summary) {
+  const auto found = summary.find("outputs");
+  return found != summary.end() && found->is_object() ? *found : Json::object();
+}
+
 }  // namespace
 
 std::string training_report(const std::string& summary_json, std::optional<double> seconds,
@@ -90,6 +112,11 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
     add("test R2", terminal.paint("1", decimal(*r2, 4)));
   }
   if (const auto rmse = number_in(summary, "test_rmse")) add("test RMSE", number_text(*rmse));
+  const Json outputs = outputs_of(summary);
+  for (const auto& [name, output] : outputs.items()) {
+    const double loss = number_in(output, "test_loss").value_or(NAN);
+    add(printable(name).c_str(), scores_text(output) + ", loss " + decimal(loss, 4));
+  }
   if (const auto loss = number_in(summary, "test_loss")) add("test loss", decimal(*loss, 4));
   if (const auto bits = number_in(summary, "test_bits_per_token")) {
     add("bits per token", terminal.paint("1", decimal(*bits, 4)));
@@ -111,15 +138,10 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
 
 std::string training_line(const std::string& summary_json, const std::string& out) {
   const Json summary = parse_summary(summary_json);
-  std::string text;
-  if (const auto accuracy = number_in(summary, "test_accuracy")) {
-    text = "test accuracy " + percent(*accuracy);
-  }
-  if (const auto auc = number_in(summary, "test_auc")) text += ", AUC " + decimal(*auc, 4);
-  if (const auto f1 = number_in(summary, "test_micro_f1")) text += ", micro F1 " + decimal(*f1, 4);
-  if (const auto r2 = number_in(summary, "test_r2")) {
-    text = "test R2 " + decimal(*r2, 4);
-    if (const auto rmse = number_in(summary, "test_rmse")) text += ", RMSE " + number_text(*rmse);
+  std::string text = scores_text(summary);
+  const Json outputs = outputs_of(summary);
+  for (const auto& [name, output] : outputs.items()) {
+    text += (text.empty() ? "" : ", ") + printable(name) + " " + scores_text(output);
   }
   for (const std::string& part : {step_rate_text(summary), printable(out)}) {
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;

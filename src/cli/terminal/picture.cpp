@@ -160,6 +160,7 @@ DrawnPicture draw_picture(const Prediction& prediction, const Terminal& terminal
 }
 
 std::string picture_gallery(const Predictions& predictions, const Terminal& terminal) {
+  if (!predictions.outputs.empty()) return "";  // there is no one guess to write below them
   std::vector<const Prediction*> shown;
   int64_t widest = 0;
   for (const Prediction& prediction : predictions.predictions) {

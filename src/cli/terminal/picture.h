@@ -22,7 +22,8 @@ struct DrawnPicture {
 DrawnPicture draw_picture(const Prediction& prediction, const Terminal& terminal, int max_columns);
 
 // The predictions' pictures side by side, as many in a row as fit the width, each with its source,
-// the guess with its probability, and whether that is right; empty if there is no picture.
+// the guess with its probability, and whether that is right; empty if there is no picture,
+// or if there are several guesses for each.
 std::string picture_gallery(const Predictions& predictions, const Terminal& terminal);
 
 // The name of a class, or its number if it has none.

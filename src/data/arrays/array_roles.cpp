@@ -31,7 +31,7 @@ std::optional<Split> split_beside(const std::string& name, const std::string& in
 }
 
 struct Role {
-  size_t place = 0;  // of the input; behind them: targets
+  size_t place = 0;  // of the input; behind them: of targets
   std::optional<Split> split = {};
 };
 
@@ -46,19 +46,25 @@ std::optional<size_t> only_input(const std::vector<ArrayInput>& inputs) {
   return only;
 }
 
-std::optional<Role> role_in(const std::string& array, const std::vector<ArrayInput>& inputs) {
+std::optional<Role> role_in(const std::string& array, const NamedPlaces& places) {
   const std::string name = in_lower_case(array);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (name == in_lower_case(inputs[i].name)) return Role{i};
+  std::vector<std::string> own;
+  for (const ArrayInput& input : places.inputs) own.push_back(in_lower_case(input.name));
+  for (const std::string& output : places.outputs) own.push_back(in_lower_case(output));
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (name == own[i]) return Role{i};
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto split = split_beside(name, in_lower_case(inputs[i].name));
+  for (size_t i = 0; i < own.size(); ++i) {
+    const auto split = split_beside(name, own[i]);
     if (split) return Role{i, split};
   }
   const auto usual = role_of(array);
   if (!usual) return std::nullopt;
-  if (!usual->is_input) return Role{inputs.size(), usual->split};
-  const auto only = only_input(inputs);
+  if (!usual->is_input) {
+    return places.outputs.empty() ? std::optional(Role{places.inputs.size(), usual->split})
+                                  : std::nullopt;
+  }
+  const auto only = only_input(places.inputs);
   return only ? std::optional(Role{*only, usual->split}) : std::nullopt;
 }
 
@@ -75,14 +81,17 @@ struct Roles {
 };
 
 Result<Roles> roles_of(const std::filesystem::path& path, const std::vector<std::string>& names,
-                       const std::vector<ArrayInput>& inputs) {
+                       const NamedPlaces& places) {
   Roles roles;
-  for (ArrayNames& of_split : roles.names) of_split.resize(inputs.size() + 1);
+  for (ArrayNames& of_split : roles.names) {
+    of_split.resize(places.inputs.size() + places.targets());
+  }
   for (const std::string& name : names) {
-    const auto role = role_in(name, inputs);
+    const auto role = role_in(name, places);
     if (!role) {
-      roles.notes.push_back("the array '" + name +
-                            "' is not read: no input of the network is called so");
+      roles.notes.push_back("the array '" + name + "' is not read: no input " +
+                            (places.outputs.empty() ? "" : "or output ") +
+                            "of the network is called so");
       continue;
     }
     const size_t split = role->split ? 1 + static_cast<size_t>(*role->split) : 0;
@@ -100,16 +109,24 @@ bool is_empty(const ArrayNames& names) {
   return std::all_of(names.begin(), names.end(), [](const auto& name) { return name.empty(); });
 }
 
-// An error for an input of a split without an array.
+// An error for an input of a split, or for targets, without an array.
 Status check_complete(const std::filesystem::path& path, const std::vector<std::string>& all,
-                      const std::vector<ArrayInput>& inputs, const ArrayNames& names,
+                      const NamedPlaces& places, const ArrayNames& names,
                       const std::string& split, bool with_targets) {
+  const std::vector<ArrayInput>& inputs = places.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!names[i].empty()) continue;
     return invalid_input(quoted(path) + ": there is no array" + split + " for the input '" +
                          inputs[i].name + "' (" + wanted_text(inputs[i]) + ") among its arrays (" +
                          list_of(all) + "); call it " + inputs[i].name + ", or " + inputs[i].name +
                          "_train and " + inputs[i].name + "_test");
+  }
+  for (size_t i = 0; with_targets && i < places.outputs.size(); ++i) {
+    if (!names[inputs.size() + i].empty()) continue;
+    const std::string& output = places.outputs[i];
+    return invalid_input(quoted(path) + ": there is no array" + split + " for the output '" +
+                         output + "' among its arrays (" + list_of(all) + "); call it " + output +
+                         ", or " + output + "_train and " + output + "_test");
   }
   if (!with_targets || !names.back().empty()) return {};
   return invalid_input(quoted(path) + ": there are no" + split + " targets among its arrays (" +
@@ -118,9 +135,9 @@ Status check_complete(const std::filesystem::path& path, const std::vector<std::
 
 }  // namespace
 
-std::optional<bool> reads_array(const std::string& name, const std::vector<ArrayInput>& inputs) {
-  const auto role = role_in(name, inputs);
-  return role ? std::optional(role->place < inputs.size()) : std::nullopt;
+std::optional<bool> reads_array(const std::string& name, const NamedPlaces& places) {
+  const auto role = role_in(name, places);
+  return role ? std::optional(role->place < places.inputs.size()) : std::nullopt;
 }
 
 std::string wanted_text(const ArrayInput& input) {
@@ -140,8 +157,8 @@ std::string wanted_text(const ArrayInput& input) {
 
 Result<SplitNames> find_roles(const std::filesystem::path& path,
                               const std::vector<std::string>& names,
-                              const std::vector<ArrayInput>& inputs) {
-  MANTISSA_ASSIGN(Roles roles, roles_of(path, names, inputs));
+                              const NamedPlaces& places) {
+  MANTISSA_ASSIGN(Roles roles, roles_of(path, names, places));
   auto& [all, train, validation, test] = roles.names;
   if (!is_empty(all)) {
     if (!is_empty(train)) {
@@ -163,7 +180,7 @@ Result<SplitNames> find_roles(const std::filesystem::path& path,
     if (is_empty(place.from) && &place.from != &train) continue;
     const bool is_whole = is_empty(validation) && is_empty(test);
     MANTISSA_RETURN_IF_ERROR(
-        check_complete(path, names, inputs, place.from, is_whole ? "" : place.split, true));
+        check_complete(path, names, places, place.from, is_whole ? "" : place.split, true));
     place.to = std::move(place.from);
   }
   return found;
@@ -171,10 +188,10 @@ Result<SplitNames> find_roles(const std::filesystem::path& path,
 
 Result<ArrayNames> find_inputs(const std::filesystem::path& path,
                                const std::vector<std::string>& names,
-                               const std::vector<ArrayInput>& inputs) {
-  MANTISSA_ASSIGN(Roles roles, roles_of(path, names, inputs));
+                               const NamedPlaces& places) {
+  MANTISSA_ASSIGN(Roles roles, roles_of(path, names, places));
   ArrayNames& all = roles.names[0];
-  MANTISSA_RETURN_IF_ERROR(check_complete(path, names, inputs, all, "", false));
+  MANTISSA_RETURN_IF_ERROR(check_complete(path, names, places, all, "", false));
   return std::move(all);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -15,10 +16,11 @@ namespace mantissa {
 namespace {
 
 // Rows that have the targets alone; a table wants an input, too.
-Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const NpyArray& y) {
+Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const NpyArray& y,
+                                               const std::string& name) {
   NpyArray twice = y;
   twice.name = "x";
-  return array_rows(quoted(split.file(0)), std::move(twice), y);
+  return array_rows(quoted(split.file(0)), std::move(twice), y, {}, name);
 }
 
 }  // namespace
@@ -33,10 +35,11 @@ Result<Label> place_label(const FoundSplit& split, const NpyArray& y, double num
 }
 
 Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
-                                                 const DataOptions& options, FoundData& found) {
-  MANTISSA_ASSIGN(const auto rows, target_rows(split, y));
+                                                 TableTask task, FoundData& found,
+                                                 const std::string& name) {
+  MANTISSA_ASSIGN(const auto rows, target_rows(split, y, name));
   TableChoices choices;
-  choices.task = options.table.task;
+  choices.task = task;
   MANTISSA_ASSIGN(FoundSchema schema, find_schema(*rows, split.part, choices));
   for (std::string& note : schema.notes) {
     if (note.find("the target") != std::string::npos) found.notes.push_back(std::move(note));
@@ -69,6 +72,63 @@ Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, Fou
   return TableColumn{.name = "y", .categories = numbered_classes(int{largest} + 1)};
 }
 
+namespace {
+
+bool are_labels_of_places(const NpyArray& y, const Shape& places) {
+  const std::vector<int64_t> dims = dims_of(places);
+  return places.rank > 0 &&
+         std::equal(y.shape.begin() + 1, y.shape.end(), dims.begin(), dims.end());
+}
+
+void put_columns(std::vector<TableColumn> columns, TableSchema& schema) {
+  schema.target = std::move(columns[0]);
+  schema.more_targets.assign(std::make_move_iterator(columns.begin() + 1),
+                             std::make_move_iterator(columns.end()));
+}
+
+Status check_target(const FoundSplit& split, const NpyArray& y, const TableSchema& schema) {
+  const auto targets = std::ssize(schema.targets());
+  const bool fits = schema.label_shape.rank > 0
+                        ? are_labels_of_places(y, schema.label_shape)
+                        : (y.shape.size() == 1 && targets == 1) ||
+                              (y.shape.size() == 2 && y.shape[1] == targets);
+  if (fits) return {};
+  return invalid_input(place_of(split, y) + " has other targets than the training array");
+}
+
+}  // namespace
+
+Status take_targets(const FoundSplit& train, std::span<const NpyArray> arrays,
+                    const TableChoices& choices, FoundData& found, TableSchema& schema) {
+  for (size_t i = 0; i < choices.outputs.size(); ++i) {
+    const WantedTarget& wanted = choices.outputs[i];
+    const TableTask task = wanted.is_number ? TableTask::kRegression : TableTask::kClassification;
+    MANTISSA_ASSIGN(std::vector<TableColumn> columns,
+                    example_targets(train, arrays[i], task, found, wanted.name));
+    put_columns(std::move(columns), schema.outputs.emplace_back());
+    schema.outputs.back().output = wanted.name;
+  }
+  if (!schema.outputs.empty()) return {};
+  if (are_labels_of_places(arrays[0], choices.label_shape)) {
+    schema.label_shape = choices.label_shape;
+    MANTISSA_ASSIGN(schema.target, place_target(train, arrays[0], found));
+    return {};
+  }
+  MANTISSA_ASSIGN(std::vector<TableColumn> columns,
+                  example_targets(train, arrays[0], choices.task, found));
+  put_columns(std::move(columns), schema);
+  return {};
+}
+
+Status check_targets(const FoundSplit& split, std::span<const NpyArray> arrays,
+                     const TableSchema& schema) {
+  if (schema.outputs.empty()) return check_target(split, arrays[0], schema);
+  for (size_t i = 0; i < schema.outputs.size(); ++i) {
+    MANTISSA_RETURN_IF_ERROR(check_target(split, arrays[i], schema.outputs[i]));
+  }
+  return {};
+}
+
 Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSchema& schema,
                       ExampleSet& set) {
   if (schema.label_shape.rank > 0) {
@@ -86,8 +146,10 @@ Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSch
     }
     return {};
   }
-  MANTISSA_ASSIGN(const auto rows, target_rows(split, y));
+  MANTISSA_ASSIGN(const auto rows,
+                  target_rows(split, y, schema.output.empty() ? "y" : schema.output));
   TableSchema targets_alone;
+  targets_alone.output = schema.output;
   targets_alone.target = schema.target;
   targets_alone.more_targets = schema.more_targets;
   MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(targets_alone, *rows));

@@ -1,6 +1,8 @@
 // Targets in arrays: one or several for each example, [N] or [N, K], or a class for each place.
 #pragma once
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -10,9 +12,10 @@
 namespace mantissa {
 
 // The targets of examples, as those of a table: from the examples of the split's part. The notes
-// about them are taken over.
+// about them are taken over. `name`: of the column, and the beginning of the names of several.
 Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
-                                                 const DataOptions& options, FoundData& found);
+                                                 TableTask task, FoundData& found,
+                                                 const std::string& name = "y");
 
 // The label of a pixel or position, kNoLabel for -1. An error for one that is no whole number from
 // -1 on.
@@ -24,8 +27,17 @@ Result<Label> largest_place_label(const FoundSplit& split, const NpyArray& y, Fo
 // A class for each position or pixel: as many as the largest label says.
 Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, FoundData& found);
 
-// Appends the targets of the examples of a split's part to a set of row_set. Errors: a class that
-// no training example has, a target that is missing.
+// The targets of a training split's arrays as those of a schema: one for each output, or the one that
+// there is. Labels of places have the shape that the choices name.
+Status take_targets(const FoundSplit& train, std::span<const NpyArray> arrays,
+                    const TableChoices& choices, FoundData& found, TableSchema& schema);
+
+// An error for targets of another shape than the schema's.
+Status check_targets(const FoundSplit& split, std::span<const NpyArray> arrays,
+                     const TableSchema& schema);
+
+// Appends the targets of the examples of a split's part to a set of row_set. `schema` may be one
+// output of several. Errors: a class that no training example has, a target that is missing.
 Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSchema& schema,
                       ExampleSet& set);
 

@@ -1,4 +1,4 @@
-// Numbers with channels, [T, C] or [H, W, C], or rows of columns, [F]: the order of an array's
+// Numbers with channels, [T, C] to [D, H, W, C], or rows of columns, [F]: the order of an array's
 // elements, and the mean and deviation of each channel.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace mantissa {
 
-// The dimensions of an example without channels: positions, or height and width.
+// The dimensions of an example without channels: positions, or depth, height and width.
 std::vector<int64_t> places_of(const Shape& shape);
 
 // "[N, 28, 28]".

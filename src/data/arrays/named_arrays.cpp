@@ -1,7 +1,6 @@
 #include "data/arrays/named_arrays.h"
 
 #include <algorithm>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
@@ -21,11 +20,11 @@ namespace fs = std::filesystem;
 // The arrays of a split, and the lengths of its sequences.
 struct SplitArrays {
   std::vector<NpyArray> inputs;
-  NpyArray targets;                           // without a name: there are none
+  std::vector<NpyArray> targets;              // of each output; none: they are unknown
   std::vector<std::vector<int32_t>> lengths;  // one for each input; empty: all positions count
 };
 
-// The files of a split: the archive, the names of its inputs' arrays, the name of its targets'.
+// The files of a split: the archive, the names of its inputs' arrays, the names of its targets'.
 FoundSplit split_of_names(const fs::path& archive, ArrayNames names) {
   FoundSplit split;
   split.folder = archive.parent_path();
@@ -42,7 +41,8 @@ Status check_counts(const FoundSplit& split, const SplitArrays& arrays) {
                          "' " + shape_text(first));
   };
   for (const NpyArray& array : arrays.inputs) MANTISSA_RETURN_IF_ERROR(check(array));
-  return arrays.targets.name.empty() ? Status() : check(arrays.targets);
+  for (const NpyArray& array : arrays.targets) MANTISSA_RETURN_IF_ERROR(check(array));
+  return {};
 }
 
 // The lengths of the sequence that an input is.
@@ -76,8 +76,9 @@ Result<SplitArrays> read_split(const FoundSplit& split, std::optional<ChannelAxi
                     check_array(split, array, inputs[i], axis.value_or(known)));
     arrays.inputs.push_back(std::move(array));
   }
-  if (const std::string& targets = split.files.back(); !targets.empty()) {
-    MANTISSA_ASSIGN(arrays.targets, take(targets));
+  for (size_t i = 1 + inputs.size(); i < split.files.size(); ++i) {
+    MANTISSA_ASSIGN(NpyArray targets, take(split.files[i]));
+    arrays.targets.push_back(std::move(targets));
   }
   MANTISSA_RETURN_IF_ERROR(check_counts(split, arrays));
   for (const ArrayInput& input : inputs) {
@@ -88,8 +89,7 @@ Result<SplitArrays> read_split(const FoundSplit& split, std::optional<ChannelAxi
 }
 
 // The arrays of all splits.
-Status find_splits(const fs::path& archive, const std::vector<ArrayInput>& inputs,
-                   FoundData& found) {
+Status find_splits(const fs::path& archive, const NamedPlaces& places, FoundData& found) {
   std::vector<OtherArray> others;
   MANTISSA_ASSIGN(const std::vector<NpyArray> arrays, read_npz(archive, {}, &others));
   std::vector<std::string> names;
@@ -99,11 +99,11 @@ Status find_splits(const fs::path& archive, const std::vector<ArrayInput>& input
   }
   // Arrays of texts count as there, so that the message says what they are.
   for (const OtherArray& other : others) {
-    const auto is_input = reads_array(other.name, inputs);
+    const auto is_input = reads_array(other.name, places);
     if (is_input) return unread_array(archive, other, *is_input);
     found.notes.push_back(unread_note(other));
   }
-  MANTISSA_ASSIGN(SplitNames splits, find_roles(archive, names, inputs));
+  MANTISSA_ASSIGN(SplitNames splits, find_roles(archive, names, places));
   for (std::string& note : splits.notes) found.notes.push_back(std::move(note));
   found.train = split_of_names(archive, std::move(splits.train));
   if (!splits.validation.empty()) {
@@ -115,12 +115,6 @@ Status find_splits(const fs::path& archive, const std::vector<ArrayInput>& input
     found.notes.push_back("there are no test arrays: those for validation are taken for them");
   }
   return {};
-}
-
-bool are_labels_of_places(const NpyArray& y, const Shape& places) {
-  const std::vector<int64_t> dims = dims_of(places);
-  return places.rank > 0 &&
-         std::equal(y.shape.begin() + 1, y.shape.end(), dims.begin(), dims.end());
 }
 
 // Means and deviations of numbers, and the targets, from the split's part.
@@ -137,16 +131,7 @@ Result<TableSchema> named_schema(const DataOptions& options, const FoundSplit& t
                     channel_columns(train, {arrays.inputs[i], {input.shape, input.channels_first},
                                             arrays.lengths[i]}));
   }
-  if (are_labels_of_places(arrays.targets, options.table.label_shape)) {
-    schema.label_shape = options.table.label_shape;
-    MANTISSA_ASSIGN(schema.target, place_target(train, arrays.targets, found));
-    return schema;
-  }
-  MANTISSA_ASSIGN(std::vector<TableColumn> targets,
-                  example_targets(train, arrays.targets, options, found));
-  schema.target = std::move(targets[0]);
-  schema.more_targets.assign(std::make_move_iterator(targets.begin() + 1),
-                             std::make_move_iterator(targets.end()));
+  MANTISSA_RETURN_IF_ERROR(take_targets(train, arrays.targets, options.table, found, schema));
   return schema;
 }
 
@@ -154,17 +139,10 @@ Result<TableSchema> named_schema(const DataOptions& options, const FoundSplit& t
 Result<int64_t> count_named(const FoundSplit& split, const TableSchema& schema) {
   std::vector<ArrayInput> inputs = schema.inputs;
   MANTISSA_ASSIGN(const SplitArrays arrays, read_split(split, {}, inputs));
-  const NpyArray& y = arrays.targets;
-  const auto targets = std::ssize(schema.targets());
-  const bool fits = schema.label_shape.rank > 0
-                        ? are_labels_of_places(y, schema.label_shape)
-                        : (y.shape.size() == 1 && targets == 1) ||
-                              (y.shape.size() == 2 && y.shape[1] == targets);
-  if (!fits) {
-    return invalid_input(place_of(split, y) + " has other targets than the training array");
-  }
+  MANTISSA_RETURN_IF_ERROR(check_targets(split, arrays.targets, schema));
   int64_t count = 0;
-  for (int64_t n = 0; n < y.shape[0]; ++n) count += is_of_part(n, split.part);
+  const int64_t rows = arrays.targets[0].shape[0];
+  for (int64_t n = 0; n < rows; ++n) count += is_of_part(n, split.part);
   return count;
 }
 
@@ -178,7 +156,8 @@ Status check_choices(const TableChoices& table) {
                                Choice{"ignore", table.ignore}}) {
     if (choice.text.empty()) continue;
     return invalid_input(std::string(choice.name) + ": names a column of a table; the arrays of a "
-                         "network with several inputs are called as its inputs, and the targets y");
+                         "network with several inputs are called as its inputs, and the targets y, "
+                         "or as its outputs if it has several");
   }
   return {};
 }
@@ -200,6 +179,24 @@ Result<int64_t> append_inputs(const FoundSplit& split, const SplitArrays& arrays
 
 }  // namespace
 
+namespace {
+
+// The names of the arrays that the network, or the schema that it is known by, reads.
+NamedPlaces places_of(const TableSchema& schema) {
+  NamedPlaces places{schema.inputs};
+  for (const TableSchema& output : schema.outputs) places.outputs.push_back(output.output);
+  return places;
+}
+
+NamedPlaces places_of(const DataOptions& options) {
+  if (options.schema) return places_of(*options.schema);
+  NamedPlaces places{options.table.inputs};
+  for (const WantedTarget& output : options.table.outputs) places.outputs.push_back(output.name);
+  return places;
+}
+
+}  // namespace
+
 bool wants_names(const DataOptions& options) {
   return options.schema ? options.schema->has_named_inputs() : !options.table.inputs.empty();
 }
@@ -208,8 +205,7 @@ Result<FoundData> inspect_named(const fs::path& path, const DataOptions& options
   MANTISSA_RETURN_IF_ERROR(check_choices(options.table));
   FoundData found;
   MANTISSA_ASSIGN(const fs::path archive, archive_at(path));
-  MANTISSA_RETURN_IF_ERROR(find_splits(
-      archive, options.schema ? options.schema->inputs : options.table.inputs, found));
+  MANTISSA_RETURN_IF_ERROR(find_splits(archive, places_of(options), found));
   const bool keeps_some = found.test.files.empty();
   if (keeps_some) {
     found.train.part = RowPart::kTrain;
@@ -241,7 +237,10 @@ Result<ExampleSet> read_named(const FoundData& found, const FoundSplit& split,
     MANTISSA_ASSIGN(const SplitArrays arrays,
                     read_split(split, {}, schema.inputs));
     MANTISSA_ASSIGN(set.count, append_inputs(split, arrays, schema, options, set));
-    MANTISSA_RETURN_IF_ERROR(append_targets(split, arrays.targets, schema, set));
+    for (size_t i = 0; i < arrays.targets.size(); ++i) {
+      const TableSchema& of_targets = schema.outputs.empty() ? schema : schema.outputs[i];
+      MANTISSA_RETURN_IF_ERROR(append_targets(split, arrays.targets[i], of_targets, set));
+    }
   } catch (const std::bad_alloc&) {
     return out_of_memory(std::to_string(split.count) + " examples of " + quoted(split.file(0)),
                          split.count * set.example_bytes());
@@ -258,8 +257,8 @@ Result<ExampleSet> read_named_inputs(const fs::path& path, const TableSchema& sc
     MANTISSA_ASSIGN(const std::vector<NpyArray> all, read_npz(path, {}, &others));
     for (const NpyArray& array : all) names.push_back(array.name);
   }
-  MANTISSA_ASSIGN(ArrayNames found, find_inputs(path, names, schema.inputs));
-  found.back() = "";
+  MANTISSA_ASSIGN(ArrayNames found, find_inputs(path, names, places_of(schema)));
+  found.resize(schema.inputs.size());
   const FoundSplit split = split_of_names(path, std::move(found));
   TableSchema known = schema;
   ExampleSet set = row_set(known, false);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/test_folder.h"
+#include "data/arrays/test_arrays.h"
 #include "data/batches/examples.h"
 #include "data/datasets/dataset.h"
 #include "formats/arrays/npz.h"
@@ -14,12 +15,6 @@
 
 namespace mantissa {
 namespace {
-
-template <typename T>
-NpyView array_of(const char* name, NpyType type, std::vector<int64_t> shape,
-             const std::vector<T>& numbers) {
-  return {name, type, std::move(shape), std::as_bytes(std::span(numbers))};
-}
 
 constexpr int16_t kUnit = 1 << -kFeatureExponent;
 

@@ -50,7 +50,7 @@ Result<TableSchema> find_shaped(const DataOptions& options, RowPart part, FoundD
   if (schema.label_shape.rank > 0) {
     MANTISSA_ASSIGN(schema.target, place_target(train, pair.y, found));
   } else {
-    MANTISSA_ASSIGN(const auto targets, example_targets(train, pair.y, options, found));
+    MANTISSA_ASSIGN(const auto targets, example_targets(train, pair.y, options.table.task, found));
     schema.target = targets[0];
   }
   if (options.learned) {

@@ -49,6 +49,13 @@ StoredTensor input_tensor(const ArrayInput& input) {
   return {input.name, input.shape, std::vector<int32_t>()};
 }
 
+StoredTensor target_tensor(const TableSchema& schema) {
+  const auto targets = std::ssize(schema.more_targets) + 1;
+  if (schema.is_regression()) return {kTargetTensor, Shape{targets}, std::vector<int16_t>()};
+  if (schema.has_labels()) return {kLabelTensor, Shape{targets}, std::vector<Label>()};
+  return {kLabelTensor, schema.label_shape, std::vector<Label>()};
+}
+
 // The examples that are marked, `count` of them.
 ExampleSet copy_examples(const std::vector<bool>& marked, int64_t count, const ExampleSet& set) {
   ExampleSet copies{.count = count};
@@ -58,7 +65,8 @@ ExampleSet copy_examples(const std::vector<bool>& marked, int64_t count, const E
         [&](const auto& numbers) {
           std::decay_t<decltype(numbers)> copied(static_cast<size_t>(count * size));
           move_marked(numbers, size, marked, true, copied);
-          copies.tensors.push_back({tensor.name, tensor.shape, std::move(copied), tensor.padding});
+          copies.tensors.push_back({tensor.name, tensor.shape, std::move(copied), tensor.padding,
+                                    tensor.is_of_output});
         },
         tensor.numbers);
   }
@@ -120,14 +128,12 @@ ExampleSet row_set(const TableSchema& schema, bool with_weights) {
   if (schema.picture) {
     set.tensors.push_back({kPixelTensor, schema.picture->shape, std::vector<uint8_t>()});
   }
-  const auto targets = std::ssize(schema.more_targets) + 1;
-  if (schema.is_regression()) {
-    set.tensors.push_back({kTargetTensor, Shape{targets}, Numbers()});
-  } else if (schema.has_labels()) {
-    set.tensors.push_back({kLabelTensor, Shape{targets}, std::vector<Label>()});
-  } else {
-    set.tensors.push_back({kLabelTensor, schema.label_shape, std::vector<Label>()});
+  for (const TableSchema& output : schema.outputs) {
+    StoredTensor& tensor = set.tensors.emplace_back(target_tensor(output));
+    tensor.name = output.output;
+    tensor.is_of_output = true;
   }
+  if (schema.outputs.empty()) set.tensors.push_back(target_tensor(schema));
   if (with_weights && !schema.weights.empty()) {
     set.tensors.push_back({kWeightTensor, Shape{}, Numbers()});
   }

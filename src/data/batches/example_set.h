@@ -45,8 +45,9 @@ struct StoredTensor {
   // Only for tokens. A sequence may be shorter than the shape: kNoToken fills the rest, and in
   // batches this token.
   std::optional<int32_t> padding = std::nullopt;
+  bool is_of_output = false;  // compared with one of several outputs, which has its name
 
-  bool is_input() const { return is_input_name(name); }
+  bool is_input() const { return !is_of_output && is_input_name(name); }
   int64_t example_bytes() const;
   std::span<const std::byte> bytes() const;
 
@@ -84,7 +85,7 @@ ExampleSet picture_set(const PictureForm& form, std::vector<uint8_t> pixels,
                        std::vector<Label> labels);
 
 // A set of rows of tables that are encoded by a schema, without rows: numbers, or the tokens of a
-// text, and the target.
+// text, and the target; of several outputs a tensor with each one's name.
 ExampleSet row_set(const TableSchema& schema, bool with_weights);
 
 // Leaves out the examples that are marked; the others keep their order.

@@ -73,6 +73,14 @@ void hash_set(const ExampleSet& set, Sha256& hash) {
 }  // namespace
 
 Target target_of(const TableSchema& schema) {
+  if (!schema.outputs.empty()) {
+    Target several{.kind = TargetKind::kSeveral};
+    for (const TableSchema& output : schema.outputs) {
+      several.parts.push_back(target_of(output));
+      several.parts.back().output = output.output;
+    }
+    return several;
+  }
   const TableColumn& column = schema.target;
   if (schema.has_labels()) {
     Target labels{.kind = TargetKind::kLabels, .named = true};

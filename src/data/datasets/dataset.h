@@ -18,7 +18,8 @@
 
 namespace mantissa {
 
-enum class TargetKind : uint8_t { kClasses, kLabels, kNumber, kTokens };
+// kSeveral: a target for each output of a network.
+enum class TargetKind : uint8_t { kClasses, kLabels, kNumber, kTokens, kSeveral };
 
 // A number that is predicted: networks learn (number - mean) / deviation.
 struct TargetNumber {
@@ -26,14 +27,16 @@ struct TargetNumber {
   double mean = 0, deviation = 1;
 };
 
-// The prediction for an example: a class, labels that do not exclude one another, numbers, or the
-// tokens of a vocabulary.
+// The prediction for an example: a class, labels that do not exclude one another, numbers, the
+// tokens of a vocabulary, or several of the first three.
 struct Target {
   TargetKind kind = TargetKind::kClasses;
   int classes = 0;                         // or labels, or tokens; 0 of numbers
   std::vector<std::string> names = {};     // [classes]
   bool named = false;                      // these are names, not numbers
   std::vector<TargetNumber> numbers = {};  // of numbers: at least one
+  std::vector<Target> parts = {};          // of several: the target of each output
+  std::string output = {};                 // the name of such an output
 
   bool is_number() const { return kind == TargetKind::kNumber; }
   bool has_labels() const { return kind == TargetKind::kLabels; }

@@ -110,14 +110,20 @@ Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found
 }
 
 void append_target(const TableTarget& target, const TableSchema& schema, ExampleSet& set) {
-  if (StoredTensor* const targets = set.find(kTargetTensor)) {
+  for (size_t i = 0; i < schema.outputs.size(); ++i) {
+    append_target(target.outputs[i], schema.outputs[i], set);
+  }
+  if (!schema.outputs.empty()) return;
+  const char* const usual = schema.is_regression() ? kTargetTensor : kLabelTensor;
+  StoredTensor& tensor = *set.find(schema.output.empty() ? usual : schema.output);
+  if (schema.is_regression()) {
     for (size_t i = 0; i < target.numbers.size(); ++i) {
       const TableColumn& column = i == 0 ? schema.target : schema.more_targets[i - 1];
-      targets->as<int16_t>().push_back(standardised(target.numbers[i], column, kTargetExponent));
+      tensor.as<int16_t>().push_back(standardised(target.numbers[i], column, kTargetExponent));
     }
     return;
   }
-  auto& labels = set.find(kLabelTensor)->as<Label>();
+  auto& labels = tensor.as<Label>();
   if (!schema.has_labels()) labels.push_back(static_cast<Label>(target.label));
   labels.insert(labels.end(), target.labels.begin(), target.labels.end());
 }

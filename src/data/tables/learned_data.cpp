@@ -91,8 +91,7 @@ void take_known_targets(const TableSchema& known, TableSchema& schema) {
   schema.more_targets.assign(columns.begin() + 1, columns.end());
 }
 
-Status take_target(const LearnedData& learned, TableSchema& schema) {
-  const TableSchema& known = *learned.table;
+Status take_target(const LearnedData& learned, const TableSchema& known, TableSchema& schema) {
   const Names there = column_names(known.targets()), here = column_names(schema.targets());
   const bool are_of_a_kind = known.is_regression() == schema.is_regression() &&
                              known.has_labels() == schema.has_labels();
@@ -115,6 +114,25 @@ Status take_target(const LearnedData& learned, TableSchema& schema) {
   std::copy_if(own.begin(), own.end(), std::back_inserter(others),
                [&](const std::string& name) { return !has_name(classes, name); });
   return other_target(learned, "has no class " + quoted_list(others) + ", and the data have");
+}
+
+// The same of a schema, or of each of its outputs that the source has, too.
+Status take_target(const LearnedData& learned, TableSchema& schema) {
+  const TableSchema& known = *learned.table;
+  if (known.outputs.empty() && schema.outputs.empty()) return take_target(learned, known, schema);
+  for (TableSchema& output : schema.outputs) {
+    const auto there = std::find_if(
+        known.outputs.begin(), known.outputs.end(),
+        [&](const TableSchema& each) { return each.output == output.output; });
+    if (there != known.outputs.end()) {
+      MANTISSA_RETURN_IF_ERROR(take_target(learned, *there, output));
+    } else if (learned.is_exact) {
+      return other_target(learned, "has no output '" + output.output + "', and the data have");
+    }
+  }
+  if (!learned.is_exact || known.outputs.size() == schema.outputs.size()) return {};
+  return other_target(learned, "predicts " + known.target_names() + ", and the data have " +
+                                   schema.target_names());
 }
 
 // Whether a row that the network reads is meant to have the known columns.

@@ -70,13 +70,27 @@ Result<std::set<size_t>> other_columns(const TableRows& rows, const TableChoices
   return invalid_input("row-weights: the column '" + choices.weights + "' is ignored");
 }
 
+// The names of the columns that several outputs of a network predict.
+Result<std::vector<std::string>> names_of_outputs(const TableChoices& choices) {
+  std::vector<std::string> outputs, chosen = parse_missing(choices.target);
+  for (const WantedTarget& output : choices.outputs) outputs.push_back(output.name);
+  if (chosen.empty()) return outputs;
+  if (chosen.size() == outputs.size()) return chosen;
+  return invalid_input("target: names " + std::to_string(chosen.size()) +
+                       " columns, and the network has the outputs " + missing_text(outputs) +
+                       "; name a column for each, in this order");
+}
+
 // The columns that are predicted: those that the user names, with commas between them; else those
 // that the rows name, or the usual one. A column may have commas in its name.
-Result<std::vector<size_t>> chosen_targets(const TableRows& rows, const std::string& choice,
+Result<std::vector<size_t>> chosen_targets(const TableRows& rows, const TableChoices& choices,
                                            const std::set<size_t>& ignored) {
+  const std::string& choice = choices.target;
   const std::vector<std::string>& names = rows.names();
   std::vector<std::string> chosen = rows.targets();
-  if (!choice.empty()) {
+  if (!choices.outputs.empty()) {
+    MANTISSA_ASSIGN(chosen, names_of_outputs(choices));
+  } else if (!choice.empty()) {
     const bool is_one = std::find(names.begin(), names.end(), choice) != names.end();
     chosen = is_one ? std::vector<std::string>{choice} : parse_missing(choice);
   }
@@ -97,7 +111,7 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   const std::vector<std::string>& names = rows.names();
   ChosenColumns chosen;
   MANTISSA_ASSIGN(const std::set<size_t> ignored, other_columns(rows, choices, chosen, notes));
-  MANTISSA_ASSIGN(chosen.targets, chosen_targets(rows, choices.target, ignored));
+  MANTISSA_ASSIGN(chosen.targets, chosen_targets(rows, choices, ignored));
   const std::set<size_t> targets(chosen.targets.begin(), chosen.targets.end());
   for (const size_t target : chosen.targets) {
     if (chosen.weights == target) {
@@ -238,6 +252,19 @@ Status take_targets(std::span<const ColumnValues> values, std::span<const std::s
     found.notes.push_back(std::to_string(values.size()) + " targets are taken for " +
                           (are_labels ? "labels; --task regression takes them for numbers"
                                       : "numbers"));
+  }
+  return {};
+}
+
+// A target for each output: numbers or classes, as its loss wants.
+Status take_outputs(std::span<const ColumnValues> values, std::span<const std::string> names,
+                    const TableChoices& choices, FoundSchema& found) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const WantedTarget& wanted = choices.outputs[i];
+    TableSchema& output = found.schema.outputs.emplace_back();
+    output.output = wanted.name;
+    const TableTask task = wanted.is_number ? TableTask::kRegression : TableTask::kClassification;
+    MANTISSA_ASSIGN(output.target, target_column(values[i], names[i], task, found.notes));
   }
   return {};
 }
@@ -402,7 +429,9 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
     targets[i].choose(decimal, is_told, rows.separator());
     target_names.push_back(names[chosen.targets[i]]);
   }
-  if (targets.size() == 1) {
+  if (!choices.outputs.empty()) {
+    MANTISSA_RETURN_IF_ERROR(take_outputs(targets, target_names, choices, found));
+  } else if (targets.size() == 1) {
     MANTISSA_ASSIGN(found.schema.target,
                     target_column(targets[0], target_names[0], choices.task, found.notes));
   } else {

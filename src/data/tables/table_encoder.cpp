@@ -18,6 +18,13 @@ Result<TableEncoder> TableEncoder::create(const TableSchema& schema, const Table
   if (schema.text) {
     MANTISSA_ASSIGN(encoder.text_, find_column(names, schema.text->name, rows.place() + ": "));
   }
+  for (const TableSchema& output : schema.outputs) {
+    MANTISSA_ASSIGN(TableEncoder one, create(output, rows));
+    encoder.outputs_.push_back(std::move(one));
+  }
+  const bool has_all = std::ranges::all_of(encoder.outputs_, &TableEncoder::has_target);
+  if (!has_all) encoder.outputs_.clear();
+  if (!schema.outputs.empty()) return encoder;
   for (const TableColumn& column : schema.targets()) {
     const auto target = std::find(names.begin(), names.end(), column.name);
     if (target == names.end()) {
@@ -123,6 +130,11 @@ Status TableEncoder::add_target(const TableColumn& column, const TableField& fie
 
 Result<TableTarget> TableEncoder::target(std::span<const TableField> row) {
   TableTarget target;
+  for (TableEncoder& output : outputs_) {
+    MANTISSA_ASSIGN(TableTarget one, output.target(row));
+    if (!one.is_known) return TableTarget{};
+    target.outputs.push_back(std::move(one));
+  }
   for (size_t i = 0; i < targets_.size(); ++i) {
     const TableField& field = row[targets_[i].place];
     if (field.kind == FieldKind::kMissing) return TableTarget{};
@@ -153,6 +165,9 @@ std::vector<std::string> TableEncoder::notes() const {
   for (size_t i = 0; i < targets_.size(); ++i) {
     const TableColumn& column = i == 0 ? schema_.target : schema_.more_targets[i - 1];
     note_clipped(column.name, targets_[i], kTargetExponent);
+  }
+  for (const TableEncoder& output : outputs_) {
+    for (std::string& note : output.notes()) notes.push_back(std::move(note));
   }
   if (truncated_ > 0) {
     notes.push_back(std::to_string(truncated_) + " texts are cut short: they have more than " +

@@ -20,6 +20,7 @@ struct TableTarget {
   int64_t label = -1;            // of classes
   std::vector<double> numbers;   // of regression, one for each target
   std::vector<uint16_t> labels;  // of several labels: 0 or 1 for each
+  std::vector<TableTarget> outputs = {};  // of a network with several outputs, in place of these
 };
 
 // Rows as a network takes them. Columns are found by name; there may be more.
@@ -37,7 +38,7 @@ class TableEncoder {
   // Known if all targets are. An error for an unknown class, or for a text in place of a number.
   Result<TableTarget> target(std::span<const TableField> row);
 
-  bool has_target() const { return !targets_.empty(); }
+  bool has_target() const { return !targets_.empty() || !outputs_.empty(); }
   int64_t truncated() const { return truncated_; }  // texts that were cut short
   // Notes, a line each, about values that the network does not get: texts that are none of a
   // column's categories, and numbers that were clipped.
@@ -63,6 +64,7 @@ class TableEncoder {
   const TableRows& rows_;
   std::vector<Place> columns_;
   std::vector<Place> targets_;  // of all targets, or none
+  std::vector<TableEncoder> outputs_;  // encode the targets of several outputs; all, or none
   size_t text_ = 0;  // of the text's column in a row
   int64_t truncated_ = 0;
 };

@@ -63,7 +63,7 @@ Result<TableColumn> column_of(const Json& json) {
 }
 
 Result<Shape> shape_in(const Json& json) {
-  constexpr int kMostRank = 3;
+  constexpr int kMostRank = 4;
   constexpr int64_t kMost = int64_t{1} << 31;
   Shape shape;
   for (const Json& dim : json) {

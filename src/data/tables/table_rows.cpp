@@ -75,15 +75,16 @@ struct Cells {
 
 class ArrayRows : public TableRows {
  public:
-  ArrayRows(std::string name, NpyArray x, NpyArray y, const std::vector<double>& missing)
+  ArrayRows(std::string name, NpyArray x, NpyArray y, const std::string& target,
+            const std::vector<double>& missing)
       : name_(std::move(name)),
         x_(std::move(x), missing),
         y_(std::move(y), missing),
         rows_(x_.array.shape[0]) {
     for (int64_t i = 0; i < x_.columns; ++i) names_.push_back(std::to_string(i + 1));
-    if (y_.columns == 1) names_.emplace_back("y");
+    if (y_.columns == 1) names_.push_back(target);
     for (int64_t i = 0; y_.columns > 1 && i < y_.columns; ++i) {
-      names_.push_back("y" + std::to_string(i + 1));
+      names_.push_back(target + std::to_string(i + 1));
       targets_.push_back(names_.back());
     }
   }
@@ -219,7 +220,8 @@ Result<size_t> find_column(const std::vector<std::string>& names, const std::str
 }
 
 Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y,
-                                              const TableFormat& format) {
+                                              const TableFormat& format,
+                                              const std::string& target) {
   const auto shape = [](const NpyArray& array) {
     std::string text;
     for (const int64_t dim : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(dim);
@@ -246,7 +248,7 @@ Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyA
     }
   }
   return std::unique_ptr<TableRows>(
-      std::make_unique<ArrayRows>(std::move(name), std::move(x), std::move(y), missing));
+      std::make_unique<ArrayRows>(std::move(name), std::move(x), std::move(y), target, missing));
 }
 
 }  // namespace mantissa

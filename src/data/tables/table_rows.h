@@ -81,9 +81,10 @@ Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& pa
 using NumberAt = double (*)(const NpyArray& array, int64_t i);
 NumberAt number_reader(NpyType type);
 
-// The rows of arrays x [rows, ...] and, if it is there, y [rows]: columns called 1, 2, ..., then y.
-// `name` begins errors.
+// The rows of arrays x [rows, ...] and, if it is there, y [rows]: columns called 1, 2, ..., then as
+// `target` says. `name` begins errors.
 Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y,
-                                              const TableFormat& format = {});
+                                              const TableFormat& format = {},
+                                              const std::string& target = "y");
 
 }  // namespace mantissa

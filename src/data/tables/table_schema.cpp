@@ -108,10 +108,13 @@ std::vector<TableColumn> TableSchema::targets() const {
 }
 
 std::string TableSchema::target_names() const {
-  std::string names = target.name;
-  for (size_t i = 0; i < more_targets.size(); ++i) {
-    names += (i + 1 == more_targets.size() ? " and " : ", ") + more_targets[i].name;
+  std::vector<std::string> all;
+  for (const TableSchema& each : outputs) all.push_back(each.target_names());
+  if (outputs.empty()) {
+    for (const TableColumn& column : targets()) all.push_back(column.name);
   }
+  std::string names = all[0];
+  for (size_t i = 1; i < all.size(); ++i) names += (i + 1 == all.size() ? " and " : ", ") + all[i];
   return names;
 }
 
@@ -142,11 +145,46 @@ TableFormat TableSchema::file_format() const {
   return known;
 }
 
-std::string to_json(const TableSchema& schema) {
-  Json json = {{"columns", Json::array()}, {"target", column_json(schema.target)}};
-  for (const TableColumn& column : schema.columns) json["columns"].push_back(column_json(column));
+namespace {
+
+void add_targets(const TableSchema& schema, Json& json) {
+  json["target"] = column_json(schema.target);
   for (const TableColumn& column : schema.more_targets) {
     json["more_targets"].push_back(column_json(column));
+  }
+}
+
+// May throw Json::exception.
+Status parse_targets(const Json& json, TableSchema& schema) {
+  MANTISSA_ASSIGN(schema.target, column_of(json.at("target")));
+  for (const Json& column : json.value("more_targets", Json::array())) {
+    MANTISSA_ASSIGN(TableColumn one, column_of(column));
+    schema.more_targets.push_back(std::move(one));
+  }
+  return check_targets(schema);
+}
+
+// May throw Json::exception.
+Status parse_outputs(const Json& json, TableSchema& schema) {
+  for (const Json& one : json) {
+    TableSchema& output = schema.outputs.emplace_back();
+    one.at("name").get_to(output.output);
+    MANTISSA_RETURN_IF_ERROR(parse_targets(one, output));
+  }
+  if (schema.outputs.size() > 1) return {};
+  return invalid_input("the table's columns are damaged");
+}
+
+}  // namespace
+
+std::string to_json(const TableSchema& schema) {
+  Json json = {{"columns", Json::array()}};
+  for (const TableColumn& column : schema.columns) json["columns"].push_back(column_json(column));
+  if (schema.outputs.empty()) add_targets(schema, json);
+  for (const TableSchema& output : schema.outputs) {
+    Json one = {{"name", output.output}};
+    add_targets(output, one);
+    json["outputs"].push_back(std::move(one));
   }
   if (schema.text) {
     json["text"] = {{"name", schema.text->name},
@@ -179,12 +217,8 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
       MANTISSA_ASSIGN(TableColumn one, column_of(column));
       schema.columns.push_back(std::move(one));
     }
-    MANTISSA_ASSIGN(schema.target, column_of(json.at("target")));
-    for (const Json& column : json.value("more_targets", Json::array())) {
-      MANTISSA_ASSIGN(TableColumn one, column_of(column));
-      schema.more_targets.push_back(std::move(one));
-    }
-    MANTISSA_RETURN_IF_ERROR(check_targets(schema));
+    MANTISSA_RETURN_IF_ERROR(json.contains("outputs") ? parse_outputs(json.at("outputs"), schema)
+                                                      : parse_targets(json, schema));
     if (json.contains("text")) {
       MANTISSA_ASSIGN(schema.text, text_column_of(json.at("text")));
     }

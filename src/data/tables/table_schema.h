@@ -102,6 +102,12 @@ struct PictureColumn {
   Shape shape = {};  // [H, W, C], which the pictures are brought to
 };
 
+// An output of a network that has several, and what it is compared with: numbers, or classes.
+struct WantedTarget {
+  std::string name;
+  bool is_number = false;
+};
+
 // The user's settings for a table.
 struct TableChoices {
   // The column that is predicted, or several with commas between them; "": one called so, or the
@@ -124,6 +130,9 @@ struct TableChoices {
   Shape label_shape = {};
   // For a network that also reads pictures: [H, W, C]; they have a column. Rank 0: it reads none.
   Shape picture = {};
+  // For a network with several outputs: a target for each. Columns have the outputs' names, unless
+  // `target` names as many.
+  std::vector<WantedTarget> outputs = {};
 };
 
 struct TableSchema {
@@ -142,10 +151,14 @@ struct TableSchema {
   Shape label_shape = {};       // of an example's classes; [H, W]: one for each pixel
   std::vector<ArrayInput> inputs = {};  // arrays by their names, in place of columns
   std::optional<PictureColumn> picture = std::nullopt;  // another input, beside the columns
+  // For a network with several outputs: the targets of each, without inputs, in place of those
+  // above; and the output's name.
+  std::vector<TableSchema> outputs = {};
+  std::string output = {};
 
   bool has_named_inputs() const { return !inputs.empty(); }
   bool is_shaped() const { return shape.rank > 0; }
-  bool is_regression() const { return target.is_number(); }
+  bool is_regression() const { return outputs.empty() && target.is_number(); }
   bool has_labels() const { return !is_regression() && !more_targets.empty(); }
   std::vector<TableColumn> targets() const;
   // "a", or "a, b and c" of several.

@@ -104,6 +104,10 @@ Result<AnsweredChat> encode_plain(const Vocabulary& vocabulary, const Conversati
 
 Result<AnsweredChat> encode_conversation(const Vocabulary& vocabulary,
                                          const Conversation& conversation) {
+  if (!vocabulary.chat_refused().empty()) {
+    return invalid_input("the model's chat template is not known here, so it learns from texts "
+                         "alone: " + vocabulary.chat_refused());
+  }
   if (!vocabulary.chat()) return encode_plain(vocabulary, conversation);
   return encode_answers(*vocabulary.byte_bpe(), *vocabulary.chat(), conversation.turns);
 }

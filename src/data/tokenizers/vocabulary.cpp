@@ -69,7 +69,8 @@ Result<Vocabulary> Vocabulary::of(WordPiece tokenizer) {
   return vocabulary;
 }
 
-Result<Vocabulary> Vocabulary::of(ByteBpe tokenizer, std::optional<ChatTemplate> chat) {
+Result<Vocabulary> Vocabulary::of(ByteBpe tokenizer, std::optional<ChatTemplate> chat,
+                                  std::string chat_refused) {
   if (std::ssize(tokenizer.tokens()) > kMostTokensOfAModel) {
     return invalid_input("the tokenizer has " + std::to_string(tokenizer.tokens().size()) +
                          " tokens; networks know at most " +
@@ -78,18 +79,20 @@ Result<Vocabulary> Vocabulary::of(ByteBpe tokenizer, std::optional<ChatTemplate>
   Vocabulary vocabulary(tokenizer.tokens());
   vocabulary.byte_bpe_ = std::make_shared<const ByteBpe>(std::move(tokenizer));
   vocabulary.chat_ = std::move(chat);
+  vocabulary.chat_refused_ = std::move(chat_refused);
   return vocabulary;
 }
 
 std::string Vocabulary::tokenizer_entry() const {
-  if (byte_bpe_) return to_json(*byte_bpe_, chat_);
+  if (byte_bpe_) return to_json(*byte_bpe_, chat_, chat_refused_);
   return wordpiece_ ? to_json(*wordpiece_) : "";
 }
 
 Result<Vocabulary> vocabulary_of_entry(const std::string& entry) {
   if (is_byte_bpe(entry)) {
     MANTISSA_ASSIGN(ByteBpeEntry parsed, parse_byte_bpe(entry));
-    return Vocabulary::of(std::move(parsed.tokenizer), std::move(parsed.chat));
+    return Vocabulary::of(std::move(parsed.tokenizer), std::move(parsed.chat),
+                          std::move(parsed.chat_refused));
   }
   MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(entry));
   return Vocabulary::of(std::move(tokenizer));

@@ -53,7 +53,8 @@ class Vocabulary {
 
   // An error: more pieces than tokens can name.
   static Result<Vocabulary> of(WordPiece tokenizer);
-  static Result<Vocabulary> of(ByteBpe tokenizer, std::optional<ChatTemplate> chat);
+  static Result<Vocabulary> of(ByteBpe tokenizer, std::optional<ChatTemplate> chat,
+                               std::string chat_refused = "");
 
   const std::vector<std::string>& names() const { return names_; }
   // The tokenizer, or null.
@@ -61,6 +62,8 @@ class Vocabulary {
   const ByteBpe* byte_bpe() const { return byte_bpe_.get(); }
   // Its chat template, if a model has brought one.
   const std::optional<ChatTemplate>& chat() const { return chat_; }
+  // Why a model's chat template is not followed here; "": it is, or there is none.
+  const std::string& chat_refused() const { return chat_refused_; }
   // The tokenizer beside the names as an entry of a file's metadata; "": there is none.
   std::string tokenizer_entry() const;
   // The mask token, if there is one.
@@ -94,6 +97,7 @@ class Vocabulary {
   std::shared_ptr<const WordPiece> wordpiece_;
   std::shared_ptr<const ByteBpe> byte_bpe_;
   std::optional<ChatTemplate> chat_;
+  std::string chat_refused_;
 };
 
 // The vocabulary of such an entry. Errors: it is damaged, or has too many tokens.

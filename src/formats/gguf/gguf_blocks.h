@@ -19,7 +19,8 @@ struct GgufBlockType {
 const GgufBlockType* gguf_block_type(uint32_t number);
 
 // The numbers of types in files.
-inline constexpr uint32_t kGgufF32 = 0, kGgufF16 = 1, kGgufQ8_0 = 8, kGgufBF16 = 30;
+inline constexpr uint32_t kGgufF32 = 0, kGgufF16 = 1, kGgufQ4_0 = 2, kGgufQ4_1 = 3, kGgufQ8_0 = 8,
+                          kGgufBF16 = 30;
 
 constexpr int64_t kQ8Elements = 32;  // of a block of Q8_0
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -75,7 +76,7 @@ std::vector<double> second_scores(const Tensor& both) {
 
 // Adds a batch of two classes by two logits.
 void add_two_classes(const Tensor& both, const int32_t* labels, const Batch& batch,
-                     const StepResult& step, const kernels::SoftmaxKernels& softmax,
+                     int64_t loss_q24, const kernels::SoftmaxKernels& softmax,
                      ClassificationEvaluation& evaluation) {
   const std::vector<double> scores = second_scores(both);
   std::vector<int> guesses;
@@ -85,7 +86,7 @@ void add_two_classes(const Tensor& both, const int32_t* labels, const Batch& bat
     if (evaluation.thresholds.empty()) continue;
     guesses.push_back(scores[n] > evaluation.thresholds[0] ? 1 : 0);
   }
-  evaluation.add(both, labels, batch.examples, step.loss_q24, softmax, guesses);
+  evaluation.add(both, labels, batch.examples, loss_q24, softmax, guesses);
 }
 
 // Adds a batch of labels that exclude no other: each is guessed if its logit is above its
@@ -151,10 +152,9 @@ bool has_labels(const ClassifierOptions& options) {
 }
 
 // Whether a batch has a label for each output of an example.
-bool is_by_output(const Batch& batch) {
-  return std::any_of(batch.specs.begin(), batch.specs.end(), [](const TensorSpec& spec) {
-    return spec.name == kLabelTensor && spec.shape.rank > 0;
-  });
+bool is_by_output(const Batch& batch, const std::string& labels) {
+  const TensorSpec* const spec = find_spec(batch.specs, labels);
+  return spec != nullptr && spec->shape.rank > 0;
 }
 
 // Probabilities of each label, [rows][labels].
@@ -194,54 +194,92 @@ std::vector<double> rank_probabilities(const std::vector<double>& above, int64_t
   return result;
 }
 
-// Adds up the rows, too, with those without a label, which nothing else counts.
-Result<ClassificationEvaluation> evaluate_rows(Programs& programs, BatchSource& batches,
-                                               const ClassifierOptions& options,
-                                               const EvaluationObserver& observer, int64_t& rows) {
-  ClassificationEvaluation evaluation(options.classes);
-  const kernels::KernelTable table = kernels::select_kernels(options.isa);
-  evaluation.thresholds = options.thresholds;
-  OneLogit one;
-  std::vector<std::pair<int, int>> ranks;  // labels and guesses
-  const bool are_labels = has_labels(options), are_ranks = options.loss == ops::LossKind::kOrdinal;
-  const bool are_two = options.classes == 2 && !are_labels && !are_ranks;
-  if (are_labels) {
-    evaluation.confusion.clear();
-    evaluation.scored.resize(static_cast<size_t>(options.classes));
+// Adds up batches. Their rows, too, with those without a label, which nothing else counts.
+class RowMeasurement {
+ public:
+  explicit RowMeasurement(const ClassifierOptions& options)
+      : options_(options),
+        table_(kernels::select_kernels(options.isa)),
+        labels_(options.place.labels.empty() ? kLabelTensor : options.place.labels),
+        are_labels_(has_labels(options)),
+        are_ranks_(options.loss == ops::LossKind::kOrdinal),
+        are_two_(options.classes == 2 && !are_labels_ && !are_ranks_),
+        evaluation_(options.classes) {
+    evaluation_.thresholds = options.thresholds;
+    if (!are_labels_) return;
+    evaluation_.confusion.clear();
+    evaluation_.scored.resize(static_cast<size_t>(options.classes));
   }
-  const auto add = [&](const Batch& batch, const StepResult& step) {
-    const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
-    const Tensor outputs = programs.outputs();
-    const Tensor logits = options.one_logit ? one.logits(outputs) : outputs;
-    evaluation.of_places = evaluation.of_places || rows_of(logits) > batch.count;
-    rows += rows_of(logits);
-    const int64_t loss_q24 = step.losses[0].loss_q24;  // of rows that count
-    if (are_labels) {
-      const bool by_output = is_by_output(batch) && !evaluation.of_places;
-      add_labels(logits, {labels, options.classes, by_output}, evaluation);
-      evaluation.loss_q24 = accumulate(evaluation.loss_q24, loss_q24);
-    } else if (are_ranks) {
-      add_ranks(logits, labels, ranks, evaluation);
-      evaluation.loss_q24 = accumulate(evaluation.loss_q24, loss_q24);
-    } else if (are_two && !evaluation.of_places) {
-      add_two_classes(logits, labels, batch, step, *table.softmax, evaluation);
+
+  void add(const Programs& programs, const Batch& batch, const StepResult& step) {
+    const auto* labels = static_cast<const int32_t*>(batch.find(labels_));
+    const Tensor outputs = programs.outputs(options_.place.result);
+    const Tensor logits = options_.one_logit ? one_.logits(outputs) : outputs;
+    evaluation_.of_places = evaluation_.of_places || rows_of(logits) > batch.count;
+    rows_ += rows_of(logits);
+    const int64_t loss_q24 =
+        step.losses[static_cast<size_t>(options_.place.loss)].loss_q24;  // of rows that count
+    if (are_labels_) {
+      const bool by_output = is_by_output(batch, labels_) && !evaluation_.of_places;
+      add_labels(logits, {labels, options_.classes, by_output}, evaluation_);
+      evaluation_.loss_q24 = accumulate(evaluation_.loss_q24, loss_q24);
+    } else if (are_ranks_) {
+      add_ranks(logits, labels, ranks_, evaluation_);
+      evaluation_.loss_q24 = accumulate(evaluation_.loss_q24, loss_q24);
+    } else if (are_two_ && !evaluation_.of_places) {
+      add_two_classes(logits, labels, batch, loss_q24, *table_.softmax, evaluation_);
     } else {
-      evaluation.add(logits, labels, batch.examples, loss_q24, *table.softmax);
+      evaluation_.add(logits, labels, batch.examples, loss_q24, *table_.softmax);
     }
-  };
-  MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
-  evaluation.loss = ops::loss_value(options.loss, evaluation.loss_q24) /
-                    static_cast<double>(std::max<int64_t>(1, evaluation.examples));
-  if (are_two && !evaluation.scored.empty()) {
-    evaluation.binary = binary_score(evaluation.classes[1], evaluation.scored[0]);
   }
-  if (are_ranks) evaluation.ordinal = ordinal_score(ranks);
-  if (are_labels) {
-    evaluation.labels = evaluation.of_places
-                            ? labels_score_of_places(evaluation.classes, evaluation.examples)
-                            : labels_score(evaluation.classes, evaluation.scored);
+
+  ClassificationEvaluation evaluation() const {
+    ClassificationEvaluation result = evaluation_;
+    result.loss = ops::loss_value(options_.loss, result.loss_q24) /
+                  static_cast<double>(std::max<int64_t>(1, result.examples));
+    if (are_two_ && !result.scored.empty()) {
+      result.binary = binary_score(result.classes[1], result.scored[0]);
+    }
+    if (are_ranks_) result.ordinal = ordinal_score(ranks_);
+    if (are_labels_) {
+      result.labels = result.of_places ? labels_score_of_places(result.classes, result.examples)
+                                       : labels_score(result.classes, result.scored);
+    }
+    return result;
   }
-  return evaluation;
+  int64_t rows() const { return rows_; }
+
+ private:
+  const ClassifierOptions options_;
+  const kernels::KernelTable table_;
+  const std::string labels_;
+  const bool are_labels_, are_ranks_, are_two_;
+  ClassificationEvaluation evaluation_;
+  OneLogit one_;
+  std::vector<std::pair<int, int>> ranks_;  // labels and guesses
+  int64_t rows_ = 0;
+};
+
+Task::Report report_on(const RowMeasurement& measurement, const std::string& data,
+                       const std::vector<std::string>& class_names) {
+  const ClassificationEvaluation evaluation = measurement.evaluation();
+  const int64_t rows = measurement.rows();
+  return Task::Report{
+      .score = {.examples = rows,
+                .correct = of_all_rows(evaluation.correct, evaluation.examples, rows),
+                .loss_q24 = of_all_rows(evaluation.loss_q24, evaluation.examples, rows),
+                .loss = evaluation.loss,
+                .binary = evaluation.binary,
+                .labels = evaluation.labels,
+                .ordinal = evaluation.ordinal,
+                .mean_iou = evaluation.of_places ? std::optional(evaluation.mean_iou())
+                                                 : std::nullopt},
+      .top5_accuracy = evaluation.top5_accuracy(),
+      .confusion = evaluation.confusion,
+      .scored = evaluation.scored,
+      .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
+        return to_json(evaluation, data, class_names, model_sha256, seconds);
+      }};
 }
 
 }  // namespace
@@ -249,8 +287,12 @@ Result<ClassificationEvaluation> evaluate_rows(Programs& programs, BatchSource& 
 Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batches,
                                           const ClassifierOptions& options,
                                           const EvaluationObserver& observer) {
-  int64_t rows = 0;
-  return evaluate_rows(programs, batches, options, observer, rows);
+  RowMeasurement measurement(options);
+  const auto add = [&](const Batch& batch, const StepResult& step) {
+    measurement.add(programs, batch, step);
+  };
+  MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
+  return measurement.evaluation();
 }
 
 double guessing_loss(ops::LossKind loss, int64_t classes) {
@@ -274,28 +316,12 @@ Task classification_task(const ClassifierOptions& options, std::string data,
   if (has_labels(options)) {
     task.high_loss = std::log(2.0) * static_cast<double>(options.classes);
   }
-  task.evaluate = [options, data = std::move(data), class_names = std::move(class_names)](
-                      Programs& programs, BatchSource& batches,
-                      const EvaluationObserver& observer) -> Result<Task::Report> {
-    int64_t rows = 0;
-    MANTISSA_ASSIGN(const ClassificationEvaluation evaluation,
-                    evaluate_rows(programs, batches, options, observer, rows));
-    return Task::Report{
-        .score = {.examples = rows,
-                  .correct = of_all_rows(evaluation.correct, evaluation.examples, rows),
-                  .loss_q24 = of_all_rows(evaluation.loss_q24, evaluation.examples, rows),
-                  .loss = evaluation.loss,
-                  .binary = evaluation.binary,
-                  .labels = evaluation.labels,
-                  .ordinal = evaluation.ordinal,
-                  .mean_iou = evaluation.of_places ? std::optional(evaluation.mean_iou())
-                                                   : std::nullopt},
-        .top5_accuracy = evaluation.top5_accuracy(),
-        .confusion = evaluation.confusion,
-        .scored = evaluation.scored,
-        .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
-          return to_json(evaluation, data, class_names, model_sha256, seconds);
-        }};
+  task.begin = [options, data = std::move(data), class_names = std::move(class_names)] {
+    const auto measurement = std::make_shared<RowMeasurement>(options);
+    return Task::Measurement{
+        .add = [measurement](const Programs& programs, const Batch& batch,
+                             const StepResult& step) { measurement->add(programs, batch, step); },
+        .report = [=] { return report_on(*measurement, data, class_names); }};
   };
   return task;
 }
@@ -353,37 +379,18 @@ BatchLengths padded_lengths(const FrozenDescription& description, const Examples
   return length < lengths.back() ? BatchLengths{length, lengths.back()} : BatchLengths{};
 }
 
-}  // namespace
-
-Result<Classified> classify(FrozenNetwork& network, const Examples& examples, ThreadPool& pool,
-                            Isa isa) {
-  const kernels::KernelTable table = kernels::select_kernels(isa);
-  const int64_t count = examples.count;
-  const BatchLengths lengths = padded_lengths(network.description, examples);
-  std::optional<Graph> shorter;
-  if (!lengths.empty()) {
-    MANTISSA_ASSIGN(shorter, with_length(network.graph, lengths.back(), lengths.front()));
-  }
-  const Graph& graph = shorter ? *shorter : network.graph;
-  MANTISSA_ASSIGN(const Program program, compile_inference(graph, network.description.format, count,
-                                                           false, {&table, pool.size()}));
-  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
-  Programs programs(network.graph, network.state, {pool, arena.span(), isa});
-  programs.add(graph, program);
-  MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create_by_length(examples, count, lengths));
-  MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
-  const Tensor logits = programs.outputs();
+// The meaning of the results of an output.
+Classified classified(const FrozenDescription& description, const Tensor& logits,
+                      const kernels::SoftmaxKernels& softmax) {
   Classified result;
-  const FrozenDescription& description = network.description;
-  if (!ops::is_for_numbers(description.options.loss)) {
-    const ModelOptions& options = description.options;
+  const ModelOptions& options = description.options;
+  if (!ops::is_for_numbers(options.loss)) {
     const bool labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
     OneLogit one;
     const Tensor all = options.one_logit ? one.logits(logits) : logits;
     const bool ranks = options.loss == ops::LossKind::kOrdinal;
-    result.probabilities = labels || ranks ? label_probabilities(logits, *table.softmax)
-                                  : probabilities_of(all, *table.softmax);
+    result.probabilities = labels || ranks ? label_probabilities(logits, softmax)
+                                           : probabilities_of(all, softmax);
     if (ranks) {
       result.probabilities = rank_probabilities(result.probabilities, logits.shape.last());
       for (int64_t n = 0; n < rows_of(logits); ++n) result.guesses.push_back(rank_of(logits, n));
@@ -410,6 +417,64 @@ Result<Classified> classify(FrozenNetwork& network, const Examples& examples, Th
   }
   result.exponent = *logits.exponent;
   return result;
+}
+
+}  // namespace
+
+Result<std::vector<Classified>> classify_outputs(FrozenNetwork& network,
+                                                 std::span<const FrozenDescription> outputs,
+                                                 const Examples& examples, ThreadPool& pool,
+                                                 Isa isa) {
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  const int64_t count = examples.count;
+  const BatchLengths lengths = padded_lengths(network.description, examples);
+  std::optional<Graph> shorter;
+  if (!lengths.empty()) {
+    MANTISSA_ASSIGN(shorter, with_length(network.graph, lengths.back(), lengths.front()));
+  }
+  const Graph& graph = shorter ? *shorter : network.graph;
+  MANTISSA_ASSIGN(const Program program, compile_inference(graph, network.description.format, count,
+                                                           false, {&table, pool.size()}));
+  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
+  Programs programs(network.graph, network.state, {pool, arena.span(), isa});
+  programs.add(graph, program);
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create_by_length(examples, count, lengths));
+  MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
+  std::vector<Classified> results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const int place = outputs.size() > 1 ? outputs[i].options.result : 0;
+    results.push_back(classified(outputs[i], programs.outputs(place), *table.softmax));
+  }
+  return results;
+}
+
+std::vector<FrozenDescription> output_descriptions(const FrozenDescription& description) {
+  if (description.options.outputs.empty()) return {description};
+  std::vector<FrozenDescription> outputs;
+  auto threshold = description.thresholds.begin();
+  for (size_t i = 0; i < description.options.outputs.size(); ++i) {
+    FrozenDescription& one = outputs.emplace_back();
+    one.options = description.options.outputs[i];
+    if (!description.thresholds.empty()) {
+      const auto end = threshold + static_cast<int64_t>(threshold_count(one.options));
+      one.thresholds.assign(threshold, end);
+      threshold = end;
+    }
+    one.format = description.format;
+    if (!description.table) continue;
+    one.table = description.table->outputs[i];
+    one.class_names = target_of(*one.table).names;
+  }
+  return outputs;
+}
+
+Result<Classified> classify(FrozenNetwork& network, const Examples& examples, ThreadPool& pool,
+                            Isa isa) {
+  const std::span<const FrozenDescription> own(&network.description, 1);
+  MANTISSA_ASSIGN(std::vector<Classified> results,
+                  classify_outputs(network, own, examples, pool, isa));
+  return std::move(results[0]);
 }
 
 }  // namespace mantissa

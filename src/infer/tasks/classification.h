@@ -23,9 +23,10 @@ struct ClassifierOptions {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   Isa isa = Isa::kScalar;  // of the softmax that probabilities come from
   std::vector<double> thresholds = {};  // as in ClassificationEvaluation
+  OutputPlace place = {};
 };
 
-// Runs all batches through programs with a loss; each has the tensor kLabelTensor. Results do not
+// Runs all batches through programs with a loss; each has the tensor of labels. Results do not
 // depend on the sizes of batches. kInterrupted if the observer stopped it.
 Result<ClassificationEvaluation> evaluate(Programs& programs, BatchSource& batches,
                                           const ClassifierOptions& options,
@@ -63,7 +64,18 @@ struct Classified {
   std::vector<float> logits;
 };
 
-// Classifies examples, or predicts their numbers. Labels need not be among their tensors.
+// The descriptions that results of a network are understood by: of each output, without a network,
+// if there are several; else its own.
+std::vector<FrozenDescription> output_descriptions(const FrozenDescription& description);
+
+// Classifies examples, or predicts their numbers: a result for each output. Labels need not be among
+// their tensors.
+Result<std::vector<Classified>> classify_outputs(FrozenNetwork& network,
+                                                 std::span<const FrozenDescription> outputs,
+                                                 const Examples& examples, ThreadPool& pool,
+                                                 Isa isa);
+
+// The same of a network with one output.
 Result<Classified> classify(FrozenNetwork& network, const Examples& examples, ThreadPool& pool,
                             Isa isa);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -28,22 +29,20 @@ std::string describe_tokens(const Score& score) {
   return text.data();
 }
 
-// The score of all batches: tokens, their loss, and how many were the likeliest.
-Result<Score> measure_language(Programs& programs, BatchSource& batches,
-                               const LanguageOptions& options, const EvaluationObserver& observer) {
-  Score score;
-  const auto add = [&](const Batch&, const StepResult& step) {
-    const LossTotals& loss = step.losses[0];
-    score.examples += loss.counted;
-    score.correct += loss.correct;
-    score.loss_q24 += loss.loss_q24;
-  };
-  MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
-  score.loss = ops::loss_value(options.loss, score.loss_q24) /
+// Adds the tokens of a batch, their loss, and how many were the likeliest.
+void add_tokens(const StepResult& step, Score& score) {
+  const LossTotals& loss = step.losses[0];
+  score.examples += loss.counted;
+  score.correct += loss.correct;
+  score.loss_q24 += loss.loss_q24;
+}
+
+// The means of all batches.
+void take_means(ops::LossKind loss, Score& score) {
+  score.loss = ops::loss_value(loss, score.loss_q24) /
                static_cast<double>(std::max<int64_t>(1, score.examples));
   score.language = {.bits_per_token = score.loss / std::log(2.0),
                     .perplexity = std::exp(score.loss)};
-  return score;
 }
 
 }  // namespace
@@ -109,15 +108,19 @@ Task language_task(const LanguageOptions& options, std::string data) {
             .guessing_loss = guessing,
             .high_loss = guessing,
             .describe = describe_tokens};
-  task.evaluate = [options, data = std::move(data)](
-                      Programs& programs, BatchSource& batches,
-                      const EvaluationObserver& observer) -> Result<Task::Report> {
-    MANTISSA_ASSIGN(const Score score, measure_language(programs, batches, options, observer));
-    return Task::Report{
-        .score = score,
-        .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
-          return language_json(score, options, data, model_sha256, std::nullopt, seconds);
-        }};
+  task.begin = [options, data = std::move(data)] {
+    const auto sums = std::make_shared<Score>();
+    const auto report = [=] {
+      Score score = *sums;
+      take_means(options.loss, score);
+      const auto json = [=](const std::string& model_sha256, std::optional<double> seconds) {
+        return language_json(score, options, data, model_sha256, std::nullopt, seconds);
+      };
+      return Task::Report{.score = score, .json = json};
+    };
+    return Task::Measurement{.add = [sums](const Programs&, const Batch&,
+                                           const StepResult& step) { add_tokens(step, *sums); },
+                             .report = report};
   };
   return task;
 }

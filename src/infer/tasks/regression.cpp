@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -81,27 +82,34 @@ std::string to_json(const Score& score, const std::string& data, const Target& t
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-Result<Score> evaluate_numbers(Programs& programs, BatchSource& batches, const Target& target,
-                               ops::LossKind loss, const EvaluationObserver& observer) {
-  Score score;
-  const size_t count = target.numbers.size();
-  std::vector<ErrorSums> sums(count);
-  const auto add = [&](const Batch& batch, const StepResult& step) {
-    const auto* targets = static_cast<const int16_t*>(batch.find(kTargetTensor));
-    const Tensor outputs = programs.outputs();
-    for (int64_t i = 0; i < batch.count * static_cast<int64_t>(count); ++i) {
-      sums[static_cast<size_t>(i) % count].add(
+// Adds up batches.
+struct NumberMeasurement {
+  Target target;
+  ops::LossKind loss;
+  OutputPlace place;
+  std::vector<ErrorSums> sums = std::vector<ErrorSums>(target.numbers.size());
+  int64_t examples = 0, loss_q24 = 0;
+
+  void add(const Programs& programs, const Batch& batch, const StepResult& step) {
+    const std::string name = place.labels.empty() ? kTargetTensor : place.labels;
+    const auto* targets = static_cast<const int16_t*>(batch.find(name));
+    const Tensor outputs = programs.outputs(place.result);
+    for (int64_t i = 0; i < batch.count * std::ssize(sums); ++i) {
+      sums[static_cast<size_t>(i) % sums.size()].add(
           output_at(outputs, i), std::ldexp(static_cast<double>(targets[i]), kTargetExponent));
     }
-    score.examples += batch.count;
-    score.loss_q24 += step.loss_q24;
-  };
-  MANTISSA_RETURN_IF_ERROR(evaluate_all(programs, batches, observer, add));
-  score.loss = ops::loss_value(loss, score.loss_q24) /
-               static_cast<double>(std::max<int64_t>(1, score.examples));
-  score.regression = score_of(sums, score.examples, target);
-  return score;
-}
+    examples += batch.count;
+    loss_q24 += step.losses[static_cast<size_t>(place.loss)].loss_q24;
+  }
+
+  Score score() const {
+    Score result{.examples = examples, .loss_q24 = loss_q24};
+    result.loss = ops::loss_value(loss, loss_q24) /
+                  static_cast<double>(std::max<int64_t>(1, examples));
+    result.regression = score_of(sums, examples, target);
+    return result;
+  }
+};
 
 }  // namespace
 
@@ -119,22 +127,27 @@ double predicted_number(const Tensor& outputs, int64_t i, const Target& target) 
   return output_at(outputs, i) * number.deviation + number.mean;
 }
 
-Task regression_task(const Target& target, std::string data, ops::LossKind loss) {
+Task regression_task(const Target& target, std::string data, ops::LossKind loss,
+                     const OutputPlace& place) {
   Task task{.loss = loss,
             .counts_correct = false,
             .guessing_loss = 1,  // the variance of standardised targets
             .high_loss = kHighRegressionError,
             .describe = describe_numbers};
-  task.evaluate = [target, loss, data = std::move(data)](
-                      Programs& programs, BatchSource& batches,
-                      const EvaluationObserver& observer) -> Result<Task::Report> {
-    MANTISSA_ASSIGN(const Score score,
-                    evaluate_numbers(programs, batches, target, loss, observer));
-    return Task::Report{
-        .score = score,
-        .json = [=](const std::string& model_sha256, std::optional<double> seconds) {
-          return to_json(score, data, target, model_sha256, seconds);
-        }};
+  task.begin = [target, loss, place, data = std::move(data)] {
+    const auto measurement =
+        std::make_shared<NumberMeasurement>(NumberMeasurement{target, loss, place});
+    const auto report = [=] {
+      const Score score = measurement->score();
+      const auto json = [=](const std::string& model_sha256, std::optional<double> seconds) {
+        return to_json(score, data, target, model_sha256, seconds);
+      };
+      return Task::Report{.score = score, .json = json};
+    };
+    return Task::Measurement{
+        .add = [measurement](const Programs& programs, const Batch& batch,
+                             const StepResult& step) { measurement->add(programs, batch, step); },
+        .report = report};
   };
   return task;
 }

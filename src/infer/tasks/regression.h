@@ -8,9 +8,10 @@
 
 namespace mantissa {
 
-// The task: each batch has the tensor kTargetTensor, the numbers of `target`. The loss, one of
+// The task: each batch has the tensor of the numbers of `target`. The loss, one of
 // those for numbers, is of standardised targets. `data` and the targets' names go into the report.
-Task regression_task(const Target& target, std::string data, ops::LossKind loss);
+Task regression_task(const Target& target, std::string data, ops::LossKind loss,
+                     const OutputPlace& place = {});
 
 // "a, b": the names of the numbers.
 std::string target_names(const Target& target);

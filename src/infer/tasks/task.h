@@ -51,6 +51,10 @@ struct Score {
   std::optional<OrdinalScore> ordinal = std::nullopt;        // of classes in an order
   std::optional<LanguageScore> language = std::nullopt;  // of tokens, which are the examples then
   std::optional<double> mean_iou = std::nullopt;  // of pixels or positions, which are the examples
+  // Of each output, if there are several. The losses above are their sums, loss_q24 in units of
+  // 2^-24.
+  std::vector<Score> outputs = {};
+  std::string output = {};  // the name of such an output
 
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
@@ -59,6 +63,12 @@ struct Score {
 
 // Told after each batch how many examples are done. Returns false to stop.
 using EvaluationObserver = std::function<bool(int64_t done)>;
+
+// Where an output of a network has its loss, its results and its labels or targets.
+struct OutputPlace {
+  int loss = 0, result = 0;  // among those of the network
+  std::string labels = {};   // the tensor in batches; "": kLabelTensor or kTargetTensor
+};
 
 // A value: functions and numbers. The training loop knows nothing else of what it trains.
 struct Task {
@@ -69,7 +79,7 @@ struct Task {
   double training_scale = 1;   // training losses may be as many times as large: they have weights
 
   // A score in words, for people: "loss 0.3134, accuracy 62.00 %".
-  std::string (*describe)(const Score&) = nullptr;
+  std::function<std::string(const Score&)> describe = nullptr;
 
   // The results on some examples.
   struct Report {
@@ -78,19 +88,31 @@ struct Task {
     std::optional<double> top5_accuracy = std::nullopt;
     std::vector<std::vector<int64_t>> confusion = {};
     std::vector<std::vector<ScoredLabel>> scored = {};
+    std::vector<Report> outputs = {};  // of each output, if there are several
     // All results as JSON, for a file. `model_sha256` is the hash of the frozen network's tensors;
     // `seconds` only if the time belongs to the results.
     std::function<std::string(const std::string& model_sha256, std::optional<double> seconds)>
         json = nullptr;
   };
+  // A measurement in progress: it takes the batches that a frozen network computed, then reports.
+  struct Measurement {
+    std::function<void(const Programs&, const Batch&, const StepResult&)> add;
+    std::function<Report()> report;
+  };
+  std::function<Measurement()> begin = nullptr;
+
   // Runs the programs of a frozen network on all batches. Results do not depend on the sizes of
   // batches. kInterrupted if the observer stopped it.
-  std::function<Result<Report>(Programs&, BatchSource&, const EvaluationObserver&)> evaluate =
-      nullptr;
+  Result<Report> evaluate(Programs& programs, BatchSource& batches,
+                          const EvaluationObserver& observer) const;
 };
 
+// The sum of losses in the losses' unit, as scores and steps of such a network count it.
+double summed_loss(const ModelOptions& options, int64_t loss_q24);
+
 // The task of a network whose examples have this target. `data`, the data set's name, goes into
-// reports. An error if the network reads tokens and is no language model.
+// reports. `thresholds` are those of all outputs, one after the other. An error if the network reads
+// tokens and is no language model.
 Result<Task> task_of(const Target& target, const Graph& network, const ModelOptions& options,
                      const std::string& data, Isa isa, std::vector<double> thresholds = {});
 

@@ -15,6 +15,7 @@
 #include "infer/text/decoded_part.h"
 #include "infer/text/generate.h"
 #include "infer/text/translate.h"
+#include "models/decoder.h"
 #include "models/models.h"
 #include "ops/ops.h"
 #include "plan/passes/network_format.h"
@@ -364,6 +365,34 @@ TEST(Decoder, GoesOnWithRotaryPositionsSharedKeysAndWindows) {
       for (int64_t at = 0; at < kSequence; at += piece) {
         const int64_t end = std::min<int64_t>(kSequence, at + piece);
         expect_ok(decoder->run(1, at, end));
+        expect_same(decoder->logits(0), wanted[end - 1],
+                    std::string(format) + " at " + std::to_string(end - 1));
+      }
+    }
+  }
+}
+
+// Norms within heads and scaled angles; a table of positions and slices of one layer.
+TEST(Decoder, GoesOnWithOtherFamilies) {
+  DecoderSizes qwen3 = {.layers = 2, .channels = 24, .heads = 4, .key_heads = 2,
+                        .head_channels = 6, .inner = 32, .vocabulary = std::ssize(kPieces)};
+  qwen3.rotary_factors = {1 << 23, 11 << 22, 9 << 23};
+  qwen3.head_norms = true;
+  DecoderSizes gpt2 = qwen3;
+  gpt2.layout = DecoderLayout::kGpt2;
+  gpt2.positions = kSequence;
+  for (const DecoderSizes& sizes : {qwen3, gpt2}) {
+    for (const char* format : {"bfp8", "fp32"}) {
+      FrozenNetwork network = frozen(*decoder_lm("family", sizes, kSequence), format);
+      const std::vector<Token> tokens = tokens_of(6, kSequence);
+      const auto wanted = reference(network, tokens);
+      ThreadPool pool(2);
+      const auto decoder =
+          decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
+      ASSERT_TRUE(decoder->is_cached());
+      decoder->set(0, tokens);
+      for (int64_t end = 1; end <= kSequence; ++end) {
+        expect_ok(decoder->run(1, end - 1, end));
         expect_same(decoder->logits(0), wanted[end - 1],
                     std::string(format) + " at " + std::to_string(end - 1));
       }

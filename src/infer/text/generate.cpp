@@ -27,6 +27,23 @@ void divide_by_temperature(double temperature, TokenLogits& logits) {
   }
 }
 
+// Keeps the first tokens, up to the one with which the sum of probabilities reaches the part top_p,
+// a whole number of 2^-16, of all. Returns the sum that is left.
+uint64_t keep_top_p(double top_p, const std::vector<int32_t>& probabilities,
+                    std::vector<Token>& order) {
+  constexpr double kOne = 65536;
+  const auto part = static_cast<uint64_t>(std::max<int64_t>(1, std::llrint(top_p * kOne)));
+  uint64_t sum = 0, kept = 0;
+  for (const Token token : order) sum += static_cast<uint64_t>(probabilities[token]);
+  size_t count = 0;
+  // All probabilities together are about 2^30.
+  while (count < order.size() && (kept << 16) < sum * part) {
+    kept += static_cast<uint64_t>(probabilities[order[count++]]);
+  }
+  if (kept > 0) order.resize(count);
+  return kept;
+}
+
 // Holds the bytes of a character back until all of them are there.
 class WholeCharacters {
  public:
@@ -153,8 +170,7 @@ Token Generator::draw(TokenLogits logits, const GenerationOptions& options, uint
   order.resize(static_cast<size_t>(used));
   divide_by_temperature(options.temperature, logits);
   const std::vector<int32_t> probabilities = probabilities_of(logits, softmax_);
-  uint64_t sum = 0;
-  for (const Token token : order) sum += static_cast<uint64_t>(probabilities[token]);
+  const uint64_t sum = keep_top_p(options.top_p, probabilities, order);
   if (sum == 0) return order[0];
   uint64_t left = uniform_below(random_bits(options.seed, RandomStream::kGenerate, 0, place), sum);
   for (const Token token : order) {

@@ -22,6 +22,7 @@ struct GenerationOptions {
   int64_t length = 200;    // tokens to generate, at most
   double temperature = 1;  // divides logits; 0: always the likeliest token
   int64_t top_k = 0;       // draws among this many likeliest; 0: all
+  double top_p = 1;        // and of these among the likeliest that have this part of their sum
   uint64_t seed = 1;
   // Goes on from the positions that were computed for the last text, as far as this one begins in
   // the same way. In fp32 the last bits of logits may depend on that.

@@ -26,6 +26,12 @@ constexpr int64_t kMostQueries = int64_t{1} << 16;
 using AttentionHead = RefAttentionHead;
 using AttentionGradient = RefAttentionGradient;
 
+// Whether the backward pass multiplies numbers of 8 bits only, gradients aside. Probabilities
+// relative to their row have 15 bits there.
+constexpr bool has_narrow_gradients(const AttentionHead& head) {
+  return std::max({head.q_bits, head.k_bits, head.v_bits}) <= 8 && !head.row_probabilities;
+}
+
 struct AttentionKernels {
   const char* name;
   Features needs;
@@ -36,9 +42,10 @@ struct AttentionKernels {
 };
 
 // Bytes of the room, aligned to 8, that each of them takes for a head with at most this many
-// queries and keys. Linear in both. `has_wide_scores`: not has_narrow_scores().
+// queries and keys. Linear in both. `is_wide`: forward, not has_narrow_scores(); backward, not
+// has_narrow_gradients().
 int64_t attention_room_bytes(int64_t queries, int64_t keys, int64_t channels, bool is_backward,
-                             bool has_wide_scores);
+                             bool is_wide);
 
 extern const AttentionKernels kAttentionReference;
 #if defined(__x86_64__)

@@ -7,10 +7,10 @@
 namespace mantissa::kernels {
 
 int64_t attention_room_bytes(int64_t queries, int64_t keys, int64_t channels, bool is_backward,
-                             bool has_wide_scores) {
+                             bool is_wide) {
   return std::max({ref_attention_room_bytes(keys, channels, is_backward),
                    RowRoom(nullptr, keys, channels, is_backward).bytes,
-                   BlockRoom(nullptr, queries, keys, channels, is_backward, has_wide_scores).bytes});
+                   BlockRoom(nullptr, queries, keys, channels, is_backward, is_wide).bytes});
 }
 
 }  // namespace mantissa::kernels

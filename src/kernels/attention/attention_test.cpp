@@ -92,8 +92,9 @@ class Subject {
  private:
   std::vector<int64_t> make_room(bool is_backward) const {
     return std::vector<int64_t>(static_cast<size_t>(
-        attention_room_bytes(head.queries, head.keys, head.channels, is_backward,
-                             !head.has_narrow_scores()) /
+        attention_room_bytes(
+            head.queries, head.keys, head.channels, is_backward,
+            is_backward ? !has_narrow_gradients(head) : !head.has_narrow_scores()) /
         8));
   }
 
@@ -281,17 +282,20 @@ TEST_P(AttentionRows, EqualTheReference) {
 
 // The largest mantissas, all of one sign in each operand.
 TEST_P(AttentionRows, LargestSumsEqualTheReference) {
-  for (const auto& [keys, of_row] :
-       {std::pair{300, false}, {4096, false}, {300, true}, {4096, true}}) {
+  for (const auto& [keys, of_row, bits] :
+       {std::tuple{300, false, 8}, {4096, false, 8}, {300, true, 8}, {4096, true, 8},
+        {300, false, 16}, {300, true, 16}, {4096, true, 16}}) {
     const int64_t channels = keys == 300 ? 256 : 64;
-    const Sizes sizes{of_row ? 4 : 34, keys, channels, keys};
-    const int v_bits = of_row ? 16 : 8;
-    Subject subject(sizes, 8, v_bits, 16, 16);
+    const Sizes sizes{34, keys, channels, keys};
+    const int v_bits = of_row ? 16 : bits;
+    Subject subject(sizes, bits, v_bits, 16, 16);
+    subject.head.k_bits = bits;
     subject.head.row_probabilities = of_row;
     subject.gradient.shift += of_row ? 1 : 0;
-    const std::vector<int16_t> q(sizes.queries * sizes.channels, 127),
-        k(sizes.keys * sizes.channels, -127);
-    const auto most = static_cast<int16_t>(mantissa_limit(v_bits));
+    const auto most_q = static_cast<int16_t>(mantissa_limit(bits)),
+               most = static_cast<int16_t>(mantissa_limit(v_bits));
+    const std::vector<int16_t> q(sizes.queries * sizes.channels, most_q),
+        k(sizes.keys * sizes.channels, static_cast<int16_t>(-most_q));
     std::vector<int16_t> v(sizes.keys * sizes.channels, most);
     for (size_t i = 0; i < v.size() / 2; ++i) v[i] = static_cast<int16_t>(-most);
     const std::vector<int32_t> grad(sizes.queries * sizes.channels, -32767);

@@ -28,6 +28,8 @@ namespace {
 // Built on all.
 #include "kernels/attention/block_scores.h"
 // Built on that.
+#include "kernels/attention/block_gradients.h"
+// Built on that.
 #include "kernels/attention/block_loops.h"
 }  // namespace
 

@@ -29,13 +29,19 @@ inline void pack_row_pairs(const int16_t* from, int64_t stride, int64_t columns,
   }
 }
 
-// q = high * 2^8 + low, with low from 0 to 255: sums of 256 products with 16 bits fit int32.
+// n = high * 2^8 + low, with low from 0 to 255: sums of 256 products with 16 bits fit int32.
 constexpr int kLowBits = 8;
-inline void split_queries(const AttentionHead& head, int16_t* low, int16_t* high) noexcept {
-  for (int64_t i = 0; i < head.queries * head.channels; ++i) {
-    low[i] = static_cast<int16_t>(head.q[i] & ((1 << kLowBits) - 1));
-    high[i] = static_cast<int16_t>(head.q[i] >> kLowBits);
+template <typename T>
+inline void split(const T* from, int64_t count, int16_t* low, int16_t* high) noexcept {
+  for (int64_t i = 0; i < count; ++i) {
+    low[i] = static_cast<int16_t>(from[i] & ((1 << kLowBits) - 1));
+    high[i] = static_cast<int16_t>(from[i] >> kLowBits);
   }
+}
+
+// The sums of both digits: evens or odds of words.
+inline Lanes joined(Lanes low, Lanes high) noexcept {
+  return product(high, all(1 << kLowBits)) + product(low, all(1));
 }
 
 // to[c][i] = from[i][c], 0 after the queries.

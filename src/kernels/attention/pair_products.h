@@ -14,6 +14,21 @@ struct PairFactors {
   int64_t pairs;
 };
 
+// to += the words, shifted; `count` of them.
+inline void add_words(Words words, int shift, int64_t count, int64_t* to) noexcept {
+  int32_t apart[kWords];
+  store_words(apart, words);
+  if (count < kWords) {
+    for (int64_t i = 0; i < count; ++i) to[i] += apart[i] * (int64_t{1} << shift);
+    return;
+  }
+  const UnsignedLanes left = wrapping(all(shift));
+  for (int64_t i = 0; i < kWords; i += kLanes) {
+    const Lanes sum = load(to + i) + as_signed(wrapping(load(apart + i)) << left);
+    std::memcpy(to + i, &sum, sizeof(sum));
+  }
+}
+
 inline int32_t pair_at(const int16_t* numbers) noexcept {
   int32_t pair;
   std::memcpy(&pair, numbers, sizeof(pair));

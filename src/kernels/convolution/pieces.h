@@ -29,6 +29,7 @@ struct PieceChoices {
   int64_t piece = 0;
   Choice whole, last;
 
+  PieceChoices() = default;
   template <typename Choose>
   PieceChoices(int64_t count, int64_t piece_, const Choose& choose) : piece(piece_) {
     if (count >= piece) whole = choose(piece);

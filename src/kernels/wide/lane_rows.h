@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/wide/wide.h"
+#include "numerics/exponential.h"
 #include "numerics/normal_distribution.h"
 #include "numerics/rounding.h"
 
@@ -17,8 +18,14 @@ namespace {
 #include "kernels/common/round_even_loops.h"
 #include MANTISSA_LANES(integers)
 // Built on these.
+#include "kernels/lanes/arithmetic.h"
 #include "kernels/wide/channel_products.h"
+#include "kernels/wide/product_lanes.h"
 #include "kernels/wide/wide_loops.h"
+// Built on arithmetic.h.
+#include "kernels/lanes/exp2.h"
+// Built on that.
+#include "kernels/wide/silu_lanes.h"
 }  // namespace
 
 const WideKernels MANTISSA_ROW(Wide) = {MANTISSA_ROW_NAME("wide"),
@@ -32,7 +39,10 @@ const WideKernels MANTISSA_ROW(Wide) = {MANTISSA_ROW_NAME("wide"),
                                         channel_products,
                                         rescale,
                                         shift_sums,
-                                        gelu};
+                                        products,
+                                        gelu,
+                                        silu,
+                                        silu_gradient};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

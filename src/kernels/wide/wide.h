@@ -12,11 +12,12 @@
 #include "kernels/bit_counts/wide_counts.h"
 #include "kernels/common/mantissa_span.h"
 #include "kernels/common/statistics.h"
+#include "reference/elements/silu.h"
 #include "reference/elements/wide.h"
 
 namespace mantissa::kernels {
 
-// What a call takes (reference/elements/wide.h).
+// What a call takes (reference/elements/wide.h, silu.h).
 using NarrowWide = RefNarrowWide;
 using Plane = RefPlane;
 using GroupSums = RefGroupSums;
@@ -24,7 +25,10 @@ using FirstSums = RefFirstSums;
 using ChannelProducts = RefChannelProducts;
 using Rescaled = RefRescaled;
 using ShiftedSums = RefShiftedSums;
+using Products = RefProducts;
 using Gelu = RefGelu;
+using Silu = RefSilu;
+using SiluGradient = RefSiluGradient;
 
 struct WideKernels {
   const char* name;
@@ -41,7 +45,10 @@ struct WideKernels {
   void (*channel_products)(const ChannelProducts&) noexcept;
   void (*rescale)(const Rescaled&, int64_t begin, int64_t end) noexcept;
   void (*shift_sums)(const ShiftedSums&, int64_t begin, int64_t end) noexcept;
+  void (*products)(const Products&, int64_t begin, int64_t end) noexcept;
   void (*gelu)(const Gelu&, int64_t begin, int64_t end) noexcept;
+  void (*silu)(const Silu&, int64_t begin, int64_t end) noexcept;
+  void (*silu_gradient)(const SiluGradient&, int64_t begin, int64_t end) noexcept;
 };
 
 // kernel.narrow, block by block if wide values are to be counted.

@@ -10,6 +10,7 @@
 #include "kernels/elementwise/test_fixture.h"
 #include "kernels/elementwise/test_values.h"
 #include "numerics/normal_distribution.h"
+#include "numerics/point_functions.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -91,6 +92,27 @@ TEST_P(WideNumbers, Rescale) {
   check_rescale<int32_t>(*GetParam(), 32);
 }
 
+template <typename A, typename B>
+void check_products(const WideKernels& kernels, int a_bits, int b_bits) {
+  const auto a = test_values<A>(kSize, 21, a_bits - 1);
+  const auto b = test_values<B>(kSize, 22, b_bits - 1);
+  for (int shift = -70; shift <= 70; ++shift) {
+    std::vector<int64_t> wide(kSize, 77), wanted = wide;
+    for (int64_t i = kBegin; i < kEnd; ++i) {
+      wanted[i] = rescale_rne(int64_t{a[i]} * b[i], shift);
+    }
+    kernels.products({{a.data(), a_bits}, {b.data(), b_bits}, shift, wide.data()}, kBegin, kEnd);
+    ASSERT_EQ(wide, wanted) << shift;
+  }
+}
+
+TEST_P(WideNumbers, Products) {
+  check_products<int8_t, int8_t>(*GetParam(), 8, 8);
+  check_products<int8_t, int16_t>(*GetParam(), 8, 16);
+  check_products<int16_t, int8_t>(*GetParam(), 16, 8);
+  check_products<int16_t, int16_t>(*GetParam(), 16, 16);
+}
+
 template <typename T>
 void check_gelu(const WideKernels& kernels, int bits) {
   const auto in = test_values<T>(kSize, 17, bits - 1);
@@ -107,6 +129,56 @@ void check_gelu(const WideKernels& kernels, int bits) {
 TEST_P(WideNumbers, Gelu) {
   check_gelu<int8_t>(*GetParam(), 8);
   check_gelu<int16_t>(*GetParam(), 16);
+}
+
+template <typename T>
+void check_silu(const WideKernels& kernels, int bits) {
+  const auto in = test_values<T>(kSize, 18, bits - 1);
+  for (int exponent = -100; exponent <= 40; ++exponent) {
+    std::vector<int64_t> wide(kSize, 77), wanted = wide;
+    for (int64_t i = kBegin; i < kEnd; ++i) wanted[i] = kSiluFunction.value(in[i], exponent, {});
+    kernels.silu({{in.data(), bits}, exponent, wide.data()}, kBegin, kEnd);
+    ASSERT_EQ(wide, wanted) << exponent;
+  }
+}
+
+TEST_P(WideNumbers, Silu) {
+  check_silu<int8_t>(*GetParam(), 8);
+  check_silu<int16_t>(*GetParam(), 16);
+}
+
+template <typename T, typename Grad>
+void check_silu_gradient(const WideKernels& kernels, int bits, int grad_bits) {
+  const auto in = test_values<T>(kSize, 19, bits - 1);
+  const auto grads = test_values<Grad>(kSize, 20, grad_bits - 1);
+  for (int exponent = -100; exponent <= 40; ++exponent) {
+    std::vector<int64_t> wide(kSize, 77), wanted = wide;
+    for (int64_t i = kBegin; i < kEnd; ++i) {
+      wanted[i] = grads[i] * kSiluFunction.derivative_q30(in[i], exponent, {});
+    }
+    const SiluGradient args{{in.data(), bits}, {grads.data(), grad_bits}, exponent, wide.data()};
+    kernels.silu_gradient(args, kBegin, kEnd);
+    ASSERT_EQ(wide, wanted) << exponent;
+  }
+}
+
+TEST_P(WideNumbers, SiluGradient) {
+  check_silu_gradient<int8_t, int16_t>(*GetParam(), 8, 16);
+  check_silu_gradient<int16_t, int8_t>(*GetParam(), 16, 8);
+  check_silu_gradient<int16_t, int16_t>(*GetParam(), 16, 16);
+}
+
+// All mantissas at exponents from where the sigmoid is nearly constant to where it is a step.
+TEST_P(WideNumbers, SiluOfAllMantissas) {
+  std::vector<int16_t> in;
+  for (int q = -INT16_MAX; q <= INT16_MAX; ++q) in.push_back(static_cast<int16_t>(q));
+  const auto count = static_cast<int64_t>(in.size());
+  std::vector<int64_t> wide(in.size()), wanted(in.size());
+  for (const int exponent : {-22, -15, -12, -9, -4}) {
+    for (size_t i = 0; i < in.size(); ++i) wanted[i] = kSiluFunction.value(in[i], exponent, {});
+    GetParam()->silu({{in.data(), 16}, exponent, wide.data()}, 0, count);
+    ASSERT_EQ(wide, wanted) << exponent;
+  }
 }
 
 TEST_P(WideNumbers, ShiftSums) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <cstddef>
 
 #include "base/checked.h"
 #include "kernels/common/parallel_ranges.h"
@@ -89,23 +89,23 @@ struct WindowSums {
 
 // Every pixel's sums begin with the bias and the 128s that the planes of the input lack, by
 // channel.
-void find_constants(const WideForward& args, int64_t* constants) {
+void find_constants(const KernelTable& table, const WideForward& args, int64_t* constants) {
   const ConvolutionShape& s = args.shape;
-  const int64_t depth = s.weights_count() / s.out_channels;
+  const int64_t depth = s.weights_count() / s.out_channels, bytes = gradient_bytes(args.weights.bits);
   const bool wide_input = planes_of(args.input.bits) > 1;
   const bool wide_weights = planes_of(args.weights.bits) > 1;
-  with_value_type(args.weights.bits, [&](auto type) {
-    const auto* weights = args.weights.as<decltype(type)>();
-    for (int64_t o = 0; o < s.out_channels; ++o) {
-      int64_t constant = args.bias == nullptr ? 0 : args.bias[o];
-      if (wide_input) {
-        const auto* of_channel = weights + o * depth;
-        constant += kOffset * std::accumulate(of_channel, of_channel + depth, int64_t{0});
-      }
-      if (wide_input && wide_weights) constant -= kOffset * kOffset * depth;
-      constants[o] = constant;
+  for (int64_t o = 0; o < s.out_channels; ++o) {
+    int64_t constant = args.bias == nullptr ? 0 : args.bias[o];
+    if (wide_input) {
+      int32_t sum = 0;
+      ConstMantissaSpan of_channel = args.weights;
+      of_channel.data = args.weights.as<std::byte>() + o * depth * bytes;
+      table.wide->group_sums({of_channel, 1, depth, &sum}, 0, 1);
+      constant += kOffset * int64_t{sum};
     }
-  });
+    if (wide_input && wide_weights) constant -= kOffset * kOffset * depth;
+    constants[o] = constant;
+  }
 }
 
 // sums = constants + the 128s that the planes of weights lack: kOffset times `windows`, or null.
@@ -190,7 +190,7 @@ void forward(const KernelTable& table, const WideForward& args, ConvolutionParts
     by[j] = weights_plane(table, pool, args.weights, s.weights_count(), j, weights);
     weights += plane_bytes(args.weights.bits, s.weights_count());
   }
-  find_constants(args, constants);
+  find_constants(table, args, constants);
   const bool wide_weights = planes_of(args.weights.bits) > 1;
   start_sums(table, pool, args, constants,
              wide_weights ? parts.windows.find(table, pool, s, args.input, scratch) : nullptr);

@@ -7,10 +7,9 @@
 
 #include "data/tokenizers/byte_bpe/byte_bpe_files.h"
 #include "formats/arrays/safetensors_header.h"
-#include "graph/rebuild.h"
+#include "networks/language/block_network.h"
 #include "networks/language/layout_names.h"
 #include "networks/language/model_file.h"
-#include "ops/ops.h"
 #include "runtime/weight_blocks.h"
 
 namespace mantissa {
@@ -46,8 +45,12 @@ std::vector<std::string> other_tensors(const LanguageModelFile& file,
                                        const std::set<std::string>& used) {
   std::map<std::string, int64_t> others;
   for (const ModelTensor& tensor : file.tensors) {
-    const bool changes_nothing =
-        tensor.name.ends_with("rotary_emb.inv_freq") || (tensor.name == kHead && file.sizes.tied);
+    // A mask of GPT-2's says which positions come before others.
+    const bool is_mask = file.sizes.layout == DecoderLayout::kGpt2 &&
+                         (tensor.name.ends_with(".attn.masked_bias") ||
+                          (tensor.name.ends_with(".attn.bias") && tensor.shape.size() == 4));
+    const bool changes_nothing = is_mask || tensor.name.ends_with("rotary_emb.inv_freq") ||
+                                 (tensor.name == kHead && file.sizes.tied);
     if (used.contains(tensor.name) || changes_nothing) continue;
     std::string name = tensor.name_in_file.substr(0, 100);
     const size_t digit = name.find_first_of("0123456789");
@@ -80,7 +83,7 @@ std::vector<const ModelTensor*> find_tensors(const LanguageModelFile& file, cons
   std::vector<const ModelTensor*> tensors;
   std::set<std::string> used;
   for (const Parameter& parameter : graph.parameters) {
-    const std::string name = name_in_layout(parameter.name);
+    const std::string name = name_in_layout(file.sizes.layout, parameter.name);
     const auto found = by_name.find(name);
     if (found == by_name.end()) {
       lacks.push_back("it has no tensor for " + name);
@@ -105,7 +108,7 @@ std::vector<const ModelTensor*> find_tensors(const LanguageModelFile& file, cons
 // Facts that the header shows without a network: a hostile file has billions of layers.
 std::vector<std::string> early_lacks(const LanguageModelFile& file) {
   std::vector<std::string> lacks = file.lacks;
-  const LlamaSizes& sizes = file.sizes;
+  const DecoderSizes& sizes = file.sizes;
   if (sizes.layers * kTensorsOfALayer > std::ssize(file.tensors)) {
     lacks.push_back(std::to_string(sizes.layers) + " layers in " +
                     std::to_string(file.tensors.size()) + " tensors");
@@ -126,46 +129,6 @@ BlockKind block_kind_of(const ModelTensor& tensor) {
   return found == std::end(kKinds) ? BlockKind::kNone : found->second;
 }
 
-// The network whose layers keep the weights of these tensors in blocks, where they have such.
-Result<Graph> keeping_blocks(const Graph& graph, const std::vector<const ModelTensor*>& tensors) {
-  const auto kind_of = [&](const Node& node) {
-    const bool takes = node.op == &ops::kLinear || node.op == &ops::kEmbedding;
-    return takes ? block_kind_of(*tensors[static_cast<size_t>(node.parameters[0])])
-                 : BlockKind::kNone;
-  };
-  const auto name_blocks = [&](GraphBuilder&, int n, std::vector<int>&, Attributes& attributes) {
-    const BlockKind kind = kind_of(graph.nodes[static_cast<size_t>(n)]);
-    if (kind == BlockKind::kNone) return;
-    std::vector<Attributes::Item> items = attributes.items();
-    std::erase_if(items, [](const auto& item) { return item.first == "weight_blocks"; });
-    items.emplace_back("weight_blocks", std::string(block_kind_name(kind)));
-    attributes = Attributes(std::move(items));
-  };
-  return rebuilt(graph, {.before = name_blocks});
-}
-
-// A line for people: the tensors that stay in blocks. An error if there are none.
-Result<std::string> describe_blocks(const LanguageModelFile& file, const Graph& graph) {
-  std::map<BlockKind, int64_t> tensors;
-  int64_t weights = 0, bytes = 0;
-  for (const Parameter& parameter : graph.parameters) {
-    if (parameter.storage != Storage::kBlocks) continue;
-    ++tensors[parameter.blocks];
-    weights += parameter.shape.count();
-    bytes += parameter.shape.count() / kBlockWeights * block_bytes(parameter.blocks);
-  }
-  if (tensors.empty()) {
-    return invalid_input("weights blocks: no tensor of " + file.path +
-                         " is of Q4_0, Q4_1 or Q8_0; leave it out");
-  }
-  std::string text;
-  for (const auto& [kind, count] : tensors) {
-    text += (text.empty() ? "" : ", ") + std::to_string(count) + " of " + block_kind_name(kind);
-  }
-  return "weights in blocks, not trained: " + text + "; " + std::to_string(weights) +
-         " weights in " + std::to_string(bytes) + " bytes";
-}
-
 Status take_blocks(const LanguageModelFile& file, const ModelTensor& tensor, int64_t head_channels,
                    onnx::ImportedParameter& parameter) {
   MANTISSA_ASSIGN(parameter.bytes, file.bytes(tensor.name_in_file));
@@ -184,13 +147,24 @@ Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t 
   std::vector<std::string> lacks = early_lacks(file);
   if (!lacks.empty()) return refused(lacks);
   onnx::ImportedNetwork network;
-  MANTISSA_ASSIGN(network.graph, llama_lm(file.architecture + "_lm", file.sizes, sequence));
+  MANTISSA_ASSIGN(network.graph, decoder_lm(file.architecture + "_lm", file.sizes, sequence));
+  if (!file.chat_refused.empty()) {
+    network.notes.push_back("its chat template is not taken over, and the network goes on with "
+                            "texts alone: " + file.chat_refused);
+  }
   const std::vector<const ModelTensor*> tensors = find_tensors(file, network.graph, lacks);
   if (!lacks.empty()) return refused(lacks);
   if (weights == ImportedWeights::kBlocks) {
-    MANTISSA_ASSIGN(network.graph, keeping_blocks(network.graph, tensors));
-    MANTISSA_ASSIGN(std::string note, describe_blocks(file, network.graph));
-    network.notes.push_back(std::move(note));
+    const auto kind_of = [&](int parameter) {
+      return block_kind_of(*tensors[static_cast<size_t>(parameter)]);
+    };
+    MANTISSA_ASSIGN(network.graph, with_weight_blocks(network.graph, kind_of));
+    const std::string blocks = describe_blocks(network.graph);
+    if (blocks.empty()) {
+      return invalid_input("weights blocks: no tensor of " + file.path +
+                           " is of Q4_0, Q4_1 or Q8_0; leave it out");
+    }
+    network.notes.push_back("weights in blocks, not trained: " + blocks);
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Parameter& parameter = network.graph.parameters[i];
@@ -220,7 +194,7 @@ Result<onnx::ImportedNetwork> network_of(const LanguageModelFile& file, int64_t 
 Result<std::string> tokenizer_entry(const LanguageModelFile& file) {
   const ByteBpe& own = *file.tokenizer;
   std::vector<std::string> tokens = own.tokens();
-  if (std::ssize(tokens) >= file.sizes.vocabulary) return to_json(own, file.chat);
+  if (std::ssize(tokens) >= file.sizes.vocabulary) return to_json(own, file.chat, file.chat_refused);
   ByteBpeOptions options = own.options();
   for (auto number = std::ssize(tokens); number < file.sizes.vocabulary; ++number) {
     tokens.push_back("<|unused " + std::to_string(number) + "|>");
@@ -230,7 +204,7 @@ Result<std::string> tokenizer_entry(const LanguageModelFile& file) {
   }
   MANTISSA_ASSIGN(const ByteBpe padded,
                   ByteBpe::create(std::move(tokens), own.merges(), std::move(options)));
-  return to_json(padded, file.chat);
+  return to_json(padded, file.chat, file.chat_refused);
 }
 
 Result<onnx::ImportedNetwork> import_language_model(const LanguageModelFile& file,

@@ -13,7 +13,10 @@
 #include "base/files/file_system.h"
 #include "formats/arrays/safetensors_header.h"
 #include "formats/json_tree.h"
+#include "networks/language/families.h"
 #include "networks/language/readers.h"
+#include "networks/language/rotary_scaling.h"
+#include "ops/sequences/angles.h"
 
 namespace mantissa {
 namespace {
@@ -32,19 +35,36 @@ std::string with_commas(int64_t number) {
   return text;
 }
 
-std::string real_text(double number) {
+std::string six_digits(double number) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", number);
   return text.data();
 }
 
+// How positions are scaled; "": they are not.
+std::string scaling_text(const DecoderSizes& sizes) {
+  const WholeList& factors = sizes.rotary_factors;
+  if (factors.empty()) return "";
+  const double most = real_factor(*std::ranges::max_element(factors));
+  return std::string(", angles divided by ") + (factors.size() > 1 ? "up to " : "") +
+         six_digits(most);
+}
+
 std::string network_line(const LanguageModelFile& file) {
-  const LlamaSizes& sizes = file.sizes;
+  const DecoderSizes& sizes = file.sizes;
+  const bool is_llama = sizes.layout == DecoderLayout::kLlama;
   std::string line = with_commas(sizes.layers) + " layers of " + with_commas(sizes.channels) +
-                     " channels, " + with_commas(sizes.inner) + " between gated layers; " +
-                     with_commas(sizes.heads) + " heads of " + with_commas(sizes.head_channels) +
-                     ", " + with_commas(sizes.key_heads) + " of keys and values; rotary base " +
-                     real_text(sizes.rotary_base) + ", epsilon " + real_text(sizes.epsilon);
+                     " channels, " + with_commas(sizes.inner) +
+                     (is_llama ? " between gated layers; " : " of inner layers; ") +
+                     with_commas(sizes.heads) + " heads";
+  if (is_llama) {
+    line += " of " + with_commas(sizes.head_channels) + ", " + with_commas(sizes.key_heads) +
+            " of keys and values" + (sizes.head_norms ? ", with norms" : "") + "; rotary base " +
+            six_digits(sizes.rotary_base) + scaling_text(sizes) + ", epsilon ";
+  } else {
+    line += "; a table of positions, epsilon ";
+  }
+  line += six_digits(sizes.epsilon);
   if (file.positions > 1) line += "; " + with_commas(file.positions) + " positions";
   return line;
 }
@@ -95,7 +115,33 @@ std::string tokenizer_line(const LanguageModelFile& file) {
   return line;
 }
 
+std::string chat_line(const LanguageModelFile& file) {
+  if (file.chat) return "chat template: " + describe(*file.chat);
+  if (file.chat_refused.empty()) return "no chat template";
+  return "no chat template that is known: " + file.chat_refused;
+}
+
 }  // namespace
+
+std::string unknown_family(const char* what, const std::string& family) {
+  return std::string(what) + " = " + json_quoted(bounded_text(family)) + ": " + kKnownFamilies;
+}
+
+void take_chat(const std::string& jinja, const char* entry, LanguageModelFile& model) {
+  if (jinja.empty()) return;
+  auto chat = chat_template_of(jinja);
+  if (chat.ok()) {
+    model.chat = std::move(*chat);
+  } else {
+    model.chat_refused = std::string(entry) + ": " + chat.error().message;
+  }
+}
+
+bool has_angles(const DecoderSizes& sizes) {
+  constexpr int64_t kMostChannels = 4096;
+  return sizes.head_channels <= kMostChannels && sizes.head_channels % 2 == 0 &&
+         sizes.rotary_base >= ops::kLeastBase && sizes.rotary_base <= ops::kMostBase;
+}
 
 std::vector<std::string> first_of(const std::vector<std::string>& lacks) {
   constexpr size_t kMost = 10, kMostBytes = 300;
@@ -129,7 +175,7 @@ std::vector<std::string> describe(const LanguageModelFile& file) {
   std::vector<std::string> lines = {
       bounded_text(file.architecture) + (file.name.empty() ? "" : ": " + bounded_text(file.name)),
       network_line(file), tensor_line(file), tokenizer_line(file),
-      file.chat ? "chat template: " + describe(*file.chat) : "no chat template that is known"};
+      chat_line(file)};
   for (const std::string& part : first_of(file.lacks)) {
     lines.push_back("asks for what is not there: " + part);
   }

@@ -12,14 +12,14 @@
 #include "base/result.h"
 #include "data/tokenizers/byte_bpe/byte_bpe.h"
 #include "data/tokenizers/byte_bpe/chat_template.h"
-#include "models/llama.h"
+#include "models/decoder.h"
 #include "onnx/import/import.h"
 
 namespace mantissa {
 
 // A tensor of such a file.
 struct ModelTensor {
-  std::string name;  // in Hugging Face's names of Llama's layout
+  std::string name;  // in Hugging Face's names of the layout
   std::string name_in_file;
   std::string type;            // "Q4_1", "BF16"
   std::vector<int64_t> shape;  // the slowest dimension first
@@ -28,14 +28,15 @@ struct ModelTensor {
 // What a file is, and what of it the program lacks. Only the header was read.
 struct LanguageModelFile {
   std::string path;
-  std::string architecture;  // "llama", "qwen2"
+  std::string architecture;  // a family's name (families.h), or another
   std::string name;          // that its makers gave it; may be empty
-  LlamaSizes sizes;
+  DecoderSizes sizes;
   int64_t positions = 0;  // of the longest text that it was trained with; 0: not said
   std::vector<ModelTensor> tensors;
   std::string tokenizer_kind;  // "gpt2, smollm": as the file names it
   std::optional<ByteBpe> tokenizer;
   std::optional<ChatTemplate> chat;
+  std::string chat_refused;  // why the file's template is not followed here; "": it is, or none
   // What the file asks for and the program does not have, each with the key or the tensor that
   // asks.
   std::vector<std::string> lacks;

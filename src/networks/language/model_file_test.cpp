@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <string>
 
@@ -64,7 +65,7 @@ TEST_F(LanguageModelFiles, AreDescribed) {
   EXPECT_EQ(lines[3],
             "tokenizer gpt2, smollm: 260 tokens, 2 of them special, 1 merges; texts begin with "
             "none, end token \"<|im_end|>\"");
-  EXPECT_EQ(lines[4], "no chat template that is known");
+  EXPECT_EQ(lines[4], "no chat template");
 }
 
 TEST_F(LanguageModelFiles, GiveAllNumbersToTheNetwork) {
@@ -178,10 +179,12 @@ TEST_F(LanguageModelFiles, WithoutBlocksSaySo) {
 
 TEST_F(LanguageModelFiles, KeysThatAskForSomethingAreNamed) {
   const std::pair<const char*, std::function<void(GgufBytes&)>> cases[] = {
-      {"llama.rope.scaling.type = \"linear\"",
-       [](GgufBytes& f) { f.add_text("llama.rope.scaling.type", "linear"); }},
-      {"llama.rope.scaling.factor = 4",
-       [](GgufBytes& f) { f.add_real("llama.rope.scaling.factor", 4); }},
+      {"llama.rope.scaling.type = \"yarn\"",
+       [](GgufBytes& f) { f.add_text("llama.rope.scaling.type", "yarn"); }},
+      {"llama.rope.scaling.factor = 0.5: factors are from 1 to 2^20",
+       [](GgufBytes& f) { f.add_real("llama.rope.scaling.factor", 0.5); }},
+      {"llama.rope.scale_linear = 4",
+       [](GgufBytes& f) { f.add_real("llama.rope.scale_linear", 4); }},
       {"llama.attention.sliding_window = 4096",
        [](GgufBytes& f) { f.add_whole("llama.attention.sliding_window", 4096); }},
       {"llama.expert_count = 8", [](GgufBytes& f) { f.add_whole("llama.expert_count", 8); }},
@@ -191,8 +194,6 @@ TEST_F(LanguageModelFiles, KeysThatAskForSomethingAreNamed) {
        [](GgufBytes& f) { f.add_truth("llama.attention.causal", false); }},
       {"llama.rope.dimension_count = 2",
        [](GgufBytes& f) { f.add_whole("llama.rope.dimension_count", 2); }},
-      {"another chat template",
-       [](GgufBytes& f) { f.add_text("tokenizer.chat_template", "{{ messages }}"); }},
       {"has no tensor for model.layers.2.input_layernorm.weight",
        [](GgufBytes& f) {
          f.header.replace(f.header.find("llama.block_count") + 21, 1, "\3");
@@ -200,9 +201,18 @@ TEST_F(LanguageModelFiles, KeysThatAskForSomethingAreNamed) {
          f.add_floats("d", {1}, {0}).add_floats("e", {1}, {0}).add_floats("f", {1}, {0});
          f.add_floats("g", {1}, {0});
        }},
-      {"tensor \"rope_freqs.weight\"",
+      {"tensor rope_freqs.weight with other than 2 numbers of F32",
+       [](GgufBytes& f) { f.add_floats("rope_freqs.weight", {3}, {1, 1, 1}); }},
+      {"rope_freqs.weight = 0: factors are from 1 to 2^20",
+       [](GgufBytes& f) { f.add_floats("rope_freqs.weight", {2}, {1, 0}); }},
+      {"rope_freqs.weight = nan: factors are from 1 to 2^20",
        [](GgufBytes& f) {
-         f.add_floats("rope_freqs.weight", {2}, {1, 1});
+         f.add_floats("rope_freqs.weight", {2}, {std::nanf(""), 2});
+       }},
+      {"tensor rope_freqs.weight beside a rope.scaling.factor",
+       [](GgufBytes& f) {
+         f.add_real("llama.rope.scaling.factor", 2);
+         f.add_floats("rope_freqs.weight", {2}, {1, 8});
        }},
       {"tensor \"blk.N.attn_q_norm.weight\" of 2 layers", [](GgufBytes& f) {
          f.add_floats("blk.0.attn_q_norm.weight", {4}, {1, 1, 1, 1});
@@ -219,7 +229,7 @@ TEST_F(LanguageModelFiles, KeysThatAskForSomethingAreNamed) {
               f.add_whole("llama.vocab_size", 260);
             })),
             "accepted");
-  EXPECT_NE(refusal(with_keys([](GgufBytes&) {}, "gemma3")).find("\"gemma3\": llama and qwen2"),
+  EXPECT_NE(refusal(with_keys([](GgufBytes&) {}, "gemma3")).find("\"gemma3\": llama, qwen2, qwen3"),
             std::string::npos);
 }
 

@@ -60,7 +60,7 @@ struct Range {
 
 class Smoother {
  public:
-  Smoother(const LlamaSizes& sizes, onnx::ImportedNetwork& network) : sizes_(sizes) {
+  Smoother(const DecoderSizes& sizes, onnx::ImportedNetwork& network) : sizes_(sizes) {
     for (onnx::ImportedParameter& parameter : network.parameters) {
       parameters_[parameter.name] = &parameter;
     }
@@ -164,16 +164,30 @@ class Smoother {
     return c / channels * channels + c % (channels / 2);
   }
 
+  // The same of the head that stands for all, whose norms have one scale.
+  size_t pair_of_norm(size_t c) const { return pair_of(c) % channels_of_head(); }
+  size_t channels_of_head() const { return static_cast<size_t>(sizes_.head_channels); }
+
   Powers smooth_scores(const std::vector<float>& queries, const std::vector<float>& keys) {
-    std::vector<float> of_queries(keys.size()), of_keys(keys.size());
+    const bool has_norms = sizes_.head_norms;
+    const size_t count = has_norms ? channels_of_head() : keys.size();
+    const auto place = [&](size_t c) { return has_norms ? pair_of_norm(c) : pair_of(c); };
+    std::vector<float> of_queries(count), of_keys(count);
     for (size_t c = 0; c < queries.size(); ++c) {
-      float& most = of_queries[pair_of(shared(c))];
+      float& most = of_queries[place(shared(c))];
       most = std::max(most, queries[c]);
     }
     for (size_t c = 0; c < keys.size(); ++c) {
-      of_keys[pair_of(c)] = std::max(of_keys[pair_of(c)], keys[c]);
+      of_keys[place(c)] = std::max(of_keys[place(c)], keys[c]);
     }
     const Powers pairs = balance(of_queries, of_keys);
+    if (has_norms) {
+      Powers of_scales;
+      for (size_t c = 0; c < count; ++c) of_scales.push_back(pairs[place(c)]);
+      scale_rows("query_norm.scale", of_scales, -1);
+      scale_rows("key_norm.scale", of_scales, 1);
+      return pairs;
+    }
     Powers of_key_rows, of_query_rows;
     for (size_t c = 0; c < keys.size(); ++c) of_key_rows.push_back(pairs[pair_of(c)]);
     for (size_t c = 0; c < queries.size(); ++c) of_query_rows.push_back(of_key_rows[shared(c)]);
@@ -182,7 +196,7 @@ class Smoother {
     return pairs;
   }
 
-  const LlamaSizes& sizes_;
+  const DecoderSizes& sizes_;
   std::map<std::string, onnx::ImportedParameter*> parameters_;
   std::string front_;  // of the names in a block
   Range norms_, gated_, heads_, scores_;
@@ -190,7 +204,7 @@ class Smoother {
 
 }  // namespace
 
-std::string smooth(const LlamaSizes& sizes, const std::vector<BlockMaxima>& blocks,
+std::string smooth(const DecoderSizes& sizes, const std::vector<BlockMaxima>& blocks,
                    onnx::ImportedNetwork& network) {
   Smoother smoother(sizes, network);
   for (size_t i = 0; i < blocks.size(); ++i) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/llama.h"
+#include "models/decoder.h"
 #include "onnx/import/import.h"
 
 namespace mantissa {
@@ -29,14 +29,15 @@ inline constexpr SmoothedValue kSmoothedValues[] = {
     {"turned_query", &BlockMaxima::queries},   {"turned_key", &BlockMaxima::keys},
     {"attention", &BlockMaxima::heads},        {"multiply", &BlockMaxima::gated}};
 
-// Moves powers of two in all blocks of a network of llama_lm. The power of a channel is the rounded
+// Moves powers of two in all blocks of a network of llama_lm, whose sizes are in Llama's layout. The power of a channel is the rounded
 // half of log2(largest of the value / largest weight behind it), less the median of all channels:
 //   norms: the scale is divided, columns of query, key and value, or of gate and up, multiplied;
 //   gated layers: rows of up divided, columns of down multiplied;
 //   heads: rows of value divided, columns of project multiplied, for all heads that share a value;
-//   queries and keys: rows of queries divided, of keys multiplied, a power for each turned pair.
+//   queries and keys: rows of queries divided, of keys multiplied, a power for each turned pair. If
+//   their heads have norms, these scales in place of rows, with the same powers for all heads.
 // Returns the range of each kind, a text for people.
-std::string smooth(const LlamaSizes& sizes, const std::vector<BlockMaxima>& blocks,
+std::string smooth(const DecoderSizes& sizes, const std::vector<BlockMaxima>& blocks,
                    onnx::ImportedNetwork& network);
 
 }  // namespace mantissa

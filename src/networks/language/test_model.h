@@ -1,4 +1,4 @@
-// For tests: a small language model in Llama's layout as a GGUF file, with pseudo-random weights.
+// For tests: small language models of each family as GGUF files, with pseudo-random weights.
 #pragma once
 
 #include <cstdint>
@@ -65,6 +65,59 @@ class TestModel {
         .add_whole("tokenizer.ggml.eos_token_id", 257);
   }
 
+  // The norms of Qwen3's heads.
+  void add_head_norms(GgufBytes& file) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const std::string front = "blk." + std::to_string(layer) + ".";
+      add(file, front + "attn_q_norm.weight", {kChannels / 4}, 0.5f, 1);
+      add(file, front + "attn_k_norm.weight", {kChannels / 4}, 0.5f, 1);
+    }
+  }
+
+  // A network in GPT-2's layout with a table of 64 positions.
+  static GgufBytes gpt2() {
+    GgufBytes file;
+    file.add_text("general.architecture", "gpt2")
+        .add_whole("gpt2.block_count", kLayers)
+        .add_whole("gpt2.context_length", 64)
+        .add_whole("gpt2.embedding_length", kChannels)
+        .add_whole("gpt2.feed_forward_length", kInner)
+        .add_whole("gpt2.attention.head_count", 4)
+        .add_real("gpt2.attention.layer_norm_epsilon", 1e-5f);
+    add_tokenizer(file, "gpt-2");
+    TestModel().add_gpt2_tensors(file);
+    return file;
+  }
+
+  void add_gpt2_tensors(GgufBytes& file) {
+    const auto both = [&](const std::string& name, const std::vector<uint64_t>& dims, bool is_norm) {
+      add(file, name + ".weight", dims, is_norm ? 0.5f : 0.8f, is_norm ? 1 : 0);
+      add(file, name + ".bias", {dims.back()}, 0.3f);
+    };
+    add(file, "token_embd.weight", {kChannels, kTokens}, 1);
+    add(file, "position_embd.weight", {kChannels, 64}, 0.5f);
+    both("output_norm", {kChannels}, true);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const std::string front = "blk." + std::to_string(layer) + ".";
+      both(front + "attn_norm", {kChannels}, true);
+      both(front + "attn_qkv", {kChannels, 3 * kChannels}, false);
+      both(front + "attn_output", {kChannels, kChannels}, false);
+      both(front + "ffn_norm", {kChannels}, true);
+      both(front + "ffn_up", {kChannels, kInner}, false);
+      both(front + "ffn_down", {kInner, kChannels}, false);
+    }
+  }
+
+  // A file of a family by its name.
+  static GgufBytes of(const std::string& family) {
+    if (family == "gpt2") return gpt2();
+    GgufBytes file = keys(family);
+    add_tokenizer(file);
+    TestModel().add_tensors(file);
+    if (family == "qwen3") TestModel().add_head_norms(file);
+    return file;
+  }
+
   // All tensors, with the classifier tied to the embedding.
   void add_tensors(GgufBytes& file) {
     add(file, "token_embd.weight", {kChannels, kTokens}, 1);
@@ -83,12 +136,7 @@ class TestModel {
     }
   }
 
-  static GgufBytes whole() {
-    GgufBytes file = keys();
-    add_tokenizer(file);
-    TestModel().add_tensors(file);
-    return file;
-  }
+  static GgufBytes whole() { return of("llama"); }
 
  private:
   void add(GgufBytes& file, const std::string& name, const std::vector<uint64_t>& dims, float scale,

@@ -14,9 +14,11 @@
 #include "formats/gguf/gguf.h"
 #include "models/json/network_json.h"
 #include "networks/imported_network.h"
+#include "networks/language/block_network.h"
 #include "networks/language/model_file.h"
 #include "networks/language/test_model.h"
 #include "ops/ops.h"
+#include "runtime/weight_blocks.h"
 
 namespace mantissa {
 namespace {
@@ -126,7 +128,7 @@ struct Numbers {
 };
 
 Graph llama_of_32(bool query_bias = false) {
-  const LlamaSizes sizes = {.layers = 2,
+  const DecoderSizes sizes = {.layers = 2,
                             .channels = 32,
                             .heads = 4,
                             .key_heads = 2,
@@ -183,6 +185,62 @@ TEST_F(WrittenModels, OtherRowsAreRoundedAndSaidSo) {
   EXPECT_TRUE(says(others, "15 matrices are in F32: their rows are no multiple of 32"));
 }
 
+TEST_F(WrittenModels, BlocksGoOutAsTheyAre) {
+  for (const bool query_bias : {false, true}) {
+    const Graph graph = llama_of_32(query_bias);
+    // A kind for each matrix, in turn; one keeps its floats.
+    constexpr BlockKind kKinds[] = {BlockKind::kQ8_0, BlockKind::kQ4_0, BlockKind::kQ4_1};
+    const auto kind_of = [&](int parameter) {
+      const bool stays = graph.parameters[parameter].name == "block1.up.weights";
+      return stays ? BlockKind::kNone : kKinds[parameter % 3];
+    };
+    const auto in_blocks = with_weight_blocks(graph, kind_of);
+    ASSERT_TRUE(in_blocks.ok()) << in_blocks.error().message;
+    const Numbers numbers(graph, false);
+    std::map<std::string, std::vector<std::byte>> blocks;
+    std::vector<NamedParameter> parameters = numbers.parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const BlockKind kind = in_blocks->parameters[i].blocks;
+      if (in_blocks->parameters[i].storage != Storage::kBlocks) continue;
+      auto& own = blocks[parameters[i].name] = packed_blocks(kind, real_numbers(parameters[i]));
+      parameters[i].blocks = kind;
+      parameters[i].type = DataType::kUint8;
+      parameters[i].numbers = own;
+    }
+    auto model = written_model(*in_blocks, parameters);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    const auto source = import_test_model();
+    const auto file = read_language_model(folder_ / "source.gguf");
+    model->tokenizer = &*file->tokenizer;
+    const auto notes = write_gguf_model(folder_ / "b.gguf", *model, "b", WeightType::kBlocks);
+    EXPECT_TRUE(says(notes, std::to_string(blocks.size()) + " matrices are in their blocks"));
+    EXPECT_TRUE(says(notes, "1 matrices are rounded to Q8_0"));
+    const auto read = read_language_model(folder_ / "b.gguf");
+    const auto again = import_language_model(*read, 16, ImportedWeights::kBlocks);
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    size_t same = 0;
+    for (const onnx::ImportedParameter& parameter : again->parameters) {
+      const auto found = blocks.find(parameter.name);
+      if (found == blocks.end()) continue;
+      EXPECT_EQ(parameter.bytes, found->second) << parameter.name;
+      ++same;
+    }
+    EXPECT_EQ(same, blocks.size());
+    // As floats they are the same numbers.
+    ASSERT_TRUE(write_gguf_model(folder_ / "f.gguf", *model, "f", WeightType::kF32).ok());
+    const auto floats = import_from(folder_ / "f.gguf");
+    for (const onnx::ImportedParameter& parameter : floats.parameters) {
+      const auto found = blocks.find(parameter.name);
+      if (found == blocks.end()) continue;
+      const auto at = std::ranges::find(parameters, parameter.name, &NamedParameter::name);
+      const std::vector<double> wanted = block_numbers(at->blocks, found->second);
+      EXPECT_TRUE(std::ranges::equal(parameter.floats, wanted, [](float a, double b) {
+        return a == static_cast<float>(b);
+      })) << parameter.name;
+    }
+  }
+}
+
 TEST_F(WrittenModels, AdaptersAreMergedOrWrittenApart) {
   const Graph adapted = *with_adapters(llama_of_32(), {.rank = 4, .on = "query,down", .alpha = 6});
   const Numbers numbers(adapted, false);
@@ -235,14 +293,14 @@ TEST_F(WrittenModels, AdaptersAreMergedOrWrittenApart) {
 
 TEST_F(WrittenModels, OtherNetworksAreRefused) {
   Graph graph = llama_of_32();
-  EXPECT_TRUE(llama_sizes(graph).ok());
-  EXPECT_EQ(llama_sizes(graph)->inner, 64);
+  EXPECT_TRUE(decoder_sizes(graph).ok());
+  EXPECT_EQ(decoder_sizes(graph)->inner, 64);
   for (Node& node : graph.nodes) {
     if (node.name != "block2.attention") continue;
     replace_op(node, ops::kAttention,
                {{"heads", 4}, {"kv_heads", 2}, {"causal", 1}, {"window", 3}});
   }
-  const auto sizes = llama_sizes(graph);
+  const auto sizes = decoder_sizes(graph);
   ASSERT_FALSE(sizes.ok());
   EXPECT_NE(sizes.error().message.find("is no decoder in Llama's layout"), std::string::npos);
   const Numbers numbers(llama_of_32(), false);

@@ -17,7 +17,7 @@ namespace {
 bool passes_values_on(const Op* op) {
   return op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kPad ||
          op == &ops::kReduceMax || op == &ops::kUpsample || op == &ops::kSlice ||
-         op == &ops::kChannelShuffle || is_view(*op);
+         op == &ops::kChannelShuffle || op == &ops::kDepthTaps || is_view(*op);
 }
 
 // By value. If only ReLUs read a value, directly or after maxima, zeros may replace negatives.

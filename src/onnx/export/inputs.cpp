@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "onnx/export/volumes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -207,21 +208,25 @@ void add_output(ExportContext& context) {
   const Graph& graph = context.graph;
   const Exported& result = *context.values[static_cast<size_t>(graph.outputs[0])];
   ExportBuilder& to = context.builder;
+  const Shape& shape = context.shape(graph.outputs[0]);
   if (result.form == Form::kBytes) {
+    const std::string bytes =
+        ops::is_volume(shape)
+            ? volume_as_result(context, result.name, shape, context.output + "/volume")
+            : result.name;
     to.add("DequantizeLinear", context.output,
-           {result.name, to.power(result.exponent), to.byte(result.zero)});
+           {bytes, to.power(result.exponent), to.byte(result.zero)});
   } else if (result.name != context.output) {
     to.add("Identity", context.output, {result.name});
   }
-  const Shape& places = context.shape(graph.outputs[0]);
   std::vector<Dimension> dims = {to.graph.inputs[0].dims[0]};
   if (result.form == Form::kRows) {
-    dims.push_back(has_fixed_length(graph) ? Dimension{places[places.rank - 2], ""}
+    dims.push_back(has_fixed_length(graph) ? Dimension{shape[shape.rank - 2], ""}
                                            : Dimension{-1, length_name(result.side)});
   }
   dims.push_back({graph.classes(), ""});
-  for (int i = 0; i + 1 < places.rank && result.form != Form::kRows; ++i) {
-    dims.push_back({places[i], ""});
+  for (int i = 0; i + 1 < shape.rank && result.form != Form::kRows; ++i) {
+    dims.push_back({shape[i], ""});
   }
   to.graph.outputs.push_back({context.output, ElementType::kFloat, true, std::move(dims)});
 }

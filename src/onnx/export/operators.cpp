@@ -6,6 +6,7 @@
 
 #include "onnx/export/by_rows.h"
 #include "onnx/export/rows.h"
+#include "onnx/export/volumes.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
@@ -59,6 +60,7 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kHardSigmoid, export_function_of_value, export_row_hard_sigmoid},
     {&ops::kHardSwish, export_function_of_value, nullptr, "HardSwish"},
     {&ops::kGelu, export_function_of_value, nullptr, "Gelu"},
+    {&ops::kGeluTanh, export_function_of_value, export_row_gelu_tanh},
     {&ops::kSilu, export_function_of_value, export_row_silu},
     {&ops::kElu, export_function_of_value, export_row_elu},
     {&ops::kSoftplus, export_function_of_value, nullptr, "Softplus"},
@@ -82,6 +84,7 @@ constexpr ExportRow kExportRows[] = {
     {&ops::kUpsample, export_upsample, nullptr},
     {&ops::kBilinearResize, export_bilinear_resize, nullptr},
     {&ops::kPad, export_pad, nullptr},
+    {&ops::kDepthTaps, export_depth_taps, nullptr},
     {&ops::kSlice, export_slice, export_row_slice},
     {&ops::kChannelShuffle, export_channel_shuffle, nullptr},
     {&ops::kReverse, export_reverse, export_row_reverse},
@@ -131,6 +134,8 @@ Result<Exported> export_node(ExportContext& context, int n) {
   const auto* found = std::find_if(std::begin(kExportRows), std::end(kExportRows),
                                    [&](const ExportRow& row) { return row.op == node.op; });
   const ExportRow row = found == std::end(kExportRows) ? ExportRow{} : *found;
+  const std::string reason = reason_against_volumes(context, node);
+  if (!reason.empty()) return invalid_input(reason);
   if (context.input(node).is_mantissas()) return export_mantissas(context, n, row);
   return export_rows(context, n, row);
 }

@@ -30,6 +30,7 @@ Result<Exported> export_row_hard_sigmoid(ExportContext& context, int n);
 Result<Exported> export_row_leaky_relu(ExportContext& context, int n);
 Result<Exported> export_row_relu6(ExportContext& context, int n);
 Result<Exported> export_row_silu(ExportContext& context, int n);
+Result<Exported> export_row_gelu_tanh(ExportContext& context, int n);
 Result<Exported> export_scale(ExportContext& context, int n);
 Result<Exported> export_row_scale(ExportContext& context, int n);
 // operators/layers.cpp
@@ -53,6 +54,8 @@ Result<Exported> export_row_slice(ExportContext& context, int n);
 Result<Exported> export_channel_shuffle(ExportContext& context, int n);
 Result<Exported> export_row_reverse(ExportContext& context, int n);
 Result<Exported> export_reverse(ExportContext& context, int n);
+// operators/depth_taps.cpp
+Result<Exported> export_depth_taps(ExportContext& context, int n);
 // operators/norms.cpp
 Result<Exported> export_scale_offset(ExportContext& context, int n);
 Result<Exported> export_row_scale_offset(ExportContext& context, int n);

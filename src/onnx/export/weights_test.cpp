@@ -16,6 +16,7 @@ LayerNumbers layer_of(int bits) {
       .bias = {5},
       .scales = {0.01F},
       .turned = {false},
+      .dims = {},
       .channels = 1};
   layer.most_weight = most << shift;
   return layer;

@@ -23,14 +23,16 @@ std::string_view owner_of(std::string_view weights) {
   return {};
 }
 
-// The shape of an image or a vector as ONNX has it, channels first.
+// The shape of a volume, an image or a vector as ONNX has it, channels first.
 Layout layout_of(const Shape& shape) {
+  if (shape.rank == 4) return Layout::volume(shape[0], shape[1], shape[2], shape[3]);
   return shape.rank == 3 ? Layout::image(shape[0], shape[1], shape[2])
                          : Layout::vector(shape.last());
 }
 
-Shape image_shape(const Layout& layout) {
+Shape channels_last_shape(const Layout& layout) {
   const std::vector<int64_t> dims = layout.dims();
+  if (dims.size() == 4) return Shape{dims[1], dims[2], dims[3], dims[0]};
   return Shape{dims[1], dims[2], dims[0]};
 }
 
@@ -43,6 +45,13 @@ Result<int> reshaped(ImportContext& context, int value, const Shape& shape) {
   if (context.builder.shape(value) == shape) return value;
   const std::string name = new_name(context, "reshape");
   if (shape.rank == 1) return add_node(context, ops::kFlatten, name, {value});
+  if (shape.rank == 4) {
+    return add_node(context, ops::kReshape, name, {value},
+                    {{"depth", shape[0]},
+                     {"height", shape[1]},
+                     {"width", shape[2]},
+                     {"channels", shape[3]}});
+  }
   return add_node(context, ops::kReshape, name, {value},
                   {{"height", shape[0]}, {"width", shape[1]}, {"channels", shape[2]}});
 }
@@ -234,11 +243,20 @@ Result<int> add_node(ImportContext& context, const Op& op, const std::string& na
 }
 
 Result<int> image_of(ImportContext& context, const Imported& imported, std::vector<double>* scale) {
-  if (imported.layout.dims().size() != 3) {
-    return invalid_input("wants an input of [N, C, H, W]");
+  if (imported.layout.dims().size() == 3) return images_of(context, imported, scale);
+  return invalid_input("wants an input of [N, C, H, W]");
+}
+
+Result<int> images_of(ImportContext& context, const Imported& imported,
+                      std::vector<double>* scale) {
+  const size_t rank = imported.layout.dims().size();
+  if (rank != 3 && rank != 4) {
+    return invalid_input("wants an input of [N, C, H, W] or [N, C, D, H, W]");
   }
-  const int order[] = {1, 2, 0};
-  const Shape shape = image_shape(imported.layout);
+  constexpr int kOfImage[] = {1, 2, 0}, kOfVolume[] = {1, 2, 3, 0};
+  const std::span<const int> order =
+      rank == 3 ? std::span<const int>(kOfImage) : std::span<const int>(kOfVolume);
+  const Shape shape = channels_last_shape(imported.layout);
   Result<int> image = invalid_input(
       imported.is_channels_last()
           ? "reads [N, H, W, C] as if channels came first: a Transpose to [N, C, H, W] is missing"

@@ -143,6 +143,9 @@ Result<int> add_node(ImportContext& context, const Op& op, const std::string& na
 // scale, which `scale` takes if it is given.
 Result<int> image_of(ImportContext& context, const Imported& imported,
                      std::vector<double>* scale = nullptr);
+// The same, for a volume too: [C, D, H, W] as [D, H, W, C].
+Result<int> images_of(ImportContext& context, const Imported& imported,
+                      std::vector<double>* scale = nullptr);
 // The value as a vector, for one of [C], and where each of its elements lies (Layout::places).
 struct Vector {
   int value;
@@ -156,7 +159,7 @@ struct Vector {
 Result<Vector> vector_of(ImportContext& context, const Imported& imported,
                          bool takes_scale = false);
 
-// The node's first output. Its layout follows from the shape: an image, or a vector.
+// The node's first output. Its layout follows from the shape: a volume, an image, or a vector.
 void define_image(ImportContext& context, const std::string& name, int value);
 void define(ImportContext& context, const std::string& name, Imported imported);
 

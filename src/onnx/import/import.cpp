@@ -61,6 +61,7 @@ class Import {
     // Before folding, which gives weights that share numbers one name.
     context_.fixed = fixed_constants(graph_);
     lift_constants(graph_);
+    leave_out_zero_biases(graph_);
     take_sequences_apart(graph_);
     context_.notes = make_numbers_real(graph_);
     for (std::string& text : unpack_n_bits(graph_)) note(std::move(text));

@@ -37,7 +37,7 @@ Error other_inputs(std::span<const ValueData* const> inputs) {
   return invalid_input(
       std::string("the model's output depends on the input") + (inputs.size() == 1 ? " " : "s ") +
       names +
-      "; possible are inputs of pictures, [N, C, H, W], and of a table's columns, [N, F], or one "
+      "; possible are inputs of pictures, [N, C, H, W], volumes, [N, C, D, H, W], and of a table's columns, [N, F], or one "
       "of tokens, whole numbers [N, T], or of sequences of numbers, [N, T, C], and with such a "
       "sequence its lengths, [N], or a mask of padding, [N, T], and with tokens their "
       "token_type_ids, [N, T]");
@@ -147,6 +147,10 @@ Status add_pixels(ImportContext& context, const ValueData& input, const Layout& 
 
 constexpr int64_t kLongest = 1 << 20;
 
+bool is_volume(const ValueData& input) {
+  return input.type == ElementType::kFloat && input.dims.size() == 5;
+}
+
 // Sizes of an input, with the chosen sizes for open ones; an error if one is not known.
 Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
   std::vector<int64_t> sizes;
@@ -155,8 +159,11 @@ Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
                                     [](int64_t size) { return size > 0 && size <= kLongest; });
   if (is_known) return sizes;
   return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
-                       "; --sequence says how many positions a sequence has where the model "
-                       "leaves that open");
+                       (is_volume(input)
+                            ? "; of volumes [N, C, D, H, W] all sizes but N are fixed: export the "
+                              "model with them"
+                            : "; --sequence says how many positions a sequence has where the model "
+                              "leaves that open"));
 }
 
 void note_numbers(ImportContext& context) {
@@ -202,7 +209,16 @@ Status add_many_channels(ImportContext& context, const ValueData& input) {
                      {-1, Layout::image(at(2), at(3), at(1)), {}});
 }
 
+// Volumes and videos of numbers, [N, C, D, H, W].
+Status add_volume(ImportContext& context, const ValueData& input) {
+  MANTISSA_ASSIGN(const std::vector<int64_t> sizes, sizes_of(input));
+  context.batch = sizes[0];
+  return add_numbers(context, input, Shape{sizes[2], sizes[3], sizes[4], sizes[1]},
+                     {-1, Layout::volume(sizes[2], sizes[3], sizes[4], sizes[1]), {}});
+}
+
 Status add_picture(ImportContext& context, const ValueData& input) {
+  if (is_volume(input)) return add_volume(context, input);
   bool is_known = input.dims.size() == 4;
   for (size_t i = 1; i < input.dims.size(); ++i) {
     is_known = is_known && input.dims[i].size > 0 && input.dims[i].size <= INT32_MAX;
@@ -217,7 +233,7 @@ Status add_picture(ImportContext& context, const ValueData& input) {
     return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
                          "; [N, C, H, W] is possible, of bytes with up to 4 channels" +
                          (is_picture ? ", its size fixed or said by --input-size"
-                                     : "; so are [N, columns] of real numbers"));
+                                     : "; so are [N, columns] and [N, C, D, H, W] of float32"));
   }
   context.batch = input.dims[0].size;
   const auto at = [&](size_t i) { return input.dims[i].size; };
@@ -340,6 +356,8 @@ void choose_sizes(const ImportOptions& options, int batch_axis, SignalAxes signa
     choose(dims[1 - batch_axis], options.sequence);
   } else if (is_columns(input) && input.name.find("mask") == std::string::npos) {
     choose(dims[0], kRows);
+  } else if (is_volume(input)) {
+    choose(dims[0], kPictures);
   } else if (dims.size() == 4) {
     const bool is_channels_last = !is_pixel_count(dims[1].size) && is_pixel_count(dims[3].size);
     const size_t first = is_channels_last ? 1 : 2;
@@ -359,7 +377,7 @@ Status add_inputs(ImportContext& context, std::span<const ValueData* const> inpu
   if (context.has_several_inputs) {
     const bool are_possible =
         std::all_of(inputs.begin(), inputs.end(), [](const ValueData* input) {
-          return is_columns(*input) || input->dims.size() == 4;
+          return is_columns(*input) || is_volume(*input) || input->dims.size() == 4;
         });
     if (!are_possible) return other_inputs(inputs);
     begin_network(context, {"labels", "targets", "weights", "loss", "input"});

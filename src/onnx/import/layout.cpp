@@ -39,6 +39,13 @@ Layout Layout::image(int64_t height, int64_t width, int64_t channels) {
   return layout;
 }
 
+Layout Layout::volume(int64_t depth, int64_t height, int64_t width, int64_t channels) {
+  Layout layout = of(std::vector<int64_t>{depth, height, width, channels});
+  const int order[] = {3, 0, 1, 2};
+  layout.transpose(order);
+  return layout;
+}
+
 Layout Layout::vector(int64_t count) {
   Layout layout = channels_last(1, 1, count);
   layout.dims_.erase(layout.dims_.begin(), layout.dims_.begin() + 2);

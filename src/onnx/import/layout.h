@@ -17,6 +17,8 @@ class Layout {
   Layout() = default;
   // [C, H, W] that lies as [H, W, C].
   static Layout image(int64_t height, int64_t width, int64_t channels);
+  // [C, D, H, W] that lies as [D, H, W, C].
+  static Layout volume(int64_t depth, int64_t height, int64_t width, int64_t channels);
   // [H, W, C] that lies so.
   static Layout channels_last(int64_t height, int64_t width, int64_t channels);
   static Layout vector(int64_t count);

@@ -124,11 +124,26 @@ Status import_row_gather_nd(ImportContext& context, const NodeData& node);
 // The padding of a window on both sides of each axis (operators/padding.cpp).
 struct Sides {
   int64_t top = 0, left = 0, bottom = 0, right = 0;
+  int64_t front = 0, back = 0;  // of the depth
   bool any() const { return top > 0 || left > 0 || bottom > 0 || right > 0; }
 };
-// From `pads` or `auto_pad`, for an image and a window with steps.
+// From `pads` or `auto_pad`, for an image or a volume and a window with steps.
 Result<Sides> sides_of(const NodeData& node, const Shape& image, std::span<const int64_t> window,
                        std::span<const int64_t> strides, std::span<const int64_t> dilations);
+
+// A window along the depth of a volume (operators/padding.cpp).
+struct DepthWindow {
+  int64_t kernel = 1, stride = 1, dilation = 1, front = 0, back = 0;
+  bool is_one_image() const { return kernel == 1 && stride == 1 && front == 0 && back == 0; }
+};
+// Takes the depth, the first of three axes, out of the window of a node; of two axes there is none.
+DepthWindow take_depth(Sides& sides, std::vector<int64_t>& kernel, std::vector<int64_t>& strides,
+                       std::vector<int64_t>& dilations);
+// The volume with the taps of the window as channels; as it is if these are one image.
+Result<int> add_depth_taps(ImportContext& context, const std::string& name, int volume,
+                           const DepthWindow& depth);
+// [C, 1, 1], or as many dimensions as these are, of a vector.
+Layout of_one_place(const std::vector<int64_t>& dims);
 // Takes the common part of both sides of each axis out of `sides`: [vertical, horizontal]. The rest
 // needs a padding node.
 std::vector<int64_t> take_symmetric(Sides& sides);

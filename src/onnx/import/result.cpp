@@ -73,10 +73,11 @@ Result<Logits> logits_of_rows(ImportContext& context, const std::string& result,
   return Logits{value.value, *channels, {}};
 }
 
-// Whether the output is [N, classes, H, W] or [N, classes, T]: logits of each pixel or position.
+// Whether the output is [N, classes, T], [N, classes, H, W] or [N, classes, D, H, W]: logits of each
+// position, pixel or place of a volume.
 bool is_of_places(const Imported& value) {
   const std::vector<int64_t> dims = value.layout.dims();
-  return (dims.size() == 2 || dims.size() == 3) && value.layout.count() > dims[0] &&
+  return dims.size() >= 2 && dims.size() <= 4 && value.layout.count() > dims[0] &&
          !value.is_channels_last();
 }
 
@@ -95,8 +96,8 @@ Result<Logits> logits_of_places(ImportContext& context, const std::string& resul
                            value.layout.lies_as(channels_last);
   if (is_sequence) return Logits{value.value, dims[0], {}};
   if (dims.size() == 2) value.layout.reshape(std::vector<int64_t>{dims[0], 1, dims[1]});
-  MANTISSA_ASSIGN(const int image, image_of(context, value));
-  if (dims.size() == 3) return Logits{image, dims[0], {}};
+  MANTISSA_ASSIGN(const int image, images_of(context, value));
+  if (dims.size() > 2) return Logits{image, dims[0], {}};
   MANTISSA_ASSIGN(const int rows,
                   add_node(context, ops::kReshape, new_name(context, "reshape"), {image},
                            {{"width", dims[1]}, {"channels", dims[0]}}));

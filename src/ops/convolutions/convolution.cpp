@@ -1,5 +1,5 @@
-// Convolution (strided, padded, grouped, dilated) of images and of sequences, which are images of
-// one row, and linear (a 1x1 convolution on 1x1 images): weights [O, KH, KW, C], optional bias.
+// Convolution (strided, padded, grouped, dilated) of images, of sequences, which are images of one
+// row, and of each image of a volume, and linear (a 1x1 convolution on 1x1 images): weights [O, KH, KW, C], optional bias.
 #include <algorithm>
 
 #include "kernels/common/exact_sums.h"
@@ -110,8 +110,8 @@ std::string kernel_text(const ConvolutionAxes& axes, bool of_sequence) {
 
 Result<Shape> infer_convolution(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<LayerAttributes>();
-  if (inputs.size() != 1 || !is_image_or_sequence(inputs[0])) {
-    return invalid_input("wants one [H, W, C] or [T, C] input");
+  if (inputs.size() != 1 || !is_of_images(inputs[0])) {
+    return invalid_input("wants one [H, W, C], [T, C] or [D, H, W, C] input");
   }
   const bool of_sequence = is_sequence(inputs[0]);
   MANTISSA_RETURN_IF_ERROR(check_settings(attributes, of_sequence));
@@ -129,7 +129,9 @@ Result<Shape> infer_convolution(const Attributes& given, std::span<const Shape> 
   if (!fits(vertical, dilation, height) || !fits(horizontal, dilation, width)) {
     return invalid_input("a kernel of " + kernel_text(axes, of_sequence) +
                          (dilation > 1 ? " with dilation " + std::to_string(dilation) : "") +
-                         " does not fit " + (of_sequence ? "a sequence of " : "an image of ") +
+                         " does not fit " + (of_sequence              ? "a sequence of "
+                          : is_volume(inputs[0]) ? "images of "
+                                                 : "an image of ") +
                          to_string(inputs[0]));
   }
   MANTISSA_RETURN_IF_ERROR(

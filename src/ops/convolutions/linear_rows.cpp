@@ -16,21 +16,43 @@ using kernels::ConvolutionShape;
 
 // Inputs of more than 8 bits, whose sums have 64.
 constexpr int kByteBits = 8;
-using ByteChoices = PieceChoices<ConvolutionChoice>;
-using WideChoices = PieceChoices<kernels::WideChoice>;
+
+// Choices for pieces of rows, for slices of channels.
+template <typename Choice>
+using SliceChoices = PieceChoices<PieceChoices<Choice>>;
+
+// Channels that are computed at once. Logits of many classes are left as they are, and their rows
+// are long: a piece would have few rows, and would pack all weights for them.
+int64_t channels_at_once(const ConvolutionShape& shape, DataType output) {
+  constexpr int64_t kManyWeights = int64_t{1} << 22, kSlice = int64_t{1} << 19, kUnit = 64;
+  if (output != DataType::kInt32 || shape.weights_count() < kManyWeights) {
+    return shape.out_channels;
+  }
+  const int64_t wanted = std::max<int64_t>(1, kSlice / shape.in_channels);
+  return std::min(shape.out_channels, round_up<int64_t>(wanted, kUnit));
+}
+
+ConvolutionShape with_channels(ConvolutionShape shape, int64_t channels) {
+  shape.out_channels = channels;
+  return shape;
+}
 
 int64_t rows_at_once(const ConvolutionShape& shape, int input_bits) {
   return input_bits > kByteBits ? kernels::wide_images_per_chunk(shape)
                                 : kernels::images_per_chunk(shape);
 }
 
-// Calls choose(shape) for pieces of rows.
-template <typename Choices, typename Choose>
-Prepared choose_pieces(const ConvolutionShape& shape, int64_t rows, const Choose& choose) {
-  return prepared(Choices(shape.batch, rows, [&](int64_t some) {
-    ConvolutionShape piece = shape;
-    piece.batch = some;
-    return choose(piece);
+// Calls choose(shape) for pieces of rows and slices of channels.
+template <typename Choice, typename Choose>
+Prepared choose_pieces(const OpContext& c, const ConvolutionShape& shape, const Choose& choose) {
+  const int64_t channels = channels_at_once(shape, c.output().type);
+  return prepared(SliceChoices<Choice>(shape.out_channels, channels, [&](int64_t some) {
+    ConvolutionShape piece = with_channels(shape, some);
+    const int64_t rows = rows_at_once(piece, c.inputs[0].bits);
+    return PieceChoices<Choice>(shape.batch, rows, [&](int64_t batch) {
+      piece.batch = batch;
+      return choose(piece);
+    });
   }));
 }
 
@@ -59,28 +81,43 @@ int least_for_bias(const Tensor* bias, int bits) {
 template <typename Sum>
 void align_channels(const OpContext& c, const Sum* sums, int shift, const int32_t* above,
                     bool all_raise, int64_t channels, int64_t* wide) {
-  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
-    if (shift == 0 && all_raise) {
-      return c.kernel.table->wide->shift_sums({sums, above, wide}, 0, channels);
-    }
+  if (shift != 0 || !all_raise) {
+    for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], shift - above[o]);
+  } else if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+    c.kernel.table->wide->shift_sums({sums, above, wide}, 0, channels);
+  } else {
+    // Sums are below 2^48.
+    static_assert(kMostChannelSpread <= 61 - 48);
+    for (int64_t o = 0; o < channels; ++o) wide[o] = sums[o] * (int64_t{1} << above[o]);
   }
-  for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], shift - above[o]);
 }
 
-// Requantises `rows` rows from `first` on, each to its own maximum.
+// A piece of rows and channels whose sums are there, [rows, channels]. Exponents of all channels lie
+// `above` the exponent of the weights.
 template <typename Sum>
-void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
-                 const int32_t* above, const Sum* sums) {
+struct PieceSums {
+  int64_t first_row, rows, first_channel, channels;
+  int weights_exponent;
+  const int32_t* above;
+  const Sum* sums;
+  const Sum* of_row(int64_t row) const { return sums + (row - first_row) * channels; }
+};
+
+// Requantises rows, each to its own maximum. A piece has all channels.
+template <typename Sum>
+void narrow_sums(const OpContext& c, const PieceSums<Sum>& piece) {
   const Tensor *const bias = bias_of(c), &input = c.inputs[0];
-  const int64_t channels = c.output().shape.last();
+  const int64_t channels = piece.channels;
   const int least = least_for_bias(bias, kWideSumBits);
   // Except for channels so far below the others that their sums shift to the right.
-  const bool all_raise = std::all_of(above, above + channels, [](int32_t n) { return n >= 0; });
-  narrow_own_rows(c, first, first + rows, [&](int64_t row, int64_t* wide) {
-    const Sum* from = sums + (row - first) * channels;
-    const int of_sums = input.row_exponent(row) + weights_exponent;
+  const bool all_raise =
+      std::all_of(piece.above, piece.above + channels, [](int32_t n) { return n >= 0; });
+  const int64_t end = piece.first_row + piece.rows;
+  narrow_own_rows(c, piece.first_row, end, [&](int64_t row, int64_t* wide) {
+    const int of_sums = input.row_exponent(row) + piece.weights_exponent;
     const int exponent = std::max(of_sums, least);
-    align_channels(c, from, exponent - of_sums, above, all_raise, channels, wide);
+    align_channels(c, piece.of_row(row), exponent - of_sums, piece.above, all_raise, channels,
+                   wide);
     if (bias == nullptr) return exponent;
     c.kernel.table->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
                                   channels);
@@ -88,59 +125,68 @@ void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_ex
   });
 }
 
-// Leaves `rows` rows from `first` on in int32. Exponents of channels lie `above` the least.
+// Leaves a piece in int32.
 template <typename Sum>
-void leave_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
-                const int32_t* above, const Sum* sums) {
+void leave_sums(const OpContext& c, const PieceSums<Sum>& piece) {
   const Tensor *const bias = bias_of(c), &input = c.inputs[0], &weights = c.parameters[0].mantissa;
-  const int64_t channels = c.output().shape.last(), depth = input.shape.last();
+  const int64_t all = c.output().shape.last(), channels = piece.channels;
+  const int64_t depth = input.shape.last();
   const int sum_bits = input.bits + weights.bits - 2 + bit_length(static_cast<uint64_t>(depth));
   const int sum_exponent = weights.largest_exponent() + sum_bits - kLogitBits;
   const int least = std::max(least_for_bias(bias, kLogitBits), kExponentMin);
-  const auto leave_row = [&](int64_t row, const Sum* from) {
+  const int32_t* const above = piece.above + piece.first_channel;
+  const auto leave_row = [&](int64_t row) {
     const int exponent = std::max(input.row_exponent(row) + sum_exponent, least);
     c.output().row_exponents[row] = static_cast<int16_t>(exponent);
-    auto* const to = c.output().as<int32_t>() + row * channels;
-    const int shift = exponent - input.row_exponent(row) - weights_exponent;
+    auto* const to = c.output().as<int32_t>() + row * all + piece.first_channel;
+    const Sum* const from = piece.of_row(row);
+    const int shift = exponent - input.row_exponent(row) - piece.weights_exponent;
     for (int64_t o = 0; o < channels; ++o) {
       to[o] = static_cast<int32_t>(rescale_rne(from[o], shift - above[o]));
     }
     if (bias == nullptr) return;
     const Mantissas of_bias(*bias);
     for (int64_t o = 0; o < channels; ++o) {
-      to[o] += static_cast<int32_t>(rescale_rne(of_bias[o], exponent - *bias->exponent));
+      const int64_t wide = of_bias[piece.first_channel + o];
+      to[o] += static_cast<int32_t>(rescale_rne(wide, exponent - *bias->exponent));
     }
   };
-  kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
+  kernels::parallel_ranges(*c.kernel.pool, piece.rows, row_grain(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
-                               leave_row(first + row, sums + row * channels);
+                               leave_row(piece.first_row + row);
                              }
                            });
 }
 
-// Computes pieces of rows: compute(piece of the shape, its first row, choice, sums).
+// Computes pieces of rows and channels: compute(shape of the piece, its first row, its weights,
+// choice, sums).
 template <typename Sum, typename Choice, typename Compute>
 void write_pieces_of_rows(const OpContext& c, const ConvolutionShape& shape,
                           const Compute& compute) {
-  const auto& choices = choices_of<PieceChoices<Choice>>(c);
+  const auto& slices = choices_of<SliceChoices<Choice>>(c);
+  const Tensor& weights = c.parameters[0].mantissa;
   const RowWorkspace work(c.memory.workspace, shape.out_channels);
   auto* const sums = reinterpret_cast<Sum*>(work.sums);
-  const int weights_exponent = least_channel_exponent(c.parameters[0].mantissa, work.above);
+  const int weights_exponent = least_channel_exponent(weights, work.above);
   const auto write = c.output().type == DataType::kInt32 ? leave_sums<Sum> : narrow_sums<Sum>;
-  for (int64_t first = 0; first < shape.batch; first += choices.piece) {
-    ConvolutionShape piece = shape;
-    piece.batch = std::min(choices.piece, shape.batch - first);
-    compute(piece, first, choices.of(piece.batch), sums);
-    write(c, first, piece.batch, weights_exponent, work.above, sums);
+  for (int64_t channel = 0; channel < shape.out_channels; channel += slices.piece) {
+    ConvolutionShape piece =
+        with_channels(shape, std::min(slices.piece, shape.out_channels - channel));
+    const auto& choices = slices.of(piece.out_channels);
+    const kernels::MantissaSpan of_piece = gradient_from(weights, channel * shape.in_channels);
+    for (int64_t row = 0; row < shape.batch; row += choices.piece) {
+      piece.batch = std::min(choices.piece, shape.batch - row);
+      compute(piece, row, of_piece, choices.of(piece.batch), sums);
+      write(c, {row, piece.batch, channel, piece.out_channels, weights_exponent, work.above, sums});
+    }
   }
   set_largest_row_exponent(c);
 }
 
 RowMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning) {
-  const ConvolutionShape shape = convolution_shape(s);
+  const ConvolutionShape whole = convolution_shape(s);
   const int bits = s.input_bits(0), weight_bits = s.parameter_grids[0].bits;
-  const int64_t rows = rows_at_once(shape, bits);
   const int64_t sum_bytes = bits > kByteBits ? sizeof(int64_t) : sizeof(int32_t);
   const auto scratch_bytes = [&](const ConvolutionShape& piece) {
     const kernels::KernelTable& table = *planning.kernels;
@@ -149,33 +195,19 @@ RowMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning)
                             : kernels::convolution_scratch_bytes(
                                   table.convolution, {.shape = piece}, planning.threads);
   };
-  return {channel_bytes(shape.out_channels) + rows * shape.out_channels * sum_bytes,
-          chunk_scratch_bytes(shape, rows, scratch_bytes)};
-}
-
-// The input's rows at one exponent, which is written there, too.
-Tensor aligned_input(const OpContext& c, int16_t* exponent) {
-  const Tensor& input = c.inputs[0];
-  const int64_t channels = input.shape.last(), rows = input.count() / channels;
-  *exponent = static_cast<int16_t>(shared_exponent(input, 0, rows));
-  auto* const to = reinterpret_cast<int16_t*>(c.memory.workspace);
-  const Mantissas from(input);
-  kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t row = begin; row < end; ++row) {
-                               const int shift = *exponent - input.row_exponent(row);
-                               for (int64_t i = row * channels; i < (row + 1) * channels; ++i) {
-                                 to[i] = static_cast<int16_t>(rescale_rne(from[i], shift));
-                               }
-                             }
-                           });
-  Tensor aligned = input;
-  aligned.data = to;
-  aligned.type = DataType::kInt16;
-  aligned.bits = kSharedBits;
-  aligned.exponent = exponent;
-  aligned.row_exponents = nullptr;
-  return aligned;
+  const auto sums_bytes = [&](const ConvolutionShape& shape) {
+    return rows_at_once(shape, bits) * shape.out_channels * sum_bytes;
+  };
+  const int64_t channels = channels_at_once(whole, s.output_type);
+  const auto most = [&](const auto& bytes) {
+    return kernels::most_of_pieces(whole.out_channels, channels, [&](int64_t some) {
+      return static_cast<int64_t>(bytes(with_channels(whole, some)));
+    });
+  };
+  return {channel_bytes(whole.out_channels) + most(sums_bytes),
+          most([&](const ConvolutionShape& shape) {
+            return chunk_scratch_bytes(shape, rows_at_once(shape, bits), scratch_bytes);
+          })};
 }
 
 }  // namespace
@@ -199,31 +231,32 @@ void plan_rows(const OpShapes& s, const PlanningContext& planning, OpMemory& mem
 Prepared prepare_row_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
   const ConvolutionShape shape = convolution_shape(c, input.shape, c.output().shape);
-  const int64_t rows = rows_at_once(shape, input.bits);
   if (input.bits > kByteBits) {
-    return choose_pieces<WideChoices>(shape, rows, [&](const ConvolutionShape& piece) {
+    return choose_pieces<kernels::WideChoice>(c, shape, [&](const ConvolutionShape& piece) {
       return kernels::choose_wide_forward(*c.kernel.table, piece, input.bits, weights.bits);
     });
   }
-  return choose_pieces<ByteChoices>(
-      shape, rows, [&](const ConvolutionShape& piece) { return choose(c, {.shape = piece}); });
+  return choose_pieces<ConvolutionChoice>(
+      c, shape, [&](const ConvolutionShape& piece) { return choose(c, {.shape = piece}); });
 }
 
 void row_forward(const OpContext& c) {
-  const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
+  const Tensor& input = c.inputs[0];
   const ConvolutionShape shape = convolution_shape(c, input.shape, c.output().shape);
   if (input.bits > kByteBits) {
     const auto compute = [&](const ConvolutionShape& piece, int64_t first,
+                             const kernels::MantissaSpan& weights,
                              const kernels::WideChoice& choice, int64_t* sums) {
       const kernels::MantissaSpan rows = gradient_from(input, first * shape.in_channels);
-      kernels::wide_forward(
-          choice, *c.kernel.table,
-          {.shape = piece, .input = rows, .weights = value_of(weights), .sums = sums}, c.kernel);
+      kernels::wide_forward(choice, *c.kernel.table,
+                            {.shape = piece, .input = rows, .weights = weights, .sums = sums},
+                            c.kernel);
     };
     return write_pieces_of_rows<int64_t, kernels::WideChoice>(c, shape, compute);
   }
   const auto compute = [&](const ConvolutionShape& piece, int64_t first,
-                           const ConvolutionChoice& choice, int32_t* sums) {
+                           const kernels::MantissaSpan& weights, const ConvolutionChoice& choice,
+                           int32_t* sums) {
     choice.forward({.shape = piece,
                     .input = input.as<int8_t>() + first * shape.in_channels,
                     .weights = weights.as<int8_t>(),
@@ -231,16 +264,6 @@ void row_forward(const OpContext& c) {
                    c.kernel);
   };
   write_pieces_of_rows<int32_t, ConvolutionChoice>(c, shape, compute);
-}
-
-Prepared prepare_row_backward_weights(const OpContext& c) {
-  return prepare_wide_grad_weights(c, kSharedBits);
-}
-
-void row_backward_weights(const OpContext& c) {
-  if (c.parameters[0].gradient.empty()) return;
-  int16_t exponent = 0;
-  wide_backward_weights(c, aligned_input(c, &exponent));
 }
 
 }  // namespace mantissa::ops

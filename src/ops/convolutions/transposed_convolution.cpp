@@ -53,8 +53,8 @@ Status check_axis(const TransposedAxis& axis, int64_t size) {
 
 Result<Shape> infer_transposed(const Attributes& given, std::span<const Shape> inputs) {
   const auto& a = given.as<TransposedAttributes>();
-  if (inputs.size() != 1 || !is_image_or_sequence(inputs[0])) {
-    return invalid_input("wants one [H, W, C] or [T, C] input");
+  if (inputs.size() != 1 || !is_of_images(inputs[0])) {
+    return invalid_input("wants one [H, W, C], [T, C] or [D, H, W, C] input");
   }
   const bool of_sequence = is_sequence(inputs[0]);
   const bool has_width = a.kernel_width > 0 || a.stride_width > 0 || a.padding_width >= 0 ||
@@ -189,7 +189,7 @@ void exchange(const OpContext& c, const ConvolutionShape& s, T* to) {
 
 // The part of a tensor that holds some images, as rows of channels.
 Tensor images_of(const Tensor& whole, int64_t first, int64_t count) {
-  const int64_t image = whole.count() / whole.shape[0];
+  const int64_t image = whole.count() / as_images(whole.shape)[0];
   Tensor part = whole;
   part.shape = Shape{count * image / whole.shape.last(), whole.shape.last()};
   part.data = whole.as<std::byte>() + first * image * element_bytes(whole.type);

@@ -74,6 +74,11 @@ void positions_backward_weights(const OpContext& c) {
   });
 }
 
+// Of a row, or of each of its heads.
+int64_t norm_channels(const OpContext& c, const Shape& shape) {
+  return shape.last() / c.attributes<RowNormAttributes>().heads;
+}
+
 template <bool kCentred>
 kernels::FloatNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
   return c.kernel.table->floats->row_norm(c.inputs[0].as<float>() + row * channels, channels,
@@ -82,7 +87,7 @@ kernels::FloatNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
 
 template <bool kCentred>
 void norm(const OpContext& c) {
-  const int64_t channels = c.output().shape.last();
+  const int64_t channels = norm_channels(c, c.output().shape);
   for_images(c, c.output().count() / channels, [&](int64_t row) {
     const int64_t at = row * channels;
     c.kernel.table->floats->normalise(c.inputs[0].as<float>() + at,
@@ -95,7 +100,8 @@ void norm(const OpContext& c) {
 
 // For each row its norm.
 OpMemory norm_memory(const OpShapes& shapes, const PlanningContext&) {
-  const int64_t rows = shapes.output.count() / shapes.output.last();
+  const int64_t heads = shapes.attributes->as<RowNormAttributes>().heads;
+  const int64_t rows = shapes.output.count() / shapes.output.last() * heads;
   OpMemory memory;
   memory.grad_weights.scratch_bytes = rows * int64_t{sizeof(kernels::FloatNorm)};
   return memory;
@@ -105,7 +111,8 @@ OpMemory norm_memory(const OpShapes& shapes, const PlanningContext&) {
 template <bool kCentred>
 void norm_backward_weights(const OpContext& c) {
   constexpr int64_t kChannelsAtOnce = 64;
-  const int64_t channels = c.grad_output().shape.last(), rows = c.grad_output().count() / channels;
+  const int64_t channels = norm_channels(c, c.grad_output().shape);
+  const int64_t rows = c.grad_output().count() / channels;
   auto* const norms = reinterpret_cast<kernels::FloatNorm*>(c.kernel.scratch.data());
   for_images(c, rows, [&](int64_t row) { norms[row] = row_norm<kCentred>(c, row, channels); });
   const auto gradient_at = [&](size_t parameter, int64_t channel) {
@@ -126,7 +133,7 @@ void norm_backward_weights(const OpContext& c) {
 
 template <bool kCentred>
 void norm_backward(const OpContext& c) {
-  const int64_t channels = c.grad_output().shape.last();
+  const int64_t channels = norm_channels(c, c.grad_output().shape);
   for_images(c, c.grad_output().count() / channels, [&](int64_t row) {
     const int64_t at = row * channels;
     c.kernel.table->floats->norm_backward(

@@ -93,6 +93,42 @@ constexpr OpRows function_row() {
           .kernel = floats_name};
 }
 
+// GELU's approximation with tanh: x sigmoid(u) of u = k (x + c x^3), by the sigmoid's kernel. Beyond
+// 10 sigmoid(u) is 0 or 1, and u stays finite.
+constexpr float kBend = 1.5957691F, kBendOfCube = 0.071354816F;
+float clipped(float x) { return std::min(std::max(x, -10.0F), 10.0F); }
+
+void sigmoid_of_bent(const OpContext& c, const float* x, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float near = clipped(x[i]);
+    to[i] = near * (kBend + kBendOfCube * near * near);
+  }
+  c.kernel.table->floats->function(kernels::FloatFunction::kSigmoid, to, to, count);
+}
+
+void gelu_tanh(const OpContext& c) {
+  for_ranges(c, c.output().count(), [&](int64_t begin, int64_t end) {
+    const float* x = c.inputs[0].as<float>() + begin;
+    float* const y = c.output().as<float>() + begin;
+    sigmoid_of_bent(c, x, y, end - begin);
+    for (int64_t i = 0; i < end - begin; ++i) y[i] *= x[i];
+  });
+}
+
+void gelu_tanh_backward(const OpContext& c) {
+  for_ranges(c, c.grad_inputs[0].count(), [&](int64_t begin, int64_t end) {
+    const float* x = c.inputs[0].as<float>() + begin;
+    const float* dy = c.grad_output().as<float>() + begin;
+    float* const dx = c.grad_inputs[0].as<float>() + begin;
+    sigmoid_of_bent(c, x, dx, end - begin);
+    for (int64_t i = 0; i < end - begin; ++i) {
+      const float near = clipped(x[i]), s = dx[i];
+      const float slope = kBend + 3 * kBendOfCube * near * near;
+      dx[i] = dy[i] * (s + near * s * (1 - s) * slope);
+    }
+  });
+}
+
 // The floats' kernel has an alpha of 1.
 void scale_below_zero(const OpContext& c, const Tensor& out) {
   const Fraction& alpha = c.attributes<EluAttributes>().fraction;
@@ -191,6 +227,9 @@ const OpRows kTanh = function_row<kernels::FloatFunction::kTanh>();
 const OpRows kHardSigmoid = row<HardSigmoid>();
 const OpRows kHardSwish = row<HardSwish>();
 const OpRows kGelu = function_row<kernels::FloatFunction::kGelu>();
+const OpRows kGeluTanh = {.forward = {.run = gelu_tanh},
+                          .grad_input = {.run = gelu_tanh_backward},
+                          .kernel = floats_name};
 const OpRows kSilu = function_row<kernels::FloatFunction::kSilu>();
 const OpRows kElu = {
     .forward = {.run = elu}, .grad_input = {.run = elu_backward}, .kernel = floats_name};

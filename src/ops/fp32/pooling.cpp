@@ -15,6 +15,11 @@ using kernels::PoolAxis;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
+// How many images the windows lie in; max_pool, which has no depth, shares its rows here.
+int64_t images_of(const OpContext& c, const Tensor& tensor) {
+  return pooled_images(c.attributes<PoolAttributes>(), tensor.shape)[0];
+}
+
 // Calls visit(window, cell) for each cell of each window of an image, in row-major order, with the
 // places of their first channels in the result and in the image.
 template <typename Visit>
@@ -46,7 +51,7 @@ float cells(const PoolAttributes& attributes, const PoolShape& s, int64_t window
 void max_pool(const OpContext& c) {
   const PoolShape s =
       pool_shape(c.attributes<PoolAttributes>(), c.inputs[0].shape, c.output().shape);
-  for_images(c, c.output().shape[0], [&](int64_t n) {
+  for_images(c, images_of(c, c.output()), [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     float* out = c.output().as<float>() + n * s.out_image();
     std::fill_n(out, s.out_image(), -std::numeric_limits<float>::infinity());
@@ -63,7 +68,7 @@ void max_pool_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const PoolShape s =
       pool_shape(c.attributes<PoolAttributes>(), grad_input.shape, c.grad_output().shape);
-  for_images(c, grad_input.shape[0], [&](int64_t n) {
+  for_images(c, images_of(c, grad_input), [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     const float* from = c.grad_output().as<float>() + n * s.out_image();
     float* to = grad_input.as<float>() + n * s.in_image();
@@ -89,7 +94,7 @@ void max_pool_backward(const OpContext& c) {
 void window_average(const OpContext& c) {
   const PoolShape s =
       pool_shape(c.attributes<PoolAttributes>(), c.inputs[0].shape, c.output().shape);
-  for_images(c, c.output().shape[0], [&](int64_t n) {
+  for_images(c, images_of(c, c.output()), [&](int64_t n) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     float* out = c.output().as<float>() + n * s.out_image();
     std::fill_n(out, s.out_image(), 0.0f);
@@ -107,7 +112,7 @@ void window_average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const PoolShape s =
       pool_shape(c.attributes<PoolAttributes>(), grad_input.shape, c.grad_output().shape);
-  for_images(c, grad_input.shape[0], [&](int64_t n) {
+  for_images(c, images_of(c, grad_input), [&](int64_t n) {
     const float* from = c.grad_output().as<float>() + n * s.out_image();
     float* to = grad_input.as<float>() + n * s.in_image();
     std::fill_n(to, s.in_image(), 0.0f);
@@ -119,8 +124,8 @@ void window_average_backward(const OpContext& c) {
 }
 
 void average(const OpContext& c) {
-  const Shape shape = as_images(c.inputs[0].shape);
-  const int64_t pixels = shape[1] * shape[2], channels = shape[3];
+  const Shape& shape = c.inputs[0].shape;
+  const int64_t pixels = positions_of_example(shape), channels = shape.last();
   for_images(c, shape[0], [&](int64_t n) {
     const float* in = c.inputs[0].as<float>() + n * pixels * channels;
     float* out = c.output().as<float>() + n * channels;
@@ -131,8 +136,8 @@ void average(const OpContext& c) {
 }
 
 void average_backward(const OpContext& c) {
-  const Shape shape = as_images(c.grad_inputs[0].shape);
-  const int64_t pixels = shape[1] * shape[2], channels = shape[3];
+  const Shape& shape = c.grad_inputs[0].shape;
+  const int64_t pixels = positions_of_example(shape), channels = shape.last();
   for_images(c, shape[0], [&](int64_t n) {
     const float* from = c.grad_output().as<float>() + n * channels;
     float* to = c.grad_inputs[0].as<float>() + n * pixels * channels;

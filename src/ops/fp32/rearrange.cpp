@@ -3,6 +3,7 @@
 
 #include "ops/attributes.h"
 #include "ops/fp32.h"
+#include "ops/image_shape.h"
 #include "ops/shapes/joined_axis.h"
 #include "ops/shapes/sliced_row.h"
 
@@ -12,7 +13,9 @@ namespace {
 // Calls visit(outer, inner) for each element of the image inside: its place in the padded image,
 // and its own.
 template <typename Visit>
-void for_each_inside(const OpContext& c, const Shape& outer, const Shape& inner, Visit&& visit) {
+void for_each_inside(const OpContext& c, const Shape& outer_shape, const Shape& inner_shape,
+                     Visit&& visit) {
+  const Shape outer = as_images(outer_shape), inner = as_images(inner_shape);
   const int64_t top = c.attributes<PadAttributes>().top, left = c.attributes<PadAttributes>().left;
   const int64_t row = inner[2] * inner[3];
   for_images(c, inner[0], [&](int64_t n) {

@@ -1,5 +1,6 @@
 // The losses by name, and networks with them.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "ops/attributes.h"
@@ -56,6 +57,10 @@ Attributes attributes_of_loss(const LossOptions& options) {
 }
 
 }  // namespace
+
+int64_t loss_in_q24(double unit, int64_t loss_q24) {
+  return static_cast<int64_t>(std::nearbyint(std::ldexp(unit, 24) * static_cast<double>(loss_q24)));
+}
 
 Shape rows_shape(const Shape& logits) { return labels_shape(logits, false); }
 

@@ -10,6 +10,7 @@
 #include "ops/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
+#include "ops/image_shape.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -22,17 +23,19 @@ namespace {
 constexpr AttributeSpec kMultiplySchema[] = {
     whole<&WidthAttributes::least_bits>("least_bits", 0, 0, 16)};
 
-// Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C], or [C] to [T, C].
+// Whether b is a gate of a: [C] to [T, C], [H, W, C] or [D, H, W, C], or [1, ..., C] to the latter.
 bool is_gate(const Shape& a, const Shape& b) { return a.count() != b.count(); }
 
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() == 2) {
     const Shape &a = inputs[0], &b = inputs[1];
-    const bool gates = (a.rank == 3 && (b == Shape{a[2]} || b == Shape{1, 1, a[2]})) ||
-                       (a.rank == 2 && b == Shape{a[1]});
+    const bool is_per_channel = b.count() == a.last() && b.last() == a.last();
+    const bool gates = is_of_images(a) && is_per_channel &&
+                       (b.rank == 1 || (b.rank == a.rank && !is_sequence(a)));
     if (a == b || gates) return a;
   }
-  return invalid_input("wants two inputs of one shape, or [H, W, C] or [T, C] and a gate [C]");
+  return invalid_input(
+      "wants two inputs of one shape, or [H, W, C], [T, C] or [D, H, W, C] and a gate [C]");
 }
 
 // How elements of the two inputs are paired: in `images` parts of `size` elements of a; with a
@@ -85,11 +88,11 @@ int64_t other_of(const Rows& rows, int64_t i) {
 void forward_rows(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
   const int64_t channels = a.shape.last();
-  const Mantissas of_a(a), of_b(b);
   const auto exponent_at = [&](int64_t row) { return a.row_exponent(row) + b.row_exponent(row); };
   write_rows(c, exponent_at, [&](int64_t row, int, int64_t* wide) {
     const int64_t first = row * channels;
-    for (int64_t i = 0; i < channels; ++i) wide[i] = of_a[first + i] * of_b[first + i];
+    c.kernel.table->wide->products({gradient_from(a, first), gradient_from(b, first), 0, wide}, 0,
+                                   channels);
   });
 }
 
@@ -128,9 +131,15 @@ void scale_gradient_rows(const OpContext& c, const Tensor& grad_input, const Ten
   }
   const int exponent = largest - kBelowLargest;
   const Mantissas grads(c.grad_output()), others(other);
+  const bool has_kernel = c.grad_output().bits <= 16;
   const auto fill = [&](int64_t row, int64_t* wide) {
     const int shift = exponent - other.row_exponent(row);
     const int64_t first = row * channels;
+    if (has_kernel) {
+      return c.kernel.table->wide->products(
+          {gradient_from(c.grad_output(), first), gradient_from(other, first), shift, wide}, 0,
+          channels);
+    }
     for (int64_t i = 0; i < channels; ++i) {
       wide[i] = rescale_rne(grads[first + i] * others[first + i], shift);
     }

@@ -1,6 +1,6 @@
 // Point-wise functions of one value, by tables if it has 8 bits or many elements: ReLU6, leaky
-// ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU, SiLU, ELU, softplus, mish. Backward: the
-// gradient times f' in Q30, with f' computed anew from the input.
+// ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU and its approximation with tanh, SiLU, ELU,
+// softplus, mish. Backward: the gradient times f' in Q30, with f' computed anew from the input.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -125,6 +125,8 @@ void forward_rows(const OpContext& c) {
     const int64_t first = row * channels;
     if constexpr (&kFunction == &kGeluFunction) {
       c.kernel.table->wide->gelu({gradient_from(input, first), e, wide}, 0, channels);
+    } else if constexpr (&kFunction == &kSiluFunction) {
+      c.kernel.table->wide->silu({gradient_from(input, first), e, wide}, 0, channels);
     } else {
       for (int64_t i = 0; i < channels; ++i) wide[i] = kFunction.value(in[first + i], e, slope);
     }
@@ -175,8 +177,17 @@ void backward_rows(const OpContext& c) {
   const Fraction slope = slope_of<kFunction>(c);
   const int cut = cut_bits(c);
   const int64_t channels = input.shape.last();
+  const bool has_kernel = &kFunction == &kSiluFunction && c.grad_output().bits <= 16;
   const auto fill = [&](int64_t row, int64_t* wide) {
     const int e = input.row_exponent(row);
+    if (has_kernel) {
+      const int64_t first = row * channels;
+      const kernels::SiluGradient args{.in = gradient_from(input, first),
+                                       .grad_out = gradient_from(c.grad_output(), first),
+                                       .exponent = e,
+                                       .wide = wide};
+      return c.kernel.table->wide->silu_gradient(args, 0, channels);
+    }
     for (int64_t i = 0, at = row * channels; i < channels; ++i, ++at) {
       const int64_t derivative =
           grads[at] == 0 ? 0 : shift_right_rne(kFunction.derivative_q30(in[at], e, slope), cut);
@@ -285,12 +296,12 @@ constexpr Op leaky_relu_row() {
   return op;
 }
 
-constexpr AttributeSpec kSiluSchema[] = {
+constexpr AttributeSpec kWidthSchema[] = {
     whole<&WidthAttributes::least_bits>("least_bits", 0, 0, 16)};
 
-constexpr Op silu_row() {
-  Op op = row<kSiluFunction>("silu", &fp32::kSilu);
-  op.attributes = schema<WidthAttributes>(kSiluSchema);
+// Functions whose results may have more bits.
+constexpr Op widened_row(Op op) {
+  op.attributes = schema<WidthAttributes>(kWidthSchema);
   op.bits = least_bits<WidthAttributes>;
   return op;
 }
@@ -311,7 +322,8 @@ const Op kHardSigmoid =
     positive_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
 const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
 const Op kGelu = row<kGeluFunction>("gelu", &fp32::kGelu);
-const Op kSilu = silu_row();
+const Op kGeluTanh = widened_row(row<kGeluTanhFunction>("gelu_tanh", &fp32::kGeluTanh));
+const Op kSilu = widened_row(row<kSiluFunction>("silu", &fp32::kSilu));
 const Op kElu = elu_row();
 const Op kSoftplus = positive_row(row<kSoftplusFunction>("softplus", &fp32::kSoftplus));
 const Op kMish = row<kMishFunction>("mish", &fp32::kMish);

@@ -1,4 +1,4 @@
-// Maximum pooling (windows do not overlap) and the average over the whole image.
+// Maximum pooling of images (windows do not overlap) and the average over an example's positions.
 #include <algorithm>
 
 #include "kernels/common/parallel_ranges.h"
@@ -19,9 +19,16 @@ namespace {
 constexpr AttributeSpec kMaxPoolSchema[] = {kPoolWindow,      kPoolStride,      kPoolPadding,
                                             kPoolWindowWidth, kPoolStrideWidth, kPoolPaddingWidth};
 
-kernels::MaxPoolShape tiled_shape(const PoolAttributes& attributes, const Shape& input) {
-  return {input[1], input[2], input[3], attributes.window};
-}
+// The windows of all images.
+struct TiledImages : kernels::MaxPoolShape {
+  int64_t images;
+  TiledImages(const PoolAttributes& attributes, const Shape& input)
+      : TiledImages(attributes.window, as_images(input)) {}
+
+ private:
+  TiledImages(int64_t size, const Shape& in)
+      : kernels::MaxPoolShape{in[1], in[2], in[3], size}, images(in[0]) {}
+};
 
 Result<Shape> infer_max_pool(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<PoolAttributes>();
@@ -29,17 +36,20 @@ Result<Shape> infer_max_pool(const Attributes& given, std::span<const Shape> inp
   if (inputs.size() == 1 && is_sequence(inputs[0])) {
     return invalid_input("wants one [H, W, C] input; overlapping_max_pool takes [T, C], too");
   }
-  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  if (inputs.size() != 1 || !is_of_images(inputs[0])) {
+    return invalid_input("wants one [H, W, C] or [D, H, W, C] input");
+  }
+  const Shape image = as_image(inputs[0]);
   const auto [vertical, horizontal] = pool_axes(attributes, false);
   for (const kernels::PoolAxis& axis : {vertical, horizontal}) {
     if (axis.window == window && axis.stride == window && axis.padding == 0) continue;
     return invalid_input("wants stride = window and no padding; overlapping_max_pool takes others");
   }
-  if (inputs[0][0] < window || inputs[0][1] < window) {
+  if (image[0] < window || image[1] < window) {
     return invalid_input("a window of " + std::to_string(window) + " does not fit an image of " +
                          to_string(inputs[0]));
   }
-  return Shape{inputs[0][0] / window, inputs[0][1] / window, inputs[0][2]};
+  return like_input(Shape{image[0] / window, image[1] / window, image[2]}, inputs[0]);
 }
 
 // The same windows as overlapping pools have. Their kernels take every width.
@@ -50,9 +60,10 @@ kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
 
 void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* taps) {
   const Tensor& input = c.inputs[0];
-  const auto shape = window_shape(tiled_shape(c.attributes<PoolAttributes>(), input.shape));
+  const TiledImages tiles(c.attributes<PoolAttributes>(), input.shape);
+  const kernels::PoolShape shape = window_shape(tiles);
   kernels::parallel_ranges(
-      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+      *c.kernel.pool, tiles.images, 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernel.table->pooling->max_pool_windows(shape, value_of(input), output, taps, begin, end);
       });
 }
@@ -60,10 +71,11 @@ void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* tap
 // Windows that do not overlap sum nothing: the shift of 0 rounds nothing either.
 void wide_max_pool_gradient(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = window_shape(tiled_shape(c.attributes<PoolAttributes>(), grad_input.shape));
+  const TiledImages tiles(c.attributes<PoolAttributes>(), grad_input.shape);
+  const kernels::PoolShape shape = window_shape(tiles);
   auto* taps = reinterpret_cast<int8_t*>(c.memory.workspace);
   wide_max_pool(c, {}, taps);
-  kernels::parallel_ranges(*c.kernel.pool, grad_input.shape[0], 1,
+  kernels::parallel_ranges(*c.kernel.pool, tiles.images, 1,
                            [&](int64_t begin, int64_t end, int64_t) {
                              c.kernel.table->pooling->max_pool_windows_gradient(
                                  shape, taps, gradient_of(c.grad_output()), 0,
@@ -84,8 +96,8 @@ void max_pool_forward(const OpContext& c) {
     *c.output().exponent = *input.exponent;
     return;
   }
-  const auto shape = tiled_shape(c.attributes<PoolAttributes>(), input.shape);
-  kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
+  const TiledImages shape(c.attributes<PoolAttributes>(), input.shape);
+  kernels::parallel_ranges(*c.kernel.pool, shape.images, 1,
                            [&](int64_t begin, int64_t end, int64_t) {
                              c.kernel.table->pooling->max_pool(shape, input.as<int8_t>(),
                                                                c.output().as<int8_t>(), begin, end);
@@ -96,9 +108,9 @@ void max_pool_forward(const OpContext& c) {
 void max_pool_backward(const OpContext& c) {
   if (!is_bytes(c.inputs[0])) return wide_max_pool_gradient(c);
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto shape = tiled_shape(c.attributes<PoolAttributes>(), grad_input.shape);
+  const TiledImages shape(c.attributes<PoolAttributes>(), grad_input.shape);
   kernels::parallel_ranges(
-      *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+      *c.kernel.pool, shape.images, 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernel.table->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
                                                    gradient_of(c.grad_output()),
                                                    gradient_of(grad_input), begin, end);
@@ -107,17 +119,14 @@ void max_pool_backward(const OpContext& c) {
 }
 
 Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() == 1 && is_image_or_sequence(inputs[0])) return Shape{inputs[0].last()};
-  return invalid_input("wants one [H, W, C] or [T, C] input");
+  if (inputs.size() == 1 && is_of_images(inputs[0])) return Shape{inputs[0].last()};
+  return invalid_input("wants one [H, W, C], [T, C] or [D, H, W, C] input");
 }
-
-// Of each image, or positions of each sequence; the micro-batch is in front.
-int64_t pixels_of(const Shape& shape) { return shape.count() / shape[0] / shape.last(); }
 
 void wide_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Mantissas in(input);
-  const int64_t channels = input.shape.last(), pixels = pixels_of(input.shape);
+  const int64_t channels = input.shape.last(), pixels = positions_of_example(input.shape);
   const Reciprocal mean = reciprocal(pixels);
   const auto wide = [&](int64_t i) {
     const int64_t first = i / channels * pixels * channels + i % channels;
@@ -133,7 +142,7 @@ void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   if (!is_bytes(input) || !is_bytes(c.output()) || c.mode.half_up) return wide_average(c);
   const int64_t images = input.shape[0], channels = input.shape.last();
-  const int64_t pixels = pixels_of(input.shape);
+  const int64_t pixels = positions_of_example(input.shape);
   auto* sums = reinterpret_cast<int32_t*>(c.memory.workspace);
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
     c.kernel.table->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
@@ -163,7 +172,7 @@ void average_forward(const OpContext& c) {
 void rescaled_average(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const int64_t images = input.shape[0], channels = input.shape.last();
-  const int64_t pixels = pixels_of(input.shape);
+  const int64_t pixels = positions_of_example(input.shape);
   auto* sums = reinterpret_cast<int32_t*>(c.memory.workspace);
   const Reciprocal mean = reciprocal(pixels, kFloatBits);
   const FloatParts factor{mean.multiplier, mean.exponent + *input.exponent - *c.output().exponent};
@@ -202,7 +211,7 @@ kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier
 void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t images = grad_input.shape[0], channels = grad_input.shape.last();
-  const int64_t pixels = pixels_of(grad_input.shape);
+  const int64_t pixels = positions_of_example(grad_input.shape);
   // Products stay below 2^61.
   const Reciprocal mean = reciprocal(pixels, c.grad_output().bits <= 16 ? 31 : 30);
   const kernels::MantissaSpan narrow{c.memory.workspace, grad_input.bits};
@@ -234,7 +243,7 @@ Status check_average(const OpShapes& s) {
   // fits int64.
   const int bits = s.input_bits(0);
   const int most = 24 - std::max(0, bits - 8);
-  if (pixels_of(s.inputs[0]) <= int64_t{1} << most) return {};
+  if (positions_of_example(s.inputs[0]) <= int64_t{1} << most) return {};
   return invalid_input("averages at most 2^" + std::to_string(most) + " pixels of " +
                        std::to_string(bits) + " bits exactly");
 }

@@ -2,8 +2,9 @@
 //
 // Attributes: window (1 to 11), stride (the window's), padding (0; at most half the window), the
 // same for the width (window_width, stride_width, padding_width: as for the height), ceil (0; 1: a
-// last window that begins inside the image may end beyond it) and, of the average, count_padding
-// (1: padded cells count as zeros; 0: the average is over the image's cells).
+// last window that begins inside the image may end beyond it), over (the images' height and width,
+// or the depth of a volume) and, of the average, count_padding (1: padded cells count as zeros; 0:
+// the average is over the image's cells).
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -30,7 +31,7 @@ constexpr AttributeSpec kMaximumSchema[] = {
     kPoolWindow,      kPoolStride,
     kPoolPadding,     flag<&PoolAttributes::ceil>("ceil", false),
     kPoolWindowWidth, kPoolStrideWidth,
-    kPoolPaddingWidth};
+    kPoolPaddingWidth, kPoolOver};
 constexpr AttributeSpec kAverageSchema[] = {
     kPoolWindow,
     kPoolStride,
@@ -39,7 +40,8 @@ constexpr AttributeSpec kAverageSchema[] = {
     flag<&PoolAttributes::count_padding>("count_padding", true),
     kPoolWindowWidth,
     kPoolStrideWidth,
-    kPoolPaddingWidth};
+    kPoolPaddingWidth,
+    kPoolOver};
 
 // How many windows lie along a dimension of the image.
 Result<int64_t> windows(const PoolAxis& axis, const Shape& image, int dimension, bool ceil) {
@@ -59,11 +61,23 @@ Result<int64_t> windows(const PoolAxis& axis, const Shape& image, int dimension,
   return floor + (another ? 1 : 0);
 }
 
+// Windows over the depth, of a volume [D, H, W, C].
+Result<Shape> infer_over_depth(const PoolAttributes& attributes, const Shape& volume) {
+  if (!is_volume(volume)) return invalid_input("wants a [D, H, W, C] input to pool over the depth");
+  if (attributes.window_width > 0 || attributes.stride_width > 0 || attributes.padding_width >= 0) {
+    return invalid_input("pools over the depth: window, stride and padding are of it");
+  }
+  const kernels::PoolAxis axis = pool_axes(attributes, false).vertical;
+  MANTISSA_ASSIGN(const int64_t depth, windows(axis, volume, 0, attributes.ceil));
+  return Shape{depth, volume[1], volume[2], volume[3]};
+}
+
 Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<PoolAttributes>();
-  if (inputs.size() != 1 || !is_image_or_sequence(inputs[0])) {
-    return invalid_input("wants one [H, W, C] or [T, C] input");
+  if (inputs.size() != 1 || !is_of_images(inputs[0])) {
+    return invalid_input("wants one [H, W, C], [T, C] or [D, H, W, C] input");
   }
+  if (attributes.over == PooledAxes::kDepth) return infer_over_depth(attributes, inputs[0]);
   const bool of_sequence = is_sequence(inputs[0]);
   if (of_sequence && (attributes.window_width > 0 || attributes.stride_width > 0 ||
                       attributes.padding_width >= 0)) {
@@ -77,6 +91,11 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   return like_input(Shape{height, width, image[2]}, inputs[0]);
 }
 
+// How many images the windows lie in.
+int64_t images_of(const OpContext& c, const Tensor& tensor) {
+  return pooled_images(c.attributes<PoolAttributes>(), tensor.shape)[0];
+}
+
 template <typename Function>
 kernels::WideStatistics over_images(const OpContext& c, int64_t images, Function&& function) {
   return kernels::parallel_statistics(*c.kernel.pool, images, 1, function);
@@ -85,7 +104,7 @@ kernels::WideStatistics over_images(const OpContext& c, int64_t images, Function
 void maximum_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const PoolShape shape = pool_shape(c.attributes<PoolAttributes>(), input.shape, c.output().shape);
-  kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
+  kernels::parallel_ranges(*c.kernel.pool, images_of(c, input), 1,
                            [&](int64_t begin, int64_t end, int64_t) {
                              c.kernel.table->pooling->max_pool_windows(
                                  shape, value_of(input), value_of(c.output()), nullptr, begin, end);
@@ -96,7 +115,7 @@ void maximum_forward(const OpContext& c) {
 // Finds the maxima again rather than keeping them: a byte for each output in the workspace.
 void maximum_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const int64_t images = grad_input.shape[0];
+  const int64_t images = images_of(c, grad_input);
   const PoolShape shape =
       pool_shape(c.attributes<PoolAttributes>(), grad_input.shape, c.grad_output().shape);
   auto* taps = reinterpret_cast<int8_t*>(c.memory.workspace);
@@ -166,7 +185,7 @@ void average_forward(const OpContext& c) {
       [&](int8_t* out, int shift, const kernels::PassCounts& counts) {
         pool.out = out;
         pool.shift = shift;
-        return over_images(c, input.shape[0], [&](int64_t begin, int64_t end, int64_t part) {
+        return over_images(c, images_of(c, input), [&](int64_t begin, int64_t end, int64_t part) {
           kernels::AveragePool images = pool;
           images.counts = counts.wide_of(part);
           return c.kernel.table->pooling->average_pool(images, begin, end);
@@ -232,7 +251,7 @@ void exact_average(const OpContext& c) {
     tables.fill(cells, *c.output().exponent - *input.exponent, mantissa_limit(c.output().bits));
   }
   kernels::parallel_ranges(
-      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+      *c.kernel.pool, images_of(c, input), 1, [&](int64_t begin, int64_t end, int64_t) {
         for (int64_t i = begin * s.out_height * s.out_width; i < end * s.out_height * s.out_width;
              ++i) {
           const int64_t image = i / (s.out_height * s.out_width);
@@ -256,7 +275,7 @@ void average_backward(const OpContext& c) {
   const int bits = gradient_multiplier_bits(shape, c.grad_output().bits);
   const Means means(c.attributes<PoolAttributes>(), shape, bits, c.memory.workspace);
   const auto write = [&](int shift, const kernels::PassCounts& counts) {
-    return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end, int64_t part) {
+    return over_images(c, images_of(c, grad_input), [&](int64_t begin, int64_t end, int64_t part) {
       return c.kernel.table->pooling->average_pool_gradient(
           shape, means.multipliers, gradient_of(c.grad_output()), shift, gradient_of(grad_input),
           begin, end, counts.wide_of(part));
@@ -266,7 +285,7 @@ void average_backward(const OpContext& c) {
 }
 
 OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
-  const Shape images = as_images(s.output);
+  const Shape images = pooled_images(s.attributes->as<PoolAttributes>(), s.output);
   const int64_t bytes = images[1] * images[2] * int64_t{sizeof(int64_t)};
   return {.forward = {.workspace_bytes = bytes}, .grad_input = {.workspace_bytes = bytes}};
 }

@@ -31,13 +31,18 @@ Real root(const Real& x, int64_t n, Real from) {
 
 }  // namespace
 
-Angles angles_of_pairs(int64_t pairs, double base) {
+Angles angles_of_pairs(int64_t pairs, double base, std::span<const int64_t> factors) {
   Angles angles;
   Real radians(1);
   for (int64_t i = 0; i < pairs; ++i) {
     if (i > 0) radians = root(Real(1) / power(Real(base), i), pairs, radians);
     // Less than a quarter turn, so 63 bits hold it.
-    const int64_t turn = to_fixed_point(radians / Real(kTwoPi), 63, INT64_MAX);
+    Real angle = radians / Real(kTwoPi);
+    if (!factors.empty()) {
+      const int64_t factor = factors[factors.size() == 1 ? 0 : static_cast<size_t>(i)];
+      angle = ldexp(angle, kFactorBits) / Real(factor);
+    }
+    const int64_t turn = to_fixed_point(angle, 63, INT64_MAX);
     angles.push_back(static_cast<uint64_t>(turn) << 1);
   }
   return angles;

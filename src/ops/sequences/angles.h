@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "graph/op.h"
@@ -14,12 +15,15 @@ namespace mantissa::ops {
 constexpr int kCircleBits = 30;  // fraction of cosines and sines
 constexpr int64_t kMostPositions = int64_t{1} << 16;
 constexpr double kLeastBase = 1, kMostBase = 1e9;
+// Factors that divide angles are whole numbers of 2^-23, the last bit of a float32 from 1 on.
+constexpr int kFactorBits = 23;
+constexpr int64_t kFactorUnit = int64_t{1} << kFactorBits, kMostFactor = kFactorUnit << 20;
 
 // The angle of one position, for each pair, in units of 2^-64 of a turn. Its relative error is
-// below 2^-50, so up to position 65535 angles are wrong by less than 2^-33. `base` is in the range
-// above.
+// below 2^-50, so up to position 65535 angles are wrong by less than 2^-33. `base` and the factors
+// are in the ranges above; there are none, one for all pairs, or one for each.
 using Angles = std::vector<uint64_t>;
-Angles angles_of_pairs(int64_t pairs, double base);
+Angles angles_of_pairs(int64_t pairs, double base, std::span<const int64_t> factors = {});
 
 // The channels of pair i of `pairs`: neighbours, or one of each half.
 struct PairPlaces {

@@ -29,6 +29,20 @@ TEST(Angles, ArePowersOfTheBase) {
   }
 }
 
+TEST(Angles, AreDividedByFactors) {
+  const std::vector<int64_t> factors = {kFactorUnit, kFactorUnit + 1, 11 * kFactorUnit / 2,
+                                        kMostFactor};
+  const Angles plain = angles_of_pairs(4, 500000), divided = angles_of_pairs(4, 500000, factors),
+               all = angles_of_pairs(4, 500000, std::vector<int64_t>{8 * kFactorUnit});
+  EXPECT_EQ(divided[0], plain[0]);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const LongDouble factor = std::ldexp(static_cast<LongDouble>(factors[i]), -kFactorBits);
+    ASSERT_NEAR(static_cast<LongDouble>(divided[i]), plain[i] / factor,
+                plain[i] / factor * 0x1p-50L + 2);
+    EXPECT_NEAR(static_cast<LongDouble>(all[i]), plain[i] / 8.0L, plain[i] * 0x1p-52L + 2);
+  }
+}
+
 // The whole way to cosines and sines, up to the last position.
 TEST(Angles, CosinesAndSinesOfFarPositions) {
   for (const double base : {10000.0, 500000.0}) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,9 +25,11 @@ namespace mantissa::ops {
 struct AttentionSizes {
   int64_t sequences, queries, new_keys, keys, width, key_width, heads, key_heads, group, channels;
   int64_t bias_table;            // biases of a head
-  bool has_wide_scores = false;  // forward: sums of q k leave int32
+  bool is_wide_forward, is_wide_backward;  // whether the kernels' rooms are (attention.h)
+  // Forward, queries have `q_bits`; `shared` are the bits of queries, keys and values at one
+  // exponent each.
   AttentionSizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
-                 int64_t cached_positions, int q_bits, int k_bits)
+                 int64_t cached_positions, int q_bits, const std::array<int, 3>& shared)
       : queries(q[q.rank - 2]),
         new_keys(k[k.rank - 2]),
         keys(new_keys),
@@ -37,17 +40,27 @@ struct AttentionSizes {
         group(heads / key_heads),
         channels(width / heads),
         bias_table(attributes.biases_of_head()) {
-    const kernels::AttentionHead head{.channels = channels, .q_bits = q_bits, .k_bits = k_bits};
-    has_wide_scores = !head.has_narrow_scores();
+    kernels::AttentionHead head{
+        .channels = channels,
+        .q_bits = q_bits,
+        .k_bits = shared[1],
+        .v_bits = shared[2],
+        .row_probabilities = attributes.probabilities == Probabilities::kOfRow};
+    is_wide_forward = !head.has_narrow_scores();
+    head.q_bits = shared[0];
+    is_wide_backward = !kernels::has_narrow_gradients(head);
     sequences = q.count() / (queries * width);
     if (cached_positions > 0 && !attributes.cross) keys = cached_positions;
   }
   explicit AttentionSizes(const OpContext& c)
-      : AttentionSizes(c.attributes<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
-                       c.memory.cache.positions, c.inputs[0].bits, shared_bits(c.inputs[1])) {}
+      : AttentionSizes(
+            c.attributes<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
+            c.memory.cache.positions, c.inputs[0].bits,
+            {shared_bits(c.inputs[0]), shared_bits(c.inputs[1]), shared_bits(c.inputs[2])}) {}
   explicit AttentionSizes(const OpShapes& s)
       : AttentionSizes(s.attributes->as<AttentionAttributes>(), s.inputs[0], s.inputs[1],
-                       s.cached_positions, s.input_bits(0), shared_bits(s, 1)) {}
+                       s.cached_positions, s.input_bits(0),
+                       {shared_bits(s, 0), shared_bits(s, 1), shared_bits(s, 2)}) {}
 
   // Keys, or values, of a head.
   int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
@@ -74,7 +87,8 @@ struct HeadRoom {
       grad_bias = room.take<int64_t>(s.bias_table);
     }
     kernel = room.take<std::byte>(kernels::attention_room_bytes(
-        s.queries, s.keys, s.channels, is_backward, s.has_wide_scores));
+        s.queries, s.keys, s.channels, is_backward,
+        is_backward ? s.is_wide_backward : s.is_wide_forward));
     bytes = room.bytes();
   }
 };

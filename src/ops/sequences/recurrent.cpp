@@ -43,8 +43,9 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   }
   Shape output = inputs[0];
   output.dims[static_cast<size_t>(output.rank - 1)] /= kGates;
-  if (output.last() <= kMostRowChannels / kGates) return output;
-  return invalid_input("wants at most " + std::to_string(kMostRowChannels / kGates) + " channels");
+  constexpr int64_t kMostGateChannels = 4096;
+  if (output.last() <= kMostGateChannels / kGates) return output;
+  return invalid_input("wants at most " + std::to_string(kMostGateChannels / kGates) + " channels");
 }
 
 template <typename Cell>

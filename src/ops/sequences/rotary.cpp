@@ -20,6 +20,7 @@ constexpr AttributeSpec kRotarySchema[] = {
     whole<&RotaryAttributes::channels>("channels", 0, 0, kMostRowChannels),
     real<&RotaryAttributes::base>("base", 10000, kLeastBase, kMostBase),
     flag<&RotaryAttributes::interleaved>("interleaved", false),
+    whole_list<&RotaryAttributes::factors>("factors", kFactorUnit, kMostFactor),
     whole<&RotaryAttributes::least_bits>("least_bits", 0, 0, 16)};
 
 Result<Shape> infer_rotary(const Attributes& given, std::span<const Shape> inputs) {
@@ -42,6 +43,11 @@ Result<Shape> infer_rotary(const Attributes& given, std::span<const Shape> input
   }
   if (x[x.rank - 2] > kMostPositions) {
     return invalid_input("wants at most " + std::to_string(kMostPositions) + " positions");
+  }
+  const auto factors = std::ssize(attributes.factors);
+  if (factors > 1 && factors != turned / 2) {
+    return invalid_input("turns " + std::to_string(turned / 2) + " pairs, and has " +
+                         std::to_string(factors) + " factors; one for all, or one for each");
   }
   return x;
 }

@@ -50,8 +50,8 @@ inline OpMemory rotary_memory(const OpShapes& s, const PlanningContext&) {
 inline Prepared prepare_rotary(const OpContext& c) {
   const auto& attributes = c.attributes<RotaryAttributes>();
   const Tensor& x = c.output().shape.rank > 0 ? c.output() : c.grad_output();
-  return std::make_shared<Angles>(
-      angles_of_pairs(TurnedRow(attributes, x.shape).pairs, attributes.base));
+  return std::make_shared<Angles>(angles_of_pairs(TurnedRow(attributes, x.shape).pairs,
+                                                  attributes.base, attributes.factors));
 }
 
 }  // namespace mantissa::ops

@@ -7,6 +7,7 @@
 #include "kernels/common/parallel_ranges.h"
 #include "ops/attributes.h"
 #include "ops/fp32.h"
+#include "ops/image_shape.h"
 #include "ops/ops.h"
 
 namespace mantissa::ops {
@@ -18,8 +19,10 @@ constexpr AttributeSpec kPadSchema[] = {whole<&PadAttributes::top>("top", 0, 0, 
                                         whole<&PadAttributes::bottom>("bottom", 0, 0, kLargestSide),
                                         whole<&PadAttributes::left>("left", 0, 0, kLargestSide),
                                         whole<&PadAttributes::right>("right", 0, 0, kLargestSide)};
-// [channels]; with a width [width, channels]; with a height, too, [height, width, channels].
+// [channels]; with a width [width, channels]; with a height, too, [height, width, channels]; with a
+// depth, too, [depth, height, width, channels].
 constexpr AttributeSpec kReshapeSchema[] = {
+    whole<&ReshapeAttributes::depth>("depth", 0, 0, INT64_MAX),
     whole<&ReshapeAttributes::height>("height", 0, 0, INT64_MAX),
     whole<&ReshapeAttributes::width>("width", 0, 0, INT64_MAX),
     required_whole<&ReshapeAttributes::channels>("channels", 1, INT64_MAX)};
@@ -28,8 +31,12 @@ constexpr AttributeSpec kShuffleSchema[] = {
 
 Result<Shape> infer_pad(const Attributes& given, std::span<const Shape> inputs) {
   const auto& p = given.as<PadAttributes>();
-  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  return Shape{inputs[0][0] + p.top + p.bottom, inputs[0][1] + p.left + p.right, inputs[0][2]};
+  if (inputs.size() != 1 || !is_of_images(inputs[0]) || is_sequence(inputs[0])) {
+    return invalid_input("wants one [H, W, C] or [D, H, W, C] input");
+  }
+  const Shape image = as_image(inputs[0]);
+  return like_input(Shape{image[0] + p.top + p.bottom, image[1] + p.left + p.right, image[2]},
+                    inputs[0]);
 }
 
 // Calls row(outer, inner) for each row of the padded images: `outer` is its first byte, `inner` the
@@ -53,10 +60,11 @@ void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int6
 void pad_forward(const OpContext& c) {
   const Tensor &in = c.inputs[0], &out = c.output();
   const auto& p = c.attributes<PadAttributes>();
+  const Shape images = as_images(in.shape);
   const int64_t bytes = element_bytes(in.type);
-  const int64_t channels = in.shape[3] * bytes, width = in.shape[2] * channels;
+  const int64_t channels = images[3] * bytes, width = images[2] * channels;
   const int64_t left = p.left * channels, right = p.right * channels;
-  for_each_row(*c.kernel.pool, out.shape, in.shape, p.top, bytes, [&](int64_t to, int64_t from) {
+  for_each_row(*c.kernel.pool, as_images(out.shape), images, p.top, bytes, [&](int64_t to, int64_t from) {
     auto* row = out.as<std::byte>() + to;
     if (from < 0) {
       std::memset(row, 0, static_cast<size_t>(left + width + right));
@@ -72,9 +80,10 @@ void pad_forward(const OpContext& c) {
 void pad_backward(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output();
   const auto& p = c.attributes<PadAttributes>();
+  const Shape images = as_images(grad_input.shape);
   const int64_t bytes = element_bytes(grad_input.type);
-  const int64_t channels = grad_input.shape[3] * bytes, width = grad_input.shape[2] * channels;
-  for_each_row(*c.kernel.pool, grad_output.shape, grad_input.shape, p.top, bytes,
+  const int64_t channels = images[3] * bytes, width = images[2] * channels;
+  for_each_row(*c.kernel.pool, as_images(grad_output.shape), images, p.top, bytes,
                [&](int64_t from, int64_t to) {
                  if (to < 0) return;
                  std::memcpy(grad_input.as<std::byte>() + to,
@@ -89,22 +98,19 @@ Result<Shape> infer_reshape(const Attributes& given, std::span<const Shape> inpu
   if (inputs.size() != 1) return invalid_input("wants one input");
   const int64_t height = attributes.height, width = attributes.width;
   const int64_t channels = attributes.channels;
-  const Shape shape = height > 0  ? Shape{height, width, channels}
+  const Shape shape = attributes.depth > 0 ? Shape{attributes.depth, height, width, channels}
+                      : height > 0         ? Shape{height, width, channels}
                       : width > 0 ? Shape{width, channels}
                                   : Shape{channels};
   const int64_t count = inputs[0].count();
   for (int axis = 0; axis < shape.rank; ++axis) {
     if (shape[axis] < 1 || shape[axis] > count) {
-      return invalid_input("wants channels, or width and channels, or height too, of " +
+      return invalid_input("wants channels, or width and channels, or height too, or depth, of " +
                            std::to_string(count) + " elements in all");
     }
   }
-  // No side is above count: two of them fit int64, and the third is not multiplied in vain.
-  const int64_t plane = shape.rank == 3 ? shape[0] * shape[1] : shape.rank == 2 ? shape[0] : 1;
-  if (plane > count || plane * shape.last() != count) {
-    return invalid_input("cannot make " + to_string(shape) + " of " + to_string(inputs[0]));
-  }
-  return shape;
+  if (element_count(shape) == count) return shape;
+  return invalid_input("cannot make " + to_string(shape) + " of " + to_string(inputs[0]));
 }
 
 Result<Shape> infer_shuffle(const Attributes& given, std::span<const Shape> inputs) {

@@ -24,11 +24,11 @@ constexpr AttributeSpec kResizeSchema[] = {
     required_whole<&ResizeAttributes::width>("width", 1, kLargestResized),
     flag<&ResizeAttributes::align_corners>("align_corners", false)};
 
-Error wants_image() { return invalid_input("wants one [H, W, C] or [T, C] input"); }
+Error wants_image() { return invalid_input("wants one [H, W, C], [T, C] or [D, H, W, C] input"); }
 
 Result<Shape> infer_upsample(const Attributes& given, std::span<const Shape> inputs) {
   const auto& a = given.as<UpsampleAttributes>();
-  if (inputs.size() != 1 || !is_image_or_sequence(inputs[0])) return wants_image();
+  if (inputs.size() != 1 || !is_of_images(inputs[0])) return wants_image();
   const bool of_sequence = is_sequence(inputs[0]);
   if (of_sequence && a.factor_width > 0) {
     return invalid_input("a sequence [T, C] has no width: factor is of T");
@@ -92,13 +92,13 @@ Status check_resize(const OpShapes& s) {
 
 Result<Shape> infer_resize(const Attributes& given, std::span<const Shape> inputs) {
   const auto& a = given.as<ResizeAttributes>();
-  if (inputs.size() != 1 || !is_image_or_sequence(inputs[0])) return wants_image();
+  if (inputs.size() != 1 || !is_of_images(inputs[0])) return wants_image();
   if (is_sequence(inputs[0])) {
     if (a.height > 0) return invalid_input("a sequence [T, C] has no height: width is of T");
     return Shape{a.width, inputs[0].last()};
   }
   if (a.height < 1) return invalid_input("wants a height, too");
-  return Shape{a.height, a.width, inputs[0].last()};
+  return like_input(Shape{a.height, a.width, inputs[0].last()}, inputs[0]);
 }
 
 // 1 / denominator as multiplier * 2^exponent: exact for a power of two, else of `bits` bits.

@@ -69,10 +69,14 @@ void forward(const OpContext& c) {
     std::memcpy(slice, whole + first, bytes);
   });
   if (!has_rows(in)) return void(*out.exponent = *in.exponent);
-  // Whole rows of the input, or of the value that it shows as one row.
-  const int64_t channels = out.shape.last(), rows = sliced.size / channels;
+  // Channels of each row of a sequence; or whole rows of the input, or of the value that it shows as
+  // one row (plan/passes/check_network.cpp allows no others). The first dimension is the examples.
+  const bool has_positions = in.shape.rank > 2;
+  const bool keeps_rows = has_positions && c.attributes<SliceAttributes>().position < 0;
+  const int64_t channels = out.shape.last(), rows = keeps_rows ? 1 : sliced.size / channels;
+  const int64_t skipped = keeps_rows ? 0 : sliced.first / channels;
   for (int64_t row = 0; row < out.count() / channels; ++row) {
-    out.row_exponents[row] = in.row_exponents[row * rows + sliced.first / channels];
+    out.row_exponents[row] = in.row_exponents[row * rows + skipped];
   }
   set_largest_row_exponent(c);
 }

@@ -28,11 +28,14 @@ bool has_own_rows(const ProgramWriter& writer, int value) {
 }
 
 // Whether a slice takes one row, of a position or of the rows that its input shows as one, as a
-// classifier does with the first token.
-bool slices_a_row(const ProgramWriter& writer, const Node& node) {
+// classifier does with the first token; or channels of each row of a sequence.
+bool slices_rows(const ProgramWriter& writer, const Node& node) {
   if (node.op != &ops::kSlice) return false;
   const auto& slice = node.attributes.as<ops::SliceAttributes>();
-  return slice.channels == row_length(writer, node.inputs[0]) && slice.first % slice.channels == 0;
+  const int input = node.inputs[0];
+  const bool has_positions = writer.graph().values[input].shape.rank > 1;
+  if (has_positions && slice.position < 0) return has_own_rows(writer, input);
+  return slice.channels == row_length(writer, input) && slice.first % slice.channels == 0;
 }
 
 // Values whose rows have exponents of their own.
@@ -41,7 +44,7 @@ Status check_row_exponents(const ProgramWriter& writer) {
   const auto is_own = [&](int value) { return has_own_rows(writer, value); };
   for (int n = 0; n < writer.node_count(); ++n) {
     const Node& node = writer.node(n);
-    if (writer.is_left_out(n) || slices_a_row(writer, node)) continue;
+    if (writer.is_left_out(n) || slices_rows(writer, node)) continue;
     if (node.op->traits.takes != TakenExponents::kOfRows && !writer.graph().is_loss(n)) {
       return in_node(writer, node,
                      "takes values with one exponent, not blocks=token; choose blocks=tensor");

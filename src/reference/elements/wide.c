@@ -119,6 +119,15 @@ void ref_shift_sums(const RefShiftedSums* args, int64_t begin, int64_t end) {
   }
 }
 
+void ref_products(const RefProducts* args, int64_t begin, int64_t end) {
+  const int a_bytes = args->a.bits <= 8 ? 1 : 2, b_bytes = args->b.bits <= 8 ? 1 : 2;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t product =
+        ref_load(args->a.data, a_bytes, i) * ref_load(args->b.data, b_bytes, i);
+    args->wide[i] = ref_rescale_rne(product, args->shift);
+  }
+}
+
 void ref_gelu(const RefGelu* args, int64_t begin, int64_t end) {
   REF_WITH_SHORT_BYTES(
       args->in.bits, bytes, for (int64_t i = begin; i < end; ++i) {

@@ -79,6 +79,13 @@ typedef struct RefGelu {
   int64_t* wide REF_CXX(= nullptr);
 } RefGelu;
 
+// wide = rescale_rne(a * b, shift).
+typedef struct RefProducts {
+  RefConstSpan a, b;  // of up to 16 bits
+  int shift REF_CXX(= 0);
+  int64_t* wide REF_CXX(= nullptr);
+} RefProducts;
+
 REF_BEGIN
 
 RefStatistics ref_narrow_wide(const RefNarrowWide*, int64_t begin, int64_t end) REF_NOEXCEPT;
@@ -93,6 +100,7 @@ void ref_first_sums(const RefFirstSums*, int64_t begin, int64_t end) REF_NOEXCEP
 void ref_channel_products(const RefChannelProducts*) REF_NOEXCEPT;
 void ref_rescale(const RefRescaled*, int64_t begin, int64_t end) REF_NOEXCEPT;
 void ref_shift_sums(const RefShiftedSums*, int64_t begin, int64_t end) REF_NOEXCEPT;
+void ref_products(const RefProducts*, int64_t begin, int64_t end) REF_NOEXCEPT;
 void ref_gelu(const RefGelu*, int64_t begin, int64_t end) REF_NOEXCEPT;
 
 REF_END

@@ -90,6 +90,11 @@ static int64_t tanh_derivative(int64_t q, int e, RefFraction slope) {
   return 4 * sigmoid_derivative(q, e + 1, slope);
 }
 
+static int64_t silu(int64_t q, int e, RefFraction slope) { return q * sigmoid(q, e, slope); }
+static int64_t silu_derivative(int64_t q, int e, RefFraction slope) {
+  return sigmoid(q, e, slope) + ref_times_x_q30(q, e, sigmoid_derivative(q, e, slope));
+}
+
 const RefPointFunction ref_relu6_function = {same_exponent, relu6, relu6_derivative, relu6_clips,
                                              relu6_passes};
 const RefPointFunction ref_leaky_relu_function = {input_times_q30_exponent, leaky_relu,
@@ -97,3 +102,5 @@ const RefPointFunction ref_leaky_relu_function = {input_times_q30_exponent, leak
 const RefPointFunction ref_sigmoid_function = {q30_exponent, sigmoid, sigmoid_derivative, NULL,
                                                NULL};
 const RefPointFunction ref_tanh_function = {tanh_exponent, tanh_value, tanh_derivative, NULL, NULL};
+const RefPointFunction ref_silu_function = {input_times_q30_exponent, silu, silu_derivative, NULL,
+                                            NULL};

@@ -38,11 +38,17 @@ REF_INLINE int64_t ref_comparable(int64_t q, int e) {
   return q * (INT64_C(1) << ref_comparable_exponent(e));
 }
 
+// x * slope in Q30, for slopes that vanish at large x.
+REF_INLINE int64_t ref_times_x_q30(int64_t q, int e, int64_t slope) {
+  return slope == 0 ? 0 : ref_rescale_rne(q * slope, -e);
+}
+
 REF_BEGIN
 
 extern const RefPointFunction ref_relu6_function;         // min(max(x, 0), 6), exactly
 extern const RefPointFunction ref_leaky_relu_function;    // x > 0 ? x : slope * x
 extern const RefPointFunction ref_sigmoid_function;       // 1 / (1 + e^-x)
 extern const RefPointFunction ref_tanh_function;          // tanh x
+extern const RefPointFunction ref_silu_function;          // x * sigmoid(x)
 
 REF_END

@@ -29,6 +29,26 @@ std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t bat
   return seconds;
 }
 
+// The entries "loss.NAME" and so on of a line; may throw json::exception.
+std::map<std::string, OutputMetrics> outputs_in(const nlohmann::json& line) {
+  constexpr std::string_view kLoss = "loss.";
+  std::map<std::string, OutputMetrics> outputs;
+  for (const auto& [key, loss] : line.items()) {
+    if (!key.starts_with(kLoss)) continue;
+    const std::string name = key.substr(kLoss.size());
+    OutputMetrics& output = outputs[name];
+    output.loss = loss.get<double>();
+    const auto take = [&](const std::string& kind, std::optional<double>& value) {
+      const auto found = line.find(kind + name);
+      if (found != line.end()) value = found->get<double>();
+    };
+    take("accuracy.", output.accuracy);
+    take("validation_loss.", output.validation_loss);
+    take("validation_accuracy.", output.validation_accuracy);
+  }
+  return outputs;
+}
+
 }  // namespace
 
 Result<std::vector<MetricsLine>> read_metrics(const fs::path& path) {
@@ -56,7 +76,8 @@ Result<std::vector<MetricsLine>> read_metrics(const fs::path& path) {
                        .saturation_rate = json.at("saturation_rate"),
                        .gradient_norm = number("gradient_norm"),
                        .validation_loss = number("validation_loss"),
-                       .validation_accuracy = number("validation_accuracy")});
+                       .validation_accuracy = number("validation_accuracy"),
+                       .outputs = outputs_in(json)});
     } catch (const nlohmann::json::exception&) {
       break;
     }
@@ -114,7 +135,7 @@ Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& fil
 
 Scalars scalars_of(const MetricsLine& line) {
   Scalars scalars = {{"train/loss", line.loss}};
-  const auto add = [&](const char* name, const std::optional<double>& value) {
+  const auto add = [&](const std::string& name, const std::optional<double>& value) {
     if (value) scalars.emplace_back(name, *value);
   };
   add("train/accuracy", line.accuracy);
@@ -124,6 +145,12 @@ Scalars scalars_of(const MetricsLine& line) {
   add("train/gradient_norm", line.gradient_norm);
   add("validation/loss", line.validation_loss);
   add("validation/accuracy", line.validation_accuracy);
+  for (const auto& [name, output] : line.outputs) {
+    add("train/loss." + name, output.loss);
+    add("train/accuracy." + name, output.accuracy);
+    add("validation/loss." + name, output.validation_loss);
+    add("validation/accuracy." + name, output.validation_accuracy);
+  }
   return scalars;
 }
 

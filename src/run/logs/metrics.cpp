@@ -16,6 +16,12 @@ nlohmann::ordered_json to_json(const MetricsLine& line) {
   add("gradient_norm", line.gradient_norm);
   add("validation_loss", line.validation_loss);
   add("validation_accuracy", line.validation_accuracy);
+  for (const auto& [name, output] : line.outputs) {
+    json["loss." + name] = output.loss;
+    add(("accuracy." + name).c_str(), output.accuracy);
+    add(("validation_loss." + name).c_str(), output.validation_loss);
+    add(("validation_accuracy." + name).c_str(), output.validation_accuracy);
+  }
   return json;
 }
 

@@ -14,6 +14,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// The means of an output over some examples; `validation`: its score, if it was measured.
+OutputMetrics metrics_of(const ModelOptions& output, const OutputSums& sums, double examples,
+                         const Score* validation) {
+  OutputMetrics metrics{.loss = ops::loss_value(output.loss, sums.loss_q24) / examples};
+  const bool has_classes = !ops::is_for_numbers(output.loss);
+  if (has_classes) metrics.accuracy = static_cast<double>(sums.correct) / examples;
+  if (validation == nullptr) return metrics;
+  metrics.validation_loss = validation->loss;
+  if (has_classes) metrics.validation_accuracy = validation->accuracy();
+  return metrics;
+}
+
 }  // namespace
 
 RunLogs::RunLogs(const RunConfig& config, const RunPlan& plan, JsonLines metrics)
@@ -88,16 +100,22 @@ MetricsLine RunLogs::line_of(const FinishedStep& step, const CheckpointInfo& inf
   MetricsLine line{
       .step = info.step,
       .epoch = static_cast<double>(info.step) / static_cast<double>(plan_.steps_per_epoch),
-      .loss = ops::loss_value(plan_.options.loss, info.window_loss_q24) / labels,
+      .loss = summed_loss(plan_.options, info.window_loss_q24) / labels,
       .learning_rate = step.learning_rate,
       .examples_per_second = examples / seconds,
       .saturation_rate = fraction(info.window_saturated, info.window_requantised)};
-  const bool has_classes = !ops::is_for_numbers(plan_.options.loss);
+  const bool has_classes =
+      !ops::is_for_numbers(plan_.options.loss) && plan_.options.outputs.empty();
   if (has_classes) line.accuracy = static_cast<double>(info.window_correct) / labels;
   if (config_.clip_norm > 0) line.gradient_norm = step.result.gradient_norm;
   if (step.validation) {
     line.validation_loss = step.validation->loss;
     if (has_classes) line.validation_accuracy = step.validation->accuracy();
+  }
+  for (size_t i = 0; i < plan_.options.outputs.size(); ++i) {
+    const ModelOptions& output = plan_.options.outputs[i];
+    line.outputs[output.labels] = metrics_of(output, info.window_outputs[i], examples,
+                                             step.validation ? &step.validation->outputs[i] : nullptr);
   }
   return line;
 }
@@ -111,6 +129,7 @@ Result<std::optional<MetricsLine>> RunLogs::write(const FinishedStep& step, cons
     if (events_) {
       MANTISSA_RETURN_IF_ERROR(events_->write(wall_time_now(), line->step, scalars_of(*line)));
     }
+    info.window_outputs.clear();
     info.window_steps = info.window_correct = info.window_loss_q24 = 0;
     info.window_saturated = info.window_requantised = 0;
     window_start_ = Clock::now();

@@ -81,6 +81,21 @@ void add_test_score(const Score& test, nlohmann::ordered_json& json) {
   json["test_examples"] = test.examples;
 }
 
+// Of several outputs: the sum of their losses, and the scores of each.
+void add_test_scores(const Score& test, nlohmann::ordered_json& json) {
+  if (test.outputs.empty()) {
+    add_test_score(test, json);
+    return;
+  }
+  json["test_loss"] = test.loss;
+  json["test_examples"] = test.examples;
+  for (const Score& output : test.outputs) {
+    nlohmann::ordered_json& one = json["outputs"][output.output];
+    add_test_score(output, one);
+    one.erase("test_examples");
+  }
+}
+
 }  // namespace
 
 std::string to_json(const RunSummary& summary) {
@@ -101,7 +116,7 @@ std::string to_json(const RunSummary& summary) {
                                  {"batch_size", config.batch_size},
                                  {"micro_batch_size", config.micro_batch_size},
                                  {"train_examples", summary.train_examples}};
-  add_test_score(summary.test, json);
+  add_test_scores(summary.test, json);
   json.update(nlohmann::ordered_json{
       {"examples_per_second", times.examples_per_second(config.batch_size)},
       {"train_seconds", times.busy_seconds()},
@@ -137,15 +152,14 @@ std::string to_json(const RunSummary& summary) {
     const auto examples =
         static_cast<double>(plan.validation_examples * config.labels_per_example());
     json["validation_examples"] = plan.validation_examples;
-    json["best_validation_loss"] =
-        ops::loss_value(plan.options.loss, info.best_loss_q24) / examples;
-    if (!summary.test.regression) {
+    json["best_validation_loss"] = summed_loss(plan.options, info.best_loss_q24) / examples;
+    if (!summary.test.regression && summary.test.outputs.empty()) {
       json["best_validation_accuracy"] = static_cast<double>(info.best_correct) / examples;
     }
   } else if (config.early_stop > 0) {
     const auto examples =
         static_cast<double>(plan.steps_per_epoch * config.batch_size * config.labels_per_example());
-    json["best_training_loss"] = ops::loss_value(plan.options.loss, info.best_loss_q24) / examples;
+    json["best_training_loss"] = summed_loss(plan.options, info.best_loss_q24) / examples;
   }
   if (!summary.diverged.empty()) json["diverged"] = summary.diverged;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

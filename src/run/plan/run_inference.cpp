@@ -19,15 +19,19 @@ Machine behind_frozen(const RunInference& run) {
 
 // How much larger than the plain loss training losses may be: by the temperature of a teacher, or
 // the largest weight of targets of 1.
-double training_scale(const RunConfig& config) {
+double training_scale(const RunConfig& config, const ModelOptions& options) {
   if (!config.teacher.empty()) {
     const double t = config.temperature;
     return std::max(1.0, 1 - config.teacher_weight + config.teacher_weight * t * t);
   }
   double largest = 1;
-  for (const int64_t weight : config.positive_weights) {
-    largest = std::max(largest, std::ldexp(static_cast<double>(weight), kWeightExponent));
-  }
+  const auto take = [&](const std::vector<int64_t>& weights) {
+    for (const int64_t weight : weights) {
+      largest = std::max(largest, std::ldexp(static_cast<double>(weight), kWeightExponent));
+    }
+  };
+  take(config.positive_weights);
+  for (const ModelOptions& output : options.outputs) take(output.positive_weights);
   return largest;
 }
 
@@ -37,7 +41,7 @@ Result<Task> run_task(const RunConfig& config, const RunPlan& plan, const RunDat
                       std::vector<double> thresholds) {
   MANTISSA_ASSIGN(Task task, task_of(data.info.target, plan.network, plan.options, config.data,
                                      config.isa, std::move(thresholds)));
-  task.training_scale = training_scale(config);
+  task.training_scale = training_scale(config, plan.options);
   return task;
 }
 

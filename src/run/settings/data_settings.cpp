@@ -39,7 +39,37 @@ Status check_settings_of_places(const RunConfig& config, const DatasetInfo& data
 
 }  // namespace
 
+namespace {
+
+// Settings that belong to the one output of a network.
+Status check_settings_of_outputs(const RunConfig& config, const DatasetInfo& data) {
+  if (data.target.kind != TargetKind::kSeveral) return {};
+  struct Choice {
+    const char* name;
+    bool is_set;
+  };
+  const Choice choices[] = {
+      {"class-weights", config.class_weights.any()},
+      {"classes", config.classes != 0},
+      {"classifier", !config.classifier.empty()},
+      {"positive", !config.positive.empty()},
+      {"row-weights", !config.table.weights.empty()},
+      {"task", config.table.task != TableTask::kByTarget},
+      {"teacher", !config.teacher.empty()},
+      {"text-column", config.table.text.tokenizer != nullptr},
+  };
+  for (const Choice& choice : choices) {
+    if (!choice.is_set) continue;
+    return invalid_input(std::string(choice.name) + ": is for networks with one output, and '" +
+                         config.model + "' has several; leave it out");
+  }
+  return {};
+}
+
+}  // namespace
+
 Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) {
+  MANTISSA_RETURN_IF_ERROR(check_settings_of_outputs(config, data));
   const bool are_arrays =
       data.table && (data.table->is_shaped() || data.table->has_named_inputs());
   const bool has_pictures = data.has_pictures(), is_table = data.table && !are_arrays;

@@ -481,12 +481,28 @@ bool is_network_file(std::string_view model) {
   return model.ends_with(".json") || model.ends_with(".onnx");
 }
 
+namespace {
+
+// What a network with several outputs wants for each.
+std::vector<WantedTarget> wanted_targets(const Graph& network) {
+  std::vector<WantedTarget> wanted;
+  const auto options = example_options(network);
+  if (!options.ok()) return wanted;
+  for (const ModelOptions& output : options->outputs) {
+    wanted.push_back({output.labels, ops::is_for_numbers(output.loss)});
+  }
+  return wanted;
+}
+
+}  // namespace
+
 DataOptions data_options(const RunConfig& config) {
   DataOptions options{.size = config.input_size,
                       .classes = config.classes,
                       .positive = config.positive,
                       .threads = config.threads,
                       .table = config.table};
+  if (config.network) options.table.outputs = wanted_targets(*config.network);
   const Value* const numbers =
       config.network ? input_named(*config.network, kNumberTensor) : nullptr;
   if (config.start && config.start->learned.is_known()) {

@@ -41,43 +41,6 @@ ModelOptions options_of(const DatasetInfo& data) {
 
 }  // namespace
 
-Status check_examples(const Graph& network, const DatasetInfo& data) {
-  MANTISSA_ASSIGN(const ModelOptions wanted, example_options(network));
-  const std::vector<TensorSpec> inputs = input_specs(network);
-  const bool by_name = data.has_named_inputs() || !has_usual_inputs(network);
-  const auto text_of = by_name ? inputs_text : examples_text;
-  const std::string wants_text = text_of(inputs), is_text = text_of(data.specs);
-  if (is_text != wants_text) {
-    const TensorSpec *wants = find_spec(inputs, kPixelTensor), *is = data.find(kPixelTensor);
-    const bool resizes = wants != nullptr && is != nullptr && wants->shape[2] == is->shape[2];
-    return invalid_input("the network '" + network.name + "' takes " + wants_text + ", and " +
-                         data.name + " has " + is_text +
-                         (resizes ? "; --input-size resizes them" : ""));
-  }
-  const bool predicts_numbers = ops::is_for_numbers(wanted.loss);
-  const bool may_have_labels = wanted.loss == ops::LossKind::kSigmoids && !wanted.one_logit;
-  if (data.target.has_labels() && !may_have_labels) {
-    return invalid_input("the network '" + network.name +
-                         "' predicts no labels that go together, and " + data.name +
-                         " has: its loss must be sigmoid_cross_entropy");
-  }
-  const Shape places = label_shape_of_places(network);
-  const TensorSpec* const labels = data.find(kLabelTensor);
-  const Shape are = labels == nullptr || data.target.has_labels() ? Shape{} : labels->shape;
-  if (places != are) {
-    const auto text = [](const Shape& shape) {
-      return shape.rank == 0 ? std::string("each example")
-                             : "each of the places " + to_string(shape) + " of an example";
-    };
-    return invalid_input("the network '" + network.name + "' gives a class to " + text(places) +
-                         ", and " + data.name + " has one for " + text(are));
-  }
-  if (predicts_numbers == data.target.is_number()) return {};
-  return invalid_input("the network '" + network.name + "' predicts " +
-                       (predicts_numbers ? "numbers" : "classes") + ", and " + data.name + " has " +
-                       (predicts_numbers ? "classes" : "numbers") + "; see --task");
-}
-
 namespace {
 
 // That a network of one logit tells two classes apart, and the data have others.
@@ -141,8 +104,29 @@ Result<ModelOptions> check_has_no_places(const RunConfig& config, const DatasetI
 
 }  // namespace
 
+namespace {
+
+// The same of a network with several outputs.
+Result<ModelOptions> options_of_outputs(const RunConfig& config, const DatasetInfo& data) {
+  MANTISSA_ASSIGN(ModelOptions wanted, example_options(*config.network));
+  const Status fits = check_examples(*config.network, data);
+  if (!fits.ok()) return invalid_input(config.network_file + ": " + fits.error().message);
+  ModelOptions options = options_of(data);
+  if (data.has_named_inputs()) options.sequence = options.features = wanted.features;
+  options.outputs = std::move(wanted.outputs);
+  for (size_t i = 0; i < options.outputs.size(); ++i) {
+    options.outputs[i].has_labels = data.target.parts[i].has_labels();
+  }
+  return options;
+}
+
+}  // namespace
+
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
   MANTISSA_RETURN_IF_ERROR(check_settings_of_data(config, data));
+  if (config.network && has_several_outputs(*config.network)) {
+    return options_of_outputs(config, data);
+  }
   ModelOptions options = options_of(data);
   options.width_multiplier = config.width;
   MANTISSA_RETURN_IF_ERROR(take_loss_of(config, data, options));
@@ -184,9 +168,11 @@ namespace {
 
 // For a network of several labels, data may have a 0 or 1 for each; or one class for each example,
 // which is the only label that is 1.
-void take_labels(bool has_labels, Graph& network) {
-  for (const int n : network.losses) {
-    const Node& loss = network.nodes[n];
+void take_labels(const ModelOptions& options, Graph& network) {
+  for (size_t i = 0; i < network.losses.size(); ++i) {
+    const Node& loss = network.nodes[network.losses[i]];
+    const bool has_labels =
+        options.outputs.empty() ? options.has_labels : options.outputs[i].has_labels;
     if (loss.op != &ops::kSigmoidCrossEntropy || ops::is_ordinal(loss)) continue;
     const Shape& logits = network.values[loss.inputs[0]].shape;
     network.values[loss.inputs[1]].shape = ops::labels_shape(logits, has_labels);
@@ -197,7 +183,7 @@ Result<Graph> base_network(const RunConfig& config, const ModelOptions& options)
   if (!config.network) return build_model(config.model, options);
   Graph network = *config.network;
   fill_means(options.channel_means, network);
-  take_labels(options.has_labels, network);
+  take_labels(options, network);
   return network;
 }
 
@@ -246,6 +232,7 @@ Status take_numbers(const DatasetInfo& data, RunConfig& config) {
 }  // namespace
 
 Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
+  if (config.network && has_several_outputs(*config.network)) return {};
   MANTISSA_RETURN_IF_ERROR(take_numbers(data, config));
   if (!config.adapts_classes || !config.network || data.target.is_number()) return {};
   if (is_text_encoder(*config.network)) {
@@ -280,7 +267,12 @@ void adapt_learning_rate(const DatasetInfo& data, RunConfig& config) {
   const auto& derived = config.derived;
   const bool is_derived =
       std::find(derived.begin(), derived.end(), "learning-rate") != derived.end();
-  if (!data.target.is_number() || !is_derived || optimizer(config.optimizer).learning_rate > 0)
+  const auto& parts = data.target.parts;
+  const bool has_numbers = data.target.is_number() ||
+                           std::any_of(parts.begin(), parts.end(), [](const Target& target) {
+                             return target.is_number();
+                           });
+  if (!has_numbers || !is_derived || optimizer(config.optimizer).learning_rate > 0)
     return;
   config.learning_rate = kOfRegression * default_learning_rate(config.model);
 }

@@ -29,8 +29,8 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
 // trained beside adapters.
 Status choose_trained(const RunConfig& config, Graph& graph);
 
-// Gives the network of --from the classes of the data, if the settings name no network: its
-// classifier gets as many outputs, or an encoder of texts gets a classifier. An ONNX model learns
+// Gives the network of --from the classes of the data, if the settings name no network and it has
+// one output: its classifier gets as many outputs, or an encoder of texts gets a classifier. An ONNX model learns
 // numbers if the data have them.
 Status adapt_classes(const DatasetInfo& data, RunConfig& config);
 

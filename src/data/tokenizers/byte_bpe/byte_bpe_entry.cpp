@@ -29,7 +29,8 @@ ChatTemplate chat_of(const json& entry) {
 
 }  // namespace
 
-std::string to_json(const ByteBpe& tokenizer, const std::optional<ChatTemplate>& chat) {
+std::string to_json(const ByteBpe& tokenizer, const std::optional<ChatTemplate>& chat,
+                    const std::string& chat_refused) {
   const ByteBpeOptions& options = tokenizer.options();
   json entry = {{"kind", kKind},
                 {"pre_tokenizer", pre_tokenizer_name(options.pre_tokenizer)},
@@ -47,6 +48,7 @@ std::string to_json(const ByteBpe& tokenizer, const std::optional<ChatTemplate>&
     entry["merges"].push_back(left + " " + right);
   for (const AddedToken& token : options.added) entry["added"].push_back(to_json(token));
   if (chat) entry["chat"] = entry_of(*chat);
+  if (!chat_refused.empty()) entry["chat_refused"] = chat_refused;
   return entry.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -77,7 +79,7 @@ Result<ByteBpeEntry> parse_byte_bpe(const std::string& text) {
                                     std::move(options)));
     std::optional<ChatTemplate> chat;
     if (entry.contains("chat")) chat = chat_of(entry.at("chat"));
-    return ByteBpeEntry{std::move(tokenizer), std::move(chat)};
+    return ByteBpeEntry{std::move(tokenizer), std::move(chat), entry.value("chat_refused", "")};
   } catch (const json::exception&) {
     return invalid_input("its tokenizer is damaged");
   }

@@ -47,12 +47,15 @@ void add_byte_bpe(const ByteBpe& tokenizer, const std::optional<ChatTemplate>& c
 Status write_byte_bpe(const std::filesystem::path& folder, const ByteBpe& tokenizer,
                       const std::optional<ChatTemplate>& chat, int64_t positions);
 
-// A tokenizer and its chat template as an entry of a file's metadata, and back.
+// A tokenizer and its chat template as an entry of a file's metadata, and back. `chat_refused`: why
+// a model's template was not taken over; "": it was, or there is none.
 struct ByteBpeEntry {
   ByteBpe tokenizer;
   std::optional<ChatTemplate> chat;
+  std::string chat_refused = {};
 };
-std::string to_json(const ByteBpe& tokenizer, const std::optional<ChatTemplate>& chat);
+std::string to_json(const ByteBpe& tokenizer, const std::optional<ChatTemplate>& chat,
+                    const std::string& chat_refused = "");
 Result<ByteBpeEntry> parse_byte_bpe(const std::string& json);
 
 // Whether an entry is such a one, and not one of WordPiece.

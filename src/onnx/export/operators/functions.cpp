@@ -26,6 +26,7 @@ const PointFunction* function_of(const Op* op) {
   if (op == &ops::kTanh) return &kTanhFunction;
   if (op == &ops::kHardSigmoid) return &kHardSigmoidFunction;
   if (op == &ops::kGelu) return &kGeluFunction;
+  if (op == &ops::kGeluTanh) return &kGeluTanhFunction;
   if (op == &ops::kSilu) return &kSiluFunction;
   if (op == &ops::kElu) return &kEluFunction;
   if (op == &ops::kSoftplus) return &kSoftplusFunction;
@@ -227,6 +228,14 @@ Result<Exported> export_row_silu(ExportContext& context, int n) {
   const std::string& in = context.input(node).name;
   const std::string gate = to.add("Sigmoid", node.name + "/gate", {in});
   return with_form(context, node, to.add("Mul", context.output_name(node), {in, gate}));
+}
+
+Result<Exported> export_row_gelu_tanh(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  return with_form(context, node,
+                   context.builder.add("Gelu", context.output_name(node),
+                                       {context.input(node).name},
+                                       {{"approximate", std::string("tanh")}}));
 }
 
 namespace {

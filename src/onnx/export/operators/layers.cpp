@@ -5,6 +5,7 @@
 
 #include "onnx/export/operators.h"
 #include "onnx/export/rows.h"
+#include "onnx/export/volumes.h"
 #include "onnx/export/weights.h"
 #include "onnx/export/wide.h"
 #include "ops/attributes.h"
@@ -162,8 +163,10 @@ Result<Exported> image_layer(ExportContext& context, int n, const LayerNumbers& 
   if (stays_wide && !layer.has_one_scale()) {
     return invalid_input("makes logits from weights with an exponent for each channel");
   }
-  const bool is_row = ops::is_sequence(context.shape(node.outputs[0]));
-  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0] && !is_row;
+  const Shape& shape = context.shape(node.outputs[0]);
+  const bool is_row = ops::is_sequence(shape), is_volume = ops::is_volume(shape);
+  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0] && !is_row &&
+                         !is_volume;
   std::vector<std::string> inputs = inputs_of(context, node, layer);
   std::string sums =
       context.builder.add(with.name, is_result ? context.output : node.name + "/real",
@@ -173,6 +176,7 @@ Result<Exported> image_layer(ExportContext& context, int n, const LayerNumbers& 
     ExportBuilder& to = context.builder;
     sums = to.add("Squeeze", node.name + "/sequence", {sums, to.list("row_axis", {2})});
   }
+  if (is_volume) sums = volume_as_result(context, sums, shape, node.name + "/volume");
   return Exported{std::move(sums), Form::kVector};
 }
 
@@ -207,6 +211,8 @@ Result<Exported> export_numbers(ExportContext& context, int n) {
   }
   if (ops::is_sequence(input.shape)) {
     numbers = to.add("Unsqueeze", node.name + "/row", {numbers, to.list("row_axis", {2})});
+  } else if (ops::is_volume(input.shape)) {
+    numbers = volume_of_input(context, numbers, input.shape, node.name + "/images");
   }
   const std::string wide =
       to.add("Div", node.name + "/wide", {numbers, to.power(input.exponent)});

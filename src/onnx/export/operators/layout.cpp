@@ -7,6 +7,7 @@
 #include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
 #include "onnx/export/rows.h"
+#include "onnx/export/volumes.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
 
@@ -24,6 +25,23 @@ std::string flat(ExportContext& context, std::string tensor, const Shape& shape,
                                  {ints("perm", {0, 2, 3, 1})});
   }
   return context.builder.add("Flatten", name, {tensor});
+}
+
+// A value of one shape, a vector or an image, as one of another.
+std::string as_image(ExportContext& context, std::string tensor, const Shape& from,
+                     const Shape& image, const std::string& name) {
+  if (from == image) return tensor;
+  if (image.rank == 1) return flat(context, tensor, from, name);
+  ExportBuilder& to = context.builder;
+  if (from.rank == 3) tensor = flat(context, tensor, from, name + "/vector");
+  const bool one_order = is_one_order(image);
+  const std::vector<int64_t> dims = one_order
+                                        ? std::vector<int64_t>{0, image[2], image[0], image[1]}
+                                        : std::vector<int64_t>{0, image[0], image[1], image[2]};
+  tensor = to.add("Reshape", one_order ? name : name + "/channels_last",
+                  {tensor, to.list(name + "/shape", dims)});
+  if (one_order) return tensor;
+  return to.add("Transpose", name, {tensor}, {ints("perm", {0, 3, 1, 2})});
 }
 
 // Mantissas joined along an axis of the file's layout.
@@ -58,34 +76,25 @@ Result<Exported> export_concat_positions(ExportContext& context, int n) {
 
 Result<Exported> export_flatten(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  Exported out = context.input(node);
-  out.name = flat(context, out.name, context.image_shape(node.inputs[0]),
+  Exported out = whole_input(context, node);
+  out.name = flat(context, out.name, whole_shape(context.shape(node.inputs[0])),
                   context.output_name(node));
   return out;
 }
 
 Result<Exported> export_reshape(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
-  const Shape from = context.image_shape(node.inputs[0]),
-              image = context.image_shape(node.outputs[0]);
+  const Shape& result = context.shape(node.outputs[0]);
+  const Shape from = whole_shape(context.shape(node.inputs[0])), image = whole_shape(result);
   const std::string name = context.output_name(node);
-  Exported out = context.input(node);
-  if (from == image) return out;
-  if (image.rank == 1) {
-    out.name = flat(context, out.name, from, name);
+  if (context.shape(node.inputs[0]) == result) return context.input(node);
+  Exported out = whole_input(context, node);
+  if (ops::is_volume(result)) {
+    out.name = as_image(context, out.name, from, image, name + "/whole_image");
+    out.name = image_as_volume(context, out.name, result, name);
     return out;
   }
-  ExportBuilder& to = context.builder;
-  if (from.rank == 3) out.name = flat(context, out.name, from, name + "/vector");
-  const bool one_order = is_one_order(image);
-  const std::vector<int64_t> dims = one_order
-                                        ? std::vector<int64_t>{0, image[2], image[0], image[1]}
-                                        : std::vector<int64_t>{0, image[0], image[1], image[2]};
-  out.name = to.add("Reshape", one_order ? name : name + "/channels_last",
-                    {out.name, to.list(name + "/shape", dims)});
-  if (!one_order) {
-    out.name = to.add("Transpose", name, {out.name}, {ints("perm", {0, 3, 1, 2})});
-  }
+  out.name = as_image(context, out.name, from, image, name);
   return out;
 }
 

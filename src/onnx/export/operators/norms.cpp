@@ -8,18 +8,55 @@
 #include "ops/attributes.h"
 
 namespace mantissa::onnx {
+namespace {
+
+// The rows with a dimension more, for the heads; as they are if there is one head.
+std::string divided_by_heads(ExportContext& context, const Node& node) {
+  const Exported& in = context.input(node);
+  const int64_t heads = node.attributes.as<ops::RowNormAttributes>().heads;
+  if (heads == 1) return in.name;
+  ExportBuilder& to = context.builder;
+  return to.add("Reshape", node.name + "/heads",
+                {in.name, to.list(node.name + "/heads/shape",
+                                  {0, 0, heads, context.shape(node.inputs[0]).last() / heads})});
+}
+
+// The node's result, of rows that divided_by_heads gave.
+Result<Exported> with_joined_heads(ExportContext& context, const Node& node, const char* op,
+                                   std::vector<std::string> inputs,
+                                   std::vector<NodeAttribute> attributes = {}) {
+  const bool is_whole = node.attributes.as<ops::RowNormAttributes>().heads == 1;
+  ExportBuilder& to = context.builder;
+  const std::string name = is_whole ? context.output_name(node) : node.name + "/of_heads";
+  std::string result = to.add(op, name, std::move(inputs), std::move(attributes));
+  if (!is_whole) {
+    result = to.add("Reshape", context.output_name(node),
+                    {result, to.list(node.name + "/joined",
+                                     {0, 0, context.shape(node.inputs[0]).last()})});
+  }
+  return with_form(context, node, std::move(result));
+}
+
+// Heads are a dimension of sequences; an image has another one already.
+Status check_heads(const ExportContext& context, const Node& node) {
+  const bool is_whole = node.attributes.as<ops::RowNormAttributes>().heads == 1;
+  const Shape& shape = context.shape(node.inputs[0]);
+  const bool is_sequence = shape.rank == 2 || (shape.rank == 3 && shape[0] == 1);
+  if (is_whole || is_sequence) return {};
+  return invalid_input("has heads, and is exported for sequences only");
+}
+
+}  // namespace
 
 Result<Exported> export_row_layer_norm(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
+  MANTISSA_RETURN_IF_ERROR(check_heads(context, node));
   const std::string scale = real_parameter(context, node.parameters[0]);
   const std::string offset = real_parameter(context, node.parameters[1]);
-  return with_form(
-      context, node,
-      context.builder.add(
-          "LayerNormalization", context.output_name(node),
-          {context.input(node).name, scale, offset},
-          {{"axis", int64_t{-1}},
-           {"epsilon", static_cast<float>(node.attributes.as<ops::RowNormAttributes>().epsilon)}}));
+  return with_joined_heads(
+      context, node, "LayerNormalization", {divided_by_heads(context, node), scale, offset},
+      {{"axis", int64_t{-1}},
+       {"epsilon", static_cast<float>(node.attributes.as<ops::RowNormAttributes>().epsilon)}});
 }
 
 // The numbers of a group as one channel: each is normalised by itself. Then scale and offset.
@@ -64,8 +101,9 @@ Result<Exported> export_group_norm(ExportContext& context, int n) {
 
 Result<Exported> export_row_rms_norm(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
+  MANTISSA_RETURN_IF_ERROR(check_heads(context, node));
   ExportBuilder& to = context.builder;
-  const std::string &in = context.input(node).name, &name = node.name;
+  const std::string in = divided_by_heads(context, node), &name = node.name;
   const std::string squares = to.add("Mul", name + "/squares", {in, in});
   const std::string mean =
       to.add("ReduceMean", name + "/mean", {squares, to.list("last_axis", {-1})});
@@ -75,7 +113,7 @@ Result<Exported> export_row_rms_norm(ExportContext& context, int n) {
   const std::string root = to.add("Sqrt", name + "/root", {shifted});
   const std::string normed = to.add("Div", name + "/normed", {in, root});
   const std::string scale = real_parameter(context, node.parameters[0]);
-  return with_form(context, node, to.add("Mul", context.output_name(node), {normed, scale}));
+  return with_joined_heads(context, node, "Mul", {normed, scale});
 }
 
 }  // namespace mantissa::onnx

@@ -25,6 +25,14 @@ double frequency(int64_t pair, int64_t pairs, double base) {
   return std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
 }
 
+// By which the angles of a pair are divided.
+double factor_of(const ops::RotaryAttributes& attributes, int64_t pair) {
+  const WholeList& factors = attributes.factors;
+  if (factors.empty()) return 1;
+  return std::ldexp(factors[factors.size() == 1 ? 0 : static_cast<size_t>(pair)],
+                    -ops::kFactorBits);
+}
+
 // Positions times a frequency for each channel: float32 [sequence, channels].
 std::string angles(ExportContext& context, const Node& node,
                    const std::vector<float>& frequencies) {
@@ -92,7 +100,8 @@ Result<Exported> export_row_rotary(ExportContext& context, int n) {
   for (int64_t i = 0; i < pairs; ++i) {
     const auto first = static_cast<size_t>(places.first(i));
     const auto second = static_cast<size_t>(places.second(i));
-    frequencies[first] = static_cast<float>(frequency(i, pairs, attributes.base));
+    frequencies[first] =
+        static_cast<float>(frequency(i, pairs, attributes.base) / factor_of(attributes, i));
     frequencies[second] = frequencies[first];
     signs[first] = -1, signs[second] = 1;
     std::swap(partners[first], partners[second]);

@@ -6,6 +6,7 @@
 
 #include "onnx/export/inputs.h"
 #include "onnx/export/operators.h"
+#include "onnx/export/volumes.h"
 #include "onnx/export/wide.h"
 #include "ops/attributes.h"
 #include "ops/ops.h"
@@ -25,7 +26,7 @@ struct Over {
 
 Over over_of(const ExportContext& context, const Node& node) {
   const Shape& shape = context.shape(node.inputs[0]);
-  const Shape image = context.image_shape(node.inputs[0]);
+  const Shape image = whole_shape(shape);
   const bool is_global = node.op == &ops::kGlobalAveragePool;
   const ops::ReducedAxes over = is_global ? ops::ReducedAxes::kPositions
                                           : node.attributes.as<ops::ReduceAttributes>().over;
@@ -45,7 +46,7 @@ std::string sums_of(ExportContext& context, const Node& node, const Over& over,
 
 Result<Exported> export_reduced(ExportContext& context, int n, bool is_mean) {
   const Node& node = context.graph.nodes[n];
-  const Exported in = context.input(node);
+  const Exported in = whole_input(context, node);
   const Over over = over_of(context, node);
   const ops::Reciprocal factor = is_mean ? ops::reciprocal(over.count) : ops::Reciprocal{1, 0};
   const double most = static_cast<double>(std::max(in.most, -in.least)) *

@@ -28,7 +28,7 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   const auto numbers = per_channel(tensor, {dims[0], std::ssize(dims) + 1, is_last ? 3 : 1});
   if (!numbers) return invalid_input("its constant is not one number, or one for each channel");
   std::vector<double> scale;
-  MANTISSA_ASSIGN(const int image, image_of(context, as_image(value), &scale));
+  MANTISSA_ASSIGN(const int image, images_of(context, as_image(value), &scale));
   const auto channels = static_cast<size_t>(dims[0]);
   std::vector<double> factors(channels, factor), summands;
   if (summand_factor == 0) {
@@ -40,12 +40,10 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   MANTISSA_ASSIGN(const int result,
                   scaled(context, node_name(context, node), image, factors, summands,
                          is_parameter(context, &tensor)));
-  Imported imported{result, as_image(value).layout, {}};
-  imported.layout =
-      Layout::image(context.builder.shape(result)[0], context.builder.shape(result)[1], dims[0]);
+  define_image(context, node.outputs[0], result);
+  Imported& imported = context.values[node.outputs[0]];
   imported.layout.reshape(dims);
   turn_back(is_last, imported);
-  define(context, node.outputs[0], std::move(imported));
   return {};
 }
 
@@ -60,11 +58,11 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
     turn_channels_first(b);
   }
   if (!alike) {
-    MANTISSA_ASSIGN(const int first, image_of(context, as_image(a)));
-    MANTISSA_ASSIGN(const int second, image_of(context, as_image(b)));
+    MANTISSA_ASSIGN(const int first, images_of(context, as_image(a)));
+    MANTISSA_ASSIGN(const int second, images_of(context, as_image(b)));
     const std::vector<int64_t> dims = a.layout.dims();
-    const Shape& shape = context.builder.shape(first);
-    a = {first, Layout::image(shape[0], shape[1], shape[2]), {}};
+    define_image(context, node.outputs[0], first);
+    a = context.values[node.outputs[0]];
     a.layout.reshape(dims);
     b.value = second;
   }
@@ -77,8 +75,8 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
 // For an image and a number for each of its channels.
 Status add_gate(ImportContext& context, const NodeData& node, const Imported& image,
                 const Imported& gate) {
-  MANTISSA_ASSIGN(const int first, image_of(context, image));
-  MANTISSA_ASSIGN(const int second, image_of(context, gate));
+  MANTISSA_ASSIGN(const int first, images_of(context, image));
+  MANTISSA_ASSIGN(const int second, images_of(context, gate));
   MANTISSA_ASSIGN(const int value,
                   add_node(context, ops::kMultiply, node_name(context, node), {first, second}));
   define_image(context, node.outputs[0], value);
@@ -87,7 +85,9 @@ Status add_gate(ImportContext& context, const NodeData& node, const Imported& im
 
 bool is_gate(const Imported& image, const Imported& gate) {
   const std::vector<int64_t> dims = image.layout.dims();
-  return dims.size() == 3 && gate.layout.dims() == std::vector<int64_t>{dims[0], 1, 1};
+  std::vector<int64_t> wanted(dims.size(), 1);
+  if (!dims.empty()) wanted[0] = dims[0];
+  return (dims.size() == 3 || dims.size() == 4) && gate.layout.dims() == wanted;
 }
 
 std::string dims_text(const Imported& value) {

@@ -3,15 +3,19 @@
 #include <utility>
 
 #include "onnx/import/operators.h"
+#include "ops/image_shape.h"
 #include "ops/ops.h"
 
 namespace mantissa::onnx {
 namespace {
 
-// Numbers [O, I, KH, KW] as [O, KH, KW, I].
+// Numbers [O, I, KH, KW] as [O, KH, KW, I]; of volumes [O, I, KD, KH, KW] as [O, KH, KW, I * KD], as
+// depth_taps has channels.
 std::vector<double> channels_last(const std::vector<double>& from,
                                   const std::vector<int64_t>& dims) {
-  const int64_t out = dims[0], in = dims[1], taps = dims[2] * dims[3];
+  const size_t first = dims.size() - 2;
+  const int64_t out = dims[0], in = dims[1] * (dims.size() == 5 ? dims[2] : 1),
+                taps = dims[first] * dims[first + 1];
   std::vector<double> to(from.size());
   for (int64_t o = 0; o < out; ++o) {
     for (int64_t c = 0; c < in; ++c) {
@@ -30,20 +34,28 @@ struct Window {
   int64_t groups;
 };
 
-Result<Window> window_of(const NodeData& node, const TensorData& weights, int64_t channels) {
-  if (weights.dims.size() != 4) {
+// Over the axes of an input [H, W, C] or [D, H, W, C].
+Result<Window> window_of(const NodeData& node, const TensorData& weights, const Shape& input) {
+  const auto axes = static_cast<size_t>(input.rank - 1);
+  const int64_t channels = input.last();
+  if (weights.dims.size() != axes + 2) {
     return invalid_input("its weights have " + std::to_string(weights.dims.size()) +
-                         " dimensions; those of images have 4");
+                         " dimensions; those of " + (axes == 2 ? "images" : "volumes") + " have " +
+                         std::to_string(axes + 2));
   }
-  Window window{{weights.dims[2], weights.dims[3]},
-                wholes_of(node, "strides", {1, 1}),
-                wholes_of(node, "dilations", {1, 1}),
+  const std::vector<int64_t> ones(axes, 1);
+  Window window{{weights.dims.begin() + 2, weights.dims.end()},
+                wholes_of(node, "strides", ones),
+                wholes_of(node, "dilations", ones),
                 whole_of(node, "group", 1)};
-  if (window.strides.size() != 2 || window.dilations.size() != 2) {
-    return invalid_input("has other than 2 strides and 2 dilations");
+  if (window.strides.size() != axes || window.dilations.size() != axes) {
+    const std::string count = std::to_string(axes);
+    return invalid_input("has other than " + count + " strides and " + count + " dilations");
   }
-  for (const int64_t number : {window.strides[0], window.strides[1], window.dilations[0],
-                               window.dilations[1], window.groups}) {
+  std::vector<int64_t> numbers = window.strides;
+  numbers.insert(numbers.end(), window.dilations.begin(), window.dilations.end());
+  numbers.push_back(window.groups);
+  for (const int64_t number : numbers) {
     if (number < 1 || number > kMostStep) {
       return invalid_input("has a stride, dilation or group that is not 1 to " +
                            std::to_string(kMostStep));
@@ -64,20 +76,22 @@ Result<Window> window_of(const NodeData& node, const TensorData& weights, int64_
                          " channels, and its input has " + std::to_string(channels));
   }
   // A side of one tap has no dilation.
-  if (window.kernel[0] == 1) window.dilations[0] = window.dilations[1];
-  if (window.kernel[1] == 1) window.dilations[1] = window.dilations[0];
-  if (window.dilations[0] == window.dilations[1]) return window;
-  return invalid_input("has two dilations");
+  const size_t y = axes - 2, x = axes - 1;
+  if (window.kernel[y] == 1) window.dilations[y] = window.dilations[x];
+  if (window.kernel[x] == 1) window.dilations[x] = window.dilations[y];
+  if (window.dilations[y] == window.dilations[x]) return window;
+  return invalid_input("has two dilations of height and width");
 }
 
-// Weights [O, KH, KW, I] for an input that is `scale` times smaller, by channel.
+// Weights [O, KH, KW, I * KD] for an input that is `scale` times smaller, by channel.
 void scale_inputs(const std::vector<double>& scale, int64_t groups, const TensorData& weights,
                   std::vector<double>& numbers) {
   if (scale.empty()) return;
   const int64_t in = weights.dims[1], rows = weights.dims[0] / groups;
-  const int64_t row = in * weights.dims[2] * weights.dims[3];
+  const int64_t depth = weights.dims.size() == 5 ? weights.dims[2] : 1;
+  const int64_t row = std::ssize(numbers) / weights.dims[0];
   for (int64_t i = 0; i < std::ssize(numbers); ++i) {
-    numbers[i] *= scale[i / row / rows * in + i % in];
+    numbers[i] *= scale[i / row / rows * in + i % (in * depth) / depth];
   }
 }
 
@@ -108,7 +122,10 @@ namespace {
 // layer of a classifier. `numbers` are weights and perhaps a bias.
 Status add_head(ImportContext& context, const Affine& affine, const std::string& name, int image,
                 int64_t channels, std::vector<std::vector<double>> numbers) {
-  if (context.builder.shape(image).rank != 1) {
+  const int rank = context.builder.shape(image).rank;
+  std::vector<int64_t> dims(static_cast<size_t>(std::max(3, rank)), 1);
+  dims[0] = channels;
+  if (rank != 1) {
     MANTISSA_ASSIGN(image, add_node(context, ops::kFlatten, new_name(context, "flatten"), {image}));
   }
   const auto has_bias = static_cast<int64_t>(numbers.size()) - 1;
@@ -116,9 +133,7 @@ Status add_head(ImportContext& context, const Affine& affine, const std::string&
                   add_node(context, ops::kLinear, name, {image},
                            {{"channels", channels}, {"bias", has_bias}, {"classifier", true}},
                            std::move(numbers)));
-  Imported result{value, Layout::vector(channels), {}};
-  result.layout.reshape(std::vector<int64_t>{channels, 1, 1});
-  define(context, affine.result, std::move(result));
+  define(context, affine.result, {value, of_one_place(dims), {}});
   return {};
 }
 
@@ -144,24 +159,28 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
   std::vector<double> scale;
-  MANTISSA_ASSIGN(int image, image_of(context, input, &scale));
-  const Shape shape = context.builder.shape(image);
-  MANTISSA_ASSIGN(const Window w, window_of(node, *tensor, shape[2]));
-  MANTISSA_ASSIGN(Sides sides, sides_of(node, shape, w.kernel, w.strides, w.dilations));
+  MANTISSA_ASSIGN(int image, images_of(context, input, &scale));
+  const Shape input_shape = context.builder.shape(image), shape = ops::as_image(input_shape);
+  MANTISSA_ASSIGN(Window w, window_of(node, *tensor, input_shape));
+  MANTISSA_ASSIGN(Sides sides, sides_of(node, input_shape, w.kernel, w.strides, w.dilations));
+  const DepthWindow depth = take_depth(sides, w.kernel, w.strides, w.dilations);
   const std::vector<int64_t> padding = take_symmetric(sides);
   MANTISSA_ASSIGN(std::vector<double> numbers, numbers_of(*tensor));
   numbers = channels_last(numbers, tensor->dims);
   scale_inputs(scale, w.groups, *tensor, numbers);
   const int64_t channels = tensor->dims[0];
   MANTISSA_ASSIGN(std::vector<double> bias, bias_of(context, node, channels));
-  const Affine affine = absorb_affine(context, node.outputs[0], {channels, 4});
+  const Affine affine = absorb_affine(context, node.outputs[0], {channels, input_shape.rank + 1});
   take_in(affine, numbers, bias);
   const std::string name = layer_name(context, node, *tensor);
   MANTISSA_ASSIGN(image, padded(context, name + ".pad", image, sides));
+  MANTISSA_ASSIGN(image, add_depth_taps(context, name + ".taps", image, depth));
   const int64_t has_bias = bias.empty() ? 0 : 1;
   std::vector<std::vector<double>> all = {std::move(numbers)};
   if (!bias.empty()) all.push_back(std::move(bias));
-  const bool is_whole = w.groups == 1 && w.kernel[0] == shape[0] && w.kernel[1] == shape[1] &&
+  const bool is_of_one_image =
+      input_shape.rank == 3 || (input_shape[0] == 1 && depth.is_one_image());
+  const bool is_whole = is_of_one_image && w.groups == 1 && w.kernel[0] == shape[0] && w.kernel[1] == shape[1] &&
                         padding == std::vector<int64_t>{0, 0} && !sides.any();
   if (is_whole && is_result(context, affine.result)) {
     return add_head(context, affine, name, image, channels, std::move(all));

@@ -38,7 +38,7 @@ Status add_elementwise(ImportContext& context, const NodeData& node, const Op& o
     MANTISSA_ASSIGN(value, plain_input(context, node, 0));
   } else if (!stays_scaled) {
     const bool is_last = turn_channels_first(value);
-    MANTISSA_ASSIGN(const int image, image_of(context, value));
+    MANTISSA_ASSIGN(const int image, images_of(context, value));
     define_image(context, node.outputs[0], image);
     value = context.values[node.outputs[0]];
     turn_back(is_last, value);
@@ -123,7 +123,7 @@ Status import_prelu(ImportContext& context, const NodeData& node) {
     return {};
   }
   const bool is_last = turn_channels_first(value);
-  MANTISSA_ASSIGN(const int image, image_of(context, value));
+  MANTISSA_ASSIGN(const int image, images_of(context, value));
   const int64_t channels = context.builder.shape(image).last();
   MANTISSA_ASSIGN(const int result,
                   add_slopes(context, node, image, {channels, rank, is_last ? rank - 1 : 1}));
@@ -158,7 +158,7 @@ Status import_hard_sigmoid(ImportContext& context, const NodeData& node) {
     return add_elementwise(context, node, ops::kHardSigmoid);
   }
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
-  MANTISSA_ASSIGN(const int image, image_of(context, input));
+  MANTISSA_ASSIGN(const int image, images_of(context, input));
   const auto channels = static_cast<size_t>(context.builder.shape(image).last());
   MANTISSA_ASSIGN(const int fitted, scaled(context, new_name(context, "fit"), image,
                                            std::vector<double>(channels, 6 * hard.alpha),
@@ -170,12 +170,8 @@ Status import_hard_sigmoid(ImportContext& context, const NodeData& node) {
 }
 
 Status import_gelu(ImportContext& context, const NodeData& node) {
-  if (text_of(node, "approximate", "none") != "none") {
-    note_once(context,
-              "GELU is computed exactly, not by the model's approximation with tanh: they differ "
-              "by up to 0.0005");
-  }
-  return add_elementwise(context, node, ops::kGelu);
+  const bool is_tanh = text_of(node, "approximate", "none") == "tanh";
+  return add_elementwise(context, node, is_tanh ? ops::kGeluTanh : ops::kGelu);
 }
 
 Status import_dropout(ImportContext& context, const NodeData& node) {

@@ -74,8 +74,8 @@ Status import_batch_norm(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
   const auto rank = std::ssize(input.layout.dims());
   int from = -1;
-  if (rank == 3) {
-    MANTISSA_ASSIGN(from, image_of(context, input));
+  if (rank >= 3) {
+    MANTISSA_ASSIGN(from, images_of(context, input));
   } else {
     MANTISSA_ASSIGN(const Vector vector, vector_of(context, input));
     if (!vector.places.empty()) return invalid_input("normalises pixels that were flattened");
@@ -210,8 +210,8 @@ Status import_groups(ImportContext& context, const NodeData& node, int64_t group
   MANTISSA_ASSIGN(const Imported value, input_of(context, node, 0));
   const auto rank = std::ssize(value.layout.dims()) + 1;
   int from = -1;
-  if (rank == 4) {
-    MANTISSA_ASSIGN(from, image_of(context, value));
+  if (rank >= 4) {
+    MANTISSA_ASSIGN(from, images_of(context, value));
   } else {
     MANTISSA_ASSIGN(const Vector vector, vector_of(context, value));
     if (!vector.places.empty()) return invalid_input("normalises pixels that were flattened");
@@ -333,7 +333,9 @@ Status import_instance_norm(ImportContext& context, const NodeData& node) {
     return import_reshaped_groups(context, node, value, groups);
   }
   const std::vector<int64_t> dims = value.layout.dims();
-  if (dims.size() != 3) return invalid_input("wants an input of [N, C, H, W]");
+  if (dims.size() != 3 && dims.size() != 4) {
+    return invalid_input("wants an input of [N, C, H, W] or [N, C, D, H, W]");
+  }
   return import_groups(context, node, dims[0]);
 }
 

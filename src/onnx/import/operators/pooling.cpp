@@ -1,5 +1,6 @@
-// Pools and means over an image, and means over positions.
+// Pools and means over an image or a volume, and means over positions.
 #include <algorithm>
+#include <optional>
 
 #include "onnx/import/operators.h"
 #include "onnx/import/rows.h"
@@ -12,27 +13,62 @@ struct Pool {
   int image;
   std::vector<double> scale;  // of its channels, and so of the result
   Attributes attributes;
-  bool is_global;  // one window, all of the image
-  bool is_tiled;   // square windows side by side, all inside
+  std::optional<Attributes> depth;  // of a second pool, over the depth of a volume
+  bool is_global;                   // one window, all of the image or volume
+  bool is_tiled;                    // square windows side by side, all inside
+  bool is_one_pixel;                // the windows of images change nothing
   int64_t window, largest_side;
 };
+
+// The windows of a node over an image [H, W, C] or a volume [D, H, W, C].
+struct Windows {
+  std::vector<int64_t> kernel, strides, dilations;
+  Sides sides;
+};
+
+Result<Windows> windows_of(const NodeData& node, const Shape& shape) {
+  const auto axes = static_cast<size_t>(shape.rank - 1);
+  const std::vector<int64_t> ones(axes, 1);
+  Windows w{wholes_of(node, "kernel_shape"), wholes_of(node, "strides", ones),
+            wholes_of(node, "dilations", ones), {}};
+  if (w.kernel.size() != axes || w.strides.size() != axes) {
+    return invalid_input(axes == 2 ? "is no pool of images" : "is no pool of volumes");
+  }
+  for (size_t i = 0; i < axes; ++i) {
+    const int64_t least = std::min(w.kernel[i], w.strides[i]);
+    if (least < 1 || std::max(w.kernel[i], w.strides[i]) > INT32_MAX) {
+      return invalid_input("has a window or stride below 1");
+    }
+  }
+  if (w.dilations != ones) return invalid_input("has dilations");
+  MANTISSA_ASSIGN(w.sides, sides_of(node, shape, w.kernel, w.strides, w.dilations));
+  return w;
+}
+
+Result<Attributes> pool_of_depth(const DepthWindow& depth, int64_t ceil,
+                                 std::optional<bool> counts) {
+  if (depth.front != depth.back) return invalid_input("pads the ends of the depth differently");
+  std::vector<Attributes::Item> items = {{"over", "depth"},
+                                         {"window", depth.kernel},
+                                         {"stride", depth.stride},
+                                         {"padding", depth.front},
+                                         {"ceil", ceil}};
+  if (counts) items.emplace_back("count_padding", *counts ? 1 : 0);
+  return Attributes(std::move(items));
+}
 
 Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maximum) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
   std::vector<double> scale;
-  MANTISSA_ASSIGN(int image, image_of(context, input, &scale));
+  MANTISSA_ASSIGN(int image, images_of(context, input, &scale));
   const Shape shape = context.builder.shape(image);
-  const std::vector<int64_t> window = wholes_of(node, "kernel_shape");
-  const std::vector<int64_t> strides = wholes_of(node, "strides", {1, 1});
-  const std::vector<int64_t> dilations = wholes_of(node, "dilations", {1, 1});
-  if (window.size() != 2 || strides.size() != 2) return invalid_input("is no pool of images");
-  for (const int64_t number : {window[0], window[1], strides[0], strides[1]}) {
-    if (number < 1 || number > INT32_MAX) return invalid_input("has a window or stride below 1");
-  }
-  if (dilations != std::vector<int64_t>{1, 1}) return invalid_input("has dilations");
-  MANTISSA_ASSIGN(Sides sides, sides_of(node, shape, window, strides, dilations));
+  MANTISSA_ASSIGN(Windows w, windows_of(node, shape));
+  auto& [window, strides, dilations, sides] = w;
   const bool counts = !is_maximum && whole_of(node, "count_include_pad", 0) != 0;
-  const bool is_global = !sides.any() && window[0] == shape[0] && window[1] == shape[1];
+  const int64_t largest_side = *std::max_element(window.begin(), window.end());
+  const bool is_all = std::equal(window.begin(), window.end(), shape.dims.begin());
+  const bool is_global = is_all && !sides.any() && sides.front == 0 && sides.back == 0;
+  const DepthWindow of_depth = take_depth(sides, window, strides, dilations);
   const std::vector<int64_t> padding = take_symmetric(sides);
   if (sides.any() && !counts && !(is_maximum && is_never_negative(context, image))) {
     return invalid_input(is_maximum ? "pads opposite sides differently, of values below 0"
@@ -48,21 +84,38 @@ Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maxim
       {"padding", padding[0]}, {"padding_width", width_of(padding, -1)},
       {"ceil", ceil}};
   if (!is_maximum) items.emplace_back("count_padding", counts ? 1 : 0);
-  return Pool{image,     std::move(scale), Attributes(std::move(items)),
-              is_global, is_tiled,         window[0],
-              std::max(window[0], window[1])};
+  Pool pool{image,     std::move(scale), Attributes(std::move(items)), {},
+            is_global, is_tiled,         is_tiled && window[0] == 1,   window[0],
+            largest_side};
+  if (of_depth.is_one_image() || is_global) return pool;
+  MANTISSA_ASSIGN(pool.depth, pool_of_depth(of_depth, ceil,
+                                            is_maximum ? std::nullopt : std::optional(counts)));
+  return pool;
 }
 
-// [C, 1, 1] or [C], from the mean over an image. Factors of channels become factors of the mean.
+// Adds the pool of images, and one over the depth behind it: maxima of maxima, means of means.
+Result<int> add_pools(ImportContext& context, const NodeData& node, const Pool& pool,
+                      const Op& of_images, const Attributes& attributes, const Op& of_depth) {
+  int value = pool.image;
+  if (!pool.is_one_pixel || !pool.depth) {
+    MANTISSA_ASSIGN(value,
+                    add_node(context, of_images, node_name(context, node), {value}, attributes));
+  }
+  if (!pool.depth) return value;
+  return add_node(context, of_depth, node_name(context, node), {value}, *pool.depth);
+}
+
+// [C, 1, 1] or [C], from the mean over an image or a volume. Factors of channels become factors of
+// the mean.
 Status add_mean(ImportContext& context, const NodeData& node, const Imported& input,
                 bool keeps_dims) {
   std::vector<double> scale;
-  MANTISSA_ASSIGN(const int image, image_of(context, input, &scale));
+  MANTISSA_ASSIGN(const int image, images_of(context, input, &scale));
   MANTISSA_ASSIGN(const int value,
                   add_node(context, ops::kGlobalAveragePool, node_name(context, node), {image}));
   const int64_t channels = context.builder.shape(value).last();
   Imported mean{value, Layout::vector(channels), std::move(scale)};
-  if (keeps_dims) mean.layout.reshape(std::vector<int64_t>{channels, 1, 1});
+  if (keeps_dims) mean.layout = of_one_place(input.layout.dims());
   define(context, node.outputs[0], std::move(mean));
   return {};
 }
@@ -95,17 +148,16 @@ Status import_max_pool(ImportContext& context, const NodeData& node) {
   if (pool.is_global && pool.largest_side > kLargestWindow) {
     MANTISSA_ASSIGN(const int largest,
                     add_node(context, ops::kReduceMax, node_name(context, node), {pool.image}));
-    const int64_t channels = context.builder.shape(largest).last();
-    Imported result{largest, Layout::vector(channels), pool.scale};
-    result.layout.reshape(std::vector<int64_t>{channels, 1, 1});
-    define(context, node.outputs[0], std::move(result));
+    std::vector<int64_t> dims(static_cast<size_t>(context.builder.shape(pool.image).rank), 1);
+    dims[0] = context.builder.shape(largest).last();
+    define(context, node.outputs[0], {largest, of_one_place(dims), pool.scale});
     return {};
   }
   const Attributes tiled = {{"window", pool.window}};
-  MANTISSA_ASSIGN(
-      const int value,
-      add_node(context, pool.is_tiled ? ops::kMaxPool : ops::kOverlappingMaxPool,
-               node_name(context, node), {pool.image}, pool.is_tiled ? tiled : pool.attributes));
+  MANTISSA_ASSIGN(const int value,
+                  add_pools(context, node, pool,
+                            pool.is_tiled ? ops::kMaxPool : ops::kOverlappingMaxPool,
+                            pool.is_tiled ? tiled : pool.attributes, ops::kOverlappingMaxPool));
   define_image(context, node.outputs[0], value);
   context.values[node.outputs[0]].scale = pool.scale;
   return {};
@@ -117,8 +169,8 @@ Status import_average_pool(ImportContext& context, const NodeData& node) {
   Imported& result = context.values[node.outputs[0]];
   result.scale = pool.scale;
   if (pool.is_global) return add_mean(context, node, Imported(result), true);
-  MANTISSA_ASSIGN(const int value, add_node(context, ops::kAveragePool, node_name(context, node),
-                                            {pool.image}, pool.attributes));
+  MANTISSA_ASSIGN(const int value, add_pools(context, node, pool, ops::kAveragePool,
+                                             pool.attributes, ops::kAveragePool));
   define_image(context, node.outputs[0], value);
   context.values[node.outputs[0]].scale = pool.scale;
   return {};
@@ -129,7 +181,7 @@ Status import_global_average_pool(ImportContext& context, const NodeData& node) 
   return add_mean(context, node, input, true);
 }
 
-// Over height and width.
+// Over height and width, and depth.
 Status import_mean(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(auto axes, list_of(context, node, 1, "axes"));
@@ -141,7 +193,9 @@ Status import_mean(ImportContext& context, const NodeData& node) {
     if (is_last) axis = axis_of_channels_first(axis);
   }
   std::sort(axes->begin(), axes->end());
-  if (rank != 4 || *axes != std::vector<int64_t>{2, 3}) {
+  const bool is_over_all = (rank == 4 && *axes == std::vector<int64_t>{2, 3}) ||
+                           (rank == 5 && *axes == std::vector<int64_t>{2, 3, 4});
+  if (!is_over_all) {
     return add_reduction(context, node, ops::kReduceMean);
   }
   MANTISSA_RETURN_IF_ERROR(add_mean(context, node, input, whole_of(node, "keepdims", 1) != 0));

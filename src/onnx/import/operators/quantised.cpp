@@ -68,7 +68,7 @@ Result<double> take_factor(ImportContext& context, Imported& value) {
     return 1.0;
   }
   const bool is_last = turn_channels_first(value);
-  MANTISSA_ASSIGN(value.value, image_of(context, value));
+  MANTISSA_ASSIGN(value.value, images_of(context, value));
   value.scale.clear();
   turn_back(is_last, value);
   return 1.0;

@@ -23,6 +23,7 @@ std::optional<GraphAxis> graph_axis(const Shape& shape, int64_t size, int64_t st
   const int64_t channels = shape.last(), width = shape.rank == 3 ? shape[1] : 1;
   const int64_t height = shape.rank > 1 ? shape[0] : 1;
   if (step == 1 && size == channels) return GraphAxis{.channels = true};
+  if (shape.rank > 3) return std::nullopt;  // of volumes no axis alone
   if (step == channels && size == height * width) {
     return GraphAxis{.height = height > 1, .width = width > 1};
   }
@@ -191,13 +192,10 @@ Status import_row_softmax(ImportContext& context, const NodeData& node) {
 
 Status import_global_max_pool(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Imported input, input_of(context, node, 0));
-  MANTISSA_ASSIGN(const int image, image_of(context, input));
+  MANTISSA_ASSIGN(const int image, images_of(context, input));
   MANTISSA_ASSIGN(const int value,
                   add_node(context, ops::kReduceMax, node_name(context, node), {image}));
-  const int64_t channels = context.builder.shape(value).last();
-  Imported result{value, Layout::vector(channels), {}};
-  result.layout.reshape(std::vector<int64_t>{channels, 1, 1});
-  define(context, node.outputs[0], std::move(result));
+  define(context, node.outputs[0], {value, of_one_place(input.layout.dims()), {}});
   return {};
 }
 

@@ -188,7 +188,7 @@ Status import_concat(ImportContext& context, const NodeData& node) {
       order.add(vector, input.layout.count());
       parts.push_back(vector.value);
     } else {
-      MANTISSA_ASSIGN(const int image, image_of(context, input));
+      MANTISSA_ASSIGN(const int image, images_of(context, input));
       parts.push_back(image);
     }
   }
@@ -316,7 +316,32 @@ Status import_row_concat(ImportContext& context, const NodeData& node) {
   return {};
 }
 
-// Pads height and width with zeros only.
+namespace {
+
+// Pads the depth of a volume: with one tap, only the padding of depth_taps is left.
+Result<int> with_padded_depth(ImportContext& context, const std::string& name, int volume,
+                              int64_t front, int64_t back) {
+  if (front == 0 && back == 0) return volume;
+  return add_depth_taps(context, name, volume, {.front = front, .back = back});
+}
+
+// [N, C, D, H, W].
+Status pad_volume(ImportContext& context, const NodeData& node, const Imported& input,
+                  const std::vector<int64_t>& p) {
+  if (p[0] != 0 || p[1] != 0 || p[5] != 0 || p[6] != 0) {
+    return invalid_input("pads channels; only depth, height and width can be");
+  }
+  const std::string name = node.name.empty() ? "pad" : node.name;
+  MANTISSA_ASSIGN(int value, images_of(context, input));
+  MANTISSA_ASSIGN(value, padded(context, name, value, Sides{p[3], p[4], p[8], p[9]}));
+  MANTISSA_ASSIGN(value, with_padded_depth(context, name + ".depth", value, p[2], p[7]));
+  define_image(context, node.outputs[0], value);
+  return {};
+}
+
+}  // namespace
+
+// Pads height and width, and depth, with zeros only.
 Status import_pad(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported input, input_of(context, node, 0));
   MANTISSA_ASSIGN(auto pads, list_of(context, node, 1, "pads"));
@@ -324,17 +349,20 @@ Status import_pad(ImportContext& context, const NodeData& node) {
   if (text_of(node, "mode", "constant") != "constant" || number.value_or(0) != 0) {
     return invalid_input("pads with something else than zeros");
   }
-  if (!pads || pads->size() != 8 || has_input(node, 3)) {
-    return invalid_input("pads something else than [N, C, H, W]");
+  const size_t sides_of_all = 2 * (input.layout.dims().size() + 1);
+  if (!pads || (sides_of_all != 8 && sides_of_all != 10) || pads->size() != sides_of_all ||
+      has_input(node, 3)) {
+    return invalid_input("pads something else than [N, C, H, W] or [N, C, D, H, W]");
   }
   std::vector<int64_t>& p = *pads;
+  if (*std::min_element(p.begin(), p.end()) < 0) return invalid_input("has negative pads");
+  if (p.size() == 10) return pad_volume(context, node, input, p);
   const bool is_last = turn_channels_first(input);
   if (is_last) p = {p[0], p[3], p[1], p[2], p[4], p[7], p[5], p[6]};
   if (p[0] != 0 || p[1] != 0 || p[4] != 0 || p[5] != 0) {
     return invalid_input("pads channels; only height and width can be");
   }
   const Sides sides = {p[2], p[3], p[6], p[7]};
-  if (*std::min_element(p.begin(), p.end()) < 0) return invalid_input("has negative pads");
   std::vector<double> scale;
   MANTISSA_ASSIGN(const int image, image_of(context, input, &scale));
   MANTISSA_ASSIGN(const int value,

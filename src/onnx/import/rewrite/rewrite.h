@@ -16,6 +16,9 @@ std::set<std::string> fixed_constants(const GraphData& graph);
 // Makes initialisers of Constant nodes, and of Identity nodes of initialisers.
 void lift_constants(GraphData& graph);
 
+// Convolutions lose biases that nodes make of a constant zero.
+void leave_out_zero_biases(GraphData& graph);
+
 // SequenceAt of a SplitToSequence becomes Slice, if sizes and number are constants.
 void take_sequences_apart(GraphData& graph);
 

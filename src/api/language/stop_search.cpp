@@ -1,9 +1,9 @@
-#include "cli/language/stops.h"
+#include "api/language/stop_search.h"
 
 #include <algorithm>
 #include <string_view>
 
-namespace mantissa::cli {
+namespace mantissa {
 
 std::string StopSearch::add(const std::string& piece) {
   if (has_found_) return "";
@@ -31,4 +31,4 @@ std::string StopSearch::add(const std::string& piece) {
 
 std::string StopSearch::rest() { return std::exchange(held_, ""); }
 
-}  // namespace mantissa::cli
+}  // namespace mantissa

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace mantissa::cli {
+namespace mantissa {
 
 // Looks for stop texts in a text that comes in pieces. What may be the beginning of one is held
 // back.
@@ -25,4 +25,4 @@ class StopSearch {
   bool has_found_ = false;
 };
 
-}  // namespace mantissa::cli
+}  // namespace mantissa

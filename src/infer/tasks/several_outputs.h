@@ -1,0 +1,20 @@
+// The task of a network with several outputs: each has a task of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "infer/tasks/task.h"
+
+namespace mantissa {
+
+struct OutputTask {
+  std::string name;  // of the output
+  Task task;
+};
+
+// Measures all outputs in one pass. The loss is the sum of their losses; nothing counts as correct.
+// `data` goes into the report.
+Task several_outputs_task(std::vector<OutputTask> outputs, std::string data);
+
+}  // namespace mantissa
