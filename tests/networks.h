@@ -182,7 +182,7 @@ inline Graph with_sequence_convolutions() {
 }
 
 // Volumes: convolutions over three axes, dense and depthwise, with strides and dilation, pools of
-// images and of the depth, padding of images, and the mean over all three axes.
+// images and of the depth, padding and larger images, and the mean over all three axes.
 inline Graph with_volumes() {
   Layers net("volumes", fashion_options());
   net.add(ops::kReshape, "volume", {{"depth", 7}, {"height", 14}, {"width", 8}, {"channels", 1}});
@@ -203,6 +203,10 @@ inline Graph with_volumes() {
   net.relu("relu3");
   const int small = net.add(ops::kFlatten, "flatten");
   net.continue_from(values);
+  net.add(ops::kTransposedConvolution, "up", {{"channels", 8}});
+  net.batch_norm("norm4");
+  net.relu("relu4");
+  net.add(ops::kUpsample, "repeated", {{"factor", 2}, {"factor_width", 1}});
   const int mean = net.add(ops::kGlobalAveragePool, "mean");
   net.concat("parts", {small, mean});
   return finished(net);

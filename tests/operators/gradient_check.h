@@ -311,6 +311,7 @@ class Checked {
       }
       const double most =
           largest(expected) * (1 + slack(op) / 2e-6) + (h < unit / 100 ? largest(gradient) : 0);
+      EXPECT_GT(largest(expected), 0) << "nothing is compared: no gradient comes back";
       for (size_t k = 0; k < x.size(); ++k) {
         compare_gradient(c.grad_inputs[n], static_cast<int64_t>(k), expected[k], most);
       }

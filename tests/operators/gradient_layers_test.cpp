@@ -89,11 +89,11 @@ TEST(GradientCheck, TransposedConvolutionsInGroups) {
   Network net(Shape{4, 5, 2});
   net.convolution(6, 3, 1, 1, 1);
   net.add(ops::kTransposedConvolution, {{"channels", 4}, {"groups", 2}});
-  net.add(ops::kRelu);
+  net.add(ops::kTanh);
   net.convolution(6, 3, 2, 1, 1);
   net.add(ops::kTransposedConvolution,
           {{"channels", 6}, {"groups", 6}, {"kernel", 3}, {"padding", 1}, {"output_padding", 1}});
-  net.add(ops::kRelu);
+  net.add(ops::kTanh);
   net.convolution(4, 3, 2, 1, 1);
   net.add(ops::kTransposedConvolution,
           {{"channels", 8}, {"groups", 4}, {"kernel", 3}, {"stride", 1}, {"bias", 0}});

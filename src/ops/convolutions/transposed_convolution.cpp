@@ -189,7 +189,7 @@ void exchange(const OpContext& c, const ConvolutionShape& s, T* to) {
 
 // The part of a tensor that holds some images, as rows of channels.
 Tensor images_of(const Tensor& whole, int64_t first, int64_t count) {
-  const int64_t image = whole.count() / whole.shape[0];
+  const int64_t image = whole.count() / as_images(whole.shape)[0];
   Tensor part = whole;
   part.shape = Shape{count * image / whole.shape.last(), whole.shape.last()};
   part.data = whole.as<std::byte>() + first * image * element_bytes(whole.type);
