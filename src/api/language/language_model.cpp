@@ -157,7 +157,8 @@ int64_t LanguageModel::adapter_rank() const {
 }
 
 Tokenizer LanguageModel::tokenizer() const {
-  return Tokenizer(std::make_shared<Tokenizer::Data>(data_->generator->vocabulary()));
+  Tokenizer::Data data{data_->generator->vocabulary()};
+  return Tokenizer(std::make_shared<Tokenizer::Data>(std::move(data)));
 }
 
 Outcome<GeneratedText> LanguageModel::go_on(const std::string& prompt,
