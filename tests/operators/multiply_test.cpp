@@ -88,7 +88,8 @@ TEST(Multiply, RefusesShapesThatDoNotMeet) {
                                            {kImage, kImage, kImage}}) {
     const auto shape = output_shape(ops::kMultiply, {}, shapes);
     ASSERT_FALSE(shape.ok());
-    EXPECT_EQ(shape.error().message, "wants two inputs of one shape, or [H, W, C] or [T, C] and a gate [C]");
+    EXPECT_EQ(shape.error().message,
+              "wants two inputs of one shape, or [H, W, C], [T, C] or [D, H, W, C] and a gate [C]");
   }
 }
 

@@ -203,7 +203,8 @@ TEST(Reshape, KeepsTheElements) {
   EXPECT_EQ(reshaped({{"height", 4}, {"width", 3}, {"channels", 3}}, Shape{24}),
             "cannot make [4, 3, 3] of [24]");
   EXPECT_EQ(reshaped({{"channels", 12}}, Shape{24}), "cannot make [12] of [24]");
-  const std::string wants = "wants channels, or width and channels, or height too, of 24 elements in all";
+  const std::string wants =
+      "wants channels, or width and channels, or height too, or depth, of 24 elements in all";
   EXPECT_EQ(reshaped({}, Shape{24}), "wants channels");
   EXPECT_EQ(reshaped({{"height", 4}, {"channels", 6}}, Shape{24}), wants);
   EXPECT_EQ(reshaped({{"height", 1}, {"width", int64_t{1} << 60}, {"channels", 16}}, Shape{24}),

@@ -49,7 +49,7 @@ TEST(WindowPooling, WhatIsImpossibleIsRefused) {
             "a window of 9 with padding 0 does not fit an image of [8, 8, 3]");
   EXPECT_EQ(message({{"window", 3}, {"window_width", 1}, {"padding", 1}}, image),
             "wants padding of at most half the window, not 1 for a window of 1");
-  EXPECT_EQ(message({{"window", 2}}, Shape{8}), "wants one [H, W, C] or [T, C] input");
+  EXPECT_EQ(message({{"window", 2}}, Shape{8}), "wants one [H, W, C], [T, C] or [D, H, W, C] input");
   const auto plain = shape_of(kMaxPool, {{"window", 3}, {"stride", 2}}, image);
   ASSERT_FALSE(plain.ok());
   EXPECT_NE(plain.error().message.find("overlapping_max_pool takes others"), std::string::npos);
