@@ -14,7 +14,7 @@ namespace mantissa {
 bool is_target(const Graph& network, int input);
 
 // What an array has to be for an input: pictures (uint8 [H, W, C]), numbers (int16 of the exponent
-// of features, [F], [T, C] or [H, W, C]), tokens (indices [T]) or lengths (indices [], unless an
+// of features, [F] to [D, H, W, C]), tokens (indices [T]) or lengths (indices [], unless an
 // embedding reads them). Nothing: none of these, or a target.
 std::optional<ArrayKind> array_kind(const Value& input);
 

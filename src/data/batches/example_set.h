@@ -20,7 +20,7 @@ namespace mantissa {
 // The names of tensors, in sets as in batches and as inputs of networks. The types and shapes are
 // those of an example in a batch.
 constexpr const char* kPixelTensor = "pixels";      // uint8 [height, width, channels]
-// int16 [features], or of arrays [T, C] or [H, W, C] (tensor/table_numbers.h)
+// int16 [features], or of arrays [T, C] to [D, H, W, C] (tensor/table_numbers.h)
 constexpr const char* kNumberTensor = "numbers";
 constexpr const char* kTokenTensor = "tokens";      // int32 [sequence]
 constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]

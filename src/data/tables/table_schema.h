@@ -82,7 +82,7 @@ enum class ArrayKind : uint8_t { kPictures, kNumbers, kTokens, kLengths };
 struct ArrayInput {
   std::string name;
   ArrayKind kind = ArrayKind::kNumbers;
-  // Shape of an example: pictures [H, W, C]; numbers [F], [T, C] or [H, W, C]; tokens [T] or [];
+  // Shape of an example: pictures [H, W, C]; numbers [F] to [D, H, W, C]; tokens [T] or [];
   // lengths [].
   Shape shape = {};
   int64_t limit = 0;  // tokens are below it, lengths at most so large; 0: no limit
@@ -144,8 +144,8 @@ struct TableSchema {
   std::optional<TextColumn> text = std::nullopt;  // the input, in place of columns
   std::string weights = {};  // the column of the rows' weights in training; "": none
   TableFormat format = {};   // of the files, without names
-  // Arrays of numbers, [T, C] or [H, W, C] each; there is a column for each of the C channels. Rank
-  // 0: rows.
+  // Arrays of numbers, [T, C] to [D, H, W, C] each; there is a column for each of the C channels.
+  // Rank 0: rows.
   Shape shape = {};
   bool channels_first = false;  // in the arrays, [C, T] or [C, H, W]
   Shape label_shape = {};       // of an example's classes; [H, W]: one for each pixel
