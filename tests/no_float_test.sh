@@ -30,6 +30,7 @@ ALLOWED = {
     "kernels/update/avx512vnni.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "ops/fp32/": "the reference format",
     "ops/losses/distilled_attributes.cpp": "real attributes as whole ones, before the first step",
+    "ops/losses/loss_choice.cpp": "losses of several outputs in one unit, for comparisons of epochs",
     "ops/pointwise/scale.cpp": "real attributes as whole ones, before the first step",
     "plan/programs/program_text.cpp": "programs as text",
     "plan/retention/compile_training.cpp": "estimated times, which decide what is kept",

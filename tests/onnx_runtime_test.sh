@@ -81,4 +81,17 @@ holds "biases" made biased train --model "$here/onnx_runtime_biased.json" --batc
 holds "biases, ort" computes_the_same biased ort --near
 holds "the command says so" grep -q "'attention' (attention) is computed in float32" "$folder/stdout"
 holds "range is no look-up" eval '! grep -aq n_Add33.input/table "$folder/range-ort.onnx"'
+# Several outputs.
+outputs_are_the_same() {
+  run export --checkpoint "$folder/outputs" --target "$1" --out "$folder/outputs-$1.onnx"
+  ((status == 0)) && "$venv/bin/python" "$here/onnx_runtime_outputs.py" \
+    "$folder/outputs-$1.onnx" "$folder/outputs.npz" "$folder/inputs.npz"
+}
+"$venv/bin/python" "$here/onnx_runtime_outputs.py" make "$folder"
+run train --model "$here/onnx_runtime_outputs.json" --data "$folder/data.npz" --batch-size 32 \
+  --epochs 4 --learning-rate 0.02 --quiet --out "$folder/outputs"
+run predict --checkpoint "$folder/outputs" --input "$folder/inputs.npz" --raw "$folder/outputs.npz" \
+  --quiet
+holds "outputs, ort" outputs_are_the_same ort
+holds "outputs, portable" outputs_are_the_same portable
 finish

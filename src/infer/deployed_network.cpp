@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFrozen = "mantissa.frozen";      // frozen_bytes without weights, in base64
 constexpr const char* kHash = "mantissa.model_sha256";  // the hash of the frozen network's state
 constexpr const char* kTarget = "mantissa.target";
-constexpr const char* kColumns = "mantissa.columns";    // to_json(TableSchema), of rows of numbers
+// to_json(TableSchema), of rows of numbers, and of the targets of several outputs
+constexpr const char* kColumns = "mantissa.columns";
 constexpr const char* kNear = "mantissa.near";          // "1": results are near, not equal
 constexpr const char* kOrigin = "mantissa.weights_sha256";  // since the first version that exported
 
@@ -139,6 +140,14 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
   return a.metadata != b.metadata ? "its metadata differ" : "its graph differs";
 }
 
+// The names of the classes; of several outputs a list for each, by its name.
+nlohmann::json class_names(const FrozenDescription& d) {
+  if (d.options.outputs.empty()) return d.class_names;
+  nlohmann::json names = nlohmann::json::object();
+  for (const Target& output : target_of(d).parts) names[output.output] = output.names;
+  return names;
+}
+
 constexpr int kMostGridBits = 8;
 
 }  // namespace
@@ -173,13 +182,14 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
   auto& metadata = result.model.metadata;
-  metadata = {{"mantissa.class_names", text(d.class_names)},
+  metadata = {{"mantissa.class_names", text(class_names(d))},
               {"mantissa.data", d.data},
               {"mantissa.format", to_string(d.format)},
               {"mantissa.network", d.network.name},
               {kOrigin, d.weights_sha256},
               {kTarget, target == onnx::ExportTarget::kPortable ? "portable" : "ort"}};
-  if (d.table && !d.table->is_shaped()) metadata[kColumns] = to_json(*d.table);
+  const bool has_columns = d.table && (!d.table->is_shaped() || !d.table->outputs.empty());
+  if (has_columns) metadata[kColumns] = to_json(*d.table);
   if (result.is_near) {
     metadata[kNear] = "1";
     result.notes.emplace_back(

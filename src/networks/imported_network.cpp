@@ -12,6 +12,7 @@
 #include "formats/arrays/safetensors_header.h"
 #include "models/json/network_json.h"
 #include "networks/classifier.h"
+#include "networks/network.h"
 #include "onnx/files/reader.h"
 
 namespace mantissa {
@@ -48,6 +49,14 @@ Status check_reads_pixels(const Graph& graph, const onnx::ImportOptions& options
       "mean 0 and deviation 1 by the training examples: leave them out");
 }
 
+// An error for options that the network does not have, or several outputs that no data set has.
+Status check_fits(const Graph& graph, const onnx::ImportOptions& options) {
+  MANTISSA_RETURN_IF_ERROR(check_reads_pixels(graph, options));
+  if (!has_several_outputs(graph)) return {};
+  const auto known = example_options(graph);
+  return known.ok() ? Status{} : known.error();
+}
+
 }  // namespace
 
 Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
@@ -55,7 +64,7 @@ Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
   MANTISSA_ASSIGN(const onnx::ModelData model, onnx::read_model(path));
   auto imported = onnx::import_network(model, options);
   if (imported.ok()) {
-    const Status fits = check_reads_pixels(imported->graph, options);
+    const Status fits = check_fits(imported->graph, options);
     if (!fits.ok()) imported = fits.error();
   }
   if (!imported.ok()) imported.error().message = path.string() + ": " + imported.error().message;
@@ -76,6 +85,10 @@ Status check_output_chosen(const std::vector<std::string>& outputs, const std::s
 
 Status set_classes(int64_t classes, const std::string& layers, const std::string& chosen,
                    onnx::ImportedNetwork& imported) {
+  if (has_several_outputs(imported.graph)) {
+    return invalid_input("classes: is for networks with one output, and '" + imported.graph.name +
+                         "' has several; leave it out");
+  }
   MANTISSA_RETURN_IF_ERROR(check_output_chosen(imported.outputs, chosen, classes));
   MANTISSA_ASSIGN(imported.graph, with_classes(imported.graph, classes, layers));
   std::map<std::string, Shape> wanted;

@@ -29,7 +29,8 @@ Status check_output_chosen(const std::vector<std::string>& outputs, const std::s
                            int64_t classes);
 
 // Gives the network another number of classes (with_classes): parameters of replaced layers are
-// left out, and a run draws them by its seed. `chosen`: the output that the options named.
+// left out, and a run draws them by its seed. `chosen`: the output that the options named. An error
+// if it has several outputs.
 Status set_classes(int64_t classes, const std::string& layers, const std::string& chosen,
                    onnx::ImportedNetwork& imported);
 

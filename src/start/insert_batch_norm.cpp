@@ -238,7 +238,8 @@ Status write_with_batch_norms(const TrainObserver& observer, const RunConfig& co
   MANTISSA_ASSIGN(
       const std::vector<std::string> layers,
       insert_batch_norms(data.train, {config.seed, config.threads, config.isa}, imported));
-  if (!data.info.target.is_number() && !has_one_logit(imported.graph) &&
+  if (!has_several_outputs(imported.graph) && !data.info.target.is_number() &&
+      !has_one_logit(imported.graph) &&
       imported.graph.classes() != data.info.target.classes) {
     MANTISSA_RETURN_IF_ERROR(set_classes(data.info.target.classes, config.classifier,
                                          config.import_options.output, imported));

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Networks with several outputs: training on arrays and on a table, resuming, starting from them,
-# measuring, predicting, thresholds, quantising, reports, refusals.
+# measuring, predicting, thresholds, quantising, reports, from and to ONNX, refusals.
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
+here=$PYTHONPATH
 
 cat >"$folder/data.py" <<'PYTHON'
 import random, sys
@@ -45,6 +46,7 @@ for split, a, b in ("train", 0, 480), ("val", 480, 640), ("test", 640, 800):
 npz("splits", **splits)
 npz("all", **all_of(0, N), extra=([1], "<f4", [1]))
 npz("inputs", picture=P(640, N), vector=V(640, N))
+npz("fed", picture=([N - 640, 1, 8, 8], "|u1", part(pictures, 640, N)), vector=V(640, N))
 npz("lacks", **{key: array for key, array in all_of(0, N).items() if key != "age"})
 npz("short", **{**all_of(0, N), "age": A(0, N - 1)})
 npz("five", **{**all_of(0, N), "kind": ([N], "|u1", [i % 5 for i in range(N)])})
@@ -69,6 +71,7 @@ with open(f"{folder}/odd.csv", "w") as file:
     file.write("bright,a,b,kind,age\n1,1,1,ash,old\n" + "1,2,3,fir,4\n" * 9)
 PYTHON
 python3 "$folder/data.py" "$folder"
+python3 "$here/onnx_outputs.py" make "$folder"
 
 cat >"$folder/three.json" <<'JSON'
 {"format": "mantissa network 1", "name": "three",
@@ -298,6 +301,85 @@ PYTHON
   holds "and its scores" grep -q "<h3>kind</h3>" "$folder/report.html"
 }
 
+# losses_are RUN TEXT: those of its network, each with its targets.
+losses_are() {
+  test "$(python3 "$here/onnx_outputs.py" losses "$1/network.json" | paste -sd,)" = "$2"
+}
+
+imports() {
+  local heads=("$folder/heads.onnx" --input-mean 0 --input-std 1)
+  run import "${heads[@]}" --out "$folder/first.st"
+  holds "the first output is taken" \
+    grep -q "the network has 'kind'; --output takes several names" "$folder/stderr"
+  run import "${heads[@]}" --output all --out "$folder/all.st"
+  holds "or all" grep -q \
+    "the output 'tags' has the loss sigmoid of 3 logits; the data call its labels 'tags'" \
+    "$folder/stderr"
+  holds "none is left out" eval '((status == 0)) && ! grep -q "of the outputs" "$folder/stderr"'
+  accepts "all of them learn" "kind test accuracy (9|100).*tags test accuracy.*age|age test R2 0.9" \
+    train --from "$folder/all.st" --data "$folder/splits.npz" "${fast[@]}" --epochs 6 \
+    --out "$folder/heads"
+  holds "with the losses of the model's ends" losses_are "$folder/heads" \
+    "kind softmax_cross_entropy -,age regression_error -,tags sigmoid_cross_entropy -"
+  run train --from "${heads[@]}" --output kind,age,tags --data "$folder/splits.npz" "${fast[@]}" \
+    --epochs 6 --out "$folder/named"
+  holds "the model itself gives the same weights" same_entry state_sha256 "$folder/heads" \
+    "$folder/named"
+  accepts "two in another order" "kind test accuracy (9|100).*age test R2 0.9|age test R2 0.9" train \
+    --model "${heads[@]}" --output age,kind --loss huber,cross-entropy --huber-delta 0.5 \
+    --data "$folder/splits.npz" "${fast[@]}" --epochs 6 --out "$folder/ordered"
+  holds "with losses by name" losses_are "$folder/ordered" \
+    "age regression_error huber,kind softmax_cross_entropy -"
+  accepts "from a table" "kind test accuracy (9|100)" train --from "$folder/rows.onnx" \
+    --output age,kind --data "$folder/table.csv" "${fast[@]}" --epochs 20 --out "$folder/onnx-rows"
+  accepts "in few bits" "kind" quantize --from "${heads[@]}" --output kind,age --weights 8 \
+    --activations 8 --data "$folder/splits.npz" --batch-size 32 --epochs 1 --quiet \
+    --out "$folder/onnx-few"
+}
+
+import_refusals() {
+  local all=(import "$folder/heads.onnx" --output all --out "$folder/x")
+  refuses "another output" 2 "no output 'size'; it has kind, age, tags" "${all[@]}" \
+    --output kind,size
+  refuses "an output twice" 2 "'kind' is named twice" "${all[@]}" --output kind,kind
+  refuses "too few losses" 2 "names 2 losses, and the network has the outputs kind, age, tags" \
+    "${all[@]}" --loss cross-entropy,l1
+  refuses "numbers of probabilities" 2 "the output 'kind' ends with the probabilities of classes" \
+    "${all[@]}" --loss l1
+  refuses "another loss" 2 "loss sigmoid: the output 'kind' ends with the probabilities" \
+    "${all[@]}" --loss sigmoid,l1,sigmoid
+  refuses "other classes" 2 "classes: is for networks with one output" "${all[@]}" --classes 7
+  refuses "a class for each place" 2 "'place' has a class for each place, and must be the only one" \
+    import "$folder/places.onnx" --output all --out "$folder/x"
+  refuses "losses of a network with one output" 2 "several are for the outputs of an ONNX model" \
+    train --model lenet5 --data "$data" --loss mse,l1 --out "$folder/x"
+  holds "nothing was imported" test ! -e "$folder/x"
+}
+
+# The files of the runs: all outputs have the bits of predict --raw, and the file is a checkpoint.
+exports() {
+  local target
+  for target in ort portable; do
+    accepts "export, $target" "written to" export --checkpoint "$folder/three" --target $target \
+      --out "$folder/$target.onnx"
+    holds "nothing is near" eval '! grep -q "are near" "$folder/stdout"'
+    run run "$folder/$target.onnx" --inputs "$folder/fed.npz" --out "$folder/found.npz"
+    holds "the outputs are those of predict --raw" python3 "$here/onnx_outputs.py" same \
+      "$folder/found.npz" "$folder/raw.npz" kind age tags
+    run predict --checkpoint "$folder/$target.onnx" --input "$folder/inputs.npz" \
+      --raw "$folder/back.npz" --csv "$folder/back.csv"
+    holds "it loads back" cmp -s "$folder/raw.npz" "$folder/back.npz"
+    holds "with classes and units" cmp -s "$folder/input.csv" "$folder/back.csv"
+  done
+  accepts "its network goes on" "kind test accuracy (9|100)" train --from "$folder/ort.onnx" \
+    --data "$folder/splits.npz" "${fast[@]}" --epochs 1 --out "$folder/from-ort"
+  accepts "a table's" "written to" export --checkpoint "$folder/rows" --out "$folder/rows-out.onnx"
+  run predict --checkpoint "$folder/rows-out.onnx" --input "$folder/new.csv" \
+    --csv "$folder/back.csv"
+  holds "loads back, too" cmp -s "$folder/new-out.csv" "$folder/back.csv"
+  refuses "serve" 2 "several outputs" serve --checkpoint "$folder/ort.onnx" --port 0
+}
+
 refusals() {
   local three=(--model "$folder/three.json" "${fast[@]}" --out "$folder/x")
   refuses "a missing target" 2 "no array for the output 'age'.*call it age, or age_train" train \
@@ -324,15 +406,16 @@ refusals() {
   refuses "labels of two outputs" 2 "two of its losses share an output, or its labels" train \
     --model "$folder/shared.json" --data "$folder/splits.npz" "${fast[@]}" --out "$folder/x"
   local target
-  for target in ort portable c; do
-    refuses "export to $target" 2 "several (results|outputs)" export --checkpoint "$folder/three" \
+  for target in tflite c; do
+    refuses "export to $target" 2 "several outputs, and this target has one; --target ort" \
+      export --checkpoint "$folder/three" \
       --target "$target" --out "$folder/exported-$target"
   done
   refuses "ties=up" 2 "it has several results; leave ties=up out" train \
     --data "$folder/splits.npz" "${three[@]}" --format bfp8-portable
   refuses "serve" 2 "several outputs" serve --checkpoint "$folder/three" --port 0
   holds "nothing was written" eval \
-    'test ! -e "$folder/x" && test ! -e "$folder/exported-ort" && test ! -e "$folder/exported-c"'
+    'test ! -e "$folder/x" && test ! -e "$folder/exported-tflite" && test ! -e "$folder/exported-c"'
 }
 
 arrays
@@ -340,5 +423,8 @@ predictions
 tables
 same
 starts
+imports
+import_refusals
+exports
 refusals
 finish

@@ -159,8 +159,6 @@ Result<Model> of_file(const std::string& path, Result<Model> exported) {
 Result<onnx::ExportedModel> exported_model(const ExportConfig& config) {
   if (config.from.empty()) {
     MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
-    MANTISSA_RETURN_IF_ERROR(
-        check_has_one_output(config.checkpoint, network.description.options));
     return of_file(config.checkpoint, export_frozen(network, onnx_target(config)));
   }
   MANTISSA_ASSIGN(const Encoder encoder, load_encoder(config.from, config.format));

@@ -66,8 +66,8 @@ Result<ExportedRun> read_run(const std::string& path) {
 
 Status check_has_one_output(const std::string& path, const ModelOptions& options) {
   if (options.outputs.empty()) return {};
-  return invalid_input(path + ": the network has several outputs, and files of other programs are "
-                              "written of one; mantissa predict --csv and --raw give all results");
+  return invalid_input(path + ": the network has several outputs, and this target has one; --target ort "
+                              "and portable write all to an ONNX file");
 }
 
 bool is_saved_state(const std::string& path) {

@@ -17,6 +17,7 @@
 #include "networks/folded_norms.h"
 #include "networks/imported_network.h"
 #include "networks/language/model_file.h"
+#include "networks/network.h"
 #include "run/settings/run_config.h"
 #include "run/settings/run_network.h"
 #include "start/insert_batch_norm.h"
@@ -206,7 +207,8 @@ Outcome<ImportedModel> import_model(const std::string& path, const Settings& set
   } else if (const std::string hint = folded_norms_text(imported.graph); !hint.empty()) {
     imported.notes.push_back(hint);
   }
-  if (run.classes > 0 && run.classes != imported.graph.classes()) {
+  if (run.classes > 0 &&
+      (has_several_outputs(imported.graph) || run.classes != imported.graph.classes())) {
     MANTISSA_RETURN_IF_ERROR(
         set_classes(run.classes, run.classifier, run.import_options.output, imported));
   }

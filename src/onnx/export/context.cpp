@@ -14,9 +14,15 @@ std::string ExportContext::output_name(const Node& node) const {
   const std::string& name = graph.values[node.outputs[0]].name;
   const auto& inputs = builder.graph.inputs;
   const bool is_taken =
-      name == output || std::any_of(inputs.begin(), inputs.end(),
-                                    [&](const ValueData& input) { return input.name == name; });
+      std::find(outputs.begin(), outputs.end(), name) != outputs.end() ||
+      std::any_of(inputs.begin(), inputs.end(),
+                  [&](const ValueData& input) { return input.name == name; });
   return is_taken || in_rows ? name + (in_rows ? "/of_rows" : "/value") : name;
+}
+
+std::string ExportContext::result_name(int value) const {
+  const auto found = std::find(graph.outputs.begin(), graph.outputs.end(), value);
+  return found == graph.outputs.end() ? "" : outputs[found - graph.outputs.begin()];
 }
 
 void add_near(ExportContext& context, const Node& node, const std::string& why) {

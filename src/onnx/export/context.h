@@ -70,7 +70,7 @@ struct ExportContext {
   std::vector<std::vector<int>> readers;        // by value
   std::vector<bool> reads_negatives;            // by value: a reader tells negatives from zero
   std::vector<std::optional<Exported>> values;  // by value; nothing: not made yet, or refused
-  std::string output;                           // the model's
+  std::vector<std::string> outputs;             // the model's, in the order of the network's
   ExportBuilder builder;
   std::vector<std::string> notes;
   NamesByText near = {};  // nodes whose results are near the network's, not equal, by reason
@@ -87,8 +87,10 @@ struct ExportContext {
   const Shape& shape(int value) const { return graph.values[value].shape; }
   // The same of bytes, for which a sequence is an image of one row.
   Shape image_shape(int value) const { return ops::as_image(shape(value)); }
-  // The tensor of the node's output. The model's inputs and output keep their names for themselves.
+  // The tensor of the node's output. The model's inputs and outputs keep their names for themselves.
   std::string output_name(const Node& node) const;
+  // The model's output that is the network's value; empty: it is none.
+  std::string result_name(int value) const;
 };
 
 // The node's results are near the network's, not equal. `why`: "is computed in float32".

@@ -78,8 +78,8 @@ Status export_all(ExportContext& context) {
   const auto add = [&](const std::string& more) {
     if (!more.empty()) reasons += (reasons.empty() ? "" : "; ") + more;
   };
+  add(name_outputs(context));
   add(export_nodes(context));
-  if (context.graph.outputs.size() != 1) add("it has several results");
   return reasons.empty() ? Status{} : invalid_input("cannot be exported: " + reasons);
 }
 
@@ -102,12 +102,12 @@ Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarge
                         .readers = readers,
                         .reads_negatives = find_read_negatives(graph, readers),
                         .values = {},
-                        .output = {},
+                        .outputs = {},
                         .builder = {},
                         .notes = {}};
   context.values.resize(graph.values.size());
   MANTISSA_RETURN_IF_ERROR(export_all(context));
-  add_output(context);
+  add_outputs(context);
   ExportedModel result;
   set_version(context, result.model);
   result.model.producer_name = "mantissa";

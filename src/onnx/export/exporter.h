@@ -60,7 +60,8 @@ struct ExportedModel {
 // For a network of pictures: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N,
 // classes], the mantissas * 2^exponent of predict --raw. For rows of numbers: input `columns`,
 // float32 [N, columns], not yet standardised; NaN is a missing number. Several pictures and rows of
-// numbers: the inputs have the names that they have in the network. Norms of one picture,
+// numbers: the inputs have the names that they have in the network. Several results: each is an
+// output that has the name of the labels or targets that its loss compares it with. Norms of one picture,
 // attention and recurrent layers are computed in float32 and rounded to the network's values, so
 // results are near then, and a note names these nodes (0142).
 //

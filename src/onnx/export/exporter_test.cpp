@@ -73,6 +73,45 @@ TEST(Exporter, InputsAndTheOutputKeepTheirNames) {
   EXPECT_EQ(operator_of(encoder, "last_hidden_state"), "Identity");
 }
 
+// A network of one picture whose two results are compared with inputs of these names.
+Result<Graph> with_two_results(const std::string& first, const std::string& second) {
+  GraphBuilder b("two", Shape{2, 2, 1});
+  const int image = b.add(ops::kNormaliseInput, "image", {b.input()}, {{"means", WholeList{1}}});
+  const int a = b.add(ops::kFlatten, "a", {image});
+  const int c = b.add(ops::kTanh, "c", {a});
+  const int labels = b.add_input(first, {}, Element::kIndex);
+  b.add_loss(ops::kSoftmaxCrossEntropy, "a_loss", {a, labels});
+  if (second.empty()) return b.finish({a, c});
+  b.add_loss(ops::kSoftmaxCrossEntropy, "c_loss",
+             {c, b.add_input(second, {}, Element::kIndex)});
+  return b.finish({a, c});
+}
+
+TEST(Exporter, SeveralOutputsHaveTheNamesOfTheirLabels) {
+  const auto graph = with_two_results("kind", "image");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  const ExportedModel model = exported(*graph);
+  const auto& outputs = model.model.graph.outputs;
+  ASSERT_EQ(outputs.size(), 2U);
+  EXPECT_EQ(outputs[0].name, "kind");
+  EXPECT_EQ(outputs[1].name, "image");
+  EXPECT_EQ(outputs[1].dims[1].size, 4);
+  EXPECT_EQ(operator_of(model, "kind"), "DequantizeLinear");
+  EXPECT_EQ(operator_of(model, "image"), "DequantizeLinear");
+  EXPECT_EQ(operator_of(model, "image/value"), "Clip");  // the node of that name gives way
+}
+
+TEST(Exporter, NamesOfOutputsThatAreTakenOrMissing) {
+  const auto refusal = [](const Result<Graph>& graph) {
+    EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+    const auto result = export_network(frozen(*graph), ExportTarget::kOnnxRuntime);
+    return result.ok() ? "exported" : result.error().message;
+  };
+  EXPECT_EQ(refusal(with_two_results("kind", "pixels/")), "exported");
+  EXPECT_EQ(refusal(with_two_results("kind", "")),
+            "cannot be exported: its result 'c' has no loss, whose labels name it");
+}
+
 TEST(Exporter, EachInputOfAModelHasOneInputOfTheNetwork) {
   GraphBuilder b("twice", Shape{2, 2, 1});
   const int first = b.add(ops::kNormaliseInput, "first", {b.input()}, {{"means", WholeList{1}}});

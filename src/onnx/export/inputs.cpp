@@ -103,6 +103,15 @@ ValueData model_input(const InputRow& row, const Shape& shape, bool is_fixed) {
   return input;
 }
 
+// The name of one of several results: of the labels or targets that its loss compares it with.
+std::string name_of_result(const Graph& graph, int result) {
+  for (const int loss : graph.losses) {
+    const std::vector<int>& inputs = graph.nodes[loss].inputs;
+    if (inputs.size() > 1 && inputs[0] == result) return graph.values[inputs[1]].name;
+  }
+  return "";
+}
+
 bool is_read_by_losses_alone(const ExportContext& context, int value) {
   const std::vector<int>& readers = context.readers[static_cast<size_t>(value)];
   return std::all_of(readers.begin(), readers.end(),
@@ -199,36 +208,63 @@ std::string add_inputs(ExportContext& context) {
     context.values[static_cast<size_t>(value)] =
         Exported{.name = row->model, .form = row->form, .side = row->side};
   }
-  const bool is_hidden = graph.losses.empty() && reads_sequences(context);
-  context.output = is_hidden ? "last_hidden_state" : "logits";
   return unknown.empty() ? unknown : reason_against_inputs(context, unknown);
 }
 
-void add_output(ExportContext& context) {
+std::string name_outputs(ExportContext& context) {
   const Graph& graph = context.graph;
-  const Exported& result = *context.values[static_cast<size_t>(graph.outputs[0])];
+  if (graph.outputs.size() == 1) {
+    const bool is_hidden = graph.losses.empty() && reads_sequences(context);
+    context.outputs = {is_hidden ? "last_hidden_state" : "logits"};
+    return "";
+  }
+  std::string reason;
+  for (const int result : graph.outputs) {
+    const std::string name = name_of_result(graph, result);
+    context.outputs.push_back(name);
+    if (name.empty()) {
+      reason = "its result '" + graph.values[result].name + "' has no loss, whose labels name it";
+    }
+    for (const ValueData& input : context.builder.graph.inputs) {
+      if (input.name != name) continue;
+      reason = "its output '" + name + "' has the name of an input of the file";
+    }
+  }
+  return reason;
+}
+
+namespace {
+
+void add_output(ExportContext& context, int value, const std::string& name) {
+  const Graph& graph = context.graph;
+  const Exported& result = *context.values[static_cast<size_t>(value)];
   ExportBuilder& to = context.builder;
-  const Shape& shape = context.shape(graph.outputs[0]);
+  const Shape& shape = context.shape(value);
   if (result.form == Form::kBytes) {
     const std::string bytes =
-        ops::is_volume(shape)
-            ? volume_as_result(context, result.name, shape, context.output + "/volume")
-            : result.name;
-    to.add("DequantizeLinear", context.output,
-           {bytes, to.power(result.exponent), to.byte(result.zero)});
-  } else if (result.name != context.output) {
-    to.add("Identity", context.output, {result.name});
+        ops::is_volume(shape) ? volume_as_result(context, result.name, shape, name + "/volume")
+                              : result.name;
+    to.add("DequantizeLinear", name, {bytes, to.power(result.exponent), to.byte(result.zero)});
+  } else if (result.name != name) {
+    to.add("Identity", name, {result.name});
   }
   std::vector<Dimension> dims = {to.graph.inputs[0].dims[0]};
   if (result.form == Form::kRows) {
     dims.push_back(has_fixed_length(graph) ? Dimension{shape[shape.rank - 2], ""}
                                            : Dimension{-1, length_name(result.side)});
   }
-  dims.push_back({graph.classes(), ""});
+  dims.push_back({shape.last(), ""});
   for (int i = 0; i + 1 < shape.rank && result.form != Form::kRows; ++i) {
     dims.push_back({shape[i], ""});
   }
-  to.graph.outputs.push_back({context.output, ElementType::kFloat, true, std::move(dims)});
+  to.graph.outputs.push_back({name, ElementType::kFloat, true, std::move(dims)});
+}
+
+}  // namespace
+
+void add_outputs(ExportContext& context) {
+  const std::vector<int>& results = context.graph.outputs;
+  for (size_t i = 0; i < results.size(); ++i) add_output(context, results[i], context.outputs[i]);
 }
 
 }  // namespace mantissa::onnx

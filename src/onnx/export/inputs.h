@@ -1,4 +1,4 @@
-// The inputs and the output of an exported model.
+// The inputs and outputs of an exported model.
 #pragma once
 
 #include <string>
@@ -18,9 +18,12 @@ bool is_places(const Graph& network, int input);
 // The first input that has no places.
 const Value& main_input(const Graph& network);
 
-// Adds the inputs that nodes other than losses read, and the name of the output. The result says
-// which inputs the model cannot have.
+// Adds the inputs that nodes other than losses read. The result says which inputs the model cannot
+// have.
 std::string add_inputs(ExportContext& context);
+
+// Names the outputs, once the inputs are there. The result says which name is not possible.
+std::string name_outputs(ExportContext& context);
 
 // Whether the model has sequences among its inputs.
 bool reads_sequences(const ExportContext& context);
@@ -35,7 +38,7 @@ bool has_fixed_length(const Graph& network);
 // The name of a sequence's open number of positions.
 const char* length_name(Side side);
 
-// Adds the output, once all nodes are there.
-void add_output(ExportContext& context);
+// Adds the outputs, once all nodes are there.
+void add_outputs(ExportContext& context);
 
 }  // namespace mantissa::onnx

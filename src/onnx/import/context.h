@@ -86,7 +86,6 @@ struct ImportContext {
   // The factors by which the inputs of batch norms were multiplied, by channel.
   std::map<const NodeData*, std::vector<double>> norm_factors;
   std::set<std::string> results;      // of the model
-  std::optional<ops::LossKind> loss;  // that the model's last node belongs to
   std::set<std::string> names;        // of nodes and values of the graph
   bool has_several_inputs = false;    // which are called as those of the model
   std::vector<ImportedParameter> parameters;

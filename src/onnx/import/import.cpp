@@ -9,6 +9,7 @@
 #include "onnx/evaluate/op_table.h"
 #include "onnx/import/inputs.h"
 #include "onnx/import/operators.h"
+#include "onnx/import/outputs.h"
 #include "onnx/import/result.h"
 #include "onnx/import/rewrite/one_axis.h"
 #include "onnx/import/rewrite/rewrite.h"
@@ -78,89 +79,59 @@ class Import {
     for (const TensorData& tensor : graph_.initialisers) context_.constants[tensor.name] = &tensor;
     for (const ValueData& value : graph_.values) note_shape(value);
     for (const ValueData& value : graph_.outputs) note_shape(value);
-    MANTISSA_RETURN_IF_ERROR(find_output());
+    MANTISSA_RETURN_IF_ERROR(find_outputs());
     find_needed();
     context_.model = &graph_;
     context_.opset = model_.opsets[""];
     MANTISSA_RETURN_IF_ERROR(add_inputs(context_, inputs_));
+    name_targets();
     imported_ = 0;
     for (const NodeData& node : graph_.nodes) {
       if (needed_.contains(&node)) import_node(node);
       imported_ += problems_.empty() ? 1 : 0;
     }
-    place_last_softmax();
+    for (ModelResult& result : results_) place_softmax(result);
     if (!problems_.empty()) return unsupported();
-    MANTISSA_ASSIGN(Graph graph, finish(context_, result_));
+    MANTISSA_ASSIGN(Graph graph, finish(context_, results_));
     return ImportedNetwork{std::move(graph), std::move(context_.parameters),
                            std::move(context_.notes), std::move(outputs_)};
   }
 
  private:
-  Status find_output() {
-    if (graph_.outputs.empty()) return invalid_input("the model has no output");
-    std::string names;
-    for (const ValueData& output : graph_.outputs) {
-      outputs_.push_back(output.name);
-      names += (names.empty() ? "" : ", ") + readable(output.name);
-      if (options_.output.empty() || output.name == options_.output) {
-        if (result_.empty()) result_ = output.name;
-      }
+  Status find_outputs() {
+    for (const ValueData& output : graph_.outputs) outputs_.push_back(output.name);
+    MANTISSA_ASSIGN(results_, chosen_outputs(graph_, options_, context_.notes));
+    for (ModelResult& result : results_) {
+      leave_to_loss(graph_, result, context_.notes);
+      context_.results.insert(result.value);
     }
-    if (result_.empty()) {
-      return invalid_input("the model has no output '" + options_.output + "'; it has " + names);
-    }
-    if (graph_.outputs.size() > 1) {
-      note("of the outputs " + names + " the network has '" + readable(result_) + "'");
-    }
-    leave_to_loss();
-    context_.results.insert(result_);
     return {};
   }
 
-  // Leaves out the operators that the loss computes itself: a softmax at the end, or a sigmoid with
-  // the nodes that only change the shape of its results.
-  void leave_to_loss() {
-    constexpr std::string_view kShapes[] = {"Flatten", "Identity", "Reshape", "Squeeze",
-                                            "Unsqueeze"};
-    std::string value = result_;
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      const bool makes = !node->outputs.empty() && node->outputs[0] == value;
-      if (!makes || node->inputs.empty()) continue;
-      const bool is_sigmoid = node->op_type == "Sigmoid";
-      const bool is_softmax = node->op_type == "Softmax" || node->op_type == "LogSoftmax";
-      if (is_sigmoid || (is_softmax && value == result_)) {
-        if (is_softmax) last_softmax_ = &*node;
-        if (is_sigmoid) leave_out(*node, ops::LossKind::kSigmoids);
-        result_ = node->inputs[0];
-        return;
-      }
-      if (std::find(std::begin(kShapes), std::end(kShapes), node->op_type) == std::end(kShapes)) {
-        return;
-      }
-      value = node->inputs[0];
-    }
-  }
-  void leave_out(const NodeData& node, ops::LossKind loss) {
-    note("the " + node.op_type + " at the end is left out: it belongs to the loss");
-    context_.loss = loss;
+  // The labels or targets of several outputs are called as these, before nodes take the names.
+  void name_targets() {
+    if (results_.size() < 2) return;
+    context_.names.insert({"labels", "targets", "weights"});  // of networks with one output
+    for (ModelResult& result : results_) result.targets = new_name(context_, result.output);
   }
 
   // Where the classes of a result lie is known when it is imported. A softmax over anything else is
   // a node of the network.
-  void place_last_softmax() {
-    if (last_softmax_ == nullptr || !problems_.empty()) return;
-    const auto value = context_.values.find(result_);
-    if (value == context_.values.end() || is_over_classes(context_, *last_softmax_, value->second)) {
-      return leave_out(*last_softmax_, ops::LossKind::kCrossEntropy);
+  void place_softmax(ModelResult& result) {
+    if (result.softmax == nullptr || !problems_.empty()) return;
+    const auto value = context_.values.find(result.value);
+    if (value == context_.values.end() ||
+        is_over_classes(context_, *result.softmax, value->second)) {
+      return leave_out(*result.softmax, ops::LossKind::kCrossEntropy, result, context_.notes);
     }
-    result_ = last_softmax_->outputs[0];
-    context_.results.insert(result_);
-    import_node(*last_softmax_);
+    result.value = result.softmax->outputs[0];
+    context_.results.insert(result.value);
+    if (!context_.values.contains(result.value)) import_node(*result.softmax);
   }
 
-  // Nodes that the output depends on, and who reads their values.
+  // Nodes that the outputs depend on, and who reads their values.
   void find_needed() {
-    std::set<std::string> wanted = {result_};
+    std::set<std::string> wanted = context_.results;
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
       const bool is_wanted =
           std::any_of(node->outputs.begin(), node->outputs.end(),
@@ -251,9 +222,8 @@ class Import {
   ModelData model_;
   GraphData& graph_;
   ImportContext context_;
-  std::string result_;  // of the model
-  const NodeData* last_softmax_ = nullptr;  // that makes the model's result
-  std::vector<std::string> outputs_;
+  std::vector<ModelResult> results_;
+  std::vector<std::string> outputs_;  // all of the model's
   std::set<const NodeData*> needed_;
   std::vector<const ValueData*> inputs_;
   std::set<std::string> of_shapes_;  // unknown values that follow from shapes of others

@@ -7,6 +7,7 @@
 #include "ops/loss.h"
 #include "ops/losses/dice.h"
 #include "ops/losses/example_losses.h"
+#include "ops/losses/named_loss.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
 
@@ -97,16 +98,22 @@ const Loss* loss_of_node(const Node& node) {
   return found == std::end(kLosses) ? nullptr : &*found;
 }
 
+void add_loss(GraphBuilder& builder, int value, const LossOptions& options,
+              const std::string& targets, const std::string& name) {
+  const Shape shape = builder.shape(value);
+  const int compared =
+      is_for_numbers(options.kind)
+          ? builder.add_numbers(targets, shape, kTargetExponent)
+          : builder.add_input(targets, labels_shape(shape, options.by_output), Element::kIndex);
+  builder.add_loss(*loss_of(options.kind).op, name, {value, compared},
+                   attributes_of_loss(options));
+}
+
 Result<Graph> with_loss(Graph graph, const LossOptions& options) {
-  const int logits = graph.outputs[0];
-  const Shape rows = labels_shape(graph.values[logits].shape, options.by_output);
   const std::vector<int> results = graph.outputs;
   GraphBuilder builder(std::move(graph));
-  const int labels = is_for_numbers(options.kind)
-                         ? builder.add_numbers("targets", builder.shape(logits), kTargetExponent)
-                         : builder.add_input("labels", rows, Element::kIndex);
-  builder.add_loss(*loss_of(options.kind).op, "loss", {logits, labels},
-                   attributes_of_loss(options));
+  add_loss(builder, results[0], options, is_for_numbers(options.kind) ? "targets" : "labels",
+           "loss");
   return builder.finish(results);
 }
 

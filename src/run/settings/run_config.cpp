@@ -141,6 +141,10 @@ Status resolve_pipeline(RunConfig& config) {
 
 // Settings of a loss that is not in use.
 Status check_loss(const RunConfig& config) {
+  if (!config.import_options.losses.empty() && !config.is_imported) {
+    return invalid_input("loss: '" + config.model + "' has one; several are for the outputs of an "
+                         "ONNX model that --output names");
+  }
   const std::string not_with =
       " only, not with --loss " + std::string(ops::loss_of(config.loss).name);
   if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {

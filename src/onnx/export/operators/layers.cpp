@@ -165,11 +165,11 @@ Result<Exported> image_layer(ExportContext& context, int n, const LayerNumbers& 
   }
   const Shape& shape = context.shape(node.outputs[0]);
   const bool is_row = ops::is_sequence(shape), is_volume = ops::is_volume(shape);
-  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0] && !is_row &&
-                         !is_volume;
+  const std::string result = context.result_name(node.outputs[0]);
+  const bool is_result = stays_wide && !result.empty() && !is_row && !is_volume;
   std::vector<std::string> inputs = inputs_of(context, node, layer);
   std::string sums =
-      context.builder.add(with.name, is_result ? context.output : node.name + "/real",
+      context.builder.add(with.name, is_result ? result : node.name + "/real",
                           std::move(inputs), std::move(with.attributes));
   if (!stays_wide) return quantised(context, n, sums);
   if (is_row) {
@@ -273,8 +273,9 @@ Result<Exported> export_linear(ExportContext& context, int n) {
     return invalid_input("makes logits from weights with an exponent for each channel");
   }
   std::vector<std::string> inputs = inputs_of(context, node, layer);
-  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0];
-  std::string sums = context.builder.add("Gemm", is_result ? context.output : node.name + "/real",
+  const std::string result = context.result_name(node.outputs[0]);
+  const bool is_result = stays_wide && !result.empty();
+  std::string sums = context.builder.add("Gemm", is_result ? result : node.name + "/real",
                                          std::move(inputs), {{"transB", int64_t{1}}});
   if (stays_wide) return Exported{std::move(sums), Form::kVector};
   return quantised(context, n, sums);

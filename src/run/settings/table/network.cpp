@@ -50,7 +50,10 @@ const Setting kNetworkRows[] = {
     {"input-std", "their standard deviation (0.229,0.224,0.225, or 1)", "",
      parse_by<parse_reals, kImport, &onnx::ImportOptions::deviation>,
      kSteps | kInImport | kOfImports | kOfSource},
-    {"output", "output of an ONNX model that says the class (left out: the first)", "",
+    {"output",
+     "outputs of an ONNX model that the network has: a name, names with commas between them, or all "
+     "(left out: the first)",
+     "",
      parse_text<kImport, &onnx::ImportOptions::output>, kRun | kInImport | kOfImports | kOfSource},
     {"classifier",
      "layer of a network from a file that is replaced for another number of classes; several, with "

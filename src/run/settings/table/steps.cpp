@@ -30,6 +30,21 @@ std::string widths_text(const std::vector<int64_t>& widths) {
   return text;
 }
 
+// One loss, or one for each output of an ONNX model, with commas between them.
+Status parse_losses(S, S text, Config& config) {
+  std::vector<ops::LossKind> losses;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    MANTISSA_ASSIGN(const ops::LossKind loss, ops::parse_loss(text.substr(begin, end - begin)));
+    losses.push_back(loss);
+    begin = end + 1;
+  }
+  config.loss = losses[0];
+  if (losses.size() == 1) losses.clear();
+  config.import_options.losses = std::move(losses);
+  return {};
+}
+
 // Weights in units of 2^-10.
 Result<std::vector<int64_t>> parse_positive_weights(const std::string& text) {
   std::vector<int64_t> weights;
@@ -150,8 +165,9 @@ const Setting kStepRows[] = {
      "of classes: cross-entropy, mse (the mean squared error against one-hot targets), sigmoid "
      "(labels that do not exclude one another, or one logit for two classes), or ordinal (classes "
      "in an order); of classes of pixels or positions also dice, and dice-cross-entropy, the sum of "
-     "both; of numbers: mse (also without --loss), l1 or huber (docs/losses.md)",
-     "cross-entropy", parse_by<ops::parse_loss, &Config::loss>,
+     "both; of numbers: mse (also without --loss), l1 or huber (docs/losses.md); of several outputs "
+     "of an ONNX model one for all, or one for each, with commas between them",
+     "cross-entropy", parse_losses,
      kIdentity | kInPlan | kInBench | kInInfo | kInFile | kInImport | kOfBuiltIn | kOfSource,
      [](const Config& c) { return of_built_in(c, ops::loss_of(c.loss).name); }},
     {"label-smoothing",
