@@ -120,8 +120,8 @@ class Tokenizer:
         messages: dicts of "role" ("system", "user", "assistant") and "content".
 
         InvalidInput: the model has no template, other roles and entries, texts that cannot be
-        encoded. Models whose template is another than those of docs/language.md are refused when
-        they are loaded, and the error begins with that template."""
+        encoded. A template that docs/language.md does not have is refused here, and the error
+        quotes its beginning."""
         tokens = self._core.encode_chat(pairs_of(messages), add_generation_prompt)
         if not tokenize:
             return self._core.decode(tokens, True)

@@ -94,9 +94,11 @@ def test_chat_template(model, folder):
                        ([{"role": "user", "content": 3}], "message 0, content")):
         with pytest.raises(mt.InvalidInput, match=why):
             tokenizer.apply_chat_template(wrong)
-    with pytest.raises(mt.InvalidInput, match="if tools.*another chat template"):
-        mt.load_language_model(make(folder / "tools.gguf",
-                                    "tokenizer.chat_template='{% if tools %}{% endif %}'"))
+    other = mt.load_language_model(make(folder / "tools.gguf",
+                                        "tokenizer.chat_template='{% if tools %}{% endif %}'"))
+    assert not other.tokenizer.has_chat_template
+    with pytest.raises(mt.InvalidInput, match="not known here.*if tools.*another chat template"):
+        other.tokenizer.apply_chat_template(messages)
     plain = mt.load_language_model(make(folder / "plain.gguf", "tokenizer.chat_template=None"))
     assert not plain.tokenizer.has_chat_template
     with pytest.raises(mt.InvalidInput, match="no chat template"):
