@@ -4,9 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "models/decoder.h"
-#include "models/language_layers.h"
-#include "ops/loss.h"
+#include "models/decoder_layers.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -16,20 +14,14 @@ class Gpt2 {
  public:
   Gpt2(std::string_view name, const DecoderSizes& sizes, int64_t sequence)
       : sizes_(sizes), builder_(std::string(name)) {
-    const int tokens = builder_.add_input("tokens", Shape{sequence}, Element::kIndex);
-    embedded_ = builder_.add(ops::kEmbedding, "embedding", {tokens},
-                             {{"rows", sizes.vocabulary}, {"channels", sizes.channels}});
+    embedded_ = add_embedded_tokens(builder_, sequence, sizes.vocabulary, sizes.channels);
     stream_ = builder_.add(ops::kPositionEmbedding, "positions", {embedded_},
                            {{"positions", sizes.positions}, {"least_bits", kWideBits}});
     for (int64_t i = 1; i <= sizes.layers; ++i) block("block" + std::to_string(i));
   }
 
   Result<Graph> classify() {
-    const int normed = norm("norm", kWideBits);
-    const int logits =
-        add_classifier(builder_, normed, sizes_.vocabulary, sizes_.tied, embedded_, kWideBits);
-    MANTISSA_ASSIGN(Graph graph, builder_.finish(logits));
-    return ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0);
+    return classified(builder_, norm("norm", kWideBits), sizes_, embedded_);
   }
 
  private:

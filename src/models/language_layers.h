@@ -28,6 +28,14 @@ inline int add_linear(GraphBuilder& builder, const std::string& name, int from, 
       {{"channels", channels}, {"initialiser", "fan-in"}, {"least_bits", least_bits}});
 }
 
+// The input "tokens", int32 [sequence], and the channels of each token. The result is the latter.
+inline int add_embedded_tokens(GraphBuilder& builder, int64_t sequence, int64_t vocabulary,
+                               int64_t channels) {
+  const int tokens = builder.add_input("tokens", Shape{sequence}, Element::kIndex);
+  return builder.add(ops::kEmbedding, "embedding", {tokens},
+                     {{"rows", vocabulary}, {"channels", channels}});
+}
+
 // The residual stream and a value.
 inline int add_to_stream(GraphBuilder& builder, const std::string& name, int stream, int value) {
   return builder.add(ops::kAdd, name, {stream, value}, {{"least_bits", kWideBits}});

@@ -19,9 +19,7 @@ Result<Graph> recurrent_lm(std::string_view name, const ModelOptions& options, c
                            int64_t gates) {
   const int64_t channels = channels_of_heads(1, kChannels, options.width_multiplier);
   GraphBuilder builder{std::string(name)};
-  const int tokens = builder.add_input("tokens", Shape{options.sequence}, Element::kIndex);
-  const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
-                                   {{"rows", options.classes}, {"channels", channels}});
+  const int embedded = add_embedded_tokens(builder, options.sequence, options.classes, channels);
   int h = embedded;
   for (int i = 1; i <= kLayers; ++i) {
     const std::string layer = "layer" + std::to_string(i);

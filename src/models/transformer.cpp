@@ -21,9 +21,7 @@ class Transformer {
   Transformer(std::string_view name, const ModelOptions& options)
       : options_(options), builder_(std::string(name)) {
     channels_ = channels_of_heads(kHeads, kHeadChannels, options.width_multiplier);
-    const int tokens = builder_.add_input("tokens", Shape{options.sequence}, Element::kIndex);
-    embedded_ = builder_.add(ops::kEmbedding, "embedding", {tokens},
-                             {{"rows", options.classes}, {"channels", channels_}});
+    embedded_ = add_embedded_tokens(builder_, options.sequence, options.classes, channels_);
     stream_ = builder_.add(ops::kPositionEmbedding, "positions", {embedded_},
                            {{"positions", options.sequence}, {"least_bits", kWideBits}});
   }

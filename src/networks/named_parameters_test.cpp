@@ -32,10 +32,10 @@ State fresh(const Graph& graph, const Format& format, uint64_t seed) {
 }
 
 // The value of an element as the forward pass sees it; and the same with its waiting part added.
-struct Element {
+struct StateElement {
   double seen = 0, whole = 0;
 };
-Element element(const Graph& graph, const State& state, const char* name, int64_t i) {
+StateElement element(const Graph& graph, const State& state, const char* name, int64_t i) {
   for (size_t p = 0; p < graph.parameters.size(); ++p) {
     if (graph.parameters[p].name != name) continue;
     const ParameterState& tensors = state.layout().parameters[p];
@@ -106,7 +106,7 @@ TEST(NamedParameters, OfOtherGridsAreRounded) {
       const int bits = format.is_float() ? 20 : format.weight_bits;
       const double unit = std::ldexp(1, -2 - (bits - 1)) * (bits < 8 ? 2 : 1);
       for (int64_t i = 0; i < 32 * 9 * 16; ++i) {
-        const Element was = element(graph, source, kName, i), is = element(graph, state, kName, i);
+        const StateElement was = element(graph, source, kName, i), is = element(graph, state, kName, i);
         // A weight that is copied may have its waiting part rounded away.
         const double wanted =
             std::abs(is.seen - was.seen) < std::abs(is.seen - was.whole) ? was.seen : was.whole;
