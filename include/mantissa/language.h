@@ -48,8 +48,8 @@ struct GenerationChoices {
   int64_t length = 200;    // tokens, 1 to 2^20
   double temperature = 1;  // 0 to 100
   int64_t top_k = 0;       // 0: among all
-  // Of these, among the likeliest whose probabilities add up to this part of their sum: above 0, at
-  // most 1, rounded to a whole number of 2^-16, one at least.
+  // Draws among the likeliest of these, whose probabilities add up to this part of their sum: above
+  // 0, at most 1, rounded to a whole number of 2^-16, one at least.
   double top_p = 1;
   uint64_t seed = 1;
   std::vector<std::string> stop = {};  // texts that end the text, and are no part of it
@@ -191,8 +191,8 @@ struct LanguageModelDescription {
 
 struct LayerBlocksInfo {
   std::string name, blocks;  // "block1.query", "q4_0"
-  // Of its outputs on the calibration's tokens: the root of (squared error / squares), if weights
-  // were rounded to nearest, and as they are.
+  // Relative error of the layer's outputs on the calibration's tokens, the root of (squared error /
+  // squares): with weights rounded to nearest, and with the weights as they are.
   double nearest_error = 0, error = 0;
 };
 
@@ -207,8 +207,8 @@ struct LanguageModelInBlocks {
 };
 
 // With the settings of quantize, "blocks" among them: rounds the weights of a language model in
-// Llama's layout, "from", to blocks, by the text "data", and writes a file like those of
-// import_model, "out". The observer is told a line for each layer (kMessage, with the number of the
+// Llama's layout, "from", to blocks, by the text "data", and writes a file "out" as
+// import_model does. The observer is told a line for each layer (kMessage, with the number of the
 // layer as the step), and returns false to stop. docs/language.md.
 MANTISSA_EXPORT Outcome<LanguageModelInBlocks> quantize_language_model(
     const Settings& settings, const Observer& observer = nullptr);

@@ -173,7 +173,7 @@ struct Evaluation {
   double r2 = 0, rmse = 0, mae = 0;
   // One entry for each number. With several, `target` is "a, b", and the three above are means.
   std::vector<NumberEvaluation> targets;
-  // Of a network with several outputs: the results of each. `loss` is the sum of their losses then,
+  // The results of each output, if the network has several. `loss` is the sum of their losses then,
   // and nothing counts as accurate.
   std::vector<Evaluation> outputs = {};
   std::string output = {};  // the name of such an output
@@ -199,7 +199,8 @@ struct Prediction {
   // The same of several: all numbers, and all true ones if they are known.
   std::vector<double> numbers = {}, truths = {};
   std::vector<int> true_labels = {};  // of each label 0 or 1, if they are known
-  // Of each output, in place of the above but source and pixels, if there are several.
+  // The predictions of each output, if there are several: in place of all above but source and
+  // pixels.
   std::vector<Prediction> outputs = {};
 };
 
@@ -209,7 +210,7 @@ struct Predictions {
   bool several_labels = false;  // and an example may have several, or none
   std::string target;  // the name of the predicted number; "": classes are predicted
   std::vector<std::string> targets;  // the names of all numbers
-  // Of each output, if there are several: its name, and the five entries above.
+  // The name and the five entries above of each output, if there are several.
   std::vector<Predictions> outputs = {};
   std::string output = {};
   std::vector<Prediction> predictions;

@@ -51,14 +51,14 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
         the run's folder. A part is held back for testing, and for validation, as of files.
     out: the run's folder. Left out: a folder that is there as long as the model.
     resume: goes on with the run in `out`, if it has begun: with the same bits as if it had never
-        stopped. The other arguments are those of its beginning.
+        stopped. The other arguments are the same as at its beginning.
     lora: the rank of adapters, which alone are trained; None or 0: all weights are. A model with
         adapters goes on with them if this is left at 8, or has their rank.
     lora_on: layers with adapters, such as "query,value"; left out: all linear layers but the last.
     lora_alpha: left out: twice the rank.
     steps, epochs: how many (three epochs if neither is given).
     batch_size: sequences of a step (16).
-    learning_rate: left out: that of `mantissa train`; 1e-3 suits adapters, 1e-5 all weights.
+    learning_rate: left out: as in `mantissa train`; 1e-3 suits adapters, 1e-5 all weights.
     format: the number format of the training; left out: the model's own, with fp32 for models of
         other programs.
     sequence: tokens of an example, of a model of another program; left out: those with which it was

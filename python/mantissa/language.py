@@ -119,8 +119,8 @@ class LanguageModel:
              top_k: int = 40, top_p: float = 1, seed: int = 1, stop: str | Sequence[str] = (),
              keep_positions: bool = False, stream: OnPiece | bool = False
              ) -> GeneratedText | Iterator[str]:
-        """The assistant's next turn, with the defaults of `mantissa chat`. The arguments are those of
-        generate().
+        """The assistant's next turn, with the defaults of `mantissa chat`. The arguments are the
+        same as generate()'s.
 
         messages: dicts of "role" ("system", "user", "assistant") and "content", or a text: what the
             user says first.

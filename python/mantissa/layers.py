@@ -99,8 +99,8 @@ def linear(x: Var, channels: int, *, bias: bool = True, least_bits: int = 0, inp
            name: str = "", shares: Var | None = None) -> Var:
     """A linear layer of [features], or of each row of [sequence, features]; pictures and volumes
     are flattened first. `least_bits`: mantissas of the result have at least this many bits, in any
-    integer format. `input_bits`: with blocks=token, values of up to so many bits are read as they
-    are, not requantised to those of activations."""
+    integer format. `input_bits`: with blocks=token, values of up to this many bits are read as they
+    are, and not requantised to the activations' bits."""
     return op("linear", flatten(x) if len(x.shape) in (3, 4) else x, name=name, shares=shares,
               channels=channels, bias=bias, least_bits=least_bits, input_bits=input_bits)
 

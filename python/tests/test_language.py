@@ -393,7 +393,7 @@ def test_files(tuned, model, folder, tmp_path, program):
     assert (tmp_path / "adapter/adapter_model.safetensors").exists()
     run(program, "export", "--checkpoint", folder / "tuned", "--target", "gguf", "--out",
         tmp_path / "cli.gguf")
-    # The name of a model is that of its folder in both.
+    # Both name a model by its folder.
     assert (tmp_path / "cli.gguf").read_bytes() == (tmp_path / "tuned.gguf").read_bytes()
     with pytest.raises(mt.InvalidInput, match="none of gguf"):
         tuned.export(tmp_path / "x", "onnx")

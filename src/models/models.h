@@ -34,8 +34,8 @@ struct ModelOptions {
   std::vector<int64_t> hidden = {};  // widths of mlp's hidden layers; none: its own
   int64_t sequence = 0;  // of language models: tokens of an example; classes are the vocabulary
   bool tied = false;     // of language models: the classifier has the embedding's weights
-  // Of each output, if a network from a file has several, in the order of their losses. `classes`
-  // is 0 then.
+  // The options of each output, if a network from a file has several, in the order of their losses.
+  // `classes` is 0 then.
   std::vector<ModelOptions> outputs = {};
   std::string labels = {};  // of such an output: the input that it is compared with, its name
   int result = 0;           // and its number among the network's results

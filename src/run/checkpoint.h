@@ -24,7 +24,8 @@ struct CheckpointInfo {
   // Sums since the last line of metrics.jsonl, so that lines do not depend on interruptions.
   int64_t window_steps = 0, window_correct = 0, window_loss_q24 = 0;
   int64_t window_saturated = 0, window_requantised = 0;
-  // Of each output, if there are several. Losses above and below are of all, in units of 2^-24.
+  // The sums of each output, if there are several. Other losses here are sums over all outputs, in
+  // units of 2^-24.
   std::vector<OutputSums> window_outputs = {};
   // Since the first step.
   int64_t saturated = 0, requantised = 0, re_executions = 0, guard_violations = 0;

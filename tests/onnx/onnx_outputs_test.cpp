@@ -122,7 +122,7 @@ TEST(OnnxOutputs, LossesAreNamedForAllOrEach) {
                                        LossKind::kSigmoids};
   EXPECT_EQ(losses_of(imported_heads({"kind", "age", "my tags:0"}, with_losses(three))),
             "kind cross-entropy [], age huber [1], my_tags_0 sigmoid [3]");
-  // The squared error is that of numbers.
+  // The squared error is a loss of numbers.
   const auto squares = [](LossKind kind) {
     return losses_of(imported_heads({"age", "sizes"}, with_loss({.kind = kind}, true)));
   };

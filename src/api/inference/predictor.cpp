@@ -152,7 +152,7 @@ void take_places(const Classified& found, int64_t first, int64_t places,
   one.guess = static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
-// What the results of an output say about the i-th of `count` examples. `places`: of an example.
+// Writes an output's prediction for the i-th of `count` examples, which have `places` each.
 void take_results(const Classified& found, int64_t i, int64_t count, int64_t places,
                   const FrozenDescription& description, Prediction& one) {
   const int64_t classes = description.options.classes;

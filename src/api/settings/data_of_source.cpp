@@ -1,4 +1,4 @@
-// The data of a run as those of what is made from it.
+// The data of a run serve the run that starts from it.
 #include <filesystem>
 #include <initializer_list>
 

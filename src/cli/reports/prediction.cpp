@@ -194,7 +194,7 @@ std::string prediction_table(const Predictions& predictions, const Terminal& ter
 
 namespace {
 
-// What is predicted for an example.
+// Adds an example's prediction to its entry.
 void add_results(const Predictions& predictions, const Prediction& prediction, Json& entry) {
   if (!predictions.target.empty()) {
     if (predictions.targets.size() > 1) {

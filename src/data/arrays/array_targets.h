@@ -27,8 +27,8 @@ Result<Label> largest_place_label(const FoundSplit& split, const NpyArray& y, Fo
 // A class for each position or pixel: as many as the largest label says.
 Result<TableColumn> place_target(const FoundSplit& split, const NpyArray& y, FoundData& found);
 
-// The targets of a training split's arrays as those of a schema: one for each output, or the one that
-// there is. Labels of places have the shape that the choices name.
+// Writes the targets of a training split's arrays into a schema: one for each output, or the only
+// one. Labels of places have the shape that the choices name.
 Status take_targets(const FoundSplit& train, std::span<const NpyArray> arrays,
                     const TableChoices& choices, FoundData& found, TableSchema& schema);
 

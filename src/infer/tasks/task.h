@@ -51,8 +51,8 @@ struct Score {
   std::optional<OrdinalScore> ordinal = std::nullopt;        // of classes in an order
   std::optional<LanguageScore> language = std::nullopt;  // of tokens, which are the examples then
   std::optional<double> mean_iou = std::nullopt;  // of pixels or positions, which are the examples
-  // Of each output, if there are several. The losses above are their sums, loss_q24 in units of
-  // 2^-24.
+  // The score of each output, if there are several. The losses above are their sums, loss_q24 in
+  // units of 2^-24.
   std::vector<Score> outputs = {};
   std::string output = {};  // the name of such an output
 
@@ -66,7 +66,7 @@ using EvaluationObserver = std::function<bool(int64_t done)>;
 
 // Where an output of a network has its loss, its results and its labels or targets.
 struct OutputPlace {
-  int loss = 0, result = 0;  // among those of the network
+  int loss = 0, result = 0;  // numbers among the network's losses and results
   std::string labels = {};   // the tensor in batches; "": kLabelTensor or kTargetTensor
 };
 
@@ -111,7 +111,7 @@ struct Task {
 double summed_loss(const ModelOptions& options, int64_t loss_q24);
 
 // The task of a network whose examples have this target. `data`, the data set's name, goes into
-// reports. `thresholds` are those of all outputs, one after the other. An error if the network reads
+// reports. `thresholds`: of all outputs, one after the other. An error if the network reads
 // tokens and is no language model.
 Result<Task> task_of(const Target& target, const Graph& network, const ModelOptions& options,
                      const std::string& data, Isa isa, std::vector<double> thresholds = {});

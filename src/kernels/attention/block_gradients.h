@@ -3,7 +3,7 @@
 // Include inside an anonymous namespace of mantissa::kernels, after block_scores.h.
 
 // How factors are cut into digits, so that sums of their products fit int32: sums over a block's
-// queries, over a head's channels, or over so many keys.
+// queries, over a head's channels, or over `keys_at_once` keys.
 struct GradientDigits {
   int of_grad_out, of_scores;
   int score_bits;        // of a digit of the scores' gradients
@@ -103,7 +103,7 @@ inline void add_query_products(const AttentionHead& head, const BlockRoom& room,
   });
 }
 
-// What the block adds to the gradients of keys and values.
+// Adds the block's part to the gradients of keys and values.
 inline void add_key_gradients(const AttentionHead& head, const BlockRoom& room,
                               const GradientDigits& digits, const QueryBlock& block) noexcept {
   const auto pack = [&](const int16_t* from, int32_t* to) {

@@ -1,4 +1,4 @@
-// What config.json says of a language model, in folders of Hugging Face's transformers.
+// Reads config.json of language models, in folders of Hugging Face's transformers.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>

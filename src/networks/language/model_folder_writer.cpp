@@ -32,7 +32,7 @@ uint32_t float_type(WeightType type) {
   return type == WeightType::kBF16 ? kGgufBF16 : kGgufF32;
 }
 
-// What the configuration says of scaled positions; null: they are not.
+// The configuration's entry for scaled positions; null: positions are not scaled.
 Result<json> rope_scaling(const DecoderSizes& sizes) {
   const WholeList& factors = sizes.rotary_factors;
   if (factors.empty()) return json();

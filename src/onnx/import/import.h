@@ -23,7 +23,7 @@ struct ImportOptions {
   // model.
   ops::LossOptions loss = {};
   bool has_loss = false;
-  // With has_loss: the kinds for several outputs, in their order. Empty: all have that of `loss`.
+  // With has_loss: the kinds for several outputs, in their order. Empty: the kind of `loss` for all.
   std::vector<ops::LossKind> losses = {};
 };
 

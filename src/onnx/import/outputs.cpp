@@ -28,7 +28,7 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return parts;
 }
 
-// The names that the options choose among those of the model. A name may contain commas, or be
+// The model's names that the options choose. A name may contain commas, or be
 // called `all`.
 std::vector<std::string> wanted_names(const std::vector<std::string>& names,
                                       const std::string& chosen) {

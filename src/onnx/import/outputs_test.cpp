@@ -1,4 +1,4 @@
-// The outputs that settings choose among those of a model.
+// The outputs of a model that settings choose.
 #include "onnx/import/outputs.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@ namespace mantissa::onnx {
 // its labels. Training does not change the import's own parameters.
 //
 // A single number that no probabilities end with is learned as a number, by
-// ops::LossKind::kRegression, if the options name no loss, or the squared error. Of several results
-// the squared error is that of numbers.
+// ops::LossKind::kRegression, if the options name no loss, or the squared error. With several
+// results the squared error is a loss of numbers.
 Result<Graph> finish(ImportContext& context, const std::vector<ModelResult>& results);
 
 // Whether a Softmax or LogSoftmax of the value is over its channels.

@@ -74,7 +74,7 @@ void positions_backward_weights(const OpContext& c) {
   });
 }
 
-// Of a row, or of each of its heads.
+// Channels that one norm covers: the row's, or one head's.
 int64_t norm_channels(const OpContext& c, const Shape& shape) {
   return shape.last() / c.attributes<RowNormAttributes>().heads;
 }

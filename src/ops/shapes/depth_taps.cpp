@@ -15,7 +15,7 @@
 namespace mantissa::ops {
 namespace {
 
-// With gradients of 32 bits sums over so many taps fit int64.
+// Sums of gradients of 32 bits over kMostTaps fit int64.
 constexpr int64_t kMostTaps = 1 << 16;
 constexpr int64_t kLargestDepth = int64_t{1} << 31;
 constexpr AttributeSpec kTapsSchema[] = {

@@ -95,7 +95,7 @@ class Row {
   Squares squares() const { return {outputs_.squares(), nearest_.squares(), errors_.squares()}; }
 
  private:
-  // What weight k adds to itself for the errors before it.
+  // The correction of weight k for the errors before it.
   double correction(int64_t k) const {
     return layer_.method == BlockMethod::kHessian ? errors_.parts()[k] / inputs_.row(k)[k] : 0;
   }

@@ -36,7 +36,7 @@ class InputProducts {
   // GPTQ; of inputs that are all zero, 1. An error: an input is not finite.
   Result<InputFactor> factor(ThreadPool& pool) &&;
 
-  // Bytes of one with so many features, while rows are added, at most so many at once.
+  // Bytes while at most `rows` rows of `features` features are added at once.
   static int64_t predict_bytes(int64_t features, int64_t rows);
 
  private:

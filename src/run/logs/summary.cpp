@@ -81,7 +81,7 @@ void add_test_score(const Score& test, nlohmann::ordered_json& json) {
   json["test_examples"] = test.examples;
 }
 
-// Of several outputs: the sum of their losses, and the scores of each.
+// Adds the test scores; with several outputs, the sum of their losses and the scores of each.
 void add_test_scores(const Score& test, nlohmann::ordered_json& json) {
   if (test.outputs.empty()) {
     add_test_score(test, json);

@@ -487,7 +487,7 @@ bool is_network_file(std::string_view model) {
 
 namespace {
 
-// What a network with several outputs wants for each.
+// The targets that a network with several outputs wants.
 std::vector<WantedTarget> wanted_targets(const Graph& network) {
   std::vector<WantedTarget> wanted;
   const auto options = example_options(network);

@@ -22,7 +22,7 @@ class LanguageBlocks {
                                        const std::vector<std::string>& wide);
 
   BlockKind kind(int parameter) const { return kinds_[static_cast<size_t>(parameter)]; }
-  // Of all of them.
+  // Bytes of all blocks.
   int64_t bytes() const;
   // Weights of the largest layer, without the tables.
   int64_t largest_layer() const;

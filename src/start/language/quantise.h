@@ -36,7 +36,8 @@ struct LanguageQuantisation {
 struct LayerInBlocks {
   std::string name;
   BlockKind kind = BlockKind::kNone;
-  // Of its outputs over the calibration, relative: rounded to nearest, and as they are now.
+  // Relative error of the layer's outputs over the calibration: with weights rounded to nearest, and
+  // with the weights as they are.
   double nearest_error = 0, error = 0;
 };
 
