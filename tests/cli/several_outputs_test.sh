@@ -377,6 +377,8 @@ exports() {
   run predict --checkpoint "$folder/rows-out.onnx" --input "$folder/new.csv" \
     --csv "$folder/back.csv"
   holds "loads back, too" cmp -s "$folder/new-out.csv" "$folder/back.csv"
+  holds "and has the classes of each output" \
+    grep -aqF '"kind":["ash","birch","cedar","fir"]' "$folder/rows-out.onnx"
   refuses "serve" 2 "several outputs" serve --checkpoint "$folder/ort.onnx" --port 0
 }
 

@@ -87,6 +87,7 @@ TEST_F(LanguageModels, StopTextsEndTheTextAndAreNoPartOfIt) {
   const auto unstopped = model.go_on("abc", {.length = 30, .seed = 3, .stop = {"no such text"}});
   EXPECT_EQ(unstopped->text, whole);
   EXPECT_NE(unstopped->finish, TextFinish::kStop);
+  EXPECT_LT(text->tokens, unstopped->tokens);  // none is drawn after the stop text
 }
 
 TEST_F(LanguageModels, RefuseChoicesThatAreOutOfRange) {
