@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/files/file_system.h"
 #include "base/real_text.h"
@@ -17,6 +18,7 @@
 #include "networks/imported_network.h"
 #include "networks/named_inputs.h"
 #include "networks/network.h"
+#include "ops/losses/loss_weight.h"
 #include "run/division.h"
 #include "run/settings/derived_settings.h"
 #include "run/settings/profile_file.h"
@@ -280,6 +282,32 @@ bool is_loss_setting(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
+// The factors of the losses, in the network.
+Status take_loss_weights(RunConfig& config) {
+  if (config.loss_weights.empty()) return {};
+  if (!config.network || !has_several_outputs(*config.network)) {
+    return invalid_input("loss-weights: is for networks with several outputs, and '" +
+                         config.model + "' has one");
+  }
+  std::set<std::string> named;
+  for (const std::string& each : parse_missing(config.loss_weights)) {
+    const size_t sign = each.rfind('=');
+    const std::string name = each.substr(0, sign);
+    if (sign == std::string::npos) {
+      return invalid_input("loss-weights: '" + each + "' is not as kind=0.5");
+    }
+    if (!named.insert(name).second) {
+      return invalid_input("loss-weights: '" + name + "' is named twice");
+    }
+    MANTISSA_ASSIGN(const double weight,
+                    parse_real("loss-weights", each.substr(sign + 1), ops::kLeastLossWeight,
+                               ops::kMostLossWeight));
+    const Status status = ops::set_loss_weight(*config.network, name, weight);
+    if (!status.ok()) return invalid_input("loss-weights: " + status.error().message);
+  }
+  return {};
+}
+
 // Reads the network if the settings name a file.
 Status take_network(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (!config.network) {
@@ -493,7 +521,9 @@ std::vector<WantedTarget> wanted_targets(const Graph& network) {
   const auto options = example_options(network);
   if (!options.ok()) return wanted;
   for (const ModelOptions& output : options->outputs) {
-    wanted.push_back({output.labels, ops::is_for_numbers(output.loss)});
+    const bool is_number = ops::is_for_numbers(output.loss);
+    const bool has_labels = output.loss == ops::LossKind::kSigmoids && !output.one_logit;
+    wanted.push_back({output.labels, is_number, is_number || has_labels ? output.classes : 1});
   }
   return wanted;
 }
@@ -585,6 +615,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_teacher(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_loss_weights(config));
   MANTISSA_RETURN_IF_ERROR(take_text(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_sizes_of_numbers(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_language(settings, config));

@@ -105,6 +105,7 @@ struct RunConfig {
   double focal = 0;                            // of sigmoids
   std::vector<int64_t> positive_weights = {};  // of sigmoids, in units of 2^-10
   double huber_delta = 1;
+  std::string loss_weights;  // NAME=FACTOR of the losses of outputs, with commas between them
   std::string teacher;         // file of a frozen network whose probabilities are learned; "": none
   std::shared_ptr<FrozenNetwork> teacher_network;
   double teacher_weight = 0.5, temperature = 1;
