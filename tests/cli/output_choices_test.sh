@@ -118,6 +118,15 @@ for line in map(json.loads, open(folder + "/metrics.jsonl")):
         assert abs(line[kind] - total) < 1e-5, (kind, line[kind], total)
 PYTHON
   holds "a large factor lets an output learn first" learns_first
+  local -a cut=("${weighed[@]}" --loss-weights age=0.3,tags=4 --micro-batch-size 8)
+  run train "${cut[@]}" --stages 2 --partition operations --out "$folder/weighed-stages"
+  run train "${cut[@]}" --out "$folder/weighed-whole"
+  holds "on two stages the same bits" same_entry state_sha256 "$folder/weighed-stages" \
+    "$folder/weighed-whole"
+  accepts "quantize keeps them" "kind" quantize --from "$folder/weighed" --weights 4 \
+    --activations 4 --data "$folder/splits.npz" --batch-size 32 --epochs 1 --quiet \
+    --out "$folder/weighed-few"
+  holds "in its network" grep -q '"loss_weight": 0.3' "$folder/weighed-few/network.json"
   holds "a run goes on with them" go_on_from_the_checkpoint_before "$folder/weighed" --quiet
   accepts "in fp32" "kind test accuracy" train "${weighed[@]}" --loss-weights age=0.3 \
     --format fp32 --out "$folder/weighed-fp32"
