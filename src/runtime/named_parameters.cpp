@@ -125,7 +125,7 @@ bool all_finite(std::span<const std::byte> numbers, int64_t count) {
 
 std::vector<int64_t> dims_in_file(const NamedParameter& parameter) {
   if (parameter.blocks == BlockKind::kNone) return dims_of(parameter.shape);
-  return {parameter.shape[0], parameter.shape[1] / kBlockWeights, block_bytes(parameter.blocks)};
+  return block_dims(parameter.blocks, parameter.shape[0], parameter.shape[1]);
 }
 
 NamedParameter parameter_in_file(std::string name, DataType type, std::span<const int64_t> dims,
@@ -133,7 +133,7 @@ NamedParameter parameter_in_file(std::string name, DataType type, std::span<cons
   NamedParameter parameter{.name = std::move(name), .type = type, .shape = {}, .numbers = numbers};
   parameter.blocks = block_kind_of(type, dims);
   if (parameter.blocks != BlockKind::kNone) {
-    parameter.shape = Shape{dims[0], dims[1] * kBlockWeights};
+    parameter.shape = Shape{dims[0], dims[1] * block_weights(parameter.blocks)};
     return parameter;
   }
   parameter.shape.rank = static_cast<int>(dims.size());
@@ -144,7 +144,8 @@ NamedParameter parameter_in_file(std::string name, DataType type, std::span<cons
 Status check_parameter(const NamedParameter& from) {
   const int64_t count = from.shape.count();
   if (from.blocks != BlockKind::kNone) {
-    if (count_of(from.numbers, block_bytes(from.blocks)) * kBlockWeights != count) {
+    const int64_t blocks = count_of(from.numbers, block_bytes(from.blocks));
+    if (blocks * block_weights(from.blocks) != count) {
       return wrong(from, "has not the blocks of its shape");
     }
     if (has_finite_scales(from.blocks, from.numbers)) return {};

@@ -30,7 +30,7 @@ struct NamedParameter {
   BlockKind blocks = BlockKind::kNone;  // of `numbers`, which then have the type uint8
 };
 
-// The shape in which files hold `numbers`: of blocks [rows, blocks, bytes of a block].
+// The shape in which files hold `numbers`: of blocks block_dims.
 std::vector<int64_t> dims_in_file(const NamedParameter& parameter);
 // A parameter of a tensor in a file that has a type of parameters, or blocks; without exponents and
 // accumulator.
