@@ -51,8 +51,8 @@ inline double block_number(double step, const BlockGrid& grid) {
 }
 
 // The grid of ggml's reference, which clips nothing: the scale is of q8_0 the largest magnitude /
-// 127, of q4_1 a 15th of the range, of others the number of the largest magnitude / -8, or / -4 with
-// 3 bits.
+// 127, of q4_1 a 15th of the range, of others the number of the largest magnitude / -8, or, with 3
+// bits, / -4.
 inline BlockGrid whole_grid(BlockKind kind, std::span<const double> numbers) {
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   if (kind == BlockKind::kQ4_1) return {near_half((*high - *low) / 15), near_half(*low)};

@@ -86,7 +86,7 @@ inline std::string block_kind_names() {
   return names;
 }
 
-// The kind without least numbers that has so many bits and weights in a block; kNone: there is none.
+// The kind without least numbers that has so many bits and weights in a block; kNone: none.
 constexpr BlockKind symmetric_kind(int bits, int64_t weights) {
   for (const BlockKind kind : kBlockKinds) {
     if (kind == BlockKind::kQ4_1) continue;

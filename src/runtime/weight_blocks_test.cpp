@@ -48,7 +48,7 @@ TEST(WeightBlocks, PackedNumbersAreNearTheirOwn) {
         ASSERT_EQ(std::ssize(blocks), bytes_in_blocks(kind, 384));
         EXPECT_TRUE(has_finite_scales(kind, blocks));
         const std::vector<double> again = block_numbers(kind, blocks);
-        // Half a step, the last step that most kinds lack above zero, and the rounding of the scales.
+        // Half a step, the last step that most kinds lack above 0, and the rounding of the scales.
         const double step = kind == BlockKind::kQ8_0   ? largest / 127
                             : kind == BlockKind::kQ4_1 ? range / 15
                                                        : 2 * largest / -block_steps(kind).low;

@@ -136,9 +136,10 @@ for bits in 3 4; do
 done
 holds "bytes of 3 bits" blocks "$folder/g3.safetensors" "$folder/g3.safetensors" \
   'all(s[1:] == ([1, 13, 2] if "down" in n else [1, 7, 2]) for n, (t, s, _) in a.items() if n.startswith("block") and n.endswith("weights") and t == "U8")'
-sed 's/w3g64/w5g64/g' "$folder/g3.safetensors" >"$folder/w5.safetensors"
-refuses "kinds that are not known" 2 "weight_blocks.*w5g64" eval \
-  --checkpoint "$folder/w5.safetensors" --data "$folder/book.txt"
+blocks "$folder/g3.safetensors" "$folder/g3.safetensors" \
+  'open("'"$folder"'/w5.json", "w").write(meta["network"].replace("w3g64", "w5g64"))'
+refuses "kinds that are not known" 2 "weight_blocks.*w5g64" train --model "$folder/w5.json" \
+  --data "$folder/book.txt" --sequence 16 --out "$folder/no"
 
 no=(--out "$folder/no.safetensors")
 refuses "other blocks" 2 "'q4_k' is none; choose q4_0, q4_1, q8_0, w4g64, .* or w3g128" \

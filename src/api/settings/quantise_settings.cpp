@@ -189,9 +189,9 @@ constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
      "up for its own errors) or uniform",
      "mmse", parse_method, traits::kIdentity},
     {"blocks",
-     "q4_0, q4_1 or q8_0, of GGUF files, or w4g64, w4g128, w3g32, w3g64, w3g128, of 3 and 4 bits in "
-     "groups: of a language model in Llama's layout; its weights in such blocks, rounded by the text "
-     "of --data, and nothing else; --out is then a file, like that of import --weights blocks "
+     "q4_0, q4_1 or q8_0, of GGUF files, or w4g64, w4g128, w3g32, w3g64, w3g128, of 3 and 4 bits "
+     "in groups: of a language model in Llama's layout; its weights in such blocks, rounded by the "
+     "text of --data, and nothing else; --out is then a file, like that of import --weights blocks "
      "(docs/language.md)",
      "", parse_blocks},
     {"group",

@@ -247,8 +247,8 @@ Result<WriterNotes> write_gguf_model(const std::filesystem::path& path, const Wr
     if (count > 0) notes.push_back(std::to_string(count) + what);
   };
   say(counts.kept, " matrices are in their blocks, as they were");
-  say(counts.as_q4_0, " matrices are in Q4_0 exactly, for GGUF has no blocks of their kind: 4 bits, "
-                      "and a scale for each 32 weights");
+  say(counts.as_q4_0, " matrices are in Q4_0 exactly: 4 bits, and a scale for each 32 weights, for "
+                      "GGUF has no blocks of their kinds");
   say(counts.exact, " matrices of 8 bits are in Q8_0 exactly");
   say(counts.rounded, " matrices are rounded to Q8_0");
   say(counts.others, " matrices are in F32: their rows are no multiple of 32");

@@ -53,9 +53,12 @@ BlockWeights rounded(const std::vector<float>& weights, const InputFactor& facto
                          factor, pool);
 }
 
+const BlockGrid& grid_of(const BlockWeights& weights, size_t i) {
+  return weights.grids[i * weights.grids.size() / weights.steps.size()];
+}
+
 double number_of(const BlockWeights& weights, size_t i) {
-  return block_number(weights.steps[i],
-                      weights.grids[i * weights.grids.size() / weights.steps.size()]);
+  return block_number(weights.steps[i], grid_of(weights, i));
 }
 
 // The root of (squared error of outputs / squares of outputs), output by output.
@@ -175,7 +178,7 @@ TEST(BlockRounding, NearestNumbersAreWithinHalfAStep) {
         ASSERT_TRUE(range.low <= step && step <= range.high);
         if (step == range.low || step == range.high) continue;  // may be clipped
         ++inner;
-        const double half = std::abs(blocks.grids[i * blocks.grids.size() / blocks.steps.size()].scale) / 2;
+        const double half = std::abs(grid_of(blocks, i).scale) / 2;
         EXPECT_LE(std::abs(weights[i] - number_of(blocks, i)), half * (1 + 1e-12));
       }
       EXPECT_GT(inner, std::ssize(weights) / 2);

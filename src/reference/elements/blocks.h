@@ -8,10 +8,10 @@
 //   W4G64, 34, W4G128, 66: d, and for each 32 weights 16 bytes as in Q4_0; (q - 8) d
 //   W3G32, 14, W3G64, 26, W3G128, 50: d, and for each 32 weights 12 bytes; (q - 4) d
 //
-// The low four bits of 16 bytes are weights 0 to 15, the high ones weights 16 to 31. Of 12 bytes the
-// first eight have the low two bits: bits 2k and 2k + 1 of byte j belong to weight 8 k + j. The last
-// four have the third: bit k of byte j belongs to weight 4 k + j. All weights are whole numbers in
-// units of 2^-24, below 2^48.
+// The low four bits of 16 bytes are weights 0 to 15, the high ones weights 16 to 31. Of 12 bytes
+// the first eight have the low two bits: bits 2k and 2k + 1 of byte j belong to weight 8 k + j. The
+// last four have the third: bit k of byte j belongs to weight 4 k + j. All weights are whole numbers
+// in units of 2^-24, below 2^48.
 #pragma once
 
 #include "reference/types.h"
