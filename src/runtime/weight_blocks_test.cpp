@@ -78,11 +78,11 @@ TEST(WeightBlocks, ScalesAreTheNearestFloat16) {
 
 TEST(WeightBlocks, ScalesThatAreNotFiniteAreFound) {
   for (const BlockKind kind : kBlockKinds) {
-    auto blocks = packed_blocks(kind, some_numbers(64, 1));
+    auto blocks = packed_blocks(kind, some_numbers(256, 1));
     blocks[static_cast<size_t>(block_bytes(kind)) + 1] = std::byte{0xfc};
     EXPECT_FALSE(has_finite_scales(kind, blocks));
   }
-  auto blocks = packed_blocks(BlockKind::kQ4_1, some_numbers(64, 1));
+  auto blocks = packed_blocks(BlockKind::kQ4_1, some_numbers(256, 1));
   blocks[3] = std::byte{0x7e};
   EXPECT_FALSE(has_finite_scales(BlockKind::kQ4_1, blocks));
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/settings/block_settings.h"
 #include "api/settings/commands.h"
 #include "api/settings/settings.h"
 
@@ -104,38 +105,6 @@ Status parse_training(S, S text, QuantiseConfig& config) {
   }
   return invalid_input("train: unknown method '" + text +
                        "'; choose lsq, lsqplus, pact, wrpn, dorefa, hwgq or uniform");
-}
-
-Status parse_blocks(S, S text, QuantiseConfig& config) {
-  config.blocks = block_kind_named(text).value_or(BlockKind::kNone);
-  if (text.empty() || config.blocks != BlockKind::kNone) return {};
-  return invalid_input("blocks: '" + text + "' is none; choose " + block_kind_names());
-}
-
-Status parse_group(S, S text, QuantiseConfig& config) {
-  for (const int64_t weights : {32, 64, 128}) {
-    if (text == std::to_string(weights)) config.group = weights;
-  }
-  if (config.group != 0) return {};
-  return invalid_input("group: '" + text + "': groups have 32, 64 or 128 weights");
-}
-
-// With --group, --weights chooses the bits, unless --blocks names a kind.
-Status choose_blocks(QuantiseConfig& config) {
-  if (config.group == 0) return {};
-  const std::string group = std::to_string(config.group);
-  if (config.blocks == BlockKind::kNone) {
-    const int bits = config.quantise.bits.all.weights;
-    config.blocks = symmetric_kind(bits, config.group);
-    if (config.blocks != BlockKind::kNone) return {};
-    return invalid_input("weights: groups of " + group + " have 3 or 4 bits" +
-                         (config.group == 32 ? ", or 8" : "") + ", not " + std::to_string(bits));
-  }
-  if (block_weights(config.blocks) == config.group) return {};
-  return invalid_input("group: blocks of " + std::string(block_kind_name(config.blocks)) +
-                       " have " + std::to_string(block_weights(config.blocks)) +
-                       " weights, not " + group + "; leave --blocks out, and --weights and --group "
-                       "choose them");
 }
 
 Status parse_sides(S, S text, QuantiseConfig& config) {
