@@ -4,27 +4,41 @@
 
 enum { kMost = 127 };  // of a mantissa
 
-// Of weight i, before the scale.
-static int step_of(const uint8_t* block, RefBlockKind kind, int64_t i) {
-  const int bits = ref_block_bits(kind), k = (int)(i % REF_PART_WEIGHTS);
-  const uint8_t* q = block + ref_scale_bytes(kind) + i / REF_PART_WEIGHTS * ref_part_bytes(kind);
-  if (bits == 8) return (int8_t)q[k];
-  if (bits == 4) return (k < 16 ? q[k] & 15 : q[k - 16] >> 4) - (kind == REF_Q4_1 ? 0 : 8);
-  return ((q[k % 8] >> 2 * (k / 8) & 3) | (q[8 + k % 4] >> k / 4 & 1) << 2) - 4;
+// The steps of 32 weights of 4 bits; `first` is the one of 0.
+static void steps_of_4(const uint8_t* q, int first, int8_t* steps) {
+  for (int i = 0; i < REF_PART_WEIGHTS / 2; ++i) {
+    steps[i] = (int8_t)((q[i] & 15) + first);
+    steps[i + REF_PART_WEIGHTS / 2] = (int8_t)((q[i] >> 4) + first);
+  }
+}
+
+// Weight 8 k + j has its third bit in byte j % 4, bit 2 k + j / 4.
+static void steps_of_3(const uint8_t* q, int8_t* steps) {
+  for (int k = 0; k < 4; ++k) {
+    for (int j = 0; j < 8; ++j) {
+      const int third = q[8 + j % 4] >> (2 * k + j / 4) & 1;
+      steps[8 * k + j] = (int8_t)((q[j] >> 2 * k & 3) + 4 * third - 4);
+    }
+  }
 }
 
 void ref_block_steps(const uint8_t* block, RefBlockKind kind, int8_t* steps) {
-  for (int64_t i = 0; i < ref_weights_of_block(kind); ++i) {
-    steps[i] = (int8_t)step_of(block, kind, i);
+  const uint8_t* q = block + ref_scale_bytes(kind);
+  for (int64_t p = 0; p < ref_block_parts(kind); ++p) {
+    if (ref_block_bits(kind) == 4) steps_of_4(q, kind == REF_Q4_1 ? 0 : -8, steps);
+    if (ref_block_bits(kind) == 3) steps_of_3(q, steps);
+    for (int i = 0; i < REF_PART_WEIGHTS && kind == REF_Q8_0; ++i) steps[i] = (int8_t)q[i];
+    q += ref_part_bytes(kind);
+    steps += REF_PART_WEIGHTS;
   }
 }
 
 void ref_block_weights(const uint8_t* block, RefBlockKind kind, int64_t* weights) {
   const int64_t scale = ref_half_in_units(block);
   const int64_t least = kind == REF_Q4_1 ? ref_half_in_units(block + 2) : 0;
-  for (int64_t i = 0; i < ref_weights_of_block(kind); ++i) {
-    weights[i] = step_of(block, kind, i) * scale + least;
-  }
+  int8_t steps[REF_BLOCK_WEIGHTS];
+  ref_block_steps(block, kind, steps);
+  for (int64_t i = 0; i < ref_weights_of_block(kind); ++i) weights[i] = steps[i] * scale + least;
 }
 
 uint64_t ref_largest_of_blocks(const uint8_t* row, RefBlockKind kind, int64_t count) {
