@@ -1,7 +1,6 @@
 #include "infer/text/decoder.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 
@@ -51,18 +50,13 @@ Result<std::unique_ptr<Decoder>> Decoder::create(FrozenNetwork& network,
                                                  Isa isa) {
   std::unique_ptr<Decoder> decoder(new Decoder(network, options, pool, isa));
   if (options.form == DecodingForm::kWhole) return decoder;
-  // If rows have their own exponents, attention brings keys to one exponent that depends on all of
-  // them.
-  const Format& format = network.description.format;
   const Graph& graph = network.graph;
   const auto tokens = std::find_if(graph.inputs.begin(), graph.inputs.end(),
                                    [&](int input) { return is_decoded(graph.values[input]); });
   auto given = values_given_to_decoder(graph, *tokens);
   if (!given) return decoder;
-  if (format.has_row_exponents()) {
-    decoder->may_be_shorter_ = with_lengths(graph, options.source, 1).ok();
-    return decoder;
-  }
+  // A source's values are handed over without the exponents of their rows.
+  if (network.description.format.has_row_exponents() && !given->empty()) return decoder;
   decoder->form_ = DecodingForm::kCached;
   decoder->given_values_ = std::move(*given);
   MANTISSA_ASSIGN(Piece* const one, decoder->piece_of(options.rows, 1));
@@ -159,13 +153,9 @@ void Decoder::set(int64_t row, std::span<const Token> tokens) {
   std::copy(tokens.begin(), tokens.end(), tokens_.begin() + row * options_.positions);
 }
 
-// Without a cache a program has a few more positions. No position sees the ones after it. Of texts,
-// which may have any length, there are few programs.
+// Without a cache the program of a translation has a few more positions. No position sees the ones
+// after it.
 int64_t Decoder::whole_positions(int64_t end) const {
-  if (may_be_shorter_ && options_.source == 0) {
-    const auto enough = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(end)));
-    return std::min(options_.positions, std::max(kPositionBucket, enough));
-  }
   return options_.source > 0 ? std::min(options_.positions, round_up(end, kPositionBucket))
                              : options_.positions;
 }

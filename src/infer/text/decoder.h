@@ -89,7 +89,6 @@ class Decoder {
   ThreadPool& pool_;
   Isa isa_;
   DecodingForm form_ = DecodingForm::kWhole;
-  bool may_be_shorter_ = false;  // a text without a cache may have fewer positions than a sequence
   std::vector<int> given_values_;
   std::vector<Given> given_;
   std::vector<int32_t> source_tokens_, lengths_, tokens_;  // of all rows

@@ -117,19 +117,18 @@ std::vector<Parameter> parameters(const Attributes& given, std::span<const Shape
            .storage = Storage::kMantissa16}};
 }
 
-int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward, bool is_cached) {
+int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward) {
   const int64_t parts = std::min<int64_t>(threads, kernels::kMaximumParts);
   return WideResults(nullptr, s, is_backward).bytes +
-         parts * HeadRoom(nullptr, s, is_backward, is_cached).bytes;
+         parts * HeadRoom(nullptr, s, is_backward).bytes;
 }
 
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   const AttentionSizes s(shapes);
-  const bool is_cached = shapes.cached_positions > 0;
   const auto room = [&](bool is_backward) -> RowMemory {
-    return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
+    return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward)};
   };
-  return {.cache_bytes = is_cached ? 2 * s.key_heads * s.key_bytes() : 0,
+  return {.cache_bytes = shapes.cached_positions > 0 ? CachedKeys(nullptr, s).bytes : 0,
           .forward = room(false),
           .grad_input = room(true),
           .grad_weights = s.bias_table == 0 ? RowMemory{} : room(true)};
@@ -140,22 +139,51 @@ uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tenso
   return narrow_wide(c, wide, tensor, false, 0).maximum;
 }
 
+// The wide results of the heads from `first` on that share keys and values. These are packed once
+// for each run of queries.
+void forward_heads(const OpContext& c, const AttentionSizes& s, const WideResults& wide,
+                   int64_t first, const HeadRoom& room) {
+  const HeadOf keys_of(s, first);
+  const KeyRows rows = key_rows(c, s, keys_of.sequence);
+  const int64_t queries = valid_queries(c, s, keys_of.sequence);
+  const int64_t of_sequence = keys_of.sequence * s.queries;
+  for_runs(queries, wide.k_exponents + of_sequence, wide.v_exponents + of_sequence,
+           [&](const QueryRun& run) {
+             for (int64_t i = first; i < first + s.group; ++i) {
+               const HeadOf at(s, i);
+               const kernels::AttentionHead head = pack(c, s, at, run, room, wide.bias, false);
+               if (i == first) {
+                 pack_keys(rows.k, rows.first, head.valid_keys, at.key_head, run.k_exponent, s,
+                           room.k);
+                 pack_keys(rows.v, rows.first, head.valid_keys, at.key_head, run.v_exponent, s,
+                           room.v);
+               }
+               int64_t* const to = wide.q + at.offset + run.begin * s.width;
+               c.kernel.table->attention->forward(head, room.kernel, to, s.width);
+             }
+           });
+  for (int64_t i = first; i < first + s.group; ++i) {
+    clear_padding(s, HeadOf(s, i), queries, wide.q);
+  }
+}
+
 void forward(const OpContext& c) {
   const AttentionSizes s(c);
   const WideResults wide(c.memory.workspace, s, false);
   prepare_bias(c, s, wide.bias);
-  for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
-    const kernels::AttentionHead head = pack(c, s, at, room, wide.bias, false);
-    if (head.queries > 0) {
-      c.kernel.table->attention->forward(head, room.kernel, wide.q + at.offset, s.width);
-    }
-    clear_padding(s, at, head.queries, wide.q);
+  remember_keys(c, s);
+  for (int64_t sequence = 0; sequence < s.sequences; ++sequence) {
+    const KeyRows rows = key_rows(c, s, sequence);
+    const int64_t at = sequence * s.queries;
+    write_shared_exponents(c, s, sequence, rows.k, rows.first, wide.k_exponents + at);
+    write_shared_exponents(c, s, sequence, rows.v, rows.first, wide.v_exponents + at);
+  }
+  for_key_heads(c, s, wide.rooms, false, [&](int64_t first, const HeadRoom& room) {
+    forward_heads(c, s, wide, first, room);
   });
   if (has_rows(c.output())) {
     const auto exponent_at = [&](int64_t row) {
-      const int64_t sequence = row / s.queries;
-      return key_exponent(c.inputs[2], s, sequence, valid_keys(c, s, sequence)) -
-             kernels::kProbabilityBits;
+      return wide.v_exponents[row] - kernels::kProbabilityBits;
     };
     return write_rows(c, exponent_at, [&](int64_t row, int, int64_t* row_wide) {
       std::copy_n(wide.q + row * s.width, s.width, row_wide);

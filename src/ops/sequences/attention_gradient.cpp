@@ -35,7 +35,7 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
   const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
   return {.grad_out_bits = c.grad_output().bits,
           .grad_p_shift =
-              std::max(0, c.grad_output().bits - 16) + std::max(0, shared_bits(c.inputs[2]) - 8),
+              std::max(0, c.grad_output().bits - 16) + std::max(0, s.v.shared_bits() - 8),
           .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
                                   kMostScale),
           .shift = units_of(c).shift + bits,
@@ -99,8 +99,17 @@ void add_bias_sums(const int64_t* sums, int shift, int64_t count, int64_t* total
 // `bias`: the exponent of the bias's sums, if they are wanted.
 void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                    const HeadRoom& room, const WideResults& wide, std::optional<int> bias) {
-  const kernels::AttentionHead head = pack(c, s, at, room, wide.bias, true);
-  pack_rows(c.grad_output(), at.offset, head.queries, s, room.grad_out);
+  const int64_t valid = valid_keys(c, s, at.sequence);
+  const QueryRun all{0, valid_queries(c, s, at.sequence),
+                     key_exponent(c.inputs[1], s, at.sequence, valid),
+                     key_exponent(c.inputs[2], s, at.sequence, valid)};
+  const int64_t first = at.sequence * s.new_keys;
+  if (at.place == 0) {
+    pack_keys(c.inputs[1], first, valid, at.key_head, all.k_exponent, s, room.k);
+    pack_keys(c.inputs[2], first, valid, at.key_head, all.v_exponent, s, room.v);
+  }
+  const kernels::AttentionHead head = pack(c, s, at, all, room, wide.bias, true);
+  pack_rows(c.grad_output(), at.offset, head.queries, s.channels, room.grad_out);
   kernels::AttentionGradient g = gradient_of_head(c, s);
   g.grad_out = room.grad_out;
   g.grad_q = wide.q + at.offset;
@@ -154,8 +163,10 @@ void go_back(const OpContext& c, const AttentionSizes& s, const WideResults& wid
     std::fill_n(wide.grad_bias, s.heads * s.bias_table, int64_t{0});
   }
   prepare_bias(c, s, wide.bias);
-  for_heads(c, s, wide.rooms, true, [&](const HeadOf& at, const HeadRoom& room) {
-    backward_head(c, s, at, room, wide, bias);
+  for_key_heads(c, s, wide.rooms, true, [&](int64_t first, const HeadRoom& room) {
+    for (int64_t i = first; i < first + s.group; ++i) {
+      backward_head(c, s, HeadOf(s, i), room, wide, bias);
+    }
   });
   if (has_rows(c.inputs[0])) align_sequences(c, s, g, largest_exponents(c, s, g), wide);
 }
