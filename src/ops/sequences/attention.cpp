@@ -153,9 +153,9 @@ void forward_heads(const OpContext& c, const AttentionSizes& s, const WideResult
                const HeadOf at(s, i);
                const kernels::AttentionHead head = pack(c, s, at, run, room, wide.bias, false);
                if (i == first) {
-                 pack_keys(rows.k, rows.first, head.valid_keys, at.key_head, run.k_exponent, s,
+                 pack_keys(c, rows.k, rows.first, head.valid_keys, at.key_head, run.k_exponent, s,
                            room.k);
-                 pack_keys(rows.v, rows.first, head.valid_keys, at.key_head, run.v_exponent, s,
+                 pack_keys(c, rows.v, rows.first, head.valid_keys, at.key_head, run.v_exponent, s,
                            room.v);
                }
                int64_t* const to = wide.q + at.offset + run.begin * s.width;

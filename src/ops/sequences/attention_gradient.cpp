@@ -105,8 +105,8 @@ void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at
                      key_exponent(c.inputs[2], s, at.sequence, valid)};
   const int64_t first = at.sequence * s.new_keys;
   if (at.place == 0) {
-    pack_keys(c.inputs[1], first, valid, at.key_head, all.k_exponent, s, room.k);
-    pack_keys(c.inputs[2], first, valid, at.key_head, all.v_exponent, s, room.v);
+    pack_keys(c, c.inputs[1], first, valid, at.key_head, all.k_exponent, s, room.k);
+    pack_keys(c, c.inputs[2], first, valid, at.key_head, all.v_exponent, s, room.v);
   }
   const kernels::AttentionHead head = pack(c, s, at, all, room, wide.bias, true);
   pack_rows(c.grad_output(), at.offset, head.queries, s.channels, room.grad_out);

@@ -9,6 +9,7 @@
 
 #include "base/room.h"
 #include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
 #include "ops/sequences/attention_sizes.h"
 
 namespace mantissa::ops {
@@ -138,10 +139,16 @@ inline void align_packed(const Tensor& from, int64_t first, int64_t rows, int ex
 }
 
 // A head's first `count` rows of keys or values, brought to the exponent.
-inline void pack_keys(const Tensor& from, int64_t first, int64_t count, int64_t key_head,
-                      int exponent, const AttentionSizes& s, int16_t* to) {
-  pack_rows(from, first * s.key_width + key_head * s.channels, count, s.channels, to);
-  if (has_rows(from)) align_packed(from, first, count, exponent, s.channels, to);
+inline void pack_keys(const OpContext& c, const Tensor& from, int64_t first, int64_t count,
+                      int64_t key_head, int exponent, const AttentionSizes& s, int16_t* to) {
+  c.kernel.table->attention->align(
+      {.from = gradient_from(from, first * s.key_width + key_head * s.channels),
+       .rows = count,
+       .stride = s.key_width,
+       .channels = s.channels,
+       .exponents = has_rows(from) ? from.row_exponents + first : nullptr,
+       .exponent = exponent,
+       .to = to});
 }
 
 }  // namespace mantissa::ops
