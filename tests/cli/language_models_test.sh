@@ -147,11 +147,11 @@ holds "has the same text" cmp "$folder/stdout" "$folder/from-gguf"
 # An exponent for each token needs no calibration.
 accepts "in integers" '^An able' generate --checkpoint "$folder/a.gguf" --prompt "An able" \
   --length 5 --format bfp:block=channel,blocks=token
-# Two layers with keys and values of 8 channels, of 16 and 8 bits, and their exponents.
+# Keys and values of 16 channels, of 16 and 8 bits, and their exponents.
 run generate --checkpoint "$folder/a.gguf" --prompt "An able" --length 5 --json \
   --format bfp:block=channel,blocks=token
 holds "the cache has the widths of the recipe" eval \
-  '(($(json "$folder/stdout" cache_bytes) == 2 * 64 * (2 * 8 + 8 + 2 + 2)))'
+  '(($(json "$folder/stdout" cache_bytes) == 64 * (2 * 16 + 16 + 2 + 2)))'
 refuses "over the budget" 3 'cache of 64 positions .*a shorter --sequence takes less' generate \
   --checkpoint "$folder/a.gguf" --prompt "An able" --format bfp:block=channel,blocks=token \
   --memory-budget 10KiB
