@@ -40,9 +40,9 @@ struct GeneratedText {
 
 // Generates text that continues "prompt", with the language model "checkpoint": a run, its
 // model.safetensors file, or a language model's file as import_model reads or writes it, which
-// computes in "format" on texts of "sequence" positions, in "memory-budget" bytes. It draws at most "length" tokens at
-// "temperature" among "top-k" and "top-p" by "seed"; the model may end its text before. The
-// observer is told each piece as soon as it is there, and returns false to stop.
+// computes in "format" on texts of "sequence" positions, within "memory-budget" bytes. It draws at
+// most "length" tokens at "temperature" among "top-k" and "top-p" by "seed"; the model may end its
+// text before. The observer is told each piece as soon as it is there, and returns false to stop.
 MANTISSA_EXPORT Outcome<GeneratedText> generate(
     const Settings& settings,
     const std::function<bool(const std::string& text)>& observer = nullptr);

@@ -359,8 +359,8 @@ Graph of_shared_keys() {
                                      {{"channels", std::ssize(kPieces)}, {"classifier", 1}}));
 }
 
-// Multiplies rows of the first parameter, the table of tokens, by powers of two: rows of values have
-// exponents that lie far apart, in no order.
+// Multiplies rows of the first parameter, the table of tokens, by powers of two: rows of values
+// have exponents that lie far apart, in no order.
 void spread(FrozenNetwork& network) {
   const ParameterState& table = network.state.layout().parameters[0];
   auto* const exponents = network.state.data<int16_t>(table.exponent);

@@ -398,7 +398,8 @@ TEST_P(AttentionRows, FewQueriesEqualTheReference) {
   for (int64_t queries = 1; queries <= 5; ++queries) {
     for (int64_t keys = queries; keys < 1100; keys += keys < 70 ? 1 : 171) {
       for (const int q_bits : {8, 16}) {
-        const Sizes sizes{queries, keys, keys % 3 == 0 ? 64 : 38, keys, true, keys % 4 == 0 ? 9 : 0};
+        const int64_t channels = keys % 3 == 0 ? 64 : 38, window = keys % 4 == 0 ? 9 : 0;
+        const Sizes sizes{queries, keys, channels, keys, true, window};
         Subject subject(sizes, q_bits, 16, 16, 20);
         subject.head.first_query = keys - queries;
         subject.head.row_probabilities = keys % 2 == 0;

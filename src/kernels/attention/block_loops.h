@@ -1,7 +1,8 @@
 // Attention a block of queries at a time: all sums are products of pairs of int16. The same bits as
 // row_loops.h.
 //
-// Include inside an anonymous namespace of mantissa::kernels, after few_queries.h and block_gradients.h.
+// Include inside an anonymous namespace of mantissa::kernels, after few_queries.h and
+// block_gradients.h.
 
 // out = the sums of P v of the block, as many products at a time as int32 holds exactly.
 inline void multiply_values(const AttentionHead& head, const BlockRoom& room,

@@ -63,7 +63,7 @@ inline Words row_words(const int16_t* x, const int8_t* weights, int64_t depth) n
   return first + second;
 }
 
-// Adds products of `depth` numbers with up to kWords rows of weights, `stride` apart, to their sums.
+// Adds products of `depth` numbers with up to kWords rows of weights, `stride` apart, to the sums.
 // Weights are read in the order of memory: several rows at once are read at a third of its speed.
 template <typename Sum>
 inline void add_channels(const int16_t* x, const int8_t* weights, int64_t stride, int64_t depth,
