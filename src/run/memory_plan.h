@@ -19,7 +19,8 @@ struct MemoryItem {
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
 constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
 
-// Everything a run holds at its peak, above the idle process.
+// Everything a run holds at its peak, above the idle process. Of a run that starts from a language
+// model the process is an item, too: its tokens, read with the settings, are a large part of it.
 struct MemoryPlan {
   std::vector<MemoryItem> items;      // they add up to the peak
   std::vector<MemoryItem> arena;      // by kind: buffers alive at the arena's fullest moment
@@ -44,5 +45,8 @@ int64_t resident_bytes();
 int64_t peak_resident_bytes();
 // Starts measuring the peak from now on, if the system can.
 void reset_peak_resident();
+// Gives memory that was freed back to the system, if the C library can: small pieces of it stay
+// resident else.
+void release_free_memory();
 
 }  // namespace mantissa

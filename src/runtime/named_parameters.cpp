@@ -345,13 +345,30 @@ TakenParameters match_parameters(const Graph& graph, std::span<const NamedParame
 Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& format,
                                               std::span<const NamedParameter> source,
                                               State& state) {
+  return take_named_parameters(
+      graph, format, source, [&](size_t i) -> Result<NamedParameter> { return source[i]; }, state);
+}
+
+Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& format,
+                                              std::span<const NamedParameter> source,
+                                              const LoadParameter& load, State& state) {
   const ByName names = by_name(source);
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const NamedParameter* from = find(names, graph.parameters[i]);
     if (from == nullptr) continue;
-    MANTISSA_RETURN_IF_ERROR(take(*from, format, state.layout().parameters[i], state));
+    MANTISSA_ASSIGN(const NamedParameter loaded, load(static_cast<size_t>(from - source.data())));
+    MANTISSA_RETURN_IF_ERROR(take(loaded, format, state.layout().parameters[i], state));
   }
   return match_parameters(graph, source);
+}
+
+std::vector<bool> taken_parameters(const Graph& graph, std::span<const NamedParameter> source) {
+  const ByName names = by_name(source);
+  std::vector<bool> taken;
+  for (const Parameter& parameter : graph.parameters) {
+    taken.push_back(find(names, parameter) != nullptr);
+  }
+  return taken;
 }
 
 }  // namespace mantissa

@@ -130,7 +130,7 @@ Status start_from_float(Run& run, const TrainedFile* trained) {
 // Takes the weights that the run starts from, and tells which.
 Result<std::optional<TrainedFile>> take_start(Run& run) {
   if (!run.config.start) return std::optional<TrainedFile>();
-  MANTISSA_ASSIGN(TrainedFile trained, reread(*run.config.start));
+  MANTISSA_ASSIGN(TrainedFile trained, reread(*run.config.start, Reading::kByParameter));
   MANTISSA_RETURN_IF_ERROR(take_trained(run.plan.graph, run.config.format, trained, run.state));
   tell_message(run.observer, to_string(run.plan.taken, trained.source));
   return std::optional(std::move(trained));
@@ -150,7 +150,7 @@ Status write_named_files(const Run& run, const TrainedFile* trained, bool has_st
                       .vocabulary = run.config.known_vocabulary,
                       .quantised = {},
                       .learned = run.config.start->learned},
-                     trained->parameters);
+                     *trained);
 }
 
 // Whether the run starts from the copy in its own folder.
@@ -357,7 +357,8 @@ Result<TrainingResult> finish(Run& run) {
 
 Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& observer,
                              MpiTransport* transport) {
-  const int64_t idle_bytes = resident_bytes();
+  const int64_t idle_bytes = counts_process(chosen) ? 0 : resident_bytes();
+  release_free_memory();
   reset_peak_resident();
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
   MANTISSA_ASSIGN(const DatasetInfo found, inspect_run_data(chosen));
@@ -378,12 +379,15 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   MANTISSA_ASSIGN(auto before, finished_before(config, observer, plan, info.run_identity));
   if (before) return std::move(*before);
 
+  release_free_memory();
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan.arena_bytes()));
   ThreadPool pool(config.threads);
   tell_message(observer, pool.shortage());
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
-  initialise(plan.graph, config.format, config.seed, state);
+  std::vector<bool> taken;
+  if (config.start) taken = taken_parameters(plan.graph, config.start->parameters);
+  initialise(plan.graph, config.format, config.seed, state, taken);
   MANTISSA_ASSIGN(const Task task, run_task(config, plan, data));
   const Machine machine{pool, arena.span(), config.isa};
   Run run{config, observer, plan,       data, task, machine,  state,

@@ -30,7 +30,8 @@ constexpr AttributeSpec kSchema[] = {whole<&AttentionAttributes::heads>("heads",
                                          "probabilities", "fixed", "fixed row"),
                                      whole<&AttentionAttributes::input_bits>("input_bits", 0, 0,
                                                                              16)};
-// Queries, keys, values, and how many positions of each sequence are no padding.
+// Queries, keys, values, and how many positions of each sequence are no padding, or where the
+// segments of packed ones begin (segments.h).
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kMantissa, Element::kMantissa,
                                       Element::kIndex};
 
@@ -77,12 +78,25 @@ Status check_bias(const AttentionAttributes& a, int64_t positions) {
                        std::to_string(positions) + " of them");
 }
 
+// The fourth input: a length, or the starts of segments.
+Status check_fourth(const AttentionAttributes& attributes, const Shape& q, const Shape& fourth) {
+  if (q.rank == 2 && fourth.rank == 0) return {};
+  if (q.rank != 2 || fourth != Shape{q[0]}) {
+    return invalid_input(
+        "wants one length for an example's one sequence, or the start of the segment of each of "
+        "its positions");
+  }
+  if (!attributes.cross && attributes.bias_height == 1) return {};
+  return invalid_input("has no segments across two sequences, nor in a grid of positions");
+}
+
 Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<AttentionAttributes>();
-  const bool has_lengths = inputs.size() == 4;
-  if ((inputs.size() != 3 && !has_lengths) || inputs[0].rank < 2) {
+  const bool has_fourth = inputs.size() == 4;
+  if ((inputs.size() != 3 && !has_fourth) || inputs[0].rank < 2) {
     return invalid_input(
-        "wants queries, keys and values, [..., positions, C] each, and perhaps lengths");
+        "wants queries, keys and values, [..., positions, C] each, and perhaps lengths, or the "
+        "starts of segments");
   }
   const Shape &q = inputs[0], &k = inputs[1], &v = inputs[2];
   const bool has_channels = attributes.kv_heads != 0 || q.last() == k.last();
@@ -102,9 +116,7 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   if (!is_cross && q[q.rank - 2] != k[k.rank - 2]) {
     return invalid_input("wants as many queries as keys, but with 'cross'");
   }
-  if (has_lengths && (q.rank != 2 || inputs[3].rank != 0)) {
-    return invalid_input("wants one length for an example's one sequence");
-  }
+  if (has_fourth) MANTISSA_RETURN_IF_ERROR(check_fourth(attributes, q, inputs[3]));
   return q;
 }
 
@@ -153,9 +165,8 @@ void forward(const OpContext& c) {
   });
   if (has_rows(c.output())) {
     const auto exponent_at = [&](int64_t row) {
-      const int64_t sequence = row / s.queries;
-      return key_exponent(c.inputs[2], s, sequence, valid_keys(c, s, sequence)) -
-             kernels::kProbabilityBits;
+      const Segment at = segment_of_row(c, s.queries, row);
+      return key_exponent(c.inputs[2], s, at, valid_keys(c, s, at)) - kernels::kProbabilityBits;
     };
     return write_rows(c, exponent_at, [&](int64_t row, int, int64_t* row_wide) {
       std::copy_n(wide.q + row * s.width, s.width, row_wide);

@@ -14,6 +14,7 @@
 #include "numerics/real.h"
 #include "ops/attributes.h"
 #include "ops/rows.h"
+#include "ops/sequences/segments.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -64,6 +65,9 @@ struct AttentionSizes {
 
   // Keys, or values, of a head.
   int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
+  // The tensors' rows with which a segment begins.
+  int64_t first_query(const Segment& at) const { return at.sequence * queries + at.first; }
+  int64_t first_key(const Segment& at) const { return at.sequence * new_keys + at.first; }
 };
 
 // The room of one thread: a head's packed operands, unless a cache has them, its gradients, and the
@@ -115,18 +119,18 @@ struct WideResults {
   }
 };
 
-// One head of one sequence: `offset` is the place of its first channel in queries, `key_offset` in
+// One head of one segment: `offset` is the place of its first channel in queries, `key_offset` in
 // keys and values. `place` is its place among the heads that share the keys.
 struct HeadOf {
-  int64_t sequence, head, key_head, place, offset, key_offset;
-  HeadOf(const AttentionSizes& s, int64_t i)
-      : sequence(i / s.heads),
-        head(i % s.heads),
-        key_head(i % s.heads / s.group),
-        place(i % s.group) {
-    offset = sequence * s.queries * s.width + i % s.heads * s.channels;
-    key_offset = sequence * s.new_keys * s.key_width + key_head * s.channels;
-  }
+  Segment segment;
+  int64_t head, key_head, place, offset, key_offset;
+  HeadOf(const AttentionSizes& s, const Segment& at, int64_t head_of_all)
+      : segment(at),
+        head(head_of_all),
+        key_head(head / s.group),
+        place(head % s.group),
+        offset(s.first_query(at) * s.width + head * s.channels),
+        key_offset(s.first_key(at) * s.key_width + key_head * s.channels) {}
 };
 
 // The channels of a head of this many rows, one row after the other.
@@ -153,16 +157,16 @@ inline void align_packed(const Tensor& from, int64_t first, int64_t rows, int ex
   }
 }
 
-// The common exponent of the queries, or of the keys or values, of a sequence: from the rows that
+// The common exponent of the queries, or of the keys or values, of a segment: from the rows that
 // are not padding.
-inline int query_exponent(const Tensor& q, const AttentionSizes& s, int64_t sequence,
+inline int query_exponent(const Tensor& q, const AttentionSizes& s, const Segment& at,
                           int64_t queries) {
-  return shared_exponent(q, sequence * s.queries, queries);
+  return shared_exponent(q, s.first_query(at), queries);
 }
 
-inline int key_exponent(const Tensor& keys, const AttentionSizes& s, int64_t sequence,
+inline int key_exponent(const Tensor& keys, const AttentionSizes& s, const Segment& at,
                         int64_t valid) {
-  return shared_exponent(keys, sequence * s.new_keys, std::min(s.new_keys, valid));
+  return shared_exponent(keys, s.first_key(at), std::min(s.new_keys, valid));
 }
 
 // The first rows of keys or values, brought to the common exponent of the valid rows.
@@ -171,12 +175,13 @@ inline void pack_keys(const Tensor& from, const HeadOf& at, int64_t valid, const
   const int64_t rows = std::min(s.new_keys, valid);
   pack_rows(from, at.key_offset, rows, s, to);
   if (!has_rows(from)) return;
-  align_packed(from, at.sequence * s.new_keys, rows, key_exponent(from, s, at.sequence, valid), s,
+  align_packed(from, s.first_key(at.segment), rows, key_exponent(from, s, at.segment, valid), s,
                to);
 }
 
-inline int64_t valid_keys(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
-  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
+inline int64_t valid_keys(const OpContext& c, const AttentionSizes& s, const Segment& at) {
+  if (is_packed(c)) return at.rows;
+  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[at.sequence];
   return std::clamp<int64_t>(valid, 0, s.keys);
 }
 
@@ -193,7 +198,7 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
   HeadKeys keys{room.k, room.v};
   int64_t first = 0;
   if (c.memory.cache.exists()) {
-    std::byte* const of_head = c.memory.cache.of(at.sequence) + 2 * at.key_head * s.key_bytes();
+    std::byte* const of_head = c.memory.cache.of(at.segment.sequence) + 2 * at.key_head * s.key_bytes();
     keys = {reinterpret_cast<int16_t*>(of_head),
             reinterpret_cast<int16_t*>(of_head + s.key_bytes())};
     if (c.attributes<AttentionAttributes>().cross) {
@@ -210,11 +215,10 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
 
 constexpr double kLog2E = 1.4426950408889634;
 
-// The queries of a sequence without padding; all of them if keys are another sequence's.
-inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
-  return c.attributes<AttentionAttributes>().cross
-             ? s.queries
-             : std::min(s.queries, valid_keys(c, s, sequence));
+// The queries of a segment without padding; all of them if keys are another sequence's.
+inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, const Segment& at) {
+  return c.attributes<AttentionAttributes>().cross ? s.queries
+                                                   : std::min(s.queries, valid_keys(c, s, at));
 }
 
 // Writes the biases of all heads as kernels take them: logarithms to base 2 in Q16, clipped.
@@ -235,8 +239,8 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
   const auto& attributes = c.attributes<AttentionAttributes>();
   const bool is_causal = attributes.causal;
-  const int64_t valid = valid_keys(c, s, at.sequence), first = c.step.scalars->position;
-  const int64_t queries = valid_queries(c, s, at.sequence), first_row = at.sequence * s.queries;
+  const int64_t valid = valid_keys(c, s, at.segment), first = c.step.scalars->position;
+  const int64_t queries = valid_queries(c, s, at.segment), first_row = s.first_query(at.segment);
   pack_rows(q, at.offset, queries, s, room.q);
   const HeadKeys keys = keys_of(c, s, at, valid, room);
   const bool shifts_queries = has_rows(q) && !is_backward;
@@ -246,18 +250,18 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
       room.shifts[i] = q_exponent - q.row_exponent(first_row + i);
     }
   } else if (has_rows(q)) {
-    q_exponent = query_exponent(q, s, at.sequence, queries);
+    q_exponent = query_exponent(q, s, at.segment, queries);
     align_packed(q, first_row, queries, q_exponent, s, room.q);
   }
   const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
   const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
   constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
-  const int k_exponent = key_exponent(k, s, at.sequence, valid);
+  const int k_exponent = key_exponent(k, s, at.segment, valid);
   return {.q = room.q,
           .k = keys.k,
           .v = keys.v,
           .queries = queries,
-          .keys = s.keys,
+          .keys = is_packed(c) ? valid : s.keys,
           .channels = s.channels,
           .valid_keys = is_causal ? std::min(valid, first + queries) : valid,
           .causal = is_causal,
@@ -278,12 +282,12 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
 // wide = 0 for the queries that are padding.
 inline void clear_padding(const AttentionSizes& s, const HeadOf& at, int64_t queries,
                           int64_t* wide) {
-  for (int64_t i = queries; i < s.queries; ++i) {
+  for (int64_t i = queries; i < at.segment.rows; ++i) {
     std::fill_n(wide + at.offset + i * s.width, s.channels, int64_t{0});
   }
 }
 
-// Calls function(head, room) for all heads of all sequences, on all threads. Heads that share keys
+// Calls function(head, room) for all heads of all segments, on all threads. Heads that share keys
 // follow each other in one room.
 template <typename Function>
 inline void for_heads(const OpContext& c, const AttentionSizes& s, std::byte* rooms,
@@ -293,7 +297,12 @@ inline void for_heads(const OpContext& c, const AttentionSizes& s, std::byte* ro
   kernels::parallel_ranges(
       *c.kernel.pool, s.sequences * s.key_heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
         const HeadRoom room(rooms + part * room_bytes, s, is_backward, is_cached);
-        for (int64_t i = begin * s.group; i < end * s.group; ++i) function(HeadOf(s, i), room);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t first_head = i % s.key_heads * s.group;
+          for_segments(c, s.queries, i / s.key_heads, [&](const Segment& at) {
+            for (int64_t k = 0; k < s.group; ++k) function(HeadOf(s, at, first_head + k), room);
+          });
+        }
       });
 }
 

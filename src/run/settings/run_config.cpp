@@ -233,8 +233,9 @@ Status take_adapters(const TrainedNetwork& found,
 // Reads the start that --from names. If the settings name no network, it has the start's.
 Status take_start(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (config.from.empty()) return {};
-  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from, config.import_options));
-  config.start = starting_point(trained);
+  MANTISSA_ASSIGN(const TrainedFile trained,
+                  read_trained(config.from, config.import_options, Reading::kByParameter));
+  MANTISSA_ASSIGN(config.start, starting_point(trained));
   config.start->options = config.import_options;
   if (trained.imported) {
     config.notes = trained.imported->notes;
@@ -319,7 +320,7 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
 Status take_known_vocabulary(const std::map<std::string, std::string>& settings,
                              RunConfig& config) {
   if (!config.start) return {};
-  MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start));
+  MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start, Reading::kByParameter));
   MANTISSA_ASSIGN(config.known_vocabulary, vocabulary_of(trained));
   if (!config.known_vocabulary) return {};
   const Vocabulary& known = *config.known_vocabulary;
@@ -404,7 +405,7 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
                                                 !reads_named_arrays(config)
                                           : is_language_model(config.model);
   if (!is_language) {
-    for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
+    for (const char* name : {"sequence", "tokens", "vocabulary", "pack", "tied"}) {
       const bool of_texts =
           name == std::string_view("sequence") || name == std::string_view("vocabulary");
       if (!settings.contains(name) || (reads_texts(config) && of_texts)) continue;
@@ -554,7 +555,8 @@ TextOptions text_options(const RunConfig& config) {
           .pieces = config.vocabulary,
           .vocabulary_file = config.vocabulary_file,
           .task = task,
-          .known = config.known_vocabulary};
+          .known = config.known_vocabulary,
+          .packs = config.pack};
 }
 
 RunConfig default_run_config() {

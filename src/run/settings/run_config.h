@@ -88,6 +88,7 @@ struct RunConfig {
   std::string vocabulary_file = {};                              // used instead: a tokenizer's
   std::shared_ptr<const Vocabulary> known_vocabulary = nullptr;  // the vocabulary of `start`
   int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
+  bool pack = false;    // several conversations lie in one sequence
   bool tied = false;    // the classifier of a language model has the embedding's weights
   Format format;
   int64_t epochs = 0;

@@ -118,6 +118,11 @@ const Setting kDataRows[] = {
      "together, so that less of a step is padding (1: all are padded to --sequence)",
      "", parse_whole<1, 64, &Config::buckets>, kIdentity | kIfGiven | kSteps,
      [](const Config& c) { return c.buckets <= 1 ? "" : std::to_string(c.buckets); }},
+    {"pack",
+     "put several conversations into one sequence of a language model with rotary positions; they "
+     "do not see each other, and less of a step is padding",
+     "false", parse_switch<&Config::pack>, kSwitch | kIdentity | kIfGiven | kSteps,
+     [](const Config& c) { return std::string(c.pack ? "true" : ""); }},
     {"tied", "let a language model's classifier have the weights of its embedding", "false",
      parse_switch<&Config::tied>,
      kSwitch | kIdentity | kIfGiven | kSteps | kInInfo | kOfBuiltIn | kOfSource,
