@@ -51,13 +51,14 @@ class Measurement {
     Benchmark result;
     MANTISSA_RETURN_IF_ERROR(measure_machine(table, pool_, result));
     release_free_memory();  // of the peaks' buffers, too
-    const int64_t idle_bytes = counts_process(config_.run) ? 0 : resident_bytes();
+    const int64_t idle_bytes = resident_bytes();
     reset_peak_resident();
     MANTISSA_RETURN_IF_ERROR(prepare());
     release_free_memory();
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan_.training.arena_bytes));
     MANTISSA_RETURN_IF_ERROR(set_weights(state));
+    release_free_memory();  // of parameters that were read
     Programs programs(plan_.graph, state, {pool_, arena.span(), config_.run.isa});
     ProgramTimes times(plan_.training, programs.add(plan_.training));
     MANTISSA_RETURN_IF_ERROR(measure(programs, times));

@@ -219,7 +219,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 TEST(Packed, GradientsAreThoseOfSeparateRows) {
   const std::pair<const char*, double> kFormats[] = {
-      {"fp32", 1e-5}, {kRowFormat, 0.02}, {"bfp:a=16,w=16,block=channel", 0.02}};
+      {"fp32", 1e-5}, {kRowFormat, 0.02}, {"bfp:a=16,block=channel,blocks=token", 0.02}};
   for (const auto& [format, tolerance] : kFormats) {
     const RunOptions options{.format = format};
     DecoderRun together(packed(decoder()), 1, true, options), blind(decoder(), 1, true, options),

@@ -19,8 +19,7 @@ struct MemoryItem {
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
 constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
 
-// Everything a run holds at its peak, above the idle process. Of a run that starts from a language
-// model the process is an item, too: its tokens, read with the settings, are a large part of it.
+// Everything a run holds at its peak, above the idle process.
 struct MemoryPlan {
   std::vector<MemoryItem> items;      // they add up to the peak
   std::vector<MemoryItem> arena;      // by kind: buffers alive at the arena's fullest moment

@@ -357,8 +357,8 @@ Result<TrainingResult> finish(Run& run) {
 
 Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& observer,
                              MpiTransport* transport) {
-  const int64_t idle_bytes = counts_process(chosen) ? 0 : resident_bytes();
   release_free_memory();
+  const int64_t idle_bytes = resident_bytes();
   reset_peak_resident();
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
   MANTISSA_ASSIGN(const DatasetInfo found, inspect_run_data(chosen));
@@ -393,6 +393,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   Run run{config, observer, plan,       data, task, machine,  state,
           info,   {},       idle_bytes, {},   {},   transport};
   MANTISSA_RETURN_IF_ERROR(restore_or_begin(run, config_text));
+  release_free_memory();  // of parameters that were read
   MANTISSA_RETURN_IF_ERROR(train(run));
   return finish(run);
 }

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Packed conversations (train --pack): what they save, runs that go on, stages and replicas; and the
-# memory in which a base is read.
+# Packed conversations (train --pack): padding that they save, runs that go on, stages and replicas.
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -27,7 +26,6 @@ for format in fp32 bfp8 bfp:block=channel,blocks=token; do
   name=${format//[:=,]/-}
   run train "${few[@]}" --format "$format" --steps 4 --checkpoint-every 2 --out "$folder/$name"
   holds "$format: it trains" eval '((status == 0))'
-  # 54 conversations of 46 or 47 tokens, one in each sequence of 64: nothing to gain.
   holds "$format: it says what is saved" grep -qE \
     'packed: 54 conversations of [0-9]+ tokens in [0-9]+ sequences of 64; padding: [0-9]+ tokens in place of [0-9]+, [0-9]+ saved' \
     "$folder/stderr"
@@ -37,7 +35,7 @@ for format in fp32 bfp8 bfp:block=channel,blocks=token; do
     --out "$folder/resumed-$name"
   holds "$format: it resumes" eval \
     '((status == 0)) && cmp -s "$(last "$folder/$name")" "$(last "$folder/resumed-$name")"'
-  accepts "$format: eval" 'bits per token' eval --checkpoint "$folder/$name"
+  accepts "$format: eval" 'bits per character, loss' eval --checkpoint "$folder/$name"
 done
 accepts "chat goes on without packing" '.' generate --checkpoint "$folder/fp32" --prompt "q1" --length 3
 
@@ -58,13 +56,15 @@ run train "${few[@]}" "${parts[@]}" --threads 2 --recompute all --out "$folder/a
 holds "computed again" eval '((status == 0)) && same_entry weights_sha256 "$folder/one" "$folder/again"'
 run train "${few[@]}" "${parts[@]}" --stages 2 --out "$folder/staged"
 holds "two stages" eval '((status == 0)) && same_entry weights_sha256 "$folder/one" "$folder/staged"'
-run train "${few[@]}" "${parts[@]}" --replicas 2 --out "$folder/replicas"
-holds "two replicas" eval '((status == 0)) && same_entry weights_sha256 "$folder/one" "$folder/replicas"'
+if [[ -e $(dirname "$MANTISSA")/libmantissa-mpi.so ]] && command -v mpirun >/dev/null; then
+  run launch -n 2 -- train "${few[@]}" "${parts[@]}" --replicas 2 --out "$folder/replicas"
+  holds "two replicas" eval '((status == 0)) && same_entry weights_sha256 "$folder/one" "$folder/replicas"'
+fi
 
 for _ in {1..60}; do echo "An able table, a stable cable; 3 cabs and 40 labs."; done >"$folder/book.txt"
 refuses "packing of a text" 2 'pack: .* is no file of conversations' train \
   --from "$folder/base.safetensors" --data "$folder/book.txt" --pack --out "$folder/no"
 refuses "packing of pictures" 2 'pack: is for language models' train --model mlp --data "$data" \
-  --pack true --out "$folder/no"
+  --pack --out "$folder/no"
 
 finish

@@ -91,9 +91,6 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                       (1 + std::ssize(plan.shorter)) * Observations::predict_bytes(plan.training) +
                       decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
-  if (plan.process_bytes > 0) {
-    memory.items.push_back({"program, tokens and settings", plan.process_bytes});
-  }
   if (!config.format.even_ties) {  // the rescaled form, and the numbers of its layers
     memory.items.push_back({"freezing without ties", 2 * plan.frozen_layout.bytes});
   }
@@ -150,19 +147,6 @@ int64_t RunPlan::inference_bytes() const {
   return frozen_bytes() +
          std::max({freeze_bytes(calibration), evaluation.arena_bytes(), validation.arena_bytes()});
 }
-
-bool counts_process(const RunConfig& config) { return config.known_vocabulary != nullptr; }
-
-namespace {
-
-// Resident memory in whole MiB, so that plans of the same run agree.
-int64_t resident_before_run() {
-  constexpr int64_t kMiB = int64_t{1} << 20;
-  release_free_memory();
-  return round_up(resident_bytes(), kMiB);
-}
-
-}  // namespace
 
 Graph frozen_graph_of(const RunConfig& config, const RunPlan& plan) {
   const FrozenForm form = frozen_form(plan.graph, config.format);
@@ -338,7 +322,6 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   const int64_t validation_examples = held_back + data.validation_count;
   const int64_t train_count = data.train_count - held_back;
   RunPlan plan;
-  if (counts_process(config)) plan.process_bytes = resident_before_run();
   MANTISSA_ASSIGN(plan.options, model_options(config, data));
   MANTISSA_RETURN_IF_ERROR(check_weights(config, data, plan.options));
   MANTISSA_RETURN_IF_ERROR(build(config, plan));

@@ -44,7 +44,6 @@ struct RunPlan {
   int64_t first_flushed_step = 0;
   int64_t calibration_examples = 0;
   StateLayout frozen_layout;
-  int64_t process_bytes = 0;  // of the process before the run, if the plan counts it
   MemoryPlan memory;
   int64_t arena_bytes() const;
   // The frozen network lies at the front of the arena, between steps. Programs that compute it or
@@ -52,9 +51,6 @@ struct RunPlan {
   int64_t frozen_bytes() const;
   int64_t inference_bytes() const;
 };
-
-// Whether the memory of a run is that of the whole process: if it starts from a language model.
-bool counts_process(const RunConfig& config);
 
 // The network that a run freezes, without weights. It reads a text in each sequence, also if training
 // packs several into one.
