@@ -1,13 +1,15 @@
 """Writes a small decoder in Llama's layout: a folder with model.safetensors, config.json,
-tokenizer.json and tokenizer_config.json. Two layers of 32 channels, a vocabulary of bytes.
+tokenizer.json and tokenizer_config.json. Layers of 32 channels (left out: two), a vocabulary of
+bytes.
 
-    make_decoder.py FOLDER
+    make_decoder.py FOLDER [LAYERS]
 """
 import json, math, pathlib, random, struct, sys
 
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(parents=True, exist_ok=True)
-layers, channels, inner, heads, key_heads = 2, 32, 64, 4, 2
+layers = int(sys.argv[2]) if len(sys.argv) > 2 else 2
+channels, inner, heads, key_heads = 32, 64, 4, 2
 keys = channels // heads * key_heads
 
 shown = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174]

@@ -98,16 +98,30 @@ def contrastive(z, temperature):
     return -((friends * log).sum(1) / friends.sum(1)).sum()
 
 
-def triplet(z, margin, takes_all):
+def semi_hard(u, labels, a, margin):
+    """The mean over the examples p with the label of a, as TensorFlow Addons' triplet_semihard_loss
+    takes the other label's example: the nearest that is farther than p, or else the farthest."""
+    distance = [(u[a] - u[j]).square().sum() for j in range(len(labels))]
+    others = sorted((distance[n] for n in range(len(labels)) if labels[n] != labels[a]),
+                    key=lambda d: d.item())
+    own = [distance[p] for p in range(len(labels)) if p != a and labels[p] == labels[a]]
+    return torch.stack([F.relu(d - next((n for n in others if n > d), others[-1]) + margin)
+                        for d in own]).mean()
+
+
+def triplet(z, margin, form):
     """FaceNet's triplets of squared distances, as PyTorch Metric Learning has them: of each anchor
-    the hardest one, or the mean over all."""
+    the hardest one, the mean over all, or the semi-hard ones."""
     labels, u, total = [0, 1, 1, 0], F.normalize(z, dim=1), 0
     for a in range(4):
+        if form == 2:
+            total = total + semi_hard(u, labels, a, margin)
+            continue
         distance = [(u[a] - u[j]).square().sum() for j in range(4)]
         lost = [F.relu(distance[p] - distance[n] + margin)
                 for p in range(4) if p != a and labels[p] == labels[a]
                 for n in range(4) if labels[n] != labels[a]]
-        total = total + (torch.stack(lost).mean() if takes_all else torch.stack(lost).max())
+        total = total + (torch.stack(lost).mean() if form == 1 else torch.stack(lost).max())
     return total
 
 
@@ -142,7 +156,8 @@ def print_batch_losses():
     functions = {"contrastive_losses": lambda z, a, _: contrastive(z, a),
                  "triplet_losses": triplet, "dice_losses": dice}
     forms = {"contrastive_losses": [(0.1, 0.0), (0.5, 0.0), (2.0, 0.0)],
-             "triplet_losses": [(0.2, 0.0), (0.2, 1.0), (4.0, 0.0), (4.0, 1.0)],
+             "triplet_losses": [(0.2, 0.0), (0.2, 1.0), (4.0, 0.0), (4.0, 1.0),
+                                (0.2, 2.0), (4.0, 2.0)],
              "dice_losses": [(1.0, 0.0), (0.25, 0.0), (1.0, 1.0), (4.0, 0.5)]}
     for name, settings in forms.items():
         print(f"const std::vector<PyTorchBatchLoss> {name} = {{")

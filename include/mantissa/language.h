@@ -22,18 +22,27 @@ enum class TextFinish {
   kStop,     // a stop text came
 };
 
+// Bytes that generating takes beside the program.
+struct GenerationMemory {
+  int64_t weights = 0;
+  int64_t cache = 0;  // of earlier positions
+  int64_t arena = 0;
+  bool is_cached = false;  // else each token computes all tokens before it again
+};
+
 struct GeneratedText {
   std::string prompt, text;                // the text follows the prompt
   int64_t prompt_tokens = 0;               // of a LanguageModel
   int64_t tokens = 0;                      // that were drawn, a stop text's among them
   TextFinish finish = TextFinish::kLength;
+  GenerationMemory memory = {};            // of generate()
 };
 
 // Generates text that continues "prompt", with the language model "checkpoint": a run, its
 // model.safetensors file, or a language model's file as import_model reads or writes it, which
-// computes in "format" on texts of "sequence" positions. It draws at most "length" tokens at
-// "temperature" among "top-k" and "top-p" by "seed"; the model may end its text before. The
-// observer is told each piece as soon as it is there, and returns false to stop.
+// computes in "format" on texts of "sequence" positions, within "memory-budget" bytes. It draws at
+// most "length" tokens at "temperature" among "top-k" and "top-p" by "seed"; the model may end its
+// text before. The observer is told each piece as soon as it is there, and returns false to stop.
 MANTISSA_EXPORT Outcome<GeneratedText> generate(
     const Settings& settings,
     const std::function<bool(const std::string& text)>& observer = nullptr);
@@ -105,7 +114,7 @@ class MANTISSA_EXPORT LanguageModel {
   using TextObserver = std::function<bool(const std::string& text)>;
 
   // Settings are those of the command chat: "checkpoint", "format", "sequence", "threads", "isa",
-  // and "length", "temperature", "top-k", "top-p" and "seed" for choices().
+  // "memory-budget", and "length", "temperature", "top-k", "top-p" and "seed" for choices().
   static Outcome<LanguageModel> load(const Settings& settings);
 
   bool has_chat_template() const;

@@ -121,7 +121,9 @@ struct DiceLoss {
 // The form of a triplet loss.
 struct TripletLoss {
   double margin = 0.2;         // 0 to 4, of squared distances of vectors of length 1
-  std::string mining = "all";  // all triplets of an example, or the "hard" one
+  // All triplets of an example, the "hard" one, or "semi-hard": for each example with its label the
+  // nearest one with another label that is farther.
+  std::string mining = "all";
 };
 
 // The form of a CTC loss.
@@ -248,6 +250,11 @@ class MANTISSA_EXPORT NetworkBuilder {
   // Logits [positions, classes] against sequences of labels without places, at most `most_labels`,
   // filled up with -1 (connectionist temporal classification).
   void ctc(Var logits, const std::string& labels, int64_t most_labels, const CtcLoss& form = {});
+
+  // The factor, from 1/1024 to 31.999, of the loss that is compared with this input, where there
+  // are several losses: they are added up. In steps of 1/1024. Powers of two are exact; others
+  // multiply gradients as the weights of rows do.
+  void loss_weight(const std::string& compared, double weight);
 
   std::vector<Var> outputs() const;  // of the network that it goes on with
   Dims dims(Var value = {}) const;

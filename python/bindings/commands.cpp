@@ -31,7 +31,7 @@ std::string train_run(const Settings& settings, nb::object callback) {
 
 std::string quantise_run(const Settings& settings, nb::object callback) {
   Watcher watcher(std::move(callback));
-  if (settings.contains("blocks")) {
+  if (settings.contains("blocks") || settings.contains("group")) {
     return value_of(watcher.watch(
                         [&](const Observer& o) { return quantize_language_model(settings, o); }))
         .json;

@@ -139,6 +139,9 @@ class Builder {
     builder_.ctc({logits}, labels, most_labels, {.blank = blank, .lengths = lengths});
     check();
   }
+  void loss_weight(const std::string& compared, double weight) {
+    builder_.loss_weight(compared, weight);
+  }
   Network finish(const std::vector<int>& outputs) {
     std::vector<Var> vars;
     for (const int output : outputs) vars.push_back({output});
@@ -219,6 +222,7 @@ void bind_networks(nb::module_& module) {
            nb::arg("margin"), nb::arg("mining"))
       .def("ctc", &Builder::ctc, nb::arg("logits"), nb::arg("labels"), nb::arg("most_labels"),
            nb::arg("blank"), nb::arg("lengths"))
+      .def("loss_weight", &Builder::loss_weight, nb::arg("compared"), nb::arg("weight"))
       .def("finish", &Builder::finish, nb::arg("outputs"));
   module.def("exponent_for", &exponent_for, nb::arg("largest"));
 }

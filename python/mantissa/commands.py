@@ -45,11 +45,13 @@ def quantize(*, progress: Watch | None = None, **settings: Any) -> dict[str, Any
 
         >>> mt.quantize(from_="runs/a", weights=4, activations=4, epochs=1, out="runs/a4")
 
-    With `blocks` a language model gets its weights in blocks, in a file and no run: returns its
-    layers, with their errors, and the loss before and after.
+    With `blocks`, or `group`, a language model gets its weights in blocks, in a file and no run:
+    returns its layers, with their errors, and the loss before and after.
 
         >>> mt.quantize(from_="smollm2.safetensors", blocks="q4_0", data="book.txt",
         ...             out="base4.safetensors")
+        >>> mt.quantize(from_="smollm2.safetensors", weights=3, group=64, data="book.txt",
+        ...             out="base3.safetensors")
     """
     return _summary(_core.quantize(settings_of(settings, "quantize"), progress))
 

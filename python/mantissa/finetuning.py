@@ -34,9 +34,9 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
              resume: bool = False, lora: int | None = 8, lora_on: str | Sequence[str] | None = None,
              lora_alpha: float | None = None, steps: int | None = None, epochs: int | None = None,
              batch_size: int | None = None, learning_rate: float | None = None, format: Any = None,
-             sequence: int | None = None, memory_budget: str | int | None = None,
-             callbacks: Sequence[Callback] = (), progress: bool = True,
-             **settings: Any) -> LanguageModel:
+             sequence: int | None = None, pack: bool = False,
+             memory_budget: str | int | None = None, callbacks: Sequence[Callback] = (),
+             progress: bool = True, **settings: Any) -> LanguageModel:
     """Trains a language model on from its weights, and returns the model that comes of it. The same
     bits as `mantissa train --from`, with the same settings, data and seed.
 
@@ -63,6 +63,8 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
         other programs.
     sequence: tokens of an example, of a model of another program; left out: those with which it was
         loaded, or 128. Longer conversations are cut. Other models have their own.
+    pack: several conversations lie in one sequence and do not see each other, so less of a step is
+        padding; for models with rotary positions. `notes` of the result say how much is saved.
     memory_budget: bytes, or a text such as "2GiB": OverBudget before the first step if the plan needs
         more.
     callbacks: see mantissa.callbacks. EarlyStop and Checkpoint are for Trainer.fit; here the settings
@@ -91,7 +93,7 @@ def finetune(model: LanguageModel | Path, data: Data, *, out: Path | None = None
            "out": run, "resume": resume or None,
            "lora": None if goes_on else lora or None, "lora_on": lora_on, "lora_alpha": lora_alpha,
            "steps": steps, "epochs": epochs, "batch_size": batch_size,
-           "learning_rate": learning_rate, "format": model.format if format is None else format,
+           "learning_rate": learning_rate, "pack": pack or None, "format": model.format if format is None else format,
            "memory_budget": f"{memory_budget}B" if isinstance(memory_budget, int) else memory_budget}
     line = ProgressLine() if progress else None
     with _data_file(data, run) as file:

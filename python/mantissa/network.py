@@ -167,6 +167,8 @@ def _build(name: str, outputs: Sequence[Var], losses: Sequence[Loss]) -> _core.N
 
 
 def _add_loss(builder: _core.Builder, loss: Loss, result: int) -> None:
+    if loss.factor != 1:
+        builder.loss_weight(loss.target, loss.factor)
     if loss.kind == "cross_entropy":
         builder.cross_entropy(result, loss.target, loss.label_smoothing, loss.weights)
     elif loss.kind == "sigmoid_cross_entropy":

@@ -265,6 +265,17 @@ def test_lists_are_data(folder, tmp_path, kind, tuned):
     assert sorted(os.listdir(out)) == names
 
 
+def test_packed_conversations(folder, tmp_path, program):
+    made = mt.finetune(folder / "a.gguf", CHATS, sequence=64, steps=2, batch_size=2, pack=True,
+                       out=tmp_path / "packed", format="fp32", progress=False)
+    assert any(note.find("packed: ") >= 0 and note.endswith(" saved") for note in made.notes)
+    run(program, "train", "--from", folder / "a.gguf", "--data", folder / "chats.jsonl", "--sequence",
+        64, "--steps", 2, "--batch-size", 2, "--pack", "--lora", 8, "--format", "fp32", "--out",
+        tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert made.summary["weights_sha256"] == told["weights_sha256"]
+
+
 def test_without_a_folder(folder):
     model = mt.finetune(folder / "a.gguf", CHATS, sequence=32, steps=2, batch_size=4, lora=2,
                         lora_on="query,value", lora_alpha=4, format="bfp:block=channel",

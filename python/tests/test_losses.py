@@ -63,6 +63,42 @@ def test_distributions_are_learned():
         trained(3, mt.soft_cross_entropy, mt.Data(numbers=x, targets=1.9 * np.ones_like(p)))
 
 
+@pytest.mark.parametrize("format", ["bfp8", "fp32"])
+def test_losses_have_factors_in_their_sum(format):
+    x, scores = rows()
+    kinds, ages = scores.argmax(1).astype(np.int32), scores[:, :1] / 4
+    h = mt.relu(mt.linear(mt.numbers(6, largest=8.0), 32))
+    kind, age = mt.linear(h, 3), mt.linear(h, 1)
+
+    def first_step(*factors):
+        losses = (mt.cross_entropy(kind, "kind"), mt.squared_error(age, "age", largest=4.0))
+        net = mt.Network(kind, age, loss=[f * loss for f, loss in zip(factors, losses)])
+        assert mt.Network.from_json(net.to_json()) == net
+        trainer = mt.Trainer(net, batch_size=512, seed=1, format=format)
+        report = trainer.step(x, kinds, ages, learning_rate=0.05)
+        (kind_loss, _), (age_loss, _) = report.losses
+        assert report.loss == pytest.approx(factors[0] * kind_loss + factors[1] * age_loss, rel=1e-6)
+        return net, (kind_loss, age_loss), trainer.state_dict()
+
+    equal, losses, weights = first_step(1, 1)
+    assert "attributes" not in equal.nodes[-1]
+    halved, same_losses, halved_weights = first_step(1, 0.25)
+    assert halved.nodes[-1]["attributes"] == {"loss_weight": 0.25}
+    assert same_losses == losses
+    # The kinds' own layer moves as before, the ages' own layer less.
+    names = [name for name, numbers in weights.items() if len(numbers.shape) == 2]
+    assert (weights[names[1]] == halved_weights[names[1]]).all()
+    assert (weights[names[2]] != halved_weights[names[2]]).any()
+    for loss, text in ((2 * mt.dice(kind, "kind"), "wants logits|takes no weight"),
+                       (2 * mt.soft_cross_entropy(kind, "kind"), "takes no weight among several"),
+                       (40 * mt.cross_entropy(kind, "kind"), "loss_weight"),
+                       (0 * mt.cross_entropy(kind, "kind"), "loss_weight")):
+        with pytest.raises(mt.InvalidInput, match=text):
+            mt.Network(kind, age, loss=[loss, mt.squared_error(age, "age", largest=4.0)])
+    with pytest.raises(mt.InvalidInput, match="its one loss has a loss_weight"):
+        mt.Trainer(mt.Network(kind, loss=2 * mt.cross_entropy(kind)), batch_size=64)
+
+
 def test_losses_refuse_numbers_out_of_range():
     z = mt.linear(mt.numbers(6, largest=8.0), 3)
     for loss in (mt.sigmoid_cross_entropy(z, focal=6.0),
@@ -130,7 +166,8 @@ def test_dice_learns_small_parts_of_pictures(format, cross_entropy):
 
 
 @pytest.mark.parametrize("loss", [lambda z: mt.contrastive(z, temperature=0.2),
-                                  lambda z: mt.triplet(z, margin=0.5)])
+                                  lambda z: mt.triplet(z, margin=0.5),
+                                  lambda z: mt.triplet(z, margin=0.5, mining="semi-hard")])
 @pytest.mark.parametrize("format", ["bfp8", "dfp8", "fp32"])
 def test_losses_of_vectors_bring_those_of_a_label_together(format, loss):
     x, scores = rows()
@@ -155,7 +192,8 @@ def test_batch_losses_have_the_same_bits_on_any_number_of_threads():
     z = mt.conv(mt.relu(mt.conv(mt.input(12, 12, 1), 4, bias=True)), 2, 1, bias=True)
     vector = mt.linear(z, 6)
     for loss, labels in ((mt.dice(z, cross_entropy=0.5), y), (mt.contrastive(vector), y[:, 5, 5]),
-                         (mt.triplet(vector, mining="all"), y[:, 5, 5])):
+                         (mt.triplet(vector, mining="all"), y[:, 5, 5]),
+                         (mt.triplet(vector, mining="semi-hard"), y[:, 5, 5])):
         hashes = set()
         for threads in (1, 3):
             out = z if loss.kind == "dice" else vector

@@ -12,6 +12,7 @@
 #include "networks/untrained.h"
 #include "ops/attributes.h"
 #include "ops/loss.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
 
@@ -103,6 +104,7 @@ struct NetworkBuilder::Data {
   std::map<std::string, int> numbers;  // of layers that were named for their operator
 
   std::vector<Var> outputs;
+  std::vector<std::pair<std::string, double>> loss_weights;  // by the input that is compared
 
   explicit Data(std::string name) : graph(std::move(name)) {}
 
@@ -400,6 +402,10 @@ void NetworkBuilder::ctc(Var logits, const std::string& labels, int64_t most_lab
                         {{"blank", form.blank}});
 }
 
+void NetworkBuilder::loss_weight(const std::string& compared, double weight) {
+  data_->loss_weights.emplace_back(compared, weight);
+}
+
 std::vector<Var> NetworkBuilder::outputs() const { return data_->outputs; }
 
 Dims NetworkBuilder::dims(Var value) const {
@@ -422,6 +428,10 @@ Outcome<Network> NetworkBuilder::finish(const std::vector<Var>& outputs) {
   auto graph = data_->graph.finish(values);
   if (!graph.ok()) {
     return invalid_input("network '" + name + "': " + graph.error().message);
+  }
+  for (const auto& [compared, weight] : data_->loss_weights) {
+    const Status status = ops::set_loss_weight(*graph, compared, weight);
+    if (!status.ok()) return invalid_input("network '" + name + "': " + status.error().message);
   }
   return network_of_graph(std::move(*graph));
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -28,8 +27,6 @@ namespace fs = std::filesystem;
 constexpr const char* kFrozen = "mantissa.frozen";      // frozen_bytes without weights, in base64
 constexpr const char* kHash = "mantissa.model_sha256";  // the hash of the frozen network's state
 constexpr const char* kTarget = "mantissa.target";
-// to_json(TableSchema), of rows of numbers, and of the targets of several outputs
-constexpr const char* kColumns = "mantissa.columns";
 constexpr const char* kNear = "mantissa.near";          // "1": results are near, not equal
 constexpr const char* kOrigin = "mantissa.weights_sha256";  // since the first version that exported
 
@@ -140,14 +137,6 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
   return a.metadata != b.metadata ? "its metadata differ" : "its graph differs";
 }
 
-// The names of the classes; of several outputs a list for each, by its name.
-nlohmann::json class_names(const FrozenDescription& d) {
-  if (d.options.outputs.empty()) return d.class_names;
-  nlohmann::json names = nlohmann::json::object();
-  for (const Target& output : target_of(d).parts) names[output.output] = output.names;
-  return names;
-}
-
 constexpr int kMostGridBits = 8;
 
 }  // namespace
@@ -178,11 +167,8 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
                          to_string(d.format));
   }
   MANTISSA_ASSIGN(onnx::ExportedModel result, onnx::export_network(view(network), target));
-  const auto text = [](const nlohmann::json& json) {
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
   auto& metadata = result.model.metadata;
-  metadata = {{"mantissa.class_names", text(class_names(d))},
+  metadata = {{"mantissa.class_names", class_names_text(d)},
               {"mantissa.data", d.data},
               {"mantissa.format", to_string(d.format)},
               {"mantissa.network", d.network.name},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,15 @@ std::map<std::string, std::vector<onnx::InputColumn>> input_columns(
     if (is_row) columns[input.name] = numbers_of(input.columns);
   }
   return columns;
+}
+
+std::string class_names_text(const FrozenDescription& d) {
+  nlohmann::json names = d.class_names;
+  if (!d.options.outputs.empty()) {
+    names = nlohmann::json::object();
+    for (const Target& output : target_of(d).parts) names[output.output] = output.names;
+  }
+  return names.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace mantissa

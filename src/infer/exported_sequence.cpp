@@ -45,6 +45,8 @@ Result<onnx::ExportedModel> export_sequences(const FrozenNetwork& network,
   std::map<std::string, std::string> metadata = {{"mantissa.data", d.data},
                                                  {"mantissa.weights_sha256", d.weights_sha256}};
   if (!d.tokenizer.empty()) metadata["mantissa.tokenizer"] = d.tokenizer;
+  if (d.table) metadata["mantissa.class_names"] = class_names_text(d);
+  if (d.table && !d.table->text) metadata[kColumns] = to_json(*d.table);
   return export_sequence({network.graph, network.state, d.format}, target, std::move(metadata));
 }
 

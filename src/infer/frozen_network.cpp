@@ -57,6 +57,7 @@ std::string description_text(const FrozenDescription& d) {
   if (d.table) description["table"] = to_json(*d.table);
   if (!d.tokenizer.empty()) description["tokenizer"] = d.tokenizer;
   if (!d.thresholds.empty()) description["thresholds"] = d.thresholds;
+  if (d.ignored_label) description["ignored_label"] = *d.ignored_label;
   return description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -115,6 +116,7 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
     }
     d.tokenizer = json.value("tokenizer", "");
     d.thresholds = json.value("thresholds", std::vector<double>());
+    if (json.contains("ignored_label")) d.ignored_label = json.at("ignored_label").get<int64_t>();
     MANTISSA_RETURN_IF_ERROR(vocabulary_of(d));
     if (network == nullptr) MANTISSA_RETURN_IF_ERROR(take_model(json, model, d.options));
   } catch (const nlohmann::json::exception&) {

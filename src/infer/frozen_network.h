@@ -36,6 +36,8 @@ struct FrozenDescription {
   // Logits above which labels, or the second of two classes, are guessed
   // (ClassificationEvaluation); empty: 0.
   std::vector<double> thresholds = {};
+  // The label that counted nothing in the arrays of its training.
+  std::optional<int64_t> ignored_label = {};
 };
 
 struct FrozenNetwork {

@@ -17,6 +17,7 @@
 #include "kernels/rescale/rescale.h"
 #include "kernels/rounding/rounding.h"
 #include "kernels/row_norms/row_norms.h"
+#include "kernels/row_products/row_products.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/squared_error/squared_error.h"
 #include "kernels/update/update.h"
@@ -36,6 +37,7 @@ struct KernelTable {
   const AttentionKernels* attention = nullptr;
   const RecurrentKernels* recurrent = nullptr;
   const RowNormKernels* row_norms = nullptr;
+  const RowProductKernels* row_products = nullptr;
   const SquaredErrorKernels* squared_error = nullptr;
   const UpdateKernels* update = nullptr;
   const RoundingKernels* rounding = nullptr;

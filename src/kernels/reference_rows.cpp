@@ -10,6 +10,7 @@
 #include "kernels/rescale/rescale.h"
 #include "kernels/rounding/rounding.h"
 #include "kernels/row_norms/row_norms.h"
+#include "kernels/row_products/row_products.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/squared_error/squared_error.h"
 #include "kernels/update/update.h"
@@ -122,9 +123,14 @@ const RowNormKernels kRowNormsReference = {.name = "row_norms_reference",
                                            .gradient = c_row<ref_row_norm_gradient>,
                                            .add_gradients = ref_add_row_gradients};
 
+const RowProductKernels kRowProductsReference = {.name = "row_products_reference",
+                                                 .needs = kNeedsNothing,
+                                                 .multiply = c_row<ref_row_products>};
+
 const AttentionKernels kAttentionReference = {
     .name = "attention_reference",
     .needs = kNeedsNothing,
+    .align = c_row<ref_align_keys>,
     .forward = [](const AttentionHead& head, std::byte* room, int64_t* out,
                   int64_t stride) noexcept { ref_attention_forward(&head, room, out, stride); },
     .backward =

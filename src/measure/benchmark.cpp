@@ -1,5 +1,6 @@
 #include "measure/benchmark.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -14,6 +15,8 @@
 #include "measure/program_times.h"
 #include "run/plan/run_plan.h"
 #include "run/plan/steps.h"
+#include "run/settings/starting_point.h"
+#include "runtime/named_parameters.h"
 
 namespace mantissa {
 namespace {
@@ -45,20 +48,41 @@ class Measurement {
   Result<Benchmark> run() {
     const kernels::KernelTable table = kernels::select_kernels(config_.run.isa);
     MANTISSA_RETURN_IF_ERROR(check_threads(pool_));
-    MANTISSA_RETURN_IF_ERROR(prepare());
     Benchmark result;
     MANTISSA_RETURN_IF_ERROR(measure_machine(table, pool_, result));
+    release_free_memory();  // of the peaks' buffers, too
+    const int64_t idle_bytes = resident_bytes();
+    reset_peak_resident();
+    MANTISSA_RETURN_IF_ERROR(prepare());
+    release_free_memory();
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan_.training.arena_bytes));
-    initialise(plan_.graph, config_.run.format, config_.run.seed, state);
+    MANTISSA_RETURN_IF_ERROR(set_weights(state));
+    release_free_memory();  // of parameters that were read
     Programs programs(plan_.graph, state, {pool_, arena.span(), config_.run.isa});
     ProgramTimes times(plan_.training, programs.add(plan_.training));
     MANTISSA_RETURN_IF_ERROR(measure(programs, times));
     report(times, result);
+    result.measured_peak_bytes = std::max<int64_t>(0, peak_resident_bytes() - idle_bytes);
     return result;
   }
 
  private:
+  // Random weights, or those of the start.
+  Status set_weights(State& state) const {
+    const RunConfig& run = config_.run;
+    if (!run.start) {
+      initialise(plan_.graph, run.format, run.seed, state);
+      return {};
+    }
+    initialise(plan_.graph, run.format, run.seed, state,
+               taken_parameters(plan_.graph, run.start->parameters));
+    MANTISSA_ASSIGN(const TrainedFile trained, reread(*run.start, Reading::kByParameter));
+    MANTISSA_RETURN_IF_ERROR(take_trained(plan_.graph, run.format, trained, state));
+    tell_message(observer_, to_string(plan_.taken, trained.source));
+    return {};
+  }
+
   bool synthetic() const { return config_.run.data == kSyntheticData; }
 
   Result<DatasetInfo> inspect() const {
@@ -146,6 +170,7 @@ class Measurement {
     result.examples_per_second = 1e6 * static_cast<double>(config_.run.batch_size) /
                                  (result.step.median_us + result.data_wait_us);
     result.parameters = plan_.graph.trained_parameters();
+    result.state_bytes = plan_.layout.bytes;
     result.planned_peak_bytes = plan_.memory.peak_bytes();
     result.re_executions = re_executions_;
     result.mispredictions = mispredictions_;

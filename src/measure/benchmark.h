@@ -48,7 +48,9 @@ struct Benchmark {
   std::vector<MachinePeaks> peaks;                       // one thread; then all, if they are more
   int64_t parameters = 0;
   int64_t arena_bytes = 0;
+  int64_t state_bytes = 0;                 // weights, optimiser and other state
   int64_t planned_peak_bytes = 0;          // of a training run on these pictures; 0: there is none
+  int64_t measured_peak_bytes = 0;         // of these steps, beyond the process before them
   std::vector<BenchmarkRow> instructions;  // in the program's order
   std::vector<BenchmarkRow> by_op,
       by_phase;       // sums over phase and op, and over phase: slowest first

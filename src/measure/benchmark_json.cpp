@@ -91,6 +91,8 @@ OrderedJson run_json(const BenchmarkConfig& config, const Benchmark& benchmark) 
                  {"optimizer", optimizer_name(run.optimizer)},
                  {"width", run.width},
                  {"augment", to_string(run.augmentation)}});
+    if (run.start) json["from"] = run.start->source;
+    if (run.lora.rank > 0) json["lora"] = run.lora.rank;
   } else {
     json["checkpoint"] = config.checkpoint;
   }
@@ -120,7 +122,9 @@ OrderedJson to_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
           {"peaks", peaks_json(benchmark)},
           {"step", step_json(benchmark)},
           {"arena_bytes", benchmark.arena_bytes},
+          {"state_bytes", benchmark.state_bytes},
           {"planned_peak_bytes", benchmark.planned_peak_bytes},
+          {"measured_peak_bytes", benchmark.measured_peak_bytes},
           {"instructions", rows_json(benchmark.instructions, benchmark)},
           {"by_op", rows_json(benchmark.by_op, benchmark)},
           {"by_phase", rows_json(benchmark.by_phase, benchmark)}};

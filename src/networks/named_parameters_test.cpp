@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -71,6 +72,40 @@ TEST(NamedParameters, OfTheSameGridAreTheSameBits) {
     EXPECT_TRUE(taken->initial.empty() && taken->left_over.empty());
     EXPECT_EQ(state.sha256(StateGroup::kStatistics), source.sha256(StateGroup::kStatistics))
         << text;
+  }
+}
+
+TEST(NamedParameters, TakenOnesAreNotDrawn) {
+  for (const char* text : {"bfp8", "bfp:w=4,acc=8", "bfp:block=channel,bias=8", "dfp8", "fp32"}) {
+    const Graph graph = network();
+    const Format format = format_of(text);
+    const State source = fresh(graph, format, 7);
+    std::vector<NamedParameter> most = named_parameters(graph, source);
+    std::erase_if(most, [](const NamedParameter& each) { return each.name == "stem.weights"; });
+    ASSERT_LT(most.size(), graph.parameters.size());
+    const std::vector<bool> taken = taken_parameters(graph, most);
+    State drawn = fresh(graph, format, 8);
+    auto empty = State::create(drawn.layout());
+    ASSERT_TRUE(empty.ok());
+    initialise(graph, format, 8, *empty, taken);
+    for (size_t i = 0; i < taken.size(); ++i) {
+      const auto numbers = empty->bytes(empty->layout().parameters[i].mantissa);
+      const bool is_zero = std::ranges::all_of(numbers, [](std::byte b) { return b == std::byte(0); });
+      EXPECT_TRUE(!taken[i] || is_zero) << text << " " << graph.parameters[i].name;
+    }
+    int asked = 0;
+    for (State* state : {&drawn, &*empty}) {
+      ASSERT_TRUE(take_named_parameters(
+                      graph, format, most,
+                      [&](size_t i) -> Result<NamedParameter> {
+                        ++asked;
+                        return most[i];
+                      },
+                      *state)
+                      .ok());
+    }
+    EXPECT_EQ(asked, 2 * std::ssize(most));
+    EXPECT_EQ(drawn.sha256(StateGroup::kPredictor), empty->sha256(StateGroup::kPredictor)) << text;
   }
 }
 

@@ -68,21 +68,39 @@ Graph small_rows(int64_t vocabulary, int64_t channels) {
   return std::move(*whole);
 }
 
-// The kind of a layer's blocks: all three are there.
+bool is_of_table(const Node& node) {
+  return node.op == &ops::kEmbedding || node.name == "classifier";
+}
+
+// The kind of a layer's blocks: all three of GGUF files are there.
 BlockKind kind_of(const Node& node) {
-  if (node.op == &ops::kEmbedding || node.name == "classifier") return BlockKind::kQ8_0;
+  if (is_of_table(node)) return BlockKind::kQ8_0;
   return node.name.ends_with("down") || node.name.ends_with("value") ? BlockKind::kQ4_0
                                                                      : BlockKind::kQ4_1;
 }
 
+// Groups of 32 and 64, rows of `down` being no multiple of 64.
+BlockKind group_of(const Node& node) {
+  if (node.name.ends_with("down")) return BlockKind::kW3G32;
+  return is_of_table(node) || node.name.ends_with("up") ? BlockKind::kW4G64 : BlockKind::kW3G64;
+}
+
+// Groups of 128; two tables of their own.
+BlockKind large_group_of(const Node& node) {
+  if (node.name.ends_with("down")) return BlockKind::kW3G32;
+  return is_of_table(node) ? BlockKind::kW4G128 : BlockKind::kW3G128;
+}
+
+using KindOf = BlockKind(const Node&);
+
 // The same network with its layers' weights in blocks, as its JSON says.
-Graph in_blocks(const Graph& graph) {
+Graph in_blocks(const Graph& graph, KindOf* own_kind = kind_of) {
   const auto name_blocks = [&](GraphBuilder&, int n, std::vector<int>&, Attributes& attributes) {
     const Node& node = graph.nodes[static_cast<size_t>(n)];
     if (node.op != &ops::kLinear && node.op != &ops::kEmbedding) return;
     std::vector<Attributes::Item> items = attributes.items();
     std::erase_if(items, [](const auto& item) { return item.first == "weight_blocks"; });
-    items.emplace_back("weight_blocks", std::string(block_kind_name(kind_of(node))));
+    items.emplace_back("weight_blocks", std::string(block_kind_name(own_kind(node))));
     attributes = Attributes(std::move(items));
   };
   const auto changed = rebuilt(graph, {.before = name_blocks});
@@ -133,7 +151,7 @@ class FrozenBase {
                          .numbers = {}};
       if (parameter.storage == Storage::kBlocks && tensors.exponent >= 0) {
         mantissas[i].resize(static_cast<size_t>(parameter.shape.count()));
-        const int64_t count = parameter.shape[1] / kBlockWeights;
+        const int64_t count = parameter.shape[1] / block_weights(parameter.blocks);
         const RefExpandBlocks args{.blocks = other.state_->data<uint8_t>(tensors.mantissa),
                                    .row_bytes = count * block_bytes(parameter.blocks),
                                    .kind = ref_kind(parameter.blocks),
@@ -215,8 +233,9 @@ Graph frozen(Graph graph) {
   return graph;
 }
 
-void expect_same_training(const Graph& graph, const char* format, int steps = 3) {
-  FrozenBase blocks(in_blocks(graph), format), plain(frozen(graph), format);
+void expect_same_training(const Graph& graph, const char* format, int steps = 3,
+                          KindOf* own_kind = kind_of) {
+  FrozenBase blocks(in_blocks(graph, own_kind), format), plain(frozen(graph), format);
   plain.take(blocks);
   EXPECT_TRUE(blocks.trained() == plain.trained()) << format;
   for (int i = 0; i < steps; ++i) EXPECT_EQ(blocks.step(), plain.step()) << format << " " << i;
@@ -232,6 +251,14 @@ TEST(NetworksInBlocks, TrainAsTheSameWeightsWithAnExponentForEachChannel) {
   expect_same_training(small_rows(70, 64), "bfp:a=16,block=channel,blocks=token");
 }
 
+TEST(NetworksInBlocks, OfGroupsTrainAsTheSameWeights) {
+  for (const char* format : {"bfp:block=channel", "fp32"}) {
+    expect_same_training(small_llama({.tied = false, .bias = true}), format, 3, group_of);
+  }
+  expect_same_training(small_rows(70, 64), kRows, 3, group_of);
+  expect_same_training(small_rows(70, 128), kRows, 3, large_group_of);
+}
+
 TEST(NetworksInBlocks, TrainAsTheSameWeightsAsFloats) {
   expect_same_training(small_llama({}), "fp32");
   expect_same_training(small_llama({.tied = false, .bias = true}), "fp32");
@@ -243,6 +270,7 @@ TEST(NetworksInBlocks, OfManyTokensAreExpandedInSlices) {
   for (const char* format : {"bfp:block=channel", kRows}) {
     expect_same_training(small_rows(kMany, kChannels), format, 2);
   }
+  expect_same_training(small_rows(kMany, 2 * kChannels), kRows, 1, large_group_of);
   const FrozenBase base(in_blocks(small_rows(kMany, kChannels)), kRows);
   for (const Buffer& buffer : base.program().buffers) {
     if (buffer.kind != BufferKind::kWorkspace || buffer.name != "classifier") continue;
@@ -251,11 +279,13 @@ TEST(NetworksInBlocks, OfManyTokensAreExpandedInSlices) {
 }
 
 TEST(NetworksInBlocks, HaveTheSameBitsOverThreadsAndInstructionSets) {
-  const std::pair<Graph, const char*> cases[] = {{small_llama({}), "bfp8"},
-                                                 {small_llama({}), "bfp:a=16,g=8"},
-                                                 {small_rows(70, 64), kRows}};
-  for (const auto& [plain, format] : cases) {
-    const Graph graph = in_blocks(plain);
+  const std::pair<Graph, const char*> cases[] = {
+      {in_blocks(small_llama({})), "bfp8"},
+      {in_blocks(small_llama({})), "bfp:a=16,g=8"},
+      {in_blocks(small_rows(70, 64)), kRows},
+      {in_blocks(small_llama({}), group_of), "bfp8"},
+      {in_blocks(small_rows(70, 128), large_group_of), kRows}};
+  for (const auto& [graph, format] : cases) {
     FrozenBase scalar(graph, format, 1, Isa::kScalar);
     for (int i = 0; i < 3; ++i) scalar.step();
     for (const Isa isa : {Isa::kAvx2, best_isa()}) {
@@ -269,8 +299,10 @@ TEST(NetworksInBlocks, HaveTheSameBitsOverThreadsAndInstructionSets) {
 }
 
 TEST(NetworksInBlocks, StateHasTheirBytesAndAnExponentForEachRow) {
-  const Graph graph = in_blocks(small_llama({}));
-  for (const char* text : {"bfp8", "fp32"}) {
+  for (const auto& [graph, text] :
+       {std::pair{in_blocks(small_llama({})), "bfp8"},
+        {in_blocks(small_llama({})), "fp32"},
+        {in_blocks(small_llama({}), group_of), "bfp8"}}) {
     const Format format = *parse_format(text);
     const StateLayout layout = training_layout(graph, format, OptimizerKind::kAdam);
     for (size_t i = 0; i < graph.parameters.size(); ++i) {
@@ -278,7 +310,7 @@ TEST(NetworksInBlocks, StateHasTheirBytesAndAnExponentForEachRow) {
       if (parameter.storage != Storage::kBlocks) continue;
       const ParameterState& state = layout.parameters[i];
       EXPECT_EQ(layout.tensors[state.mantissa].bytes(),
-                parameter.shape.count() / 32 * block_bytes(parameter.blocks));
+                bytes_in_blocks(parameter.blocks, parameter.shape.count()));
       EXPECT_EQ(state.accumulator, -1);
       EXPECT_EQ(state.moments[0].mantissa, -1);
       EXPECT_EQ(state.gradient_exponent, -1);

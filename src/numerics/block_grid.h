@@ -1,4 +1,4 @@
-// The numbers that a block of 32 weights can have (block_kind.h): least + scale * step, for whole
+// The numbers that a block of weights can have (block_kind.h): least + scale * step, for whole
 // steps of the kind's range.
 #pragma once
 
@@ -26,7 +26,8 @@ struct BlockSteps {
 
 constexpr BlockSteps block_steps(BlockKind kind) {
   if (kind == BlockKind::kQ8_0) return {-127, 127};
-  return kind == BlockKind::kQ4_1 ? BlockSteps{0, 15} : BlockSteps{-8, 7};
+  if (kind == BlockKind::kQ4_1) return {0, 15};
+  return block_bits(kind) == 3 ? BlockSteps{-4, 3} : BlockSteps{-8, 7};
 }
 
 // A float16 close to a number; of numbers beyond the largest that one. Zeros have no sign.
@@ -50,13 +51,15 @@ inline double block_number(double step, const BlockGrid& grid) {
 }
 
 // The grid of ggml's reference, which clips nothing: the scale is of q8_0 the largest magnitude /
-// 127, of q4_0 the number of the largest magnitude / -8, of q4_1 a 15th of the range.
+// 127, of q4_1 a 15th of the range, of others the number of the largest magnitude / -8, or, with 3
+// bits, / -4.
 inline BlockGrid whole_grid(BlockKind kind, std::span<const double> numbers) {
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   if (kind == BlockKind::kQ4_1) return {near_half((*high - *low) / 15), near_half(*low)};
   const double largest = *std::max_element(
       numbers.begin(), numbers.end(), [](double x, double y) { return std::abs(x) < std::abs(y); });
-  return {near_half(kind == BlockKind::kQ8_0 ? std::abs(largest) / 127 : largest / -8), 0};
+  if (kind == BlockKind::kQ8_0) return {near_half(std::abs(largest) / 127), 0};
+  return {near_half(largest / block_steps(kind).low), 0};
 }
 
 }  // namespace mantissa

@@ -60,13 +60,6 @@ inline int shared_exponent(const Tensor& rows, int64_t first, int64_t count) {
   return largest - (kSharedBits - rows.bits);
 }
 
-inline int shared_bits(const Tensor& rows) { return has_rows(rows) ? kSharedBits : rows.bits; }
-inline int shared_bits(const OpShapes& shapes, size_t input) {
-  const bool by_rows =
-      !shapes.input_grids.empty() && shapes.input_grids[input].blocks == Blocks::kRow;
-  return by_rows ? kSharedBits : shapes.input_bits(input);
-}
-
 // Rows [begin, end) of context.output, each requantised to its own maximum: fill(row, wide)
 // computes the wide values of a row and returns their exponent.
 template <typename Fill>

@@ -63,13 +63,15 @@ kernels::WideStatistics narrow_elements(const OpContext& c, const Tensor& out, b
     int64_t channel = begin % channels;
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t count = std::min(kBlock, end - at);
-      for (int64_t i = 0; i < count; ++i) {
-        if constexpr (kByChannel) {
-          wide[i] = wide_of(at + i, channel);
-          if (++channel == channels) channel = 0;
-        } else {
-          wide[i] = wide_of(at + i);
+      if constexpr (kByChannel) {
+        for (int64_t i = 0; i < count;) {  // the rest of a row, which compilers make vectors of
+          const int64_t of_row = std::min(channels - channel, count - i);
+          for (int64_t j = 0; j < of_row; ++j) wide[i + j] = wide_of(at + i + j, channel + j);
+          i += of_row;
+          channel = (channel + of_row) % channels;
         }
+      } else {
+        for (int64_t i = 0; i < count; ++i) wide[i] = wide_of(at + i);
       }
       kernels::MantissaSpan to = gradient_from(out, at);
       if (!writes) to.data = nullptr;

@@ -187,7 +187,8 @@ std::string differing_settings(const fs::path& a, const fs::path& b) {
     // Each run names its own copy: the weights in it count.
     const auto trained = name == "from" ? read_trained(found->second) : TrainedFile{};
     if (name != "from" || !trained.ok()) return found->second;
-    return "weights " + starting_point(*trained).sha256;
+    const auto start = starting_point(*trained);
+    return start.ok() ? "weights " + start->sha256 : found->second;
   };
   std::string text;
   for (const Setting& setting : training_settings()) {

@@ -1,5 +1,9 @@
 #include "run/memory_plan.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -82,6 +86,12 @@ int64_t peak_resident_bytes() { return status_bytes("VmHWM"); }
 void reset_peak_resident() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5";
+}
+
+void release_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace mantissa

@@ -44,5 +44,8 @@ int64_t resident_bytes();
 int64_t peak_resident_bytes();
 // Starts measuring the peak from now on, if the system can.
 void reset_peak_resident();
+// Gives memory that was freed back to the system, if the C library can: small pieces of it stay
+// resident else.
+void release_free_memory();
 
 }  // namespace mantissa

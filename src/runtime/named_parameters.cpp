@@ -125,7 +125,7 @@ bool all_finite(std::span<const std::byte> numbers, int64_t count) {
 
 std::vector<int64_t> dims_in_file(const NamedParameter& parameter) {
   if (parameter.blocks == BlockKind::kNone) return dims_of(parameter.shape);
-  return {parameter.shape[0], parameter.shape[1] / kBlockWeights, block_bytes(parameter.blocks)};
+  return block_dims(parameter.blocks, parameter.shape[0], parameter.shape[1]);
 }
 
 NamedParameter parameter_in_file(std::string name, DataType type, std::span<const int64_t> dims,
@@ -133,7 +133,7 @@ NamedParameter parameter_in_file(std::string name, DataType type, std::span<cons
   NamedParameter parameter{.name = std::move(name), .type = type, .shape = {}, .numbers = numbers};
   parameter.blocks = block_kind_of(type, dims);
   if (parameter.blocks != BlockKind::kNone) {
-    parameter.shape = Shape{dims[0], dims[1] * kBlockWeights};
+    parameter.shape = Shape{dims[0], dims[1] * block_weights(parameter.blocks)};
     return parameter;
   }
   parameter.shape.rank = static_cast<int>(dims.size());
@@ -144,7 +144,8 @@ NamedParameter parameter_in_file(std::string name, DataType type, std::span<cons
 Status check_parameter(const NamedParameter& from) {
   const int64_t count = from.shape.count();
   if (from.blocks != BlockKind::kNone) {
-    if (count_of(from.numbers, block_bytes(from.blocks)) * kBlockWeights != count) {
+    const int64_t blocks = count_of(from.numbers, block_bytes(from.blocks));
+    if (blocks * block_weights(from.blocks) != count) {
       return wrong(from, "has not the blocks of its shape");
     }
     if (has_finite_scales(from.blocks, from.numbers)) return {};
@@ -345,13 +346,30 @@ TakenParameters match_parameters(const Graph& graph, std::span<const NamedParame
 Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& format,
                                               std::span<const NamedParameter> source,
                                               State& state) {
+  return take_named_parameters(
+      graph, format, source, [&](size_t i) -> Result<NamedParameter> { return source[i]; }, state);
+}
+
+Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& format,
+                                              std::span<const NamedParameter> source,
+                                              const LoadParameter& load, State& state) {
   const ByName names = by_name(source);
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const NamedParameter* from = find(names, graph.parameters[i]);
     if (from == nullptr) continue;
-    MANTISSA_RETURN_IF_ERROR(take(*from, format, state.layout().parameters[i], state));
+    MANTISSA_ASSIGN(const NamedParameter loaded, load(static_cast<size_t>(from - source.data())));
+    MANTISSA_RETURN_IF_ERROR(take(loaded, format, state.layout().parameters[i], state));
   }
   return match_parameters(graph, source);
+}
+
+std::vector<bool> taken_parameters(const Graph& graph, std::span<const NamedParameter> source) {
+  const ByName names = by_name(source);
+  std::vector<bool> taken;
+  for (const Parameter& parameter : graph.parameters) {
+    taken.push_back(find(names, parameter) != nullptr);
+  }
+  return taken;
 }
 
 }  // namespace mantissa

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ struct NamedParameter {
   BlockKind blocks = BlockKind::kNone;  // of `numbers`, which then have the type uint8
 };
 
-// The shape in which files hold `numbers`: of blocks [rows, blocks, bytes of a block].
+// The shape in which files hold `numbers`: of blocks block_dims.
 std::vector<int64_t> dims_in_file(const NamedParameter& parameter);
 // A parameter of a tensor in a file that has a type of parameters, or blocks; without exponents and
 // accumulator.
@@ -73,5 +74,15 @@ TakenParameters match_parameters(const Graph& graph, std::span<const NamedParame
 // some of the parameters and should not be used.
 Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& format,
                                               std::span<const NamedParameter> source, State& state);
+
+// The same of parameters that are not all in memory at once: of `source` only names, types and
+// shapes are read, and load(i) gives one with its numbers, valid until the next call.
+using LoadParameter = std::function<Result<NamedParameter>(size_t i)>;
+Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& format,
+                                              std::span<const NamedParameter> source,
+                                              const LoadParameter& load, State& state);
+
+// Which of the graph's parameters take_named_parameters would set.
+std::vector<bool> taken_parameters(const Graph& graph, std::span<const NamedParameter> source);
 
 }  // namespace mantissa

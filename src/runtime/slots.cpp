@@ -6,6 +6,7 @@
 #include <set>
 
 #include "numerics/exponent.h"
+#include "ops/losses/loss_weight.h"
 
 namespace mantissa {
 namespace {
@@ -299,7 +300,8 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
     }
   }
   for (const int loss : graph.losses) {
-    slots.loss_units.push_back(graph.nodes[loss].op->loss_unit);
+    const Node& node = graph.nodes[loss];
+    slots.loss_units.push_back(ops::counted_unit(node));
   }
   for (const int input : graph.inputs) {
     if (graph.values[input].element != Element::kNumber) continue;

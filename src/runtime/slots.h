@@ -46,7 +46,7 @@ struct Slots {
   StepScalars scalars;
   StepTotals totals;
   std::array<LossTotals, kMostLosses> losses;  // as in the graph
-  std::vector<double> loss_units;              // of LossTotals::loss_q24
+  std::vector<double> loss_units;  // of LossTotals::loss_q24 in the sum of losses
   int64_t requantised = 0;
 };
 

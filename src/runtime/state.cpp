@@ -138,25 +138,45 @@ std::string State::sha256(StateGroup last) const {
   return hash.hex_digest();
 }
 
-void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state) {
+namespace {
+
+// Sets the initial numbers of a parameter.
+void initialise_parameter(const Parameter& parameter, const Format& format, uint64_t seed,
+                          uint32_t index, const ParameterState& tensors, State& state) {
+  const StateTensor& tensor = state.layout().tensors[tensors.mantissa];
+  if (parameter.storage == Storage::kReal) {
+    auto* numbers = state.data<double>(tensors.mantissa);
+    const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
+    std::fill_n(numbers, parameter.shape.count(), start);
+  } else if (parameter.storage == Storage::kBlocks) {
+    initialise_blocks(parameter, {parameter, seed, index}, tensors, state);
+  } else if (tensor.type == DataType::kFloat) {
+    initialise_float(parameter, seed, index, state.data<float>(tensors.mantissa));
+  } else {
+    set_numbers(InitialNumbers{parameter, seed, index}, tensor.bits, format.initial_bounds, tensors,
+                state);
+  }
+}
+
+// Whether the optimiser has integers beside a parameter.
+bool has_integer_optimizer(const Parameter& parameter, const StateTensor& tensor) {
+  return parameter.trained && parameter.storage != Storage::kReal &&
+         parameter.storage != Storage::kBlocks && tensor.type != DataType::kFloat;
+}
+
+}  // namespace
+
+void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state,
+                const std::vector<bool>& taken) {
   const StateLayout& layout = state.layout();
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const Parameter& parameter = graph.parameters[i];
     const ParameterState& tensors = layout.parameters[i];
-    const auto index = static_cast<uint32_t>(i);
-    const StateTensor& tensor = layout.tensors[tensors.mantissa];
-    if (parameter.storage == Storage::kReal) {
-      auto* numbers = state.data<double>(tensors.mantissa);
-      const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
-      std::fill_n(numbers, parameter.shape.count(), start);
-    } else if (parameter.storage == Storage::kBlocks) {
-      initialise_blocks(parameter, {parameter, seed, index}, tensors, state);
-    } else if (tensor.type == DataType::kFloat) {
-      initialise_float(parameter, seed, index, state.data<float>(tensors.mantissa));
-    } else {
-      set_numbers(InitialNumbers{parameter, seed, index}, tensor.bits, format.initial_bounds,
-                  tensors, state);
-      if (parameter.trained) initialise_optimizer(tensors, state);
+    if (taken.empty() || !taken[i]) {
+      initialise_parameter(parameter, format, seed, static_cast<uint32_t>(i), tensors, state);
+    }
+    if (has_integer_optimizer(parameter, layout.tensors[tensors.mantissa])) {
+      initialise_optimizer(tensors, state);
     }
   }
   if (layout.predictors < 0) return;

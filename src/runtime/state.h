@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "graph/graph.h"
@@ -53,7 +54,10 @@ class State {
 };
 
 // Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.
-void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state);
+// Of parameters that are marked in `taken` the numbers stay zero: they are taken from elsewhere
+// (taken_parameters), and drawing numbers for a large network takes seconds.
+void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state,
+                const std::vector<bool>& taken = {});
 
 // Sets a parameter to numbers, as many as it has: rounded to its grid; exactly in fp32 and for
 // statistics. The optimiser's tensors of the parameter start anew.

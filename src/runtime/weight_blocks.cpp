@@ -41,30 +41,39 @@ void put_half(double number, uint8_t* to) {
   to[1] = static_cast<uint8_t>(bits >> 8);
 }
 
-void put_block(BlockKind kind, const BlockGrid& grid, const int8_t* steps, uint8_t* block) {
-  put_half(grid.scale, block);
-  if (kind == BlockKind::kQ8_0) {
-    std::copy_n(steps, kBlockWeights, reinterpret_cast<int8_t*>(block + 2));
+// 32 weights (reference/elements/blocks.h).
+void put_part(BlockKind kind, const int8_t* steps, uint8_t* part) {
+  const int bits = block_bits(kind), first = block_steps(kind).low;
+  if (bits == 8) {
+    std::copy_n(steps, REF_PART_WEIGHTS, reinterpret_cast<int8_t*>(part));
     return;
   }
-  const bool has_least = kind == BlockKind::kQ4_1;
-  if (has_least) put_half(grid.least, block + 2);
-  uint8_t* const q = block + (has_least ? 4 : 2);
-  const int first = block_steps(kind).low;
-  constexpr int64_t kHalf = kBlockWeights / 2;
-  for (int64_t i = 0; i < kHalf; ++i) {
-    q[i] = static_cast<uint8_t>((steps[i] - first) | (steps[i + kHalf] - first) << 4);
+  std::fill_n(part, ref_part_bytes(ref_kind(kind)), uint8_t{0});
+  for (int i = 0; i < REF_PART_WEIGHTS; ++i) {
+    const int q = steps[i] - first;
+    if (bits == 4) {
+      part[i % 16] |= static_cast<uint8_t>(q << 4 * (i / 16));
+    } else {
+      part[i % 8] |= static_cast<uint8_t>((q & 3) << 2 * (i / 8));
+      part[8 + i % 4] |= static_cast<uint8_t>(q >> 2 << i / 4);
+    }
+  }
+}
+
+void put_block(BlockKind kind, const BlockGrid& grid, const int8_t* steps, uint8_t* block) {
+  put_half(grid.scale, block);
+  if (kind == BlockKind::kQ4_1) put_half(grid.least, block + 2);
+  const RefBlockKind ref = ref_kind(kind);
+  for (int64_t p = 0; p < ref_block_parts(ref); ++p) {
+    put_part(kind, steps + p * REF_PART_WEIGHTS,
+             block + ref_scale_bytes(ref) + p * ref_part_bytes(ref));
   }
 }
 
 }  // namespace
 
 BlockKind block_kind_of(DataType type, std::span<const int64_t> shape) {
-  if (type != DataType::kUint8 || shape.size() != 3) return BlockKind::kNone;
-  for (const BlockKind kind : {BlockKind::kQ4_0, BlockKind::kQ4_1, BlockKind::kQ8_0}) {
-    if (shape[2] == block_bytes(kind)) return kind;
-  }
-  return BlockKind::kNone;
+  return type == DataType::kUint8 ? kind_of_dims(shape) : BlockKind::kNone;
 }
 
 BlockKind block_kind_of(const StateTensor& tensor) {
@@ -83,12 +92,13 @@ bool has_finite_scales(BlockKind kind, std::span<const std::byte> blocks) {
 
 std::vector<double> block_numbers(BlockKind kind, std::span<const std::byte> blocks) {
   std::vector<double> numbers;
-  numbers.reserve(blocks.size() / static_cast<size_t>(block_bytes(kind)) * kBlockWeights);
+  numbers.reserve(blocks.size() / static_cast<size_t>(block_bytes(kind) * block_weights(kind)));
   for (int64_t at = 0; at < std::ssize(blocks); at += block_bytes(kind)) {
-    std::array<int64_t, kBlockWeights> weights;
+    std::array<int64_t, kMostBlockWeights> weights;
     ref_block_weights(bytes_at(blocks, at), ref_kind(kind), weights.data());
-    for (const int64_t weight : weights) {
-      numbers.push_back(std::ldexp(static_cast<double>(weight), REF_BLOCK_UNIT));
+    for (int64_t i = 0; i < block_weights(kind); ++i) {
+      const auto weight = static_cast<double>(weights[static_cast<size_t>(i)]);
+      numbers.push_back(std::ldexp(weight, REF_BLOCK_UNIT));
     }
   }
   return numbers;
@@ -126,7 +136,7 @@ std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const BlockGrid> 
   for (size_t b = 0; b < grids.size(); ++b) {
     auto* const block = reinterpret_cast<uint8_t*>(blocks.data()) +
                         static_cast<int64_t>(b) * block_bytes(kind);
-    put_block(kind, grids[b], steps.data() + b * kBlockWeights, block);
+    put_block(kind, grids[b], steps.data() + static_cast<int64_t>(b) * block_weights(kind), block);
   }
   return blocks;
 }
@@ -134,8 +144,9 @@ std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const BlockGrid> 
 std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const double> numbers) {
   std::vector<BlockGrid> grids;
   std::vector<int8_t> steps;
-  for (size_t at = 0; at < numbers.size(); at += kBlockWeights) {
-    const auto own = numbers.subspan(at, kBlockWeights);
+  const auto count = static_cast<size_t>(block_weights(kind));
+  for (size_t at = 0; at < numbers.size(); at += count) {
+    const auto own = numbers.subspan(at, count);
     grids.push_back(whole_grid(kind, own));
     for (const double number : own) {
       steps.push_back(
@@ -143,6 +154,21 @@ std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const double> num
     }
   }
   return packed_blocks(kind, grids, steps);
+}
+
+std::vector<std::byte> as_q4_0(BlockKind kind, std::span<const std::byte> blocks) {
+  std::vector<BlockGrid> grids;
+  std::vector<int8_t> steps;
+  for (int64_t at = 0; at < std::ssize(blocks); at += block_bytes(kind)) {
+    const uint8_t* const block = bytes_at(blocks, at);
+    const auto bits = static_cast<uint16_t>(block[0] | block[1] << 8);
+    grids.insert(grids.end(), static_cast<size_t>(ref_block_parts(ref_kind(kind))),
+                 BlockGrid{from_float16(bits), 0});
+    std::array<int8_t, kMostBlockWeights> own;
+    ref_block_steps(block, ref_kind(kind), own.data());
+    steps.insert(steps.end(), own.begin(), own.begin() + block_weights(kind));
+  }
+  return packed_blocks(BlockKind::kQ4_0, grids, steps);
 }
 
 }  // namespace mantissa

@@ -11,7 +11,7 @@
 
 namespace mantissa {
 
-// The kind of a tensor [rows, blocks, bytes of a block]; kNone: it is no such tensor.
+// The kind of a tensor that holds rows of blocks (block_dims); kNone: it is no such tensor.
 BlockKind block_kind_of(const StateTensor& tensor);
 BlockKind block_kind_of(DataType type, std::span<const int64_t> shape);
 
@@ -34,8 +34,12 @@ bool has_own_exponents(const State& state, const ParameterState& tensors);
 // Numbers up to kLargestInBlocks as blocks that clip nothing (whole_grid), rounded to nearest.
 std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const double> numbers);
 
-// Blocks of these grids and steps, 32 steps for each.
+// Blocks of these grids and steps, as many steps for each as a block has weights.
 std::vector<std::byte> packed_blocks(BlockKind kind, std::span<const BlockGrid> grids,
                                      std::span<const int8_t> steps);
+
+// Whole blocks of 3 or 4 bits without least numbers as q4_0, exactly: the scale of a group stands
+// before each 32 of its weights.
+std::vector<std::byte> as_q4_0(BlockKind kind, std::span<const std::byte> blocks);
 
 }  // namespace mantissa

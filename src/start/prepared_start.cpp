@@ -23,9 +23,9 @@ Status begin_prepared(RunConfig& config, const std::function<Status()>& write) {
     config.resume = false;
     config.overwrite = true;  // of the files that were just written
   }
-  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(folder / kStartFile));
+  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(folder / kStartFile, {}, Reading::kByParameter));
   MANTISSA_ASSIGN(config.network, read_network(folder / kNetworkFile));
-  config.start = starting_point(trained);
+  MANTISSA_ASSIGN(config.start, starting_point(trained));
   config.model = config.network->name;
   config.network_file = (folder / kNetworkFile).string();
   config.adapts_classes = false;

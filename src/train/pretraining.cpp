@@ -89,7 +89,9 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batch
                 State& state, const TrainedFile* trained) {
   const int64_t steps = config.format.float_steps();
   MANTISSA_ASSIGN(State floats, State::create(plan.pretraining_layout));
-  initialise(plan.graph, plan.pretraining.options.format, config.seed, floats);
+  std::vector<bool> taken;
+  if (trained != nullptr) taken = taken_parameters(plan.graph, trained->parameters);
+  initialise(plan.graph, plan.pretraining.options.format, config.seed, floats, taken);
   if (trained != nullptr) {
     MANTISSA_RETURN_IF_ERROR(
         take_trained(plan.graph, plan.pretraining.options.format, *trained, floats));

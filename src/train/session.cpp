@@ -34,6 +34,9 @@ Status check_settings(const RunConfig& config) {
     return invalid_input(
         "format: pretraining=float begins in fp32, which only a run of `train` does; leave it out");
   }
+  if (config.pack) {
+    return invalid_input("pack: only a run of `train` reads conversations; leave it out");
+  }
   if (config.pipeline.stages > 1) {
     return invalid_input("stages: only a run of `train` has several; leave it out");
   }

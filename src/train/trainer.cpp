@@ -130,7 +130,7 @@ Status start_from_float(Run& run, const TrainedFile* trained) {
 // Takes the weights that the run starts from, and tells which.
 Result<std::optional<TrainedFile>> take_start(Run& run) {
   if (!run.config.start) return std::optional<TrainedFile>();
-  MANTISSA_ASSIGN(TrainedFile trained, reread(*run.config.start));
+  MANTISSA_ASSIGN(TrainedFile trained, reread(*run.config.start, Reading::kByParameter));
   MANTISSA_RETURN_IF_ERROR(take_trained(run.plan.graph, run.config.format, trained, run.state));
   tell_message(run.observer, to_string(run.plan.taken, trained.source));
   return std::optional(std::move(trained));
@@ -150,7 +150,7 @@ Status write_named_files(const Run& run, const TrainedFile* trained, bool has_st
                       .vocabulary = run.config.known_vocabulary,
                       .quantised = {},
                       .learned = run.config.start->learned},
-                     trained->parameters);
+                     *trained);
 }
 
 // Whether the run starts from the copy in its own folder.
@@ -357,6 +357,7 @@ Result<TrainingResult> finish(Run& run) {
 
 Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& observer,
                              MpiTransport* transport) {
+  release_free_memory();
   const int64_t idle_bytes = resident_bytes();
   reset_peak_resident();
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
@@ -378,17 +379,21 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   MANTISSA_ASSIGN(auto before, finished_before(config, observer, plan, info.run_identity));
   if (before) return std::move(*before);
 
+  release_free_memory();
   MANTISSA_ASSIGN(State state, State::create(plan.layout));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan.arena_bytes()));
   ThreadPool pool(config.threads);
   tell_message(observer, pool.shortage());
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
-  initialise(plan.graph, config.format, config.seed, state);
+  std::vector<bool> taken;
+  if (config.start) taken = taken_parameters(plan.graph, config.start->parameters);
+  initialise(plan.graph, config.format, config.seed, state, taken);
   MANTISSA_ASSIGN(const Task task, run_task(config, plan, data));
   const Machine machine{pool, arena.span(), config.isa};
   Run run{config, observer, plan,       data, task, machine,  state,
           info,   {},       idle_bytes, {},   {},   transport};
   MANTISSA_RETURN_IF_ERROR(restore_or_begin(run, config_text));
+  release_free_memory();  // of parameters that were read
   MANTISSA_RETURN_IF_ERROR(train(run));
   return finish(run);
 }

@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "models/json/network_json.h"
 #include "networks/network.h"
+#include "networks/segments.h"
 #include "plan/passes/network_format.h"
 #include "plan/programs/program.h"
 #include "runtime/memory.h"
@@ -45,6 +46,7 @@ std::string write_set_up(const RunConfig& config, const RunPlan& plan) {
   for (const Parameter& parameter : plan.graph.parameters) trained.push_back(parameter.trained);
   return json{{"retention", retention},
               {"network", to_json(plan.network)},
+              {"pack", config.pack},
               {"format", to_string(config.format)},
               {"trained", trained},
               {"optimizer", optimizer_name(config.optimizer)},
@@ -77,6 +79,7 @@ Result<SetUp> read_set_up(std::span<const std::byte> message) {
   MANTISSA_ASSIGN(set_up.options.mode, pipeline::parse_mode(word("mode")));
   MANTISSA_ASSIGN(set_up.options.form, pipeline::parse_flush_form(word("form")));
   MANTISSA_ASSIGN(set_up.options.windows, pipeline::parse_windows(word("windows")));
+  config.pack = text.at("pack");
   set_up.trained = text.at("trained").get<std::vector<bool>>();
   config.batch_size = text.at("batch");
   config.micro_batch_size = text.at("micro_batch");
@@ -97,7 +100,11 @@ Result<SetUp> read_set_up(std::span<const std::byte> message) {
 
 Status work_on(const SetUp& set_up, Transport& transport, MpiTransport* named) {
   const RunConfig& config = set_up.config;
-  Graph graph = in_format(set_up.network, config.format);
+  Graph network = set_up.network;
+  if (config.pack) {
+    MANTISSA_ASSIGN(network, with_segments(std::move(network)));
+  }
+  Graph graph = in_format(network, config.format);
   if (set_up.trained.size() != graph.parameters.size()) {
     return failed("the first process sent another number of parameters");
   }

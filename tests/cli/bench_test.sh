@@ -130,7 +130,30 @@ check_bench_targets() {
     eval '((status == 1)) && python3 -m json.tool "$folder/stdout" >/dev/null'
 }
 
+# A language model of another program, with its weights and adapters.
+check_start() {
+  local few=(bench --batch-size 2 --threads 2 --steps 2 --warmup 1 --format bfp:block=channel,blocks=token)
+  python3 "$(dirname "${BASH_SOURCE[0]}")/../make_decoder.py" "$folder/base"
+  run import "$folder/base" --sequence 16 --out "$folder/base.safetensors" --quiet
+  few+=(--from "$folder/base.safetensors")
+  accepts "bench --from" "^  peak memory +[0-9.]+ MiB measured; a run: [0-9.]+ MiB planned" "${few[@]}"
+  holds "bench --from: the weights are taken" grep -qE 'taken: 20 of 20 parameters' "$folder/stderr"
+  holds "bench --from: all of them are updated" \
+    eval '(($(grep -cE "^update " "$folder/stdout") >= 20))'
+  prints_json "bench --lora" "${few[@]}" --lora 4 --json --quiet --out "$folder/lora.json"
+  holds "bench --lora: adapters alone are updated" python3 - "$folder/lora.json" <<'PYTHON'
+import json, sys
+bench = json.load(open(sys.argv[1]))
+assert bench["run"]["lora"] == 4 and bench["run"]["classes"] == 260 and "from" in bench["run"]
+updates = [row["name"] for row in bench["instructions"] if row["phase"] == "update"]
+assert updates and all("lora_" in name for name in updates), updates
+assert 0 < bench["state_bytes"] < bench["measured_peak_bytes"]
+PYTHON
+  refuses "bench --from with other tokens" 2 "classes: the tokens of .* are known" "${few[@]}" --classes 50
+}
+
 check_bench
 check_texts
+check_start
 check_predictions
 finish

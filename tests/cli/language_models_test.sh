@@ -147,6 +147,14 @@ holds "has the same text" cmp "$folder/stdout" "$folder/from-gguf"
 # An exponent for each token needs no calibration.
 accepts "in integers" '^An able' generate --checkpoint "$folder/a.gguf" --prompt "An able" \
   --length 5 --format bfp:block=channel,blocks=token
+# Keys and values of 16 channels, of 16 and 8 bits, and their exponents.
+run generate --checkpoint "$folder/a.gguf" --prompt "An able" --length 5 --json \
+  --format bfp:block=channel,blocks=token
+holds "the cache has the widths of the recipe" eval \
+  '(($(json "$folder/stdout" cache_bytes) == 64 * (2 * 16 + 16 + 2 + 2)))'
+refuses "over the budget" 3 'cache of 64 positions .*a shorter --sequence takes less' generate \
+  --checkpoint "$folder/a.gguf" --prompt "An able" --format bfp:block=channel,blocks=token \
+  --memory-budget 10KiB
 refuses "a format that needs examples" 2 'would have to be calibrated' \
   generate --checkpoint "$folder/a.gguf" --prompt a --format bfp8
 refuses "a format of a run" 2 'has its own, with which it was trained' \
@@ -240,6 +248,8 @@ accepts "and generate" '^abab' \
   generate --checkpoint "$folder/big-fp32" --prompt abab --length 3 --temperature 0
 refuses "so many in integers" 2 'are not exact in int32' train --from "$folder/big.safetensors" \
   --data "$folder/ab.txt" --format bfp8 --steps 3 --batch-size 2 --out "$folder/big-bfp8"
+accepts "so many generate in integers" '^abab' generate --checkpoint "$folder/big.safetensors" \
+  --prompt abab --length 3 --format bfp:block=channel,blocks=token
 # A network may know more tokens than its tokenizer.
 make padded.gguf 'tensor.token_embd.weight=[32, 300]'
 accepts "a padded vocabulary" '^ab' generate --checkpoint "$folder/padded.gguf" --prompt ab --length 5

@@ -1,12 +1,15 @@
 """Models with several outputs, and their numbers beside those of `mantissa predict --raw`.
 
-    onnx_outputs.py make FOLDER            # heads.onnx, rows.onnx, places.onnx
+    onnx_outputs.py make FOLDER            # heads.onnx, rows.onnx, places.onnx, signal.onnx, words.onnx
     onnx_outputs.py same OUTPUTS RAW NAME... # each output NAME has the bits of NAME.mantissas
+    onnx_outputs.py near OUTPUTS RAW MOST NAME...
+        # each output differs by at most MOST of the largest logit from NAME.logits, or NAME.mantissas
+    onnx_outputs.py feed RUN INPUTS FED    # inputs of the run's exported file: standardised, or tokens
     onnx_outputs.py losses NETWORK.json    # "targets operator penalty" of each loss
 """
-import json, random, struct, sys
+import json, random, struct, sys, zipfile
 sys.dont_write_bytecode = True
-from onnx_files import get_npz, integer, model, node, part, random_tensor, value
+from onnx_files import array, get_npz, integer, model, node, number, part, put_npz, random_tensor, value
 from onnx_tables import whole_numbers
 
 
@@ -38,7 +41,18 @@ def make(folder):
               node("Conv", ["picture", "w"], ["place"]) + random_tensor("w", (2, 1, 1, 1), 1) +
               node("Flatten", ["picture"], ["flat"]) + gemm("kind", "flat", 64, 4) +
               value(12, "kind", ("N", 4)) + value(12, "place", ("N", 2, 8, 8)))
-    for name, graph in (("heads", joined + heads("relu3", 24) + outputs),
+    averaged = (node("Relu", ["each"], ["active"]) +
+                node("ReduceMean", ["active"], ["mean"], "",
+                     part(5, part(1, "axes") + number(8, 1) + number(20, 7)) +
+                     integer("keepdims", 0)))
+    signal = (value(11, "signal", ("N", 12, 3)) + node("MatMul", ["signal", "read.weight"], ["each"]) +
+              random_tensor("read.weight", (3, 24), 1) + averaged)
+    words = (value(11, "words", ("N", 12), 7) + node("Gather", ["table", "words"], ["looked"]) +
+             random_tensor("table", (20, 16), 1) +
+             node("MatMul", ["looked", "read.weight"], ["each"]) +
+             random_tensor("read.weight", (16, 24), .5) + averaged)
+    for name, graph in (("signal", signal + heads("mean", 24) + outputs),
+                        ("words", words + heads("mean", 24) + outputs), ("heads", joined + heads("relu3", 24) + outputs),
                         ("rows", rows + heads("relu", 32) + outputs), ("places", places)):
         with open(f"{folder}/{name}.onnx", "wb") as file:
             file.write(model(graph + part(2, name)))
@@ -57,14 +71,52 @@ def same(outputs, raw, *names):
     sys.exit(wrong > 0)
 
 
+def feed(run, inputs, fed):
+    """`numbers` [N, T, C] as whole multiples of 1/4096 of their channels' deviations; `tokens`."""
+    with zipfile.ZipFile(inputs) as file:
+        name = file.namelist()[0].removesuffix(".npy")
+    if name == "tokens":
+        tokens = whole_numbers(inputs, name)
+        put_npz(fed, {"input_ids": array((len(tokens) // 12, 12), tokens, "<i8")})
+        return
+    with open(f"{run}/model.safetensors", "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    table = json.loads(json.loads(header["__metadata__"]["description"])["table"])
+    columns = table["inputs"][0]["columns"]
+    values, _ = get_npz(inputs, name)
+    for i, x in enumerate(values):
+        column = columns[i % len(columns)]
+        values[i] = round((x - column["mean"]) / column["deviation"] * 4096) / 4096
+    put_npz(fed, {name: array((len(values) // 36, 12, 3), values)})
+
+
+def near(outputs, raw, most, *names):
+    for name in names:
+        found, _ = get_npz(outputs, name)
+        try:
+            wanted = get_npz(raw, f"{name}.logits")[0]
+        except KeyError:
+            mantissas, (exponent,) = (whole_numbers(raw, f"{name}.{part}")
+                                      for part in ("mantissas", "exponent"))
+            wanted = [m * 2.0 ** exponent for m in mantissas]
+        assert len(found) == len(wanted) > 0 and len(set(found)) > 10, (name, len(found))
+        largest = max(abs(x) for x in wanted)
+        worst = max(abs(x - y) for x, y in zip(found, wanted)) / largest
+        assert worst < float(most), (name, worst)
+        print(f"{name}: {worst:.2g} of the largest logit")
+
+
 def losses(path):
     with open(path) as file:
         network = json.load(file)
     nodes = {one["name"]: one for one in network["nodes"]}
     for name in network["losses"]:
         loss = nodes[name]
-        print(loss["inputs"][1], loss["op"], loss.get("attributes", {}).get("penalty", "-"))
+        own = loss.get("attributes", {})
+        rest = [f"{key}={own[key]}" for key in ("focal", "loss_weight", "positive_weights")
+                if key in own]
+        print(loss["inputs"][1], loss["op"], own.get("penalty", "-"), *rest)
 
 
 if __name__ == "__main__":
-    {"make": make, "same": same, "losses": losses}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "same": same, "near": near, "feed": feed, "losses": losses}[sys.argv[1]](*sys.argv[2:])

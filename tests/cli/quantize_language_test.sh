@@ -106,11 +106,50 @@ holds "which are the same network" python3 -c "
 import sys
 sys.exit(not abs($(json "$folder/stdout" loss) / $f32 - 1) < 1e-6)"
 
+# Groups: of 64 where rows are a multiple of it, packed, with a scale each.
+for bits in 3 4; do
+  kinds=$([[ $bits == 3 ]] && echo '1 of q8_0, 12 of w3g32, 2 of w3g64' ||
+    echo '12 of q4_0, 1 of q8_0, 2 of w4g64')
+  accepts "$bits bits in groups" "$kinds; 26752 weights in" \
+    quantize "${few[@]}" --weights $bits --group 64 --method gptq --threads 1 --out "$folder/g$bits.safetensors"
+  holds "$bits bits: smaller groups are said" grep -q \
+    '12 layers get smaller groups: their rows are no multiple of 64' "$folder/stderr"
+  run quantize "${few[@]}" --blocks w${bits}g64 --method gptq --threads 3 --quiet \
+    --out "$folder/again.safetensors"
+  holds "$bits bits: the kind by name, and three threads" cmp "$folder/g$bits.safetensors" "$folder/again.safetensors"
+  run export --from "$folder/g$bits.safetensors" --target gguf --out "$folder/g$bits.gguf"
+  holds "$bits bits: Q4_0 has them exactly" grep -qE 'matrices are in Q4_0 exactly' "$folder/stderr" "$folder/stdout"
+  run import "$folder/g$bits.gguf" --weights blocks --sequence 16 --out "$folder/back.safetensors"
+  for file in g$bits back; do
+    run eval --checkpoint "$folder/$file.safetensors" --data "$folder/book.txt" \
+      --format bfp:block=channel,blocks=token --json
+    json "$folder/stdout" loss >"$folder/$file.loss"
+  done
+  holds "$bits bits: the same loss from there" cmp "$folder/g$bits.loss" "$folder/back.loss"
+  for format in fp32 bfp8; do
+    run train --from "$folder/g$bits.safetensors" --data "$folder/book.txt" --lora 4 --format $format \
+      --steps 4 --batch-size 2 --out "$folder/lora-g$bits-$format"
+    holds "$bits bits: adapters in $format, and groups stay" blocks "$folder/g$bits.safetensors" \
+      "$folder/lora-g$bits-$format/model.safetensors" \
+      'all(a[n] == b[n] for n in a if n.endswith("weights"))'
+  done
+done
+holds "bytes of 3 bits" blocks "$folder/g3.safetensors" "$folder/g3.safetensors" \
+  'all(s[1:] == ([1, 13, 2] if "down" in n else [1, 7, 2]) for n, (t, s, _) in a.items() if n.startswith("block") and n.endswith("weights") and t == "U8")'
+blocks "$folder/g3.safetensors" "$folder/g3.safetensors" \
+  'open("'"$folder"'/w5.json", "w").write(meta["network"].replace("w3g64", "w5g64"))'
+refuses "kinds that are not known" 2 "weight_blocks.*w5g64" train --model "$folder/w5.json" \
+  --data "$folder/book.txt" --sequence 16 --out "$folder/no"
+
 no=(--out "$folder/no.safetensors")
-refuses "other blocks" 2 "'q4_k' is none; choose q4_0, q4_1 or q8_0" \
+refuses "other blocks" 2 "'q4_k' is none; choose q4_0, q4_1, q8_0, w4g64, .* or w3g128" \
   quantize "${few[@]}" --blocks q4_k "${no[@]}"
-refuses "other groups" 2 "group: '64': blocks of q4_0, q4_1 and q8_0 have 32 weights" \
+refuses "groups of other blocks" 2 'group: blocks of q4_0 have 32 weights, not 64' \
   quantize "${few[@]}" --blocks q4_0 --group 64 "${no[@]}"
+refuses "other groups" 2 "group: '96': groups have 32, 64 or 128 weights" \
+  quantize "${few[@]}" --group 96 "${no[@]}"
+refuses "bits of groups" 2 'weights: groups of 64 have 3 or 4 bits, not 5' \
+  quantize "${few[@]}" --weights 5 --group 64 "${no[@]}"
 refuses "other bits" 2 'weights: blocks of q4_0 have 4 bits' \
   quantize "${few[@]}" --blocks q4_0 --weights 3 "${no[@]}"
 refuses "bits of values" 2 'rounds weights alone; values have the bits of the format' \

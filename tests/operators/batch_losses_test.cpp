@@ -215,7 +215,7 @@ TEST(BatchLosses, AgreeWithPyTorch) {
     expect(ops::kContrastiveLoss, {{"temperature", each.a}}, each);
   }
   for (const PyTorchBatchLoss& each : triplet_losses) {
-    const std::string mining = each.b == 0 ? "hard" : "all";
+    const std::string mining = each.b == 0 ? "hard" : each.b == 1 ? "all" : "semi-hard";
     expect(ops::kTripletLoss, {{"margin", each.a}, {"mining", mining}}, each);
   }
   rows.places = 2;

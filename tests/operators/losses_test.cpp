@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "numerics/rounding.h"
 #include "tests/operators/loss_rows.h"
@@ -130,6 +131,51 @@ TEST(LossForms, RanksAreCumulative) {
   const SigmoidForm form = {.ordinal = true};
   expect_everywhere(ops::kSigmoidCrossEntropy, sigmoid_attributes(form), rows,
                     sigmoid_definition(form, rows));
+}
+
+// A factor among several losses multiplies the gradient, not the loss that is counted: by a power
+// of two exactly, else as weights of rows do.
+TEST(LossForms, AFactorMultipliesTheGradientAlone) {
+  LossRows classes = some_rows(40, 6), numbers = some_rows(40, 6);
+  for (int64_t i = 0; i < 40; ++i) classes.labels.push_back(static_cast<int32_t>(i % 7) - 1);
+  for (int64_t i = 0; i < 240; ++i) {
+    numbers.targets.push_back(static_cast<int16_t>(i * 131 % 4096));
+  }
+  const Attributes plain, focal{{"focal", 2.0}}, huber{{"penalty", "huber"}};
+  const std::tuple<const Op*, const LossRows*, const Attributes*> forms[] = {
+      {&ops::kSoftmaxCrossEntropy, &classes, &plain}, {&ops::kMeanSquaredError, &classes, &plain},
+      {&ops::kSigmoidCrossEntropy, &classes, &plain}, {&ops::kSigmoidCrossEntropy, &classes, &focal},
+      {&ops::kRegressionError, &numbers, &plain},     {&ops::kRegressionError, &numbers, &huber}};
+  for (const auto& [op, rows, attributes] : forms) {
+    for (const bool floats : {false, true}) {
+      const LossFound whole = rows->run(*op, *attributes, floats);
+      for (const double factor : {1.0 / 1024, 0.5, 4.0, 307.0 / 1024, 3.0}) {
+        SCOPED_TRACE(::testing::Message() << op->name << " " << factor);
+        std::vector<AttributeItem> items = attributes->items();
+        items.emplace_back("loss_weight", factor);
+        const LossFound found = rows->run(*op, Attributes(items), floats);
+        EXPECT_EQ(found.totals.loss_q24, whole.totals.loss_q24);
+        EXPECT_EQ(found.totals.weight_q10, whole.totals.weight_q10);
+        LossRows weighed = *rows;
+        weighed.weights.assign(40, static_cast<int16_t>(factor * 1024));
+        const LossFound by_rows = weighed.run(*op, *attributes, floats);
+        for (size_t i = 0; i < found.gradient.size(); ++i) {
+          EXPECT_EQ(found.gradient[i], by_rows.gradient[i]) << i;
+          if (std::exp2(std::round(std::log2(factor))) != factor) continue;
+          EXPECT_EQ(found.gradient[i], factor * whole.gradient[i]) << i;
+        }
+        expect_same(found, rows->run(*op, Attributes(items), floats, 3));
+      }
+    }
+  }
+  // With weights of rows their products, to nearest.
+  const LossRows weighed = with_weights(classes);
+  const LossFound found = weighed.run(ops::kSoftmaxCrossEntropy, {{"loss_weight", 0.3}});
+  LossRows products = weighed;
+  for (int16_t& weight : products.weights) {
+    weight = static_cast<int16_t>(shift_right_rne(int64_t{weight} * 307, 10));
+  }
+  EXPECT_EQ(found.gradient, products.run(ops::kSoftmaxCrossEntropy, {}).gradient);
 }
 
 // The loops compute what the kernels compute, where both can.

@@ -108,7 +108,7 @@ TEST(Rotary, RefusesOddPairsByNumber) {
   EXPECT_EQ(of({{"heads", 2}, {"channels", 8}}),
             "turns pairs of a head's 6 channels, so not 8 of them");
   EXPECT_EQ(of({{"base", 0.5}}), "attribute 'base' is 0.5; wants 1 to 1e+09");
-  EXPECT_EQ(refusal(ops::kRotary, {}, Shape{12}), "wants one [..., positions, C] input");
+  EXPECT_EQ(refusal(ops::kRotary, {}, Shape{12}), "wants one [..., positions, C] input, and perhaps the starts of its segments");
 }
 
 TEST(SinusoidalPositions, AddSinesAndCosines) {

@@ -301,6 +301,32 @@ TEST(RowExponents, LogitsOfManyClassesAreMultipliedInSlices) {
   }
 }
 
+// More classes than a gradient could add up in int32: inference adds up channels alone.
+TEST(RowExponents, LogitsOfAnyNumberOfClassesAreInferred) {
+  constexpr int64_t kFew = 8;
+  for (const int64_t classes : {70'000, 152'000}) {
+    GraphBuilder builder("logits");
+    const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+    const int table = builder.add(ops::kEmbedding, "embedding", {tokens},
+                                  {{"rows", kVocabulary}, {"channels", kFew}});
+    RowNetwork net(*builder.finish(
+        builder.add(ops::kLinear, "logits", {table}, {{"channels", classes}, {"bias", 0}})));
+    const std::vector<int32_t> ids = random_tokens(kSequence, 6);
+    const Rows rows = net.run(kSequence, {ids});
+    EXPECT_EQ(net.run(1, {{ids[0]}}, 2), rows.first(1));
+    for (int64_t row = 0; row < kSequence; ++row) {
+      std::vector<double> input(kFew);
+      for (int64_t i = 0; i < kFew; ++i) input[i] = net.number(0, ids[row] * kFew + i);
+      const std::vector<double> sums = net.products(input, 1, 0, classes);
+      for (int64_t o = 0; o < classes; o += row == 0 ? 1 : 997) {
+        ASSERT_EQ(static_cast<double>(rows.mantissas[row * classes + o]),
+                  std::nearbyint(std::ldexp(sums[o], -rows.exponents[row])))
+            << row << ", " << o;
+      }
+    }
+  }
+}
+
 // Gates have one exponent for all rows of an image, which rows have not.
 TEST(RowExponents, AGateIsRefused) {
   GraphBuilder builder("gate");

@@ -90,6 +90,22 @@ constexpr SettingOf<BenchConfig> kBenchRows[] = {
     {"out", "file for the JSON, or a folder for bench.json", "", parse_text<&BenchConfig::out>}};
 constexpr CommandOf<BenchConfig> kBenchCommand = {"bench", kBenchRows, traits::kInBench};
 
+// A language model that --from names brings its tokens.
+Status choose_tokens(const Settings& settings, BenchmarkConfig& config) {
+  const RunConfig& run = config.run;
+  if (run.sequence == 0) return {};
+  const bool has_classes = settings.contains("classes");
+  if (!run.known_vocabulary) {
+    if (!has_classes) config.classes = kTokens;
+    return {};
+  }
+  if (has_classes) {
+    return invalid_input("--classes: the tokens of " + run.from + " are known: leave it out");
+  }
+  config.classes = std::ssize(run.known_vocabulary->names());
+  return {};
+}
+
 Result<BenchConfig> bench_config(const Settings& settings) {
   Settings training;
   MANTISSA_ASSIGN(BenchConfig config, read_settings(kBenchCommand, settings, &training));
@@ -112,7 +128,7 @@ Result<BenchConfig> bench_config(const Settings& settings) {
   if (is_text && !synthetic) {
     return invalid_input("bench: measures language models with synthetic texts: leave out --data");
   }
-  if (is_text && !settings.contains("classes")) config.benchmark.classes = kTokens;
+  MANTISSA_RETURN_IF_ERROR(choose_tokens(settings, config.benchmark));
   if (synthetic && config.benchmark.run.augmentation != Augmentation{}) {
     return invalid_input("--augment changes no synthetic pictures: name a data set with --data");
   }

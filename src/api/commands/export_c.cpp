@@ -107,7 +107,7 @@ Result<FrozenNetwork> frozen_zeros(const RunConfig& config, const RunPlan& plan)
                                        .data = config.data,
                                        .weights_sha256 = {},
                                        .form = form},
-                       .graph = freeze_graph(plan.graph, form),
+                       .graph = frozen_graph_of(config, plan),
                        .state = std::move(state)};
 }
 

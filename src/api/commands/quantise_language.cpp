@@ -1,4 +1,4 @@
-// quantize --blocks: a language model with its weights in blocks of a GGUF file.
+// quantize --blocks, --group: a language model with its weights in blocks.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,7 +33,7 @@ Status check_taken(const Settings& settings) {
           "activations: --blocks rounds weights alone; values have the bits of the "
           "format that train, eval and generate name");
     }
-    return invalid_input(name + ": does not go with --blocks, which trains nothing");
+    return invalid_input(name + ": does not go with --blocks and --group, which train nothing");
   }
   return {};
 }
@@ -47,7 +47,7 @@ Result<BlockMethod> block_method(const std::string& name) {
 }
 
 Status take_bits(const QuantiseConfig& config, LanguageQuantisation& request) {
-  const int bits = request.kind == BlockKind::kQ8_0 ? 8 : 4;
+  const int bits = block_bits(request.kind);
   if (config.own.contains("weights") && config.quantise.bits.all.weights != bits) {
     return invalid_input("weights: blocks of " + std::string(block_kind_name(request.kind)) +
                          " have " + std::to_string(bits) + " bits");
@@ -85,7 +85,7 @@ Status take_training(const Settings& training, LanguageQuantisation& request) {
 Result<LanguageQuantisation> request_of(const Settings& settings) {
   MANTISSA_ASSIGN(const QuantiseConfig config, quantise_config(settings));
   if (config.blocks == BlockKind::kNone) {
-    return invalid_input("--blocks names the blocks: q4_0, q4_1 or q8_0");
+    return invalid_input("--blocks names the blocks: " + block_kind_names());
   }
   MANTISSA_RETURN_IF_ERROR(check_taken(settings));
   LanguageQuantisation request;

@@ -112,6 +112,7 @@ constexpr SettingOf<EvaluationConfig> kEvalRows[] = {
         "as it has)"),
     {"data", "data set to evaluate on (left out: that of the training)", "",
      parse_text<&EvaluationConfig::data>},
+    kIgnoreLabel<EvaluationConfig>,
     {"out", "file for the JSON, or a folder for evaluation.json", "",
      parse_text<&EvaluationConfig::out>},
     {"beam", "hypotheses of a sentence, of networks that translate", "4",

@@ -17,6 +17,7 @@ struct GenerationConfig : InferenceConfig {
   ModelFileChoices file;
   std::string prompt;
   GenerationOptions options;
+  int64_t memory_budget = 0;  // bytes; 0: none
 };
 
 constexpr SettingOf<GenerationConfig> kGenerateRows[] = {
@@ -29,6 +30,7 @@ constexpr SettingOf<GenerationConfig> kGenerateRows[] = {
     top_k_row<GenerationConfig>("0"),
     kTopP<GenerationConfig>,
     kDrawingSeed<GenerationConfig>,
+    kGenerationBudget<GenerationConfig>,
     kThreads<GenerationConfig>,
     kIsa<GenerationConfig>};
 constexpr CommandOf<GenerationConfig> kGenerateCommand = {"generate", kGenerateRows};
@@ -43,13 +45,17 @@ Outcome<GeneratedText> generate(const Settings& settings,
   MANTISSA_ASSIGN(FrozenNetwork network,
                   load_network(config.checkpoint, config.file, kUsualPositions));
   ThreadPool pool(config.threads);
+  MANTISSA_ASSIGN(const std::unique_ptr<Generator> generator,
+                  Generator::create(network, DecodingForm::kCached, pool, config.isa));
+  MANTISSA_RETURN_IF_ERROR(check_generation_budget(*generator, config.memory_budget));
   MANTISSA_ASSIGN(TextGoneOn text,
-                  generate_text(network, config.prompt, config.options, DecodingForm::kCached, pool,
-                                config.isa, observer));
+                  go_on_with_text(*generator, config.prompt, config.options, observer));
   if (text.end == TextEnd::kStopped) {
     return make_error(ErrorCode::kInterrupted, "interrupted while generating");
   }
-  return generated_text(config.prompt, std::move(text));
+  GeneratedText generated = generated_text(config.prompt, std::move(text));
+  generated.memory = memory_of(*generator);
+  return generated;
 }
 
 }  // namespace mantissa

@@ -6,6 +6,7 @@
 #include "api/inference/load_network.h"
 #include "api/settings/settings.h"
 #include "infer/text/generate.h"
+#include "run/memory_plan.h"
 
 namespace mantissa {
 
@@ -49,5 +50,24 @@ template <typename Config>
 inline constexpr SettingOf<Config> kDrawingSeed = {
     "seed", "of the tokens drawn", "1",
     parse_whole<0, INT64_MAX, &Config::options, &GenerationOptions::seed>};
+
+template <typename Config>
+inline constexpr SettingOf<Config> kGenerationBudget = {
+    "memory-budget",
+    "most bytes of weights, cache of positions and arena: what needs more is refused (512MiB)", "",
+    parse_by<parse_bytes, &Config::memory_budget>};
+
+// An error if generating needs more than the budget (> 0).
+inline Status check_generation_budget(const Generator& generator, int64_t budget) {
+  const DecoderMemory memory = generator.memory();
+  const std::string positions = std::to_string(generator.sequence()) + " positions";
+  return check_budget({.items = {{"weights", memory.weights},
+                                 {"cache of " + positions, memory.cache},
+                                 {"arena", memory.arena}},
+                       .arena = {},
+                       .consumers = {},
+                       .advice = "a shorter --sequence takes less"},
+                      budget);
+}
 
 }  // namespace mantissa

@@ -19,4 +19,10 @@ inline GeneratedText generated_text(std::string prompt, TextGoneOn text) {
           .finish = finish};
 }
 
+inline GenerationMemory memory_of(const Generator& generator) {
+  const DecoderMemory memory = generator.memory();
+  return {.weights = memory.weights, .cache = memory.cache, .arena = memory.arena,
+          .is_cached = generator.is_cached()};
+}
+
 }  // namespace mantissa

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/arrays/array_files.h"
 #include "data/datasets/one_against_others.h"
 
 namespace mantissa {
@@ -53,7 +54,8 @@ Status match_classes(const FrozenNetwork& network, const std::string& source, Da
     if (*by_name != same) notes.push_back("classes are matched by name with the network's");
   } else if (data.info.target.classes > classes) {
     return invalid_input(source + ": has " + std::to_string(data.info.target.classes) +
-                         " classes, the network " + std::to_string(classes));
+                         " classes, the network " + std::to_string(classes) +
+                         ignore_remedy(data.info));
   } else if (data.info.target.named) {
     notes.push_back("class names are not those of the network: classes are matched by number");
   }
@@ -64,23 +66,34 @@ Status match_classes(const FrozenNetwork& network, const std::string& source, Da
   return {};
 }
 
+// The label that is told; or that of the training, if the data are arrays, too.
+std::optional<int64_t> ignored_label_of(const FrozenDescription& description,
+                                        const InferenceConfig& config) {
+  const std::string& source = config.data.empty() ? description.data : config.data;
+  const bool are_arrays = is_array_file(source) || is_array_folder(source);
+  return config.ignored_label || !are_arrays ? config.ignored_label : description.ignored_label;
+}
+
 }  // namespace
 
-Result<DataOptions> network_options(const FrozenNetwork& network, int threads) {
+Result<DataOptions> network_options(const FrozenNetwork& network, const InferenceConfig& config) {
   const FrozenDescription& description = network.description;
-  if (description.table) return DataOptions{.threads = threads, .schema = description.table};
   const ModelOptions& options = description.options;
+  DataOptions wanted{.threads = config.threads, .schema = description.table};
+  wanted.table.ignored_label = ignored_label_of(description, config);
+  if (description.table) return wanted;
   if (options.channels != 1 && options.channels != 3) {
     return invalid_input("the network takes pictures of " + std::to_string(options.channels) +
                          " channels; pictures have 1 or 3");
   }
-  return DataOptions{
-      .size = {options.height, options.width}, .channels = options.channels, .threads = threads};
+  wanted.size = {options.height, options.width};
+  wanted.channels = options.channels;
+  return wanted;
 }
 
 Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwork& network) {
   const std::string source = config.data.empty() ? network.description.data : config.data;
-  MANTISSA_ASSIGN(const DataOptions options, network_options(network, config.threads));
+  MANTISSA_ASSIGN(const DataOptions options, network_options(network, config));
   MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
   const bool are_rows = data.info.table.has_value();
   if (are_rows != options.schema.has_value()) {

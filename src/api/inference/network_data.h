@@ -11,8 +11,8 @@
 namespace mantissa {
 
 // How examples are read for a network: the columns of its rows, or the size and channels of its
-// pictures. An error if pictures cannot have them.
-Result<DataOptions> network_options(const FrozenNetwork& network, int threads);
+// pictures; and the label that counts nothing. An error if pictures cannot have them.
+Result<DataOptions> network_options(const FrozenNetwork& network, const InferenceConfig& config);
 
 // Loads the test examples of the data set that `config` names (by default the data set of the
 // training), with the network's class numbers. If every class of the data has the name of a class

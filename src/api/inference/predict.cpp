@@ -58,6 +58,7 @@ constexpr SettingOf<PredictionConfig> kPredictRows[] = {
      parse_text<&PredictionConfig::input>, traits::kList},
     {"data", "data set whose test examples --index names (left out: that of the training)", "",
      parse_text<&PredictionConfig::data>},
+    kIgnoreLabel<PredictionConfig>,
     {"index", "test examples: 7, or 0-9", "0", parse_range},
     {"csv", "file to write the predictions to as CSV (-: standard output)", "",
      parse_text<&PredictionConfig::csv>},
@@ -164,7 +165,7 @@ Status predict_inputs(const PredictionConfig& config, Predictor& predictor) {
   if (count == 0) return invalid_input("--input: name a picture or a folder");
   const bool only_pictures = inputs.problems.empty();
   result.problems = std::move(inputs.problems);
-  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
+  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config));
   const std::span<const fs::path> all = inputs.files;
   for (size_t first = 0; first < all.size(); first += kPredictedAtOnce) {
     const size_t at_once = std::min<size_t>(kPredictedAtOnce, all.size() - first);

@@ -255,7 +255,7 @@ Status predict_arrays(const PredictionConfig& config, Predictor& predictor) {
 }
 
 Status predict_picture_arrays(const PredictionConfig& config, Predictor& predictor) {
-  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
+  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config));
   const PictureForm form = {options.size.height, options.size.width, options.channels};
   return predict_sets(config, predictor,
                       [&](const std::string& file) { return read_new_pictures(file, form); });

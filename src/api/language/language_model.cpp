@@ -23,6 +23,7 @@ struct ChatConfig : InferenceConfig {
   ModelFileChoices file;
   std::string system;
   GenerationOptions options;
+  int64_t memory_budget = 0;  // bytes; 0: none
 };
 
 constexpr SettingOf<ChatConfig> kChatRows[] = {
@@ -36,6 +37,7 @@ constexpr SettingOf<ChatConfig> kChatRows[] = {
     top_k_row<ChatConfig>("40"),
     kTopP<ChatConfig>,
     kDrawingSeed<ChatConfig>,
+    kGenerationBudget<ChatConfig>,
     kThreads<ChatConfig>,
     kIsa<ChatConfig>};
 constexpr CommandOf<ChatConfig> kChatCommand = {"chat", kChatRows};
@@ -132,6 +134,7 @@ Outcome<LanguageModel> LanguageModel::load(const Settings& settings) {
   auto data = std::make_shared<Data>(std::move(network), config.threads, config.isa);
   MANTISSA_ASSIGN(data->generator, Generator::create(data->network, DecodingForm::kCached,
                                                      data->pool, config.isa));
+  MANTISSA_RETURN_IF_ERROR(check_generation_budget(*data->generator, config.memory_budget));
   data->choices = {.length = config.options.length,
                    .temperature = config.options.temperature,
                    .top_k = config.options.top_k,

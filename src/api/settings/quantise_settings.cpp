@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/settings/block_settings.h"
 #include "api/settings/commands.h"
 #include "api/settings/settings.h"
 
@@ -81,7 +82,7 @@ Status parse_method(S, S text, QuantiseConfig& config) {
                                      : "there is no such method";
   return invalid_input("method: '" + text + "': " + why +
                        "; choose mmse, adaround, uniform, percentile, kl or unit, or with --blocks "
-                       "gptq");
+                       "or --group gptq");
 }
 
 struct Training {
@@ -104,21 +105,6 @@ Status parse_training(S, S text, QuantiseConfig& config) {
   }
   return invalid_input("train: unknown method '" + text +
                        "'; choose lsq, lsqplus, pact, wrpn, dorefa, hwgq or uniform");
-}
-
-Status parse_blocks(S, S text, QuantiseConfig& config) {
-  for (const BlockKind kind : {BlockKind::kQ4_0, BlockKind::kQ4_1, BlockKind::kQ8_0}) {
-    if (text == block_kind_name(kind)) config.blocks = kind;
-  }
-  if (text.empty() || config.blocks != BlockKind::kNone) return {};
-  return invalid_input("blocks: '" + text + "' is none; choose q4_0, q4_1 or q8_0");
-}
-
-Status parse_group(S, S text, QuantiseConfig&) {
-  if (text == std::to_string(kBlockWeights)) return {};
-  return invalid_input("group: '" + text +
-                       "': blocks of q4_0, q4_1 and q8_0 have 32 weights, and "
-                       "no others are there");
 }
 
 Status parse_sides(S, S text, QuantiseConfig& config) {
@@ -172,11 +158,15 @@ constexpr SettingOf<QuantiseConfig> kQuantiseRows[] = {
      "up for its own errors) or uniform",
      "mmse", parse_method, traits::kIdentity},
     {"blocks",
-     "q4_0, q4_1 or q8_0: of a language model in Llama's layout; its weights in such blocks of a "
-     "GGUF file, rounded by the text of --data, and nothing else; --out is then a file, like that of "
-     "import --weights blocks (docs/language.md)",
+     "q4_0, q4_1 or q8_0, of GGUF files, or w4g64, w4g128, w3g32, w3g64, w3g128, of 3 and 4 bits "
+     "in groups: of a language model in Llama's layout; its weights in such blocks, rounded by the "
+     "text of --data, and nothing else; --out is then a file, like that of import --weights blocks "
+     "(docs/language.md)",
      "", parse_blocks},
-    {"group", "of --blocks: weights of a row that share a scale", "32", parse_group},
+    {"group",
+     "32, 64 or 128 weights of a row that share a scale, with the bits of --weights, 3 or 4: as "
+     "--blocks",
+     "", parse_group},
     {"range",
      "the whole numbers that weights of n bits become: symmetric, -7 to 7 with 4 bits, with 1 bit "
      "-1 and 1; or full, -8 to 7, with 1 bit -1 and 0",
@@ -246,12 +236,12 @@ Result<QuantiseConfig> quantise_config(const Settings& settings) {
   if (!config.resumes() && (from == settings.end() || from->second.empty())) {
     return invalid_input("--from names the trained network, a run's folder or a file");
   }
+  MANTISSA_RETURN_IF_ERROR(choose_blocks(config));
   const bool has_blocks = config.blocks != BlockKind::kNone;
   const auto method = settings.find("method");
   if (!has_blocks && method != settings.end() && method->second == kGptq) {
-    return invalid_input("method gptq: goes with --blocks");
+    return invalid_input("method gptq: goes with --blocks or --group");
   }
-  if (!has_blocks && settings.contains("group")) return invalid_input("group: goes with --blocks");
   MANTISSA_RETURN_IF_ERROR(choose_format(config));
   if (!config.measures_sensitivity && !settings.contains("out")) {
     return invalid_input("--out names a folder for the results");

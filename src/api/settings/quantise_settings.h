@@ -12,6 +12,7 @@ namespace mantissa {
 struct QuantiseConfig {
   QuantiseSettings quantise;
   BlockKind blocks = BlockKind::kNone;  // of a language model; then nothing is trained
+  int64_t group = 0;                    // weights of a block that were asked for; 0: none
   Settings own;                         // of the quantisation itself, as they were given
   bool measures_sensitivity = false;
   // Settings of train, with "out" (except for sensitivity) and "from" (unless a run is resumed).

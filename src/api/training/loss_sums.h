@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "mantissa/training.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/ops.h"
 #include "runtime/executor.h"
 
@@ -36,7 +37,7 @@ struct Sums {
       LossReport& loss = report.losses[i];
       const double weight = static_cast<double>(std::max<int64_t>(1, losses[i].weight_q10));
       loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / weight * 0x1p10;
-      report.loss += loss.mean;
+      report.loss += loss.mean * ops::loss_weight(node.attributes);
       loss.uncounted = losses[i].rows - losses[i].counted;
       // A distribution stands for its likeliest class.
       if (compares_classes(*graph, node) || node.op == &ops::kSoftCrossEntropy) {

@@ -224,7 +224,8 @@ Outcome<Done> Trainer::set_parameter(const std::string& name, const std::vector<
 Outcome<TakenNames> Trainer::take(const TrainedParameters& trained) {
   Session& session = *data_->session;
   const TrainedFile& file = trained.data().file;
-  MANTISSA_RETURN_IF_ERROR(match_start(session.graph(), starting_point(file)));
+  MANTISSA_ASSIGN(const StartingPoint start, starting_point(file));
+  MANTISSA_RETURN_IF_ERROR(match_start(session.graph(), start));
   MANTISSA_ASSIGN(auto taken,
                   take_trained(session.graph(), session.config().format, file, session.state()));
   return TakenNames{std::move(taken.taken), std::move(taken.initial), std::move(taken.left_over)};

@@ -69,12 +69,13 @@ class TemporaryFile {
   Status flush() { return flush_to_disk(descriptor_, path_); }
 
   // Compares the file from its start with the pieces.
-  Status verify(std::span<const std::span<const std::byte>> pieces) {
+  Status verify(size_t pieces, const FilePiece& piece_at) {
     // So that the bytes come from the disk and not from its cache, if the system can do that.
     ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
     std::byte buffer[kVerifyBytes];
     off_t offset = 0;
-    for (std::span<const std::byte> piece : pieces) {
+    for (size_t i = 0; i < pieces; ++i) {
+      MANTISSA_ASSIGN(std::span<const std::byte> piece, piece_at(i));
       while (!piece.empty()) {
         const ssize_t n =
             ::pread(descriptor_, buffer, std::min(piece.size(), kVerifyBytes), offset);
@@ -135,14 +136,22 @@ Status write_text_atomically(const std::filesystem::path& path, std::string_view
 
 Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces) {
+  return write_file_atomically(
+      path, pieces.size(),
+      [&](size_t i) -> Result<std::span<const std::byte>> { return pieces[i]; });
+}
+
+Status write_file_atomically(const std::filesystem::path& path, size_t pieces,
+                             const FilePiece& piece_at) {
   {
     TemporaryFile temporary(path);
     if (!temporary.is_open()) return failed(file_message("create", temporary.path(), errno));
-    for (const std::span<const std::byte> piece : pieces) {
+    for (size_t i = 0; i < pieces; ++i) {
+      MANTISSA_ASSIGN(const std::span<const std::byte> piece, piece_at(i));
       MANTISSA_RETURN_IF_ERROR(temporary.write(piece));
     }
     MANTISSA_RETURN_IF_ERROR(temporary.flush());
-    MANTISSA_RETURN_IF_ERROR(temporary.verify(pieces));
+    MANTISSA_RETURN_IF_ERROR(temporary.verify(pieces, piece_at));
     MANTISSA_RETURN_IF_ERROR(temporary.rename_to(path));
   }
   return flush_folder(path.has_parent_path() ? path.parent_path() : ".");

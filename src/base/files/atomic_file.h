@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,11 @@ namespace mantissa {
 // failed.
 Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces);
+// The same of pieces that are not all in memory at once: piece(i) is asked for twice, in order, and
+// its bytes are valid until the next call.
+using FilePiece = std::function<Result<std::span<const std::byte>>(size_t i)>;
+Status write_file_atomically(const std::filesystem::path& path, size_t pieces,
+                             const FilePiece& piece);
 Status write_text_atomically(const std::filesystem::path& path, std::string_view text);
 
 // The final name (without its folder) of the file that a temporary of this name was for; "" for any

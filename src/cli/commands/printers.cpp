@@ -75,11 +75,18 @@ void print_generated(const CommandLine& line, const GeneratedText& generated) {
     return print_json({{"prompt", generated.prompt},
                        {"text", generated.text},
                        {"tokens", generated.tokens},
-                       {"finish", finish_name(generated)}});
+                       {"finish", finish_name(generated)},
+                       {"weights_bytes", generated.memory.weights},
+                       {"cache_bytes", generated.memory.cache},
+                       {"arena_bytes", generated.memory.arena}});
   }
   print(printable_lines((line.quiet ? "" : generated.prompt) + generated.text) + "\n");
-  if (line.quiet || generated.finish != TextFinish::kEnd) return;
   std::fflush(stdout);
+  if (!generated.memory.is_cached) {
+    say_of(line, "each token was computed with all tokens before it: the network has operators "
+                 "that read ahead, which no cache serves");
+  }
+  if (line.quiet || generated.finish != TextFinish::kEnd) return;
   say_of(line, "the model ended its text after " + std::to_string(generated.tokens) + " tokens");
 }
 

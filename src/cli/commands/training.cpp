@@ -162,8 +162,9 @@ int run_train(const CommandLine& line) {
 int run_quantize(const CommandLine& line) {
   return with_fetched(line, [](const CommandLine& fetched) {
     if (fetched.setting("sensitivity") == "true") return run_sensitivity(fetched);
-    return fetched.settings.contains("blocks") ? run_blocks(fetched)
-                                               : run_visibly(fetched, quantize_network);
+    const Settings& settings = fetched.settings;
+    const bool in_blocks = settings.contains("blocks") || settings.contains("group");
+    return in_blocks ? run_blocks(fetched) : run_visibly(fetched, quantize_network);
   });
 }
 

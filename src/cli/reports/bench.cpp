@@ -211,6 +211,11 @@ std::string step_lines(const Json& bench, const Terminal& terminal) {
     add("data wait", us(step, "data_wait_us") + " before each step");
   }
   add("arena", bytes_text(number(bench, "arena_bytes")) + " planned");
+  if (number(bench, "measured_peak_bytes") > 0) {
+    add("weights", bytes_text(number(bench, "state_bytes")) + " with accumulators and optimiser");
+    add("peak memory", bytes_text(number(bench, "measured_peak_bytes")) + " measured; a run: " +
+                           bytes_text(number(bench, "planned_peak_bytes")) + " planned");
+  }
   if (number(step, "re_executions") + number(step, "mispredictions") > 0) {
     add("computed twice", cell(step, "re_executions", 0) + " gradients, " +
                               cell(step, "mispredictions", 0) +

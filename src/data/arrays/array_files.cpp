@@ -6,6 +6,7 @@
 
 #include "base/files/atomic_file.h"
 #include "base/files/file_system.h"
+#include "data/tables/table_rows.h"
 
 namespace mantissa {
 namespace {
@@ -76,9 +77,8 @@ Result<NpyArray> read_npy(const fs::path& path) {
   return array;
 }
 
-}  // namespace
-
-Result<ArrayPair> read_pair(const FoundSplit& split) {
+// The inputs and targets of a split, with all examples.
+Result<ArrayPair> read_whole_pair(const FoundSplit& split) {
   ArrayPair pair;
   if (!is_npz(split.files[0])) {
     MANTISSA_ASSIGN(pair.x, read_npy(split.file(0)));
@@ -92,6 +92,74 @@ Result<ArrayPair> read_pair(const FoundSplit& split) {
     if (array.name == split.files[2]) pair.y = std::move(array);
   }
   return pair;
+}
+
+// Whether examples have one label each.
+bool has_one_label(const NpyArray& labels) {
+  return labels.shape.size() == 1 || (labels.shape.size() == 2 && labels.shape[1] == 1);
+}
+
+// Keeps these examples of an array.
+void keep_examples(const std::vector<int64_t>& kept, NpyArray& array) {
+  const int64_t bytes = std::ssize(array.data) / std::max<int64_t>(1, array.shape[0]);
+  auto to = array.data.begin();
+  for (const int64_t n : kept) {
+    const auto from = array.data.begin() + n * bytes;
+    if (from != to) std::copy(from, from + bytes, to);
+    to += bytes;
+  }
+  array.data.erase(to, array.data.end());
+  array.shape[0] = std::ssize(kept);
+}
+
+}  // namespace
+
+bool is_ignored(const FoundSplit& split, double label) {
+  return split.ignored_label && label == static_cast<double>(*split.ignored_label);
+}
+
+void leave_out_ignored(const FoundSplit& split, NpyArray& labels, std::span<NpyArray> others) {
+  if (!split.ignored_label || !has_one_label(labels)) return;
+  const NumberAt number = number_reader(labels.type);
+  const int64_t count = labels.shape[0];
+  std::vector<int64_t> kept;
+  for (int64_t n = 0; n < count; ++n) {
+    if (!is_ignored(split, number(labels, n))) kept.push_back(n);
+  }
+  if (std::ssize(kept) == count) return;
+  for (NpyArray& other : others) {
+    if (!other.shape.empty() && other.shape[0] == count) keep_examples(kept, other);
+  }
+  keep_examples(kept, labels);
+}
+
+std::string ignored_note(const FoundSplit& split, const NpyArray& labels) {
+  const NumberAt number = number_reader(labels.type);
+  const int64_t count = std::ssize(labels.data) / npy_element_bytes(labels.type);
+  int64_t ignored = 0;
+  for (int64_t i = 0; i < count; ++i) ignored += is_ignored(split, number(labels, i));
+  const std::string text = std::to_string(ignored), label = std::to_string(*split.ignored_label);
+  return "'" + labels.name + "' " + shape_text(labels) + ": " +
+         (has_one_label(labels) ? text + " examples have the label " + label + " and are left out"
+                                : text + " labels are " + label + " and count nothing");
+}
+
+Result<ArrayPair> read_pair(const FoundSplit& split) {
+  MANTISSA_ASSIGN(ArrayPair pair, read_whole_pair(split));
+  leave_out_ignored(split, pair.y, {&pair.x, 1});
+  return pair;
+}
+
+Status take_ignored_label(std::optional<int64_t> label, FoundData& found) {
+  if (!label) return {};
+  for (const SplitRow& row : kSplitRows) {
+    FoundSplit& split = found.*row.found;
+    if (split.files.empty()) continue;
+    split.ignored_label = label;
+    MANTISSA_ASSIGN(const ArrayPair pair, read_whole_pair(split));
+    found.notes.push_back(ignored_note(split, pair.y));
+  }
+  return {};
 }
 
 Result<ArrayPair> read_inputs(const fs::path& path) {

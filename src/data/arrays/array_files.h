@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,20 @@ std::string unread_note(const OtherArray& array);
 struct ArrayPair {
   NpyArray x, y;
 };
+// Without the examples whose one label the split ignores.
 Result<ArrayPair> read_pair(const FoundSplit& split);
+
+bool is_ignored(const FoundSplit& split, double label);
+
+// Leaves the examples whose one label the split ignores out of the labels and of other arrays of as
+// many examples.
+void leave_out_ignored(const FoundSplit& split, NpyArray& labels, std::span<NpyArray> others);
+
+// Tells all splits of pairs of arrays the label that they ignore, with a note for each.
+Status take_ignored_label(std::optional<int64_t> label, FoundData& found);
+
+// A note about the labels of a split that are ignored, of examples or places.
+std::string ignored_note(const FoundSplit& split, const NpyArray& labels);
 
 // The inputs of a file for predictions, NPZ or NPY, and the targets if they are there; else `y` has
 // no name. Errors: no inputs, or those of several splits.

@@ -53,6 +53,7 @@ Status check_rows(const ArrayPair& train, const DataOptions& options, FoundData&
 Result<FoundData> inspect_arrays(const std::filesystem::path& path, const DataOptions& options) {
   if (wants_names(options)) return inspect_named(path, options);
   MANTISSA_ASSIGN(FoundData found, find_array_files(path));
+  MANTISSA_RETURN_IF_ERROR(take_ignored_label(options.table.ignored_label, found));
   if (wants_shape(options)) {
     MANTISSA_RETURN_IF_ERROR(inspect_shaped(options, found));
     return found;

@@ -26,12 +26,13 @@ Result<std::unique_ptr<TableRows>> target_rows(const FoundSplit& split, const Np
 }  // namespace
 
 Result<Label> place_label(const FoundSplit& split, const NpyArray& y, double number) {
-  if (number == -1) return kNoLabel;
+  if (number == -1 || is_ignored(split, number)) return kNoLabel;
   if (number >= 0 && number < kNoLabel && number == std::floor(number)) {
     return static_cast<Label>(number);
   }
   return invalid_input(place_of(split, y) + " has a label that is no whole number from -1 to " +
-                       std::to_string(kNoLabel - 1) + "; -1 counts nothing");
+                       std::to_string(kNoLabel - 1) +
+                       "; -1 counts nothing, and so does the label that --ignore-label names");
 }
 
 Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const NpyArray& y,
@@ -50,16 +51,23 @@ Result<std::vector<TableColumn>> example_targets(const FoundSplit& split, const 
 Result<Label> largest_place_label(const FoundSplit& split, const NpyArray& y, FoundData& found) {
   const NumberAt number = number_reader(y.type);
   const int64_t count = std::ssize(y.data) / npy_element_bytes(y.type);
-  Label largest = 0;
+  Label largest = 0, second = 0;
   int64_t missing = 0;
   for (int64_t i = 0; i < count; ++i) {
     MANTISSA_ASSIGN(const Label label, place_label(split, y, number(y, i)));
-    missing += label == kNoLabel;
-    if (label != kNoLabel) largest = std::max(largest, label);
+    missing += number(y, i) == -1;
+    if (label == kNoLabel || label == largest) continue;
+    second = std::max(second, std::min(label, largest));
+    largest = std::max(largest, label);
   }
+  const std::string subject = "'" + y.name + "' " + shape_text(y) + ": ";
   if (missing > 0) {
-    found.notes.push_back("'" + y.name + "' " + shape_text(y) + ": " + std::to_string(missing) +
-                          " labels are -1 and count nothing");
+    found.notes.push_back(subject + std::to_string(missing) + " labels are -1 and count nothing");
+  }
+  if (largest > second + 1) {
+    found.notes.push_back(subject + "no label lies between " + std::to_string(second) + " and " +
+                          std::to_string(largest) + "; if that says that there is no class, " +
+                          "--ignore-label " + std::to_string(largest) + " leaves it out");
   }
   return largest;
 }
@@ -140,7 +148,8 @@ Status append_targets(const FoundSplit& split, const NpyArray& y, const TableSch
       MANTISSA_ASSIGN(const Label label, place_label(split, y, number(y, i)));
       if (label != kNoLabel && label >= std::ssize(schema.target.categories)) {
         return invalid_input(place_of(split, y) + " has the label " + std::to_string(label) +
-                             ", which no training example has");
+                             ", which no training example has; --ignore-label " +
+                             std::to_string(label) + " leaves it out");
       }
       labels.push_back(label);
     }

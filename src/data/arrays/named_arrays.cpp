@@ -81,6 +81,7 @@ Result<SplitArrays> read_split(const FoundSplit& split, std::optional<ChannelAxi
     arrays.targets.push_back(std::move(targets));
   }
   MANTISSA_RETURN_IF_ERROR(check_counts(split, arrays));
+  if (arrays.targets.size() == 1) leave_out_ignored(split, arrays.targets[0], arrays.inputs);
   for (const ArrayInput& input : inputs) {
     MANTISSA_ASSIGN(std::vector<int32_t> lengths, lengths_for(split, input, inputs, arrays.inputs));
     arrays.lengths.push_back(std::move(lengths));
@@ -113,6 +114,25 @@ Status find_splits(const fs::path& archive, const NamedPlaces& places, FoundData
   if (found.test.files.empty() && !found.validation.files.empty()) {
     found.test = std::exchange(found.validation, {});
     found.notes.push_back("there are no test arrays: those for validation are taken for them");
+  }
+  return {};
+}
+
+// Tells the splits the label that they ignore, with a note for each.
+Status take_ignored_label(const DataOptions& options, const NamedPlaces& places, FoundData& found) {
+  if (!options.table.ignored_label) return {};
+  if (!places.outputs.empty()) {
+    return invalid_input("ignore-label: is for networks with one output, and this one has several");
+  }
+  for (const SplitRow& row : kSplitRows) {
+    FoundSplit& split = found.*row.found;
+    if (split.files.empty()) continue;
+    split.ignored_label = options.table.ignored_label;
+    std::vector<OtherArray> others;
+    MANTISSA_ASSIGN(const std::vector<NpyArray> arrays, read_npz(split.file(0), {}, &others));
+    for (const NpyArray& array : arrays) {
+      if (array.name == split.files.back()) found.notes.push_back(ignored_note(split, array));
+    }
   }
   return {};
 }
@@ -206,6 +226,7 @@ Result<FoundData> inspect_named(const fs::path& path, const DataOptions& options
   FoundData found;
   MANTISSA_ASSIGN(const fs::path archive, archive_at(path));
   MANTISSA_RETURN_IF_ERROR(find_splits(archive, places_of(options), found));
+  MANTISSA_RETURN_IF_ERROR(take_ignored_label(options, places_of(options), found));
   const bool keeps_some = found.test.files.empty();
   if (keeps_some) {
     found.train.part = RowPart::kTrain;

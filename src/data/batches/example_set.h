@@ -25,6 +25,8 @@ constexpr const char* kNumberTensor = "numbers";
 constexpr const char* kTokenTensor = "tokens";      // int32 [sequence]
 constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
 constexpr const char* kLengthTensor = "lengths";    // int32 []
+// int32 [sequence]: for each position the one with which its text begins, in packed sequences
+constexpr const char* kStartTensor = "segment_starts";
 // int32 []; or [labels]: 0 or 1 for each; or [H, W] of pixels
 constexpr const char* kLabelTensor = "labels";
 constexpr const char* kTargetTensor = "targets";    // int16 [numbers], the numbers to predict

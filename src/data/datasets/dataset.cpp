@@ -12,6 +12,7 @@
 #include "data/batches/examples.h"
 #include "data/datasets/find_dataset.h"
 #include "data/datasets/one_against_others.h"
+#include "data/datasets/readers.h"
 
 namespace mantissa {
 namespace {
@@ -182,6 +183,14 @@ PictureForm loaded_form(const FoundData& found, const DataOptions& options) {
     size = found.smallest == found.largest ? found.largest : kSizeOfMixed;
   }
   return {size.height, size.width, options.channels == 0 ? found.channels : options.channels};
+}
+
+std::string ignore_remedy(const DatasetInfo& data) {
+  const Target& target = data.target;
+  const bool are_labels = target.kind == TargetKind::kClasses && !target.names.empty();
+  if (data.kind != kArrayReader.kind || !are_labels) return "";
+  return "; --ignore-label " + target.names.back() +
+         " leaves that label out, if it says that there is no class";
 }
 
 std::string size_text(const PictureSize& size) {

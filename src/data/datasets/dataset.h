@@ -81,6 +81,10 @@ std::string examples_text(std::span<const TensorSpec> specs);
 // "'picture' (U8 [28, 28, 1]) and 'vector' (I16 [6])": the inputs, by name.
 std::string inputs_text(std::span<const TensorSpec> specs);
 
+// How to leave out the last class of arrays, for an error about too many classes:
+// "; --ignore-label 255 leaves that label out ..."; "" for other data.
+std::string ignore_remedy(const DatasetInfo& data);
+
 // An error if the data are a table: "SUBJECT pictures, and NAME is a table".
 Status check_no_table(const DatasetInfo& data, const std::string& subject);
 

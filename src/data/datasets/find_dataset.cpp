@@ -111,6 +111,11 @@ std::string hint_below(const fs::path& folder, int levels) {
 }
 
 Result<FoundData> inspect(const LocatedData& data, const DataOptions& options) {
+  if (options.table.ignored_label && data.reader != &kArrayReader) {
+    return invalid_input("ignore-label: is for labels in NPZ and NPY files, and " +
+                         quoted(data.folder) + " has " + data.reader->kind +
+                         ": leave examples without a class out of these");
+  }
   auto found = data.reader->inspect(data.folder, options);
   if (!found.ok()) found.error().message += hint_below(data.folder, 2);
   return found;

@@ -24,6 +24,7 @@ struct FoundSplit {
   std::vector<std::string> files;  // in the folder, as its reader wants them; there may be millions
   std::vector<Label> labels;       // [count], or empty if only loading tells them
   RowPart part = RowPart::kAll;    // of a table's rows
+  std::optional<int64_t> ignored_label = {};  // in arrays
 
   std::filesystem::path file(size_t i) const { return folder / files[i]; }
 };

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "data/tables/column_values.h"
+#include "data/tables/output_columns.h"
 #include "data/tables/row_weights.h"
 
 namespace mantissa {
@@ -44,6 +45,7 @@ size_t usual_target(const std::vector<std::string>& names, const std::set<size_t
 struct ChosenColumns {
   std::vector<size_t> inputs;
   std::vector<size_t> targets;
+  std::vector<size_t> widths = {};  // of several outputs: how many of the targets each has
   std::optional<size_t> weights;
 };
 
@@ -70,26 +72,21 @@ Result<std::set<size_t>> other_columns(const TableRows& rows, const TableChoices
   return invalid_input("row-weights: the column '" + choices.weights + "' is ignored");
 }
 
-// The names of the columns that several outputs of a network predict.
-Result<std::vector<std::string>> names_of_outputs(const TableChoices& choices) {
-  std::vector<std::string> outputs, chosen = parse_missing(choices.target);
-  for (const WantedTarget& output : choices.outputs) outputs.push_back(output.name);
-  if (chosen.empty()) return outputs;
-  if (chosen.size() == outputs.size()) return chosen;
-  return invalid_input("target: names " + std::to_string(chosen.size()) +
-                       " columns, and the network has the outputs " + missing_text(outputs) +
-                       "; name a column for each, in this order");
-}
-
 // The columns that are predicted: those that the user names, with commas between them; else those
 // that the rows name, or the usual one. A column may have commas in its name.
 Result<std::vector<size_t>> chosen_targets(const TableRows& rows, const TableChoices& choices,
-                                           const std::set<size_t>& ignored) {
+                                           const std::set<size_t>& ignored,
+                                           std::vector<size_t>& widths) {
   const std::string& choice = choices.target;
   const std::vector<std::string>& names = rows.names();
   std::vector<std::string> chosen = rows.targets();
   if (!choices.outputs.empty()) {
-    MANTISSA_ASSIGN(chosen, names_of_outputs(choices));
+    MANTISSA_ASSIGN(const auto columns, columns_of_outputs(choices));
+    chosen.clear();
+    for (const std::vector<std::string>& own : columns) {
+      chosen.insert(chosen.end(), own.begin(), own.end());
+      widths.push_back(own.size());
+    }
   } else if (!choice.empty()) {
     const bool is_one = std::find(names.begin(), names.end(), choice) != names.end();
     chosen = is_one ? std::vector<std::string>{choice} : parse_missing(choice);
@@ -111,7 +108,7 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   const std::vector<std::string>& names = rows.names();
   ChosenColumns chosen;
   MANTISSA_ASSIGN(const std::set<size_t> ignored, other_columns(rows, choices, chosen, notes));
-  MANTISSA_ASSIGN(chosen.targets, chosen_targets(rows, choices, ignored));
+  MANTISSA_ASSIGN(chosen.targets, chosen_targets(rows, choices, ignored, chosen.widths));
   const std::set<size_t> targets(chosen.targets.begin(), chosen.targets.end());
   for (const size_t target : chosen.targets) {
     if (chosen.weights == target) {
@@ -228,7 +225,7 @@ Result<TableColumn> target_column(const ColumnValues& values, const std::string&
 
 // Several targets: labels, if each has two values, or numbers.
 Status take_targets(std::span<const ColumnValues> values, std::span<const std::string> names,
-                    TableTask task, FoundSchema& found) {
+                    TableTask task, TableSchema& schema, std::vector<std::string>& notes) {
   const auto all = [&](const auto& fits) { return std::all_of(values.begin(), values.end(), fits); };
   const bool are_labels = task != TableTask::kRegression && all([](const ColumnValues& one) {
     return !one.too_many() && one.different() <= 2;
@@ -241,15 +238,15 @@ Status take_targets(std::span<const ColumnValues> values, std::span<const std::s
   }
   const TableTask each = are_labels ? TableTask::kClassification : TableTask::kRegression;
   for (size_t i = 0; i < values.size(); ++i) {
-    MANTISSA_ASSIGN(TableColumn column, target_column(values[i], names[i], each, found.notes));
+    MANTISSA_ASSIGN(TableColumn column, target_column(values[i], names[i], each, notes));
     if (i == 0) {
-      found.schema.target = std::move(column);
+      schema.target = std::move(column);
     } else {
-      found.schema.more_targets.push_back(std::move(column));
+      schema.more_targets.push_back(std::move(column));
     }
   }
   if (task == TableTask::kByTarget) {
-    found.notes.push_back(std::to_string(values.size()) + " targets are taken for " +
+    notes.push_back(std::to_string(values.size()) + " targets are taken for " +
                           (are_labels ? "labels; --task regression takes them for numbers"
                                       : "numbers"));
   }
@@ -258,13 +255,20 @@ Status take_targets(std::span<const ColumnValues> values, std::span<const std::s
 
 // A target for each output: numbers or classes, as its loss wants.
 Status take_outputs(std::span<const ColumnValues> values, std::span<const std::string> names,
-                    const TableChoices& choices, FoundSchema& found) {
-  for (size_t i = 0; i < values.size(); ++i) {
+                    std::span<const size_t> widths, const TableChoices& choices,
+                    FoundSchema& found) {
+  for (size_t i = 0, first = 0; i < widths.size(); first += widths[i++]) {
     const WantedTarget& wanted = choices.outputs[i];
     TableSchema& output = found.schema.outputs.emplace_back();
     output.output = wanted.name;
     const TableTask task = wanted.is_number ? TableTask::kRegression : TableTask::kClassification;
-    MANTISSA_ASSIGN(output.target, target_column(values[i], names[i], task, found.notes));
+    if (widths[i] > 1) {
+      MANTISSA_RETURN_IF_ERROR(take_targets(values.subspan(first, widths[i]),
+                                            names.subspan(first, widths[i]), task, output,
+                                            found.notes));
+      continue;
+    }
+    MANTISSA_ASSIGN(output.target, target_column(values[first], names[first], task, found.notes));
   }
   return {};
 }
@@ -430,12 +434,13 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
     target_names.push_back(names[chosen.targets[i]]);
   }
   if (!choices.outputs.empty()) {
-    MANTISSA_RETURN_IF_ERROR(take_outputs(targets, target_names, choices, found));
+    MANTISSA_RETURN_IF_ERROR(take_outputs(targets, target_names, chosen.widths, choices, found));
   } else if (targets.size() == 1) {
     MANTISSA_ASSIGN(found.schema.target,
                     target_column(targets[0], target_names[0], choices.task, found.notes));
   } else {
-    MANTISSA_RETURN_IF_ERROR(take_targets(targets, target_names, choices.task, found));
+    MANTISSA_RETURN_IF_ERROR(take_targets(targets, target_names, choices.task, found.schema,
+                                          found.notes));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     if (targets[i].doubt().empty()) continue;

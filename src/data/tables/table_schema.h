@@ -17,6 +17,7 @@ namespace mantissa {
 // The number of an example's class.
 using Label = uint16_t;
 constexpr int kMaxClasses = 1 << 16;
+constexpr int64_t kMostIgnoredLabel = INT32_MAX;
 
 // Predictions: classes, or numbers.
 enum class TableTask { kByTarget, kClassification, kRegression };
@@ -106,6 +107,7 @@ struct PictureColumn {
 struct WantedTarget {
   std::string name;
   bool is_number = false;
+  int64_t width = 1;  // numbers of an example, or labels that exclude no other
 };
 
 // The user's settings for a table.
@@ -128,10 +130,12 @@ struct TableChoices {
   // of places.
   std::vector<ArrayInput> inputs = {};
   Shape label_shape = {};
+  // The label in arrays that counts nothing: of places, or of examples, which are left out.
+  std::optional<int64_t> ignored_label = std::nullopt;
   // For a network that also reads pictures: [H, W, C]; they have a column. Rank 0: it reads none.
   Shape picture = {};
   // For a network with several outputs: a target for each. Columns have the outputs' names, unless
-  // `target` names as many.
+  // `target` names those of each.
   std::vector<WantedTarget> outputs = {};
 };
 

@@ -184,16 +184,6 @@ Result<ConversationParts> divided_by_question(const QuestionGroups& groups) {
   return parts;
 }
 
-// Where the examples begin, and the end of the last.
-std::vector<int64_t> example_begins(std::span<const Token> tokens) {
-  std::vector<int64_t> begins;
-  for (int64_t i = 0; i < std::ssize(tokens); ++i) {
-    if ((tokens[i] & kFirstMark) != 0) begins.push_back(i);
-  }
-  begins.push_back(std::ssize(tokens));
-  return begins;
-}
-
 }  // namespace
 
 bool has_conversations(const std::string& path, const Vocabulary& vocabulary) {
@@ -226,6 +216,15 @@ Result<ConversationParts> read_conversations(std::string_view text, const Vocabu
   }
   note_counts(counts, sequence, others, notes);
   return divided_by_question(groups);
+}
+
+std::vector<int64_t> example_begins(std::span<const Token> tokens) {
+  std::vector<int64_t> begins;
+  for (int64_t i = 0; i < std::ssize(tokens); ++i) {
+    if ((tokens[i] & kFirstMark) != 0) begins.push_back(i);
+  }
+  begins.push_back(std::ssize(tokens));
+  return begins;
 }
 
 Examples answer_examples(std::span<const Token> tokens, int64_t sequence, Token padding) {

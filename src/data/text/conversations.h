@@ -41,6 +41,9 @@ struct ConversationParts {
 Result<ConversationParts> read_conversations(std::string_view text, const Vocabulary& vocabulary,
                                              int64_t sequence, std::vector<std::string>& notes);
 
+// The places in a part where its examples begin, and the end of the last.
+std::vector<int64_t> example_begins(std::span<const Token> tokens);
+
 // Examples of a part. An example's tokens, padding behind them, and as labels the token after each
 // that belongs to an answer, else -1.
 Examples answer_examples(std::span<const Token> tokens, int64_t sequence, Token padding);

@@ -7,6 +7,7 @@
 #include "base/files/text_file.h"
 #include "base/hash.h"
 #include "data/text/conversations.h"
+#include "data/text/packed_conversations.h"
 #include "data/text/parallel_text.h"
 
 namespace mantissa {
@@ -230,6 +231,16 @@ std::vector<SentencePair> known_pairs(std::vector<SentencePair> pairs, const Voc
   return pairs;
 }
 
+// The examples of training are packed.
+void take_packed(const Text& text, const TextOptions& options, DatasetInfo& info) {
+  const PackedExamples packed =
+      packed_answer_examples(text.train, options.sequence, padding_of(text.vocabulary));
+  info.specs = packed.examples.specs;
+  info.train_count = packed.examples.count;
+  info.bytes += packed.bytes;
+  info.notes.push_back(packed.note);
+}
+
 }  // namespace
 
 Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
@@ -262,6 +273,12 @@ Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& opt
   if (!has_pairs && !std::filesystem::is_regular_file(path, ignored)) {
     return invalid_input("'" + path + "' is no file; language models are trained on a text file");
   }
+  if (options.packs && !has_conversations) {
+    return invalid_input("pack: '" + path +
+                         "' is no file of conversations for this network (NAME.jsonl, for a "
+                         "language model that import read); examples of other texts have no "
+                         "padding: leave it out");
+  }
   MANTISSA_ASSIGN(const Text text, load_text(path, options));
   const auto examples = [&](const std::vector<Token>& part) {
     return examples_for(text.vocabulary, part, options, 0).count;
@@ -287,6 +304,7 @@ Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& opt
     info.bytes +=
         (info.train_count + info.validation_count + info.test_count) * int64_t{sizeof(int64_t)};
   }
+  if (options.packs) take_packed(text, options, info);
   return info;
 }
 

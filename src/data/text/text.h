@@ -32,6 +32,7 @@ struct TextOptions {
   TextTask task = TextTask::kNextToken;
   // The vocabulary of the network that reads the text. Null: one of the text's own, or the file's.
   std::shared_ptr<const Vocabulary> known = nullptr;
+  bool packs = false;  // training examples are packed conversations
 };
 
 // A text's tokens. Pairs of sentences are a line each, which a line feed ends: source, translation,
@@ -59,8 +60,8 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
                                             const TextOptions& options,
                                             std::vector<std::string>& notes);
 
-// The same as a data set, for plans: examples are sequences, classes are tokens. An error if a text
-// that is not parallel is no regular file.
+// The same as a data set, for plans: examples are sequences, classes are tokens. Errors: a text that
+// is not parallel and no regular file; one without conversations that is to be packed.
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options);
 
 // Examples of a part: this many tokens each, and as labels, [sequence], the token after each of

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/atomic_file.h"
 #include "base/result.h"
 
 namespace mantissa {
@@ -31,6 +33,7 @@ struct SafetensorsView {
 using SafetensorsTensor = SafetensorsView;
 
 // The contents of a file. Owns the bytes that its tensors point into: can be moved, not copied.
+// The bytes of a file that was opened stay on the disk: `data` of its tensors is empty.
 struct SafetensorsFile {
   SafetensorsFile() = default;
   SafetensorsFile(SafetensorsFile&&) noexcept = default;
@@ -41,10 +44,18 @@ struct SafetensorsFile {
   std::vector<SafetensorsTensor> tensors;       // in the order of their data
   std::vector<uint32_t> by_name;                // their places, in the order of their names
   std::unique_ptr<std::byte[]> buffer;
+  std::unique_ptr<const InputFile> disk;  // of a file that was opened
+  std::vector<int64_t> offsets;           // of its tensors
 
   // The tensor of that name, or null.
   const SafetensorsTensor* find(std::string_view name) const;
+  // The bytes of one of `tensors`: its data, or read from the disk into `room`.
+  Result<std::span<const std::byte>> bytes(const SafetensorsTensor& tensor,
+                                           std::vector<std::byte>& room) const;
 };
+
+// Gives the bytes of the tensor with that place, valid until the next call.
+using TensorBytes = std::function<Result<std::span<const std::byte>>(size_t tensor)>;
 
 // The size in bytes of one element ("I8": 1, "F64": 8), or 0 for an unknown dtype.
 int64_t safetensors_dtype_bytes(std::string_view dtype);
@@ -55,6 +66,10 @@ int64_t safetensors_dtype_bytes(std::string_view dtype);
 Status write_safetensors(const std::filesystem::path& path,
                          const std::map<std::string, std::string>& metadata,
                          std::span<const SafetensorsView> tensors);
+// The same of tensors that are not all in memory at once. `bytes` is asked three times for each.
+Status write_safetensors(const std::filesystem::path& path,
+                         const std::map<std::string, std::string>& metadata,
+                         std::span<const SafetensorsView> tensors, const TensorBytes& bytes);
 
 // The same bytes in memory.
 Result<std::string> safetensors_bytes(const std::map<std::string, std::string>& metadata,
@@ -65,7 +80,11 @@ Result<std::string> safetensors_bytes(const std::map<std::string, std::string>& 
 // justifies is allocated. Errors name the file and say where it is wrong.
 Result<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
 
-// The same of bytes in memory. Errors call them `path`.
+// The same, but the tensors stay on the disk: their bytes are read once for the checksum, a
+// megabyte at a time, and then when they are asked for.
+Result<SafetensorsFile> open_safetensors(const std::filesystem::path& path);
+
+// The same as read_safetensors of bytes in memory. Errors call them `path`.
 Result<SafetensorsFile> parse_safetensors(std::string_view bytes,
                                           const std::filesystem::path& path);
 

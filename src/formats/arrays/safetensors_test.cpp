@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "base/test_folder.h"
 
@@ -65,6 +67,38 @@ TEST_F(Safetensors, BytesInMemoryAreThoseOfTheFile) {
     ASSERT_FALSE(cut.ok());
     EXPECT_NE(cut.error().message.find("memory"), std::string::npos);
   }
+}
+
+TEST_F(Safetensors, OpenedFilesStayOnTheDisk) {
+  const std::string bytes = valid();
+  const auto whole = read_safetensors(path());
+  const auto opened = open_safetensors(path());
+  ASSERT_TRUE(whole.ok() && opened.ok());
+  EXPECT_EQ(opened->metadata, whole->metadata);
+  EXPECT_EQ(opened->sha256, whole->sha256);
+  EXPECT_EQ(opened->buffer, nullptr);
+  std::vector<std::byte> room;
+  for (size_t i = 0; i < whole->tensors.size(); ++i) {
+    EXPECT_TRUE(opened->tensors[i].data.empty());
+    const auto read = opened->bytes(opened->tensors[i], room);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_TRUE(std::ranges::equal(*read, whole->tensors[i].data));
+  }
+  // A copy has the same bytes.
+  const auto copied = write_safetensors(
+      folder_ / "copy", opened->metadata, opened->tensors,
+      [&](size_t i) { return opened->bytes(opened->tensors[i], room); });
+  ASSERT_TRUE(copied.ok()) << copied.error().message;
+  EXPECT_EQ(get_file(folder_ / "copy"), bytes);
+  // Bits that flip are found, before and after the file was opened.
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    put_file(path(), damaged);
+    EXPECT_FALSE(open_safetensors(path()).ok()) << at;
+  }
+  put_file(path(), bytes.substr(0, bytes.size() - 1));
+  EXPECT_FALSE(opened->bytes(*opened->find("scalar"), room).ok());
 }
 
 TEST_F(Safetensors, GivesBackWhatWasWritten) {

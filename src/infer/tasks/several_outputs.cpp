@@ -48,9 +48,9 @@ Task::Report report_on(const Outputs& outputs, const std::string& data,
     const OutputTask& output = (*outputs)[i];
     const Task::Report& one = report.outputs.emplace_back(measurements[i].report());
     report.score.examples = one.score.examples;
-    report.score.loss += one.score.loss;
-    report.score.loss_q24 +=
-        ops::loss_in_q24(ops::loss_of(output.task.loss).op->loss_unit, one.score.loss_q24);
+    report.score.loss += output.weight * one.score.loss;
+    report.score.loss_q24 += ops::loss_in_q24(
+        output.weight * ops::loss_of(output.task.loss).op->loss_unit, one.score.loss_q24);
     report.score.outputs.push_back(one.score);
     report.score.outputs.back().output = output.name;
     report.scored.insert(report.scored.end(), one.scored.begin(), one.scored.end());
@@ -67,8 +67,8 @@ Task::Report report_on(const Outputs& outputs, const std::string& data,
 Task several_outputs_task(std::vector<OutputTask> all, std::string data) {
   Task task{.counts_correct = false};
   for (const OutputTask& output : all) {
-    task.guessing_loss += output.task.guessing_loss;
-    task.high_loss += output.task.high_loss;
+    task.guessing_loss += output.weight * output.task.guessing_loss;
+    task.high_loss += output.weight * output.task.high_loss;
   }
   const Outputs outputs = std::make_shared<const std::vector<OutputTask>>(std::move(all));
   task.describe = [outputs](const Score& score) { return describe_outputs(outputs, score); };

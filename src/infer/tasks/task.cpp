@@ -7,6 +7,7 @@
 #include "infer/tasks/language.h"
 #include "infer/tasks/regression.h"
 #include "infer/tasks/several_outputs.h"
+#include "ops/losses/loss_weight.h"
 
 namespace mantissa {
 
@@ -65,8 +66,9 @@ Result<Task> task_of(const Target& target, const Graph& network, const ModelOpti
       next += std::ssize(own);
     }
     const OutputPlace place = {static_cast<int>(i), output.result, output.labels};
-    outputs.push_back({output.labels, task_of_output(target.parts[i], output, data, isa,
-                                                     std::move(own), place)});
+    outputs.push_back({output.labels,
+                       task_of_output(target.parts[i], output, data, isa, std::move(own), place),
+                       ops::loss_weight(network.nodes[network.losses[i]].attributes)});
   }
   return several_outputs_task(std::move(outputs), data);
 }

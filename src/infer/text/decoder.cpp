@@ -1,7 +1,6 @@
 #include "infer/text/decoder.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 
@@ -51,30 +50,55 @@ Result<std::unique_ptr<Decoder>> Decoder::create(FrozenNetwork& network,
                                                  Isa isa) {
   std::unique_ptr<Decoder> decoder(new Decoder(network, options, pool, isa));
   if (options.form == DecodingForm::kWhole) return decoder;
-  // If rows have their own exponents, attention brings keys to one exponent that depends on all of
-  // them.
-  const Format& format = network.description.format;
   const Graph& graph = network.graph;
   const auto tokens = std::find_if(graph.inputs.begin(), graph.inputs.end(),
                                    [&](int input) { return is_decoded(graph.values[input]); });
   auto given = values_given_to_decoder(graph, *tokens);
   if (!given) return decoder;
-  if (format.has_row_exponents()) {
-    decoder->may_be_shorter_ = with_lengths(graph, options.source, 1).ok();
-    return decoder;
-  }
+  // A source's values are handed over without the exponents of their rows.
+  if (network.description.format.has_row_exponents() && !given->empty()) return decoder;
   decoder->form_ = DecodingForm::kCached;
   decoder->given_values_ = std::move(*given);
-  MANTISSA_ASSIGN(Piece* const one, decoder->piece_of(options.rows, 1));
-  decoder->cache_bytes_ = one->program.cache_bytes;
-  MANTISSA_ASSIGN(decoder->cache_, AlignedMemory::create(options.rows * decoder->cache_bytes_,
-                                                         "the cache of positions"));
-  one->executor->set_cache(decoder->cache_->span());
+  MANTISSA_RETURN_IF_ERROR(decoder->allocate());
   return decoder;
 }
 
-Result<std::unique_ptr<Decoder::Piece>> Decoder::make_piece(int64_t rows, int64_t positions,
-                                                            ProgramOptions options) const {
+// The cache, and an arena for single positions and for as many as are computed at once.
+Status Decoder::allocate() {
+  int64_t most = 0;
+  for (const int64_t positions : {int64_t{1}, std::min(options_.at_once, options_.positions)}) {
+    std::unique_ptr<Piece>& piece = pieces_[{options_.rows, positions}];
+    if (piece != nullptr) continue;
+    MANTISSA_ASSIGN(piece, compile_piece(options_.rows, positions, piece_options()));
+    cache_bytes_ = piece->program.cache_bytes;
+    most = std::max(most, piece->program.arena_bytes);
+  }
+  MANTISSA_ASSIGN(cache_,
+                  AlignedMemory::create(options_.rows * cache_bytes_, "the cache of positions"));
+  MANTISSA_ASSIGN(arena_, AlignedMemory::create(most));
+  return {};
+}
+
+DecoderMemory Decoder::memory() const {
+  DecoderMemory memory{.weights = std::ssize(network_.state.all_bytes())};
+  if (cache_) memory.cache = std::ssize(cache_->span());
+  if (arena_) memory.arena = std::ssize(arena_->span());
+  for (const auto& [sizes, piece] : pieces_) {
+    if (piece->arena) memory.arena += std::ssize(piece->arena->span());
+  }
+  return memory;
+}
+
+ProgramOptions Decoder::piece_options() const {
+  if (!is_cached()) return {};
+  return {.results = network_.graph.outputs,
+          .given = given_values_,
+          .cached_positions = options_.positions};
+}
+
+// The piece without its memory.
+Result<std::unique_ptr<Decoder::Piece>> Decoder::compile_piece(int64_t rows, int64_t positions,
+                                                               ProgramOptions options) const {
   auto piece = std::make_unique<Piece>();
   MANTISSA_ASSIGN(piece->graph, with_lengths(network_.graph, options_.source, positions));
   options.kind = ProgramKind::kInference;
@@ -84,23 +108,27 @@ Result<std::unique_ptr<Decoder::Piece>> Decoder::make_piece(int64_t rows, int64_
   options.format = network_.description.format;
   const kernels::KernelTable table = kernels::select_kernels(isa_);
   MANTISSA_ASSIGN(piece->program, compile(piece->graph, options, {&table, pool_.size()}));
-  MANTISSA_ASSIGN(piece->arena, AlignedMemory::create(piece->program.arena_bytes));
-  piece->executor.emplace(piece->graph, piece->program, network_.state, piece->arena->span(), pool_,
-                          isa_);
   return piece;
+}
+
+Status Decoder::give_arena(Piece& piece, std::span<std::byte> shared) const {
+  if (std::ssize(shared) < piece.program.arena_bytes) {
+    MANTISSA_ASSIGN(piece.arena, AlignedMemory::create(piece.program.arena_bytes));
+    shared = piece.arena->span();
+  }
+  piece.executor.emplace(piece.graph, piece.program, network_.state, shared, pool_, isa_);
+  return {};
 }
 
 Result<Decoder::Piece*> Decoder::piece_of(int64_t rows, int64_t positions) {
   std::unique_ptr<Piece>& piece = pieces_[{rows, positions}];
-  if (piece != nullptr) return piece.get();
-  ProgramOptions options;
-  if (is_cached()) {
-    options.results = network_.graph.outputs;
-    options.given = given_values_;
-    options.cached_positions = options_.positions;
+  if (piece == nullptr) {
+    MANTISSA_ASSIGN(piece, compile_piece(rows, positions, piece_options()));
   }
-  MANTISSA_ASSIGN(piece, make_piece(rows, positions, options));
-  if (cache_) piece->executor->set_cache(cache_->span());
+  if (!piece->executor) {
+    MANTISSA_RETURN_IF_ERROR(give_arena(*piece, arena_ ? arena_->span() : std::span<std::byte>()));
+    if (cache_) piece->executor->set_cache(cache_->span());
+  }
   return piece.get();
 }
 
@@ -137,7 +165,8 @@ Status Decoder::begin(std::span<const std::span<const Token>> sources) {
 Status Decoder::give(std::span<const std::span<const Token>> sources) {
   const int64_t count = std::ssize(sources), each = options_.rows / count;
   MANTISSA_ASSIGN(const std::unique_ptr<Piece> encoder,
-                  make_piece(count, 1, {.results = given_values_}));
+                  compile_piece(count, 1, {.results = given_values_}));
+  MANTISSA_RETURN_IF_ERROR(give_arena(*encoder, {}));
   const auto ran = encoder->executor->infer(inputs_of(*encoder, nullptr));
   if (!ran.ok()) return ran.error();
   given_.clear();
@@ -159,13 +188,9 @@ void Decoder::set(int64_t row, std::span<const Token> tokens) {
   std::copy(tokens.begin(), tokens.end(), tokens_.begin() + row * options_.positions);
 }
 
-// Without a cache a program has a few more positions. No position sees the ones after it. Of texts,
-// which may have any length, there are few programs.
+// Without a cache the program of a translation has a few more positions. No position sees the ones
+// after it.
 int64_t Decoder::whole_positions(int64_t end) const {
-  if (may_be_shorter_ && options_.source == 0) {
-    const auto enough = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(end)));
-    return std::min(options_.positions, std::max(kPositionBucket, enough));
-  }
   return options_.source > 0 ? std::min(options_.positions, round_up(end, kPositionBucket))
                              : options_.positions;
 }

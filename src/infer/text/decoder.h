@@ -30,7 +30,13 @@ struct DecoderOptions {
   int64_t rows = 1;       // sequences at once
   int64_t positions = 1;  // of a sequence, at most
   int64_t source = 0;     // tokens of the longest source; 0: the network has none
+  int64_t at_once = 1;    // positions of a row that are computed at once, at most
   DecodingForm form = DecodingForm::kCached;
+};
+
+// What a decoder needs beside its program, in bytes.
+struct DecoderMemory {
+  int64_t weights = 0, cache = 0, arena = 0;
 };
 
 class Decoder {
@@ -43,6 +49,9 @@ class Decoder {
 
   // Whether it computes new positions alone.
   bool is_cached() const { return form_ == DecodingForm::kCached; }
+
+  // With the cache of all rows, and the arena that all programs share.
+  DecoderMemory memory() const;
 
   // The sources, each for the same number of rows, one after the other. The network's values that
   // depend on a source alone are computed now, once.
@@ -67,7 +76,7 @@ class Decoder {
   struct Piece {
     Graph graph;
     Program program;
-    std::optional<AlignedMemory> arena;
+    std::optional<AlignedMemory> arena;  // if it does not fit the shared one
     std::optional<Executor> executor;
   };
   // A value that depends on the source alone: of one row, and of all rows.
@@ -77,8 +86,11 @@ class Decoder {
   };
 
   Decoder(FrozenNetwork& network, const DecoderOptions& options, ThreadPool& pool, Isa isa);
-  Result<std::unique_ptr<Piece>> make_piece(int64_t rows, int64_t positions,
-                                            ProgramOptions program) const;
+  Result<std::unique_ptr<Piece>> compile_piece(int64_t rows, int64_t positions,
+                                               ProgramOptions program) const;
+  Status give_arena(Piece& piece, std::span<std::byte> shared) const;
+  ProgramOptions piece_options() const;
+  Status allocate();
   int64_t whole_positions(int64_t end) const;
   Result<Piece*> piece_of(int64_t rows, int64_t positions);
   std::vector<const void*> inputs_of(const Piece& piece, const int32_t* targets) const;
@@ -89,12 +101,12 @@ class Decoder {
   ThreadPool& pool_;
   Isa isa_;
   DecodingForm form_ = DecodingForm::kWhole;
-  bool may_be_shorter_ = false;  // a text without a cache may have fewer positions than a sequence
   std::vector<int> given_values_;
   std::vector<Given> given_;
   std::vector<int32_t> source_tokens_, lengths_, tokens_;  // of all rows
   std::vector<int32_t> piece_tokens_;
   std::optional<AlignedMemory> cache_;
+  std::optional<AlignedMemory> arena_;  // of all programs: one of them runs at a time
   int64_t cache_bytes_ = 0;  // of a row
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Piece>> pieces_;
   const Piece* last_ = nullptr;  // that ran

@@ -17,6 +17,8 @@
 #include "infer/text/translate.h"
 #include "models/decoder.h"
 #include "models/models.h"
+#include "networks/adapters.h"
+#include "networks/language/block_network.h"
 #include "ops/ops.h"
 #include "plan/passes/network_format.h"
 #include "plan/programs/verify.h"
@@ -25,6 +27,9 @@ namespace mantissa {
 namespace {
 
 constexpr int64_t kSequence = 24, kExamples = 4;
+// Formats whose rows have exponents of their own.
+constexpr const char *kToken = "bfp:block=channel,blocks=token",
+                     *kWideToken = "bfp:block=channel,blocks=token,a=16";
 const std::vector<std::string> kPieces = {"\n", "a", "b", "c", "d", "e", "f", "g", "h"};
 
 int32_t drawn(uint64_t place, uint64_t below) {
@@ -134,7 +139,10 @@ std::vector<TokenLogits> reference(FrozenNetwork& network, std::span<const Token
 
 TEST(Decoder, GivesTheLogitsOfLanguageModelsWithoutACache) {
   for (const char* model : {"transformer_lm", "lstm_lm", "gru_lm"}) {
-    for (const char* format : {"bfp8", "dfp8", "bfp:block=channel", "fp32"}) {
+    for (const char* format :
+         {"bfp8", "dfp8", "bfp:block=channel", kToken, "fp32"}) {
+      const bool has_rows = std::string_view(format).find("token") != std::string_view::npos;
+      if (has_rows && std::string_view(model) != "transformer_lm") continue;
       FrozenNetwork network = frozen_model(model, format);
       const std::vector<Token> tokens = tokens_of(1, kSequence), others = tokens_of(2, kSequence);
       const auto wanted = reference(network, tokens), of_others = reference(network, others);
@@ -351,9 +359,20 @@ Graph of_shared_keys() {
                                      {{"channels", std::ssize(kPieces)}, {"classifier", 1}}));
 }
 
+// Multiplies rows of the first parameter, the table of tokens, by powers of two: rows of values
+// have exponents that lie far apart, in no order.
+void spread(FrozenNetwork& network) {
+  const ParameterState& table = network.state.layout().parameters[0];
+  auto* const exponents = network.state.data<int16_t>(table.exponent);
+  for (size_t row = 0; row < kPieces.size(); ++row) {
+    exponents[row] = static_cast<int16_t>(exponents[row] + static_cast<int16_t>(row * 5 % 13));
+  }
+}
+
 TEST(Decoder, GoesOnWithRotaryPositionsSharedKeysAndWindows) {
-  for (const char* format : {"bfp8", "bfp:a=16", "fp32"}) {
+  for (const char* format : {"bfp8", "bfp:a=16", kToken, kWideToken, "fp32"}) {
     FrozenNetwork network = frozen(of_shared_keys(), format);
+    if (network.description.format.has_row_exponents()) spread(network);
     const std::vector<Token> tokens = tokens_of(6, kSequence);
     const auto wanted = reference(network, tokens);
     ThreadPool pool(2);
@@ -382,7 +401,7 @@ TEST(Decoder, GoesOnWithOtherFamilies) {
   gpt2.layout = DecoderLayout::kGpt2;
   gpt2.positions = kSequence;
   for (const DecoderSizes& sizes : {qwen3, gpt2}) {
-    for (const char* format : {"bfp8", "fp32"}) {
+    for (const char* format : {"bfp8", kToken, "fp32"}) {
       FrozenNetwork network = frozen(*decoder_lm("family", sizes, kSequence), format);
       const std::vector<Token> tokens = tokens_of(6, kSequence);
       const auto wanted = reference(network, tokens);
@@ -400,9 +419,90 @@ TEST(Decoder, GoesOnWithOtherFamilies) {
   }
 }
 
+// Numbers of a layer's adapters, which begin with zeros.
+void fill_adapters(FrozenNetwork& network) {
+  for (const Adapter& adapter : adapters_of(network.graph)) {
+    const int tensor = network.state.layout().parameters[adapter.b].mantissa;
+    int8_t value = 0;
+    for (std::byte& each : network.state.bytes(tensor)) {
+      each = static_cast<std::byte>(value = static_cast<int8_t>((value + 37) % 100 - 20));
+    }
+  }
+}
+
+// Imported language models: values of 8 and 16 bits, adapters beside layers, weights in blocks.
+TEST(Decoder, GoesOnWithLanguageModelsInIntegers) {
+  const DecoderSizes sizes = {.layers = 2, .channels = 32, .heads = 4, .key_heads = 2,
+                              .head_channels = 8, .inner = 64, .vocabulary = std::ssize(kPieces)};
+  const Graph plain = *decoder_lm("plain", sizes, kSequence);
+  const std::pair<const char*, Graph> graphs[] = {
+      {"plain", plain},
+      {"adapters", *with_adapters(plain, {.rank = 2})},
+      {"blocks", *with_weight_blocks(plain, [](int parameter) {
+         return parameter == 0 ? BlockKind::kQ8_0 : BlockKind::kQ4_1;
+       })}};
+  for (const auto& [name, graph] : graphs) {
+    FrozenNetwork network = frozen(graph, kToken);
+    spread(network);
+    fill_adapters(network);
+    const std::vector<Token> tokens = tokens_of(6, kSequence);
+    const auto wanted = reference(network, tokens);
+    for (const int64_t piece : {1, 2, 4, 7, 24}) {
+      ThreadPool pool(static_cast<int>(1 + piece % 3));
+      const auto decoder =
+          decoder_of(network, {.positions = kSequence, .at_once = 4}, DecodingForm::kCached, pool);
+      ASSERT_TRUE(decoder->is_cached());
+      decoder->set(0, tokens);
+      for (int64_t at = 0; at < kSequence; at += piece) {
+        const int64_t end = std::min<int64_t>(kSequence, at + piece);
+        expect_ok(decoder->run(1, at, end));
+        expect_same(decoder->logits(0), wanted[end - 1],
+                    std::string(name) + " at " + std::to_string(end - 1));
+      }
+    }
+  }
+}
+
+// Earlier positions are read from the cache: other tokens in their place change nothing.
+TEST(Decoder, ComputesNewPositionsAlone) {
+  constexpr int64_t kBefore = 12;
+  for (const char* format : {"bfp8", kToken}) {
+    FrozenNetwork network = frozen(of_shared_keys(), format);
+    const std::vector<Token> tokens = tokens_of(6, kSequence);
+    std::vector<Token> others = tokens_of(9, kSequence);
+    std::copy(tokens.begin() + kBefore, tokens.end(), others.begin() + kBefore);
+    const auto wanted = reference(network, tokens);
+    ASSERT_NE(reference(network, others)[kBefore].mantissas, wanted[kBefore].mantissas);
+    ThreadPool pool(1);
+    const auto decoder = decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
+    decoder->set(0, tokens);
+    expect_ok(decoder->run(1, 0, kBefore));
+    decoder->set(0, others);
+    expect_ok(decoder->run(1, kBefore, kBefore + 1));
+    expect_same(decoder->logits(0), wanted[kBefore], format);
+  }
+}
+
+// Keys and values have their own widths there, and with exponents of rows 2 bytes more each.
+TEST(Decoder, KnowsItsMemory) {
+  // Two layers of 12 channels of keys and of values.
+  for (const auto& [format, bytes] : {std::pair("bfp8", 1), {kToken, 1}, {kWideToken, 2}}) {
+    FrozenNetwork network = frozen(of_shared_keys(), format);
+    ThreadPool pool(1);
+    const auto decoder = decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
+    const bool has_rows = network.description.format.has_row_exponents();
+    const auto padded = [](int64_t count) { return (count + 63) / 64 * 64; };
+    const int64_t each = padded(kSequence * 12 * bytes) + (has_rows ? padded(kSequence * 2) : 0);
+    const DecoderMemory memory = decoder->memory();
+    EXPECT_EQ(memory.cache, 4 * each) << format;
+    EXPECT_EQ(memory.weights, std::ssize(network.state.all_bytes()));
+    EXPECT_GT(memory.arena, 0);
+  }
+}
+
 // Another text that begins in the same way: positions are computed again from where it differs.
 TEST(Decoder, GoesBackToAnEarlierPosition) {
-  for (const char* format : {"bfp8", "bfp:a=16", "fp32"}) {
+  for (const char* format : {"bfp8", "bfp:a=16", kToken, kWideToken, "fp32"}) {
     FrozenNetwork network = frozen(of_shared_keys(), format);
     const std::vector<Token> first = tokens_of(6, kSequence);
     ThreadPool pool(2);

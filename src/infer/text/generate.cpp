@@ -15,6 +15,8 @@
 namespace mantissa {
 namespace {
 
+constexpr int64_t kMostAtOnce = 64;  // positions of a prompt, a power of two
+
 // Logits less the largest, divided by the temperature as a whole number of 2^-16.
 void divide_by_temperature(double temperature, TokenLogits& logits) {
   if (temperature == 1) return;
@@ -113,7 +115,9 @@ Result<std::unique_ptr<Generator>> Generator::create(FrozenNetwork& network, Dec
       new Generator(std::move(vocabulary), language.sequence, *table.softmax));
   MANTISSA_ASSIGN(
       generator->decoder_,
-      Decoder::create(network, {.positions = language.sequence, .form = form}, pool, isa));
+      Decoder::create(
+          network,
+          {.positions = language.sequence, .at_once = kMostAtOnce, .form = form}, pool, isa));
   // A recurrent layer keeps its last state alone.
   generator->goes_back_ = std::ranges::none_of(network.graph.nodes, [](const Node& node) {
     return node.op == &ops::kRnn || node.op == &ops::kLstm || node.op == &ops::kGru;
@@ -137,7 +141,6 @@ Result<std::vector<Token>> Generator::encode_prompt(const std::string& prompt) c
 // Computes the positions that are new. Programs are made for few numbers of positions: those of
 // long texts come in pieces of powers of two.
 Status Generator::compute(std::span<const Token> tokens) {
-  constexpr int64_t kMostAtOnce = 64;
   const auto count = std::ssize(tokens);
   const auto same = std::mismatch(tokens.begin(), tokens.end(), computed_.begin(), computed_.end());
   // The last position is computed in any case: its logits are wanted.
@@ -219,9 +222,15 @@ Result<TextGoneOn> generate_text(FrozenNetwork& network, const std::string& prom
                                  ThreadPool& pool, Isa isa, const TextObserver& observer) {
   MANTISSA_ASSIGN(const std::unique_ptr<Generator> generator,
                   Generator::create(network, form, pool, isa));
-  auto tokens = generator->encode_prompt(prompt);
+  return go_on_with_text(*generator, prompt, options, observer);
+}
+
+Result<TextGoneOn> go_on_with_text(Generator& generator, const std::string& prompt,
+                                   const GenerationOptions& options,
+                                   const TextObserver& observer) {
+  auto tokens = generator.encode_prompt(prompt);
   if (!tokens.ok()) return invalid_input("prompt: " + tokens.error().message);
-  return generator->go_on(std::move(*tokens), options, observer);
+  return generator.go_on(std::move(*tokens), options, observer);
 }
 
 }  // namespace mantissa

@@ -56,6 +56,9 @@ class Generator {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   int64_t sequence() const { return sequence_; }
+  DecoderMemory memory() const { return decoder_->memory(); }
+  // Whether a new token is computed alone.
+  bool is_cached() const { return decoder_->is_cached(); }
 
   // A prompt's tokens, with the one that begins each text if the tokenizer has one. Errors: no
   // text, characters or words that the vocabulary lacks.
@@ -80,6 +83,8 @@ class Generator {
 };
 
 // The text after one prompt. Errors of Generator, and kInterrupted if the observer stops it.
+Result<TextGoneOn> go_on_with_text(Generator& generator, const std::string& prompt,
+                                   const GenerationOptions& options, const TextObserver& observer);
 Result<TextGoneOn> generate_text(FrozenNetwork& network, const std::string& prompt,
                                  const GenerationOptions& options, DecodingForm form,
                                  ThreadPool& pool, Isa isa, const TextObserver& observer);

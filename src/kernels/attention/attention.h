@@ -25,6 +25,7 @@ constexpr int64_t kMostQueries = int64_t{1} << 16;
 // What a call takes (reference/layers/attention.h).
 using AttentionHead = RefAttentionHead;
 using AttentionGradient = RefAttentionGradient;
+using AttentionKeys = RefAttentionKeys;
 
 // Whether the backward pass multiplies numbers of 8 bits only, gradients aside. Probabilities
 // relative to their row have 15 bits there.
@@ -35,6 +36,7 @@ constexpr bool has_narrow_gradients(const AttentionHead& head) {
 struct AttentionKernels {
   const char* name;
   Features needs;
+  void (*align)(const AttentionKeys&) noexcept;
   // out[query * stride + c] = the sum over keys of P v, or over the sum of P, at the exponent of v
   // less 7.
   void (*forward)(const AttentionHead&, std::byte* room, int64_t* out, int64_t stride) noexcept;

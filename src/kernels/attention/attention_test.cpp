@@ -355,6 +355,61 @@ TEST_P(AttentionRows, QueriesWithShiftsOfTheirOwnEqualTheReference) {
   }
 }
 
+// Rows between others, whose exponents lie up to 8 below the common one, or far below it.
+TEST_P(AttentionRows, KeysAtOneExponentEqualTheReference) {
+  constexpr int64_t kRows = 40, kStride = 77;
+  std::vector<int16_t> exponents;
+  for (int16_t i = 0; i < kRows; ++i) exponents.push_back(static_cast<int16_t>(8 - i % 26));
+  for (const int bits : {5, 8, 16}) {
+    const auto numbers = test_values<int16_t>(kRows * kStride, 1, bits - 1);
+    std::vector<int16_t> wide(numbers.size());
+    for (size_t i = 0; i < wide.size(); ++i) {
+      wide[i] = static_cast<int16_t>(saturate(numbers[i], mantissa_limit(bits)));
+    }
+    const std::vector<int8_t> narrow(wide.begin(), wide.end());
+    for (const int64_t channels : {1, 2, 63, 64, 70}) {
+      const auto aligned = [&](const AttentionKernels& kernels, bool by_rows) {
+        std::vector<int16_t> to(kRows * channels + 1, 77);
+        kernels.align({.from = {bits <= 8 ? static_cast<const void*>(narrow.data()) : wide.data(),
+                                bits},
+                       .rows = kRows,
+                       .stride = kStride,
+                       .channels = channels,
+                       .exponents = by_rows ? exponents.data() : nullptr,
+                       .exponent = bits <= 8 ? 0 : 8,
+                       .to = to.data()});
+        return to;
+      };
+      for (const bool by_rows : {false, true}) {
+        const auto wanted = aligned(kAttentionReference, by_rows);
+        ASSERT_EQ(aligned(*GetParam(), by_rows), wanted) << bits << ", " << channels;
+        for (int64_t i = 0; i < kRows; ++i) {
+          const int shift = by_rows ? (bits <= 8 ? 0 : 8) - exponents[i] : 0;
+          ASSERT_EQ(wanted[i * channels], rescale_rne(wide[i * kStride], shift));
+        }
+        EXPECT_EQ(wanted.back(), 77);
+      }
+    }
+  }
+}
+
+// Few queries, which are computed without packed keys: with all numbers of keys.
+TEST_P(AttentionRows, FewQueriesEqualTheReference) {
+  for (int64_t queries = 1; queries <= 5; ++queries) {
+    for (int64_t keys = queries; keys < 1100; keys += keys < 70 ? 1 : 171) {
+      for (const int q_bits : {8, 16}) {
+        const int64_t channels = keys % 3 == 0 ? 64 : 38, window = keys % 4 == 0 ? 9 : 0;
+        const Sizes sizes{queries, keys, channels, keys, true, window};
+        Subject subject(sizes, q_bits, 16, 16, 20);
+        subject.head.first_query = keys - queries;
+        subject.head.row_probabilities = keys % 2 == 0;
+        ASSERT_EQ(subject.forward(*GetParam()), subject.forward(kAttentionReference))
+            << queries << " queries, " << keys << " keys";
+      }
+    }
+  }
+}
+
 #if defined(__x86_64__)
 INSTANTIATE_TEST_SUITE_P(Rows, AttentionRows,
                          testing::Values(&kAttentionAvx2, &kAttentionAvx512Vnni), row_name);

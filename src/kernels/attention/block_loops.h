@@ -1,7 +1,8 @@
 // Attention a block of queries at a time: all sums are products of pairs of int16. The same bits as
 // row_loops.h.
 //
-// Include inside an anonymous namespace of mantissa::kernels, after block_gradients.h.
+// Include inside an anonymous namespace of mantissa::kernels, after few_queries.h and
+// block_gradients.h.
 
 // out = the sums of P v of the block, as many products at a time as int32 holds exactly.
 inline void multiply_values(const AttentionHead& head, const BlockRoom& room,
@@ -48,6 +49,9 @@ inline void forward_by_blocks(const AttentionHead& head, std::byte* base, int64_
 
 inline void forward(const AttentionHead& head, std::byte* room, int64_t* out,
                     int64_t stride) noexcept {
+  if (head.channels % 2 == 0 && head.queries <= kFewQueries) {
+    return forward_few(head, room, out, stride);
+  }
   return head.channels % 2 == 0 ? forward_by_blocks(head, room, out, stride)
                                 : forward_by_rows(head, room, out, stride);
 }

@@ -30,11 +30,13 @@ namespace {
 // Built on that.
 #include "kernels/attention/block_gradients.h"
 // Built on that.
+#include "kernels/attention/few_queries.h"
+// Built on that.
 #include "kernels/attention/block_loops.h"
 }  // namespace
 
 const AttentionKernels MANTISSA_ROW(Attention) = {MANTISSA_ROW_NAME("attention"),
-                                                  MANTISSA_ISA_NEEDS, forward, backward};
+                                                  MANTISSA_ISA_NEEDS, align, forward, backward};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "kernels/common/test_rows.h"
@@ -13,7 +14,8 @@
 namespace mantissa::kernels {
 namespace {
 
-constexpr RefBlockKind kKinds[] = {REF_Q4_0, REF_Q4_1, REF_Q8_0};
+constexpr RefBlockKind kKinds[] = {REF_Q4_0,   REF_Q4_1,  REF_Q8_0,  REF_W4G64,
+                                   REF_W4G128, REF_W3G32, REF_W3G64, REF_W3G128};
 
 // A float16 by its definition.
 double half_number(const uint8_t* bytes) {
@@ -28,8 +30,14 @@ double half_number(const uint8_t* bytes) {
 double weight_of(const uint8_t* block, RefBlockKind kind, int64_t i) {
   const double scale = half_number(block);
   if (kind == REF_Q8_0) return scale * static_cast<int8_t>(block[2 + i]);
-  const uint8_t* q = block + (kind == REF_Q4_1 ? 4 : 2);
-  const int four = i < 16 ? q[i] & 15 : q[i - 16] >> 4;
+  if (kind >= REF_W3G32) {
+    const uint8_t* q = block + 2 + i / 32 * 12;
+    const int64_t own = i % 32;
+    const int low = q[own % 8] >> 2 * (own / 8) & 3, third = q[8 + own % 4] >> own / 4 & 1;
+    return scale * (low + 4 * third - 4);
+  }
+  const uint8_t* q = block + (kind == REF_Q4_1 ? 4 : 2) + i / 32 * 16;
+  const int four = i % 32 < 16 ? q[i % 16] & 15 : q[i % 16] >> 4;
   return kind == REF_Q4_1 ? scale * four + half_number(block + 2) : scale * (four - 8);
 }
 
@@ -68,10 +76,10 @@ TEST_P(BlocksTest, IsWhatTheDefinitionSays) {
           // The row's own exponent, and larger ones.
           const int own = largest == 0 ? -15 : bit_length(largest) + REF_BLOCK_UNIT - 7;
           exponents.push_back(static_cast<int16_t>(own + row % 4));
-          for (int64_t i = 0; i < count * REF_BLOCK_WEIGHTS; ++i) {
+          const int64_t own_weights = ref_weights_of_block(kind);
+          for (int64_t i = 0; i < count * own_weights; ++i) {
             const double weight =
-                weight_of(from + i / REF_BLOCK_WEIGHTS * ref_block_bytes(kind), kind,
-                          i % REF_BLOCK_WEIGHTS);
+                weight_of(from + i / own_weights * ref_block_bytes(kind), kind, i % own_weights);
             const double rounded = std::nearbyint(std::ldexp(weight, -exponents.back()));
             expected.push_back(static_cast<int8_t>(std::clamp(rounded, -127.0, 127.0)));
           }
@@ -91,14 +99,25 @@ TEST_P(BlocksTest, IsWhatTheDefinitionSays) {
   }
 }
 
+TEST_P(BlocksTest, HaveTheBytesOfTheirBits) {
+  const std::tuple<RefBlockKind, int64_t, int64_t> kSizes[] = {
+      {REF_Q4_0, 32, 18},   {REF_Q4_1, 32, 20},   {REF_Q8_0, 32, 34},  {REF_W4G64, 64, 34},
+      {REF_W4G128, 128, 66}, {REF_W3G32, 32, 14}, {REF_W3G64, 64, 26}, {REF_W3G128, 128, 50}};
+  for (const auto& [kind, weights, bytes] : kSizes) {
+    EXPECT_EQ(ref_weights_of_block(kind), weights);
+    EXPECT_EQ(ref_block_bytes(kind), bytes);
+  }
+}
+
 TEST_P(BlocksTest, TakesSomeBlocksOfEachRow) {
   std::mt19937 random(2);
   constexpr int64_t kRows = 5, kBlocks = 6, kFirst = 1, kCount = 3;
   for (const RefBlockKind kind : kKinds) {
     const auto blocks = random_blocks(kind, kRows * kBlocks, 6, 9, random);
     const std::vector<int16_t> exponents(kRows, -6);
-    std::vector<int8_t> all(kRows * kBlocks * REF_BLOCK_WEIGHTS);
-    std::vector<int8_t> some(kRows * kCount * REF_BLOCK_WEIGHTS);
+    const int64_t own_weights = ref_weights_of_block(kind);
+    std::vector<int8_t> all(static_cast<size_t>(kRows * kBlocks * own_weights));
+    std::vector<int8_t> some(static_cast<size_t>(kRows * kCount * own_weights));
     ExpandBlocks args{.blocks = blocks.data(),
                       .row_bytes = kBlocks * ref_block_bytes(kind),
                       .kind = kind,
@@ -111,9 +130,9 @@ TEST_P(BlocksTest, TakesSomeBlocksOfEachRow) {
     args.out = some.data();
     GetParam()->expand(args, 0, kRows);
     for (int64_t row = 0; row < kRows; ++row) {
-      const auto from = all.begin() + (row * kBlocks + kFirst) * REF_BLOCK_WEIGHTS;
-      EXPECT_TRUE(std::equal(from, from + kCount * REF_BLOCK_WEIGHTS,
-                             some.begin() + row * kCount * REF_BLOCK_WEIGHTS));
+      const auto from = all.begin() + (row * kBlocks + kFirst) * own_weights;
+      EXPECT_TRUE(std::equal(from, from + kCount * own_weights,
+                             some.begin() + row * kCount * own_weights));
     }
   }
 }

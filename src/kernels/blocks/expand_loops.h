@@ -1,12 +1,12 @@
 // Included once per instruction set, inside an anonymous namespace of mantissa::kernels, after the
 // set's lanes of integers.
 //
-// A block of 4-bit weights has 16 values at most: they are rounded once each, into a table, and the
-// weights look them up.
+// A block of 4-bit weights has 16 values at most, of 3-bit weights 8: they are rounded once each,
+// into a table, and the weights look them up. Blocks are taken 32 weights at a time, a part.
 
-constexpr int64_t kWeights = REF_BLOCK_WEIGHTS, kEntries = 16;
+constexpr int64_t kWeights = REF_PART_WEIGHTS, kEntries = 16;
 constexpr int64_t kWordLanes = sizeof(Words) / sizeof(int32_t);
-constexpr int64_t kGroup = 16;  // blocks whose tables are made before they are read
+constexpr int64_t kGroup = 16;  // parts whose tables are made before they are read: whole blocks
 using UnsignedWords [[gnu::vector_size(sizeof(Words))]] = uint32_t;
 
 // Shifts at which weights of magnitudes below 2^(shift + 7), and what rounding adds, fit 32 bits.
@@ -33,7 +33,9 @@ inline uint32_t low_bits(int64_t number) { return static_cast<uint32_t>(number);
 inline void write_table(const uint8_t* block, RefBlockKind kind, const RowRounding& round,
                         int8_t* table) {
   const int64_t scale = ref_half_in_units(block);
-  const int64_t least = kind == REF_Q4_1 ? ref_half_in_units(block + 2) : -8 * scale;
+  const int64_t least = kind == REF_Q4_1              ? ref_half_in_units(block + 2)
+                        : ref_block_bits(kind) == 3 ? -4 * scale
+                                                    : -8 * scale;
   UnsignedWords places = {};
   for (int64_t i = 0; i < kWordLanes; ++i) places[i] = static_cast<uint32_t>(i);
   for (int64_t at = 0; at < kEntries; at += kWordLanes) {
@@ -44,8 +46,8 @@ inline void write_table(const uint8_t* block, RefBlockKind kind, const RowRoundi
   }
 }
 
-// The places of a block's weights in its table.
-inline void write_places(const uint8_t* q, int8_t* places) {
+// The places of 32 weights of 4 bits in their table.
+inline void write_places_of_4(const uint8_t* q, int8_t* places) {
   constexpr uint64_t kLowBits = 0x0f0f0f0f0f0f0f0f;
   uint64_t two[2];
   std::memcpy(two, q, sizeof two);
@@ -54,18 +56,47 @@ inline void write_places(const uint8_t* q, int8_t* places) {
   std::memcpy(places, each, sizeof each);
 }
 
+// The same of 3 bits: eight weights have their low bits in eight bytes, at the same place in each,
+// and their third bits in the last four bytes, at two.
+inline void write_places_of_3(const uint8_t* q, int8_t* places) {
+  constexpr uint64_t kLowBits = 0x0303030303030303;
+  constexpr uint32_t kThirdBits = 0x01010101;
+  uint64_t low;
+  uint32_t high;
+  std::memcpy(&low, q, sizeof low);
+  std::memcpy(&high, q + sizeof low, sizeof high);
+  uint64_t each[4];
+  for (int k = 0; k < 4; ++k) {
+    const uint64_t third = (high >> 2 * k & kThirdBits) |
+                           uint64_t{high >> (2 * k + 1) & kThirdBits} << 32;
+    each[k] = (low >> 2 * k & kLowBits) | third << 2;
+  }
+  std::memcpy(places, each, sizeof each);
+}
+
+// Tables and places of so many parts, from the beginning of a block on.
+inline void write_parts(const uint8_t* block, RefBlockKind kind, int64_t parts,
+                        const RowRounding& round, int8_t* tables, int8_t* places) {
+  const int64_t of_block = ref_block_parts(kind), part_bytes = ref_part_bytes(kind);
+  for (int64_t p = 0; p < parts; block += ref_block_bytes(kind)) {
+    const uint8_t* q = block + ref_scale_bytes(kind);
+    write_table(block, kind, round, tables + p * kWeights);
+    for (int64_t i = 0; i < of_block; ++i, ++p, q += part_bytes) {
+      if (i > 0) std::memcpy(tables + p * kWeights, tables + (p - 1) * kWeights, kWeights);
+      ref_block_bits(kind) == 3 ? write_places_of_3(q, places + p * kWeights)
+                                : write_places_of_4(q, places + p * kWeights);
+    }
+  }
+}
+
 inline void expand_by_tables(const uint8_t* row, RefBlockKind kind, int64_t count,
                              const RowRounding& round, int8_t* out) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(Bytes));
-  const int64_t block_bytes = ref_block_bytes(kind), scale_bytes = kind == REF_Q4_1 ? 4 : 2;
+  const int64_t of_block = ref_block_parts(kind), parts = count * of_block;
   alignas(64) int8_t tables[kGroup * kWeights] = {}, places[kGroup * kWeights] = {};
-  for (int64_t first = 0; first < count; first += kGroup) {
-    const int64_t here = std::min(kGroup, count - first);
-    for (int64_t b = 0; b < here; ++b) {
-      const uint8_t* block = row + (first + b) * block_bytes;
-      write_table(block, kind, round, tables + b * kWeights);
-      write_places(block + scale_bytes, places + b * kWeights);
-    }
+  for (int64_t first = 0; first < parts; first += kGroup) {
+    const int64_t here = std::min(kGroup, parts - first);
+    write_parts(row + first / of_block * ref_block_bytes(kind), kind, here, round, tables, places);
     for (int64_t at = 0; at < here * kWeights; at += kBytes) {
       Bytes table, place;
       std::memcpy(&table, tables + at, kBytes);
@@ -97,7 +128,7 @@ void expand(const ExpandBlocks& args, int64_t begin_row, int64_t end_row) noexce
       continue;
     }
     const uint8_t* from = args.blocks + row * args.row_bytes;
-    int8_t* to = args.out + row * args.count * kWeights;
+    int8_t* to = args.out + row * args.count * ref_weights_of_block(args.kind);
     if (args.kind == REF_Q8_0) {
       expand_bytes(from, args.count, {shift}, to);
     } else {

@@ -30,7 +30,7 @@ std::string describe_blocks(const Graph& graph) {
     if (parameter.storage != Storage::kBlocks) continue;
     ++tensors[parameter.blocks];
     weights += parameter.shape.count();
-    bytes += parameter.shape.count() / kBlockWeights * block_bytes(parameter.blocks);
+    bytes += bytes_in_blocks(parameter.blocks, parameter.shape.count());
   }
   std::string text;
   for (const auto& [kind, count] : tensors) {

@@ -9,6 +9,7 @@
 #include "networks/language/layout_names.h"
 #include "networks/language/rotary_scaling.h"
 #include "networks/language/written_model.h"
+#include "runtime/weight_blocks.h"
 
 namespace mantissa {
 namespace {
@@ -19,9 +20,10 @@ uint32_t number_of(WeightType type) {
   return type == WeightType::kBF16 ? kGgufBF16 : kGgufQ8_0;
 }
 
+// Other kinds become Q4_0 (as_q4_0).
 uint32_t number_of(BlockKind kind) {
-  if (kind == BlockKind::kQ4_0) return kGgufQ4_0;
-  return kind == BlockKind::kQ4_1 ? kGgufQ4_1 : kGgufQ8_0;
+  if (kind == BlockKind::kQ4_1) return kGgufQ4_1;
+  return kind == BlockKind::kQ8_0 ? kGgufQ8_0 : kGgufQ4_0;
 }
 
 // general.file_type: ggml's number for the type that most matrices have. The type that was asked
@@ -159,13 +161,17 @@ class Rows {
     return bytes;
   }
 
-  // The blocks of all rows, as they are.
+  // The blocks of all rows, as they are, or as Q4_0.
   std::string blocks() const {
-    const int64_t row = tensor_.columns() / kBlockWeights * block_bytes(tensor_.from.blocks);
-    const auto* all = reinterpret_cast<const char*>(tensor_.from.numbers.data());
+    const BlockKind kind = tensor_.from.blocks;
+    const auto row = static_cast<size_t>(bytes_in_blocks(kind, tensor_.columns()));
     std::string bytes;
+    const auto append = [&](std::span<const std::byte> own) {
+      bytes.append(reinterpret_cast<const char*>(own.data()), own.size());
+    };
     for (int64_t i = 0; i < tensor_.rows(); ++i) {
-      bytes.append(all + source(i) * row, static_cast<size_t>(row));
+      const auto own = tensor_.from.numbers.subspan(static_cast<size_t>(source(i)) * row, row);
+      is_of_gguf(kind) ? append(own) : append(as_q4_0(kind, own));
     }
     return bytes;
   }
@@ -185,10 +191,10 @@ class Rows {
   const WrittenTensor& tensor_;
 };
 
-// How many matrices are in blocks as they were, have Q8_0's numbers exactly, are rounded to them,
-// or are not in its blocks.
+// How many matrices are in blocks as they were, or in Q4_0 in place of larger groups or of 3 bits,
+// have Q8_0's numbers exactly, are rounded to them, or are not in its blocks.
 struct Counts {
-  int64_t kept = 0, exact = 0, rounded = 0, others = 0;
+  int64_t kept = 0, as_q4_0 = 0, exact = 0, rounded = 0, others = 0;
 };
 
 GgufTensorBytes tensor_bytes(const WrittenModel& model, const WrittenTensor& tensor,
@@ -199,7 +205,7 @@ GgufTensorBytes tensor_bytes(const WrittenModel& model, const WrittenTensor& ten
   for (int i = 0; i < tensor.from.shape.rank; ++i) out.shape.push_back(tensor.from.shape[i]);
   out.type = tensor.is_matrix() ? number_of(type) : kGgufF32;
   if (type == WeightType::kBlocks && tensor.is_in_blocks() && !tensor.is_merged()) {
-    ++counts.kept;
+    ++(is_of_gguf(tensor.from.blocks) ? counts.kept : counts.as_q4_0);
     out.type = number_of(tensor.from.blocks);
     out.bytes = rows.blocks();
   } else if (out.type != kGgufQ8_0) {
@@ -241,6 +247,8 @@ Result<WriterNotes> write_gguf_model(const std::filesystem::path& path, const Wr
     if (count > 0) notes.push_back(std::to_string(count) + what);
   };
   say(counts.kept, " matrices are in their blocks, as they were");
+  say(counts.as_q4_0, " matrices are in Q4_0 exactly: 4 bits, and a scale for each 32 weights, for "
+                      "GGUF has no blocks of their kinds");
   say(counts.exact, " matrices of 8 bits are in Q8_0 exactly");
   say(counts.rounded, " matrices are rounded to Q8_0");
   say(counts.others, " matrices are in F32: their rows are no multiple of 32");

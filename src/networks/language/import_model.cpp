@@ -137,7 +137,7 @@ Status take_blocks(const LanguageModelFile& file, const ModelTensor& tensor, int
                          " has a number that is not finite");
   }
   if (!file.neighbours_are_pairs || !is_turned(parameter.name)) return {};
-  const int64_t row = parameter.shape[1] / kBlockWeights * block_bytes(parameter.blocks);
+  const int64_t row = bytes_in_blocks(parameter.blocks, parameter.shape[1]);
   parameter.bytes = with_halves_as_pairs(parameter.bytes, row, head_channels);
   return {};
 }

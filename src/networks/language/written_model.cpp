@@ -216,7 +216,7 @@ std::vector<double> own_numbers(const WrittenTensor& tensor, int64_t row) {
   const NamedParameter& from = tensor.from;
   const int64_t columns = tensor.columns(), first = row * columns;
   if (tensor.is_in_blocks()) {
-    const int64_t bytes = columns / kBlockWeights * block_bytes(from.blocks);
+    const int64_t bytes = bytes_in_blocks(from.blocks, columns);
     return block_numbers(from.blocks, from.numbers.subspan(static_cast<size_t>(row * bytes),
                                                            static_cast<size_t>(bytes)));
   }

@@ -241,6 +241,48 @@ TEST_F(WrittenModels, BlocksGoOutAsTheyAre) {
   }
 }
 
+TEST_F(WrittenModels, GroupsGoOutAsQ4_0) {
+  const Graph graph = llama_of_32();
+  const auto kind_of = [&](int parameter) {
+    return parameter % 2 == 0 ? BlockKind::kW3G32 : BlockKind::kQ8_0;
+  };
+  const auto in_blocks = with_weight_blocks(graph, kind_of);
+  ASSERT_TRUE(in_blocks.ok()) << in_blocks.error().message;
+  const Numbers numbers(graph, false);
+  std::map<std::string, std::vector<std::byte>> blocks;
+  std::vector<NamedParameter> parameters = numbers.parameters;
+  int64_t groups = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const BlockKind kind = in_blocks->parameters[i].blocks;
+    if (in_blocks->parameters[i].storage != Storage::kBlocks) continue;
+    auto& own = blocks[parameters[i].name] = packed_blocks(kind, real_numbers(parameters[i]));
+    parameters[i].blocks = kind;
+    parameters[i].type = DataType::kUint8;
+    parameters[i].numbers = own;
+    groups += kind == BlockKind::kW3G32;
+  }
+  ASSERT_GT(groups, 0);
+  auto model = written_model(*in_blocks, parameters);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const auto source = import_test_model();
+  const auto file = read_language_model(folder_ / "source.gguf");
+  model->tokenizer = &*file->tokenizer;
+  const auto notes = write_gguf_model(folder_ / "g.gguf", *model, "g", WeightType::kBlocks);
+  EXPECT_TRUE(says(notes, std::to_string(groups) + " matrices are in Q4_0 exactly"));
+  const auto read = read_language_model(folder_ / "g.gguf");
+  const auto again = import_language_model(*read, 16, ImportedWeights::kBlocks);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  int64_t same = 0;
+  for (const onnx::ImportedParameter& parameter : again->parameters) {
+    if (parameter.blocks != BlockKind::kQ4_0) continue;
+    EXPECT_EQ(block_numbers(BlockKind::kQ4_0, parameter.bytes),
+              block_numbers(BlockKind::kW3G32, blocks.at(parameter.name)))
+        << parameter.name;
+    ++same;
+  }
+  EXPECT_EQ(same, groups);
+}
+
 TEST_F(WrittenModels, AdaptersAreMergedOrWrittenApart) {
   const Graph adapted = *with_adapters(llama_of_32(), {.rank = 4, .on = "query,down", .alpha = 6});
   const Numbers numbers(adapted, false);

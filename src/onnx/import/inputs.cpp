@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "ops/ops.h"
@@ -39,8 +40,9 @@ Error other_inputs(std::span<const ValueData* const> inputs) {
       names +
       "; possible are inputs of pictures, [N, C, H, W], volumes, [N, C, D, H, W], and of a table's columns, [N, F], or one "
       "of tokens, whole numbers [N, T], or of sequences of numbers, [N, T, C], and with such a "
-      "sequence its lengths, [N], or a mask of padding, [N, T], and with tokens their "
-      "token_type_ids, [N, T]");
+      "sequence its lengths, [N], or a mask of padding, [N, T], with tokens their "
+      "token_type_ids, [N, T], and the places of rows, [N, rows], that GatherND or GatherElements "
+      "picks");
 }
 
 constexpr int kFractionBits = 16;  // of means
@@ -304,7 +306,41 @@ Status add_sequence(ImportContext& context, const ValueData& input) {
   return {};
 }
 
-Status add_sequences(ImportContext& context, std::span<const ValueData* const> inputs) {
+// Whether nodes read the value as places of rows alone, which they pick by these.
+bool are_places(const ImportContext& context, const std::string& value) {
+  constexpr std::string_view kPassing[] = {"Cast", "Identity", "Reshape", "Unsqueeze"};
+  const auto readers = context.readers.find(value);
+  if (readers == context.readers.end()) return false;
+  return std::ranges::all_of(readers->second, [&](const NodeData* node) {
+    const bool passes = std::ranges::find(kPassing, node->op_type) != std::end(kPassing);
+    if (passes) return node->inputs[0] == value && are_places(context, node->outputs[0]);
+    return node->op_type == "GatherND" && node->inputs[0] != value && node->inputs[1] == value &&
+           !context.constants.contains(node->inputs[0]);
+  });
+}
+
+// Places of rows, [N, rows], called as in the model.
+Status add_places(ImportContext& context, const ValueData& input) {
+  MANTISSA_ASSIGN(const std::vector<int64_t> sizes, sizes_of(input));
+  if (sizes.size() != 2 || sizes[0] != context.batch || !is_whole(input.type)) {
+    return invalid_input("the input '" + readable(input.name) + "' " + dims_text(input.dims) +
+                         " has places of rows, and they are not whole numbers [N, rows]");
+  }
+  const std::string name = new_name(context, input.name);
+  const int value = context.builder.add_input(name, Shape{sizes[1]}, Element::kIndex);
+  context.notes.push_back("the input '" + readable(input.name) + "' has places of rows; the data " +
+                          "call it '" + name + "'");
+  define(context, input.name, {value, Layout::of(sizes), {}, Form::kRows});
+  return {};
+}
+
+Status add_sequences(ImportContext& context, std::span<const ValueData* const> all) {
+  std::vector<const ValueData*> inputs(all.begin(), all.end()), places;
+  std::erase_if(inputs, [&](const ValueData* input) {
+    const bool names_rows = are_places(context, input->name);
+    if (names_rows) places.push_back(input);
+    return names_rows;
+  });
   const auto count = [&](bool (*is)(const ValueData&)) {
     return std::count_if(inputs.begin(), inputs.end(),
                          [&](const ValueData* input) { return is(*input); });
@@ -327,6 +363,7 @@ Status add_sequences(ImportContext& context, std::span<const ValueData* const> i
     const int value = context.builder.add_input("lengths", Shape{}, Element::kIndex);
     define(context, input->name, {value, Layout::of(std::vector{context.batch}), {}, Form::kRows});
   }
+  for (const ValueData* input : places) MANTISSA_RETURN_IF_ERROR(add_places(context, *input));
   return {};
 }
 

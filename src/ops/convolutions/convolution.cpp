@@ -224,10 +224,13 @@ int64_t multiply_adds(const OpShapes& s) { return convolution_shape(s).multiply_
 Status check(const OpShapes& s) {
   const ConvolutionShape shape = convolution_shape(s);
   const int64_t taps = shape.kernel_height * shape.kernel_width;
-  const int64_t depth = taps * std::max(shape.group_in_channels(), shape.group_out_channels());
+  // The gradient of the input is a sum over the output channels.
+  const int64_t outputs = is_training(s.exponent_mode) ? shape.group_out_channels() : 0;
+  const int64_t depth = taps * std::max(shape.group_in_channels(), outputs);
   if (depth > kernels::kMaximumForwardDepth) {
     return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
-                         "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
+                         "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are" +
+                         (depth == taps * outputs ? " in training" : ""));
   }
   const bool is_narrowed = s.output_type != DataType::kInt32;
   if (is_by_rows(s) && is_narrowed && s.output.last() > kMostRowChannels) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <climits>
 
+#include "base/checked.h"
+#include "kernels/common/parallel_ranges.h"
+#include "kernels/kernel_table.h"
 #include "kernels/wide_convolution/wide_convolution.h"
 #include "ops/convolutions/convolution_choices.h"
 #include "ops/convolutions/convolution_sums.h"
@@ -16,6 +19,11 @@ using kernels::ConvolutionShape;
 
 // Inputs of more than 8 bits, whose sums have 64.
 constexpr int kByteBits = 8;
+
+// Whether the weights are multiplied as they lie (kernels/row_products).
+bool has_few_rows(const ConvolutionShape& shape, int weight_bits) {
+  return shape.batch <= kernels::kMostFewRows && weight_bits <= kByteBits;
+}
 
 // Choices for pieces of rows, for slices of channels.
 template <typename Choice>
@@ -135,26 +143,30 @@ void leave_sums(const OpContext& c, const PieceSums<Sum>& piece) {
   const int sum_exponent = weights.largest_exponent() + sum_bits - kLogitBits;
   const int least = std::max(least_for_bias(bias, kLogitBits), kExponentMin);
   const int32_t* const above = piece.above + piece.first_channel;
-  const auto leave_row = [&](int64_t row) {
-    const int exponent = std::max(input.row_exponent(row) + sum_exponent, least);
-    c.output().row_exponents[row] = static_cast<int16_t>(exponent);
+  const auto leave_row = [&](int64_t row, int64_t begin, int64_t end) {
+    const int exponent = c.output().row_exponents[row];
     auto* const to = c.output().as<int32_t>() + row * all + piece.first_channel;
     const Sum* const from = piece.of_row(row);
     const int shift = exponent - input.row_exponent(row) - piece.weights_exponent;
-    for (int64_t o = 0; o < channels; ++o) {
+    for (int64_t o = begin; o < end; ++o) {
       to[o] = static_cast<int32_t>(rescale_rne(from[o], shift - above[o]));
     }
     if (bias == nullptr) return;
     const Mantissas of_bias(*bias);
-    for (int64_t o = 0; o < channels; ++o) {
+    for (int64_t o = begin; o < end; ++o) {
       const int64_t wide = of_bias[piece.first_channel + o];
       to[o] += static_cast<int32_t>(rescale_rne(wide, exponent - *bias->exponent));
     }
   };
-  kernels::parallel_ranges(*c.kernel.pool, piece.rows, row_grain(channels),
+  const int64_t end_row = piece.first_row + piece.rows;
+  for (int64_t row = piece.first_row; row < end_row; ++row) {
+    const int exponent = std::max(input.row_exponent(row) + sum_exponent, least);
+    c.output().row_exponents[row] = static_cast<int16_t>(exponent);
+  }
+  kernels::parallel_ranges(*c.kernel.pool, channels, row_grain(piece.rows),
                            [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t row = begin; row < end; ++row) {
-                               leave_row(piece.first_row + row);
+                             for (int64_t row = piece.first_row; row < end_row; ++row) {
+                               leave_row(row, begin, end);
                              }
                            });
 }
@@ -184,10 +196,39 @@ void write_pieces_of_rows(const OpContext& c, const ConvolutionShape& shape,
   set_largest_row_exponent(c);
 }
 
+// The products of few rows, all at once.
+template <typename Sum>
+void write_few_rows(const OpContext& c, const ConvolutionShape& shape) {
+  const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
+  const RowWorkspace work(c.memory.workspace, shape.out_channels);
+  auto* const sums = reinterpret_cast<Sum*>(work.sums);
+  const kernels::RowProducts products = {.input = gradient_from(input, 0),
+                                         .weights = weights.as<int8_t>(),
+                                         .rows = shape.batch,
+                                         .channels = shape.out_channels,
+                                         .depth = shape.in_channels,
+                                         .sums = sums};
+  // Whole vectors of sums.
+  constexpr int64_t kUnit = 16;
+  const int64_t grain =
+      round_up<int64_t>(divide_up(kernels::kBytesPerThread, shape.in_channels), kUnit);
+  kernels::parallel_ranges(*c.kernel.pool, shape.out_channels, grain,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernel.table->row_products->multiply(products, begin, end);
+                           });
+  const int weights_exponent = least_channel_exponent(weights, work.above);
+  const auto write = c.output().type == DataType::kInt32 ? leave_sums<Sum> : narrow_sums<Sum>;
+  write(c, {0, shape.batch, 0, shape.out_channels, weights_exponent, work.above, sums});
+  set_largest_row_exponent(c);
+}
+
 RowMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape whole = convolution_shape(s);
   const int bits = s.input_bits(0), weight_bits = s.parameter_grids[0].bits;
   const int64_t sum_bytes = bits > kByteBits ? sizeof(int64_t) : sizeof(int32_t);
+  if (has_few_rows(whole, weight_bits)) {
+    return {channel_bytes(whole.out_channels) + whole.output_count() * sum_bytes, 0};
+  }
   const auto scratch_bytes = [&](const ConvolutionShape& piece) {
     const kernels::KernelTable& table = *planning.kernels;
     return bits > kByteBits ? kernels::wide_forward_scratch_bytes(table, piece, bits, weight_bits,
@@ -231,6 +272,7 @@ void plan_rows(const OpShapes& s, const PlanningContext& planning, OpMemory& mem
 Prepared prepare_row_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
   const ConvolutionShape shape = convolution_shape(c, input.shape, c.output().shape);
+  if (has_few_rows(shape, weights.bits)) return {};
   if (input.bits > kByteBits) {
     return choose_pieces<kernels::WideChoice>(c, shape, [&](const ConvolutionShape& piece) {
       return kernels::choose_wide_forward(*c.kernel.table, piece, input.bits, weights.bits);
@@ -243,6 +285,10 @@ Prepared prepare_row_forward(const OpContext& c) {
 void row_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const ConvolutionShape shape = convolution_shape(c, input.shape, c.output().shape);
+  if (has_few_rows(shape, c.parameters[0].mantissa.bits)) {
+    return input.bits > kByteBits ? write_few_rows<int64_t>(c, shape)
+                                  : write_few_rows<int32_t>(c, shape);
+  }
   if (input.bits > kByteBits) {
     const auto compute = [&](const ConvolutionShape& piece, int64_t first,
                              const kernels::MantissaSpan& weights,

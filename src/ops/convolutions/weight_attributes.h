@@ -21,7 +21,8 @@ inline WeightGrid weight_grid(const LayerAttributes& attributes) {
 // An attribute that says in which blocks weights are kept.
 template <auto kMember>
 constexpr AttributeSpec kWeightBlocks =
-    text<kMember>("weight_blocks", "none", "none q4_0 q4_1 q8_0");
+    text<kMember>("weight_blocks", "none",
+                  "none q4_0 q4_1 q8_0 w4g64 w4g128 w3g32 w3g64 w3g128");
 
 // Keeps weights in blocks if the attribute says so. Blocks are not trained, and a node trains all
 // of its parameters or none.
@@ -34,10 +35,10 @@ inline void keep_in_blocks(BlockKind kind, std::vector<Parameter>& parameters) {
 
 // An error if rows of weights are no whole number of blocks.
 inline Status check_blocks(BlockKind kind, int64_t row) {
-  if (kind == BlockKind::kNone || row % kBlockWeights == 0) return {};
+  if (kind == BlockKind::kNone || row % block_weights(kind) == 0) return {};
   return invalid_input("weight_blocks: rows of " + std::to_string(row) +
                        " weights are no whole number of blocks of " +
-                       std::to_string(kBlockWeights));
+                       std::to_string(block_weights(kind)));
 }
 
 }  // namespace mantissa::ops

@@ -21,41 +21,43 @@ using kernels::ConvolutionShape;
 // Weights of layers that are expanded in slices, and of one slice.
 constexpr int64_t kManyWeights = int64_t{1} << 22;
 constexpr int64_t kForwardSlice = int64_t{1} << 19, kGradInputSlice = int64_t{1} << 21;
-constexpr int64_t kUnit = 64;  // of the channels of a slice
+constexpr int64_t kUnit = 64;  // of the channels of a slice, at least
 
 int64_t aligned(int64_t bytes) { return round_up<int64_t>(bytes, 64); }
 
-int64_t slice(int64_t weights, int64_t channels, int64_t slice_weights) {
+int64_t slice(int64_t weights, int64_t channels, int64_t slice_weights, int64_t unit) {
   if (weights < kManyWeights) return channels;
   const int64_t row = weights / channels;
-  return std::min(channels, round_up<int64_t>(std::max<int64_t>(1, slice_weights / row), kUnit));
+  return std::min(channels, round_up<int64_t>(std::max<int64_t>(1, slice_weights / row), unit));
 }
 
 // Output channels of a slice of the forward pass: results that are narrowed need all.
 int64_t forward_slice(const Shape& weights, DataType output) {
-  return output == DataType::kInt32 ? slice(weights.count(), weights[0], kForwardSlice)
+  return output == DataType::kInt32 ? slice(weights.count(), weights[0], kForwardSlice, kUnit)
                                     : weights[0];
 }
-// Input channels of a slice of grad_input.
-int64_t grad_input_slice(const Shape& weights) {
-  return slice(weights.count(), weights[1], kGradInputSlice);
+// Input channels of a slice of grad_input: whole blocks.
+int64_t grad_input_slice(const Shape& weights, BlockKind kind) {
+  return slice(weights.count(), weights[1], kGradInputSlice, std::max(kUnit, block_weights(kind)));
 }
+BlockKind kind_of(const OpShapes& s) { return s.attributes->as<LayerAttributes>().weight_blocks; }
+BlockKind kind_of(const OpContext& c) { return c.attributes<LayerAttributes>().weight_blocks; }
 
-// Blocks [first, first + count) of some rows, expanded.
-void expand(const OpContext& c, int64_t first_row, int64_t rows, int64_t first, int64_t count,
-            int8_t* to) {
+// Channels [first, first + channels) of some rows, whole blocks, expanded.
+void expand(const OpContext& c, int64_t first_row, int64_t rows, int64_t first,
+            int64_t channels, int8_t* to) {
   const Tensor& weights = c.parameters[0].mantissa;
-  const BlockKind kind = c.attributes<LayerAttributes>().weight_blocks;
-  const int64_t row_bytes = weights.shape[1] / kBlockWeights * block_bytes(kind);
+  const BlockKind kind = kind_of(c);
+  const int64_t row_bytes = bytes_in_blocks(kind, weights.shape[1]);
   const kernels::ExpandBlocks args{
-      .blocks = weights.as<uint8_t>() + first_row * row_bytes + first * block_bytes(kind),
+      .blocks = weights.as<uint8_t>() + first_row * row_bytes +
+                bytes_in_blocks(kind, first),
       .row_bytes = row_bytes,
       .kind = ref_kind(kind),
-      .count = count,
+      .count = channels / block_weights(kind),
       .exponents = weights.exponent + first_row,
       .out = to};
-  const int64_t grain =
-      std::max<int64_t>(1, kernels::kElementsPerThread / (count * kBlockWeights));
+  const int64_t grain = std::max<int64_t>(1, kernels::kElementsPerThread / channels);
   kernels::parallel_ranges(*c.kernel.pool, rows, grain,
                            [&](int64_t begin, int64_t end, int64_t) {
                              c.kernel.table->blocks->expand(args, begin, end);
@@ -157,12 +159,14 @@ RowMemory forward_memory(const OpShapes& s, const PlanningContext& planning,
 struct GradInputWorkspace {
   int64_t weights_bytes, result_bytes;
 
-  GradInputWorkspace(const Shape& weights, int64_t rows, int bits)
-      : weights_bytes(aligned(weights[0] * grad_input_slice(weights))),
-        result_bytes(grad_input_slice(weights) == weights[1]
-                         ? 0
-                         : aligned(rows * grad_input_slice(weights) *
-                                   static_cast<int64_t>(kernels::gradient_bytes(bits)))) {}
+  GradInputWorkspace(const Shape& weights, BlockKind kind, int64_t rows, int bits) {
+    const int64_t channels = grad_input_slice(weights, kind);
+    weights_bytes = aligned(weights[0] * channels);
+    result_bytes = channels == weights[1]
+                       ? 0
+                       : aligned(rows * channels *
+                                 static_cast<int64_t>(kernels::gradient_bytes(bits)));
+  }
   int64_t bytes() const { return weights_bytes + result_bytes; }
 };
 
@@ -177,10 +181,11 @@ RowMemory grad_input_memory(const OpShapes& s, const PlanningContext& planning) 
   // Gradients may be written with 16 bits, and rounded to fewer.
   const int bits = std::max(s.gradient.bits, 16);
   return {.workspace_bytes =
-              GradInputWorkspace(s.parameters[0], rows, bits).bytes() +
+              GradInputWorkspace(s.parameters[0], kind_of(s), rows, bits).bytes() +
               align_gradient_bytes(rows, shape.out_channels, s.gradient.bits),
           .scratch_bytes = kernels::most_of_pieces(
-              shape.in_channels, grad_input_slice(s.parameters[0]), [&](int64_t channels) {
+              shape.in_channels, grad_input_slice(s.parameters[0], kind_of(s)),
+              [&](int64_t channels) {
                 return static_cast<int64_t>(kernels::convolution_scratch_bytes(
                     planning.kernels->convolution,
                     {ConvolutionPass::kGradInput, with_inputs(shape, channels), s.gradient.bits},
@@ -190,13 +195,8 @@ RowMemory grad_input_memory(const OpShapes& s, const PlanningContext& planning) 
 
 }  // namespace
 
-bool has_blocks(const OpShapes& s) {
-  return s.attributes->as<LayerAttributes>().weight_blocks != BlockKind::kNone;
-}
-
-bool has_blocks(const OpContext& c) {
-  return c.attributes<LayerAttributes>().weight_blocks != BlockKind::kNone;
-}
+bool has_blocks(const OpShapes& s) { return kind_of(s) != BlockKind::kNone; }
+bool has_blocks(const OpContext& c) { return kind_of(c) != BlockKind::kNone; }
 
 OpMemory memory_of_blocks(const OpShapes& s, const PlanningContext& planning,
                           OpMemory (*plan)(const OpShapes&, const PlanningContext&)) {
@@ -220,7 +220,7 @@ void forward_of_blocks(const OpContext& c, void (*run)(const OpContext&)) {
   const int64_t channels = forward_slice(weights, c.output().type), row = weights[1];
   if (channels == weights[0]) {
     auto* const mantissas = reinterpret_cast<int8_t*>(c.memory.workspace);
-    expand(c, 0, channels, 0, row / kBlockWeights, mantissas);
+    expand(c, 0, channels, 0, row, mantissas);
     return run(
         ExpandedContext(c, mantissas, c.memory.workspace + aligned(weights.count())).context);
   }
@@ -228,7 +228,7 @@ void forward_of_blocks(const OpContext& c, void (*run)(const OpContext&)) {
   const SliceWorkspace work(c.memory.workspace, channels, row, outputs);
   for (int64_t first = 0; first < weights[0]; first += channels) {
     const int64_t rows = std::min(channels, weights[0] - first);
-    expand(c, first, rows, 0, row / kBlockWeights, work.weights);
+    expand(c, first, rows, 0, row, work.weights);
     ExpandedContext slice(c, first, rows, work);
     slice.context.kernel.prepared = choices_of<SlicePrepared>(c).of(rows).get();
     run(slice.context);
@@ -243,7 +243,8 @@ Prepared prepare_grad_input_of_blocks(const OpContext& c) {
   const ConvolutionShape shape =
       convolution_shape(c, c.grad_inputs[0].shape, c.grad_output().shape);
   return prepared(PieceChoices<ConvolutionChoice>(
-      shape.in_channels, grad_input_slice(c.parameters[0].mantissa.shape), [&](int64_t channels) {
+      shape.in_channels, grad_input_slice(c.parameters[0].mantissa.shape, kind_of(c)),
+      [&](int64_t channels) {
         return choose(c, {ConvolutionPass::kGradInput, with_inputs(shape, channels),
                           c.grad_output().bits});
       }));
@@ -254,7 +255,7 @@ void grad_input_of_blocks(const OpContext& c) {
   const auto& choices = choices_of<PieceChoices<ConvolutionChoice>>(c);
   const int64_t in = weights.shape[1], rows = grad_input.count() / in;
   const int64_t element = element_bytes(grad_input.type);
-  const GradInputWorkspace work(weights.shape, rows, std::max(grad_input.bits, 16));
+  const GradInputWorkspace work(weights.shape, kind_of(c), rows, std::max(grad_input.bits, 16));
   auto* const mantissas = reinterpret_cast<int8_t*>(c.memory.workspace);
   std::byte* const result = c.memory.workspace + work.weights_bytes;
   OpContext own = c;
@@ -265,7 +266,7 @@ void grad_input_of_blocks(const OpContext& c) {
     kernels::WideStatistics found;
     for (int64_t first = 0; first < in; first += choices.piece) {
       const int64_t channels = std::min(choices.piece, in - first);
-      expand(c, 0, weights.shape[0], first / kBlockWeights, channels / kBlockWeights, mantissas);
+      expand(c, 0, weights.shape[0], first, channels, mantissas);
       const ConvolutionChoice& choice = choices.of(channels);
       kernels::MantissaSpan to = gradient_of(grad_input);
       if (channels < in) to.data = result;

@@ -6,6 +6,7 @@
 
 #include "ops/attributes.h"
 #include "ops/fp32.h"
+#include "ops/sequences/segments.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -31,18 +32,22 @@ struct Sizes {
               c.memory.cache.exists() ? c.memory.cache.positions : 0) {}
 };
 
-// A head of a sequence: its rows of queries lie `width` apart, of keys and values `key_width`.
+// A head of a segment: its rows of queries lie `width` apart, of keys and values `key_width`.
 struct Head {
   const float *q, *k, *v;
   int64_t at, key_at, valid, queries, first_query, window;
+  int64_t all_queries, all_keys;  // with padding
   float scale;
   bool is_causal, adds_to_keys;
   const float* bias = nullptr;  // by distance
   int64_t bias_height, bias_width;
-  Head(const OpContext& c, const Sizes& s, int64_t i) : first_query(c.step.scalars->position) {
-    const int64_t sequence = i / s.heads, channel = i % s.heads / s.group * s.channels;
-    at = sequence * s.queries * s.width + i % s.heads * s.channels;
-    key_at = sequence * s.new_keys * s.key_width + channel;
+  Head(const OpContext& c, const Sizes& s, const Segment& segment, int64_t head)
+      : first_query(c.step.scalars->position) {
+    const int64_t sequence = segment.sequence, channel = head / s.group * s.channels;
+    at = (sequence * s.queries + segment.first) * s.width + head * s.channels;
+    key_at = (sequence * s.new_keys + segment.first) * s.key_width + channel;
+    all_queries = segment.rows;
+    all_keys = is_packed(c) ? segment.rows : s.new_keys;
     q = c.inputs[0].as<float>() + at;
     k = c.inputs[1].as<float>() + key_at;
     v = c.inputs[2].as<float>() + key_at;
@@ -51,17 +56,21 @@ struct Head {
       k = remember(s, k, rows);
       v = remember(s, v, rows + s.keys * s.key_width);
     }
-    const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
-    valid = std::clamp<int64_t>(length, 0, s.keys);
+    valid = is_packed(c) ? segment.rows : valid_keys(c, s, sequence);
     queries = c.attributes<AttentionAttributes>().cross ? s.queries : std::min(s.queries, valid);
     scale = 1 / std::sqrt(static_cast<float>(s.channels));
     is_causal = c.attributes<AttentionAttributes>().causal;
     window = c.attributes<AttentionAttributes>().window;
-    adds_to_keys = i % s.group > 0;
+    adds_to_keys = head % s.group > 0;
     bias_height = c.attributes<AttentionAttributes>().bias_height;
     bias_width = c.attributes<AttentionAttributes>().bias_width;
     const int64_t biases = c.attributes<AttentionAttributes>().biases_of_head();
-    if (biases > 0) bias = c.parameters[0].mantissa.as<float>() + i % s.heads * biases;
+    if (biases > 0) bias = c.parameters[0].mantissa.as<float>() + head * biases;
+  }
+  // The keys of a sequence that are no padding.
+  static int64_t valid_keys(const OpContext& c, const Sizes& s, int64_t sequence) {
+    const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
+    return std::clamp<int64_t>(length, 0, s.keys);
   }
   // The place of the bias of a query and a key.
   int64_t bias_at(int64_t query, int64_t key) const {
@@ -222,7 +231,7 @@ struct Computation {
       probabilities(block);
       means(block, room.p, room.values, out);
     });
-    clear(s.channels, out, s.width, head.queries, s.queries);
+    clear(s.channels, out, s.width, head.queries, head.all_queries);
   }
 
   // room.grad_scores of a block, whose probabilities are there.
@@ -256,7 +265,7 @@ struct Computation {
     kernels.pack_columns(head.v, s.key_width, s.channels, head.valid, room.value_columns);
     kernels.pack(head.k, s.key_width, head.valid, s.channels, room.keys);
     for (float* const to : {to_k, to_v}) {
-      if (to != nullptr && !head.adds_to_keys) clear(s.channels, to, s.key_width, 0, s.new_keys);
+      if (to != nullptr && !head.adds_to_keys) clear(s.channels, to, s.key_width, 0, head.all_keys);
     }
     for_blocks([&](const Block& block) {
       const int64_t at = block.first * s.width;
@@ -272,12 +281,12 @@ struct Computation {
         add_to_keys(block, room.p, room.grad_out, to_v);
       }
     });
-    if (to_q != nullptr) clear(s.channels, to_q, s.width, head.queries, s.queries);
+    if (to_q != nullptr) clear(s.channels, to_q, s.width, head.queries, head.all_queries);
   }
 };
 
-// Calls visit(computation) for each head, on several threads. Heads that share keys follow each
-// other on one thread.
+// Calls visit(computation) for each head of each segment, on several threads. Heads that share keys
+// follow each other on one thread.
 template <typename Visit>
 void for_heads(const OpContext& c, bool backward, const Visit& visit) {
   const Sizes s(c);
@@ -286,9 +295,14 @@ void for_heads(const OpContext& c, bool backward, const Visit& visit) {
   kernels::parallel_ranges(*c.kernel.pool, s.sequences * s.key_heads, 1,
                            [&](int64_t begin, int64_t end, int64_t part) {
                              const Room room(s, scratch + part * floats, backward);
-                             for (int64_t i = begin * s.group; i < end * s.group; ++i) {
-                               const Head head(c, s, i);
-                               visit(Computation{*c.kernel.table->floats, s, head, room});
+                             for (int64_t i = begin; i < end; ++i) {
+                               const int64_t first = i % s.key_heads * s.group;
+                               for_segments(c, s.queries, i / s.key_heads, [&](const Segment& at) {
+                                 for (int64_t k = 0; k < s.group; ++k) {
+                                   const Head head(c, s, at, first + k);
+                                   visit(Computation{*c.kernel.table->floats, s, head, room});
+                                 }
+                               });
                              }
                            });
 }
@@ -304,10 +318,12 @@ void backward_bias(const OpContext& c) {
         const Room room(s, scratch + part * floats, true);
         for (int64_t i = begin; i < end; ++i) {
           for (int64_t sequence = 0; sequence < s.sequences; ++sequence) {
-            const Head head(c, s, sequence * s.heads + i);
-            Computation{*c.kernel.table->floats, s, head, room}.add_to_bias(
-                c.grad_output().as<float>() + head.at,
-                c.parameters[0].gradient.as<float>() + i * biases);
+            for_segments(c, s.queries, sequence, [&](const Segment& at) {
+              const Head head(c, s, at, i);
+              Computation{*c.kernel.table->floats, s, head, room}.add_to_bias(
+                  c.grad_output().as<float>() + head.at,
+                  c.parameters[0].gradient.as<float>() + i * biases);
+            });
           }
         }
       });

@@ -77,9 +77,9 @@ const float* weights_of(const OpContext& c) {
   if (!is_copied(attributes)) return weights.as<float>();
   auto* const nearest = reinterpret_cast<float*>(c.memory.workspace);
   if (attributes.weight_blocks != BlockKind::kNone) {
-    for_ranges(c, weights.count() / kBlockWeights, [&](int64_t begin, int64_t end) {
-      write_block_floats(weights, attributes.weight_blocks, begin, end,
-                         nearest + begin * kBlockWeights);
+    const int64_t own = block_weights(attributes.weight_blocks);
+    for_ranges(c, weights.count() / own, [&](int64_t begin, int64_t end) {
+      write_block_floats(weights, attributes.weight_blocks, begin, end, nearest + begin * own);
     });
     return nearest;
   }

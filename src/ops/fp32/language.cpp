@@ -12,7 +12,7 @@ void embedding(const OpContext& c) {
   const Tensor& table = c.parameters[0].mantissa;
   const int64_t channels = table.shape[1];
   const BlockKind kind = c.attributes<EmbeddingAttributes>().weight_blocks;
-  const int64_t blocks = channels / kBlockWeights;
+  const int64_t blocks = channels / block_weights(kind);
   const auto* indices = c.inputs[0].as<int32_t>();
   for_ranges(c, c.inputs[0].count(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -37,7 +37,7 @@ void turn_rows(const OpContext& c, const Tensor& from, const Tensor& to, float d
   const TurnedRow row(c.attributes<RotaryAttributes>(), to.shape);
   const CircleTable table = make_circle_table(c, row.positions);
   for_images(c, to.count() / row.channels, [&](int64_t i) {
-    const int64_t at = i % row.positions * row.pairs;
+    const int64_t at = position_of_row(c, row.positions, i) * row.pairs;
     float* const out = to.as<float>() + i * row.channels;
     row.turn(from.as<float>() + i * row.channels, table.cosines + at, table.sines + at,
              1.0F / kUnit, direction, out);
@@ -45,7 +45,10 @@ void turn_rows(const OpContext& c, const Tensor& from, const Tensor& to, float d
   });
 }
 
-void rotary(const OpContext& c) { turn_rows(c, c.inputs[0], c.output(), 1); }
+void rotary(const OpContext& c) {
+  save_starts(c);
+  turn_rows(c, c.inputs[0], c.output(), 1);
+}
 
 void rotary_backward(const OpContext& c) {
   turn_rows(c, c.grad_output(), c.grad_inputs[0], -1);

@@ -16,6 +16,7 @@
 #include "ops/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/losses/loss_rows.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/losses/penalties.h"
 #include "ops/losses/sigmoids.h"
 #include "ops/losses/soft_targets.h"
@@ -28,17 +29,21 @@ namespace {
 constexpr double kMostSmoothing = 1 - 1.0 / static_cast<double>(kSmoothingOne);
 
 constexpr AttributeSpec kSmoothingSchema[] = {
-    real<&LossAttributes::smoothing>("smoothing", 0, 0, kMostSmoothing)};
+    real<&LossAttributes::smoothing>("smoothing", 0, 0, kMostSmoothing),
+    loss_weight_spec<LossAttributes>()};
 
 void derive_smoothing(LossAttributes& attributes) {
   attributes.smoothing_q16 = nearest_whole(attributes.smoothing, kSmoothingOne);
 }
 
+constexpr AttributeSpec kSquareSchema[] = {loss_weight_spec<LossAttributes>()};
+
 constexpr AttributeSpec kSigmoidSchema[] = {
     real<&SigmoidLossAttributes::smoothing>("smoothing", 0, 0, kMostSmoothing),
     real<&SigmoidLossAttributes::focal>("focal", 0, 0, kMostFocal),
     whole_list<&SigmoidLossAttributes::positive_weights>("positive_weights", 0, kMostRowWeight),
-    flag<&SigmoidLossAttributes::ordinal>("ordinal", false)};
+    flag<&SigmoidLossAttributes::ordinal>("ordinal", false),
+    loss_weight_spec<SigmoidLossAttributes>()};
 
 void derive_sigmoids(SigmoidLossAttributes& attributes) {
   attributes.smoothing_q16 = nearest_whole(attributes.smoothing, kSmoothingOne);
@@ -47,7 +52,8 @@ void derive_sigmoids(SigmoidLossAttributes& attributes) {
 
 constexpr AttributeSpec kPenaltySchema[] = {
     text<&RegressionAttributes::penalty>("penalty", "squared", "squared absolute huber"),
-    real<&RegressionAttributes::delta>("delta", 1, kLeastDelta, kMostDelta)};
+    real<&RegressionAttributes::delta>("delta", 1, kLeastDelta, kMostDelta),
+    loss_weight_spec<RegressionAttributes>()};
 
 void derive_penalty(RegressionAttributes& attributes) {
   attributes.delta_q24 = nearest_whole(attributes.delta, int64_t{1} << 24);
@@ -175,7 +181,7 @@ void sigmoid_losses(const OpContext& c) {
 }
 void sigmoid_losses_backward(const OpContext& c) {
   const bool is_plain = c.attributes<SigmoidLossAttributes>().is_plain();
-  is_plain ? loss_backward<BySigmoid, kernels::kSoftmaxGradientExponent>(c)
+  is_plain ? weighted_loss_backward<BySigmoid, kernels::kSoftmaxGradientExponent>(c)
            : weighed_sigmoids_backward(c);
 }
 
@@ -188,7 +194,7 @@ void number_errors(const OpContext& c) {
 }
 void number_errors_backward(const OpContext& c) {
   const bool is_square = c.attributes<RegressionAttributes>().penalty == Penalty::kSquared;
-  is_square ? loss_backward<BySquaredNumbers, kernels::kSquaredErrorGradientExponent>(c)
+  is_square ? weighted_loss_backward<BySquaredNumbers, kernels::kSquaredErrorGradientExponent>(c)
             : penalty_backward(c);
 }
 
@@ -247,8 +253,9 @@ constexpr Op row(const char* name, AttributeSchema schema, double unit, const Op
           .attributes = schema,
           .infer_outputs = infer<kMostClasses>,
           .input_elements = kInputElements,
-          .integer = {.forward = {.run = loss_forward<By>},
-                      .grad_input = {.run = loss_backward<By, kWideExponent>},
+          .integer = {.memory = loss_weight_memory,
+                      .forward = {.run = loss_forward<By>},
+                      .grad_input = {.run = weighted_loss_backward<By, kWideExponent>},
                       .kernel = By::kKernel},
           .emit_gradient = emit_gradient_by_inputs,
           .loss_unit = unit,
@@ -287,7 +294,8 @@ const Op kSigmoidCrossEntropy = [] {
 }();
 const Op kMeanSquaredError =
     row<BySquaredError<squared_error_arguments>, kernels::kSquaredErrorGradientExponent,
-        kernels::kMaximumOutputs>("mean_squared_error", {}, kSquares, &fp32::kMeanSquaredError);
+        kernels::kMaximumOutputs>("mean_squared_error", schema<LossAttributes>(kSquareSchema),
+                                  kSquares, &fp32::kMeanSquaredError);
 const Op kRegressionError = [] {
   Op op = row<BySquaredNumbers, kernels::kSquaredErrorGradientExponent, kernels::kMaximumOutputs>(
       "regression_error", schema<RegressionAttributes, derive_penalty>(kPenaltySchema), kSquares,

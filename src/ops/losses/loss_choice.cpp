@@ -2,11 +2,15 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "numerics/nearest_fraction.h"
 #include "ops/attributes.h"
 #include "ops/loss.h"
 #include "ops/losses/dice.h"
 #include "ops/losses/example_losses.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/losses/named_loss.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
@@ -61,6 +65,46 @@ Attributes attributes_of_loss(const LossOptions& options) {
 
 int64_t loss_in_q24(double unit, int64_t loss_q24) {
   return static_cast<int64_t>(std::nearbyint(std::ldexp(unit, 24) * static_cast<double>(loss_q24)));
+}
+
+namespace {
+
+// The place of the factor; the end: the loss takes none.
+template <typename Items>
+auto find_loss_weight(Items& items) {
+  return std::find_if(items.begin(), items.end(), [](const AttributeItem& item) {
+    return item.first == kLossWeightName;
+  });
+}
+
+}  // namespace
+
+int64_t loss_weight_q10(const Attributes& attributes) {
+  const auto found = find_loss_weight(attributes.items());
+  if (found == attributes.items().end()) return kLossWeightOne;
+  return nearest_whole(std::get<double>(found->second), kLossWeightOne);
+}
+
+double counted_unit(const Node& loss) {
+  return loss.op->loss_unit * loss_weight(loss.attributes);
+}
+
+Status set_loss_weight(Graph& graph, const std::string& compared, double weight) {
+  for (const int n : graph.losses) {
+    Node& loss = graph.nodes[n];
+    if (loss.inputs.size() < 2 || graph.values[loss.inputs[1]].name != compared) continue;
+    std::vector<AttributeItem> items = loss.attributes.items();
+    const auto item = find_loss_weight(items);
+    if (item == items.end()) {
+      return invalid_input("the loss of '" + compared + "', " + loss.op->name +
+                           ", takes no weight among several; softmax_cross_entropy, " +
+                           "sigmoid_cross_entropy, mean_squared_error and regression_error do");
+    }
+    item->second = weight;
+    MANTISSA_ASSIGN(loss.attributes, complete(Attributes(std::move(items)), loss.op->attributes));
+    return {};
+  }
+  return invalid_input("no loss is compared with '" + compared + "'");
 }
 
 Shape rows_shape(const Shape& logits) { return labels_shape(logits, false); }
@@ -146,6 +190,7 @@ void take_plain_loss(Node& loss) {
     return;
   }
   loss.inputs.resize(std::min(loss.inputs.size(), weights_input(loss)));
+  if (loss.op == &kMeanSquaredError) replace_op(loss, kMeanSquaredError);
   const bool has_classes = loss.op == &kSoftmaxCrossEntropy || loss.op == &kDiceLoss;
   if (has_classes) replace_op(loss, kSoftmaxCrossEntropy);
   if (loss.op == &kSigmoidCrossEntropy) {

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
 #include "numerics/rounding.h"
 #include "ops/loss.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/narrowing.h"
 #include "ops/rows.h"
 
@@ -57,11 +59,13 @@ void loss_forward(const OpContext& c) {
   count_rows(By::arguments(c, 0).row_weights(), loss_rows(c), *c.step.loss);
 }
 
-// kWideExponent: of the wide gradient of a row without weights.
+// kWideExponent: of the wide gradient of a row without weights. The gradient is multiplied by
+// 2^factor_exponent.
 template <typename By, int kWideExponent>
-void loss_backward(const OpContext& c) {
+void loss_backward(const OpContext& c, int factor_exponent = 0) {
   const Tensor& grad = c.grad_inputs[0];
-  const int wide_exponent = kWideExponent - By::arguments(c, 0).row_weights().bits();
+  const int wide_exponent =
+      kWideExponent - By::arguments(c, 0).row_weights().bits() + factor_exponent;
   narrow_gradient(c, grad, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
     return kernels::parallel_statistics(
         *c.kernel.pool, loss_rows(c), kLossRowsPerThread,
@@ -73,6 +77,42 @@ void loss_backward(const OpContext& c) {
           return found;
         });
   });
+}
+
+// OpRows::memory of losses with a factor among several: unless it is a power of two, a weight for
+// each row.
+inline OpMemory loss_weight_memory(const OpShapes& s, const PlanningContext&) {
+  if (is_power_of_two(loss_weight_q10(*s.attributes))) return {};
+  const int64_t rows = s.inputs[0].count() / s.inputs[0].last();
+  return {.grad_input = {.workspace_bytes = rows * int64_t{sizeof(int16_t)}}};
+}
+
+// The weights of rows times the factor, to nearest even, in the workspace.
+inline int16_t* weights_times(const OpContext& c, int64_t factor) {
+  const int16_t* const weights = row_weights_at(c, 2);
+  auto* const out = reinterpret_cast<int16_t*>(c.memory.workspace);
+  for (int64_t row = 0; row < loss_rows(c); ++row) {
+    const int64_t weight = weights == nullptr ? kLossWeightOne : weights[row];
+    const int64_t product = shift_right_rne(weight * factor, kernels::kRowWeightBits);
+    out[row] = static_cast<int16_t>(std::min(product, kMostRowWeight));
+  }
+  return out;
+}
+
+// The backward pass of such a loss: a power of two moves the exponent, another factor is one of the
+// weights of rows. These, if there are any, are the third input.
+template <typename By, int kWideExponent>
+void weighted_loss_backward(const OpContext& c) {
+  const int64_t factor = loss_weight_q10(*c.node.attributes);
+  if (is_power_of_two(factor)) {
+    const int exponent = std::countr_zero(static_cast<uint64_t>(factor));
+    return loss_backward<By, kWideExponent>(c, exponent - kernels::kRowWeightBits);
+  }
+  std::array<Tensor, 3> inputs = {c.inputs[0], c.inputs[1], c.inputs[1]};
+  inputs[2].data = weights_times(c, factor);
+  OpContext weighted = c;
+  weighted.inputs = inputs;
+  loss_backward<By, kWideExponent>(weighted);
 }
 
 // Losses that are computed a number at a time. Rows is made of a context and the first row. It has

@@ -74,7 +74,7 @@ class Penalties {
 void penalty_loss(const OpContext& c) { loss_forward<ByNumbers<Penalties>>(c); }
 
 void penalty_backward(const OpContext& c) {
-  loss_backward<ByNumbers<Penalties>, kLossGradientExponent>(c);
+  weighted_loss_backward<ByNumbers<Penalties>, kLossGradientExponent>(c);
 }
 
 }  // namespace mantissa::ops

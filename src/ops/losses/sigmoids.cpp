@@ -150,7 +150,7 @@ int32_t sigmoid_target(const SigmoidLossAttributes& attributes,
 void weighed_sigmoids(const OpContext& c) { loss_forward<ByNumbers<WeighedSigmoids>>(c); }
 
 void weighed_sigmoids_backward(const OpContext& c) {
-  loss_backward<ByNumbers<WeighedSigmoids>, kLossGradientExponent>(c);
+  weighted_loss_backward<ByNumbers<WeighedSigmoids>, kLossGradientExponent>(c);
 }
 
 }  // namespace mantissa::ops

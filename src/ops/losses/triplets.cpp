@@ -1,8 +1,10 @@
 // Triplets: with u the vectors of a micro-batch, brought to length 1, d_ij = |u_i - u_j|^2 =
 // 2 - 2 u_i u_j, and M the margin, a triplet of an anchor a, another example p with its label and
 // an example n with another label has the loss max(0, d_ap - d_an + M). The loss of an example is
-// the one of its hardest triplet, the farthest p and the nearest n, or the mean over all its
-// triplets. An example without triplets has no loss, and one without a label is not compared.
+// the one of its hardest triplet, the farthest p and the nearest n; the mean over all its triplets;
+// or the mean over its p of the semi-hard triplet, with the nearest n that is farther than p, or
+// the farthest n if none is (Schroff et al.). An example without triplets has no loss, and one
+// without a label is not compared.
 //
 // d is linear in the product. So a product's slope is a whole number divided by the number of
 // triplets, and nothing is divided by a distance.
@@ -21,7 +23,7 @@ namespace {
 
 constexpr AttributeSpec kTripletSchema[] = {
     real<&TripletAttributes::margin>("margin", 0.2, 0, kMostMargin),
-    text<&TripletAttributes::mining>("mining", "all", "hard all")};
+    text<&TripletAttributes::mining>("mining", "all", "hard all semi-hard")};
 
 constexpr Element kTripletElements[] = {Element::kMantissa, Element::kIndex};
 
@@ -83,6 +85,38 @@ int64_t take_all(const Anchor& anchor, int64_t triplets, int32_t* counts) {
   return sum;
 }
 
+// The stranger of a semi-hard triplet of an anchor and p. Of equal products the first one counts.
+int64_t semi_hard_stranger(const Anchor& anchor, int64_t p) {
+  int64_t beyond = -1, farthest = -1;
+  for (int64_t j = 0; j < anchor.friends.count; ++j) {
+    if (!anchor.is_stranger(j)) continue;
+    if (farthest < 0 || anchor.row[j] < anchor.row[farthest]) farthest = j;
+    const bool is_beyond = anchor.row[j] < anchor.row[p];
+    if (is_beyond && (beyond < 0 || anchor.row[j] > anchor.row[beyond])) beyond = j;
+  }
+  return beyond >= 0 ? beyond : farthest;
+}
+
+// Half of the sum of the losses of the semi-hard triplets, one for each of `own` examples with the
+// anchor's label. `counts` as above.
+int64_t take_semi_hard(const Anchor& anchor, int64_t own, int32_t* counts) {
+  const int64_t n = anchor.friends.count;
+  std::fill_n(counts, n, 0);
+  int64_t sum = 0;
+  for (int64_t p = 0; p < n; ++p) {
+    if (!anchor.friends.are(anchor.i, p)) continue;
+    const int64_t stranger = semi_hard_stranger(anchor, p), lost = anchor.lost(p, stranger);
+    if (lost <= 0) continue;
+    sum += lost;
+    --counts[p];
+    ++counts[stranger];
+  }
+  for (int64_t j = 0; j < n; ++j) {
+    anchor.row[j] = static_cast<int32_t>(ref_divide_rne(counts[j] * kUnitQ30, own));
+  }
+  return sum;
+}
+
 void compare_triplets(const OpContext& c, const UnitVectors& room, int64_t i, int64_t part,
                       LossTotals& totals) {
   const auto& attributes = c.attributes<TripletAttributes>();
@@ -108,7 +142,10 @@ void compare_triplets(const OpContext& c, const UnitVectors& room, int64_t i, in
     return;
   }
   auto* const counts = reinterpret_cast<int32_t*>(c.memory.workspace + room.bytes) + part * n;
-  totals.loss_q24 += ref_divide_rne(take_all(anchor, triplets, counts), triplets * 32);
+  const bool is_semi_hard = attributes.mining == Mining::kSemiHard;
+  const int64_t taken = is_semi_hard ? own : triplets;
+  const int64_t sum = (is_semi_hard ? take_semi_hard : take_all)(anchor, taken, counts);
+  totals.loss_q24 += ref_divide_rne(sum, taken * 32);
 }
 
 void triplet_forward(const OpContext& c) { vectors_forward(c, compare_triplets); }

@@ -8,7 +8,7 @@
 
 namespace mantissa::ops {
 
-enum class Mining : uint8_t { kHard, kAll };  // in the order of the attribute's words
+enum class Mining : uint8_t { kHard, kAll, kSemiHard };  // in the order of the attribute's words
 
 struct TripletAttributes {
   double margin = 0;

@@ -30,7 +30,8 @@ constexpr AttributeSpec kSchema[] = {whole<&AttentionAttributes::heads>("heads",
                                          "probabilities", "fixed", "fixed row"),
                                      whole<&AttentionAttributes::input_bits>("input_bits", 0, 0,
                                                                              16)};
-// Queries, keys, values, and how many positions of each sequence are no padding.
+// Queries, keys, values, and how many positions of each sequence are no padding, or where the
+// segments of packed ones begin (segments.h).
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kMantissa, Element::kMantissa,
                                       Element::kIndex};
 
@@ -77,12 +78,25 @@ Status check_bias(const AttentionAttributes& a, int64_t positions) {
                        std::to_string(positions) + " of them");
 }
 
+// The fourth input: a length, or the starts of segments.
+Status check_fourth(const AttentionAttributes& attributes, const Shape& q, const Shape& fourth) {
+  if (q.rank == 2 && fourth.rank == 0) return {};
+  if (q.rank != 2 || fourth != Shape{q[0]}) {
+    return invalid_input(
+        "wants one length for an example's one sequence, or the start of the segment of each of "
+        "its positions");
+  }
+  if (!attributes.cross && attributes.bias_height == 1) return {};
+  return invalid_input("has no segments across two sequences, nor in a grid of positions");
+}
+
 Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<AttentionAttributes>();
-  const bool has_lengths = inputs.size() == 4;
-  if ((inputs.size() != 3 && !has_lengths) || inputs[0].rank < 2) {
+  const bool has_fourth = inputs.size() == 4;
+  if ((inputs.size() != 3 && !has_fourth) || inputs[0].rank < 2) {
     return invalid_input(
-        "wants queries, keys and values, [..., positions, C] each, and perhaps lengths");
+        "wants queries, keys and values, [..., positions, C] each, and perhaps lengths, or the "
+        "starts of segments");
   }
   const Shape &q = inputs[0], &k = inputs[1], &v = inputs[2];
   const bool has_channels = attributes.kv_heads != 0 || q.last() == k.last();
@@ -102,9 +116,7 @@ Result<Shape> infer(const Attributes& given, std::span<const Shape> inputs) {
   if (!is_cross && q[q.rank - 2] != k[k.rank - 2]) {
     return invalid_input("wants as many queries as keys, but with 'cross'");
   }
-  if (has_lengths && (q.rank != 2 || inputs[3].rank != 0)) {
-    return invalid_input("wants one length for an example's one sequence");
-  }
+  if (has_fourth) MANTISSA_RETURN_IF_ERROR(check_fourth(attributes, q, inputs[3]));
   return q;
 }
 
@@ -117,19 +129,18 @@ std::vector<Parameter> parameters(const Attributes& given, std::span<const Shape
            .storage = Storage::kMantissa16}};
 }
 
-int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward, bool is_cached) {
+int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward) {
   const int64_t parts = std::min<int64_t>(threads, kernels::kMaximumParts);
   return WideResults(nullptr, s, is_backward).bytes +
-         parts * HeadRoom(nullptr, s, is_backward, is_cached).bytes;
+         parts * HeadRoom(nullptr, s, is_backward).bytes;
 }
 
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   const AttentionSizes s(shapes);
-  const bool is_cached = shapes.cached_positions > 0;
   const auto room = [&](bool is_backward) -> RowMemory {
-    return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
+    return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward)};
   };
-  return {.cache_bytes = is_cached ? 2 * s.key_heads * s.key_bytes() : 0,
+  return {.cache_bytes = shapes.cached_positions > 0 ? CachedKeys(nullptr, s).bytes : 0,
           .forward = room(false),
           .grad_input = room(true),
           .grad_weights = s.bias_table == 0 ? RowMemory{} : room(true)};
@@ -140,22 +151,50 @@ uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tenso
   return narrow_wide(c, wide, tensor, false, 0).maximum;
 }
 
+// The wide results of a segment's heads from `first` on, which share keys and values. These are
+// packed once for each run of queries.
+void forward_heads(const OpContext& c, const AttentionSizes& s, const WideResults& wide,
+                   const Segment& segment, int64_t first, const HeadRoom& room) {
+  const KeyRows rows = key_rows(c, s, segment);
+  const int64_t queries = valid_queries(c, s, segment), first_query = s.first_query(segment);
+  for_runs(queries, wide.k_exponents + first_query, wide.v_exponents + first_query,
+           [&](const QueryRun& run) {
+             for (int64_t i = first; i < first + s.group; ++i) {
+               const HeadOf at(s, segment, i);
+               const kernels::AttentionHead head = pack(c, s, at, run, room, wide.bias, false);
+               if (i == first) {
+                 pack_keys(c, rows.k, rows.first, head.valid_keys, at.key_head, run.k_exponent, s,
+                           room.k);
+                 pack_keys(c, rows.v, rows.first, head.valid_keys, at.key_head, run.v_exponent, s,
+                           room.v);
+               }
+               int64_t* const to = wide.q + at.offset + run.begin * s.width;
+               c.kernel.table->attention->forward(head, room.kernel, to, s.width);
+             }
+           });
+  for (int64_t i = first; i < first + s.group; ++i) {
+    clear_padding(s, HeadOf(s, segment, i), queries, wide.q);
+  }
+}
+
 void forward(const OpContext& c) {
   const AttentionSizes s(c);
   const WideResults wide(c.memory.workspace, s, false);
   prepare_bias(c, s, wide.bias);
-  for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
-    const kernels::AttentionHead head = pack(c, s, at, room, wide.bias, false);
-    if (head.queries > 0) {
-      c.kernel.table->attention->forward(head, room.kernel, wide.q + at.offset, s.width);
-    }
-    clear_padding(s, at, head.queries, wide.q);
+  remember_keys(c, s);
+  for_all_segments(c, s, [&](const Segment& at) {
+    const KeyRows rows = key_rows(c, s, at);
+    const int64_t first = s.first_query(at);
+    write_shared_exponents(c, s, at, rows.k, rows.first, wide.k_exponents + first);
+    write_shared_exponents(c, s, at, rows.v, rows.first, wide.v_exponents + first);
   });
+  for_key_heads(c, s, wide.rooms, false,
+                [&](const Segment& at, int64_t first, const HeadRoom& room) {
+                  forward_heads(c, s, wide, at, first, room);
+                });
   if (has_rows(c.output())) {
     const auto exponent_at = [&](int64_t row) {
-      const int64_t sequence = row / s.queries;
-      return key_exponent(c.inputs[2], s, sequence, valid_keys(c, s, sequence)) -
-             kernels::kProbabilityBits;
+      return wide.v_exponents[row] - kernels::kProbabilityBits;
     };
     return write_rows(c, exponent_at, [&](int64_t row, int, int64_t* row_wide) {
       std::copy_n(wide.q + row * s.width, s.width, row_wide);

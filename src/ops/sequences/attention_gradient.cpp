@@ -35,7 +35,7 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
   const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
   return {.grad_out_bits = c.grad_output().bits,
           .grad_p_shift =
-              std::max(0, c.grad_output().bits - 16) + std::max(0, shared_bits(c.inputs[2]) - 8),
+              std::max(0, c.grad_output().bits - 16) + std::max(0, s.v.shared_bits() - 8),
           .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
                                   kMostScale),
           .shift = units_of(c).shift + bits,
@@ -43,48 +43,49 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
           .key_stride = s.key_width};
 }
 
-// The exponents of a sequence's wide gradients, by input. Those of the first two depend on the rows
+// The exponents of a segment's wide gradients, by input. Those of the first two depend on the rows
 // of the others.
 using InputExponents = std::array<int, 3>;
 
-// The exponent of the gradient of a sequence's scores.
+// The exponent of the gradient of a segment's scores.
 int score_exponent(const OpContext& c, const AttentionSizes& s,
-                   const kernels::AttentionGradient& g, int64_t sequence) {
+                   const kernels::AttentionGradient& g, const Segment& at) {
   const Real scale = Real(1) / sqrt(Real(s.channels));
-  const int64_t valid = valid_keys(c, s, sequence);
-  return *c.grad_output().exponent + key_exponent(c.inputs[2], s, sequence, valid) +
+  const int64_t valid = valid_keys(c, s, at);
+  return *c.grad_output().exponent + key_exponent(c.inputs[2], s, at, valid) +
          g.grad_p_shift - units_of(c).product + g.shift -
          fixed_point_shift(scale, kernels::kGradientScaleBits);
 }
 
 InputExponents gradient_exponents(const OpContext& c, const AttentionSizes& s,
-                                  const kernels::AttentionGradient& g, int64_t sequence) {
-  const int64_t valid = valid_keys(c, s, sequence);
-  const int scores = score_exponent(c, s, g, sequence);
-  return {scores + key_exponent(c.inputs[1], s, sequence, valid),
-          scores + query_exponent(c.inputs[0], s, sequence, valid_queries(c, s, sequence)),
+                                  const kernels::AttentionGradient& g, const Segment& at) {
+  const int64_t valid = valid_keys(c, s, at);
+  const int scores = score_exponent(c, s, g, at);
+  return {scores + key_exponent(c.inputs[1], s, at, valid),
+          scores + query_exponent(c.inputs[0], s, at, valid_queries(c, s, at)),
           *c.grad_output().exponent - units_of(c).one};
 }
 
 // The largest exponent of scores' gradients: those of the bias get it.
 int bias_exponent(const OpContext& c, const AttentionSizes& s,
                   const kernels::AttentionGradient& g) {
-  int largest = score_exponent(c, s, g, 0);
-  for (int64_t i = 1; has_rows(c.inputs[2]) && i < s.sequences; ++i) {
-    largest = std::max(largest, score_exponent(c, s, g, i));
-  }
+  int largest = score_exponent(c, s, g, segment_of_row(c, s.queries, 0));
+  if (!has_rows(c.inputs[2])) return largest;
+  for_all_segments(c, s, [&](const Segment& at) {
+    largest = std::max(largest, score_exponent(c, s, g, at));
+  });
   return largest;
 }
 
-// The exponents that all sequences' gradients get.
+// The exponents that all segments' gradients get.
 InputExponents largest_exponents(const OpContext& c, const AttentionSizes& s,
                                  const kernels::AttentionGradient& g) {
-  InputExponents largest = gradient_exponents(c, s, g, 0);
+  InputExponents largest = gradient_exponents(c, s, g, segment_of_row(c, s.queries, 0));
   if (!has_rows(c.inputs[0])) return largest;
-  for (int64_t sequence = 1; sequence < s.sequences; ++sequence) {
-    const InputExponents found = gradient_exponents(c, s, g, sequence);
+  for_all_segments(c, s, [&](const Segment& at) {
+    const InputExponents found = gradient_exponents(c, s, g, at);
     for (size_t i = 0; i < found.size(); ++i) largest[i] = std::max(largest[i], found[i]);
-  }
+  });
   return largest;
 }
 
@@ -99,8 +100,17 @@ void add_bias_sums(const int64_t* sums, int shift, int64_t count, int64_t* total
 // `bias`: the exponent of the bias's sums, if they are wanted.
 void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                    const HeadRoom& room, const WideResults& wide, std::optional<int> bias) {
-  const kernels::AttentionHead head = pack(c, s, at, room, wide.bias, true);
-  pack_rows(c.grad_output(), at.offset, head.queries, s, room.grad_out);
+  const int64_t valid = valid_keys(c, s, at.segment);
+  const QueryRun all{0, valid_queries(c, s, at.segment),
+                     key_exponent(c.inputs[1], s, at.segment, valid),
+                     key_exponent(c.inputs[2], s, at.segment, valid)};
+  const int64_t first = s.first_key(at.segment);
+  if (at.place == 0) {
+    pack_keys(c, c.inputs[1], first, valid, at.key_head, all.k_exponent, s, room.k);
+    pack_keys(c, c.inputs[2], first, valid, at.key_head, all.v_exponent, s, room.v);
+  }
+  const kernels::AttentionHead head = pack(c, s, at, all, room, wide.bias, true);
+  pack_rows(c.grad_output(), at.offset, head.queries, s.channels, room.grad_out);
   kernels::AttentionGradient g = gradient_of_head(c, s);
   g.grad_out = room.grad_out;
   g.grad_q = wide.q + at.offset;
@@ -114,33 +124,36 @@ void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at
   c.kernel.table->attention->backward(head, room.kernel, g);
   clear_padding(s, at, head.queries, wide.q);
   if (!bias) return;
-  add_bias_sums(g.grad_bias, *bias - score_exponent(c, s, g, at.sequence), s.bias_table,
+  add_bias_sums(g.grad_bias, *bias - score_exponent(c, s, g, at.segment), s.bias_table,
                 wide.grad_bias + at.head * s.bias_table);
 }
 
-// Brings a sequence's wide gradients to the exponents of all. These are the largest, so the rounded
+// Brings a segment's wide gradients to the exponents of all. These are the largest, so the rounded
 // bits lie far below the bits that narrowing leaves.
-void align_sequence(const OpContext& c, const AttentionSizes& s,
-                    const kernels::AttentionGradient& g, const InputExponents& to,
-                    const WideResults& wide, int64_t sequence) {
-  const InputExponents from = gradient_exponents(c, s, g, sequence);
-  int64_t* const gradients[] = {wide.q, wide.k, wide.v};
-  const int64_t sizes[] = {s.queries * s.width, s.keys * s.key_width, s.keys * s.key_width};
+void align_segment(const OpContext& c, const AttentionSizes& s, const kernels::AttentionGradient& g,
+                   const InputExponents& to, const WideResults& wide, const Segment& at) {
+  const InputExponents from = gradient_exponents(c, s, g, at);
+  const int64_t keys = is_packed(c) ? at.rows : s.keys;
+  int64_t* const firsts[] = {wide.q + s.first_query(at) * s.width,
+                             wide.k + s.first_key(at) * s.key_width,
+                             wide.v + s.first_key(at) * s.key_width};
+  const int64_t sizes[] = {at.rows * s.width, keys * s.key_width, keys * s.key_width};
   for (size_t i = 0; i < from.size(); ++i) {
     const int shift = to[i] - from[i];
-    int64_t* const first = gradients[i] + sequence * sizes[i];
     if (shift == 0) continue;
-    for (int64_t k = 0; k < sizes[i]; ++k) first[k] = rescale_rne(first[k], shift);
+    for (int64_t k = 0; k < sizes[i]; ++k) firsts[i][k] = rescale_rne(firsts[i][k], shift);
   }
 }
 
-void align_sequences(const OpContext& c, const AttentionSizes& s,
-                     const kernels::AttentionGradient& g, const InputExponents& to,
-                     const WideResults& wide) {
+void align_segments(const OpContext& c, const AttentionSizes& s,
+                    const kernels::AttentionGradient& g, const InputExponents& to,
+                    const WideResults& wide) {
   kernels::parallel_ranges(*c.kernel.pool, s.sequences, 1,
                            [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t sequence = begin; sequence < end; ++sequence) {
-                               align_sequence(c, s, g, to, wide, sequence);
+                             for (int64_t i = begin; i < end; ++i) {
+                               for_segments(c, s.queries, i, [&](const Segment& at) {
+                                 align_segment(c, s, g, to, wide, at);
+                               });
                              }
                            });
 }
@@ -154,10 +167,13 @@ void go_back(const OpContext& c, const AttentionSizes& s, const WideResults& wid
     std::fill_n(wide.grad_bias, s.heads * s.bias_table, int64_t{0});
   }
   prepare_bias(c, s, wide.bias);
-  for_heads(c, s, wide.rooms, true, [&](const HeadOf& at, const HeadRoom& room) {
-    backward_head(c, s, at, room, wide, bias);
-  });
-  if (has_rows(c.inputs[0])) align_sequences(c, s, g, largest_exponents(c, s, g), wide);
+  for_key_heads(c, s, wide.rooms, true,
+                [&](const Segment& at, int64_t first, const HeadRoom& room) {
+                  for (int64_t i = first; i < first + s.group; ++i) {
+                    backward_head(c, s, HeadOf(s, at, i), room, wide, bias);
+                  }
+                });
+  if (has_rows(c.inputs[0])) align_segments(c, s, g, largest_exponents(c, s, g), wide);
 }
 
 }  // namespace

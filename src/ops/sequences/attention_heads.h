@@ -1,9 +1,8 @@
-// Heads of attention: their sizes, the memory that they are computed in, and their operands packed
-// for the kernels (kernels/attention/attention.h).
+// Heads of attention: the memory that they are computed in, and their operands packed for the
+// kernels (kernels/attention/attention.h).
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,62 +11,12 @@
 #include "kernels/common/parallel_ranges.h"
 #include "numerics/exponential.h"
 #include "numerics/real.h"
-#include "ops/attributes.h"
-#include "ops/rows.h"
+#include "ops/sequences/attention_keys.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 
-// The sizes that all passes use; shapes include the examples. If a sequence is computed piece by
-// piece, the tensors have the queries and new keys of a piece, and the cache has room for the keys
-// of all positions. Keys of another sequence are all there from the first piece on. A head of keys
-// and values serves `group` heads of queries.
-struct AttentionSizes {
-  int64_t sequences, queries, new_keys, keys, width, key_width, heads, key_heads, group, channels;
-  int64_t bias_table;            // biases of a head
-  bool is_wide_forward, is_wide_backward;  // whether the kernels' rooms are (attention.h)
-  // Forward, queries have `q_bits`; `shared` are the bits of queries, keys and values at one
-  // exponent each.
-  AttentionSizes(const AttentionAttributes& attributes, const Shape& q, const Shape& k,
-                 int64_t cached_positions, int q_bits, const std::array<int, 3>& shared)
-      : queries(q[q.rank - 2]),
-        new_keys(k[k.rank - 2]),
-        keys(new_keys),
-        width(q.last()),
-        key_width(k.last()),
-        heads(attributes.heads),
-        key_heads(attributes.key_heads()),
-        group(heads / key_heads),
-        channels(width / heads),
-        bias_table(attributes.biases_of_head()) {
-    kernels::AttentionHead head{
-        .channels = channels,
-        .q_bits = q_bits,
-        .k_bits = shared[1],
-        .v_bits = shared[2],
-        .row_probabilities = attributes.probabilities == Probabilities::kOfRow};
-    is_wide_forward = !head.has_narrow_scores();
-    head.q_bits = shared[0];
-    is_wide_backward = !kernels::has_narrow_gradients(head);
-    sequences = q.count() / (queries * width);
-    if (cached_positions > 0 && !attributes.cross) keys = cached_positions;
-  }
-  explicit AttentionSizes(const OpContext& c)
-      : AttentionSizes(
-            c.attributes<AttentionAttributes>(), c.inputs[0].shape, c.inputs[1].shape,
-            c.memory.cache.positions, c.inputs[0].bits,
-            {shared_bits(c.inputs[0]), shared_bits(c.inputs[1]), shared_bits(c.inputs[2])}) {}
-  explicit AttentionSizes(const OpShapes& s)
-      : AttentionSizes(s.attributes->as<AttentionAttributes>(), s.inputs[0], s.inputs[1],
-                       s.cached_positions, s.input_bits(0),
-                       {shared_bits(s, 0), shared_bits(s, 1), shared_bits(s, 2)}) {}
-
-  // Keys, or values, of a head.
-  int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
-};
-
-// The room of one thread: a head's packed operands, unless a cache has them, its gradients, and the
-// kernel's room.
+// The room of one thread: a head's packed operands, its gradients, and the kernel's room.
 struct HeadRoom {
   int16_t *q, *k, *v;
   int32_t* shifts;
@@ -76,11 +25,11 @@ struct HeadRoom {
   std::byte* kernel;
   int64_t bytes;
 
-  HeadRoom(std::byte* base, const AttentionSizes& s, bool is_backward, bool is_cached) {
+  HeadRoom(std::byte* base, const AttentionSizes& s, bool is_backward) {
     Room room(base);
     q = room.take<int16_t>(s.queries * s.channels);
-    k = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
-    v = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
+    k = room.take<int16_t>(s.keys * s.channels);
+    v = room.take<int16_t>(s.keys * s.channels);
     shifts = room.take<int32_t>(s.queries);
     if (is_backward) {
       grad_out = room.take<int32_t>(s.queries * s.channels);
@@ -93,10 +42,12 @@ struct HeadRoom {
   }
 };
 
-// Wide results: of the output, or of the three gradients and that of the bias. The bias comes after
-// them, and then the rooms of the threads.
+// Wide results: of the output, with the exponents of keys and values for each query; or of the
+// three gradients and that of the bias. The bias comes after them, and then the rooms of the
+// threads.
 struct WideResults {
   int64_t *q, *k = nullptr, *v = nullptr, *grad_bias = nullptr;
+  int32_t *k_exponents = nullptr, *v_exponents = nullptr;
   int32_t* bias;  // [heads, ...], as kernels take it
   std::byte* rooms;
   int64_t bytes;
@@ -108,6 +59,9 @@ struct WideResults {
       k = room.take<int64_t>(s.sequences * s.keys * s.key_width);
       v = room.take<int64_t>(s.sequences * s.keys * s.key_width);
       grad_bias = room.take<int64_t>(s.heads * s.bias_table);
+    } else {
+      k_exponents = room.take<int32_t>(s.sequences * s.queries);
+      v_exponents = room.take<int32_t>(s.sequences * s.queries);
     }
     bias = room.take<int32_t>(s.heads * s.bias_table);
     bytes = room.bytes();
@@ -115,107 +69,19 @@ struct WideResults {
   }
 };
 
-// One head of one sequence: `offset` is the place of its first channel in queries, `key_offset` in
-// keys and values. `place` is its place among the heads that share the keys.
-struct HeadOf {
-  int64_t sequence, head, key_head, place, offset, key_offset;
-  HeadOf(const AttentionSizes& s, int64_t i)
-      : sequence(i / s.heads),
-        head(i % s.heads),
-        key_head(i % s.heads / s.group),
-        place(i % s.group) {
-    offset = sequence * s.queries * s.width + i % s.heads * s.channels;
-    key_offset = sequence * s.new_keys * s.key_width + key_head * s.channels;
-  }
-};
-
-// The channels of a head of this many rows, one row after the other.
-template <typename T>
-inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const AttentionSizes& s,
-                      T* to) {
-  const int64_t width = from.shape.last();
-  kernels::with_wide_gradient_type(from.bits, [&](auto type) {
-    const auto* row = from.as<decltype(type)>() + offset;
-    for (int64_t i = 0; i < rows; ++i, row += width, to += s.channels) {
-      for (int64_t c = 0; c < s.channels; ++c) to[c] = static_cast<T>(row[c]);
-    }
-  });
-}
-
-// Brings packed rows to an exponent. The first of them is the tensor's row `first`.
-inline void align_packed(const Tensor& from, int64_t first, int64_t rows, int exponent,
-                         const AttentionSizes& s, int16_t* to) {
-  for (int64_t i = 0; i < rows; ++i, to += s.channels) {
-    const int shift = exponent - from.row_exponent(first + i);
-    for (int64_t c = 0; c < s.channels; ++c) {
-      to[c] = static_cast<int16_t>(rescale_rne(to[c], shift));
-    }
-  }
-}
-
-// The common exponent of the queries, or of the keys or values, of a sequence: from the rows that
+// The common exponent of the queries, or of the keys or values, of a segment: from the rows that
 // are not padding.
-inline int query_exponent(const Tensor& q, const AttentionSizes& s, int64_t sequence,
+inline int query_exponent(const Tensor& q, const AttentionSizes& s, const Segment& at,
                           int64_t queries) {
-  return shared_exponent(q, sequence * s.queries, queries);
+  return shared_exponent(q, s.first_query(at), queries);
 }
 
-inline int key_exponent(const Tensor& keys, const AttentionSizes& s, int64_t sequence,
+inline int key_exponent(const Tensor& keys, const AttentionSizes& s, const Segment& at,
                         int64_t valid) {
-  return shared_exponent(keys, sequence * s.new_keys, std::min(s.new_keys, valid));
-}
-
-// The first rows of keys or values, brought to the common exponent of the valid rows.
-inline void pack_keys(const Tensor& from, const HeadOf& at, int64_t valid, const AttentionSizes& s,
-                      int16_t* to) {
-  const int64_t rows = std::min(s.new_keys, valid);
-  pack_rows(from, at.key_offset, rows, s, to);
-  if (!has_rows(from)) return;
-  align_packed(from, at.sequence * s.new_keys, rows, key_exponent(from, s, at.sequence, valid), s,
-               to);
-}
-
-inline int64_t valid_keys(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
-  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
-  return std::clamp<int64_t>(valid, 0, s.keys);
-}
-
-// A head's keys and values, [keys, channels] each.
-struct HeadKeys {
-  int16_t *k, *v;
-};
-
-// Packed into the room; or into the cache, which already has the earlier positions. Keys and values
-// of another sequence are packed with its first piece. The first of the heads that share them packs
-// them for all.
-inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
-                        int64_t valid, const HeadRoom& room) {
-  HeadKeys keys{room.k, room.v};
-  int64_t first = 0;
-  if (c.memory.cache.exists()) {
-    std::byte* const of_head = c.memory.cache.of(at.sequence) + 2 * at.key_head * s.key_bytes();
-    keys = {reinterpret_cast<int16_t*>(of_head),
-            reinterpret_cast<int16_t*>(of_head + s.key_bytes())};
-    if (c.attributes<AttentionAttributes>().cross) {
-      if (c.step.scalars->position > 0) return keys;
-    } else {
-      first = c.step.scalars->position * s.channels;
-    }
-  }
-  if (at.place > 0) return keys;
-  pack_keys(c.inputs[1], at, valid, s, keys.k + first);
-  pack_keys(c.inputs[2], at, valid, s, keys.v + first);
-  return keys;
+  return shared_exponent(keys, s.first_key(at), std::min(s.new_keys, valid));
 }
 
 constexpr double kLog2E = 1.4426950408889634;
-
-// The queries of a sequence without padding; all of them if keys are another sequence's.
-inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
-  return c.attributes<AttentionAttributes>().cross
-             ? s.queries
-             : std::min(s.queries, valid_keys(c, s, sequence));
-}
 
 // Writes the biases of all heads as kernels take them: logarithms to base 2 in Q16, clipped.
 inline void prepare_bias(const OpContext& c, const AttentionSizes& s, int32_t* to) {
@@ -228,47 +94,52 @@ inline void prepare_bias(const OpContext& c, const AttentionSizes& s, int32_t* t
   }
 }
 
-// A head with its operands packed. Forward, each query keeps its exponent. Backward, the gradient
-// of the keys is a sum over queries, so these are brought to one exponent.
-inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
-                                   const HeadRoom& room, const int32_t* bias, bool is_backward) {
-  const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
-  const auto& attributes = c.attributes<AttentionAttributes>();
-  const bool is_causal = attributes.causal;
-  const int64_t valid = valid_keys(c, s, at.sequence), first = c.step.scalars->position;
-  const int64_t queries = valid_queries(c, s, at.sequence), first_row = at.sequence * s.queries;
-  pack_rows(q, at.offset, queries, s, room.q);
-  const HeadKeys keys = keys_of(c, s, at, valid, room);
-  const bool shifts_queries = has_rows(q) && !is_backward;
-  int q_exponent = *q.exponent;
-  if (shifts_queries) {
-    for (int64_t i = 0; i < queries; ++i) {
-      room.shifts[i] = q_exponent - q.row_exponent(first_row + i);
-    }
-  } else if (has_rows(q)) {
-    q_exponent = query_exponent(q, s, at.sequence, queries);
-    align_packed(q, first_row, queries, q_exponent, s, room.q);
+// Packs a head's queries of a run. Forward, each of them keeps its exponent. Backward, the gradient
+// of the keys is a sum over queries, so these are brought to one exponent. Returns the exponent
+// from which the room's shifts count.
+inline int pack_queries(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
+                        const QueryRun& run, const HeadRoom& room, bool is_backward) {
+  const Tensor& q = c.inputs[0];
+  const int64_t count = run.end - run.begin, first = s.first_query(at.segment) + run.begin;
+  pack_rows(q, at.offset + run.begin * s.width, count, s.channels, room.q);
+  if (!has_rows(q)) return *q.exponent;
+  if (is_backward) {
+    const int exponent = query_exponent(q, s, at.segment, count);
+    align_packed(q, first, count, exponent, s.channels, room.q);
+    return exponent;
   }
+  for (int64_t i = 0; i < count; ++i) room.shifts[i] = *q.exponent - q.row_exponent(first + i);
+  return *q.exponent;
+}
+
+// A head with the packed operands of a run. Its keys and values are in the room already.
+inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
+                                   const QueryRun& run, const HeadRoom& room, const int32_t* bias,
+                                   bool is_backward) {
+  const auto& attributes = c.attributes<AttentionAttributes>();
+  const int64_t position = c.step.scalars->position, valid = valid_keys(c, s, at.segment);
+  const int q_exponent = pack_queries(c, s, at, run, room, is_backward);
+  const int64_t met = attributes.causal ? std::min(valid, position + run.end) : valid;
+  const int64_t all_keys = is_packed(c) ? valid : s.keys;
   const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
   const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
   constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
-  const int k_exponent = key_exponent(k, s, at.sequence, valid);
   return {.q = room.q,
-          .k = keys.k,
-          .v = keys.v,
-          .queries = queries,
-          .keys = s.keys,
+          .k = room.k,
+          .v = room.v,
+          .queries = run.end - run.begin,
+          .keys = is_backward ? all_keys : met,
           .channels = s.channels,
-          .valid_keys = is_causal ? std::min(valid, first + queries) : valid,
-          .causal = is_causal,
-          .first_query = first,
+          .valid_keys = met,
+          .causal = attributes.causal,
+          .first_query = position + run.begin,
           .window = attributes.window,
-          .q_bits = is_backward ? shared_bits(q) : q.bits,
-          .k_bits = shared_bits(k),
-          .v_bits = shared_bits(v),
+          .q_bits = is_backward ? s.q.shared_bits() : s.q.bits,
+          .k_bits = s.k.shared_bits(),
+          .v_bits = s.v.shared_bits(),
           .scale = to_fixed_point(scale, fraction, kMostScale),
-          .shift = fraction - 16 - (q_exponent + k_exponent),
-          .query_shifts = shifts_queries ? room.shifts : nullptr,
+          .shift = fraction - 16 - (q_exponent + run.k_exponent),
+          .query_shifts = s.q.has_rows && !is_backward ? room.shifts : nullptr,
           .bias = s.bias_table == 0 ? nullptr : bias + at.head * s.bias_table,
           .bias_height = attributes.bias_height,
           .bias_width = attributes.bias_width,
@@ -278,22 +149,25 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
 // wide = 0 for the queries that are padding.
 inline void clear_padding(const AttentionSizes& s, const HeadOf& at, int64_t queries,
                           int64_t* wide) {
-  for (int64_t i = queries; i < s.queries; ++i) {
+  for (int64_t i = queries; i < at.segment.rows; ++i) {
     std::fill_n(wide + at.offset + i * s.width, s.channels, int64_t{0});
   }
 }
 
-// Calls function(head, room) for all heads of all sequences, on all threads. Heads that share keys
-// follow each other in one room.
+// Calls function(segment, first, room) with the first of the heads that share keys, for all keys of
+// all segments, on all threads.
 template <typename Function>
-inline void for_heads(const OpContext& c, const AttentionSizes& s, std::byte* rooms,
-                      bool is_backward, const Function& function) {
-  const bool is_cached = c.memory.cache.exists();
-  const int64_t room_bytes = HeadRoom(nullptr, s, is_backward, is_cached).bytes;
+inline void for_key_heads(const OpContext& c, const AttentionSizes& s, std::byte* rooms,
+                          bool is_backward, const Function& function) {
+  const int64_t room_bytes = HeadRoom(nullptr, s, is_backward).bytes;
   kernels::parallel_ranges(
       *c.kernel.pool, s.sequences * s.key_heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
-        const HeadRoom room(rooms + part * room_bytes, s, is_backward, is_cached);
-        for (int64_t i = begin * s.group; i < end * s.group; ++i) function(HeadOf(s, i), room);
+        const HeadRoom room(rooms + part * room_bytes, s, is_backward);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t first = i % s.key_heads * s.group;
+          for_segments(c, s.queries, i / s.key_heads,
+                       [&](const Segment& at) { function(at, first, room); });
+        }
       });
 }
 

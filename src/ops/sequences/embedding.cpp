@@ -52,7 +52,8 @@ int64_t row_at(const Tensor& indices, int64_t i, int64_t rows) {
 void expand_row(const OpContext& c, int64_t row, int8_t* mantissas) {
   const Tensor& table = c.parameters[0].mantissa;
   const BlockKind kind = c.attributes<EmbeddingAttributes>().weight_blocks;
-  const int64_t blocks = table.shape[1] / kBlockWeights, row_bytes = blocks * block_bytes(kind);
+  const int64_t blocks = table.shape[1] / block_weights(kind);
+  const int64_t row_bytes = blocks * block_bytes(kind);
   c.kernel.table->blocks->expand({.blocks = table.as<uint8_t>() + row * row_bytes,
                                   .row_bytes = row_bytes,
                                   .kind = ref_kind(kind),

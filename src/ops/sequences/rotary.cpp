@@ -25,10 +25,15 @@ constexpr AttributeSpec kRotarySchema[] = {
 
 Result<Shape> infer_rotary(const Attributes& given, std::span<const Shape> inputs) {
   const auto& attributes = given.as<RotaryAttributes>();
-  if (inputs.size() != 1 || inputs[0].rank < 2) {
-    return invalid_input("wants one [..., positions, C] input");
+  const bool has_starts = inputs.size() == kStartsOfRotary + 1;
+  if ((inputs.size() != 1 && !has_starts) || inputs[0].rank < 2) {
+    return invalid_input(
+        "wants one [..., positions, C] input, and perhaps the starts of its segments");
   }
   const Shape& x = inputs[0];
+  if (has_starts && (x.rank != 2 || inputs[kStartsOfRotary] != Shape{x[0]})) {
+    return invalid_input("wants the start of the segment of each position of one sequence");
+  }
   if (x.last() % attributes.heads != 0 || x.last() > kMostRowChannels) {
     return invalid_input("wants heads that divide the channels, at most " +
                          std::to_string(kMostRowChannels) + ", not " +
@@ -52,10 +57,13 @@ Result<Shape> infer_rotary(const Attributes& given, std::span<const Shape> input
   return x;
 }
 
+// Positions begin anew with each segment.
+constexpr Element kRotaryElements[] = {Element::kMantissa, Element::kIndex};
+
 // wide = a row of the value, turned, at 30 bits below its exponent.
-void turn_row(const TurnedRow& row, const CircleTable& table, const Tensor& value, int64_t i,
-              int64_t direction, int64_t* wide) {
-  const int64_t at = i % row.positions * row.pairs;
+void turn_row(const OpContext& c, const TurnedRow& row, const CircleTable& table,
+              const Tensor& value, int64_t i, int64_t direction, int64_t* wide) {
+  const int64_t at = position_of_row(c, row.positions, i) * row.pairs;
   kernels::with_wide_gradient_type(value.bits, [&](auto type) {
     row.turn(value.as<decltype(type)>() + i * row.channels, table.cosines + at, table.sines + at,
              int64_t{1} << kCircleBits, direction, wide);
@@ -66,9 +74,10 @@ void rotary_forward(const OpContext& c) {
   const Tensor& x = c.inputs[0];
   const TurnedRow row(c.attributes<RotaryAttributes>(), x.shape);
   const CircleTable table = make_circle_table(c, row.positions);
+  save_starts(c);
   const auto exponent_at = [&](int64_t i) { return x.row_exponent(i) - kCircleBits; };
   write_rows(c, exponent_at,
-             [&](int64_t i, int, int64_t* wide) { turn_row(row, table, x, i, 1, wide); });
+             [&](int64_t i, int, int64_t* wide) { turn_row(c, row, table, x, i, 1, wide); });
 }
 
 void rotary_backward(const OpContext& c) {
@@ -79,9 +88,15 @@ void rotary_backward(const OpContext& c) {
                   [&](int shift, const kernels::PassCounts& counts) {
                     return narrow_rows(
                         c, to, true, shift,
-                        [&](int64_t i, int64_t* wide) { turn_row(row, table, from, i, -1, wide); },
+                        [&](int64_t i, int64_t* wide) {
+                          turn_row(c, row, table, from, i, -1, wide);
+                        },
                         counts);
                   });
+}
+
+void emit_rotary_gradient(GradientEmitter& e) {
+  e.emit(e.rows().grad_input, {e.grad_outputs(), e.saved(), e.grad_inputs()});
 }
 
 }  // namespace
@@ -91,11 +106,12 @@ const Op kRotary = {.name = "rotary",
                     .attributes = schema<RotaryAttributes>(kRotarySchema),
                     .bits = least_bits<RotaryAttributes>,
                     .infer_shape = infer_rotary,
+                    .input_elements = kRotaryElements,
                     .integer = {.memory = rotary_memory,
                                 .forward = {.run = rotary_forward, .prepare = prepare_rotary},
                                 .grad_input = {.run = rotary_backward, .prepare = prepare_rotary},
                                 .kernel = kernel_name<&kernels::KernelTable::wide>},
-                    .emit_gradient = emit_rounded_gradient,
+                    .emit_gradient = emit_rotary_gradient,
                     .fp32 = &fp32::kRotary};
 
 }  // namespace mantissa::ops

@@ -2,10 +2,12 @@
 // floats share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
 #include "ops/sequences/angles.h"
+#include "ops/sequences/segments.h"
 
 namespace mantissa::ops {
 
@@ -44,7 +46,28 @@ struct TurnedRow {
 inline OpMemory rotary_memory(const OpShapes& s, const PlanningContext&) {
   const TurnedRow row(s.attributes->as<RotaryAttributes>(), s.inputs[0]);
   const RowMemory table = {.workspace_bytes = circle_table_bytes(row.positions, row.pairs)};
-  return {.forward = table, .grad_input = table};
+  const bool has_starts = s.inputs.size() > kStartsOfRotary;
+  return {.saved_bytes = has_starts ? s.inputs[kStartsOfRotary].count() * int64_t{sizeof(int32_t)} : 0,
+          .forward = table,
+          .grad_input = table};
+}
+
+// Keeps the starts of segments for the backward pass, which does not read the inputs.
+inline void save_starts(const OpContext& c) {
+  if (c.memory.saved == nullptr) return;
+  const Tensor& starts = c.inputs[kStartsOfRotary];
+  std::copy_n(starts.as<int32_t>(), starts.count(), reinterpret_cast<int32_t*>(c.memory.saved));
+}
+
+// The position of a row of all sequences within its sequence, or its segment.
+inline int64_t position_of_row(const OpContext& c, int64_t positions, int64_t row) {
+  const int64_t position = row % positions;
+  const int32_t* starts = reinterpret_cast<const int32_t*>(c.memory.saved);
+  if (starts == nullptr && c.inputs.size() > kStartsOfRotary) {
+    starts = c.inputs[kStartsOfRotary].as<int32_t>();
+  }
+  if (starts == nullptr) return position;
+  return position - std::clamp<int64_t>(starts[row], 0, position);
 }
 
 inline Prepared prepare_rotary(const OpContext& c) {

@@ -3,6 +3,7 @@
 
 #include "graph/sharing.h"
 #include "ops/attributes.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/ops.h"
 #include "plan/passes/compile_passes.h"
 #include "plan/passes/network_format.h"
@@ -158,6 +159,11 @@ Status check_losses(const ProgramWriter& writer) {
   const Graph& graph = writer.graph();
   if (writer.training() && graph.losses.empty()) {
     return invalid_input(graph.name + ": there is no loss to train for");
+  }
+  if (graph.losses.size() == 1 &&
+      ops::loss_weight_q10(graph.nodes[graph.losses[0]].attributes) != ops::kLossWeightOne) {
+    return invalid_input(graph.name + ": its one loss has a loss_weight, which is a factor among "
+                         "several losses; leave it out");
   }
   for (const int loss : graph.losses) {
     const int logits = graph.nodes[loss].inputs[0];

@@ -27,8 +27,11 @@ class LayoutBuilder {
   // The numbers of a parameter that is not trained: blocks as their bytes.
   int add_fixed(const Parameter& parameter, const Grid& grid, StateGroup group) {
     if (parameter.storage == Storage::kBlocks) {
-      const Shape blocks{parameter.shape[0], parameter.shape[1] / kBlockWeights,
-                         block_bytes(parameter.blocks)};
+      Shape blocks;
+      for (const int64_t dim :
+           block_dims(parameter.blocks, parameter.shape[0], parameter.shape[1])) {
+        blocks.dims[static_cast<size_t>(blocks.rank++)] = dim;
+      }
       return add(parameter.name, DataType::kUint8, blocks, group);
     }
     return add(parameter.name, element_type(parameter.storage, grid), parameter.shape, group);

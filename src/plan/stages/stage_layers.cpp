@@ -14,11 +14,12 @@ std::vector<bool> may_begin(const Graph& graph, const Program& program) {
   const auto together = [&](int first, int last) {
     for (int n = first + 1; n <= last; ++n) may[n] = false;
   };
+  const std::vector<bool> written = written_parameters(graph, program);
   std::map<int, int> first_user;  // of parameters
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
     for (const int parameter : node.parameters) {
-      together(first_user.try_emplace(parameter, n).first->second, n);
+      if (written[parameter]) together(first_user.try_emplace(parameter, n).first->second, n);
     }
     for (const int input : node.inputs) {
       const int producer = graph.values[input].producer;

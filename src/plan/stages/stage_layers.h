@@ -21,8 +21,9 @@ struct StageLayers {
 };
 
 // Nodes between which a network may be cut, each with the following nodes that must stay with it: a
-// batch norm that decides exponents of its input's channels, and nodes that share parameters. Each
-// instruction takes `instruction_bytes` outside the arena, for each micro-batch in flight.
+// batch norm that decides exponents of its input's channels, and nodes that share parameters which
+// are written. Each instruction takes `instruction_bytes` outside the arena, for each micro-batch in
+// flight.
 StageLayers stage_layers(const Graph& graph, const Program& program, const StateLayout& layout,
                          const MachineProfile& profile, int threads, int64_t instruction_bytes = 0);
 

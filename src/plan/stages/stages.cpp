@@ -110,8 +110,10 @@ class StagePlanner {
 
   Status check_parameters() const {
     std::vector<int> stage_of_parameter(graph_.parameters.size(), -1);
+    const std::vector<bool> written = written_parameters(graph_, program_);
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       for (const int parameter : graph_.nodes[n].parameters) {
+        if (!written[parameter]) continue;
         int& stage = stage_of_parameter[parameter];
         if (stage >= 0 && stage != stage_of_[n]) {
           return invalid_input("'" + graph_.parameters[parameter].name +
@@ -354,6 +356,16 @@ Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
                                  const StateLayout& layout, std::span<const int> stage_of,
                                  const pipeline::Schedule& schedule) {
   return StagePlanner(graph, program, layout, stage_of, schedule).run();
+}
+
+std::vector<bool> written_parameters(const Graph& graph, const Program& program) {
+  std::vector<bool> written(graph.parameters.size(), false);
+  for (const Instruction& instruction : program.instructions) {
+    for (const Operand& operand : instruction.parameters()) {
+      if (writes(operand.access)) written[operand.index] = true;
+    }
+  }
+  return written;
 }
 
 int64_t state_bytes(const StateLayout& layout, int parameter) {

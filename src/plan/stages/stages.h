@@ -80,10 +80,14 @@ struct PipelinePlan {
   std::vector<Transfer> transfers;
 };
 
+// By parameter of the graph, whether an instruction writes it: an update, or statistics. Stages may
+// share the others.
+std::vector<bool> written_parameters(const Graph& graph, const Program& program);
+
 // `program` trains the graph; `stage_of` has a stage for each node, ascending, from 0 to the
 // schedule's last. The program may compute values again, except those in passed_values(). Errors:
 // the optimiser cannot predict weights although the schedule wants it, nodes of several stages
-// share a parameter, gradients are clipped by their common norm, a value with exponents for its
+// share a parameter that is written, gradients are clipped by their common norm, a value with exponents for its
 // channels is passed on, or a value would be computed again in another stage.
 Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
                                  const StateLayout& layout, std::span<const int> stage_of,

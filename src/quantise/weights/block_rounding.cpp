@@ -10,34 +10,33 @@
 namespace mantissa::quantise {
 namespace {
 
-constexpr int64_t kBlock = kBlockWeights;
 constexpr int64_t kRowsOfATask = 4;  // share the factor's rows while these are in the cache
 constexpr int64_t kSpreadColumns = 64;
 
-using BlockOf = std::array<double, kBlock>;
+using BlockOf = std::array<double, kMostBlockWeights>;
 
 // A row of numbers times R, block by block: the part of each column so far.
 class Product {
  public:
-  explicit Product(const InputFactor& inputs)
-      : inputs_(inputs), parts_(static_cast<size_t>(inputs.features)) {}
+  Product(const InputFactor& inputs, int64_t block)
+      : inputs_(inputs), block_(block), parts_(static_cast<size_t>(inputs.features)) {}
 
   const double* parts() const { return parts_.data(); }
 
   // The number of column k, whose part becomes complete. Columns of the block behind it get theirs.
   void add(int64_t k, double number) {
     const double* const row = inputs_.row(k);
-    const int64_t end = (k / kBlock + 1) * kBlock;
+    const int64_t end = (k / block_ + 1) * block_;
     for (int64_t j = k; j < end; ++j) parts_[static_cast<size_t>(j)] += number * row[j];
     const double part = parts_[static_cast<size_t>(k)];
-    numbers_[static_cast<size_t>(k % kBlock)] = number;
+    numbers_[static_cast<size_t>(k % block_)] = number;
     squares_ += part * part;
     own_squares_ += number * number;
   }
 
   // Adds the block that begins at column k to a piece of the columns behind it.
   void spread(int64_t k, int64_t first, int64_t columns) {
-    add_weighted_rows(numbers_.data(), inputs_.row(k) + first, inputs_.features, kBlock, columns,
+    add_weighted_rows(numbers_.data(), inputs_.row(k) + first, inputs_.features, block_, columns,
                       parts_.data() + first);
   }
 
@@ -46,6 +45,7 @@ class Product {
 
  private:
   const InputFactor& inputs_;
+  int64_t block_;  // columns of a block
   std::vector<double> parts_;
   BlockOf numbers_{};  // of the block that is being added
   double squares_ = 0, own_squares_ = 0;
@@ -61,24 +61,24 @@ class Row {
   Row(const BlockLayer& layer, const InputFactor& inputs, int64_t row, BlockWeights& out)
       : layer_(layer),
         inputs_(inputs),
+        block_(block_weights(layer.kind)),
         weights_(layer.weights.data() + row * inputs.features),
-        grids_(out.grids.data() + row * (inputs.features / kBlock)),
+        grids_(out.grids.data() + row * (inputs.features / block_)),
         steps_(out.steps.data() + row * inputs.features),
-        outputs_(inputs),
-        nearest_(inputs),
-        errors_(inputs) {}
+        outputs_(inputs, block_),
+        nearest_(inputs, block_),
+        errors_(inputs, block_) {}
 
   void round_block(int64_t first) {
-    BlockOf weights;
-    for (int64_t i = 0; i < kBlock; ++i) weights[static_cast<size_t>(i)] = weights_[first + i];
-    const BlockGrid whole = whole_grid(layer_.kind, weights);
+    BlockOf weights{};
+    std::copy_n(weights_ + first, block_, weights.begin());
+    const BlockGrid whole = whole_grid(layer_.kind, own(weights));
     const BlockGrid grid = layer_.method == BlockMethod::kNearest
                                ? whole
-                               : least_squares_grid(layer_.kind, wanted(first, weights),
-                                                    {inputs_.squares.data() + first, kBlock});
-    grids_[first / kBlock] = grid;
+                               : fitted_grid(first, wanted(first, weights));
+    grids_[first / block_] = grid;
     const BlockSteps range = block_steps(layer_.kind);
-    for (int64_t k = first; k < first + kBlock; ++k) {
+    for (int64_t k = first; k < first + block_; ++k) {
       const double weight = weights_[k];
       const double step = nearest_step(weight + correction(k), grid, range);
       steps_[k] = static_cast<int8_t>(step);
@@ -95,6 +95,15 @@ class Row {
   Squares squares() const { return {outputs_.squares(), nearest_.squares(), errors_.squares()}; }
 
  private:
+  std::span<const double> own(const BlockOf& numbers) const {
+    return {numbers.data(), static_cast<size_t>(block_)};
+  }
+  BlockGrid fitted_grid(int64_t first, const BlockOf& numbers) const {
+    const std::span<const double> squares = inputs_.squares;
+    return least_squares_grid(layer_.kind, own(numbers),
+                              squares.subspan(static_cast<size_t>(first), own(numbers).size()));
+  }
+
   // The correction of weight k for the errors before it.
   double correction(int64_t k) const {
     return layer_.method == BlockMethod::kHessian ? errors_.parts()[k] / inputs_.row(k)[k] : 0;
@@ -104,19 +113,20 @@ class Row {
   // to the parts of these columns.
   BlockOf wanted(int64_t first, BlockOf weights) const {
     if (layer_.method != BlockMethod::kHessian) return weights;
-    BlockOf parts;
-    std::copy_n(errors_.parts() + first, kBlock, parts.begin());
-    for (int64_t i = 0; i < kBlock; ++i) {
+    BlockOf parts{};
+    std::copy_n(errors_.parts() + first, block_, parts.begin());
+    for (int64_t i = 0; i < block_; ++i) {
       const double* const row = inputs_.row(first + i) + first;
       const double moved = parts[static_cast<size_t>(i)] / row[i];
       weights[static_cast<size_t>(i)] += moved;
-      for (int64_t j = i + 1; j < kBlock; ++j) parts[static_cast<size_t>(j)] -= moved * row[j];
+      for (int64_t j = i + 1; j < block_; ++j) parts[static_cast<size_t>(j)] -= moved * row[j];
     }
     return weights;
   }
 
   const BlockLayer& layer_;
   const InputFactor& inputs_;
+  int64_t block_;
   const float* weights_;
   BlockGrid* grids_;
   int8_t* steps_;
@@ -124,10 +134,10 @@ class Row {
 };
 
 // Rounds some rows together: pieces of the factor serve all of them.
-void round_rows(std::vector<Row>& rows, int64_t features) {
-  for (int64_t first = 0; first < features; first += kBlock) {
+void round_rows(std::vector<Row>& rows, int64_t features, int64_t block) {
+  for (int64_t first = 0; first < features; first += block) {
     for (Row& row : rows) row.round_block(first);
-    for (int64_t j = first + kBlock; j < features; j += kSpreadColumns) {
+    for (int64_t j = first + block; j < features; j += kSpreadColumns) {
       for (Row& row : rows) row.spread(first, j, std::min(kSpreadColumns, features - j));
     }
   }
@@ -142,14 +152,14 @@ double relative(double error, double outputs) {
 BlockWeights round_to_blocks(const BlockLayer& layer, const InputFactor& inputs, ThreadPool& pool) {
   const int64_t features = inputs.features;
   BlockWeights result;
-  result.grids.resize(static_cast<size_t>(layer.rows * (features / kBlock)));
+  result.grids.resize(static_cast<size_t>(layer.rows * (features / block_weights(layer.kind))));
   result.steps.resize(static_cast<size_t>(layer.rows * features));
   std::vector<Squares> squares(static_cast<size_t>(layer.rows));
   pool.parallel_for((layer.rows + kRowsOfATask - 1) / kRowsOfATask, [&](int64_t task, int) {
     std::vector<Row> rows;
     const int64_t begin = task * kRowsOfATask, end = std::min(begin + kRowsOfATask, layer.rows);
     for (int64_t r = begin; r < end; ++r) rows.emplace_back(layer, inputs, r, result);
-    round_rows(rows, features);
+    round_rows(rows, features, block_weights(layer.kind));
     for (int64_t r = begin; r < end; ++r) {
       squares[static_cast<size_t>(r)] = rows[static_cast<size_t>(r - begin)].squares();
     }

@@ -1,4 +1,4 @@
-// Weights of a linear layer in blocks of 32 along a row, rounded so that the layer's outputs change
+// Weights of a linear layer in blocks along a row, rounded so that the layer's outputs change
 // least (METHODS section 3, 0159).
 #pragma once
 
@@ -26,7 +26,7 @@ struct BlockLayer {
 };
 
 struct BlockWeights {
-  std::vector<BlockGrid> grids;  // [rows, features / 32]
+  std::vector<BlockGrid> grids;  // [rows, features / weights of a block]
   std::vector<int8_t> steps;     // [rows, features]
   // Over the inputs: the root of the squared error of outputs / squares of outputs. By kNearest,
   // and of these.

@@ -6,14 +6,12 @@
 namespace mantissa::quantise {
 namespace {
 
-constexpr size_t kCount = kBlockWeights;
-
 // A block of numbers with their weights, and the best grid so far.
 class Search {
  public:
-  Search(BlockKind kind, const double* numbers, const double* weights)
+  Search(BlockKind kind, std::span<const double> numbers, std::span<const double> weights)
       : kind_(kind), steps_(block_steps(kind)), numbers_(numbers), weights_(weights) {
-    consider(whole_grid(kind, {numbers, kCount}));
+    consider(whole_grid(kind, numbers));
   }
 
   // Scales by which the number of the largest magnitude is `from`, `from` + 1/4 ... steps from 0.
@@ -34,7 +32,7 @@ class Search {
  private:
   void consider(const BlockGrid& grid) {
     double error = 0;
-    for (size_t i = 0; i < kCount; ++i) {
+    for (size_t i = 0; i < numbers_.size(); ++i) {
       const double rest = numbers_[i] - block_number(nearest_step(numbers_[i], grid, steps_), grid);
       error += weights_[i] * rest * rest;
     }
@@ -47,7 +45,7 @@ class Search {
   // The grid that fits the steps which the numbers get on another one.
   BlockGrid fitted(const BlockGrid& grid) const {
     double count = 0, steps = 0, squares = 0, sum = 0, products = 0;
-    for (size_t i = 0; i < kCount; ++i) {
+    for (size_t i = 0; i < numbers_.size(); ++i) {
       const double step = nearest_step(numbers_[i], grid, steps_), weighted = weights_[i] * step;
       count += weights_[i];
       steps += weighted;
@@ -55,7 +53,7 @@ class Search {
       sum += weights_[i] * numbers_[i];
       products += weighted * numbers_[i];
     }
-    if (kind_ == BlockKind::kQ4_0) return squares == 0 ? grid : near(products / squares, 0);
+    if (kind_ != BlockKind::kQ4_1) return squares == 0 ? grid : near(products / squares, 0);
     const double spread = count * squares - steps * steps;
     if (spread <= 0) return near(grid.scale, grid.least);
     const double scale = (count * products - steps * sum) / spread;
@@ -65,7 +63,7 @@ class Search {
 
   BlockKind kind_;
   BlockSteps steps_;
-  const double *numbers_, *weights_;
+  std::span<const double> numbers_, weights_;
   BlockGrid best_;
   double error_ = 0;
   bool has_one_ = false;
@@ -75,15 +73,18 @@ class Search {
 
 BlockGrid least_squares_grid(BlockKind kind, std::span<const double> numbers,
                              std::span<const double> weights) {
-  Search search(kind, numbers.data(), weights.data());
+  Search search(kind, numbers, weights);
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   const double largest = std::abs(*low) > *high ? *low : *high;
   if (largest == 0 || kind == BlockKind::kQ8_0) return search.best();
   if (kind == BlockKind::kQ4_1) {
     search.try_ranges(*low, *high, 12.5, 17);
   } else {
-    search.try_scales(largest, -9.5, -5.5);
-    search.try_scales(largest, 5.5, 8.5);
+    // Larger groups, and fewer steps, are better clipped more.
+    const double clipped = kind == BlockKind::kQ4_0 ? 1.5 : 4;
+    const auto [least, most] = block_steps(kind);
+    search.try_scales(largest, least - clipped, least + 2.5);
+    search.try_scales(largest, most - 1.5, most + clipped);
   }
   return search.best();
 }

@@ -4,6 +4,20 @@
 #include "reference/elements/elements.h"
 #include "reference/numerics/exponential.h"
 
+REF_LOOP void align_keys(int bytes, const RefAttentionKeys* keys) {
+  for (int64_t i = 0; i < keys->rows; ++i) {
+    const int shift = keys->exponents == NULL ? 0 : keys->exponent - keys->exponents[i];
+    for (int64_t c = 0; c < keys->channels; ++c) {
+      const int64_t number = ref_load(keys->from.data, bytes, i * keys->stride + c);
+      keys->to[i * keys->channels + c] = (int16_t)ref_rescale_rne(number, shift);
+    }
+  }
+}
+
+void ref_align_keys(const RefAttentionKeys* keys) {
+  REF_WITH_SHORT_BYTES(keys->from.bits, bytes, align_keys(bytes, keys));
+}
+
 // Intermediate results of one head, in memory of the caller's.
 typedef struct Room {
   int64_t *scores, *grad_p;    // [keys], as all that follow but the last two

@@ -18,6 +18,15 @@ enum {
   REF_MOST_BIAS = 1 << 26         // of the bias of a score; scores beside it end at -4 of these
 };
 
+// Rows of keys or values: their first `channels` of `stride` mantissas, brought to one exponent.
+typedef struct RefAttentionKeys {
+  RefConstSpan from;  // up to 16 bits
+  int64_t rows REF_CXX(= 0), stride REF_CXX(= 0), channels REF_CXX(= 0);
+  const int16_t* exponents REF_CXX(= nullptr);  // [rows]; null: they have the exponent already
+  int exponent REF_CXX(= 0);            // at which all numbers fit 16 bits
+  int16_t* to REF_CXX(= nullptr);       // [rows, channels], rounded to nearest even
+} RefAttentionKeys;
+
 typedef struct RefAttentionHead {
   const int16_t* q REF_CXX(= nullptr);  // [queries, channels], mantissas of up to 16 bits
   const int16_t* k REF_CXX(= nullptr);  // [keys, channels]
@@ -132,6 +141,7 @@ typedef struct RefAttentionGradient {
 
 REF_BEGIN
 
+void ref_align_keys(const RefAttentionKeys*) REF_NOEXCEPT;
 // Bytes of the room, aligned to 8, that each of the two takes for a head with so many keys.
 int64_t ref_attention_room_bytes(int64_t keys, int64_t channels, bool is_backward) REF_NOEXCEPT;
 // out[query * stride + c] = the sum over keys of P v, or over S, at the exponent of v less 7.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/batches/class_weights.h"
+#include "data/text/packed_conversations.h"
 #include "data/text/text.h"
 
 namespace mantissa {
@@ -23,6 +24,10 @@ Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspec
               .validation = examples(text->validation, kTestMasks),
               .test = examples(text->test, kTestMasks),
               .memory = text};
+  if (options.packs) {
+    run.augmented = packed_answer_examples(text->train, options.sequence,
+                                           padding_of(text->vocabulary)).examples;
+  }
   run.train = run.augmented;
   run.tokenizer = text->vocabulary.tokenizer_entry();
   const bool is_same = text->vocabulary.names() == inspected.target.names &&

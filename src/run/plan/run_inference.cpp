@@ -52,8 +52,9 @@ Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
   FrozenNetwork frozen{
       {plan.network, plan.options, run.config.format, data.info.target.names, data.info.name,
        state.sha256(StateGroup::kStatistics), form, data.info.table, data.tokenizer},
-      freeze_graph(plan.graph, form),
+      frozen_graph_of(run.config, plan),
       State(plan.frozen_layout, run.machine.arena)};
+  frozen.description.ignored_label = run.config.table.ignored_label;
   MANTISSA_ASSIGN(OrderedBatches batches,
                   OrderedBatches::create(data.train, run.config.micro_batch_size,
                                          calibration_examples(data.train.count, run.config.seed,

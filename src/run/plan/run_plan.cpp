@@ -13,6 +13,7 @@
 #include "infer/freeze.h"
 #include "kernels/kernel_table.h"
 #include "networks/network.h"
+#include "networks/segments.h"
 #include "plan/passes/network_format.h"
 #include "plan/retention/compile_training.h"
 #include "run/settings/run_lengths.h"
@@ -115,9 +116,9 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                             data.loading_bytes - later_bytes});
   }
   // The arena is not written before the weights are taken.
-  if (config.start && config.start->file_bytes > plan.arena_bytes()) {
+  if (config.start && config.start->read_bytes > plan.arena_bytes()) {
     memory.items.push_back({"reading trained weights, beyond the arena",
-                            config.start->file_bytes - plan.arena_bytes()});
+                            config.start->read_bytes - plan.arena_bytes()});
   }
   if (data.validation_count == 0 && plan.validation_examples > 0) {
     int64_t example_bytes = specs[0].bytes() + int64_t{sizeof(Label)};
@@ -145,6 +146,11 @@ int64_t RunPlan::frozen_bytes() const { return round_up<int64_t>(frozen_layout.b
 int64_t RunPlan::inference_bytes() const {
   return frozen_bytes() +
          std::max({freeze_bytes(calibration), evaluation.arena_bytes(), validation.arena_bytes()});
+}
+
+Graph frozen_graph_of(const RunConfig& config, const RunPlan& plan) {
+  const FrozenForm form = frozen_form(plan.graph, config.format);
+  return freeze_graph(config.pack ? without_segments(plan.graph) : plan.graph, form);
 }
 
 ProgramOptions training_options(const RunConfig& config) {
@@ -286,6 +292,9 @@ Status build(const RunConfig& config, RunPlan& plan) {
   if (!config.table.weights.empty() || config.class_weights.any()) {
     MANTISSA_RETURN_IF_ERROR(ops::add_row_weights(trained));
   }
+  if (config.pack) {
+    MANTISSA_ASSIGN(trained, with_segments(std::move(trained)));
+  }
   plan.graph = in_format(trained, config.format);
   return choose_trained(config, plan.graph);
 }
@@ -328,9 +337,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
     MANTISSA_ASSIGN(plan.teacher, plan_teacher(config, data, plan.options.classes, planning));
   }
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration_options(config), planning));
-  const FrozenForm form = frozen_form(plan.graph, config.format);
-  MANTISSA_RETURN_IF_ERROR(check_form(plan.graph, form));
-  const Graph frozen_graph = freeze_graph(plan.graph, form);
+  MANTISSA_RETURN_IF_ERROR(check_form(plan.graph, frozen_form(plan.graph, config.format)));
+  const Graph frozen_graph = frozen_graph_of(config, plan);
   plan.frozen_layout = frozen_layout(frozen_graph, config.format);
   MANTISSA_ASSIGN(plan.evaluation,
                   compile_evaluation(frozen_graph, config.format, config.micro_batch_size,

@@ -52,6 +52,10 @@ struct RunPlan {
   int64_t inference_bytes() const;
 };
 
+// The network that a run freezes, without weights. It reads a text in each sequence, also if training
+// packs several into one.
+Graph frozen_graph_of(const RunConfig& config, const RunPlan& plan);
+
 // Options of a run's programs: its training steps, and the passes that find the frozen
 // network's exponents.
 ProgramOptions training_options(const RunConfig& config);

@@ -70,6 +70,10 @@ Status check_settings_of_outputs(const RunConfig& config, const DatasetInfo& dat
 
 Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) {
   MANTISSA_RETURN_IF_ERROR(check_settings_of_outputs(config, data));
+  if (config.table.ignored_label && data.target.is_number()) {
+    return invalid_input("ignore-label: is for classes, and " + data.name + " has numbers; see " +
+                         "--task");
+  }
   const bool are_arrays =
       data.table && (data.table->is_shaped() || data.table->has_named_inputs());
   const bool has_pictures = data.has_pictures(), is_table = data.table && !are_arrays;

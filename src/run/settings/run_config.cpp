@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/files/file_system.h"
 #include "base/real_text.h"
@@ -17,6 +18,7 @@
 #include "networks/imported_network.h"
 #include "networks/named_inputs.h"
 #include "networks/network.h"
+#include "ops/losses/loss_weight.h"
 #include "run/division.h"
 #include "run/settings/derived_settings.h"
 #include "run/settings/profile_file.h"
@@ -233,8 +235,9 @@ Status take_adapters(const TrainedNetwork& found,
 // Reads the start that --from names. If the settings name no network, it has the start's.
 Status take_start(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (config.from.empty()) return {};
-  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from, config.import_options));
-  config.start = starting_point(trained);
+  MANTISSA_ASSIGN(const TrainedFile trained,
+                  read_trained(config.from, config.import_options, Reading::kByParameter));
+  MANTISSA_ASSIGN(config.start, starting_point(trained));
   config.start->options = config.import_options;
   if (trained.imported) {
     config.notes = trained.imported->notes;
@@ -280,6 +283,32 @@ bool is_loss_setting(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
+// The factors of the losses, in the network.
+Status take_loss_weights(RunConfig& config) {
+  if (config.loss_weights.empty()) return {};
+  if (!config.network || !has_several_outputs(*config.network)) {
+    return invalid_input("loss-weights: is for networks with several outputs, and '" +
+                         config.model + "' has one");
+  }
+  std::set<std::string> named;
+  for (const std::string& each : parse_missing(config.loss_weights)) {
+    const size_t sign = each.rfind('=');
+    const std::string name = each.substr(0, sign);
+    if (sign == std::string::npos) {
+      return invalid_input("loss-weights: '" + each + "' is not as kind=0.5");
+    }
+    if (!named.insert(name).second) {
+      return invalid_input("loss-weights: '" + name + "' is named twice");
+    }
+    MANTISSA_ASSIGN(const double weight,
+                    parse_real("loss-weights", each.substr(sign + 1), ops::kLeastLossWeight,
+                               ops::kMostLossWeight));
+    const Status status = ops::set_loss_weight(*config.network, name, weight);
+    if (!status.ok()) return invalid_input("loss-weights: " + status.error().message);
+  }
+  return {};
+}
+
 // Reads the network if the settings name a file.
 Status take_network(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (!config.network) {
@@ -319,7 +348,7 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
 Status take_known_vocabulary(const std::map<std::string, std::string>& settings,
                              RunConfig& config) {
   if (!config.start) return {};
-  MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start));
+  MANTISSA_ASSIGN(const TrainedFile trained, reread(*config.start, Reading::kByParameter));
   MANTISSA_ASSIGN(config.known_vocabulary, vocabulary_of(trained));
   if (!config.known_vocabulary) return {};
   const Vocabulary& known = *config.known_vocabulary;
@@ -404,7 +433,7 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
                                                 !reads_named_arrays(config)
                                           : is_language_model(config.model);
   if (!is_language) {
-    for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
+    for (const char* name : {"sequence", "tokens", "vocabulary", "pack", "tied"}) {
       const bool of_texts =
           name == std::string_view("sequence") || name == std::string_view("vocabulary");
       if (!settings.contains(name) || (reads_texts(config) && of_texts)) continue;
@@ -493,7 +522,9 @@ std::vector<WantedTarget> wanted_targets(const Graph& network) {
   const auto options = example_options(network);
   if (!options.ok()) return wanted;
   for (const ModelOptions& output : options->outputs) {
-    wanted.push_back({output.labels, ops::is_for_numbers(output.loss)});
+    const bool is_number = ops::is_for_numbers(output.loss);
+    const bool has_labels = output.loss == ops::LossKind::kSigmoids && !output.one_logit;
+    wanted.push_back({output.labels, is_number, is_number || has_labels ? output.classes : 1});
   }
   return wanted;
 }
@@ -554,7 +585,8 @@ TextOptions text_options(const RunConfig& config) {
           .pieces = config.vocabulary,
           .vocabulary_file = config.vocabulary_file,
           .task = task,
-          .known = config.known_vocabulary};
+          .known = config.known_vocabulary,
+          .packs = config.pack};
 }
 
 RunConfig default_run_config() {
@@ -585,6 +617,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_teacher(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_loss_weights(config));
   MANTISSA_RETURN_IF_ERROR(take_text(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_sizes_of_numbers(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_language(settings, config));

@@ -88,6 +88,7 @@ struct RunConfig {
   std::string vocabulary_file = {};                              // used instead: a tokenizer's
   std::shared_ptr<const Vocabulary> known_vocabulary = nullptr;  // the vocabulary of `start`
   int64_t buckets = 1;  // lengths of batches; 1: all are padded to the sequence
+  bool pack = false;    // several conversations lie in one sequence
   bool tied = false;    // the classifier of a language model has the embedding's weights
   Format format;
   int64_t epochs = 0;
@@ -105,6 +106,7 @@ struct RunConfig {
   double focal = 0;                            // of sigmoids
   std::vector<int64_t> positive_weights = {};  // of sigmoids, in units of 2^-10
   double huber_delta = 1;
+  std::string loss_weights;  // NAME=FACTOR of the losses of outputs, with commas between them
   std::string teacher;         // file of a frozen network whose probabilities are learned; "": none
   std::shared_ptr<FrozenNetwork> teacher_network;
   double teacher_weight = 0.5, temperature = 1;

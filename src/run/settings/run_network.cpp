@@ -159,7 +159,7 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
         (data.target.is_number() ? " numbers" : data.target.has_labels() ? " labels" : " classes") +
         (options.classes < wanted.classes && data.target.kind == TargetKind::kClasses
              ? "; --classes " + std::to_string(wanted.classes) + " leaves the others unused"
-             : ""));
+             : options.classes > wanted.classes ? ignore_remedy(data) : ""));
   }
   return options;
 }

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "data/tokenizers/byte_bpe/byte_bpe_files.h"
 #include "data/tokenizers/wordpiece.h"
+#include "formats/arrays/safetensors_start.h"
 #include "infer/deployed_network.h"
 #include "infer/frozen_network.h"
 #include "infer/tasks/language.h"
@@ -87,12 +88,14 @@ std::optional<DataType> type_named(const std::string& dtype) {
   return std::nullopt;
 }
 
-// The bytes of a tensor that belongs to a parameter; empty if it is not there, or not int16.
-std::span<const std::byte> companion(const SafetensorsFile& file, const std::string& name) {
+// The tensor of int16 that belongs to a parameter; null if there is none with numbers.
+const SafetensorsTensor* companion(const SafetensorsFile& file, const std::string& name) {
   const SafetensorsTensor* tensor = file.find(name);
-  if (tensor == nullptr || tensor->dtype != data_type_name(DataType::kInt16)) return {};
-  return tensor->data;
+  if (tensor == nullptr || tensor->dtype != data_type_name(DataType::kInt16)) return nullptr;
+  return std::ranges::find(tensor->shape, 0) == tensor->shape.end() ? tensor : nullptr;
 }
+
+bool is_of_mantissas(DataType type) { return type == DataType::kInt8 || type == DataType::kInt16; }
 
 // A checkpoint records the shift of its accumulators. For checkpoints of earlier versions it comes
 // from the run's format, if config.toml is beside them. 0: it is not known.
@@ -122,18 +125,57 @@ Result<NamedParameter> parameter_of(const SafetensorsTensor& tensor, const Safet
   if (!is_known || (is_bytes && parameter.blocks == BlockKind::kNone)) {
     return invalid_input(subject + "has a type or shape that no parameter has");
   }
-  if (*type != DataType::kInt8 && *type != DataType::kInt16) return parameter;
-  parameter.exponents = companion(file, tensor.name + ".exponent");
-  if (parameter.exponents.empty()) return invalid_input(subject + "has no exponent");
+  if (!is_of_mantissas(*type)) return parameter;
+  const SafetensorsTensor* const exponents = companion(file, tensor.name + ".exponent");
+  if (exponents == nullptr) return invalid_input(subject + "has no exponent");
+  parameter.exponents = exponents->data;
   if (lazy_shift == 0) return parameter;
-  parameter.accumulator = companion(file, tensor.name + ".accumulator");
-  if (!parameter.accumulator.empty()) parameter.lazy_shift = lazy_shift;
+  const SafetensorsTensor* const accumulator = companion(file, tensor.name + ".accumulator");
+  if (accumulator == nullptr) return parameter;
+  parameter.accumulator = accumulator->data;
+  parameter.lazy_shift = lazy_shift;
   return parameter;
 }
 
-std::string parameters_sha256(const std::vector<NamedParameter>& parameters) {
+// The bytes of a parameter that was read from a file.
+struct ParameterBytes {
+  std::vector<std::byte> numbers, exponents, accumulator;
+};
+
+// A parameter with its numbers, which are read into `room` if they stay in the file.
+Result<NamedParameter> loaded(const TrainedFile& trained, size_t i, ParameterBytes& room) {
+  NamedParameter parameter = trained.parameters[i];
+  const SafetensorsFile& file = trained.file;
+  if (trained.imported || file.disk == nullptr) return parameter;
+  MANTISSA_ASSIGN(parameter.numbers, file.bytes(*file.find(parameter.name), room.numbers));
+  if (!is_of_mantissas(parameter.type)) return parameter;
+  MANTISSA_ASSIGN(parameter.exponents,
+                  file.bytes(*file.find(parameter.name + ".exponent"), room.exponents));
+  if (parameter.lazy_shift == 0) return parameter;
+  MANTISSA_ASSIGN(parameter.accumulator,
+                  file.bytes(*file.find(parameter.name + ".accumulator"), room.accumulator));
+  return parameter;
+}
+
+int64_t bytes_of(const NamedParameter& parameter) {
+  return std::ssize(parameter.numbers) + std::ssize(parameter.exponents) +
+         std::ssize(parameter.accumulator);
+}
+
+struct ReadParameters {
+  std::string sha256;
+  int64_t all_bytes = 0, largest_bytes = 0;
+};
+
+// Reads all parameters once.
+Result<ReadParameters> read_parameters(const TrainedFile& trained) {
   Sha256 hash;
-  for (const NamedParameter& parameter : parameters) {
+  ReadParameters found;
+  ParameterBytes room;
+  for (size_t i = 0; i < trained.parameters.size(); ++i) {
+    MANTISSA_ASSIGN(const NamedParameter parameter, loaded(trained, i, room));
+    found.all_bytes += bytes_of(parameter);
+    found.largest_bytes = std::max(found.largest_bytes, bytes_of(parameter));
     hash.update(parameter.name + ":" + data_type_name(parameter.type) + ":" +
                 to_string(parameter.shape) + ":" + std::to_string(parameter.exponents.size()) +
                 ":" + std::to_string(parameter.accumulator.size()) + ":" +
@@ -142,7 +184,8 @@ std::string parameters_sha256(const std::vector<NamedParameter>& parameters) {
     hash.update(parameter.exponents);
     hash.update(parameter.accumulator);
   }
-  return hash.hex_digest();
+  found.sha256 = hash.hex_digest();
+  return found;
 }
 
 Result<TrainedFile> read_onnx(const fs::path& path, const onnx::ImportOptions& options) {
@@ -163,8 +206,10 @@ Result<bool> is_foreign_model(const fs::path& path) {
 }
 
 // The file, or for an exported network the file that it was exported from.
-Result<SafetensorsFile> read_tensors(const fs::path& path) {
-  if (!is_onnx_file(path)) return read_safetensors(path);
+Result<SafetensorsFile> read_tensors(const fs::path& path, Reading reading) {
+  if (!is_onnx_file(path)) {
+    return reading == Reading::kWhole ? read_safetensors(path) : open_safetensors(path);
+  }
   MANTISSA_ASSIGN(const FrozenNetwork network, load_deployed(path));
   MANTISSA_ASSIGN(const std::string bytes, frozen_bytes(network, true));
   return parse_safetensors(bytes, path);
@@ -244,12 +289,13 @@ Result<LearnedData> learned_by(const TrainedFile& trained) {
 
 }  // namespace
 
-Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions& options) {
+Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions& options,
+                                 Reading reading) {
   TrainedFile trained;
   MANTISSA_ASSIGN(trained.path, file_at(path));
   MANTISSA_ASSIGN(const bool imports, is_foreign_model(trained.path));
   if (imports) return read_onnx(trained.path, options);
-  MANTISSA_ASSIGN(trained.file, read_tensors(trained.path));
+  MANTISSA_ASSIGN(trained.file, read_tensors(trained.path, reading));
   const std::string kind = entry(trained.file, "kind");
   const bool is_copy = kind == kKind;
   const bool is_imported = kind == kImportedKind;
@@ -279,19 +325,23 @@ Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions
   return trained;
 }
 
-StartingPoint starting_point(const TrainedFile& trained) {
+Result<StartingPoint> starting_point(const TrainedFile& trained) {
+  MANTISSA_ASSIGN(ReadParameters found, read_parameters(trained));
   StartingPoint start{.path = trained.path,
                       .source = trained.source,
-                      .sha256 = parameters_sha256(trained.parameters),
+                      .sha256 = std::move(found.sha256),
+                      .file_sha256 = trained.file.sha256,
                       .parameters = {},
                       .options = {},
                       .tokenizer = trained.tokenizer,
                       .learned = trained.learned};
+  start.file_bytes = trained.imported ? found.all_bytes : 0;
   for (const SafetensorsTensor& tensor : trained.file.tensors) {
-    start.file_bytes += static_cast<int64_t>(tensor.data.size());
+    start.file_bytes += *safetensors_bytes_of(tensor.dtype, tensor.shape);
   }
+  const bool stays = !trained.imported && !is_onnx_file(trained.path);
+  start.read_bytes = stays ? found.largest_bytes : start.file_bytes;
   for (const NamedParameter& parameter : trained.parameters) {
-    if (trained.imported) start.file_bytes += std::ssize(parameter.numbers);
     NamedParameter described = parameter;
     described.numbers = described.exponents = described.accumulator = {};
     described.lazy_shift = 0;
@@ -345,16 +395,20 @@ Result<TakenParameters> match_start(const Graph& graph, const StartingPoint& sta
                        " here); --model names another network");
 }
 
-Result<TrainedFile> reread(const StartingPoint& start) {
-  MANTISSA_ASSIGN(TrainedFile trained, read_trained(start.path, start.options));
-  if (parameters_sha256(trained.parameters) == start.sha256) return trained;
+Result<TrainedFile> reread(const StartingPoint& start, Reading reading) {
+  MANTISSA_ASSIGN(TrainedFile trained, read_trained(start.path, start.options, reading));
+  if (!start.file_sha256.empty() && trained.file.sha256 == start.file_sha256) return trained;
+  MANTISSA_ASSIGN(const ReadParameters found, read_parameters(trained));
+  if (found.sha256 == start.sha256) return trained;
   return invalid_input("from: " + start.path.string() +
                        " changed while the run began; begin again");
 }
 
 Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
                                      const TrainedFile& trained, State& state) {
-  auto taken = take_named_parameters(graph, format, trained.parameters, state);
+  ParameterBytes room;
+  auto taken = take_named_parameters(
+      graph, format, trained.parameters, [&](size_t i) { return loaded(trained, i, room); }, state);
   if (!taken.ok()) taken.error().message = trained.path.string() + ": " + taken.error().message;
   return taken;
 }
@@ -381,6 +435,25 @@ Result<std::shared_ptr<const Vocabulary>> vocabulary_of(const TrainedFile& train
   return std::make_shared<const Vocabulary>(std::move(vocabulary));
 }
 
+namespace {
+
+std::map<std::string, std::string> metadata_of(const StartEntries& entries, int lazy_shift) {
+  std::map<std::string, std::string> metadata = {
+      {"kind", kKind}, {"source", entries.source}, {"lazy_shift", std::to_string(lazy_shift)}};
+  if (!entries.tokenizer.empty()) metadata[kTokenizerEntry] = entries.tokenizer;
+  if (entries.vocabulary) metadata[kVocabularyEntry] = vocabulary_text(*entries.vocabulary);
+  if (!entries.quantised.empty()) metadata[kQuantisedEntry] = entries.quantised;
+  const LearnedData& learned = entries.learned;
+  if (learned.table) metadata[kTableEntry] = to_json(*learned.table);
+  if (!learned.classes.empty()) {
+    metadata[kClassesEntry] =
+        nlohmann::json(learned.classes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  return metadata;
+}
+
+}  // namespace
+
 Status write_start(const fs::path& path, const StartEntries& entries,
                    std::span<const NamedParameter> parameters) {
   std::vector<SafetensorsView> views;
@@ -398,18 +471,32 @@ Status write_start(const fs::path& path, const StartEntries& entries,
     add_int16(parameter.name + ".accumulator", parameter.accumulator, dims);
     lazy_shift = std::max(lazy_shift, parameter.lazy_shift);
   }
-  std::map<std::string, std::string> metadata = {
-      {"kind", kKind}, {"source", entries.source}, {"lazy_shift", std::to_string(lazy_shift)}};
-  if (!entries.tokenizer.empty()) metadata[kTokenizerEntry] = entries.tokenizer;
-  if (entries.vocabulary) metadata[kVocabularyEntry] = vocabulary_text(*entries.vocabulary);
-  if (!entries.quantised.empty()) metadata[kQuantisedEntry] = entries.quantised;
-  const LearnedData& learned = entries.learned;
-  if (learned.table) metadata[kTableEntry] = to_json(*learned.table);
-  if (!learned.classes.empty()) {
-    metadata[kClassesEntry] =
-        nlohmann::json(learned.classes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return write_safetensors(path, metadata_of(entries, lazy_shift), views);
+}
+
+Status write_start(const fs::path& path, const StartEntries& entries, const TrainedFile& trained) {
+  if (trained.imported) return write_start(path, entries, trained.parameters);
+  const SafetensorsFile& file = trained.file;
+  std::vector<SafetensorsView> views;
+  std::vector<const SafetensorsTensor*> sources;
+  int lazy_shift = 0;
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+    sources.push_back(file.find(name));
+    views.push_back({name, sources.back()->dtype, std::move(shape), {}});
+  };
+  for (const NamedParameter& parameter : trained.parameters) {
+    const std::vector<int64_t> dims = dims_in_file(parameter);
+    add(parameter.name, dims);
+    if (!is_of_mantissas(parameter.type)) continue;
+    const std::string exponent = parameter.name + ".exponent";
+    const auto bytes = *safetensors_bytes_of(file.find(exponent)->dtype, file.find(exponent)->shape);
+    add(exponent, {bytes / int64_t{sizeof(int16_t)}});
+    if (parameter.lazy_shift > 0) add(parameter.name + ".accumulator", dims);
+    lazy_shift = std::max(lazy_shift, parameter.lazy_shift);
   }
-  return write_safetensors(path, metadata, views);
+  std::vector<std::byte> room;
+  return write_safetensors(path, metadata_of(entries, lazy_shift), views,
+                           [&](size_t i) { return file.bytes(*sources[i], room); });
 }
 
 }  // namespace mantissa

@@ -42,7 +42,7 @@ Result<std::string> tokenizer_beside(const StartingPoint& start) {
   const std::filesystem::path file = start.path.parent_path() / kStartFile;
   MANTISSA_ASSIGN(const bool there, is_there(file));
   if (!there) return std::string();
-  MANTISSA_ASSIGN(TrainedFile trained, read_trained(file));
+  MANTISSA_ASSIGN(TrainedFile trained, read_trained(file, {}, Reading::kByParameter));
   return std::move(trained.tokenizer);
 }
 

@@ -21,6 +21,17 @@ bool is_layer(const Graph& graph, const Node& node) {
          graph.parameters[static_cast<size_t>(node.parameters[0])].shape.rank > 1;
 }
 
+// The kind, or the one with the largest smaller groups that divide a row.
+BlockKind kind_of_rows(BlockKind kind, int64_t columns) {
+  BlockKind found = kind;
+  for (int64_t group = block_weights(kind); columns % group != 0; group /= 2) {
+    const BlockKind smaller = symmetric_kind(block_bits(kind), group / 2);
+    if (smaller == BlockKind::kNone) break;
+    found = smaller;
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<LanguageBlocks> LanguageBlocks::choose(FloatLanguageModel& model, BlockKind kind,
@@ -30,12 +41,14 @@ Result<LanguageBlocks> LanguageBlocks::choose(FloatLanguageModel& model, BlockKi
   for (const Node& node : model.graph.nodes) {
     if (!is_table(node) && !is_layer(model.graph, node)) continue;
     BlockKind& own = blocks.kinds_[static_cast<size_t>(node.parameters[0])];
-    own = is_table(node) ? BlockKind::kQ8_0 : kind;
+    const int64_t columns = blocks.shape_of(node.parameters[0]).last();
+    own = is_table(node) ? BlockKind::kQ8_0 : kind_of_rows(kind, columns);
     for (size_t i = 0; i < wide.size(); ++i) {
       if (is_table(node) || !matches_wildcard(wide[i], node.name)) continue;
       fits[i] = true;
       own = BlockKind::kQ8_0;
     }
+    blocks.smaller_groups_ += own != kind && own != BlockKind::kQ8_0;
     MANTISSA_RETURN_IF_ERROR(blocks.check_weights(node.name, node.parameters[0]));
   }
   for (size_t i = 0; i < wide.size(); ++i) {
@@ -48,10 +61,10 @@ Result<LanguageBlocks> LanguageBlocks::choose(FloatLanguageModel& model, BlockKi
 }
 
 Status LanguageBlocks::check_weights(const std::string& layer, int parameter) const {
-  const int64_t columns = shape_of(parameter).last();
-  if (columns % kBlockWeights != 0) {
+  const int64_t columns = shape_of(parameter).last(), group = block_weights(kind(parameter));
+  if (columns % group != 0) {
     return invalid_input(layer + " has rows of " + std::to_string(columns) +
-                         " weights, which groups of " + std::to_string(kBlockWeights) +
+                         " weights, which groups of " + std::to_string(group) +
                          " do not divide");
   }
   const bool fit = std::ranges::all_of(model_->numbers(parameter), [](float number) {
@@ -65,7 +78,7 @@ int64_t LanguageBlocks::bytes() const {
   int64_t bytes = 0;
   for (size_t i = 0; i < kinds_.size(); ++i) {
     if (kinds_[i] == BlockKind::kNone) continue;
-    bytes += shape_of(static_cast<int>(i)).count() / kBlockWeights * block_bytes(kinds_[i]);
+    bytes += bytes_in_blocks(kinds_[i], shape_of(static_cast<int>(i)).count());
   }
   return bytes;
 }
@@ -81,7 +94,7 @@ int64_t LanguageBlocks::largest_layer() const {
 
 void LanguageBlocks::set(int parameter, std::vector<std::byte> blocks) {
   const BlockKind own = kind(parameter);
-  const int64_t row_bytes = shape_of(parameter).last() / kBlockWeights * block_bytes(own);
+  const int64_t row_bytes = bytes_in_blocks(own, shape_of(parameter).last());
   auto number = model_->numbers(parameter).begin();
   for (int64_t at = 0; at < std::ssize(blocks); at += row_bytes) {
     const std::span row(blocks.data() + at, static_cast<size_t>(row_bytes));

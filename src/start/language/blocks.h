@@ -16,12 +16,15 @@ namespace mantissa {
 class LanguageBlocks {
  public:
   // The embedding and the classifier get q8_0, as layers of the blocks do that fit one of the
-  // patterns, and all other layers `kind`. Errors: a pattern that fits no layer, rows that are no
-  // whole blocks, weights that no block holds.
+  // patterns, and all other layers `kind`; or, if rows are no multiple of its groups, the kind with
+  // the largest groups that divide them. Errors: a pattern that fits no layer, rows that no
+  // groups divide, weights that no block holds.
   static Result<LanguageBlocks> choose(FloatLanguageModel& model, BlockKind kind,
                                        const std::vector<std::string>& wide);
 
   BlockKind kind(int parameter) const { return kinds_[static_cast<size_t>(parameter)]; }
+  // Parameters whose kind has smaller groups than were asked for.
+  int64_t smaller_groups() const { return smaller_groups_; }
   // Bytes of all blocks.
   int64_t bytes() const;
   // Weights of the largest layer, without the tables.
@@ -47,6 +50,7 @@ class LanguageBlocks {
   FloatLanguageModel* model_;
   std::vector<BlockKind> kinds_;  // by parameter
   std::vector<std::vector<std::byte>> blocks_;
+  int64_t smaller_groups_ = 0;
 };
 
 }  // namespace mantissa

@@ -52,6 +52,7 @@ class LanguageQuantiser {
   Result<QuantisedLanguageModel> quantise() {
     MANTISSA_RETURN_IF_ERROR(load_sequences());
     MANTISSA_RETURN_IF_ERROR(check_memory());
+    tell_smaller_groups();
     MANTISSA_ASSIGN(result_.loss_before, held_out_loss());
     blocks_.pack_tables();
     MANTISSA_RETURN_IF_ERROR(embed());
@@ -128,6 +129,13 @@ class LanguageQuantiser {
     tell_message(observer_, "memory: " + format_bytes(most.peak_bytes()) + " at most, of which " +
                                 format_bytes(plan.items[0].bytes) + " are the network in fp32");
     return {};
+  }
+
+  void tell_smaller_groups() const {
+    if (blocks_.smaller_groups() == 0) return;
+    tell_message(observer_, std::to_string(blocks_.smaller_groups()) +
+                                " layers get smaller groups: their rows are no multiple of " +
+                                std::to_string(block_weights(settings_.kind)));
   }
 
   SequenceRunner::Inputs inputs(const std::vector<TokenSequence>& sequences) const {

@@ -1,5 +1,5 @@
-// Language models in Llama's layout with their weights in blocks of few bits, as GGUF files have
-// them: `quantize --blocks` (docs/language.md, METHODS section 3, 0159).
+// Language models in Llama's layout with their weights in blocks of few bits: `quantize --blocks`,
+// `--group` (docs/language.md, METHODS section 3, 0159, 0164).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct QuantisedLanguageModel {
 // Rounds the weights of all layers, block after block of the network: the inputs of a layer are
 // the ones that it has behind the rounded layers of the blocks before. Writes the file. Tells a
 // line for each layer, with its number and how many there are. Errors: another layout, weights in
-// blocks already, rows that are no whole blocks, no tokens, a text that is too short.
+// blocks already, rows that no groups divide, no tokens, a text that is too short.
 Result<QuantisedLanguageModel> quantise_language_model(const LanguageQuantisation& settings,
                                                        const TrainObserver& observer);
 

@@ -7,6 +7,7 @@
 #include "onnx/export/operators.h"
 #include "onnx/export/parameters.h"
 #include "onnx/export/rows.h"
+#include "ops/sequences/segments.h"
 #include "ops/attributes.h"
 
 namespace mantissa::onnx {
@@ -185,7 +186,11 @@ Status check_sides(const ExportContext& context, const Node& node) {
   if (!node.attributes.as<ops::AttentionAttributes>().cross && queries != keys) {
     return invalid_input("attends within one sequence, and reads two");
   }
-  return node.inputs.size() > 3 ? check_lengths(context, node, 3, keys) : Status();
+  if (node.inputs.size() <= ops::kStartsOfAttention) return {};
+  if (context.shape(node.inputs[ops::kStartsOfAttention]).rank > 0) {
+    return invalid_input("reads segments of packed sequences, which the exported form lacks");
+  }
+  return check_lengths(context, node, 3, keys);
 }
 
 }  // namespace

@@ -89,6 +89,9 @@ Result<Exported> export_row_sinusoids(ExportContext& context, int n) {
 Result<Exported> export_row_rotary(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   const auto& attributes = node.attributes.as<ops::RotaryAttributes>();
+  if (node.inputs.size() > 1) {
+    return invalid_input("reads segments of packed sequences, which the exported form lacks");
+  }
   const int64_t channels = context.shape(node.inputs[0]).last();
   const int64_t of_head = channels / attributes.heads;
   const int64_t pairs = (attributes.channels == 0 ? of_head : attributes.channels) / 2;

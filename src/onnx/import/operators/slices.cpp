@@ -343,8 +343,42 @@ Status import_row_gather(ImportContext& context, const NodeData& node) {
   return define_places(context, node, whole_of(node, "axis", 0), places, tensor->dims.size() > 1);
 }
 
-// The same along the first dimension, as PyTorch writes x[places] after a transposition.
+namespace {
+
+// Rows at places that an input of the model brings for each example, [N, rows, 1].
+Status gather_by_input(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported places, input_of(context, node, 1));
+  MANTISSA_ASSIGN(Imported value, input_of(context, node, 0));
+  const std::vector<int64_t> dims = value.layout.dims(), at = places.layout.dims();
+  const Value& index = context.builder.graph().values[places.value];
+  const bool are_places = index.element == Element::kIndex && index.shape.rank == 1 &&
+                          at == std::vector<int64_t>{dims[0], index.shape[0], 1};
+  MANTISSA_ASSIGN(const std::vector<int64_t> to, output_dims(context, node));
+  const bool are_rows = dims.size() == 3 && is_of_positions(context, value, 1) &&
+                        context.builder.shape(value.value).rank == 2 &&
+                        to == std::vector<int64_t>{dims[0], index.shape[0], dims[2]};
+  if (!are_places || !are_rows || whole_of(node, "batch_dims", 0) != 1) {
+    return invalid_input("picks something else by an input than whole rows of a sequence, at "
+                         "places [N, rows] of each example");
+  }
+  MANTISSA_RETURN_IF_ERROR(check_no_padding(context));
+  MANTISSA_ASSIGN(value.value, add_node(context, ops::kGatherRows, node_name(context, node),
+                                        {value.value, places.value}));
+  if (!value.layout.narrow(1, index.shape[0])) {
+    return invalid_input("takes positions that do not lie together");
+  }
+  note_once(context, "places of rows count from 0 on: one that is none gives zeros, also a "
+                     "negative one, which ONNX counts from the end");
+  define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+}  // namespace
+
+// The same along the first dimension, as PyTorch writes x[places] after a transposition; or rows at
+// places of each example.
 Status import_row_gather_nd(ImportContext& context, const NodeData& node) {
+  if (constant_of(context, node, 1) == nullptr) return gather_by_input(context, node);
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, 1));
   MANTISSA_ASSIGN(const std::vector<int64_t> places, wholes_of(*tensor));
   if (whole_of(node, "batch_dims", 0) != 0 || tensor->dims.size() < 2 || tensor->dims.back() != 1) {

@@ -1,5 +1,6 @@
-// All elements in their order, taken from the flattened value one by one: PyTorch's newer exporter
-// writes strides so. That is a Reshape.
+// Nodes that pick elements one by one. All elements in their order, from the flattened value, are a
+// Reshape: PyTorch's newer exporter writes strides so. Whole rows at places of each example are a
+// GatherND: torch.gather wants the places spread over the channels.
 #include <utility>
 
 #include "onnx/files/node_values.h"
@@ -33,7 +34,19 @@ bool join_gathered(SpelledOut& graph, NodeData& node) {
   const std::string name = node.outputs[0] + " shape";
   graph.add_constant(whole_numbers(name, std::move(shape)));
   graph.become(node, "Reshape", flat->inputs[0], {});
-  node.inputs.push_back(name);
+  graph.add_input(node, name);
+  return true;
+}
+
+bool join_spread_places(SpelledOut& graph, NodeData& node) {
+  if (node.op_type != "GatherElements" || node.inputs.size() != 2) return false;
+  const int64_t axis = whole_of(node, "axis", 0);
+  const NodeData* spread = graph.maker(node.inputs[1], "Expand", 2);
+  if ((axis != 1 && axis != -2) || spread == nullptr) return false;
+  const std::string places = spread->inputs[0];
+  if (graph.maker(places, "Unsqueeze") == nullptr) return false;
+  graph.become(node, "GatherND", node.inputs[0], {{"batch_dims", int64_t{1}}});
+  graph.add_input(node, places);
   return true;
 }
 

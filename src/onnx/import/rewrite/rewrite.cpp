@@ -51,6 +51,7 @@ class Rewriter {
       if (is_leaky(node) || is_relu(node) || is_divided_clip(node) || is_divided_product(node))
         continue;
       if (move_channel_factor(graph_, node) || join_gathered(graph_, node)) continue;
+      if (join_spread_places(graph_, node)) continue;
       if (is_norm(node) || join_gelu(graph_, node) || join_rms_norm(graph_, node)) continue;
       if (!is_swish(node) && !is_mish(node)) is_softplus(node);
     }

@@ -97,6 +97,11 @@ void SpelledOut::become(NodeData& node, const char* op_type, const std::string& 
   node.attributes = std::move(attributes);
 }
 
+void SpelledOut::add_input(NodeData& node, const std::string& input) {
+  ++reads_[input];
+  node.inputs.push_back(input);
+}
+
 TensorData whole_numbers(const std::string& name, std::vector<int64_t> numbers) {
   auto kept = std::make_shared<const std::vector<int64_t>>(std::move(numbers));
   return {name, ElementType::kInt64, {std::ssize(*kept)}, std::as_bytes(std::span(*kept)), kept};

@@ -39,6 +39,8 @@ class SpelledOut {
   // Makes the node another one, of one input.
   void become(NodeData& node, const char* op_type, const std::string& input,
               std::vector<NodeAttribute> attributes);
+  // Adds an input behind the others.
+  void add_input(NodeData& node, const std::string& input);
   // Takes out nodes that nothing reads.
   void sweep();
 
@@ -56,6 +58,9 @@ TensorData whole_numbers(const std::string& name, std::vector<int64_t> numbers);
 bool join_gelu(SpelledOut& graph, NodeData& node);      // gelu.cpp
 bool join_rms_norm(SpelledOut& graph, NodeData& node);  // rms_norm.cpp
 bool join_gathered(SpelledOut& graph, NodeData& node);  // gathered.cpp
+// Rows by places of each example: GatherElements of places that are spread over the channels
+// becomes GatherND (gathered.cpp).
+bool join_spread_places(SpelledOut& graph, NodeData& node);
 // Exchanges a factor for each channel with the Transpose before it (channel_factor.cpp).
 bool move_channel_factor(SpelledOut& graph, NodeData& node);
 

@@ -11,6 +11,7 @@
 #include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/fp32/losses/loss_parts.h"
+#include "ops/losses/loss_weight.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -64,9 +65,12 @@ void count_losses(const OpContext& c, LossOf&& loss_of) {
 }
 
 // gradient_of(row, gradient) writes a row's gradient; a row without weight has the gradient zero.
+// The weights of rows are multiplied by the loss's factor.
 template <typename GradientOf>
 void write_gradients(const OpContext& c, GradientOf&& gradient_of) {
-  for_rows(c, [&](const Row& row, int64_t n, int64_t) {
+  const double factor = loss_weight(*c.node.attributes);
+  for_rows(c, [&](Row row, int64_t n, int64_t) {
+    row.weight *= factor;
     float* const gradient = c.grad_inputs[0].as<float>() + n * row.classes;
     if (row.weight == 0) {
       std::fill_n(gradient, row.classes, 0.0F);

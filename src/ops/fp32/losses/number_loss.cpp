@@ -5,6 +5,7 @@
 #include "ops/attributes.h"
 #include "ops/fp32.h"
 #include "ops/fp32/losses/loss_parts.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/loss.h"
 
 namespace mantissa::ops::fp32 {
@@ -61,12 +62,13 @@ void regression_error(const OpContext& c) {
 }
 
 void regression_error_backward(const OpContext& c) {
+  const double factor = loss_weight(*c.node.attributes);
   const auto& attributes = c.attributes<RegressionAttributes>();
   const int64_t outputs = c.inputs[0].shape.last();
   const kernels::RowWeights weights = row_weights(c);
   for_differences(c, [&](int64_t n, const auto& difference) {
     float* const gradient = c.grad_inputs[0].as<float>() + n * outputs;
-    const double weight = weight_of(weights, n);
+    const double weight = weight_of(weights, n) * factor;
     for (int64_t k = 0; k < outputs; ++k) {
       gradient[k] = static_cast<float>(penalty_slope(attributes, difference(k)) /
                                        static_cast<double>(outputs) * weight);

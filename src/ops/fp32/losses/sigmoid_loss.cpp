@@ -5,6 +5,7 @@
 #include "ops/fp32.h"
 #include "ops/fp32/losses/loss_parts.h"
 #include "ops/loss.h"
+#include "ops/losses/loss_weight.h"
 #include "ops/losses/sigmoids.h"
 
 namespace mantissa::ops::fp32 {
@@ -80,6 +81,7 @@ void sigmoid_cross_entropy(const OpContext& c) {
 }
 
 void sigmoid_cross_entropy_backward(const OpContext& c) {
+  const double factor = loss_weight(*c.node.attributes);
   const auto& attributes = c.attributes<SigmoidLossAttributes>();
   const kernels::SigmoidTargets targets = sigmoid_targets_of(c);
   const kernels::RowWeights weights = sigmoid_weights(c);
@@ -88,7 +90,7 @@ void sigmoid_cross_entropy_backward(const OpContext& c) {
   for (int64_t i = 0; i < c.inputs[0].shape.count(); ++i) {
     const int64_t n = i / targets.outputs, k = i % targets.outputs;
     const int32_t target = sigmoid_target(attributes, targets, n, k);
-    const double weight = target < 0 ? 0 : weight_of(weights, n);
+    const double weight = target < 0 ? 0 : weight_of(weights, n) * factor;
     gradient[i] = weight == 0 ? 0.0F
                               : static_cast<float>(
                                     sigmoid_loss(attributes, logits[i], target, k).slope * weight);

@@ -2,6 +2,7 @@
 #include "ops/losses/triplets.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "ops/fp32.h"
@@ -23,6 +24,18 @@ Others others_of(const OpContext& c, int64_t i) {
     (friends.are(i, j) ? others.friends : others.strangers).push_back(j);
   }
   return others;
+}
+
+// The stranger of a semi-hard triplet: the nearest that is farther than p, or else the farthest.
+int64_t semi_hard_stranger(const std::vector<int64_t>& strangers,
+                           const std::vector<double>& products, int64_t p) {
+  int64_t beyond = -1, farthest = strangers[0];
+  for (const int64_t j : strangers) {
+    if (products[j] < products[farthest]) farthest = j;
+    const bool is_beyond = products[j] < products[p];
+    if (is_beyond && (beyond < 0 || products[j] > products[beyond])) beyond = j;
+  }
+  return beyond >= 0 ? beyond : farthest;
 }
 
 // The example's loss. The slopes are half of the gradient.
@@ -51,10 +64,13 @@ double compare_triplets(const OpContext& c, const VectorRoom& room, int64_t i) {
   if (attributes.mining == Mining::kHard) {
     others = {{*std::ranges::min_element(others.friends, less)}, {nearest}};
   }
-  const auto triplets = static_cast<double>(others.friends.size() * others.strangers.size());
+  const bool is_semi_hard = attributes.mining == Mining::kSemiHard;
+  const size_t each = is_semi_hard ? 1 : others.strangers.size();
+  const auto triplets = static_cast<double>(others.friends.size() * each);
   double sum = 0;
   for (const int64_t p : others.friends) {
-    for (const int64_t s : others.strangers) {
+    const int64_t one = is_semi_hard ? semi_hard_stranger(others.strangers, products, p) : 0;
+    for (const int64_t s : is_semi_hard ? std::span(&one, 1) : std::span(others.strangers)) {
       const double lost = 2 * (products[s] - products[p]) + attributes.margin;
       if (lost <= 0) continue;
       sum += lost;

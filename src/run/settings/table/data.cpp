@@ -30,7 +30,7 @@ const Setting kDataRows[] = {
      [](const Config& c) { return to_string(c.input_size); }},
     {"target",
      "column of a table that is predicted (left out: one called label, target, class or y, or the "
-     "last)",
+     "last); of several outputs a column for each, or OUTPUT=COLUMN,COLUMN",
      "", parse_text<kTable, &TableChoices::target>,
      kIfGiven | kRun | kInData | kInInfo | kForTables, print_text<kTable, &TableChoices::target>},
     {"ignore", "columns of a table that are left out, with commas between them", "",
@@ -88,6 +88,17 @@ const Setting kDataRows[] = {
                   ? ""
                   : std::string(channel_axis_name(c.table.channel_axis));
      }},
+    {"ignore-label",
+     "label in NPZ and NPY files that counts nothing, such as 255 in masks: of a pixel or position; "
+     "examples with it as their one label are left out",
+     "",
+     [](S name, S text, Config& c) {
+       return assign(parse_integer(name, text, 0, kMostIgnoredLabel), c.table.ignored_label);
+     },
+     kIfGiven | kRun | kInData | kInInfo | kForClasses,
+     [](const Config& c) {
+       return c.table.ignored_label ? std::to_string(*c.table.ignored_label) : "";
+     }},
     {"classes", "outputs of the network, at least the classes of the data (0: as many)", "0",
      parse_whole<0, kMaxClasses, &Config::classes>,
      kIdentity | kRun | kInInfo | kOfSource | kForClasses, print_whole<&Config::classes>},
@@ -118,6 +129,11 @@ const Setting kDataRows[] = {
      "together, so that less of a step is padding (1: all are padded to --sequence)",
      "", parse_whole<1, 64, &Config::buckets>, kIdentity | kIfGiven | kSteps,
      [](const Config& c) { return c.buckets <= 1 ? "" : std::to_string(c.buckets); }},
+    {"pack",
+     "put several conversations into one sequence of a language model with rotary positions; they "
+     "do not see each other, and less of a step is padding",
+     "false", parse_switch<&Config::pack>, kSwitch | kIdentity | kIfGiven | kSteps,
+     [](const Config& c) { return std::string(c.pack ? "true" : ""); }},
     {"tied", "let a language model's classifier have the weights of its embedding", "false",
      parse_switch<&Config::tied>,
      kSwitch | kIdentity | kIfGiven | kSteps | kInInfo | kOfBuiltIn | kOfSource,

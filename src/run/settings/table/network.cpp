@@ -39,7 +39,7 @@ const Setting kNetworkRows[] = {
      "start with trained weights: the folder of a run, a checkpoint, a model.safetensors, or "
      "NAME.onnx; without --model the network is that of the run or file (docs/networks.md, "
      "docs/onnx.md)",
-     "", parse_text<&Config::from>, kIdentity | kIfGiven | kInPlan | kInFile | kOfSource,
+     "", parse_text<&Config::from>, kIdentity | kIfGiven | kInPlan | kInBench | kInFile | kOfSource,
      [](const Config& c) { return std::string(c.start ? kStartFile : ""); }},
     // The network and its weights already contain the effect of the next two.
     {"input-mean",
@@ -78,22 +78,22 @@ const Setting kNetworkRows[] = {
      "rank of adapters beside linear layers; they alone are trained, and the weights of --from "
      "stay as they are (docs/language.md; 0: no adapters)",
      "0", parse_whole<0, kMostRank, kLora, &LoraChoice::rank>,
-     kIdentity | kIfGiven | kInPlan | kInFile, print_unless<0, kLora, &LoraChoice::rank>},
+     kIdentity | kIfGiven | kInPlan | kInBench | kInFile, print_unless<0, kLora, &LoraChoice::rank>},
     {"lora-on",
      "layers with adapters: names or their ends, with * for any text, separated by commas "
      "(query,value; left out: all linear layers but those of logits)",
-     "", parse_text<kLora, &LoraChoice::on>, kIdentity | kIfGiven | kInPlan | kInFile,
+     "", parse_text<kLora, &LoraChoice::on>, kIdentity | kIfGiven | kInPlan | kInBench | kInFile,
      print_text<kLora, &LoraChoice::on>},
     {"lora-alpha",
      "adapters' results are multiplied by this divided by the rank (left out: twice the rank)", "",
      [](const std::string& name, const std::string& text, Config& c) {
        return assign(parse_real(name, text, kLeastAlpha, kMostAlpha), c.lora.alpha);
      },
-     kIdentity | kIfGiven | kInPlan | kInFile,
+     kIdentity | kIfGiven | kInPlan | kInBench | kInFile,
      [](const Config& c) { return c.lora.alpha > 0 ? real_text(c.lora.alpha) : ""; }},
     {"lora-also",
      "parameters that are trained beside adapters, as patterns like those of --freeze (*norm*)", "",
-     parse_text<kLora, &LoraChoice::also>, kIdentity | kIfGiven | kInPlan | kInFile,
+     parse_text<kLora, &LoraChoice::also>, kIdentity | kIfGiven | kInPlan | kInBench | kInFile,
      print_text<kLora, &LoraChoice::also>},
     {"reestimate",
      "batches over which the running statistics of batch norms are averaged anew before the first "

@@ -170,6 +170,11 @@ const Setting kStepRows[] = {
      "cross-entropy", parse_losses,
      kIdentity | kInPlan | kInBench | kInInfo | kInFile | kInImport | kOfBuiltIn | kOfSource,
      [](const Config& c) { return of_built_in(c, ops::loss_of(c.loss).name); }},
+    {"loss-weights",
+     "of several outputs: the factors of their losses in the sum, from 1/1024 to 31.999 in steps of "
+     "1/1024: kind=1,age=0.5 (left out: 1 each, or as the network's file says)",
+     "", parse_text<&Config::loss_weights>, kIdentity | kIfGiven | kRun,
+     print_text<&Config::loss_weights>},
     {"label-smoothing",
      "part of each target that all classes share, or with --loss sigmoid both values of a label "
      "(0.1 is usual)",
