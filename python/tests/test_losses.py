@@ -78,6 +78,9 @@ def test_losses_have_factors_in_their_sum(format):
         report = trainer.step(x, kinds, ages, learning_rate=0.05)
         (kind_loss, _), (age_loss, _) = report.losses
         assert report.loss == pytest.approx(factors[0] * kind_loss + factors[1] * age_loss, rel=1e-6)
+        found = trainer.freeze((x,)).evaluate(mt.Data(numbers=x, kind=kinds, age=ages))
+        (kind_now, _), (age_now, _) = found.losses
+        assert found.loss == pytest.approx(factors[0] * kind_now + factors[1] * age_now, rel=1e-6)
         return net, (kind_loss, age_loss), trainer.state_dict()
 
     equal, losses, weights = first_step(1, 1)

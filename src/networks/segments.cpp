@@ -59,6 +59,8 @@ Result<Graph> with_segments(Graph network) {
   for (Node& node : network.nodes) {
     if (reads_starts(node)) node.inputs.push_back(value);
   }
+  // Attention refuses segments across two sequences, and in a grid of positions.
+  MANTISSA_RETURN_IF_ERROR(verify(network));
   return network;
 }
 

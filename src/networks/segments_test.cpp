@@ -16,6 +16,7 @@
 #include "data/batches/examples.h"
 #include "kernels/kernel_table.h"
 #include "models/decoder.h"
+#include "ops/ops.h"
 #include "plan/passes/network_format.h"
 #include "plan/retention/compile_training.h"
 #include "runtime/executor.h"
@@ -255,6 +256,21 @@ TEST(Packed, NetworksWithoutStartsAreAsBefore) {
   for (size_t n = 0; n < before.nodes.size(); ++n) {
     EXPECT_EQ(before.nodes[n].inputs, after.nodes[n].inputs) << before.nodes[n].name;
   }
+}
+
+TEST(Packed, AttentionAcrossSequencesIsRefusedByName) {
+  Graph across = decoder();
+  for (Node& node : across.nodes) {
+    if (node.op == &ops::kAttention) {
+      replace_op(node, ops::kAttention,
+                 {{"heads", int64_t{4}}, {"kv_heads", int64_t{2}}, {"cross", int64_t{1}}});
+    }
+  }
+  ASSERT_TRUE(verify(across).ok());
+  const auto refused = with_segments(std::move(across));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("has no segments across two sequences"), std::string::npos)
+      << refused.error().message;
 }
 
 TEST(Packed, OtherPositionsAreRefusedByName) {

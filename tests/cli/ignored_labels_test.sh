@@ -25,6 +25,10 @@ npz("void", x=x, y=([N, 12, 12], "|u1", mask(255)))
 npz("minus", x=x, y=([N, 12, 12], "<i4", mask(-1)))
 npz("seven", x=x, y=([N, 12, 12], "|u1", mask(7)))
 
+# Several labels for each row, and each of them said or not.
+rows = [random.gauss(0, 1) for _ in range(200 * 4)]
+npz("several", x=([200, 4], "<f4", rows), y=([200, 3], "|u1", [255 * (r > 0) for r in rows[:600]]))
+
 # The same as positions: numbers [T, C].
 T = 300
 numbers = [random.gauss(0, 1) for _ in range(T * 24 * 3)]
@@ -173,6 +177,10 @@ refusals() {
     train --model lenet5 --data "$data" "${fast[@]}" "${ignore[@]}" --out "$folder/none"
   refuses "numbers" 2 "ignore-label: is for classes, and .* has numbers" train --model mlp \
     --data "$folder/numbers.npz" --task regression "${fast[@]}" "${ignore[@]}" --out "$folder/none"
+  refuses "several labels" 2 "ignore-label: is for one class of an example or a place, and .*several" \
+    train --model mlp --data "$folder/several.npz" "${fast[@]}" "${ignore[@]}" --out "$folder/none"
+  refuses "inputs without labels" 2 "give either --input, or --data, --index and --ignore-label" \
+    predict --checkpoint "$folder/large" --input "$folder/large.npz" "${ignore[@]}"
   refuses "no number" 2 "ignore-label" train --model mlp --data "$folder/rows.npz" "${fast[@]}" \
     --ignore-label void --out "$folder/none"
   holds "nothing was written" test ! -e "$folder/none"

@@ -95,6 +95,10 @@ Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwor
   const std::string source = config.data.empty() ? network.description.data : config.data;
   MANTISSA_ASSIGN(const DataOptions options, network_options(network, config));
   MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
+  if (config.ignored_label && data.info.target.has_labels()) {
+    return invalid_input("ignore-label: is for one class of an example or a place, and " + source +
+                         " has labels that do not exclude one another");
+  }
   const bool are_rows = data.info.table.has_value();
   if (are_rows != options.schema.has_value()) {
     return invalid_input(source + (are_rows ? ": is a table, and the network takes pictures"

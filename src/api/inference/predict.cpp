@@ -71,10 +71,11 @@ constexpr SettingOf<PredictionConfig> kPredictRows[] = {
 constexpr CommandOf<PredictionConfig> kPredictCommand = {"predict", kPredictRows};
 
 Result<PredictionConfig> prediction_config(Settings settings) {
-  const bool names_examples = settings.contains("index") || settings.contains("data");
+  const bool names_examples = settings.contains("index") || settings.contains("data") ||
+                              settings.contains("ignore-label");
   MANTISSA_ASSIGN(PredictionConfig config, read_settings(kPredictCommand, settings));
   if (!config.input.empty() && names_examples) {
-    return invalid_input("give either --input, or --data and --index");
+    return invalid_input("give either --input, or --data, --index and --ignore-label");
   }
   MANTISSA_RETURN_IF_ERROR(find_checkpoint(config.checkpoint));
   return config;

@@ -183,6 +183,7 @@ size_t weights_input(const Node& loss) {
   return loss.op == &kDistilledCrossEntropy || loss.op == &kCtcLoss ? 3 : 2;
 }
 
+// Its factor in the sum of several losses stays.
 void take_plain_loss(Node& loss) {
   if (loss.op == &kDistilledCrossEntropy) {
     loss.inputs.resize(2);
@@ -190,11 +191,12 @@ void take_plain_loss(Node& loss) {
     return;
   }
   loss.inputs.resize(std::min(loss.inputs.size(), weights_input(loss)));
-  if (loss.op == &kMeanSquaredError) replace_op(loss, kMeanSquaredError);
+  const AttributeItem factor = {kLossWeightName, loss_weight(loss.attributes)};
+  if (loss.op == &kMeanSquaredError) replace_op(loss, kMeanSquaredError, {factor});
   const bool has_classes = loss.op == &kSoftmaxCrossEntropy || loss.op == &kDiceLoss;
-  if (has_classes) replace_op(loss, kSoftmaxCrossEntropy);
+  if (has_classes) replace_op(loss, kSoftmaxCrossEntropy, {factor});
   if (loss.op == &kSigmoidCrossEntropy) {
-    replace_op(loss, kSigmoidCrossEntropy, {{"ordinal", int64_t{is_ordinal(loss)}}});
+    replace_op(loss, kSigmoidCrossEntropy, {factor, {"ordinal", int64_t{is_ordinal(loss)}}});
   }
 }
 

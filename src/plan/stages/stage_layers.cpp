@@ -68,16 +68,19 @@ class Layers {
     }
   }
 
+  // Layers that share a parameter may be in stages of their own, which hold it each.
   void add_parameter(int p) {
-    const auto user = std::ranges::find_if(graph_.nodes, [&](const Node& node) {
-      return std::ranges::find(node.parameters, p) != node.parameters.end();
-    });
-    if (user == graph_.nodes.end()) return;
-    pipeline::Layer& layer = result_.layers[layer_of_[user - graph_.nodes.begin()]];
-    layer.parameters += graph_.parameters[p].shape.count();
     const int64_t mantissas = layout_.tensors[layout_.parameters[p].mantissa].bytes();
-    layer.weight_bytes += mantissas;
-    layer.state_bytes += state_bytes(layout_, p) - mantissas;
+    int last = -1;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const std::vector<int>& used = graph_.nodes[n].parameters;
+      if (layer_of_[n] == last || std::ranges::find(used, p) == used.end()) continue;
+      pipeline::Layer& layer = result_.layers[layer_of_[n]];
+      if (last < 0) layer.parameters += graph_.parameters[p].shape.count();
+      layer.weight_bytes += mantissas;
+      layer.state_bytes += state_bytes(layout_, p) - mantissas;
+      last = layer_of_[n];
+    }
   }
 
   // For the whole step: sums of an update.

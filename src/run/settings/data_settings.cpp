@@ -74,6 +74,10 @@ Status check_settings_of_data(const RunConfig& config, const DatasetInfo& data) 
     return invalid_input("ignore-label: is for classes, and " + data.name + " has numbers; see " +
                          "--task");
   }
+  if (config.table.ignored_label && data.target.has_labels()) {
+    return invalid_input("ignore-label: is for one class of an example or a place, and " +
+                         data.name + " has labels that do not exclude one another");
+  }
   const bool are_arrays =
       data.table && (data.table->is_shaped() || data.table->has_named_inputs());
   const bool has_pictures = data.has_pictures(), is_table = data.table && !are_arrays;

@@ -341,6 +341,13 @@ Result<StartingPoint> starting_point(const TrainedFile& trained) {
   }
   const bool stays = !trained.imported && !is_onnx_file(trained.path);
   start.read_bytes = stays ? found.largest_bytes : start.file_bytes;
+  MANTISSA_ASSIGN(const fs::path frozen, frozen_beside(trained));
+  if (stays && !frozen.empty()) {
+    // Read as a whole for its columns and tokens: the file, and the network that it becomes.
+    std::error_code failed;
+    const auto bytes = static_cast<int64_t>(fs::file_size(frozen, failed));
+    if (!failed) start.read_bytes = std::max(start.read_bytes, 2 * bytes);
+  }
   for (const NamedParameter& parameter : trained.parameters) {
     NamedParameter described = parameter;
     described.numbers = described.exponents = described.accumulator = {};
