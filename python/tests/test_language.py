@@ -269,8 +269,9 @@ def test_packed_conversations(folder, tmp_path, program):
     made = mt.finetune(folder / "a.gguf", CHATS, sequence=64, steps=2, batch_size=2, pack=True,
                        out=tmp_path / "packed", format="fp32", progress=False)
     assert any(note.find("packed: ") >= 0 and note.endswith(" saved") for note in made.notes)
-    run(program, "train", "--from", folder / "a.gguf", "--data", folder / "chats.jsonl", "--sequence",
-        64, "--steps", 2, "--batch-size", 2, "--pack", "--lora", 8, "--format", "fp32", "--out",
+    run(program, "import", folder / "a.gguf", "--sequence", 64, "--out", tmp_path / "a.safetensors")
+    run(program, "train", "--from", tmp_path / "a.safetensors", "--data", folder / "chats.jsonl",
+        "--steps", 2, "--batch-size", 2, "--pack", "--lora", 8, "--format", "fp32", "--out",
         tmp_path / "run")
     told = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert made.summary["weights_sha256"] == told["weights_sha256"]
