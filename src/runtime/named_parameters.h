@@ -82,7 +82,7 @@ Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& 
                                               std::span<const NamedParameter> source,
                                               const LoadParameter& load, State& state);
 
-// Which of the graph's parameters take_named_parameters would set.
+// By parameter of the graph: whether take_named_parameters would set it.
 std::vector<bool> taken_parameters(const Graph& graph, std::span<const NamedParameter> source);
 
 }  // namespace mantissa

@@ -54,7 +54,7 @@ class State {
 };
 
 // Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.
-// Of parameters that are marked in `taken` the numbers stay zero: they are taken from elsewhere
+// Numbers of parameters that are marked in `taken` stay zero: they come from a file
 // (taken_parameters), and drawing numbers for a large network takes seconds.
 void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state,
                 const std::vector<bool>& taken = {});

@@ -14,7 +14,7 @@ namespace mantissa {
 struct InferenceConfig {
   std::string checkpoint;
   std::string data;
-  std::optional<int64_t> ignored_label = {};  // nothing: that of the training
+  std::optional<int64_t> ignored_label = {};  // nothing: the label that the training ignored
   int threads = 1;
   Isa isa = Isa::kScalar;
 };

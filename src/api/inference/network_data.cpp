@@ -66,7 +66,7 @@ Status match_classes(const FrozenNetwork& network, const std::string& source, Da
   return {};
 }
 
-// The label that is told; or that of the training, if the data are arrays, too.
+// The label of the settings; else the one that the training ignored, if the data are arrays, too.
 std::optional<int64_t> ignored_label_of(const FrozenDescription& description,
                                         const InferenceConfig& config) {
   const std::string& source = config.data.empty() ? description.data : config.data;

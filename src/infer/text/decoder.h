@@ -34,7 +34,7 @@ struct DecoderOptions {
   DecodingForm form = DecodingForm::kCached;
 };
 
-// What a decoder needs beside its program, in bytes.
+// The memory of a decoder beside its program, in bytes.
 struct DecoderMemory {
   int64_t weights = 0, cache = 0, arena = 0;
 };

@@ -12,7 +12,7 @@
 
 namespace mantissa::kernels {
 
-// What a call takes (reference/layers/row_products.h).
+// The arguments of a call (reference/layers/row_products.h).
 using RowProducts = RefRowProducts;
 
 // From this many rows on packed weights are faster.

@@ -17,7 +17,7 @@ typedef struct RefRowProducts {
 
 REF_BEGIN
 
-// Of the channels [begin, end).
+// For the channels [begin, end).
 void ref_row_products(const RefRowProducts*, int64_t begin, int64_t end) REF_NOEXCEPT;
 
 REF_END
