@@ -140,10 +140,14 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
   const bool has_inputs = !d.table || (d.table->has_named_inputs() || d.table->picture
                                            ? fits_inputs(*d.table, d.network)
                                            : d.table->features() == d.options.features);
+  const bool has_sequences = d.options.loss == ops::LossKind::kCtc;
   const bool has_targets = !d.table || (d.table->is_regression() == is_regression &&
+                                        d.table->has_labels_in_order == has_sequences &&
                                         fits_outputs(*d.table, d.options));
   const bool has_table = has_inputs && has_targets;
-  if (has_table && std::ssize(d.class_names) == (is_regression ? 0 : d.options.classes)) return d;
+  // Files of Python and C++ with labels in an order had no names once.
+  const bool may_lack_names = is_regression || (has_sequences && !d.table && d.class_names.empty());
+  if (has_table && std::ssize(d.class_names) == (may_lack_names ? 0 : d.options.classes)) return d;
   return invalid_input("its description is not that of its network");
 }
 
@@ -210,7 +214,9 @@ size_t threshold_count(const ModelOptions& options) {
   const bool are_labels = options.loss == ops::LossKind::kSigmoids && !options.one_logit;
   if (are_labels) return static_cast<size_t>(options.classes);
   const bool has_ranks = options.loss == ops::LossKind::kOrdinal;
-  return options.classes == 2 && !ops::is_for_numbers(options.loss) && !has_ranks ? 1 : 0;
+  const bool has_one_class = !ops::is_for_numbers(options.loss) && !has_ranks &&
+                             options.loss != ops::LossKind::kCtc;
+  return options.classes == 2 && has_one_class ? 1 : 0;
 }
 
 Target target_of(const FrozenDescription& description) {

@@ -142,7 +142,7 @@ holds "the same bits on three threads" \
   "$(number "$folder/one/summary.json" state_sha256)"
 refuses "a class for an example" 2 'is softmax_cross_entropy' \
   train --model mlp --loss dice --data "$data" --out "$folder/no"
-refuses "CTC" 2 "loss: 'ctc' is for sequences of labels.*ctc_loss" \
+refuses "CTC" 2 "loss: 'ctc' has the most labels.*ctc_loss" \
   train --model mlp --loss ctc --data "$data" --out "$folder/no"
 refuses "a contrast" 2 "'contrastive' is for vectors.*contrastive_loss" \
   train --model mlp --loss contrastive --data "$data" --out "$folder/no"

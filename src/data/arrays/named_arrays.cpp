@@ -124,6 +124,11 @@ Status take_ignored_label(const DataOptions& options, const NamedPlaces& places,
   if (!places.outputs.empty()) {
     return invalid_input("ignore-label: is for networks with one output, and this one has several");
   }
+  const auto& known = options.schema;
+  if (known ? known->has_labels_in_order : options.table.classes_in_order > 0) {
+    return invalid_input("ignore-label: is for classes of examples or places, and these labels are "
+                         "in an order: -1 fills their rows up");
+  }
   for (const SplitRow& row : kSplitRows) {
     FoundSplit& split = found.*row.found;
     if (split.files.empty()) continue;
@@ -196,10 +201,6 @@ Result<int64_t> append_inputs(const FoundSplit& split, const SplitArrays& arrays
   }
   return std::ssize(set.tensors[0].bytes()) / set.tensors[0].example_bytes();
 }
-
-}  // namespace
-
-namespace {
 
 // The names of the arrays that the network, or the schema that it is known by, reads.
 NamedPlaces places_of(const TableSchema& schema) {

@@ -553,6 +553,10 @@ DataOptions data_options(const RunConfig& config) {
   options.table.shape = {};
   options.table.inputs = array_inputs(*config.network);
   options.table.label_shape = label_shape_of_places(*config.network);
+  if (const Node* const loss = loss_of_sequences(*config.network)) {
+    options.table.label_shape = config.network->values[loss->inputs[1]].shape;
+    options.table.classes_in_order = config.network->classes();
+  }
   return options;
 }
 
