@@ -19,18 +19,25 @@
 #include "ops/convolutions/convolution_bytes.h"
 #include "ops/loss.h"
 #include "plan/passes/network_format.h"
+#include "plan/passes/sliced_loss.h"
 
 namespace mantissa {
 
+namespace {
+
+ProgramOptions inference_options(const Format& format, int64_t batch, bool with_loss) {
+  return {.kind = ProgramKind::kInference,
+          .micro_batch_size = batch,
+          .with_loss = with_loss,
+          .exponents = ExponentMode::kFixed,
+          .format = format};
+}
+
+}  // namespace
+
 Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
                                   bool with_loss, const PlanningContext& planning) {
-  return compile(frozen_graph,
-                 {.kind = ProgramKind::kInference,
-                  .micro_batch_size = batch,
-                  .with_loss = with_loss,
-                  .exponents = ExponentMode::kFixed,
-                  .format = format},
-                 planning);
+  return compile(frozen_graph, inference_options(format, batch, with_loss), planning);
 }
 
 namespace {
@@ -309,22 +316,26 @@ BatchLengths text_lengths(const FrozenDescription& description, int64_t most) {
 
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
                                               int64_t batch_size, int64_t examples,
-                                              const PlanningContext& planning,
+                                              const PlanningContext& planning, Reads reads,
                                               const BatchLengths& lengths) {
+  const auto compile_for = [&](const Graph& graph, int64_t batch) {
+    const ProgramOptions options = inference_options(format, batch, true);
+    return compile(graph,
+                   reads == Reads::kLoss ? with_sliced_loss_alone(graph, options) : options,
+                   planning);
+  };
   EvaluationPrograms programs;
   programs.lengths = lengths;
   programs.batch_size = std::max<int64_t>(1, std::min(batch_size, examples));
-  MANTISSA_ASSIGN(programs.full,
-                  compile_inference(frozen_graph, format, programs.batch_size, true, planning));
+  MANTISSA_ASSIGN(programs.full, compile_for(frozen_graph, programs.batch_size));
   const int64_t rest = examples % programs.batch_size;
   if (rest != 0) {
-    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, format, rest, true, planning));
+    MANTISSA_ASSIGN(programs.rest, compile_for(frozen_graph, rest));
   }
   for (size_t i = 0; i + 1 < lengths.size(); ++i) {
     LengthProgram shorter;
     MANTISSA_ASSIGN(shorter.graph, with_length(frozen_graph, lengths.back(), lengths[i]));
-    MANTISSA_ASSIGN(shorter.program,
-                    compile_inference(shorter.graph, format, programs.batch_size, true, planning));
+    MANTISSA_ASSIGN(shorter.program, compile_for(shorter.graph, programs.batch_size));
     programs.shorter.push_back(std::move(shorter));
   }
   return programs;

@@ -74,6 +74,7 @@ struct OutputPlace {
 struct Task {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   bool counts_correct = true;  // examples are right or wrong; numbers are not
+  bool reads_results = true;   // of the network; else its loss alone
   double guessing_loss = 0;    // of the best answers that do not look at the example
   double high_loss = 0;        // of a network that learned nothing; many times as much is absurd
   double training_scale = 1;   // training losses may be as many times as large: they have weights

@@ -11,6 +11,7 @@
 #include "ops/convolutions/convolution_choices.h"
 #include "ops/convolutions/convolution_sums.h"
 #include "ops/convolutions/convolution_wide.h"
+#include "ops/convolutions/grad_input.h"
 #include "ops/convolutions/linear_rows.h"
 #include "ops/convolutions/weight_attributes.h"
 #include "ops/convolutions/weight_blocks.h"
@@ -305,19 +306,20 @@ void forward(const OpContext& c) {
   has_blocks(c) ? forward_of_blocks(c, forward_expanded) : forward_expanded(c);
 }
 
-void backward_input(const OpContext& c) {
-  if (has_blocks(c)) return grad_input_of_blocks(c);
-  if (is_wide_grad_input(c)) return wide_backward_input(c);
-  const Tensor& grad_input = c.grad_inputs[0];
+kernels::WideStatistics write_byte_grad_input(const OpContext& c, int shift,
+                                              const kernels::PassCounts& counts) {
   const Tensor& weights = c.parameters[0].mantissa;
   const auto& choice = choices_of<ConvolutionChoice>(c);
-  const kernels::ConstMantissaSpan gradient = align_gradient(c, weights);
-  const int wide_exponent = *c.grad_output().exponent + weights.largest_exponent();
-  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
-    return choice.grad_input(
-        {choice.work.shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
-        c.kernel);
-  });
+  return choice.grad_input({choice.work.shape, align_gradient(c, weights), weights.as<int8_t>(),
+                            shift, gradient_of(c.grad_inputs[0]), counts},
+                           c.kernel);
+}
+
+void backward_input(const OpContext& c) {
+  narrow_gradient(c, c.grad_inputs[0], wide_grad_input_exponent(c),
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return write_grad_input(c, shift, counts);
+                  });
 }
 
 // Whether no sum of products can leave int32, nor a part of it, whatever the inputs are.
@@ -477,6 +479,17 @@ constexpr OpRows kRescaledRows = {
     .kernel = kernel};
 
 }  // namespace
+
+int wide_grad_input_exponent(const OpContext& c) {
+  return *c.grad_output().exponent + c.parameters[0].mantissa.largest_exponent();
+}
+
+kernels::WideStatistics write_grad_input(const OpContext& c, int shift,
+                                         const kernels::PassCounts& counts) {
+  if (has_blocks(c)) return write_grad_input_of_blocks(c, shift);
+  if (is_wide_grad_input(c)) return write_wide_grad_input(c, shift, counts);
+  return write_byte_grad_input(c, shift, counts);
+}
 
 const Op kConvolution = {.name = "convolution",
                          .traits = kTraits,

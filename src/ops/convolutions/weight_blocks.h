@@ -5,6 +5,7 @@
 #pragma once
 
 #include "graph/op.h"
+#include "kernels/common/statistics.h"
 
 namespace mantissa::ops {
 
@@ -21,6 +22,8 @@ Prepared prepare_forward_of_blocks(const OpContext& c, Prepared (*prepare)(const
 void forward_of_blocks(const OpContext& c, void (*run)(const OpContext&));
 
 Prepared prepare_grad_input_of_blocks(const OpContext& c);
-void grad_input_of_blocks(const OpContext& c);
+// Writes the gradient of the input, narrowed by a shift. Formats that count what is written do not
+// take blocks (check_network.cpp).
+kernels::WideStatistics write_grad_input_of_blocks(const OpContext& c, int shift);
 
 }  // namespace mantissa::ops

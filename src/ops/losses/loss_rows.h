@@ -59,24 +59,35 @@ void loss_forward(const OpContext& c) {
   count_rows(By::arguments(c, 0).row_weights(), loss_rows(c), *c.step.loss);
 }
 
-// kWideExponent: of the wide gradient of a row without weights. The gradient is multiplied by
-// 2^factor_exponent.
+// Exponent of the wide gradient. kWideExponent: of a row without weights. The gradient is
+// multiplied by 2^factor_exponent.
+template <typename By, int kWideExponent>
+int wide_gradient_exponent(const OpContext& c, int factor_exponent) {
+  return kWideExponent - By::arguments(c, 0).row_weights().bits() + factor_exponent;
+}
+
+// Writes the gradient of all rows, narrowed by a shift.
+template <typename By>
+kernels::WideStatistics write_loss_gradient(const OpContext& c, const Tensor& grad, int shift,
+                                            const kernels::PassCounts& counts) {
+  return kernels::parallel_statistics(
+      *c.kernel.pool, loss_rows(c), kLossRowsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
+        kernels::WideStatistics found;
+        for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
+          found += By::gradient(c, shift, gradient_of(grad), first, next, counts.wide_of(part));
+        });
+        return found;
+      });
+}
+
 template <typename By, int kWideExponent>
 void loss_backward(const OpContext& c, int factor_exponent = 0) {
   const Tensor& grad = c.grad_inputs[0];
-  const int wide_exponent =
-      kWideExponent - By::arguments(c, 0).row_weights().bits() + factor_exponent;
-  narrow_gradient(c, grad, wide_exponent, [&](int shift, const kernels::PassCounts& counts) {
-    return kernels::parallel_statistics(
-        *c.kernel.pool, loss_rows(c), kLossRowsPerThread,
-        [&](int64_t begin, int64_t end, int64_t part) {
-          kernels::WideStatistics found;
-          for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
-            found += By::gradient(c, shift, gradient_of(grad), first, next, counts.wide_of(part));
-          });
-          return found;
-        });
-  });
+  narrow_gradient(c, grad, wide_gradient_exponent<By, kWideExponent>(c, factor_exponent),
+                  [&](int shift, const kernels::PassCounts& counts) {
+                    return write_loss_gradient<By>(c, grad, shift, counts);
+                  });
 }
 
 // OpRows::memory of losses with a factor among several: unless it is a power of two, a weight for
@@ -99,14 +110,18 @@ inline int16_t* weights_times(const OpContext& c, int64_t factor) {
   return out;
 }
 
+// The exponent of a factor that is a power of two.
+inline int factor_exponent_of(int64_t factor) {
+  return std::countr_zero(static_cast<uint64_t>(factor)) - kernels::kRowWeightBits;
+}
+
 // The backward pass of such a loss: a power of two moves the exponent, another factor is one of the
 // weights of rows. These, if there are any, are the third input.
 template <typename By, int kWideExponent>
 void weighted_loss_backward(const OpContext& c) {
   const int64_t factor = loss_weight_q10(*c.node.attributes);
   if (is_power_of_two(factor)) {
-    const int exponent = std::countr_zero(static_cast<uint64_t>(factor));
-    return loss_backward<By, kWideExponent>(c, exponent - kernels::kRowWeightBits);
+    return loss_backward<By, kWideExponent>(c, factor_exponent_of(factor));
   }
   std::array<Tensor, 3> inputs = {c.inputs[0], c.inputs[1], c.inputs[1]};
   inputs[2].data = weights_times(c, factor);

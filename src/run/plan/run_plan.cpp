@@ -15,6 +15,7 @@
 #include "networks/network.h"
 #include "networks/segments.h"
 #include "plan/passes/network_format.h"
+#include "plan/passes/sliced_loss.h"
 #include "plan/retention/compile_training.h"
 #include "run/settings/run_lengths.h"
 #include "run/settings/run_network.h"
@@ -213,7 +214,7 @@ int64_t left_for_arena(const RunConfig& config, const RunPlan& plan) {
 // The training program, within the memory that a budget leaves for it, and the memory of the run.
 Status plan_training(const RunConfig& config, const DatasetInfo& data,
                      const PlanningContext& planning, RunPlan& plan) {
-  const ProgramOptions options = training_options(config);
+  const ProgramOptions options = with_slices(plan.graph, training_options(config));
   RecomputeOptions recompute{
       .mode = RecomputeMode::kNone,
       .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)},
@@ -336,18 +337,22 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   if (!config.teacher.empty()) {
     MANTISSA_ASSIGN(plan.teacher, plan_teacher(config, data, plan.options.classes, planning));
   }
-  MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration_options(config), planning));
+  const ProgramOptions calibration =
+      without_sliced_logits(plan.graph, calibration_options(config));
+  MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration, planning));
   MANTISSA_RETURN_IF_ERROR(check_form(plan.graph, frozen_form(plan.graph, config.format)));
   const Graph frozen_graph = frozen_graph_of(config, plan);
   plan.frozen_layout = frozen_layout(frozen_graph, config.format);
+  const Reads reads = has_tokens ? Reads::kLoss : Reads::kResults;
   MANTISSA_ASSIGN(plan.evaluation,
                   compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                     data.test_count, planning, evaluation_lengths(config)));
+                                     data.test_count, planning, reads, evaluation_lengths(config)));
   plan.validation_examples = validation_examples;
   if (validation_examples > 0) {
     MANTISSA_ASSIGN(plan.validation,
                     compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                       validation_examples, planning, evaluation_lengths(config)));
+                                       validation_examples, planning, reads,
+                                       evaluation_lengths(config)));
   }
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
