@@ -29,6 +29,9 @@ namespace {
 
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
 constexpr int64_t kOverheadBytes = int64_t{9} << 19;
+// A token's text in the tokenizer, and its copies while the header of a file is put together:
+// measured.
+constexpr int64_t kTokenBytes = 168;
 constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
 
 // The moment at which the most bytes are alive, by kind of buffer.
@@ -91,6 +94,9 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                       StepTimes::predict_bytes(plan.total_steps) +
                       (1 + std::ssize(plan.shorter)) * Observations::predict_bytes(plan.training) +
                       decision_bytes(config.format, plan.graph)}};
+  if (data.target.kind == TargetKind::kTokens) {
+    memory.items.push_back({"texts of the tokens", data.target.classes * kTokenBytes});
+  }
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (!config.format.even_ties) {  // the rescaled form, and the numbers of its layers
     memory.items.push_back({"freezing without ties", 2 * plan.frozen_layout.bytes});
