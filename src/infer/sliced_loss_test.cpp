@@ -17,7 +17,7 @@
 #include "kernels/kernel_table.h"
 #include "models/models.h"
 #include "ops/loss.h"
-#include "ops/losses/sliced_loss.h"
+#include "ops/losses/slices/sliced_loss.h"
 #include "plan/passes/network_format.h"
 #include "plan/programs/verify.h"
 #include "runtime/executor.h"

@@ -7,7 +7,7 @@
 
 #include "numerics/exponent.h"
 #include "ops/losses/loss_weight.h"
-#include "ops/losses/sliced_loss.h"
+#include "ops/losses/slices/sliced_loss.h"
 #include "plan/passes/resolved_values.h"
 
 namespace mantissa {

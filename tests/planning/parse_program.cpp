@@ -5,7 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#include "ops/losses/sliced_loss.h"
+#include "ops/losses/slices/sliced_loss.h"
 #include "ops/ops.h"
 #include "plan/passes/node_operands.h"
 #include "plan/programs/program_text.h"

@@ -19,7 +19,6 @@
 #include "ops/losses/loss_weight.h"
 #include "ops/losses/penalties.h"
 #include "ops/losses/sigmoids.h"
-#include "ops/losses/softmax_rows.h"
 #include "ops/losses/soft_targets.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"

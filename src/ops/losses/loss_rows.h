@@ -8,7 +8,9 @@
 
 #include "kernels/common/parallel_ranges.h"
 #include "kernels/kernel_table.h"
+#include "kernels/softmax/softmax.h"
 #include "numerics/rounding.h"
+#include "ops/kernel_name.h"
 #include "ops/loss.h"
 #include "ops/losses/loss_weight.h"
 #include "ops/narrowing.h"
@@ -129,6 +131,36 @@ void weighted_loss_backward(const OpContext& c) {
   weighted.inputs = inputs;
   loss_backward<By, kWideExponent>(weighted);
 }
+
+// inputs: logits int32 [N, ..., classes], labels int32 [N, ...], perhaps weights int16 [N, ...].
+// `row` is one of the rows that they are for. Prepared is the smoothing.
+inline kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c, int64_t row) {
+  return {c.inputs[0].as<int32_t>(),
+          c.inputs[1].as<int32_t>(),
+          c.inputs[0].row_exponent(row),
+          c.inputs[0].shape.last(),
+          *static_cast<const int64_t*>(c.kernel.prepared),
+          row_weights_at(c, 2)};
+}
+
+// The family of kernels that computes a loss.
+template <auto kFamily, auto kArguments>
+struct ByFamily {
+  static auto arguments(const OpContext& c, int64_t row) { return kArguments(c, row); }
+  static kernels::LossSums loss(const OpContext& c, int64_t first, int64_t next) {
+    return (c.kernel.table->*kFamily)->loss(kArguments(c, first), first, next);
+  }
+  static kernels::WideStatistics gradient(const OpContext& c, int shift, kernels::MantissaSpan grad,
+                                          int64_t first, int64_t next,
+                                          kernels::WideCounts* counts) {
+    auto args = kArguments(c, first);
+    args.counts = counts;
+    return (c.kernel.table->*kFamily)->gradient(args, shift, grad, first, next);
+  }
+  static constexpr auto kKernel = kernel_name<kFamily>;
+};
+
+using BySoftmax = ByFamily<&kernels::KernelTable::softmax, softmax_arguments>;
 
 // Losses that are computed a number at a time. Rows is made of a context and the first row. It has
 //   row_weights()

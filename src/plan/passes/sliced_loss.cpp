@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ops/losses/sliced_loss.h"
+#include "ops/losses/slices/sliced_loss.h"
 #include "ops/ops.h"
 #include "plan/passes/program_writer.h"
 
@@ -85,12 +85,14 @@ Operand absent(const ProgramWriter& writer, int logits, DataType type, int expon
 
 std::optional<SlicedLoss> sliced_loss(const Graph& graph, const ResolvedValues& values,
                                       const ProgramOptions& options) {
-  if (graph.losses.size() != 1 || options.format.is_float()) return {};
+  if (graph.losses.size() != 1) return {};
   const int loss = graph.losses[0];
   const int logits = graph.nodes[loss].inputs[0];
   const int layer = values.producer[values.canonical[logits]];
   if (layer < 0 || !ops::takes_slices(graph.nodes[layer], graph.nodes[loss])) return {};
-  const bool is_plain = values.is_wide[values.canonical[logits]] && !values.fused_relu[layer] &&
+  const Op& op = *graph.nodes[layer].op;
+  const bool is_plain = &rows_in(op, options.format) == &op.integer &&
+                        values.is_wide[values.canonical[logits]] && !values.fused_relu[layer] &&
                         reads_alone(graph, values, loss, logits);
   if (!is_plain) return {};
   if (options.kind == ProgramKind::kTraining) {

@@ -1,4 +1,4 @@
-// A loss whose logits are computed in slices of rows (ops/losses/sliced_loss.h): the networks that
+// A loss whose logits are computed in slices of rows (ops/losses/slices/sliced_loss.h): the networks that
 // have one, and the instruction.
 #pragma once
 

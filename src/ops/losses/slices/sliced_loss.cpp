@@ -1,4 +1,4 @@
-#include "ops/losses/sliced_loss.h"
+#include "ops/losses/slices/sliced_loss.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include "kernels/convolution/pieces.h"
 #include "ops/attributes.h"
 #include "ops/convolutions/grad_input.h"
-#include "ops/losses/softmax_rows.h"
+#include "ops/losses/loss_rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::ops {
