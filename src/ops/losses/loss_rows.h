@@ -87,16 +87,21 @@ inline OpMemory loss_weight_memory(const OpShapes& s, const PlanningContext&) {
   return {.grad_input = {.workspace_bytes = rows * int64_t{sizeof(int16_t)}}};
 }
 
-// The weights of rows times the factor, to nearest even, in the workspace.
-inline int16_t* weights_times(const OpContext& c, int64_t factor) {
+// Writes the weights of rows times the factor into the workspace, to nearest even, and returns the
+// exponent of their unit beside the unit of weights. The factor alone decides the exponent: the
+// least at which no weight can outgrow int16. So the content of a batch does not change it.
+inline int write_weights_times(const OpContext& c, int64_t factor) {
   const int16_t* const weights = row_weights_at(c, 2);
   auto* const out = reinterpret_cast<int16_t*>(c.memory.workspace);
-  for (int64_t row = 0; row < loss_rows(c); ++row) {
-    const int64_t weight = weights == nullptr ? kLossWeightOne : weights[row];
-    const int64_t product = shift_right_rne(weight * factor, kernels::kRowWeightBits);
-    out[row] = static_cast<int16_t>(std::min(product, kMostRowWeight));
+  if (weights == nullptr) {
+    std::fill_n(out, loss_rows(c), static_cast<int16_t>(factor));
+    return 0;
   }
-  return out;
+  const int shift = std::bit_width(static_cast<uint64_t>(factor));
+  for (int64_t row = 0; row < loss_rows(c); ++row) {
+    out[row] = static_cast<int16_t>(shift_right_rne(weights[row] * factor, shift));
+  }
+  return shift - kernels::kRowWeightBits;
 }
 
 // The backward pass of such a loss: a power of two moves the exponent, another factor is one of the
@@ -109,10 +114,11 @@ void weighted_loss_backward(const OpContext& c) {
     return loss_backward<By, kWideExponent>(c, exponent - kernels::kRowWeightBits);
   }
   std::array<Tensor, 3> inputs = {c.inputs[0], c.inputs[1], c.inputs[1]};
-  inputs[2].data = weights_times(c, factor);
+  const int exponent = write_weights_times(c, factor);
+  inputs[2].data = c.memory.workspace;
   OpContext weighted = c;
   weighted.inputs = inputs;
-  loss_backward<By, kWideExponent>(weighted);
+  loss_backward<By, kWideExponent>(weighted, exponent);
 }
 
 // Losses that are computed a number at a time. Rows is made of a context and the first row. It has
