@@ -65,6 +65,11 @@ both("positions", [24, 3], "<f4", lambda label: [random.gauss(label, 1) for _ in
 npz("large", x=([60, 28, 28], "|u1", [random.randrange(256) for _ in range(60 * 784)]),
     y=([60], "|u1", [255 if i % 11 == 10 else i % 11 for i in range(60)]))
 npz("numbers", x=([100, 6], "<f4", numbers[:600]), y=([100], "<f4", numbers[:100]))
+for name, one in ("rows", [6]), ("pictures", [12, 12]), ("positions", [24, 3]):
+    code = "|u1" if name == "pictures" else "<f4"
+    values = [0] * (9 * one[0] * (one[1:] or [1])[0])
+    npz(name + "_fewer", x=([9] + one, code, values),
+        y=([10], "|u1", [255, 0, 1, 255, 0, 1, 0, 1, 0, 1]))
 
 def network(name, shape, labels, nodes, first=""):
     kind = {"type": "uint8"} if shape[-1] == 1 else {"type": "int16", "exponent": -12}
@@ -173,6 +178,15 @@ examples() {
 }
 
 refusals() {
+  local name model
+  # The numbers are the file's, not of the examples that are left.
+  for name in rows:mlp rows:named pictures:lenet5 positions:whole; do
+    model=${name#*:} name=${name%:*}
+    [[ -e $folder/$model.json ]] && model=$folder/$model.json
+    refuses "$name: labels of fewer examples" 2 "'y' \[10\] has not as many examples as .* \[9," \
+      train --model "$model" --data "$folder/${name}_fewer.npz" "${fast[@]}" "${ignore[@]}" \
+      --out "$folder/none"
+  done
   refuses "pictures in files" 2 "ignore-label: is for labels in NPZ and NPY files, .* IDX files" \
     train --model lenet5 --data "$data" "${fast[@]}" "${ignore[@]}" --out "$folder/none"
   refuses "numbers" 2 "ignore-label: is for classes, and .* has numbers" train --model mlp \

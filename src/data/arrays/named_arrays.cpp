@@ -33,15 +33,13 @@ FoundSplit split_of_names(const fs::path& archive, ArrayNames names) {
   return split;
 }
 
-Status check_counts(const FoundSplit& split, const SplitArrays& arrays) {
+Status check_all_counts(const FoundSplit& split, const SplitArrays& arrays) {
   const NpyArray& first = arrays.inputs[0];
-  const auto check = [&](const NpyArray& array) -> Status {
-    if (!array.shape.empty() && array.shape[0] == first.shape[0]) return {};
-    return invalid_input(place_of(split, array) + " has not as many examples as '" + first.name +
-                         "' " + shape_text(first));
-  };
-  for (const NpyArray& array : arrays.inputs) MANTISSA_RETURN_IF_ERROR(check(array));
-  for (const NpyArray& array : arrays.targets) MANTISSA_RETURN_IF_ERROR(check(array));
+  for (const std::vector<NpyArray>* const list : {&arrays.inputs, &arrays.targets}) {
+    for (const NpyArray& array : *list) {
+      MANTISSA_RETURN_IF_ERROR(check_counts(split, first, array));
+    }
+  }
   return {};
 }
 
@@ -80,7 +78,7 @@ Result<SplitArrays> read_split(const FoundSplit& split, std::optional<ChannelAxi
     MANTISSA_ASSIGN(NpyArray targets, take(split.files[i]));
     arrays.targets.push_back(std::move(targets));
   }
-  MANTISSA_RETURN_IF_ERROR(check_counts(split, arrays));
+  MANTISSA_RETURN_IF_ERROR(check_all_counts(split, arrays));
   if (arrays.targets.size() == 1) leave_out_ignored(split, arrays.targets[0], arrays.inputs);
   for (const ArrayInput& input : inputs) {
     MANTISSA_ASSIGN(std::vector<int32_t> lengths, lengths_for(split, input, inputs, arrays.inputs));
