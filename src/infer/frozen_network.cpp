@@ -14,6 +14,7 @@
 #include "infer/state_file.h"
 #include "models/json/network_json.h"
 #include "networks/imported_network.h"
+#include "networks/language/model_file.h"
 #include "networks/named_inputs.h"
 #include "networks/network.h"
 #include "ops/convolutions/convolution_bytes.h"
@@ -267,6 +268,8 @@ Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const Sa
   const std::string* text = entry("description");
   const auto form = form_of(entry("kind"));
   if (!form || text == nullptr) {
+    MANTISSA_ASSIGN(const bool is_foreign, is_model_folder(path.parent_path()));
+    if (is_foreign && entry("kind") == nullptr) return not_imported(path.parent_path());
     return invalid_input(path.string() + ": is not a frozen network of Mantissa");
   }
   auto d = parse_description(*text, entry("network"));
@@ -294,6 +297,8 @@ Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const Sa
 
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   if (is_onnx_file(path)) return load_deployed(path);
+  MANTISSA_ASSIGN(const bool is_foreign, is_model_file(path));
+  if (is_foreign) return not_imported(path);
   MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
   return frozen_network(path, file);
 }

@@ -50,6 +50,24 @@ run import "$folder/a.gguf"
 holds "without --out it is described all the same" eval \
   '((status == 2)) && grep -q "1 layers of 32" "$folder/stdout" && grep -q "\-\-out" "$folder/stderr"'
 
+# Where a file of the program is wanted, the message names import.
+mkdir "$folder/hf"
+echo '{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}' >"$folder/hf/config.json"
+python3 -c 'import struct, sys
+text = b"{}      "
+sys.stdout.buffer.write(struct.pack("<Q", len(text)) + text)' >"$folder/hf/model.safetensors"
+for model in a.gguf hf hf/model.safetensors; do
+  named=$folder/${model%/*}
+  says="$named is a model of another program; mantissa import $named --out FILE.safetensors"
+  refuses "train --from $model" 2 "$says" \
+    train --from "$folder/$model" --data "$folder/text.txt" --out "$folder/none"
+  refuses "quantize --from $model" 2 "$says" \
+    quantize --from "$folder/$model" --data "$folder/text.txt" --out "$folder/none"
+  refuses "predict --checkpoint $model" 2 "$says" \
+    predict --checkpoint "$folder/$model" --input "$folder/text.txt"
+done
+holds "nothing was written" test ! -e "$folder/none"
+
 # It trains on, with its own tokens; what comes of it goes on with a text.
 for _ in {1..30}; do echo "An able table, a stable cable; 3 cabs and 40 labs."; done >"$folder/book.txt"
 run import "$folder/a.gguf" --sequence 16 --out "$folder/short.safetensors" --quiet
