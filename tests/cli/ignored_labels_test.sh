@@ -3,17 +3,10 @@
 # shellcheck disable=SC2016
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHONPATH=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 
 python3 - "$folder" <<'PYTHON'
-import json, random, sys
-from npz import write_npz
-folder = sys.argv[1]
-random.seed(1)
-
-def npz(name, **arrays):
-    write_npz(f"{folder}/{name}.npz", **arrays)
+import random
+from small_data import conv, network, npz, relu
 
 # Pictures of noise whose bright pixels have the class 1; the class of the border is not known.
 N = 200
@@ -71,26 +64,12 @@ for name, one in ("rows", [6]), ("pictures", [12, 12]), ("positions", [24, 3]):
     npz(name + "_fewer", x=([9] + one, code, values),
         y=([10], "|u1", [255, 0, 1, 255, 0, 1, 0, 1, 0, 1]))
 
-def network(name, shape, labels, nodes, first=""):
-    kind = {"type": "uint8"} if shape[-1] == 1 else {"type": "int16", "exponent": -12}
-    first = first or ("pixels" if shape[-1] == 1 else "numbers")
-    enter = "normalise_input" if shape[-1] == 1 else "quantise_input"
-    node = lambda name, op, *inputs, **own: {"name": name, "op": op, "inputs": list(inputs),
-                                             "attributes": own}
-    nodes = [{"name": first, "op": "input", "shape": shape, **kind},
-             {"name": "labels", "op": "input", "type": "int32", "shape": labels},
-             node("in", enter, first), *[node(n[0], n[1], *n[2], **n[3]) for n in nodes],
-             node("loss", "softmax_cross_entropy", "out", "labels")]
-    json.dump({"format": "mantissa network 1", "name": name, "nodes": nodes, "outputs": ["out"],
-               "losses": ["loss"]}, open(f"{folder}/{name}.json", "w"))
-conv = ("c", "convolution", ["in"], {"channels": 8, "padding": 1, "kernel": 3})
-relu = ("r", "relu", ["c"], {})
-network("seg", [12, 12, 1], [12, 12], [conv, relu, ("out", "convolution", ["r"],
-                                                    {"channels": 2, "kernel": 1})])
-network("places", [24, 3], [24], [conv, relu, ("out", "linear", ["r"], {"channels": 2})])
-network("whole", [24, 3], [], [("f", "flatten", ["in"], {}),
-                               ("out", "linear", ["f"], {"channels": 2})])
-network("named", [6], [], [("out", "linear", ["in"], {"channels": 2})], "vector")
+network("seg", [12, 12, 1], [conv, relu, ("out", "convolution", ["r"],
+                                          {"channels": 2, "kernel": 1})], [12, 12])
+network("places", [24, 3], [conv, relu, ("out", "linear", ["r"], {"channels": 2})], [24])
+network("whole", [24, 3], [("f", "flatten", ["in"], {}),
+                           ("out", "linear", ["f"], {"channels": 2})], [])
+network("named", [6], [("out", "linear", ["in"], {"channels": 2})], [], "vector")
 PYTHON
 
 fast=(--batch-size 20 --threads 2 --seed 1 --quiet --overwrite)
