@@ -157,14 +157,14 @@ Result<ArrayPair> read_pair(const FoundSplit& split) {
   return pair;
 }
 
-Status take_ignored_label(std::optional<int64_t> label, FoundData& found) {
+Status take_ignored_label(std::optional<int64_t> label, const ReadLabels& read, FoundData& found) {
   if (!label) return {};
   for (const SplitRow& row : kSplitRows) {
     FoundSplit& split = found.*row.found;
     if (split.files.empty()) continue;
+    MANTISSA_ASSIGN(const NpyArray labels, read(split));
     split.ignored_label = label;
-    MANTISSA_ASSIGN(const ArrayPair pair, read_whole_pair(split));
-    found.notes.push_back(ignored_note(split, pair.y));
+    found.notes.push_back(ignored_note(split, labels));
   }
   return {};
 }

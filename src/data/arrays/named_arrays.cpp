@@ -54,28 +54,38 @@ Result<std::vector<int32_t>> lengths_for(const FoundSplit& split, const ArrayInp
   return std::vector<int32_t>();
 }
 
+// Takes the array of this name out of those of a split's file.
+Result<NpyArray> take_array(const FoundSplit& split, const std::string& name,
+                            std::vector<NpyArray>& all) {
+  for (NpyArray& array : all) {
+    if (array.name == name) return std::move(array);
+  }
+  return invalid_input(quoted(split.file(0)) + ": changed while it was read");
+}
+
+// The labels of a network with one output.
+Result<NpyArray> labels_in(const FoundSplit& split) {
+  std::vector<OtherArray> others;
+  MANTISSA_ASSIGN(std::vector<NpyArray> all, read_npz(split.file(0), {}, &others));
+  return take_array(split, split.files.back(), all);
+}
+
 // Reads the arrays of a split, and checks them. `inputs` learn whether channels come first. If both
 // orders fit, `axis` says it, or without it what the inputs knew before.
 Result<SplitArrays> read_split(const FoundSplit& split, std::optional<ChannelAxis> axis,
                                std::vector<ArrayInput>& inputs) {
   std::vector<OtherArray> others;
   MANTISSA_ASSIGN(std::vector<NpyArray> all, read_npz(split.file(0), {}, &others));
-  const auto take = [&](const std::string& name) -> Result<NpyArray> {
-    for (NpyArray& array : all) {
-      if (array.name == name) return std::move(array);
-    }
-    return invalid_input(quoted(split.file(0)) + ": changed while it was read");
-  };
   SplitArrays arrays;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    MANTISSA_ASSIGN(NpyArray array, take(split.files[1 + i]));
+    MANTISSA_ASSIGN(NpyArray array, take_array(split, split.files[1 + i], all));
     const ChannelAxis known = inputs[i].channels_first ? ChannelAxis::kFirst : ChannelAxis::kLast;
     MANTISSA_ASSIGN(inputs[i].channels_first,
                     check_array(split, array, inputs[i], axis.value_or(known)));
     arrays.inputs.push_back(std::move(array));
   }
   for (size_t i = 1 + inputs.size(); i < split.files.size(); ++i) {
-    MANTISSA_ASSIGN(NpyArray targets, take(split.files[i]));
+    MANTISSA_ASSIGN(NpyArray targets, take_array(split, split.files[i], all));
     arrays.targets.push_back(std::move(targets));
   }
   MANTISSA_RETURN_IF_ERROR(check_all_counts(split, arrays));
@@ -122,17 +132,7 @@ Status take_ignored_label(const DataOptions& options, const NamedPlaces& places,
   if (!places.outputs.empty()) {
     return invalid_input("ignore-label: is for networks with one output, and this one has several");
   }
-  for (const SplitRow& row : kSplitRows) {
-    FoundSplit& split = found.*row.found;
-    if (split.files.empty()) continue;
-    split.ignored_label = options.table.ignored_label;
-    std::vector<OtherArray> others;
-    MANTISSA_ASSIGN(const std::vector<NpyArray> arrays, read_npz(split.file(0), {}, &others));
-    for (const NpyArray& array : arrays) {
-      if (array.name == split.files.back()) found.notes.push_back(ignored_note(split, array));
-    }
-  }
-  return {};
+  return take_ignored_label(options.table.ignored_label, labels_in, found);
 }
 
 // Means and deviations of numbers, and the targets, from the split's part.
