@@ -9,12 +9,9 @@
 #include "networks/named_inputs.h"
 #include "networks/network.h"
 #include "run/settings/derived_settings.h"
-#include "run/settings/language_settings.h"
-#include "run/settings/network_settings.h"
-#include "run/settings/pipeline_settings.h"
 #include "run/settings/profile_file.h"
 #include "run/settings/run_lengths.h"
-#include "run/settings/text_settings.h"
+#include "run/settings/topics.h"
 
 namespace mantissa {
 namespace {

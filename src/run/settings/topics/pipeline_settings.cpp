@@ -1,4 +1,4 @@
-#include "run/settings/pipeline_settings.h"
+#include "run/settings/topics.h"
 
 #include <iterator>
 #include <string>

@@ -1,4 +1,4 @@
-#include "run/settings/language_settings.h"
+#include "run/settings/topics.h"
 
 #include <iterator>
 #include <string_view>
@@ -6,7 +6,6 @@
 #include "data/tokenizers/wordpiece.h"
 #include "infer/tasks/language.h"
 #include "networks/network.h"
-#include "run/settings/text_settings.h"
 
 namespace mantissa {
 namespace {

@@ -1,4 +1,4 @@
-#include "run/settings/network_settings.h"
+#include "run/settings/topics.h"
 
 #include <algorithm>
 #include <filesystem>
