@@ -246,8 +246,16 @@ run train --from "$folder/big.safetensors" --data "$folder/ab.txt" --format fp32
 holds "70,000 tokens are trained" eval '((status == 0))'
 accepts "and generate" '^abab' \
   generate --checkpoint "$folder/big-fp32" --prompt abab --length 3 --temperature 0
-refuses "so many in integers" 2 'are not exact in int32' train --from "$folder/big.safetensors" \
-  --data "$folder/ab.txt" --format bfp8 --steps 3 --batch-size 2 --out "$folder/big-bfp8"
+floats=$(json "$folder/big-fp32/summary.json" test_loss)
+for number_format in bfp8 bfp:block=channel,blocks=token bfp:block=channel,blocks=token,g=8; do
+  run train --from "$folder/big.safetensors" --data "$folder/ab.txt" --format "$number_format" \
+    --steps 3 --batch-size 2 --learning-rate 0.01 --overwrite --out "$folder/big-integers"
+  integers=$(json "$folder/big-integers/summary.json" test_loss)
+  holds "so many in $number_format ($integers; fp32: $floats)" \
+    python3 -c "import sys; sys.exit(not abs($integers / $floats - 1) < 0.05)"
+done
+accepts "with adapters" 'loss' train --from "$folder/big.safetensors" --data "$folder/ab.txt" \
+  --format bfp:block=channel,blocks=token --lora 2 --steps 3 --batch-size 2 --out "$folder/big-lora"
 accepts "so many generate in integers" '^abab' generate --checkpoint "$folder/big.safetensors" \
   --prompt abab --length 3 --format bfp:block=channel,blocks=token
 # A network may know more tokens than its tokenizer.

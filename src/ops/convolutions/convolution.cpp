@@ -11,6 +11,7 @@
 #include "ops/convolutions/convolution_choices.h"
 #include "ops/convolutions/convolution_sums.h"
 #include "ops/convolutions/convolution_wide.h"
+#include "ops/convolutions/deep_grad_input.h"
 #include "ops/convolutions/linear_rows.h"
 #include "ops/convolutions/weight_attributes.h"
 #include "ops/convolutions/weight_blocks.h"
@@ -216,7 +217,10 @@ OpMemory byte_memory(const OpShapes& s, const PlanningContext& planning) {
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
-  return has_blocks(s) ? memory_of_blocks(s, planning, byte_memory) : byte_memory(s, planning);
+  OpMemory memory =
+      has_blocks(s) ? memory_of_blocks(s, planning, byte_memory) : byte_memory(s, planning);
+  if (has_deep_grad_input(s)) memory.grad_input = deep_grad_input_memory(s, planning);
+  return memory;
 }
 
 int64_t multiply_adds(const OpShapes& s) { return convolution_shape(s).multiply_adds(); }
@@ -225,7 +229,8 @@ Status check(const OpShapes& s) {
   const ConvolutionShape shape = convolution_shape(s);
   const int64_t taps = shape.kernel_height * shape.kernel_width;
   // The gradient of the input is a sum over the output channels.
-  const int64_t outputs = is_training(s.exponent_mode) ? shape.group_out_channels() : 0;
+  const bool sums_outputs = is_training(s.exponent_mode) && !has_deep_grad_input(s);
+  const int64_t outputs = sums_outputs ? shape.group_out_channels() : 0;
   const int64_t depth = taps * std::max(shape.group_in_channels(), outputs);
   if (depth > kernels::kMaximumForwardDepth) {
     return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
@@ -267,6 +272,7 @@ SumWidth sum_width(const OpShapes& s) {
 
 // Each row of kernels is chosen once, by the shapes and widths of the instruction.
 Prepared prepare_backward_input(const OpContext& c) {
+  if (has_deep_grad_input(c)) return prepare_deep_grad_input(c);
   if (has_blocks(c)) return prepare_grad_input_of_blocks(c);
   if (is_wide_grad_input(c)) return prepare_wide_grad_input(c);
   return prepared(choose(c, {ConvolutionPass::kGradInput,
@@ -306,6 +312,7 @@ void forward(const OpContext& c) {
 }
 
 void backward_input(const OpContext& c) {
+  if (has_deep_grad_input(c)) return deep_grad_input(c);
   if (has_blocks(c)) return grad_input_of_blocks(c);
   if (is_wide_grad_input(c)) return wide_backward_input(c);
   const Tensor& grad_input = c.grad_inputs[0];

@@ -198,6 +198,10 @@ RowMemory grad_input_memory(const OpShapes& s, const PlanningContext& planning) 
 bool has_blocks(const OpShapes& s) { return kind_of(s) != BlockKind::kNone; }
 bool has_blocks(const OpContext& c) { return kind_of(c) != BlockKind::kNone; }
 
+void expand_rows(const OpContext& c, int64_t first, int64_t rows, int8_t* to) {
+  expand(c, first, rows, 0, c.parameters[0].mantissa.shape[1], to);
+}
+
 OpMemory memory_of_blocks(const OpShapes& s, const PlanningContext& planning,
                           OpMemory (*plan)(const OpShapes&, const PlanningContext&)) {
   return {.forward = forward_memory(s, planning, plan),

@@ -20,6 +20,9 @@ OpMemory memory_of_blocks(const OpShapes& s, const PlanningContext& planning,
 Prepared prepare_forward_of_blocks(const OpContext& c, Prepared (*prepare)(const OpContext&));
 void forward_of_blocks(const OpContext& c, void (*run)(const OpContext&));
 
+// The mantissas of rows [first, first + rows) of the weights.
+void expand_rows(const OpContext& c, int64_t first, int64_t rows, int8_t* to);
+
 Prepared prepare_grad_input_of_blocks(const OpContext& c);
 void grad_input_of_blocks(const OpContext& c);
 

@@ -1,0 +1,17 @@
+// grad_input of a linear layer with so many outputs that sums over them leave int32: the classifier
+// of a language model. The same exact sums, in int64, from some outputs at a time.
+#pragma once
+
+#include "graph/op.h"
+
+namespace mantissa::ops {
+
+// Whether the layer is one. Convolutions, and weights of more than 8 bits, are none.
+bool has_deep_grad_input(const OpShapes& s);
+bool has_deep_grad_input(const OpContext& c);
+
+RowMemory deep_grad_input_memory(const OpShapes& s, const PlanningContext& planning);
+Prepared prepare_deep_grad_input(const OpContext& c);
+void deep_grad_input(const OpContext& c);
+
+}  // namespace mantissa::ops
