@@ -254,8 +254,19 @@ for number_format in bfp8 bfp:block=channel,blocks=token bfp:block=channel,block
   holds "so many in $number_format ($integers; fp32: $floats)" \
     python3 -c "import sys; sys.exit(not abs($integers / $floats - 1) < 0.05)"
 done
-accepts "with adapters" 'loss' train --from "$folder/big.safetensors" --data "$folder/ab.txt" \
-  --format bfp:block=channel,blocks=token --lora 2 --steps 3 --batch-size 2 --out "$folder/big-lora"
+make big-q8.gguf tokens=70000 type.token_embd.weight=8
+run import "$folder/big-q8.gguf" --sequence 4 --weights blocks --out "$folder/big-q8.safetensors" --quiet
+for base in big big-q8; do
+  for number_format in fp32 bfp:block=channel,blocks=token; do
+    run train --from "$folder/$base.safetensors" --data "$folder/ab.txt" --lora 2 --steps 3 \
+      --format "$number_format" --batch-size 2 --learning-rate 0.01 --overwrite \
+      --out "$folder/big-lora"
+    floats=$integers
+    integers=$(json "$folder/big-lora/summary.json" test_loss)
+  done
+  holds "adapters beside $base ($integers; fp32: $floats)" \
+    python3 -c "import sys; sys.exit(not abs($integers / $floats - 1) < 0.05)"
+done
 accepts "so many generate in integers" '^abab' generate --checkpoint "$folder/big.safetensors" \
   --prompt abab --length 3 --format bfp:block=channel,blocks=token
 # A network may know more tokens than its tokenizer.
